@@ -177,7 +177,7 @@ def backup(
 
 
 def _root_for_a_person(path: Path, command: str) -> Path:
-    from ralphgen.terminal.person import written_root
+    from ralphgen.project.root import written_root
 
     return written_root(path, command)
 

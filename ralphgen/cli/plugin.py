@@ -35,8 +35,7 @@ def agents(
     """
     from ralphgen.generate.workflows import generate
     from ralphgen.plugin.agents import FOLDER, read_personas, render_agents
-    from ralphgen.project.root import project_root
-    from ralphgen.terminal.person import written_root
+    from ralphgen.project.root import project_root, written_root
     from ralphgen.trust.items import recorded_writes
 
     if write and check:
@@ -68,8 +67,7 @@ def plugin(
     """
     from ralphgen.generate.workflows import generate
     from ralphgen.plugin.folder import FOLDER, render_plugin
-    from ralphgen.project.root import project_root
-    from ralphgen.terminal.person import written_root
+    from ralphgen.project.root import project_root, written_root
     from ralphgen.trust.items import recorded_writes
 
     if check and force:

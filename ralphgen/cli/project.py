@@ -176,8 +176,8 @@ def regen(
     """Write the server anew, after a migration or a change of settings."""
     from ralphgen.cli.trust import asked
     from ralphgen.generate.workflows import preview, regenerate
-    from ralphgen.project.root import project_root
-    from ralphgen.terminal.person import at_terminal, written_root
+    from ralphgen.project.root import project_root, written_root
+    from ralphgen.terminal.person import at_terminal
 
     tell = progress(quiet)
     root = project_root(path) if dry_run else written_root(path, "regen")

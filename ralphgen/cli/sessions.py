@@ -140,9 +140,8 @@ def config(
     from ralphgen.clients.forms import CLIENTS, client_file, client_text, write_client
     from ralphgen.kits.registry import KITS
     from ralphgen.project.inspect import inspect_project
-    from ralphgen.project.root import project_root
+    from ralphgen.project.root import project_root, written_root
     from ralphgen.sessions.remote import remote_kits
-    from ralphgen.terminal.person import written_root
     from ralphgen.trust.items import recorded_writes
 
     root = written_root(path, "config --write") if write else project_root(path)

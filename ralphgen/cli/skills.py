@@ -45,10 +45,9 @@ def skill(
     the section on the servers in AGENTS.md, which stands between two marks.
     """
     from ralphgen.generate.workflows import generate
-    from ralphgen.project.root import project_root
+    from ralphgen.project.root import project_root, written_root
     from ralphgen.skills.rendering import render_skills
     from ralphgen.skills.writing import leftovers
-    from ralphgen.terminal.person import written_root
 
     _refuse_contradictions(write=write, force=force, check=check)
     if agents_md and (name or force):

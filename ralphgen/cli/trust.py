@@ -20,9 +20,8 @@ Yes = Annotated[bool, typer.Option("--yes", help="Do not ask: I have looked at i
 @app.command(epilog="Example: [bold]ralphgen trust[/bold], once in a clone of another's project")
 def trust(path: Folder = Path(), yes: Yes = False) -> None:
     """Show what sessions of a project make you run, and record that you trust it."""
-    from ralphgen.project.root import has_database
+    from ralphgen.project.root import has_database, written_root
     from ralphgen.sessions.items import project_items
-    from ralphgen.terminal.person import written_root
     from ralphgen.trust.decide import database_items
 
     root = written_root(path, "trust")

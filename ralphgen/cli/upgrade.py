@@ -32,7 +32,8 @@ def upgrade(
     from ralphgen.generate.upgrade import plan_upgrade
     from ralphgen.generate.upgrade import upgrade as upgrade_project
     from ralphgen.generate.workflows import install_environment
-    from ralphgen.terminal.person import agrees, written_root
+    from ralphgen.project.root import written_root
+    from ralphgen.terminal.person import agrees
 
     root = written_root(path, "upgrade")
     planned = plan_upgrade(root)

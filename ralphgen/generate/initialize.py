@@ -12,9 +12,9 @@ from ralphgen.init.editor_schemas import write_schemas
 from ralphgen.init.postgresql import create_tables, has_tables, relations
 from ralphgen.init.recorded import migrations, read_committed
 from ralphgen.init.scaffold import (
-    IGNORED,
     any_database,
     create_database,
+    ignore_home,
     kits_with,
     propose_checks,
     removed_on_refusal,
@@ -27,7 +27,6 @@ from ralphgen.init.stacks import load_stack
 from ralphgen.kits.registry import KITS
 from ralphgen.ledger.tables import make_triggers
 from ralphgen.output import finish_interrupted
-from ralphgen.output.files import put
 from ralphgen.project.config import FILE as CONFIG
 from ralphgen.project.inspect import FACTS, refuse_other_schemas
 from ralphgen.project.root import (
@@ -141,9 +140,7 @@ def _prepare_home(root: Path, say: Say) -> None:
     if home == root:
         return
     say(f'the project\'s home is "{home}": its .ralph has database and sessions of all worktrees')
-    if not (home / ".ralph").exists():
-        # It ignores itself as well, so a branch with these files can still be checked out there.
-        put(home / IGNORED, "*\n")
+    ignore_home(home)
 
 
 def _agree_to_add(place: Postgresql, agree: Callable[[str], bool]) -> None:

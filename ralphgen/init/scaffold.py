@@ -205,6 +205,13 @@ def write_ignored(root: Path) -> list[str]:
     return [IGNORED]
 
 
+def ignore_home(home: Path) -> None:
+    """Keep a new home of a project out of commits, if its settings are in another worktree."""
+    if not _is_there(home / ".ralph"):
+        # It ignores itself as well, so a branch with these files can still be checked out there.
+        put(home / IGNORED, "*\n")
+
+
 def write_setup_files(root: Path, kits: Iterable[str]) -> list[str]:
     """Write the files that the kits start with, where there are none; returns what was written.
 

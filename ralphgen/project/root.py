@@ -17,6 +17,7 @@ from typing import Any
 from ralphgen.errors import NotInProjectError, ProjectError, UsageError
 from ralphgen.runtime.files.main_tree import home_of, is_agents_tree, is_without_tree
 from ralphgen.runtime.processes.launched import launched_session
+from ralphgen.terminal.person import refuse_writes_of_agents
 from ralphgen.trust.record import database_digest, read_record
 
 FOLDER = ".ralph/mcp"
@@ -64,6 +65,15 @@ class ProjectPlace:
 def project_root(start: Path) -> Path:
     """Return the project's root, as `project_place` finds it."""
     return project_place(start).root
+
+
+def written_root(start: Path, command: str) -> Path:
+    """Return the root of the project whose settings or generated files a command writes.
+
+    It is in the worktree that the user runs the command in. Raises `UsageError` for an agent.
+    """
+    refuse_writes_of_agents(command, start)
+    return project_root(start)
 
 
 def project_home(root: Path) -> Path:

@@ -6,7 +6,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from ralphgen.errors import UsageError, harmless
-from ralphgen.project.root import project_root
 from ralphgen.runtime.files.main_tree import is_agents_tree
 from ralphgen.runtime.processes.launched import is_below_launch
 
@@ -58,13 +57,3 @@ def refuse_writes_of_agents(command: str, folder: Path) -> None:
             "a worktree of an agent",
             "run it in a checkout of yours",
         )
-
-
-def written_root(folder: Path, command: str) -> Path:
-    """Return the root of the project whose settings or generated files a command writes.
-
-    It is in the worktree that the user runs the command in. Raises as `refuse_writes_of_agents`
-    and `project_root` do.
-    """
-    refuse_writes_of_agents(command, folder)
-    return project_root(folder)

@@ -30,8 +30,7 @@ def add(
 ) -> None:
     """Write into the config that tables or views have tools; regen makes them."""
     from ralphgen.kits.tables.finding import add_tables
-    from ralphgen.project.root import CONFIG
-    from ralphgen.terminal.person import written_root
+    from ralphgen.project.root import CONFIG, written_root
 
     for table, noun, tools in add_tables(written_root(project, "tables add"), names):
         say(plain(f'{CONFIG}: "{table}" has {", ".join(tools)}; a row is called "{noun}"'))

