@@ -310,10 +310,10 @@ def test_init_in_a_folder_with_files_of_others_records_none_of_them(tmp_path: Pa
     assert 2 == session(root)
 
 
-def test_agents_record_nothing(own: Path) -> None:
+def test_regen_of_an_agent_is_refused_and_records_nothing(own: Path) -> None:
     configure(own, CHECK)
     done = ralphgen("regen", own, "--no-install", more={"RALPHGEN_SESSION": "s"})
-    assert 0 == done.returncode
+    assert 2 == done.returncode
     assert 2 == session(own)
 
 
