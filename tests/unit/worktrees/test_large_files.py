@@ -10,7 +10,7 @@ from proved_projects import git, written
 from ralphgen.project.config import LoopConfig
 from ralphgen.trust.record import add_to_record
 from ralphgen.trust.repository import git_items
-from ralphgen.worktrees.merge import Conflict, Merged
+from ralphgen.worktrees.merge import Merged, Pending
 
 pytestmark = pytest.mark.slow
 
@@ -82,8 +82,10 @@ def test_nothing_is_pushed_whose_large_files_the_remote_does_not_take(
 ) -> None:
     (root.parent / "refuses").touch()
     before = git(root.parent / "origin", "rev-parse", "HEAD")
+    outcome = merged(root, worked(root, 1, FILES), 1, WITH_REMOTE)
 
-    assert isinstance(merged(root, worked(root, 1, FILES), 1, WITH_REMOTE), Conflict)
+    assert isinstance(outcome, Pending)
+    assert outcome.refused
     assert before == git(root.parent / "origin", "rev-parse", "HEAD")
     assert not sent.exists()
 
