@@ -17,6 +17,7 @@ Offer = tuple[str, str]
 
 MOST = 100  # values that are offered
 STATUSES = ("draft", "pending", "in_progress", "done", "blocked", "skipped")
+STATES = ("held", "ready", "stale", "waiting")  # computed
 PRIORITIES = ("low", "medium", "high", "critical")
 
 
@@ -73,9 +74,7 @@ def complete_statuses(incomplete: str) -> list[str]:
 
 def complete_states(incomplete: str) -> list[str]:
     """Return the statuses and the computed states that begin so."""
-    from ralphgen.cli.tasks import STATES
-
-    return [one for one in (*STATUSES, *sorted(STATES)) if one.startswith(incomplete)]
+    return [one for one in (*STATUSES, *STATES) if one.startswith(incomplete)]
 
 
 def complete_priorities(incomplete: str) -> list[str]:

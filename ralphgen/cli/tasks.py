@@ -7,6 +7,7 @@ import typer
 
 from ralphgen.calls.rows import Record
 from ralphgen.cli.completion import (
+    STATES,
     complete_disciplines,
     complete_features,
     complete_priorities,
@@ -44,8 +45,7 @@ NOTHING_IS_READY = 'nothing is ready: "ralphgen task list" shows what there is'
 CLAIMING = "task_execution"  # the recipe of a session that takes a task
 READY = 10  # ids of tasks that are named after a change
 # The computed states of tasks in the status column, by their names in answers.
-INFERRED = {"ready": "ready", "waiting_on_deps": "waiting", "held": "held", "stale": "stale"}
-STATES = {*INFERRED.values()}
+INFERRED = {"waiting_on_deps": "waiting", **{name: name for name in ("held", "ready", "stale")}}
 Id = Annotated[
     int, typer.Argument(metavar="N", help="The task's id.", autocompletion=complete_tasks)
 ]

@@ -22,14 +22,13 @@ from ralphgen.history.entries import (
 )
 from ralphgen.history.postgresql import PostgresqlReverter, change_entry, has_entry
 from ralphgen.history.revert import Reverter, RowResult
-from ralphgen.kits.ralph.kit import RALPH
 from ralphgen.kits.registry import KITS
 from ralphgen.ledger.backup import FOLDER as BACKUPS
 from ralphgen.ledger.opened import RowJournal, journal_of, of_postgresql, opened_database
 from ralphgen.ledger.tables import no_ledger, read_state
 from ralphgen.project.config import read_config
 from ralphgen.project.connection import open_database
-from ralphgen.project.inspect import settings_models
+from ralphgen.project.inspect import settings_models, takes_any_schema
 from ralphgen.project.root import project_home
 from ralphgen.runtime.database.claims import holder_of, live_claims
 from ralphgen.runtime.database.entries import KEPT, finish_undo
@@ -94,8 +93,8 @@ def undo_session(root: Path, session: str, *, dry_run: bool = False) -> Undone:
     by the next command. A `dry_run` writes nothing. Raises `UsageError` for a session that is not
     on record, and `ProjectError` where there is no ledger or the database cannot be written.
     """
-    config = read_config(root, tuple(kit.key for kit in KITS), settings_models(KITS)).values
-    stamps = STAMPS if RALPH.key in config.kits else {}
+    config = read_config(root, tuple(kit.key for kit in KITS), settings_models(KITS))
+    stamps = {} if takes_any_schema(config, KITS) else STAMPS
     own = f"undo-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{os.urandom(4).hex()}"
     with _recorded(root, own, session) as (database, journal):
 
