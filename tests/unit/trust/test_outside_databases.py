@@ -193,13 +193,12 @@ def test_check_needs_no_record_without_the_database(own: Path) -> None:
     assert 0 == done.returncode, done.stderr
 
 
-@pytest.mark.parametrize("more", [{}, {"RALPHGEN_SESSION": "s"}])
-def test_init_makes_none_without_a_record(clone: Path, more: dict[str, str]) -> None:
+def test_init_makes_none_without_a_record(clone: Path) -> None:
     moved = move_database(clone)
     moved.unlink()
     configure(clone, PLACE)
 
-    refused = ralphgen("init", clone, "--no-install", "--yes", more=more)
+    refused = ralphgen("init", clone, "--no-install", "--yes")
 
     assert 2 == refused.returncode
     assert REFUSED in refused.stderr
