@@ -111,8 +111,10 @@ def home_top(tree: Repository) -> str:
     common, above = tree.common, os.path.dirname(tree.common)
     if os.path.basename(common) == MARK and not _is_bare(common):
         return above
-    if checkout := re.search(_WORKTREE, _settings(common)):
-        return os.path.normpath(os.path.join(common, os.fsdecode(checkout[1])))
+    if named := re.search(_WORKTREE, _settings(common)):
+        checkout = os.path.realpath(os.path.join(common, os.fsdecode(named[1])))
+        if _names(checkout, common):  # an archive may name any directory
+            return checkout
     if above != os.path.realpath(os.path.expanduser("~")) and _names(above, common):
         return above
     return common

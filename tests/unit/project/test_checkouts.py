@@ -292,6 +292,25 @@ def test_home_of_a_submodule_is_its_checkout(main: Path, tmp_path: Path) -> None
     assert outer / "sub" == project_home(tmp_path / "dev")
 
 
+def test_settings_of_git_do_not_move_a_home_to_another_repository(
+    main: Path, tmp_path: Path
+) -> None:
+    top = tmp_path / "archive"
+    git(
+        tmp_path,
+        "clone",
+        "--quiet",
+        "--separate-git-dir",
+        str(tmp_path / "git"),
+        str(main),
+        "archive",
+    )
+    git(top, "worktree", "add", "--quiet", "-b", "dev", str(tmp_path / "dev"))
+    git(top, "config", "core.worktree", str(main))
+
+    assert tmp_path / "git" == project_home(tmp_path / "dev")
+
+
 def test_a_relative_database_is_told_from_the_home(main: Path, dev: Path, tmp_path: Path) -> None:
     for root in (main, dev):
         (root / ".ralph/ralphgen.toml").write_text(
