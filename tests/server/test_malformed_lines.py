@@ -70,7 +70,7 @@ def server(
 
 
 def manual(root: Path) -> tuple[str, ...]:
-    context_for(root, "manual").rename(root / ".ralph" / "mcp" / "context.json")
+    context_for(root, "manual", user=None).rename(root / ".ralph/mcp/context.json")
     return ()
 
 

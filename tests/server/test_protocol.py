@@ -86,7 +86,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def manual(root: Path) -> Path:
-    context_for(root, "manual").rename(root / ".ralph" / "mcp" / "context.json")
+    context_for(root, "manual", user=None).rename(root / ".ralph/mcp/context.json")
     return root
 
 

@@ -41,7 +41,7 @@ WAY = pytest.mark.parametrize("end", WAYS.values(), ids=WAYS)
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = create_project(tmp_path_factory.mktemp("shutdown"), "PRAGMA journal_mode = WAL;")
-    context_for(root, "manual").rename(root / ".ralph" / "mcp" / "context.json")
+    context_for(root, "manual", user=None).rename(root / ".ralph/mcp/context.json")
     return root
 
 
@@ -137,7 +137,7 @@ def test_a_statement_that_does_not_end_does_not_hold_the_server(
 ) -> None:
     """A trigger of the project may never end."""
     root = create_project(tmp_path, "PRAGMA journal_mode = WAL;", ENDLESS)
-    context_for(root, "manual").rename(root / ".ralph" / "mcp" / "context.json")
+    context_for(root, "manual", user=None).rename(root / ".ralph/mcp/context.json")
     with running(root) as server:
         server.shake_hands()
         if handed_off:
@@ -208,7 +208,7 @@ def test_a_client_that_no_longer_reads_ends_the_server_without_a_traceback(proje
 
 def test_a_database_that_may_only_be_read_is_served(tmp_path: Path) -> None:
     root = create_project(tmp_path, "PRAGMA journal_mode = DELETE;")
-    context_for(root, "manual").rename(root / ".ralph" / "mcp" / "context.json")
+    context_for(root, "manual", user=None).rename(root / ".ralph/mcp/context.json")
     database(root).chmod(0o444)
     with running(root) as server:
         server.shake_hands()

@@ -22,7 +22,7 @@ READS: tuple[tuple[str, Any], ...] = (
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     root = create_project(tmp_path, "PRAGMA journal_mode = WAL;")
-    context_for(root, "manual").rename(root / ".ralph" / "mcp" / "context.json")
+    context_for(root, "manual", user=None).rename(root / ".ralph/mcp/context.json")
     return root
 
 

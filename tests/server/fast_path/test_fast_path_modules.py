@@ -15,7 +15,7 @@ from wire import MODERN, checked, imported
 # All that the server's own modules may load; each costs what it loads itself.
 CHEAP = ("sys", "os", "time", "json", "re", "gc", "_thread", "_sqlite3")
 FIRST = {"_functools", "_json", "_sqlite3", "gc"}  # before the first answers, and one for digests
-LITTLE = {"__future__", "_sha2", "_sha256", "encodings.utf_16_le"}  # alone in what they load
+LITTLE = {"__future__", "_sha2", "_sha256", "encodings.utf_16_le", "pwd"}  # alone in what they load
 PLAIN = (
     *(asked for asked in READS if asked[0].endswith("list") and not asked[1].get("cursor")),
     ("prompts/get", {"name": "manual"}),

@@ -111,7 +111,7 @@ def test_a_loop_whose_files_an_agent_takes_away_is_seen_and_stopped(tmp_path: Pa
     _, said = loop.communicate(timeout=PATIENCE)
     wait_until_gone(project.root)
 
-    assert ["start", "backup", "begin"] == kinds[:3]
+    assert ["start", "target", "backup", "begin"] == kinds[:4]
     assert 143 == loop.returncode, said
     assert {1: "pending"} == project.statuses()
 

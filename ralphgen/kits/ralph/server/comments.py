@@ -180,22 +180,21 @@ def _is_users(name: object) -> bool:
 
 def _as_read(name: str) -> str:
     """Return the letters and digits of a name, without case and width."""
-    from unicodedata import normalize
+    if not name.isascii():
+        from unicodedata import normalize
 
-    plain_name = normalize("NFKC", normalize("NFKC", name).casefold())
-    return "".join(one for one in plain_name if one.isalnum())
+        name = normalize("NFKC", normalize("NFKC", name).casefold())
+    return "".join(one for one in name.casefold() if one.isalnum())
 
 
 def _login_names() -> Iterator[str]:
     """Yield the names of the user that runs the server, as the system and commands spell it."""
-    from getpass import getuser
-
+    yield from filter(None, map(os.environ.get, ("LOGNAME", "USER", "LNAME", "USERNAME")))
     try:
-        yield getuser()
         from pwd import getpwuid
 
         yield getpwuid(os.getuid()).pw_name
-    except (ImportError, KeyError, OSError):  # a container's user may have no name
+    except (ImportError, KeyError):  # a container's user may have no name
         return
 
 

@@ -219,7 +219,7 @@ def test_credentials_in_arguments_are_masked(arguments: list[str], expected: lis
 @pytest.mark.parametrize(
     "arguments",
     [
-        ["-y", "@scope/package@1.2.3", "/home/me/project", "--port", "8080"],
+        ["-y", "@scope/package@1.2.3", "/srv/shop/project", "--port", "8080"],
         ["run", "-v", "/a:/b", "image@sha256:0123", "8080:80", "C:\\tools"],
         ["--max-tokens", "100", "--token-file", "/run/token", "--auth=required"],
         ["http://localhost:3000/@scope/x", "git@github.com:me/it.git"],
