@@ -40,7 +40,7 @@ def served(cwd: Path, *arguments: str, **environment: str) -> list[str]:
 
 
 def test_a_folder_inside_the_project_is_enough(root: Path) -> None:
-    assert 28 == len(served(root / "src/deep"))
+    assert 10 == len(served(root / "src/deep"))
 
 
 def test_a_session_is_named_by_its_context(root: Path) -> None:
@@ -58,7 +58,7 @@ def test_a_session_is_named_by_its_context(root: Path) -> None:
 
 
 def test_claude_codes_own_folder_counts_where_there_is_no_other(root: Path, tmp_path: Path) -> None:
-    assert 28 == len(served(tmp_path, CLAUDE_PROJECT_DIR=str(root)))
+    assert 10 == len(served(tmp_path, CLAUDE_PROJECT_DIR=str(root)))
 
 
 def test_stdout_is_the_protocols_alone(root: Path) -> None:

@@ -167,7 +167,8 @@ def test_a_client_with_every_tool_signs_nothing_as_the_user(tmp_path: Path, kind
         entry = json.loads(config.read_bytes())["mcpServers"]["ralph"]
         own = [entry["command"], *entry["args"]]
     else:
-        own = [str(RALPHGEN), "serve", "ralph", "--recipe", "manual"]
+        record = f"XDG_CONFIG_HOME={os.environ['XDG_CONFIG_HOME']}"  # clients pass few variables on
+        own = ["env", record, str(RALPHGEN), "serve", "ralph", "--recipe", "manual"]
     given: dict[str, dict[str, Any]] = {
         "add_task_comment": {"task_id": 1, "body": "b", "author": "human"},
         "append_feature_learning": {"feature_name": "auth", "text": "t", "source": "human"},

@@ -170,11 +170,6 @@ class TestCommands:
         assert "a b; echo $HOME | rm `x` $(y) && 'q'\n" == found["stdout"]
         assert ("", 0) == (found["stderr"], found["return_code"])
 
-    def test_a_name_that_is_no_parameter_stays_as_it_is(self, rye: Rye) -> None:
-        shell(rye, 'echo "$1 $2"', "{text}", "{other}")
-
-        assert "x {other}\n" == data(rye, text="x")["stdout"]
-
     @pytest.mark.parametrize(("value", "expected"), [([1, "a"], '[1, "a"]'), (True, "true")])
     def test_a_value_that_is_no_text_is_json(self, rye: Rye, value: Any, expected: str) -> None:
         rye.put("tool", "demo/t", yaml_tool("demo/t"), extension=".yaml")
