@@ -9,6 +9,7 @@ import pytest
 from merging_projects import SETTLED, base, merged, merging_project, say, worked
 from proved_projects import TESTS, git, written
 
+from ralphgen.environment.location import environment_for
 from ralphgen.errors import ProjectError
 from ralphgen.project.git import read_files_of_git
 from ralphgen.runtime.files.work_tree import nested_repositories, tree_files
@@ -39,6 +40,9 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     place.mkdir()
     settings = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
     monkeypatch.setenv("XDG_CONFIG_HOME", settings)  # which has the records of trust
+    monkeypatch.setenv(
+        "RALPHGEN_HOME", str(environment_for("").folder.parents[1])
+    )  # which are slow to make
     monkeypatch.setenv("HOME", str(place))
     return place
 
