@@ -61,7 +61,8 @@ def asked(driver: Driver, tool: str, arguments: Mapping[str, object]) -> tuple[b
     try:
         return driver.ask(tool, arguments)
     except MCPError as error:
-        return True, error.error.message
+        hint = f"\nhint: {error.error.data}" if error.error.data else ""
+        return True, f"{error.error.message}{hint}"
 
 
 def without_log(text: str) -> str:

@@ -17,6 +17,8 @@ from ralphgen.ledger.records import spent_since
 from ralphgen.ledger.tables import state_of
 from ralphgen.project.connection import open_database
 
+LONGEST = 20_000  # characters of a text in a form
+
 
 @dataclass(frozen=True, slots=True)
 class Overview:
@@ -47,12 +49,17 @@ class ProjectFields:
 
 
 def project_fields(root: Path, typed: Form | None) -> ProjectFields | None:
-    """Return the form of the project in `root`, with the `typed` texts; None without such texts."""
+    """Return the form of the project in `root`, with the `typed` texts.
+
+    None without such texts, or if one is too long for a form.
+    """
     try:
         project = EditedProject(root)
     except RalphgenError:
         return None
     was = {name: str(project.record.get(name, "")) for name in project.fields}
+    if max(map(len, was.values()), default=0) > LONGEST:
+        return None
     texts = was
     if typed is not None:
         texts = {name: (*typed.texts(name), text)[0] for name, text in was.items()}

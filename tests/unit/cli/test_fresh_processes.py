@@ -21,7 +21,7 @@ EXPECTED = {
     ("task", "list"): "there is no task yet",
     ("brief", "yap"): "Talk through the tasks",
     ("config",): "mcpServers",
-    ("skill",): ".claude/skills/",
+    ("skill",): "ralph-project: ",
     ("report", "--output", "report.html"): "",
 }
 

@@ -136,7 +136,7 @@ def test_a_server_without_a_session_is_one(root: Path) -> None:
     (context,) = root.glob("context-*.json")
     shutil.copy(context, root / ".ralph/mcp/context.json")
     facts = json.loads((root / ".ralph/mcp/context.json").read_text(encoding="utf-8"))
-    facts.pop("project")
+    del facts["project"], facts["user"]
     (root / ".ralph/mcp/context.json").write_text(json.dumps(facts), encoding="utf-8")
     spoken = {"protocolVersion": "2025-11-25", "capabilities": {}}
     arguments = {"title": "y", "feature": "auth", "discipline": "backend"}

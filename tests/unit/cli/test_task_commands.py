@@ -143,7 +143,7 @@ def test_whose_a_task_is_tells_a_person_from_an_agent(root: Path) -> None:
     assert 3 == answered(root, "task", "add", "Typed", *words)["id"]
     given = ["feature=auth", "discipline=backend", "title=Called"]
     said(root, "call", "ralph:create_task", *given, "--recipe", "braindump")
-    with connected(root) as driver:
+    with connected(root, user="client") as driver:
         driver.call("create_task", feature="auth", discipline="backend", title="By a client")
 
     rows = query(root, "SELECT title, provenance FROM tasks WHERE id > 2 ORDER BY id")
@@ -237,7 +237,7 @@ def test_features_and_disciplines_are_listed_shown_and_changed(root: Path) -> No
         (["feature", "delete", "aut"], 1, "there is no feature", "feature list"),
         (["discipline", "delete", "backend", "--yes"], 1, "belongs to it", ""),
         (["discipline", "add", "backend"], 1, "exists already", ""),
-        (["discipline", "add", "b", "--color", "red"], 1, 'argument "color"', ""),
+        (["discipline", "add", "b", "--color", "red"], 1, '"--color" is "red"', ""),
         (["task", "edit", "1"], 2, "there is no terminal to edit in", "name fields as options"),
         (["feature", "show", "x"], 1, 'there is no feature "x"', "ralphgen feature list"),
         (["discipline", "show", "bakend"], 1, 'did you mean "backend"?', "discipline list"),

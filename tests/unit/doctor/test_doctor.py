@@ -54,7 +54,7 @@ def test_a_healthy_project_is_well_down_to_a_call_by_the_official_client(root: P
 
     assert (0, dict.fromkeys(SUBJECTS, True)) == (code, found)
     assert "done: a word, which nothing proves" in words
-    assert "28 tools listed, list_tasks called by the official client" in words
+    assert "10 tools listed, list_tasks called by the official client" in words
     assert ["ralph.db"] == [path.name for path in (root / ".ralph/db").iterdir()]
     assert "" == ralphgen("doctor", root, "--quiet").stdout
 
@@ -113,7 +113,7 @@ def test_a_server_for_which_a_new_column_waits_is_found_and_started(root: Path) 
     code, found, words = findings(root)
 
     assert (1, {"files", "schema"}) == (code, {name for name, well in found.items() if not well})
-    assert "28 tools listed" in words
+    assert "10 tools listed" in words
 
 
 def test_a_ledger_in_a_database_that_git_has_is_told(root: Path) -> None:

@@ -94,7 +94,7 @@ def test_a_context_that_nobody_has_changed_gets_the_tools_of_a_further_kit(tmp_p
     done = run("init", str(tmp_path), "--kit", "notes", "--no-install")
     context = json.loads((tmp_path / ".ralph/mcp/context.json").read_text(encoding="utf-8"))
 
-    assert ["list_notes", "append_learning"] == context["enabled_tools"]["notes"]
+    assert ["list_notes"] == context["enabled_tools"]["notes"]
     assert "warning" not in done.stderr
 
 
@@ -164,7 +164,7 @@ def test_the_matrix_and_the_readme_tell_both_kits(project: Path) -> None:
 
     assert ["ralph", "notes"] == [*matrix]
     assert ["list_notes", "append_learning"] == matrix["notes"]["tools"]
-    assert ["list_notes"] == matrix["notes"]["recipes"]["yap"]["tools"]
+    assert ["list_notes", "append_learning"] == matrix["notes"]["recipes"]["yap"]["tools"]
     assert "| `list_notes` | List the notes. | reads |" in readme
     assert "field-notes" in readme
 
@@ -235,7 +235,7 @@ def test_a_recipe_of_the_project_takes_from_the_second_kit(other: Path) -> None:
     regenerated(other, BOTH)
     matrix = json.loads(run("tools", "--json", str(other)).stdout)
 
-    assert ["list_notes"] == matrix["notes"]["recipes"]["quick"]["tools"]
+    assert ["list_notes", "append_learning"] == matrix["notes"]["recipes"]["quick"]["tools"]
     assert [] == matrix["ralph"]["recipes"]["quick"]["tools"]
 
 

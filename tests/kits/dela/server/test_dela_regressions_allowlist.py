@@ -226,7 +226,8 @@ def test_a_variable_of_make_is_plain_words_for_the_shell_of_the_recipe(
         by_variable = refusal(dela, "task_start", unique_name=name, env={"X": value})
 
         assert (-32602, -32602) == (by_argument.code, by_variable.code)
-        assert "whose shell must find plain words" in by_argument.message
+        assert "and make writes it into a command" in by_argument.message
+        assert by_argument.data.startswith("Use plain words")
     assert not mark.exists()
     assert "built é-1.2@x,y:z/%+=^_\n" == printed(dela, "splits", args=["X=é-1.2@x,y:z/%+=^_"])
 

@@ -296,10 +296,10 @@ def test_a_file_of_variables_in_the_project_is_not_read(rye: Rye) -> None:
 
 def test_a_chain_may_set_any_variable_in_its_own_text(rye: Rye) -> None:
     """S14: that is the author's word, which was signed; a parameter's value changes no name."""
-    own = {"PYTHONPATH": "/theirs", "MINE": "{value}"}
+    own = {"PYTHONPATH": "/theirs", "MINE": "mine"}
     _, variables, _ = seen(rye, showing("a", env_config={"env": own}), value="x")
 
-    assert ("/theirs", "{value}") == (variables["PYTHONPATH"], variables["MINE"])
+    assert ("/theirs", "mine") == (variables["PYTHONPATH"], variables["MINE"])
 
 
 @pytest.mark.parametrize("cwd", ["/", "..", "/tmp", "{value}", "way", "../project-beside", "\0"])  # noqa: S108
