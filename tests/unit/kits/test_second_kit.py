@@ -164,7 +164,7 @@ def test_the_matrix_and_the_readme_tell_both_kits(project: Path) -> None:
 
     assert ["ralph", "notes"] == [*matrix]
     assert ["list_notes", "append_learning"] == matrix["notes"]["tools"]
-    assert ["list_notes", "append_learning"] == matrix["notes"]["recipes"]["yap"]["tools"]
+    assert ["list_notes"] == matrix["notes"]["recipes"]["yap"]["tools"]
     assert "| `list_notes` | List the notes. | reads |" in readme
     assert "field-notes" in readme
 
@@ -235,7 +235,7 @@ def test_a_recipe_of_the_project_takes_from_the_second_kit(other: Path) -> None:
     regenerated(other, BOTH)
     matrix = json.loads(run("tools", "--json", str(other)).stdout)
 
-    assert ["list_notes", "append_learning"] == matrix["notes"]["recipes"]["quick"]["tools"]
+    assert ["list_notes"] == matrix["notes"]["recipes"]["quick"]["tools"]
     assert [] == matrix["ralph"]["recipes"]["quick"]["tools"]
 
 
