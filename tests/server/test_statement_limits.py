@@ -176,6 +176,7 @@ def in_time(client: Driver, tool: str, limit: float = SECONDS, **arguments: Any)
     return refusal
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", SLOW)
 @pytest.mark.parametrize("prefix", ["", "write_"])
 def test_a_query_ends_at_its_limit_whatever_function_it_calls(

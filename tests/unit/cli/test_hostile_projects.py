@@ -216,12 +216,14 @@ def test_every_command_is_tried() -> None:
     assert callbacks | groups <= {words[0] for words in COMMANDS}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("words", COMMANDS, ids=label)
 def test_no_command_steers_a_pipe(root: Path, words: tuple[str, ...]) -> None:
     for text in written(words, root):
         assert not STEERS.search(text), STEERS.sub("§", text)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("words", COMMANDS, ids=label)
 def test_no_command_steers_a_terminal(root: Path, words: tuple[str, ...]) -> None:
     screen = FROM_RICH.sub("", typed(words, root))

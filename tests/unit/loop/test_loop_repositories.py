@@ -45,6 +45,7 @@ def assert_merged(project: LoopProject) -> None:
     assert (project.root / "task-1.txt").exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", FORGED)
 def test_a_forged_git_of_an_agent_starts_nothing(tmp_path: Path, kind: str) -> None:
     project = repository(tmp_path, 2)

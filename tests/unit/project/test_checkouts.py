@@ -207,6 +207,7 @@ def test_reading_in_an_agents_worktree_ignores_its_settings(main: Path) -> None:
     assert 0 == ralphgen("check", cwd=tree).returncode
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("name", "home"), [(".bare", "."), ("repo.git", "repo.git"), (".git", ".")]
 )

@@ -123,6 +123,7 @@ def take_over(root: Path, way: str, file: str, text: str) -> None:
     WAYS[way](root)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("way", WAYS)
 def test_a_strangers_check_needs_a_question_before_and_after_regen(shared: Path, way: str) -> None:
     take_over(shared, way, ".ralph/ralphgen.toml", CHECK)
@@ -135,6 +136,7 @@ def test_a_strangers_check_needs_a_question_before_and_after_regen(shared: Path,
     assert 0 == session(shared)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("way", WAYS)
 def test_a_strangers_content_needs_a_question(shared: Path, way: str) -> None:
     take_over(shared, way, "Makefile", "all:\n\ttouch PWNED\n")
@@ -153,6 +155,7 @@ def test_a_strangers_check_beside_the_users_own_line_is_named(shared: Path) -> N
     assert "Bash(ls)" not in said
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("file", [*CLIENTS, *BELOW])
 def test_settings_of_clients_and_files_below_ralph_need_a_record(own: Path, file: str) -> None:
     write(own, file, HOOKS)
@@ -166,6 +169,7 @@ def test_settings_of_clients_and_files_below_ralph_need_a_record(own: Path, file
     assert 2 == session(own)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("file", [*CONTENT, *CLIENTS, *BELOW])
 def test_a_clone_without_a_record_asks_for_every_file(clone: Path, file: str) -> None:
     write(clone, file, HOOKS)
@@ -174,6 +178,7 @@ def test_a_clone_without_a_record_asks_for_every_file(clone: Path, file: str) ->
     assert 2 == session(clone)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("file", CONTENT)
 def test_the_users_edit_of_content_needs_no_question_also_once_committed(
     shared: Path, file: str
@@ -184,6 +189,7 @@ def test_the_users_edit_of_content_needs_no_question_also_once_committed(
     assert 0 == session(shared)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("file", [*CONTENT, *BELOW])
 def test_a_strangers_file_needs_a_question_wherever_it_is(shared: Path, file: str) -> None:
     take_over(shared, "squash", file, "x")

@@ -66,6 +66,7 @@ def forged(root: Path, tree: Worktree, settings: str, *, as_folder: bool) -> Non
         (tree.path / ".git").write_text(f"gitdir: {fake}\n", encoding="utf-8")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("as_folder", [False, True])
 @pytest.mark.parametrize(
     "setting",
