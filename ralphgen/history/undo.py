@@ -203,6 +203,8 @@ def _others(
     Left out are undos of the session, and every column of a session that its own undo wrote too:
     there the row is as the session left it.
     """
+    if not entries:  # the session wrote nothing
+        return
     rows = {(entry.table, entry.key) for entry in entries if not entry.is_line}
     first = min(entry.number for entry in entries)
     found = [row for row in database.rows(_LATER, (first,)) if (row[4], row[5]) in rows]

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from histories import Rows, Writer, choices, make_database, rows_of, writers
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from lanes import examples
 
@@ -102,6 +102,7 @@ def test_after_a_thousand_writes_by_four_only_one_is_undone(tmp_path: Path) -> N
 
 @settings(max_examples=examples(30), deadline=None)
 @given(seed=st.integers(0, 2**32), number=st.integers(1, 40))
+@example(seed=14452, number=30)  # undoes a session without entries
 def test_any_few_writes_are_undone(
     tmp_path_factory: pytest.TempPathFactory, seed: int, number: int
 ) -> None:
