@@ -100,12 +100,22 @@ def read_texts(text: str, most: int = LARGEST) -> Texts:
     return Texts(compose(text, most, typed=False))
 
 
+def read_all(text: str) -> list[Texts]:
+    """Read the documents of a YAML text as `read_texts` does. Raises `YamlError`."""
+    return [Texts(root) for root in _parse(text, LARGEST, typed=False)]
+
+
 def compose(text: str, most: int = LARGEST, *, typed: bool) -> Node | None:
     """Return the root node of a YAML text, None for an empty one; raises `YamlError`.
 
     With `typed`, a plain scalar has the tag of what it looks like. Aliases are the nodes that they
     stand for, so a few lines may hold any number of values: count while you make them.
     """
+    return next(iter(_parse(text, most, typed=typed, is_single=True)))
+
+
+def _parse(text: str, most: int, *, typed: bool, is_single: bool = False) -> list[Node | None]:
+    """Return the root nodes of the documents; of a single one, also None if it is empty."""
     add_packages()
     import yaml
 
@@ -120,7 +130,10 @@ def compose(text: str, most: int = LARGEST, *, typed: bool) -> Node | None:
     try:
         if text.count("[") + text.count("{") > _FEW or _INDENTED.search(text):
             _check_depth(text, loader)
-        return yaml.compose(text, Loader=loader)
+        if is_single:
+            roots = [yaml.compose(text, Loader=loader)]
+        else:
+            roots = [*yaml.compose_all(text, Loader=loader)]
     except yaml.MarkedYAMLError as error:
         if "nesting depth" in (error.problem or ""):  # the limit of newer parsers in C
             raise YamlError(TOO_DEEP) from error
@@ -131,6 +144,7 @@ def compose(text: str, most: int = LARGEST, *, typed: bool) -> Node | None:
         raise YamlError(f"is not YAML: {why}") from error
     except RecursionError as error:
         raise YamlError(TOO_DEEP) from error
+    return roots
 
 
 def _check_depth(text: str, loader: Any) -> None:

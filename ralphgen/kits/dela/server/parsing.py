@@ -32,13 +32,18 @@ _LONG_KEY = re.compile(rf"(?:\.[ \t]*+{_PART}){{{MOST_PARTS}}}")
 
 
 def read_yaml(folder: Folder, path: str) -> Any:
-    """Return the value of a YAML file, in which every scalar is a text; None for an empty file.
+    """Return the first document of a YAML file, None if it is empty. Raises `UnreadableError`."""
+    return next(iter(read_documents(folder, path)), None)
+
+
+def read_documents(folder: Folder, path: str) -> list[Any]:
+    """Return the documents of a YAML file, in which every scalar is a text.
 
     That `on` and `yes` are texts, as they are to the programs that read these files, and that 3
     is "3", is what a loader without types is for. Raises `UnreadableError`.
     """
-    value, _ = _once("yaml", folder, path, lambda: _yaml(folder, path))
-    return value
+    documents: list[Any] = _once("yaml", folder, path, lambda: _yaml(folder, path))[0]
+    return documents
 
 
 def has_tags(folder: Folder, path: str) -> bool:
@@ -55,8 +60,8 @@ def has_tags(folder: Folder, path: str) -> bool:
     return any(getattr(event, "tag", None) is not None for event in events)
 
 
-def member_tags(folder: Folder, path: str, key: str) -> dict[str, str]:
-    """Return the tags that a YAML file gives to the members of a top-level mapping, by their names.
+def member_tags(folder: Folder, path: str, number: int, key: str) -> dict[str, str]:
+    """Return the tags that a document gives to the members of a top-level mapping, by their names.
 
     The tag of the mapping itself has an empty name. Raises `UnreadableError`.
     """
@@ -65,7 +70,8 @@ def member_tags(folder: Folder, path: str, key: str) -> dict[str, str]:
     import yaml
 
     _, text = _once("yaml", folder, path, lambda: _yaml(folder, path))
-    root: Any = yaml.compose(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader))
+    roots = yaml.compose_all(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader))
+    root: Any = [*roots][number]
     tags: dict[str, str] = {}
     for name, node in root.value if root.id == "mapping" else ():
         if name.value == key:
@@ -91,18 +97,18 @@ def _once(kind: str, folder: Folder, path: str, parse: Callable[[], object]) -> 
 
 
 def _yaml(folder: Folder, path: str) -> tuple[Any, str]:
-    """Return the value of a YAML file, and its text."""
-    from ralphgen.runtime.files.yaml import YamlError, read_texts
+    """Return the documents of a YAML file, and its text."""
+    from ralphgen.runtime.files.yaml import YamlError, read_all
 
     text = folder.text(path, LARGEST)
     folder.spend("values", 0)
     try:
-        texts = read_texts(text)
+        documents = read_all(text)
     except YamlError as error:
         where = f"line {error.line}: " if error.line else ""
         raise UnreadableError(path, f"{where}{error}") from error
-    folder.spend("values", texts.count)
-    return texts.value, text
+    folder.spend("values", sum(document.count for document in documents))
+    return [document.value for document in documents], text
 
 
 def read_json(folder: Folder, path: str) -> Any:

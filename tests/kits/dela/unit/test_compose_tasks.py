@@ -1,12 +1,13 @@
 """What a Compose file offers: all services together, and each by itself."""
 
 import os
+import shutil
 import subprocess
 from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-from real_runners import needs
+from real_runners import PLACES, needs
 
 from ralphgen.kits.dela.server.folder import Folder, UnreadableError
 from ralphgen.kits.dela.server.formats.compose import compose_tasks
@@ -126,7 +127,8 @@ def test_no_other_file_counts(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "is no Compose file: it holds no mapping"),
+        ("", "is no Compose file: it is empty"),
+        ("---\n", "is no Compose file: it holds no mapping"),
         ("- services", "is no Compose file: it holds no mapping"),
         ("services: [a]", "is no Compose file: its services are no mapping"),
         ("services: 3", "is no Compose file: its services are no mapping"),
@@ -210,6 +212,38 @@ INCLUDES: dict[str, tuple[dict[str, str], list[str]]] = {
         },
         ["a", "b"],
     ),
+    "value of several lines": (
+        {
+            ".env": "X='a\nCOMPOSE_FILE=a.yaml\n'\n",
+            "a.yaml": service("a"),
+            "compose.yaml": service("b"),
+        },
+        ["b"],
+    ),
+    "default within a default": (
+        {
+            ".env": "D='$$sub'\n",
+            "compose.yaml": "include: ['${X:-${Y:-${D}}}/a.yaml']\n" + service("web"),
+            "$$sub/a.yaml": service("a"),
+        },
+        ["web", "a"],
+    ),
+    "several documents": (
+        {
+            "compose.yaml": f"{service('web', 'db')}---\n"
+            "include: [a.yaml]\nservices: {web: !reset null, api: {image: api}}\n",
+            "a.yaml": f"{service('a')}---\n{service('b')}",
+        },
+        ["db", "api", "a", "b"],
+    ),
+    "empty override and include": (
+        {
+            "compose.yaml": "include: [a.yaml]\n" + service("web"),
+            "compose.override.yaml": "# for you\n",
+            "a.yaml": "",
+        },
+        ["web"],
+    ),
     "short include": (
         {"compose.yaml": "include: [a/a.yaml]\n" + service("web"), "a/a.yaml": service("a")},
         ["web", "a"],
@@ -279,7 +313,7 @@ def test_services_of_all_files_are_listed(
 
 
 @pytest.mark.slow
-@needs("docker")
+@needs("docker-compose")
 @pytest.mark.parametrize("case", INCLUDES)
 def test_compose_lists_the_same_services(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, case: str
@@ -287,9 +321,7 @@ def test_compose_lists_the_same_services(
     monkeypatch.delenv("COMPOSE_FILE", raising=False)
     files, names = INCLUDES[case]
     written(tmp_path, files)
-    if subprocess.run([*COMPOSE, "version"], capture_output=True, check=False).returncode:
-        pytest.skip("Docker has no compose plugin")
-    command = [*COMPOSE, "config", "--services"]
+    command = [str(shutil.which("docker-compose", path=PLACES)), "config", "--services"]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
 
     assert sorted(names) == sorted(done.stdout.split())
@@ -366,7 +398,7 @@ def test_an_include_that_is_not_read_is_reported(tmp_path: Path, text: str, why:
     assert root.problems[0][1].endswith(why)
 
 
-@pytest.mark.parametrize("name", ["../out.yaml", "/etc/passwd", "missing.yaml"])
+@pytest.mark.parametrize("name", ["../out.yaml", "/etc/passwd", "missing.yaml", ""])
 def test_a_file_of_the_variable_that_is_not_read_is_reported(tmp_path: Path, name: str) -> None:
     (tmp_path / "out.yaml").write_text(service("stolen"), encoding="utf-8")
     files = {".env": f"COMPOSE_FILE=a.yaml:{name}\n", "a.yaml": service("a")}

@@ -470,6 +470,32 @@ VARIABLES = {
         ["a", "b"],
     ),
     "text that is not read": ("ifdef NO\n<<<<\ndefine x\nb:\nendef\nendif\na:\n", ["a"]),
+    "a definition": ("define T\na b\nendef\n$(T):\nundefine T\nx$(T):\n", ["a", "b", "x"]),
+    "a variable with arguments": (
+        "f = $(foreach x,$(1),$(x)-$(2))\n$(call f,a b,c) $(call addprefix,d-,e):\n",
+        ["a-c", "b-c", "d-e"],
+    ),
+    "a choice": (
+        "X = y\n$(if $(X),a,b) $(if $(NO),c,d) $(or $(NO),e) $(and $(X),f) $(if $(NO),g):\n",
+        ["a", "d", "e", "f"],
+    ),
+    "some words": (
+        "T = a b c d\n$(word 2,$(T))1 $(wordlist 3,4,$(T)) $(words $(T)) $(join x y,1 2):\n",
+        ["b1", "c", "d", "4", "x1", "y2"],
+    ),
+    "an unexpanded value": ("T = a b\n$(value T) $(findstring c,bcd):\n", ["a", "b", "c"]),
+    "a message of make": ("$(info hello)\na$(warning no):\n", ["a"]),
+    "a rule that is made": (
+        (
+            "define R\nrun-$(1): ## Run $(1)\n\techo b: c\nall: run-$(1)\nendef\n"
+            "$(foreach m,x y,$(eval $(call R,$(m))))\n"
+        ),
+        ["run-x", "run-y", "all"],
+    ),
+    "a variable and an include that are made": (
+        "$(eval T := a b)\n$(eval include more/two.mk)\n$(T):\n",
+        ["a", "b", "from-two"],
+    ),
     "a variable of one target": ("a: T = x\na b:\n$(T)c:\n", ["a", "b", "c"]),
 }
 MORE = {"more/one.mk": "T = one-a one-b\nfrom-one:\n", "more/two.mk": "from-two:\n"}
@@ -514,9 +540,10 @@ def test_make_itself_has_just_the_targets_that_are_listed(tmp_path: Path, text: 
     [
         "T := $(shell echo b)\na $(T):\n",
         "T != echo b\na $(T):\n",
-        "T = $(call f,b)\na $(T):\n",
-        "define T\nb\nendef\na $(T):\n",
+        "define T\nb\nc\nendef\na $(T):\n",
+        "a $(if $(shell echo x),b):\n",
         "a x$(CC)y $(MAKE) $@:\n",
+        "define R\n$(eval $(R))\nb:\nendef\n$(R)\na:\n",
         "T = $(T)\na $(T):\n",
         "A = $(B)$(B)\nB = $(C)$(C)\nC = $(D)$(D)\nD = " + "x" * 60_000 + "\na $(A):\n",
     ],
@@ -552,6 +579,20 @@ def test_variables_of_the_environment_are_those_of_make(
     folder = written(tmp_path, Makefile="STAGE ?= prod\ndeploy-$(STAGE):\nSTAGE = own\n$(STAGE):\n")
 
     assert [("deploy-dev", None), ("own", None)] == listed(folder)
+
+
+def test_makefiles_and_flags_of_the_environment_count(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("MAKEFILES", "one.mk no.mk two.mk")
+    monkeypatch.setenv("MAKEFLAGS", "w -j2 -- STAGE=dev")
+    files = {"one__mk": "NAME = x\none:\n", "two__mk": "STAGE = own\noverride two-$(STAGE):\n"}
+    folder = written(tmp_path, **files, Makefile="STAGE := prod\n$(NAME)-$(STAGE):\n")
+
+    assert ["x-dev", "one", "override", "two-dev"] == [name for name, _ in listed(folder)]
+    (tmp_path / "Makefile").unlink()
+    assert ["one", "override", "two-dev"] == [name for name, _ in listed(folder_of(tmp_path))]
+    assert not folder.problems
 
 
 def test_patterns_of_includes_stay_in_the_project(tmp_path: Path) -> None:

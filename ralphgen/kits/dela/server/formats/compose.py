@@ -9,7 +9,7 @@ import os
 import re
 
 from ..folder import UnreadableError
-from ..parsing import mapping, member_tags, merged, read_yaml
+from ..parsing import mapping, member_tags, merged, read_documents
 from ..runners import inherited
 from ..task import Task
 
@@ -35,9 +35,13 @@ _DEEPEST = 20  # files of which each includes the next
 _SERVICE = re.compile(r"[A-Za-z0-9._][A-Za-z0-9._-]*")  # Compose's rule, but for options
 _REMOTE = re.compile(r"\w+://|git@|[\w.-]+\.git(?:#|$)|github\.com/|oci:")
 _TRUE = frozenset(("1", "t", "T", "true", "TRUE", "True"))
-_LINE = re.compile(r"\s*(?:export\s+)?([\w.-]+)\s*[=:]\s*(.*)")
-_QUOTED = re.compile(r"""'([^']*)'|"((?:[^"\\]|\\.)*)\"""")
-_VARIABLE = re.compile(r"\$(?:(\$)|(\w+)|\{(\w+)(?:(:?[-+?])([^{}]*))?\})")
+_LINE = re.compile(
+    r"""^[^\S\n]*+(?:export[^\S\n]+)?([\w.-]+)[^\S\n]*[=:][^\S\n]*+
+    (?:'([^']*+)'|"((?>[^"\\]|\\.)*+)"|([^\n]*))""",
+    re.MULTILINE | re.DOTALL | re.VERBOSE,
+)
+_VARIABLE = re.compile(r"\$(?:(\w+)|\{(\w+)(?:(:?[-+?])([^{}]*))?\})")
+_SIGN = "\0"  # in place of a "$" that begins no variable
 
 
 def compose_tasks(folder: Folder) -> Iterator[Task]:
@@ -50,6 +54,8 @@ def compose_tasks(folder: Folder) -> Iterator[Task]:
     paths, options = _files(folder, environment)
     if not paths:
         return
+    if not read_documents(folder, paths[0]):
+        raise UnreadableError(paths[0], "is no Compose file: it is empty")
     place = os.path.dirname(paths[0])
     project = _Project(folder)
     project.read(paths, place, _environment(folder, [os.path.join(place, ".env")], environment))
@@ -69,7 +75,7 @@ def compose_tasks(folder: Folder) -> Iterator[Task]:
 
 def _files(folder: Folder, environment: Mapping[str, str]) -> tuple[list[str], tuple[str, ...]]:
     """Return the files of the project, and the options with which Compose takes them."""
-    if named := environment.get("COMPOSE_FILE"):
+    if (named := environment.get("COMPOSE_FILE")) is not None:
         separator = environment.get("COMPOSE_PATH_SEPARATOR") or os.pathsep
         paths = [folder.place(name) for name in named.split(separator)]
         return _usable(folder, folder.path, "COMPOSE_FILE", paths), ()
@@ -135,11 +141,22 @@ class _Project:
 
     def _merge(self, path: str, services: dict[str, tuple[str, dict[str, Any]]]) -> list[object]:
         """Merge the services of a file into those before, and return what it includes."""
-        project = read_yaml(self._folder, path)
+        includes: list[object] = []
+        for number, project in enumerate(read_documents(self._folder, path)):
+            tags = member_tags(self._folder, path, number, "services")
+            includes += self._merge_document(path, project, tags, services)
+        return includes
+
+    def _merge_document(
+        self,
+        path: str,
+        project: object,
+        tags: Mapping[str, str],
+        services: dict[str, tuple[str, dict[str, Any]]],
+    ) -> list[object]:
         if not isinstance(project, dict):
             raise UnreadableError(path, "is no Compose file: it holds no mapping")
         found = project.get("services") or {}
-        tags = member_tags(self._folder, path, "services")
         if tags.get("") in {"!reset", "!override"}:
             services.clear()
             found = {} if tags[""] == "!reset" else found
@@ -239,17 +256,9 @@ def _environment(folder: Folder, files: Sequence[str], before: Mapping[str, str]
 def _variables(text: str, before: Mapping[str, str]) -> dict[str, str]:
     """Return the variables of a file; a value may use those above it and those `before`."""
     found: dict[str, str] = {}
-    for line in text.split("\n"):
-        written = _LINE.match(line)
-        if written is None:
-            continue
-        name, value = written.groups()
-        quoted = _QUOTED.match(value)
-        if quoted is not None and quoted[1] is not None:
-            found[name] = quoted[1]
-            continue
-        plain = quoted[2] if quoted else re.sub(r"(?:^|\s+)#.*", "", value).strip()
-        found[name] = _filled(plain, {**found, **before})
+    for name, verbatim, quoted, plain in _LINE.findall(text):
+        value = quoted or re.sub(r"(?:^|\s+)#.*", "", plain).strip()
+        found[name] = verbatim or _filled(value, {**found, **before})
     return found
 
 
@@ -257,18 +266,19 @@ def _filled(text: str, environment: Mapping[str, str]) -> str:
     """Return a text with its variables filled in, as Compose does; `$$` is a `$`."""
 
     def value(found: re.Match[str]) -> str:
-        sign, plain, name, operator, word = found.groups()
-        if sign:
-            return "$"
+        plain, name, operator, word = found.groups()
         known = environment.get(plain or name)
         is_there = bool(known) if operator and operator.startswith(":") else known is not None
         if operator and operator.endswith("+"):
             return (word or "") if is_there else ""
         if operator and operator.endswith("-") and not is_there:
             return word or ""
-        return known or ""
+        return (known or "").replace("$", _SIGN)  # of a value nothing is filled in
 
-    return _VARIABLE.sub(value, text)
+    text = text.replace("$$", _SIGN)
+    for _ in range(_DEEPEST):  # the innermost first: "${A:-${B}}"
+        text = _VARIABLE.sub(value, text)
+    return text.replace(_SIGN, "$")
 
 
 def _origin(service: Mapping[str, Any]) -> str | None:

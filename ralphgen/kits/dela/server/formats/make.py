@@ -65,10 +65,8 @@ def make_tasks(folder: Folder) -> Iterator[Task]:
     recipe says with `@echo`. Raises `UnreadableError`; an include that cannot be used is reported.
     """
     makefile = folder.first(*FILES)
-    if makefile is None:
-        return
     rules = _Reader(folder).read(makefile)
-    own = os.path.realpath(makefile)
+    own = os.path.realpath(makefile or folder.path)
     tasks: dict[str, Task] = {}
     for path, rule in sorted(rules, key=lambda found: found[0] != own):
         for name in map(_without_here, rule.targets):
@@ -84,6 +82,7 @@ class _Reader:
     """Reads a Makefile and what it includes, each file once, however they include each other."""
 
     __slots__ = (
+        "_before",
         "_folder",
         "_included_names",
         "_missing",
@@ -100,11 +99,18 @@ class _Reader:
         self._prefix = RecipePrefix()
         self._rules: list[tuple[str, MakeRule]] = []  # (defining file, rule)
         self._seen: set[str] = set()
-        self._variables = Variables(folder, inherited(folder))
+        environment = inherited(folder)
+        self._before = environment.get("MAKEFILES", "").split()
+        self._variables = Variables(folder, environment)
 
-    def read(self, makefile: str) -> list[tuple[str, MakeRule]]:
-        """Return all rules with the real paths of their files, as make reads them."""
-        files = [self._open(makefile)]
+    def read(self, makefile: str | None) -> list[tuple[str, MakeRule]]:
+        """Return all rules with the real paths of their files, as make reads them.
+
+        Those that the variable MAKEFILES of the environment names come before the Makefile.
+        """
+        files = [self._open(makefile)] if makefile else []
+        before = Include(0, self._before, is_needed=False)
+        files += reversed(list(self._included(makefile or self._folder.path, before)))
         while files:
             path, statements = files[-1]
             statement = next(statements, None)

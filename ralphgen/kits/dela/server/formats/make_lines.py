@@ -125,11 +125,26 @@ class Makefile:
                 self._comment = None
                 continue
             statement = self._statement(number, _joined(pieces))
+            yield from self._evaluated(number)
             if statement and (is_sound or not isinstance(statement, Fault)):
                 yield statement
             is_sound = is_sound and not isinstance(statement, Fault)
         if is_sound and self._branches:
             yield Fault("holds a condition without an 'endif'")
+
+    def _evaluated(self, number: int) -> Iterator[MakeRule | Include | Fault]:
+        """Yield the statements of the texts that the line before gave to `eval`."""
+        texts = "\n".join(self._variables.evaluated)
+        self._variables.evaluated.clear()
+        if not texts:
+            return
+        inner = Makefile(texts, self._prefix, self._variables)
+        inner._branches = [] if self._is_certain() else [(None, None)]
+        for statement in inner.statements():
+            if isinstance(statement, Include):
+                statement.line = number
+            if not isinstance(statement, Fault):
+                yield statement
 
     def _statement(self, number: int, line: str) -> MakeRule | Include | Fault | None:
         comment, self._comment = self._comment, None
@@ -149,8 +164,7 @@ class Makefile:
             self._prefix.follow(line)
             self._variables.assign(line, is_certain=self._is_certain())
         elif found := DEFINITION.match(head):
-            self._variables.forget(_first_word(head[found.end() :]))
-            return None if found[1] else self._skip_definition(number)
+            return self._define(number, head[found.end() :].strip(), is_empty=bool(found[1]))
         elif word in INCLUDES:
             is_needed = INCLUDES[word] and self._is_certain()
             names = _words(self._expanded(line)[len(word) :])
@@ -207,15 +221,26 @@ class Makefile:
             self._comment = comment  # it describes the target that was declared in between
         return self._rule
 
-    def _skip_definition(self, number: int) -> Fault | None:
-        depth = 1
-        for _, pieces in self._lines:
-            if pieces[0].startswith(self._prefix.character):
-                continue
-            word = _first_word(_joined(pieces))
+    def _define(self, number: int, head: str, *, is_empty: bool) -> Fault | None:
+        """Read the lines of a definition, which are the value of a variable; `undefine` has none.
+
+        The head is the name, with an operator behind it or not.
+        """
+        name, _, operator = head.partition(" ")
+        operator = operator.strip().removesuffix("=")
+        depth = 0 if is_empty else 1
+        lines: list[str] = []
+        for _, pieces in self._lines if depth else ():
+            is_recipe = pieces[0].startswith(self._prefix.character)
+            word = "" if is_recipe else _first_word(_joined(pieces))
             depth += (word == "define") - (word == "endef")
             if not depth:
-                return None
+                break
+            lines.append("\\\n".join(pieces))
+        if not depth:
+            text = "\n".join(lines)
+            self._variables.set(name, operator, text, is_certain=self._is_certain())
+            return None
         return Fault(f"line {number}: is a 'define' without an 'endef'")
 
 

@@ -7,7 +7,8 @@ import re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from typing import ClassVar
 
     from ..folder import Folder
 
@@ -35,16 +36,22 @@ class Variables:
     that was assigned under a condition has all its possible values, as one list.
     """
 
-    __slots__ = ("_environment", "_folder", "_is_exact", "_left", "_values")
+    __slots__ = ("_environment", "_fixed", "_folder", "_is_exact", "_left", "_values", "evaluated")
 
     def __init__(self, folder: Folder, environment: Mapping[str, str]) -> None:
         self._folder = folder
         self._environment = environment
         self._left = MOST
         self._is_exact = False  # a value that varies is not known
+        self.evaluated: list[str] = []  # the texts of `eval` that are still to be read
+        flags = [environment.get(name, "") for name in ("GNUMAKEFLAGS", "MAKEFLAGS")]
+        given = [word.partition("=") for word in " ".join(flags).split() if word[0] != "-"]
+        # What the command line of a make around this one assigns goes before the file.
+        self._fixed = {name: value for name, sign, value in given if sign}
         # By name: the text, whether it is expanded at each use, whether it varies.
         self._values: dict[str, tuple[str | None, bool, bool]] = {
-            "CURDIR": (folder.path, False, False)
+            "CURDIR": (folder.path, False, False),
+            **{name: (value, True, False) for name, value in self._fixed.items()},
         }
 
     def assign(self, line: str, *, is_certain: bool) -> None:
@@ -52,7 +59,11 @@ class Variables:
         found = _WRITTEN.fullmatch(line)
         if found is None:
             return
-        name, operator, written = found[1], found[2] or "", COMMENT.sub("", found[3])
+        if found[1] not in self._fixed:
+            self.set(found[1], found[2] or "", COMMENT.sub("", found[3]), is_certain=is_certain)
+
+    def set(self, name: str, operator: str, written: str, *, is_certain: bool) -> None:
+        """Assign a text to a variable with `=` and what stands before that, such as `:`."""
         before = self._values.get(name)
         if operator == "?" and (before or name in self._environment):
             return
@@ -102,8 +113,12 @@ class Variables:
         return "".join(parts) + text[at:]
 
     def words(self, reference: str, *, is_alone: bool) -> str | None:
-        """Return the value of a reference; one that varies only has words if it is `is_alone`."""
-        return self.expand(reference) if is_alone else self._exact(reference)
+        """Return the value of a reference; one that varies only has words if it is `is_alone`.
+
+        None, too, for several lines, which are no words for make.
+        """
+        value = self.expand(reference) if is_alone else self._exact(reference)
+        return None if value and "\n" in value else value
 
     def _exact(self, text: str) -> str | None:
         """Return the text with its references filled in; None where a value varies."""
@@ -194,18 +209,69 @@ class Variables:
         arguments = _arguments(written)
         if function == "foreach":
             return self._foreach(arguments, depth)
+        if function in {"if", "and", "or"}:
+            return self._chosen(function, arguments, depth)
         expanded = [self.expand(argument, depth) for argument in arguments]
         texts = [text for text in expanded if text is not None]
         if len(texts) < len(expanded):
             return None
-        if function == "wildcard":
-            return " ".join(file for word in _words(texts) for file in self.matching(word))
-        if function in {"abspath", "realpath"}:
-            return " ".join(map(self._folder.place, _words(texts)))
+        own = self._own_functions.get(function)
+        if own is not None:
+            return own(self, texts, depth)
         count, make = _FUNCTIONS.get(function, (len(texts) + 1, None))
         if make is None or len(texts) < count:
             return None
         return make(*texts[: count - 1], ",".join(texts[count - 1 :]))
+
+    def _wildcard(self, texts: Sequence[str], _: int) -> str:
+        return " ".join(file for word in _words(texts) for file in self.matching(word))
+
+    def _paths(self, texts: Sequence[str], _: int) -> str:
+        return " ".join(map(self._folder.place, _words(texts)))
+
+    def _written(self, texts: Sequence[str], _: int) -> str | None:
+        return self._values.get(texts[0], ("", False, False))[0]
+
+    def _evaluate(self, texts: Sequence[str], _: int) -> str:
+        self.evaluated.append(",".join(texts))
+        return ""
+
+    def _chosen(self, function: str, arguments: Sequence[str], depth: int) -> str | None:
+        """Return the result of a condition, of whose arguments make expands only what it needs."""
+        value: str | None = ""
+        for number, argument in enumerate(arguments):
+            value = self.expand(argument.strip(), depth)
+            if value is None:
+                return None
+            if function == "if":
+                rest = arguments[1:2] if value else [",".join(arguments[2:])]
+                return self.expand(rest[0], depth) if rest and not number else ""
+            if bool(value) == (function == "or"):
+                break
+        return value
+
+    def _called(self, texts: Sequence[str], depth: int) -> str | None:
+        """Return the value of a variable, or the result of a function, with these arguments."""
+        name = texts[0].strip()
+        if name in _FUNCTIONS:
+            return self._call(name, ",".join(texts[1:]), depth)
+        before = self._values
+        arguments = {str(at): (text, False, False) for at, text in enumerate(texts)}
+        numbers = {name for name in before if name.isdigit()}
+        self._values = {**before, **dict.fromkeys(numbers, ("", False, False)), **arguments}
+        try:
+            return self._value(name, depth)
+        finally:
+            self._values = before
+
+    _own_functions: ClassVar[dict[str, Callable[[Variables, Sequence[str], int], str | None]]] = {
+        "abspath": _paths,
+        "call": _called,
+        "eval": _evaluate,
+        "realpath": _paths,
+        "value": _written,
+        "wildcard": _wildcard,
+    }
 
     def _foreach(self, arguments: Sequence[str], depth: int) -> str | None:
         name, *others = arguments
@@ -285,6 +351,17 @@ def _fits(pattern: str, word: str) -> bool:
     return word.startswith(start) and word.endswith(end) and len(word) >= len(start + end)
 
 
+def _whole(number: str) -> int:
+    """Return a number of a word; what is no number is behind all words."""
+    return max(1, int(number)) if number.strip().isdecimal() else MOST
+
+
+def _pairs(left: str, right: str) -> Iterator[tuple[str, str]]:
+    from itertools import zip_longest
+
+    return zip_longest(left.split(), right.split(), fillvalue="")
+
+
 def _filter(patterns: str, text: str) -> str:
     return " ".join(w for w in text.split() if any(_fits(p, w) for p in patterns.split()))
 
@@ -310,5 +387,16 @@ _FUNCTIONS: dict[str, tuple[int, Callable[..., str]]] = {
     "lastword": (1, lambda text: " ".join(text.split()[-1:])),
     "dir": (1, lambda text: _each(text, lambda word: word[: word.rfind("/") + 1] or "./")),
     "notdir": (1, lambda text: _each(text, lambda word: word[word.rfind("/") + 1 :])),
+    "info": (1, lambda _: ""),
+    "warning": (1, lambda _: ""),
+    "findstring": (2, lambda part, text: part if part in text else ""),
+    "words": (1, lambda text: str(len(text.split()))),
+    "word": (2, lambda at, text: " ".join(text.split()[_whole(at) - 1 : _whole(at)])),
+    "wordlist": (
+        3,
+        lambda start, end, text: " ".join(text.split()[_whole(start) - 1 : _whole(end)]),
+    ),
+    "join": (2, lambda left, right: " ".join(map("".join, _pairs(left, right)))),
+    "suffix": (1, lambda text: _each(text, lambda word: os.path.splitext(word)[1])),
     "basename": (1, lambda text: _each(text, lambda word: os.path.splitext(word)[0])),
 }
