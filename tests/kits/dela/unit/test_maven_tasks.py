@@ -99,6 +99,149 @@ def test_what_cannot_be_asked_for_by_name_is_not_listed(tmp_path: Path, text: st
     assert [] == goals(tmp_path, text)
 
 
+PARENT = "<parent><artifactId>top</artifactId>{}</parent>"
+TOP = "<artifactId>top</artifactId>"
+
+
+def built(plugins: str) -> str:
+    return f"<build><plugins>{plugins}</plugins></build>"
+
+
+def managed(plugins: str) -> str:
+    return f"<build><pluginManagement><plugins>{plugins}</plugins></pluginManagement></build>"
+
+
+EXEC = built(plugin("exec-maven-plugin", "java", group="org.codehaus.mojo"))
+RUN = plugin("demo-maven-plugin", "run", group="com.example")
+DEMO = built(RUN)
+NO_MORE = "<inherited>false</inherited></plugin>"
+FILES: dict[str, tuple[dict[str, str], list[str]]] = {
+    "parent": ({"pom.xml": PARENT.format(""), "../pom.xml": TOP + EXEC}, ["exec:java"]),
+    "parent elsewhere": (
+        {
+            "pom.xml": PARENT.format("<relativePath>../a/top.xml</relativePath>"),
+            "../a/top.xml": TOP + EXEC,
+        },
+        ["exec:java"],
+    ),
+    "parent in a folder": (
+        {
+            "pom.xml": PARENT.format("<relativePath>../a</relativePath>") + DEMO,
+            "../a/pom.xml": TOP + EXEC,
+        },
+        ["demo:run", "exec:java"],
+    ),
+    "parent of a parent": (
+        {
+            "pom.xml": PARENT.format(""),
+            "../pom.xml": TOP + PARENT.format("<relativePath>b/pom.xml</relativePath>"),
+            "../b/pom.xml": TOP + EXEC,
+        },
+        ["exec:java"],
+    ),
+    "parent of the repository": (
+        {"pom.xml": PARENT.format("<relativePath/>"), "../pom.xml": TOP + EXEC},
+        [],
+    ),
+    "another parent": (
+        {"pom.xml": PARENT.format(""), "../pom.xml": "<artifactId>no</artifactId>" + EXEC},
+        [],
+    ),
+    "parent of itself": (
+        {"pom.xml": TOP + PARENT.format("<relativePath>pom.xml</relativePath>") + EXEC},
+        ["exec:java"],
+    ),
+    "not inherited": (
+        {"pom.xml": PARENT.format(""), "../pom.xml": TOP + EXEC.replace("</plugin>", NO_MORE)},
+        [],
+    ),
+    "managed by the parent": (
+        {
+            "pom.xml": PARENT.format("") + built(plugin("demo-maven-plugin", group="com.example")),
+            "../pom.xml": TOP + managed(RUN + plugin("exec-maven-plugin", "java")),
+        },
+        ["demo:run"],
+    ),
+    "properties": (
+        {
+            "pom.xml": PARENT.format("<relativePath/>")
+            + "<properties><goal>java</goal><kind>${project.parent.artifactId}</kind></properties>"
+            + built(plugin("${kind}-maven-plugin", "${goal}")),
+        },
+        ["top:java"],
+    ),
+    "modules": (
+        {
+            "pom.xml": "<modules><module>a</module><module>b/x.xml</module></modules>",
+            "a/pom.xml": "<modules><module>../c</module></modules>" + EXEC,
+            "b/x.xml": DEMO,
+            "c/pom.xml": built(plugin("deep-maven-plugin", "do")),
+        },
+        ["exec:java", "com.example:demo-maven-plugin:run", "deep:do"],
+    ),
+    "module of a known plugin": (
+        {
+            "pom.xml": "<modules><module>a</module></modules>" + managed(RUN),
+            "a/pom.xml": DEMO,
+        },
+        ["demo:run"],
+    ),
+    "profile by default": (
+        {
+            "pom.xml": "<profiles><profile><id>a</id><activation><activeByDefault>true"
+            f"</activeByDefault></activation>{EXEC}</profile><profile><id>b</id>{DEMO}</profile></profiles>",
+        },
+        ["exec:java"],
+    ),
+    "profile of the settings": (
+        {
+            ".mvn/maven.config": "-DG=run\n-P\nb\n",
+            "pom.xml": "<profiles><profile><id>a</id><activation><activeByDefault>true"
+            f"</activeByDefault></activation>{EXEC}</profile><profile><id>b</id>"
+            f"{DEMO.replace('>run<', '>${G}<')}</profile></profiles>",
+        },
+        ["demo:run"],
+    ),
+}
+
+
+@pytest.mark.parametrize("case", FILES)
+def test_parents_and_modules_count_as_they_do_for_maven(tmp_path: Path, case: str) -> None:
+    files, names = FILES[case]
+    project = tmp_path / "project"
+    for name, text in files.items():
+        path = project / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(
+            text if "config" in name else f"<project>{text}</project>", encoding="utf-8"
+        )
+    folder = Folder(str(project), str(tmp_path))
+    tasks = list(maven_tasks(folder))
+
+    assert [*PHASES, *names] == [task.name for task in tasks]
+    assert [] == folder.problems
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("<modules><module>../out</module></modules>", "has the module"),
+        ("<modules><module>none</module></modules>", "has the module"),
+        ("<modules><module>bad</module></modules>", "is not XML"),
+    ],
+)
+def test_a_module_that_cannot_be_used_is_reported(tmp_path: Path, text: str, problem: str) -> None:
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out/pom.xml").write_text(f"<project>{EXEC}</project>", encoding="utf-8")
+    (tmp_path / "project/bad").mkdir(parents=True)
+    (tmp_path / "project/bad/pom.xml").write_text("<project>", encoding="utf-8")
+    (tmp_path / "project/pom.xml").write_text(f"<project>{text}</project>", encoding="utf-8")
+    folder = Folder(str(tmp_path / "project"), str(tmp_path / "project"))
+
+    assert PHASES == [task.name for task in maven_tasks(folder)]
+    assert [problem] == [why[: len(problem)] for _, why in folder.problems]
+
+
 def test_the_wrapper_runs_the_project_once_it_is_executable(tmp_path: Path) -> None:
     wrapper = tmp_path / "mvnw"
     (tmp_path / "pom.xml").write_text("<project/>", encoding="utf-8")

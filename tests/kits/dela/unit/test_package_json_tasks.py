@@ -47,6 +47,61 @@ def test_each_script_is_a_task_in_the_order_of_the_file(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("around", "expected"),
+    [
+        ({"pnpm-lock.yaml": ""}, "pnpm"),
+        ({"package.json": '{"packageManager": "yarn@4.0.0"}'}, "yarn"),
+        ({"package.json": '{"devEngines": {"packageManager": {"name": "bun"}}}'}, "bun"),
+        ({"package.json": "{"}, "npm"),
+        ({"packages/.git": "", "pnpm-lock.yaml": ""}, "npm"),
+        ({"packages/yarn.lock": "", "pnpm-lock.yaml": ""}, "yarn"),
+    ],
+)
+def test_a_package_of_a_workspace_has_the_manager_of_the_workspace(
+    tmp_path: Path, around: dict[str, str], expected: str
+) -> None:
+    inner = tmp_path / "packages/web"
+    inner.mkdir(parents=True)
+    for name, text in around.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+    (inner / "package.json").write_text('{"scripts": {"a": "b"}}', encoding="utf-8")
+    (task,) = package_json_tasks(Folder(os.path.realpath(inner), os.path.realpath(tmp_path)))
+
+    assert expected == task.runner
+
+
+@pytest.mark.parametrize(
+    ("files", "names"),
+    [
+        ({"package.yaml": "scripts:\n  a: b\n", "pnpm-lock.yaml": ""}, ["a"]),
+        ({"package.yaml": "packageManager: pnpm@9\nscripts: {a: b, 3: c}\n"}, ["a", "3"]),
+        ({"package.json5": "{scripts: {a: 'b'}, /* c */}", "pnpm-lock.yaml": ""}, ["a"]),
+        (
+            {
+                "package.json5": "{scripts: {a: 'b'}}",
+                "package.yaml": "scripts: {c: d}",
+                "pnpm-lock.yaml": "",
+            },
+            ["a"],
+        ),
+        (
+            {"package.json": "{}", "package.yaml": "scripts: {c: d}", "pnpm-lock.yaml": ""},
+            [],
+        ),
+        ({"package.yaml": "scripts: {a: b}\n"}, []),
+        ({"package.yaml": "scripts: {a: b}\n", "yarn.lock": ""}, []),
+    ],
+)
+def test_pnpm_has_two_more_forms_of_a_package(
+    tmp_path: Path, files: dict[str, str], names: list[str]
+) -> None:
+    for name, text in files.items():
+        (tmp_path / name).write_text(text, encoding="utf-8")
+
+    assert names == [task.name for task in found(tmp_path)]
+
+
+@pytest.mark.parametrize(
     ("others", "field", "expected"),
     [
         (["package-lock.json", "yarn.lock", "pnpm-lock.yaml", "bun.lockb"], "bun@1", "npm"),

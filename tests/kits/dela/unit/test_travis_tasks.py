@@ -58,3 +58,55 @@ def test_a_file_without_a_mapping_is_named(tmp_path: Path, text: str) -> None:
 
 def test_a_folder_without_the_file_has_no_tasks(tmp_path: Path) -> None:
     assert [] == list(travis_tasks(Folder(str(tmp_path), str(tmp_path))))
+
+
+IMPORTS = {
+    "a/jobs.yml": "import: [./b.yml]\njobs: {include: [{name: lint}, {name: build, script: no}]}",
+    "b.yml": "script: shared\njobs: {include: [{name: last}]}\nimport: .travis.yml",
+    "list.yml": "- a",
+}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("import: ./b.yml", [("last", "shared")]),
+        ("import: [./b.yml@main, {source: ./a/jobs.yml, mode: merge}]", ["last", "lint", "build"]),
+        (
+            "import: {source: a/jobs.yml}\njobs: {include: [{name: build, script: own}]}",
+            [("build", "own"), ("lint", "shared"), ("last", "shared")],
+        ),
+        ("import: [{source: ./a/jobs.yml}]\nscript: own", ["lint", "build", "last"]),
+    ],
+)
+def test_what_the_file_imports_is_part_of_it(
+    tmp_path: Path, text: str, expected: list[str] | list[tuple[str, str]]
+) -> None:
+    (tmp_path / "a").mkdir()
+    for name, more in IMPORTS.items():
+        (tmp_path / name).write_text(more, encoding="utf-8")
+    root = folder(tmp_path, text)
+    tasks = list(travis_tasks(root))
+
+    names = [name if isinstance(name, str) else name[0] for name in expected]
+    texts = [pair[1] for pair in expected if isinstance(pair, tuple)]
+    assert names == [task.name for task in tasks]
+    assert texts in ([], [task.description for task in tasks])
+    assert [] == root.problems
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        ("travis-ci/shared:rubies.yml@main", "is outside of the project"),
+        ("../out.yml", "is outside of the project"),
+        ("none.yml", "is not there"),
+        ("list.yml", "holds no mapping"),
+    ],
+)
+def test_an_import_that_is_not_read_is_reported(tmp_path: Path, source: str, why: str) -> None:
+    (tmp_path / "list.yml").write_text(IMPORTS["list.yml"], encoding="utf-8")
+    root = folder(tmp_path, f"import: {source}\nscript: make")
+
+    assert [("travis", "make")] == [(task.name, task.description) for task in travis_tasks(root)]
+    assert [True] == [problem.endswith(why) for _, problem in root.problems]

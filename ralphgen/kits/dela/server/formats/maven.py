@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
     from ..folder import Folder
 
+    _Goals = dict[tuple[str, str], list[tuple[str, str, bool]]]
+    _Settings = tuple[set[str], dict[str, str]]  # active profiles and properties
+
 _PHASES = {
     "clean": "remove what earlier builds made",
     "validate": "check that the project is complete",
@@ -29,47 +32,205 @@ _PHASES = {
     "site": "write the site that documents the project",
 }
 _OWN_GROUP = "org.apache.maven.plugins"  # that of a plugin which names none
+_GROUPS = frozenset((_OWN_GROUP, "org.codehaus.mojo"))  # where Maven looks for a short name
 _PREFIX = re.compile(r"maven-(?P<own>.+)-plugin|(?P<other>.+)-maven-plugin")
 _WORD = re.compile(r"[A-Za-z0-9_][\w.-]*")  # no option, and nothing that is still to be filled in
+_PROPERTY = re.compile(r"\$\{([^${}]+)\}")
+_BY_DEFAULT = ("activation", "activeByDefault")
+_DEEPEST = 20  # parents of a project, and properties within properties
+_LONGEST = 1000  # characters of a name
+_MOST_MODULES = 200
+
+
+class _Model:
+    """What a pom.xml and its parents in the project define.
+
+    The goals of plugins, and those that the plugin management adds to plugins that are declared,
+    are (name, file, is inherited) by the plugin's group and artifact; a declaration has no name.
+    """
+
+    __slots__ = ("managed", "modules", "plugins", "properties")
+
+    def __init__(self) -> None:
+        self.plugins: _Goals = {}
+        self.managed: _Goals = {}
+        self.properties: dict[str, str] = {}
+        self.modules: list[str] = []
+
+    def inherit(self, parent: _Model) -> None:
+        """Take over what a parent passes on to its children."""
+        self.properties = parent.properties | self.properties
+        for own, other in ((self.plugins, parent.plugins), (self.managed, parent.managed)):
+            for key, goals in other.items():
+                if passed_on := [goal for goal in goals if goal[2]]:
+                    own.setdefault(key, []).extend(passed_on)
+
+    def goals(self, known: _Model) -> Iterator[tuple[str, tuple[str, str]]]:
+        """Yield each goal by the name under which Maven takes it, with its file and description.
+
+        `known` is the model of the project that Maven runs for. Of another plugin Maven knows the
+        short name only if it is in one of its own groups.
+        """
+        filled = {self._filled(key) for key in (*known.plugins, *known.managed)}
+        for key, declared in self.plugins.items():
+            plugin = self._filled(key)
+            prefix = _prefix(*plugin, is_known=plugin in filled)
+            for name, path, _ in [*declared, *self.managed.get(key, ())]:
+                goal = self.fill(name)
+                if prefix and _WORD.fullmatch(goal):
+                    yield f"{prefix}:{goal}", (path, f"run the goal '{goal}' of {plugin[1]}")
+
+    def fill(self, text: str) -> str:
+        """Return a text with the properties of the project filled in."""
+        for _ in range(_DEEPEST):
+            if "${" not in text or len(text) > _LONGEST:
+                break
+            text = _PROPERTY.sub(lambda one: self.properties.get(one[1], one[0]), text)
+        return text
+
+    def _filled(self, key: tuple[str, str]) -> tuple[str, str]:
+        return self.fill(key[0]), self.fill(key[1])
 
 
 def maven_tasks(folder: Folder) -> Iterator[Task]:
     """Yield the nine phases, then each goal of a plugin's executions, once, as Maven takes it.
 
-    Raises `UnreadableError` where pom.xml is no project.
+    The goals of parents that are in the project are the project's own; those of modules come after
+    them. Raises `UnreadableError` where pom.xml is no project; another file that cannot be used is
+    reported.
     """
     path = folder.first("pom.xml")
     if path is None:
         return
-    project = read_xml(folder, path)
-    if _tag(project) != "project":
-        raise UnreadableError(path, f"its root element is '{_tag(project)}', not 'project'")
-    program, real = nearest_program(folder, "mvnw", "mvn"), os.path.realpath(path)
-    for name, text in (_PHASES | dict(_goals(project))).items():
+    settings = _settings(folder)
+    model = _model(folder, path, settings, ())
+    found = {name: (path, text) for name, text in _PHASES.items()} | dict(model.goals(model))
+    for module in _modules(folder, path, model, settings):
+        for name, goal in module.goals(model):
+            found.setdefault(name, goal)
+    program = nearest_program(folder, "mvnw", "mvn")
+    for name, (file, text) in found.items():
+        real = os.path.realpath(file)
         yield Task(name, runner="mvn", argv=(program, name), path=real, description=text)
 
 
-def _goals(project: Element) -> Iterator[tuple[str, str]]:
-    """Yield every goal that an execution names, as Maven takes it, and its description."""
-    for plugin in _below(project, "build", "plugins", "plugin"):
-        artifact, prefix = _text(plugin, "artifactId"), _prefix(plugin)
-        for goal in _below(plugin, "executions", "execution", "goals", "goal"):
-            name = (goal.text or "").strip()
-            if prefix and _WORD.fullmatch(name):
-                yield f"{prefix}:{name}", f"run the goal '{name}' of {artifact}"
+def _model(folder: Folder, path: str, settings: _Settings, way: tuple[str, ...]) -> _Model:
+    """Return the model of a pom.xml; `way` are its children. Raises `UnreadableError`."""
+    project = read_xml(folder, path)
+    if _tag(project) != "project":
+        raise UnreadableError(path, f"its root element is '{_tag(project)}', not 'project'")
+    profiles = _below(project, "profiles", "profile")
+    named = [profile for profile in profiles if _text(profile, "id") in settings[0]]
+    by_default = [
+        profile
+        for profile in profiles
+        if any((e.text or "").strip() == "true" for e in _below(profile, *_BY_DEFAULT))
+    ]
+    model = _Model()
+    for part in (project, *(named or by_default)):
+        for goals, place in ((model.plugins, ()), (model.managed, ("pluginManagement",))):
+            for plugin in _below(part, "build", *place, "plugins", "plugin"):
+                key = _text(plugin, "groupId") or _OWN_GROUP, _text(plugin, "artifactId")
+                goals.setdefault(key, []).extend(_goals(plugin, path))
+        for properties in _below(part, "properties"):
+            model.properties |= {_tag(each): (each.text or "").strip() for each in properties}
+        for kind in (("modules", "module"), ("subprojects", "subproject")):
+            model.modules += [(module.text or "").strip() for module in _below(part, *kind)]
+    model.properties |= settings[1]
+    parent = next(iter(_below(project, "parent")), None)
+    for name in ("groupId", "artifactId", "version"):
+        inherited = "" if parent is None else _text(parent, name)
+        model.properties[f"project.{name}"] = _text(project, name) or inherited
+        model.properties[f"project.parent.{name}"] = inherited
+    way = (*way, os.path.realpath(path))
+    above = None if parent is None or len(way) > _DEEPEST else _parent(folder, path, parent)
+    if above is not None and os.path.realpath(above) not in way:
+        try:
+            model.inherit(_model(folder, above, settings, way))
+        except UnreadableError as error:
+            folder.report(error.path, error.why)
+    return model
 
 
-def _prefix(plugin: Element) -> str:
+def _goals(plugin: Element, path: str) -> Iterator[tuple[str, str, bool]]:
+    """Yield the declaration of a plugin, then the goals of its executions."""
+    is_inherited = _text(plugin, "inherited") != "false"
+    yield "", path, is_inherited
+    for execution in _below(plugin, "executions", "execution"):
+        for goal in _below(execution, "goals", "goal"):
+            is_passed_on = is_inherited and _text(execution, "inherited") != "false"
+            yield (goal.text or "").strip(), path, is_passed_on
+
+
+def _parent(folder: Folder, path: str, parent: Element) -> str | None:
+    """Return the parent's file; None for one that Maven takes from a repository."""
+    written = next(iter(_below(parent, "relativePath")), None)
+    given = "../pom.xml" if written is None else (written.text or "").strip()
+    file = _file(folder, path, given) if given else None
+    if file is None:
+        return None
+    try:
+        found = read_xml(folder, file)
+    except UnreadableError as error:
+        folder.report(error.path, error.why)
+        return None
+    return file if _text(found, "artifactId") == _text(parent, "artifactId") else None
+
+
+def _modules(folder: Folder, path: str, model: _Model, settings: _Settings) -> Iterator[_Model]:
+    """Yield the models of the modules, and of theirs; one that cannot be used is reported."""
+    pending = [(path, model)]
+    seen = {os.path.realpath(path)}
+    for source, outer in pending:
+        for name in map(outer.fill, outer.modules):
+            file = _file(folder, source, name) if name else None
+            if file is None:
+                folder.report(source, f'has the module "{name}", which is not in the project')
+            elif os.path.realpath(file) not in seen and len(seen) < _MOST_MODULES:
+                seen.add(os.path.realpath(file))
+                try:
+                    inner = _model(folder, file, settings, ())
+                except UnreadableError as error:
+                    folder.report(error.path, error.why)
+                    continue
+                pending.append((file, inner))
+                yield inner
+
+
+def _file(folder: Folder, source: str, given: str) -> str | None:
+    """Return the pom.xml that a path beside another means, or None if it is not in the project."""
+    place = os.path.normpath(os.path.join(os.path.dirname(source), given))
+    if not given.isprintable() or not folder.is_inside(place):
+        return None
+    if folder.is_file(place):
+        return place
+    return folder.first("pom.xml", folder=place)
+
+
+def _settings(folder: Folder) -> _Settings:
+    """Return the profiles and properties that the nearest `.mvn/maven.config` gives to Maven."""
+    places = (os.path.join(place, ".mvn", "maven.config") for place in folder.upwards())
+    path = next(filter(folder.is_file, places), None)
+    try:
+        text = folder.text(path) if path else ""
+    except UnreadableError as error:
+        folder.report(error.path, error.why)
+        text = ""
+    words = re.sub(r"(?<!\S)(-P|--activate-profiles)[\s=]*", "-P", text).split()
+    given = [word[2:].partition("=") for word in words if word.startswith("-D")]
+    profiles = {name for word in words if word.startswith("-P") for name in word[2:].split(",")}
+    return profiles, {name: value for name, _, value in given}
+
+
+def _prefix(group: str, artifact: str, *, is_known: bool) -> str:
     """Return what stands before a plugin's goals; an empty text where that is not known.
 
     Maven derives the short prefix from names of two kinds (`maven-X-plugin`, `X-maven-plugin`);
     any other plugin is named in full, and its version is the one in the project.
     """
-    artifact = _text(plugin, "artifactId")
-    group = _text(plugin, "groupId") or _OWN_GROUP
     if not (_WORD.fullmatch(artifact) and _WORD.fullmatch(group)):
         return ""
-    short = _PREFIX.fullmatch(artifact)
+    short = _PREFIX.fullmatch(artifact) if is_known or group in _GROUPS else None
     return short["own"] or short["other"] if short else f"{group}:{artifact}"
 
 

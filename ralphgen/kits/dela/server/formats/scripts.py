@@ -6,7 +6,7 @@ import os
 import re
 
 from ..folder import UnreadableError
-from ..parsing import mapping, read_json, read_toml, read_yaml
+from ..parsing import mapping, read_json, read_json5, read_toml, read_yaml
 from ..task import Task, is_word, one_line
 
 TYPE_CHECKING = False
@@ -24,6 +24,8 @@ _MANAGERS = {
     "bun.lockb": "bun",
     "bun.lock": "bun",
 }
+# Where pnpm looks for a package, in its own order; the others read the first only.
+_PACKAGES = {"package.json": read_json, "package.json5": read_json5, "package.yaml": read_yaml}
 # Where poe looks for its settings, in its own order.
 _POE_FILES = ("pyproject.toml", "poe_tasks.toml", "poe_tasks.yaml", "poe_tasks.json")
 _MOST_INCLUDED = 100
@@ -43,15 +45,19 @@ _PRAGMA = re.compile(r"shellcheck\s|-\*-|vim?:|(file)?(en)?coding[:=]|SPDX-", re
 def package_json_tasks(folder: Folder) -> Iterator[Task]:
     """Yield each of the scripts, in the file's order; its text describes it.
 
-    The manager is that of the first lock file, else that which the field `packageManager` names,
-    else npm. It does not matter which of them are installed: a task's unique name is made from its
+    The manager is that of the first lock file, else that which the field `packageManager` names, in
+    the folder or the nearest one around it, else npm. Without a package.json, pnpm reads its other
+    two forms. It does not matter which of them are installed: a task's unique name is made from its
     manager, and must not change from one machine to the next. A name that looks like an option
     is a task for npm alone, which takes `--` before it. Raises `UnreadableError`.
     """
-    path = folder.first("package.json")
+    path = folder.first(*_PACKAGES)
     if path is None:
         return
-    package = mapping(read_json(folder, path))
+    read = _PACKAGES[os.path.basename(path)]
+    package = mapping(read(folder, path))
+    if read is not read_json and _manager(folder, package) != "pnpm":
+        return
     manager, real = _manager(folder, package), os.path.realpath(path)
     for name, script in mapping(package.get("scripts")).items():
         is_option = name.startswith("-")
@@ -75,11 +81,27 @@ def _text(script: object) -> str | None:
 
 
 def _manager(folder: Folder, package: dict[str, Any]) -> str:
-    if lock := folder.first(*_MANAGERS):
-        return _MANAGERS[os.path.basename(lock)]
-    field = package.get("packageManager")
-    named = field.partition("@")[0] if isinstance(field, str) else ""
-    return named if named in _MANAGERS.values() else "npm"
+    for place in folder.upwards():
+        if place != folder.path:
+            package = _package_around(folder, place)
+        if lock := folder.first(*_MANAGERS, folder=place):
+            return _MANAGERS[os.path.basename(lock)]
+        engine = mapping(mapping(package.get("devEngines")).get("packageManager")).get("name")
+        for field in (package.get("packageManager"), engine):
+            named = field.partition("@")[0] if isinstance(field, str) else ""
+            if named in _MANAGERS.values():
+                return named
+        if ".git" in folder.entries(place):
+            break
+    return "npm"
+
+
+def _package_around(folder: Folder, place: str) -> dict[str, Any]:
+    path = folder.first("package.json", folder=place)
+    try:
+        return mapping(read_json(folder, path)) if path else {}
+    except UnreadableError:
+        return {}  # it is reported where its own tasks are listed
 
 
 def pyproject_tasks(folder: Folder) -> Iterator[Task]:

@@ -19,6 +19,7 @@ _SINGLE = ("workflow.yml", "workflow.yaml", ".github/workflow.yml", ".github/wor
 _MORE = ("workflows", "custom/workflows", ".gitlab/workflows")
 
 _RULES = ("include", "exclude", "allow_failures", "fast_finish")  # keys of `jobs` that are no job
+_MOST_IMPORTS = 25  # as of Travis
 
 
 def workflow_tasks(folder: Folder) -> Iterator[Task]:
@@ -59,19 +60,60 @@ def _inside(folder: Folder, name: str) -> Iterator[str]:
 def travis_tasks(folder: Folder) -> Iterator[Task]:
     """Yield one task for each name of a job, without a command; `travis` where none is named.
 
-    A job's description is the script that it runs. Raises `UnreadableError` where the file holds
-    no mapping.
+    A job's description is the script that it runs. What the file imports is part of it. Raises
+    `UnreadableError` where the file holds no mapping; an import that is not read is reported.
     """
     path = folder.first(".travis.yml")
     if path is None:
         return
+    builds: list[tuple[str, dict[str, Any]]] = []
+    pending = [path]
+    for file in pending:
+        try:
+            build = _build(folder, file)
+        except UnreadableError as error:
+            if file == path:
+                raise
+            folder.report(error.path, error.why)
+            continue
+        builds.append((file, build))
+        imports = build.get("import")
+        for source in imports if isinstance(imports, list) else [imports]:
+            other = _imported(folder, path, file, source)
+            if other is not None and other not in pending and len(pending) <= _MOST_IMPORTS:
+                pending.append(other)
+    found: dict[str, tuple[str, Any]] = {}
+    for file, build in builds:
+        for name, job in _jobs(build).items():
+            found.setdefault(name, (file, job))
+    shared = next((text for _, build in builds if (text := _script(build))), None)
+    for name, (file, job) in (found or {"travis": (path, {})}).items():
+        text = _script(mapping(job)) or shared
+        yield Task(name, runner="travis", argv=(), path=os.path.realpath(file), description=text)
+
+
+def _build(folder: Folder, path: str) -> dict[str, Any]:
+    """Return what a file tells Travis. Raises `UnreadableError`."""
     build = read_yaml(folder, path)
     if build is not None and not isinstance(build, dict):
         raise UnreadableError(path, "holds no mapping")
-    shared, real = mapping(build), os.path.realpath(path)
-    for name, job in (_jobs(shared) or {"travis": shared}).items():
-        text = _script(mapping(job)) or _script(shared)
-        yield Task(name, runner="travis", argv=(), path=real, description=text)
+    return mapping(build)
+
+
+def _imported(folder: Folder, top: str, source: str, given: object) -> str | None:
+    """Return the file of an import; None where it is not read, which is reported."""
+    name = given if isinstance(given, str) else mapping(given).get("source")
+    if not isinstance(name, str) or not name:
+        return None
+    name = name.partition("@")[0]
+    path = os.path.normpath(os.path.join(os.path.dirname(top), name))
+    if ":" in name or not name.isprintable() or not folder.is_inside(path):
+        folder.report(source, f'imports "{name}", which is outside of the project')
+    elif folder.is_file(path):
+        return path
+    else:
+        folder.report(source, f'imports "{name}", which is not there')
+    return None
 
 
 def _jobs(build: dict[str, Any]) -> dict[str, Any]:
