@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from ..folder import Folder, UnreadableError, unchanged
 from ..task import name_tasks
+from .cmake import cmake_tasks
 from .compose import compose_tasks
 from .gradle import gradle_tasks
 from .just import just_tasks
-from .make import cmake_tasks, make_tasks
+from .make import make_tasks
 from .maven import maven_tasks
 from .scripts import package_json_tasks, pyproject_tasks, shell_script_tasks
 from .services import travis_tasks, workflow_tasks

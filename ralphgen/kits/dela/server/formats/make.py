@@ -1,4 +1,4 @@
-"""Finds the targets that can be made by name: those of a Makefile, and CMake's custom ones."""
+"""Finds the targets of a Makefile that can be made by name."""
 
 from __future__ import annotations
 
@@ -7,13 +7,13 @@ import re
 
 from ..folder import UnreadableError
 from ..runners import inherited
-from ..task import Task, one_line, with_names
+from ..task import Task, with_names
 from .make_lines import Fault, Include, Makefile, MakeRule, RecipePrefix
 from .make_variables import GLOB, Variables
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterator
 
     from ..folder import Folder
 
@@ -32,26 +32,8 @@ _VARIABLES = re.compile(
     """,
     re.VERBOSE,
 )
-_CMAKE_VARIABLES = re.compile(r"\$\{([\w.-]+)\}|\$<[^<>]*>")
 _A_VALUE = 6  # characters of a Makefile that take as long as a value of YAML
 UNKNOWN = re.compile(r"[$*?\[~]")  # in the name of an include: only make knows which file it is
-
-_COMMAND = "add_custom_target"
-_CMAKE_FILES = ("include", "add_subdirectory")
-MOST_CMAKE_FILES = 500
-_TARGET = re.compile(r"[A-Za-z0-9_.+][A-Za-z0-9_.+-]*")  # CMake's rule, but for options
-_ESCAPED = re.compile(r"\\(.)", re.DOTALL)
-_SPACES = {"n": " ", "r": " ", "t": " ", "\n": ""}
-_TOKEN = re.compile(
-    r"""
-      \#\[(?P<level>=*)\[.*?(?:\](?P=level)\]|\Z)          # a bracket comment
-    | \#[^\n]*                                             # a comment
-    | \[(?P<depth>=*)\[(?P<verbatim>.*?)(?:\](?P=depth)\]|\Z)
-    | "(?P<quoted>(?>[^"\\]|\\.)*+)(?:"|\\?\Z)
-    | (?P<bare>[()]|(?:[^\s()#"\\]|\\.)++)
-    """,
-    re.DOTALL | re.VERBOSE,
-)
 
 
 def make_tasks(folder: Folder) -> Iterator[Task]:
@@ -188,100 +170,3 @@ def _described(rule: MakeRule, name: str) -> str | None:
 
 def _without_here(name: str) -> str:
     return HERE.sub("", name, count=1) if name.startswith("./") else name
-
-
-def cmake_tasks(folder: Folder) -> Iterator[Task]:
-    """Yield one task for each custom target whose name is written out, with its COMMENT.
-
-    Those of files that are included and of folders that are added come after the commands of the
-    file that names them. Other targets and those whose name is computed are not listed. Raises
-    `UnreadableError`; a file that is named and cannot be used is reported.
-    """
-    path = folder.first("CMakeLists.txt")
-    if path is None:
-        return
-    found: dict[str, Task] = {}
-    files = [(path, folder.path)]  # with the folder that counts as the current one
-    for number, (file, place) in enumerate(files):
-        try:
-            calls = list(_calls(_tokens(folder.text(file))))
-        except UnreadableError as error:
-            if not number:
-                raise
-            folder.report(error.path, error.why)
-            continue
-        for command, arguments in calls:
-            name = arguments[0] if arguments else ""
-            if command == _COMMAND and _TARGET.fullmatch(name) and name not in found:
-                found[name] = _cmake_task(file, arguments)
-            elif command in _CMAKE_FILES and name and len(files) < MOST_CMAKE_FILES:
-                named = _cmake_file(folder, file, place, command, arguments)
-                files += [named] if named and named not in files else []
-    yield from found.values()
-
-
-def _cmake_task(path: str, arguments: Sequence[str]) -> Task:
-    following = dict(zip(reversed(arguments[:-1]), reversed(arguments), strict=False))
-    text = with_names(one_line(following.get("COMMENT")), _CMAKE_VARIABLES)
-    argv, real = ("cmake", "--build", "build", "--target", arguments[0]), os.path.realpath(path)
-    return Task(arguments[0], runner="cmake", argv=argv, path=real, description=text)
-
-
-def _cmake_file(
-    folder: Folder, source: str, place: str, command: str, arguments: Sequence[str]
-) -> tuple[str, str] | None:
-    """Return the file that a command reads, with its current folder; None where there is none.
-
-    A name without a path is that of a module, which CMake looks for elsewhere.
-    """
-    known = {
-        "CMAKE_SOURCE_DIR": folder.path,
-        "PROJECT_SOURCE_DIR": folder.path,
-        "CMAKE_CURRENT_SOURCE_DIR": place,
-        "CMAKE_CURRENT_LIST_DIR": os.path.dirname(source),
-    }
-    given = _CMAKE_VARIABLES.sub(lambda one: known.get(one[1] or "", one[0]), arguments[0])
-    is_module = command == "include" and "/" not in given and not given.endswith(".cmake")
-    if "$" in given or is_module or not given.isprintable():
-        return None
-    path = os.path.normpath(os.path.join(place, given))
-    current = path if command == "add_subdirectory" else place
-    path = os.path.join(path, "CMakeLists.txt") if command == "add_subdirectory" else path
-    if not folder.is_inside(path):
-        folder.report(source, f'{command} names "{given}", which is outside of the project')
-    elif folder.is_file(path):
-        return path, current
-    elif "OPTIONAL" not in arguments:
-        folder.report(source, f'{command} names "{given}", which is not there')
-    return None
-
-
-def _calls(tokens: Iterable[tuple[str, bool]]) -> Iterator[tuple[str, list[str]]]:
-    """Yield the calls of the known commands; nested parentheses are arguments too."""
-    depth = 0
-    named = ""
-    arguments: list[str] | None = None
-    command = ""
-    for text, bare in tokens:
-        sign = text if bare and text in {"(", ")"} else ""
-        if sign == "(" and depth == 0:
-            command, arguments = named, [] if named in {_COMMAND, *_CMAKE_FILES} else None
-        elif sign == ")" and depth == 1 and arguments is not None:
-            yield command, arguments
-            arguments = None
-        elif arguments is not None:
-            arguments.append(text)
-        depth = max(0, depth + (sign == "(") - (sign == ")"))
-        named = text.lower()
-
-
-def _tokens(text: str) -> Iterator[tuple[str, bool]]:
-    """Yield the words and parentheses of a file, and whether each stands without quotes."""
-    for token in _TOKEN.finditer(text):
-        verbatim, quoted, bare = token["verbatim"], token["quoted"], token["bare"]
-        if verbatim is not None:
-            yield verbatim, False
-        elif quoted is not None:
-            yield _ESCAPED.sub(lambda found: _SPACES.get(found[1], found[1]), quoted), False
-        elif bare is not None:
-            yield bare, True
