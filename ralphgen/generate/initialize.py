@@ -9,9 +9,10 @@ from typing import Any
 from ralphgen.errors import ProjectError, Say, UsageError
 from ralphgen.generate.workflows import read_before, regenerate
 from ralphgen.init.editor_schemas import write_schemas
-from ralphgen.init.postgresql import create_tables, has_tables, relations
+from ralphgen.init.postgresql import create_tables, has_tables
 from ralphgen.init.recorded import migrations, read_committed
 from ralphgen.init.scaffold import (
+    add_tables,
     any_database,
     create_database,
     ignore_home,
@@ -28,7 +29,9 @@ from ralphgen.kits.registry import KITS
 from ralphgen.ledger.tables import make_triggers
 from ralphgen.output import finish_interrupted
 from ralphgen.project.config import FILE as CONFIG
+from ralphgen.project.connection import open_database
 from ralphgen.project.inspect import FACTS, refuse_other_schemas
+from ralphgen.project.postgresql import open_postgresql
 from ralphgen.project.root import (
     FOLDER,
     Postgresql,
@@ -41,6 +44,7 @@ from ralphgen.project.root import (
     project_home,
     resolved,
 )
+from ralphgen.project.schema import read_facts, relation_names
 from ralphgen.runtime.files.main_tree import is_without_tree
 from ralphgen.runtime.postgresql.dsn import schema_of
 from ralphgen.suggestion import suggestion
@@ -100,8 +104,7 @@ def _initialize(
     needs_tasks = not any_database(on)
     if needs_tasks:
         refuse_other_schemas(root, place)
-    if place is not None and needs_tasks:
-        _agree_to_add(place, agree)
+        _agree_to_add(root, place, agree)
     committed = None if place is not None else _agreed_tables(root, say, agree)
     is_there = place is not None or committed is not None or not is_missing(database_path(root))
     if not needs_tasks and not is_there:
@@ -143,18 +146,23 @@ def _prepare_home(root: Path, say: Say) -> None:
     ignore_home(home)
 
 
-def _agree_to_add(place: Postgresql, agree: Callable[[str], bool]) -> None:
-    """Ask before tables are added to a schema that has some; raises `ProjectError` after a no."""
-    names = () if has_tables(place) else relations(place)
-    if not names:
+def _agree_to_add(root: Path, place: Postgresql | None, agree: Callable[[str], bool]) -> None:
+    """Ask before tables are added to a database that has some; raises `ProjectError` after a no."""
+    if place is None and is_missing(database_path(root)):
         return
-    count = "1 table or view" if len(names) == 1 else f"{len(names)} tables and views"
-    if not agree(f"{place_name(place)} has {count}: add the tables of ralphgen to it?"):
+    with open_database(root) if place is None else open_postgresql(place) as connection:
+        count = 0 if read_facts(connection) else len(relation_names(connection))
+    if not count:
+        return
+    name = place_name(place) or database_name(root)
+    counted = "1 table or view" if count == 1 else f"{count} tables and views"
+    if not agree(f"{name} has {counted}: add the tables of ralphgen to it?"):
+        another = "file" if place is None else "schema"
         hint = (
-            f'serve its own tables with kits = ["tables"] in {CONFIG}, or name another schema '
+            f'serve its own tables with kits = ["tables"] in {CONFIG}, or name another {another} '
             "in [database]"
         )
-        raise ProjectError(f"no table was made in {place_name(place)}", hint)
+        raise ProjectError(f"no table was made in {name}", hint)
 
 
 def _agreed_tables(root: Path, say: Say, agree: Callable[[str], bool]) -> Mapping[str, Any] | None:
@@ -210,18 +218,20 @@ def _make_database(
     title, description = (_readable(text).replace("\0", "") for text in about)
     named = title or _readable(root.name) or "Untitled Project"
     place = postgresql_place(root)
+    made = f"created {database_name(root)}"
     if place is not None:
         created = create_tables(place, named, loaded, description)
         if created:
             make_triggers(root)
-    else:
+    elif is_missing(database_path(root)):
         created = create_database(root, named, loaded, committed, description)
+    else:
+        created = add_tables(root, named, loaded, description)
+        made = f"added the tables of ralphgen to {database_name(root)}"
     if created:
         count = len(loaded.disciplines)
         tables = f" and the tables of {FACTS}" if committed is not None else ""
-        say(
-            f"created {database_name(root)} with {count} disciplines ({stack or 'generic'}){tables}"
-        )
+        say(f"{made} with {count} disciplines ({stack or 'generic'}){tables}")
     else:
         given = {"--title": title, "--description": description, "--stack": stack}
         options = " and ".join(option for option, value in given.items() if value)

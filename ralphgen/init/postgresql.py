@@ -8,9 +8,8 @@ from ralphgen.init.recorded import default_schema
 from ralphgen.init.stacks import Stack, first_rows
 from ralphgen.ledger.dialect import for_postgresql
 from ralphgen.ledger.tables import definition, now
-from ralphgen.project.postgresql import connected, first_line, open_postgresql
+from ralphgen.project.postgresql import connected, first_line
 from ralphgen.project.root import Postgresql, place_name
-from ralphgen.project.schema import relation_names
 from ralphgen.runtime.database.schema import TABLES
 from ralphgen.runtime.postgresql.library import settings, writers_lock
 
@@ -32,12 +31,6 @@ def has_tables(place: Postgresql) -> bool:
     """
     with connected(place) as connection:
         return _has_tables(connection, place.schema)
-
-
-def relations(place: Postgresql) -> tuple[str, ...]:
-    """Return the names of the tables and views in the schema; raises as `open_postgresql` does."""
-    with open_postgresql(place) as connection:
-        return relation_names(connection)
 
 
 def create_tables(place: Postgresql, title: str, stack: Stack, description: str = "") -> bool:

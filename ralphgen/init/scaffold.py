@@ -16,7 +16,7 @@ from ralphgen.init.editor_schemas import FOLDER as SCHEMAS
 from ralphgen.init.recorded import add_row, default_schema, has_tasks, make_tables, take_away
 from ralphgen.init.stacks import Stack, first_rows
 from ralphgen.kits.registry import KITS
-from ralphgen.ledger.tables import definition, now
+from ralphgen.ledger.tables import definition, now, statements
 from ralphgen.output.files import WRITE_HINT, put
 from ralphgen.output.manifest import LOCK
 from ralphgen.output.write import exclusive
@@ -25,7 +25,15 @@ from ralphgen.project.config import FILE, read_config
 from ralphgen.project.config_lock import config_lock
 from ralphgen.project.files import read_text
 from ralphgen.project.inspect import settings_models
-from ralphgen.project.root import FOLDER, Postgresql, database_path, postgresql_place, project_home
+from ralphgen.project.root import (
+    FOLDER,
+    Postgresql,
+    database_name,
+    database_path,
+    postgresql_place,
+    project_home,
+)
+from ralphgen.project.schema import read_facts
 from ralphgen.project.toml_edit import edited
 from ralphgen.runtime.session import DEFAULT_RECIPE
 
@@ -55,7 +63,7 @@ def removed_on_refusal(root: Path, kits: Iterable[str]) -> Iterator[None]:
     """Remove what `init` has written to the project if the block raises.
 
     Files and folders that were there before stay, with the texts of the settings and of
-    `.ralph/.gitignore` as they were. Tables that were made in PostgreSQL stay too.
+    `.ralph/.gitignore` as they were. Tables that were added to a database stay too.
     """
     own = root / FOLDER
     texts = {path: _bytes_of(path) for path in (root / FILE, root / IGNORED)}
@@ -119,6 +127,28 @@ def create_database(
         raise ProjectError(
             f'the database "{path}" cannot be created: {(reason or str(error)).lower()}', WRITE_HINT
         ) from error
+    return True
+
+
+def add_tables(root: Path, title: str, stack: Stack, description: str = "") -> bool:
+    """Add the tables and the ledger of a project to the app's database; whether it had none.
+
+    All are added, with the stack's disciplines, or none. Raises `ProjectError` if they cannot be.
+    """
+    try:
+        with closing(sqlite3.connect(database_path(root), isolation_level=None)) as connection:
+            connection.execute("BEGIN IMMEDIATE")
+            if read_facts(connection):
+                return False
+            for statement in statements(default_schema() + definition()):
+                connection.execute(statement)
+            connection.execute("INSERT INTO ralphgen_ledger (created) VALUES (?)", (now(),))
+            for table, row in first_rows(title, stack, description):
+                add_row(connection, table, row)
+            connection.execute("COMMIT")
+    except sqlite3.Error as error:
+        text = f"the tables in {database_name(root)} cannot be made: {str(error).lower()}"
+        raise ProjectError(text, WRITE_HINT) from error
     return True
 
 

@@ -348,15 +348,15 @@ def _known_hidden(tables: Facts, config: TomlFile[Config]) -> Iterator[str]:
 def refuse_other_schemas(root: Path, place: Postgresql | None) -> None:
     """Raise `ProjectError` if there is a database whose schema cannot be served.
 
-    `place` is where in PostgreSQL the rows are. A schema there without any table of a project is
-    not refused: `init` may add them.
+    `place` is where in PostgreSQL the rows are. A database without any table of a project is not
+    refused: `init` may add them.
     """
     if place is None and is_missing(database_path(root)):
         return
     opened = open_database(root) if place is None else open_postgresql(place)
     with opened as connection:
         schema = schema_from_facts(read_facts(connection))
-        if place is None or schema.tables:
+        if schema.tables:
             _refuse_incomplete(connection, schema, place_name(place) or database_name(root))
 
 

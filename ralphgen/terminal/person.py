@@ -31,7 +31,7 @@ def agrees(question: str, *, yes: bool) -> bool:
     Raises `UsageError` where nobody can be asked.
     """
     if not yes and not at_terminal():
-        raise UsageError("there is no terminal to ask in", "say --yes")
+        raise UsageError(f'there is no terminal to ask in: "{question}"', "say --yes")
     return yes or confirmed(question)
 
 

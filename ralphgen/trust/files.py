@@ -48,6 +48,8 @@ TASKS = frozenset(
         *("build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts"),
         *("taskfile.yml", "taskfile.yaml", "taskfile.dist.yml", "taskfile.dist.yaml"),
         *("compose.yml", "compose.yaml", "docker-compose.yml", "docker-compose.yaml"),
+        *("compose.override.yml", "compose.override.yaml"),
+        *("docker-compose.override.yml", "docker-compose.override.yaml"),
     }
 )
 SCRIPT = ".sh"

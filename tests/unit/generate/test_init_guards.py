@@ -124,7 +124,37 @@ def test_a_schema_in_the_settings_wins_over_that_of_the_dsn(
     assert [] == tables(dsn, "shop")
 
 
-@pytest.mark.parametrize("sql", [TASKS, SHOP, TASKS.replace("tasks", "features")])
+@pytest.mark.parametrize("path", [".ralph/db/ralph.db", "app.db"])
+def test_tables_are_added_to_a_file_of_the_app_only_after_a_yes(path: str, tmp_path: Path) -> None:
+    root = configured(tmp_path, f'[database]\npath = "{path}"\n')
+    (root / path).parent.mkdir(exist_ok=True)
+    with closing(sqlite3.connect(root / path)) as connection:
+        connection.executescript(f"{SHOP} INSERT INTO orders VALUES (7, 'a');")
+    before = everything(tmp_path)
+    with pytest.raises(ProjectError, match="no table was made"):
+        init(root)
+
+    assert before == everything(tmp_path)
+    assert 1 == len(init(root, answer=True))
+    with closing(sqlite3.connect(root / path)) as connection:
+        assert [(7, "a")] == connection.execute("SELECT * FROM orders").fetchall()
+        assert (8,) == connection.execute("SELECT count(*) FROM disciplines").fetchone()
+        assert (1,) == connection.execute("SELECT count(*) FROM ralphgen_ledger").fetchone()
+    assert [] == init(root)
+
+
+def test_tables_that_cannot_be_added_leave_the_file_of_the_app_alone(tmp_path: Path) -> None:
+    root = configured(tmp_path, '[database]\npath = "app.db"\n')
+    with closing(sqlite3.connect(root / "app.db")) as connection:
+        connection.executescript(f"{SHOP} CREATE VIEW tasks AS SELECT * FROM orders;")
+    before = everything(tmp_path)
+    with pytest.raises(ProjectError, match=r"the tables in app\.db cannot be made: .*tasks"):
+        init(root, answer=True)
+
+    assert before == everything(tmp_path)
+
+
+@pytest.mark.parametrize("sql", [TASKS, TASKS.replace("tasks", "features")])
 def test_another_schema_in_sqlite_is_refused_without_a_trace(sql: str, tmp_path: Path) -> None:
     path = tmp_path / ".ralph/db/ralph.db"
     path.parent.mkdir(parents=True)

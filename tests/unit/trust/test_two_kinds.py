@@ -28,6 +28,7 @@ CLIENTS = [
 ]
 CONTENT = [
     *("Makefile", "AGENTS.md", "CLAUDE.md", "package.json", ".claude/skills/a/SKILL.md"),
+    *("compose.yaml", "compose.override.yml", "docker-compose.override.yaml"),
     *(
         ".claude/CLAUDE.md",
         "src/AGENTS.md",
