@@ -364,10 +364,15 @@ def _refuse_incomplete(connection: DatabaseConnection, schema: Schema, name: str
     """Raise `ProjectError`, naming what is missing, for a schema that cannot be served."""
     missing = missing_required_columns(schema, table_names(connection))
     if missing:
+        needed = (
+            "a server needs tasks(id, feature, discipline, title, status), features(name) and "
+            "disciplines(name)"
+            if schema.tables
+            else '"ralphgen init" adds these tables'
+        )
         raise ProjectError(
             f"{name} is not a schema that ralphgen can serve: {'; '.join(missing)}",
-            "a server needs tasks(id, feature, discipline, title, status), features(name) and "
-            f'disciplines(name); to serve other tables, write kits = ["tables"] into {CONFIG}',
+            f'{needed}; to serve other tables, write kits = ["tables"] into {CONFIG}',
         )
 
 

@@ -12,6 +12,7 @@ from postgresql import database, needs_postgresql
 
 from ralphgen.errors import ProjectError
 from ralphgen.generate.initialize import initialize
+from ralphgen.generate.workflows import regenerate
 
 pytestmark = pytest.mark.slow
 CONFIG = '[database]\nengine = "postgresql"\n'
@@ -141,6 +142,16 @@ def test_tables_are_added_to_a_file_of_the_app_only_after_a_yes(path: str, tmp_p
         assert (8,) == connection.execute("SELECT count(*) FROM disciplines").fetchone()
         assert (1,) == connection.execute("SELECT count(*) FROM ralphgen_ledger").fetchone()
     assert [] == init(root)
+
+
+def test_regen_names_init_for_a_file_without_tables_of_ralphgen(tmp_path: Path) -> None:
+    root = configured(tmp_path, '[database]\npath = "app.db"\n')
+    with closing(sqlite3.connect(root / "app.db")) as connection:
+        connection.executescript(SHOP)
+    with pytest.raises(ProjectError) as caught:
+        regenerate(root, force=False, say=quiet)
+
+    assert '"ralphgen init" adds these tables' in str(caught.value.problems[0].hint)
 
 
 def test_tables_that_cannot_be_added_leave_the_file_of_the_app_alone(tmp_path: Path) -> None:
