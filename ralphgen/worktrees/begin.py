@@ -46,7 +46,7 @@ def refuse_unmergeable(root: Path, config: LoopConfig) -> str:
         )
         raise ProjectError(text, "commit them, or put them aside with git stash")
     if reason := fetch_base(git, base, config):
-        raise ProjectError(reason, "bring both together first")
+        raise ProjectError(reason, f'run "git pull --no-rebase {config.remote} {base}"')
     return base
 
 

@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Event
+from time import sleep
 
 from filelock import FileLock, Timeout
 
@@ -28,6 +29,8 @@ BRANCH = "ralph/task-"
 KEPT = re.compile(r"ralph/task-(\d+)-(\d+)")
 SETUP = "ralphgen-setup"  # beside git's own files on a work tree: what it was made ready with
 NO_SUCH_REF = 2  # the exit code of `git ls-remote --exit-code` for a remote without the ref
+FETCHES = 5  # that are tried
+PAUSE = 0.5  # seconds between two of them
 BASE = "refs/ralph/base/"  # by task: a symbolic ref to the branch that its work is for
 HELD_FOR = "ralphgen-branch"  # beside them too: the branch of the task that it is there for
 
@@ -250,21 +253,35 @@ def fetch_base(git: Git, base: str, config: LoopConfig) -> str | None:
     if config.remote is None:
         return None
     theirs = f"refs/remotes/{config.remote}/{base}"
-    refs = (config.remote, f"+refs/heads/{base}:{theirs}")
-    fetched = git.asked("fetch", "--quiet", "--", *refs)
-    if fetched.code:
-        listed = git.asked("ls-remote", "--exit-code", "--", config.remote, f"refs/heads/{base}")
-        if listed.code == NO_SUCH_REF:
+    with FileLock(worktrees_folder(git.root) / "fetch.lock"):
+        if not _fetched(git, config.remote, base, theirs):
             return None
+        old, new = git.say("rev-parse", f"refs/heads/{base}"), git.say("rev-parse", theirs)
+        if git.contains(old, new):
+            return None
+        if not git.contains(new, old):
+            return f'"{base}" and that of "{config.remote}" have both moved on'
+        return move_base(git, base, old, new)
+
+
+def _fetched(git: Git, remote: str, base: str, theirs: str) -> bool:
+    """Fetch the base branch to the ref `theirs`; return whether the remote has it.
+
+    Another git, such as an editor's, may fetch at the same moment: that is waited for.
+    """
+    for left in reversed(range(FETCHES)):
+        fetched = git.asked("fetch", "--quiet", "--", remote, f"+refs/heads/{base}:{theirs}")
+        if not fetched.code:
+            break
+        listed = git.asked("ls-remote", "--exit-code", "--", remote, f"refs/heads/{base}")
+        if listed.code == NO_SUCH_REF:
+            return False
         if listed.code:
-            raise unreachable(config.remote, listed.tail)
-        raise ProgramError(f'git fetch failed in "{git.folder}"', output=fetched.tail)
-    old, new = git.say("rev-parse", f"refs/heads/{base}"), git.say("rev-parse", theirs)
-    if git.contains(old, new):
-        return None
-    if not git.contains(new, old):
-        return f'"{base}" and that of "{config.remote}" have both moved on'
-    return move_base(git, base, old, new)
+            raise unreachable(remote, listed.tail)
+        if not left:
+            raise ProgramError(f'git fetch failed in "{git.folder}"', output=fetched.tail)
+        sleep(PAUSE)
+    return True
 
 
 def unreachable(remote: str, words: str) -> RemoteError:

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 ALWAYS = (
     "advice.addEmbeddedRepo=false",
     "advice.detachedHead=false",
+    "advice.graftFileDeprecated=false",
     "core.fsmonitor=false",
     f"core.hooksPath={os.devnull}",
     "core.untrackedCache=false",

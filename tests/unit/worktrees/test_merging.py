@@ -1,6 +1,8 @@
 """What an agent did in a work tree of its own comes into the base branch once it has passed."""
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from threading import Timer
 
 import pytest
 from driving import connected, query
@@ -21,10 +23,11 @@ from proved_projects import check, git, python
 from ralphgen.errors import ProgramError
 from ralphgen.project.config import LoopConfig
 from ralphgen.worktrees.begin import left_merges
+from ralphgen.worktrees.git import Git
 from ralphgen.worktrees.look import worktree_notes
 from ralphgen.worktrees.merge import Conflict, Merged, Pending, RedCheck
 from ralphgen.worktrees.record import unmerged
-from ralphgen.worktrees.trees import prepare
+from ralphgen.worktrees.trees import fetch_base, prepare
 
 pytestmark = pytest.mark.slow
 
@@ -273,6 +276,38 @@ class TestWithARemote:
         assert "ralph/task-2" == prepare(root, 2, 2, config, say).branch
         (tmp_path / "away").rename(tmp_path / "origin")
         assert isinstance(merged(root, tree, 1, config), Merged)
+
+    def test_several_workers_fetch_at_once(
+        self, root: Path, config: LoopConfig, tmp_path: Path
+    ) -> None:
+        other = tmp_path / "other"
+        git(tmp_path, "clone", "--quiet", "origin", "other")
+        for _ in range(4):
+            git(other, "commit", "--quiet", "--allow-empty", "--message", "theirs")
+            git(other, "push", "--quiet")
+            with ThreadPoolExecutor() as pool:
+                ends = [
+                    pool.submit(fetch_base, Git(root), branch_of(root), config) for _ in range(4)
+                ]
+
+            assert [None] * 4 == [end.result() for end in ends]
+            assert git(other, "rev-parse", "HEAD").strip() == base(root)
+
+    def test_fetch_waits_for_that_of_another_program(
+        self, root: Path, config: LoopConfig, tmp_path: Path
+    ) -> None:
+        git(root, "fetch", "--quiet")
+        git(tmp_path, "clone", "--quiet", "origin", "other")
+        git(tmp_path / "other", "commit", "--quiet", "--allow-empty", "--message", "theirs")
+        git(tmp_path / "other", "push", "--quiet")
+        lock = root / f".git/refs/remotes/origin/{branch_of(root)}.lock"
+        lock.touch()
+        ending = Timer(0.5, lock.unlink)
+        ending.start()
+
+        assert fetch_base(Git(root), branch_of(root), config) is None
+        ending.join()
+        assert git(tmp_path / "other", "rev-parse", "HEAD").strip() == base(root)
 
     def test_remote_without_the_branch_gets_it_by_the_first_push(
         self, root: Path, config: LoopConfig, tmp_path: Path
