@@ -31,6 +31,7 @@ from ralphgen.worktrees.trees import (
     opened_tree,
     release,
     set_aside,
+    submodule_changes,
     unlock,
     worktrees_folder,
 )
@@ -309,6 +310,11 @@ def _committed(git: Git, tree: Worktree, message: str, say: Say) -> str:
         return error.problems[0].output  # such as a file that git may not read
     if nested:
         return f"a repository within the work tree cannot be merged: {', '.join(nested)}"
+    changed, new = submodule_changes(git)
+    if changed:
+        return f"a task cannot change a submodule: {', '.join(changed[:3])}"
+    if new:
+        say(f"new files in a submodule are not merged: {', '.join(new[:3])}")
     head = git.say("rev-parse", "HEAD")
     if git.say("write-tree") == git.say("rev-parse", f"{head}^{{tree}}"):
         return ""

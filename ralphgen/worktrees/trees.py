@@ -4,7 +4,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,7 +19,7 @@ from ralphgen.project.config import LoopConfig
 from ralphgen.project.root import project_home
 from ralphgen.runtime.files.main_tree import linked_trees
 from ralphgen.runtime.files.protection import is_of_git, pattern_of
-from ralphgen.runtime.files.work_tree import mark_of
+from ralphgen.runtime.files.work_tree import changed_files, mark_of, submodules, tree_files
 from ralphgen.runtime.values.encoding import sha256_hex
 from ralphgen.worktrees.git import Git, base_branch, run, top_of, tree_at
 
@@ -32,6 +32,7 @@ NO_SUCH_REF = 2  # the exit code of `git ls-remote --exit-code` for a remote wit
 FETCHES = 5  # that are tried
 PAUSE = 0.5  # seconds between two of them
 BASE = "refs/ralph/base/"  # by task: a symbolic ref to the branch that its work is for
+SUBMODULES = "ralphgen-submodules"  # beside them too: the files of submodules at the beginning
 HELD_FOR = "ralphgen-branch"  # beside them too: the branch of the task that it is there for
 
 
@@ -84,6 +85,9 @@ def prepare(
     base, path = base_branch(root), worktrees_folder(root) / str(number)
     git = opened_tree(root, path)
     keep_leftover(git, say)
+    if any(submodule_changes(git)):  # git enters no submodule, so it cannot put these back
+        _added_tree(Git(root), path)
+        git = opened_tree(root, path)
     branch = f"{BRANCH}{task}"
     try:
         fetch_base(Git(root), base, config)
@@ -99,7 +103,35 @@ def prepare(
     git.say("clean", "--quiet", "-ffd")
     place = path / root.resolve().relative_to(top)
     make_ready(git, root, place, config, say, stop)
+    git.own_file(SUBMODULES).write_text(json.dumps(_submodule_files(git)), encoding="ascii")
     return Worktree(path, place, branch, base, began)
+
+
+def submodule_changes(git: Git) -> tuple[list[str], list[str]]:
+    """Return the files of submodules that differ from the beginning or are gone, and new ones.
+
+    A submodule that was empty then does not count.
+    """
+    try:
+        began = json.loads(git.own_file(SUBMODULES).read_bytes())
+    except (OSError, ValueError):
+        return [], []
+    filled = {path: files for path, files in began.items() if files}
+    found = _submodule_files(git, filled)
+    before = {path: mark for files in filled.values() for path, mark in files.items()}
+    after = {path: mark for files in found.values() for path, mark in files.items()}
+    return changed_files(before, after), sorted({*after} - {*before})
+
+
+def _submodule_files(git: Git, names: Iterable[str] | None = None) -> dict[str, dict[str, str]]:
+    """Return what stands for the files of submodules, those of the index without `names`."""
+    top = str(git.folder)
+    wanted = [*(submodules(top) if names is None else names)]
+    files = tree_files(top) if wanted else {}
+    return {
+        name: {path: mark for path, mark in files.items() if path.startswith(f"{name}/")}
+        for name in wanted
+    }
 
 
 def opened_tree(root: Path, path: Path) -> Git:

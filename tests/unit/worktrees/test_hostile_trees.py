@@ -6,17 +6,18 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
-from merging_projects import SETTLED, base, merged, merging_project, say, worked
+from merging_projects import SETTLED, base, closed, merged, merging_project, say, worked
 from proved_projects import TESTS, git, written
 
 from ralphgen.environment.location import environment_for
 from ralphgen.errors import ProjectError
+from ralphgen.project.config import LoopConfig
 from ralphgen.project.git import read_files_of_git
 from ralphgen.runtime.files.work_tree import nested_repositories, tree_files
 from ralphgen.trust.record import add_to_record
 from ralphgen.trust.repository import git_items
 from ralphgen.worktrees.git import TAIL, Git, skipped_hooks
-from ralphgen.worktrees.merge import Merged, RedCheck
+from ralphgen.worktrees.merge import Merged, RedCheck, merge
 from ralphgen.worktrees.trees import Worktree, prepare
 
 pytestmark = pytest.mark.slow
@@ -206,6 +207,52 @@ def test_a_submodule_stays_as_the_base_has_it_and_git_does_not_enter(
     assert isinstance(merged(root, tree, 1), Merged)
     assert f"160000 commit {commit}\tsub\n" == git(root, "ls-tree", "HEAD", "sub")
     assert not mark.exists()
+
+
+def with_submodule(root: Path, tmp_path: Path) -> LoopConfig:
+    """The settings of a project that has a submodule, which their setup fills."""
+    (tmp_path / "library").mkdir()
+    git(tmp_path / "library", "init", "--quiet")
+    (tmp_path / "library/code.c").write_text("1", encoding="utf-8")
+    git(tmp_path / "library", "add", "--all")
+    git(tmp_path / "library", "commit", "--quiet", "--message", "code")
+    words = ["git", "-c", "protocol.file.allow=always", "submodule", "--quiet"]
+    git(root, *words[1:], "add", str(tmp_path / "library"), "sub")
+    git(root, "commit", "--quiet", "--message", "submodule")
+    return LoopConfig.model_validate({"setup": [[*words, "update", "--init"]]})
+
+
+def worked_on(root: Path, config: LoopConfig, task: int, path: str) -> Worktree:
+    """A work tree in which a session has written a file, and has set its task to done."""
+    tree = prepare(root, 1, task, config, say)
+    (tree.root / path).write_text("2", encoding="utf-8")
+    closed(root, tree, task)
+    return tree
+
+
+def test_files_of_a_submodule_are_not_lost_and_do_not_reach_the_next_task(
+    root: Path, tmp_path: Path
+) -> None:
+    config = with_submodule(root, tmp_path)
+    outcome = merged(root, worked_on(root, config, 1, "sub/code.c"), 1, config)
+
+    assert isinstance(outcome, RedCheck)
+    assert "a task cannot change a submodule: sub/code.c" == outcome.tail
+    again = prepare(root, 1, 2, config, say)
+    assert "1" == (again.root / "sub/code.c").read_text(encoding="utf-8")
+
+
+def test_new_files_of_a_submodule_are_named_and_do_not_reach_the_next_task(
+    root: Path, tmp_path: Path
+) -> None:
+    config, said = with_submodule(root, tmp_path), list[str]()
+    tree = worked_on(root, config, 1, "sub/new.c")
+    outcome = merge(root, tree, 1, "s1", config, said.append)
+
+    assert isinstance(outcome, Merged)
+    assert "new files in a submodule are not merged: sub/new.c" in said
+    again = prepare(root, 1, 2, config, say)
+    assert ["code.c"] == [one.name for one in (again.root / "sub").glob("*.c")]
 
 
 def test_a_task_cannot_change_a_submodule(root: Path) -> None:
