@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from ralphgen.calls.rows import Record
+from ralphgen.calls.rows import Record, RefusalError, RowTools
 from ralphgen.cli.completion import (
     STATES,
     complete_disciplines,
@@ -32,7 +32,7 @@ from ralphgen.cli.row_commands import (
     show_change,
 )
 from ralphgen.cli.sessions import make_session
-from ralphgen.errors import plain
+from ralphgen.errors import Problem, plain
 from ralphgen.project.root import project_place
 from ralphgen.sessions.decide import Request
 from ralphgen.terminal.console import print_json, say
@@ -151,7 +151,7 @@ def list_(
 
             answer = matching(tools, matches, limit, filters)
         else:
-            answer = listed(tools, "list_tasks", "tasks", limit, **filters)
+            answer = _listed(tools, limit, filters)
     if as_json:
         print_json(answer)
         return
@@ -310,6 +310,17 @@ def delete(
     named = answer.get("still_named_by", ())
     also = f"; it is still named by {len(named)} others" if named else ""
     show_change(answer, f"task {task} is deleted{also}", as_json=as_json)
+
+
+def _listed(tools: RowTools, limit: int, filters: Record) -> Record:
+    """Return the tasks of a filter; the refusal of a status names the computed states too."""
+    try:
+        return listed(tools, "list_tasks", "tasks", limit, **filters)
+    except RefusalError as error:
+        for one in error.problems:
+            if '"filter_status" is ' in one.text and not one.hint:
+                error.problems = (Problem(one.text, f"or one of {', '.join(STATES)}"),)
+        raise
 
 
 def _shown(task: Record) -> Record:

@@ -371,6 +371,7 @@ def test_a_server_of_another_engine_is_to_be_written_anew(
     ("words", "expected"),
     [
         (["task", "list", "--status", "redy"], '"--status" is "redy"'),
+        (["task", "list", "--status", "redy"], "hint: or one of held, ready, stale, waiting"),
         (["task", "add", "x", "--discipline", "backend"], '"--feature" is missing'),
         (["task", "add", "x", "--dicipline", "b"], 'unknown option "--dicipline"'),
         (["task", "add", "x", "--depends-on", "a"], '"--depends-on" is "a"'),
