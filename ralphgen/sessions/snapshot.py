@@ -14,8 +14,7 @@ from ralphgen.runtime.files.work_tree import (
     watched_files,
 )
 from ralphgen.runtime.values.encoding import sha256_hex
-
-SNAPSHOT = "snapshot.json"
+from ralphgen.sessions.store import SNAPSHOT
 
 
 def fixed_rules(root: Path, work_tree: Path) -> tuple[dict[str, Any], dict[str, bytes]]:

@@ -20,10 +20,10 @@ from ralphgen.runtime.context import LOCK
 from ralphgen.runtime.files import open_file, read_file
 from ralphgen.runtime.files.write import write_new
 from ralphgen.runtime.protocol.call_log import FILE as CALLS
-from ralphgen.sessions.snapshot import SNAPSHOT
 
 CONTEXT = "context.json"
 MCP_CONFIG = "mcp.json"
+SNAPSHOT = "snapshot.json"
 TRANSCRIPT = "transcript.jsonl"  # what an agent wrote, event by event
 RECORDS = (TRANSCRIPT, CALLS)  # what is of use when the session is over
 SYSTEM = "system.md"  # who the agent is, for its system prompt

@@ -5,14 +5,11 @@ Each start of `ralphgen serve` reads it, so that it imports little.
 
 import json
 import os
-import secrets
 import stat
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
-
-from platformdirs import user_config_path
 
 from ralphgen.errors import ProjectError
 from ralphgen.runtime.files.main_tree import home_of
@@ -155,7 +152,7 @@ def _new_mark(root: Path) -> str:
     if path.parent.is_symlink() or path.is_symlink():  # an archive may lead it anywhere
         path.unlink(missing_ok=True) if path.is_symlink() else path.parent.unlink()
     path.parent.mkdir(parents=True, exist_ok=True)
-    mark = secrets.token_hex(16)
+    mark = os.urandom(16).hex()
     replace_file(str(path.with_name(".gitignore")), b"*\n", mode=0o644)
     replace_file(str(path), mark.encode(), mode=0o600)
     return mark
@@ -180,6 +177,8 @@ def _alone(folder: Path) -> Iterator[None]:
 
 def _path(root: Path) -> Path:
     name = sha256_hex(os.fsencode(_home(root)))[:32]
+    from platformdirs import user_config_path
+
     hint = "set HOME, or XDG_CONFIG_HOME to an absolute path"
     try:
         folder = user_config_path("ralphgen", appauthor=False)

@@ -76,8 +76,8 @@ def root(
         yield project
 
 
-@contextmanager
-def client(root: Path) -> Iterator[Driver]:
+@pytest.fixture(scope="module")
+def server(root: Path) -> Iterator[Driver]:
     """A client of the project's server, on either engine."""
     env = {name: os.environ[name] for name in (VARIABLE,) if name in os.environ}
     with connected(root, env=env) as driver:
@@ -146,58 +146,56 @@ NEW = "feature, discipline, title, status"
         "UPDATE tasks SET title = 'x', status = 'done' WHERE id = 2 RETURNING id",
     ],
 )
-def test_a_task_becomes_done_as_by_the_tool_or_not_at_all(root: Path, sql: str) -> None:
+def test_a_task_becomes_done_as_by_the_tool_or_not_at_all(
+    root: Path, server: Driver, sql: str
+) -> None:
     before = statuses(root)
-    with client(root) as server:
-        assert DONE in server.refusal("write", sql=sql)
+    assert DONE in server.refusal("write", sql=sql)
 
     assert before == statuses(root)
 
 
-def test_what_a_statement_reaches_by_a_trigger_is_looked_at_too(root: Path) -> None:
+def test_what_a_statement_reaches_by_a_trigger_is_looked_at_too(root: Path, server: Driver) -> None:
     before = statuses(root)
     touch = "UPDATE features SET description = 'x' WHERE name = 'auth'"
     for statement, said in (
         ("UPDATE tasks SET status = 'done' WHERE id = 1;", DONE),
         ("INSERT INTO ralphgen_claims (task_id, token) VALUES (77, 1);", OURS),
     ):
-        with app_trigger(root, statement), client(root) as server:
+        with app_trigger(root, statement):
             assert said in server.refusal("write", sql=touch)
 
     assert before == statuses(root)
 
 
-def test_where_the_checks_have_passed_a_tool_may_say_so(root: Path) -> None:
-    with client(root) as server:
-        server.call("run_checks", task=1)
-        done = server.call("write", sql="UPDATE tasks SET status = 'done' WHERE id = 1")
-        again = server.call("write", sql="UPDATE tasks SET title = 'Renamed' WHERE id = 1")
-        back = server.call("write", sql="UPDATE tasks SET status = 'pending' WHERE id = 1")
+def test_where_the_checks_have_passed_a_tool_may_say_so(server: Driver) -> None:
+    server.call("run_checks", task=1)
+    done = server.call("write", sql="UPDATE tasks SET status = 'done' WHERE id = 1")
+    again = server.call("write", sql="UPDATE tasks SET title = 'Renamed' WHERE id = 1")
+    back = server.call("write", sql="UPDATE tasks SET status = 'pending' WHERE id = 1")
 
     assert [1, 1, 1] == [one["changed"] for one in (done, again, back)]
 
 
-def test_a_task_that_another_session_holds_keeps_its_status(root: Path) -> None:
+def test_a_task_that_another_session_holds_keeps_its_status(root: Path, server: Driver) -> None:
     session = taken(root, 2)
-    with client(root) as server:
-        for sql in (
-            "UPDATE tasks SET status = 'skipped' WHERE id = 2",
-            "DELETE FROM tasks WHERE id = 2",
-        ):
-            said = server.refusal("write", sql=sql)
-            assert f'task 2 is held by the session "{session.session_id}"' in said
-        assert 1 == server.call("write", sql="UPDATE tasks SET title = 'y' WHERE id = 2")["changed"]
+    for sql in (
+        "UPDATE tasks SET status = 'skipped' WHERE id = 2",
+        "DELETE FROM tasks WHERE id = 2",
+    ):
+        said = server.refusal("write", sql=sql)
+        assert f'task 2 is held by the session "{session.session_id}"' in said
+    assert 1 == server.call("write", sql="UPDATE tasks SET title = 'y' WHERE id = 2")["changed"]
     query(root, "UPDATE ralphgen_claims SET session = NULL, token = token + 1 WHERE task_id = 2")
 
     assert "pending" == status(root, 2)
 
 
-def test_a_claim_follows_what_a_tool_writes(root: Path) -> None:
+def test_a_claim_follows_what_a_tool_writes(root: Path, server: Driver) -> None:
     names = "task_id, token, session, attempts"
     query(root, f"INSERT INTO ralphgen_claims ({names}) VALUES (3, 1, 'gone', 1)")
-    with client(root) as server:
-        server.call("write", sql="UPDATE tasks SET status = 'skipped' WHERE id = 3")
-        server.call("write", sql="UPDATE tasks SET status = 'pending' WHERE id = 3")
+    server.call("write", sql="UPDATE tasks SET status = 'skipped' WHERE id = 3")
+    server.call("write", sql="UPDATE tasks SET status = 'pending' WHERE id = 3")
 
     assert (None, 0) == (row(root, 3)[0], row(root, 3)[2])
 
@@ -216,29 +214,25 @@ def test_a_claim_follows_what_a_tool_writes(root: Path) -> None:
         ),
     ],
 )
-def test_what_ralphgen_keeps_is_not_written(root: Path, sql: str) -> None:
-    with client(root) as server:
-        assert OURS == server.refusal("write", sql=sql)
+def test_what_ralphgen_keeps_is_not_written(server: Driver, sql: str) -> None:
+    assert OURS == server.refusal("write", sql=sql)
 
 
-def test_a_value_may_name_what_cannot_be_written(root: Path) -> None:
+def test_a_value_may_name_what_cannot_be_written(server: Driver) -> None:
     sql = "UPDATE tasks SET title = 'see ralphgen_claims' WHERE id IN (SELECT 3)"
-    with client(root) as server:
-        assert 1 == server.call("write", sql=sql)["changed"]
+    assert 1 == server.call("write", sql=sql)["changed"]
 
 
-def test_what_only_reads_runs_no_check(root: Path) -> None:
-    with client(root) as server:
-        assert '"check" says that it only reads, and a check runs' in server.refusal("check")
+def test_what_only_reads_runs_no_check(server: Driver) -> None:
+    assert '"check" says that it only reads, and a check runs' in server.refusal("check")
 
 
 @pytest.mark.parametrize("tool", ["write", "read"])
-def test_one_statement_is_one(root: Path, tool: str) -> None:
+def test_one_statement_is_one(root: Path, server: Driver, tool: str) -> None:
     before = statuses(root)
     first = "SELECT 1" if tool == "read" else "UPDATE tasks SET title = title"
-    with client(root) as server:
-        for more in ("COMMIT; DELETE FROM tasks", "DELETE FROM ralphgen_claims", "SELECT 1"):
-            server.refusal(tool, sql=f"{first}; {more}")
+    for more in ("COMMIT; DELETE FROM tasks", "DELETE FROM ralphgen_claims", "SELECT 1"):
+        server.refusal(tool, sql=f"{first}; {more}")
 
     assert before == statuses(root)
 
@@ -258,16 +252,15 @@ FORGED = (
 )
 
 
-def test_on_postgresql_neither_spelling_nor_functions_help(root: Path) -> None:
+def test_on_postgresql_neither_spelling_nor_functions_help(root: Path, server: Driver) -> None:
     if postgresql_place(root) is None:
         pytest.skip("it is of SQLite")
     before = query(root, "SELECT COUNT(*), MAX(title) FROM tasks, ralphgen_journal")
-    with client(root) as server:
-        for sql in SPELLED:
-            assert "a statement of a tool cannot have" in server.refusal("write", sql=sql)
-        for sql in FORGED:
-            assert 'cannot name "set_config"' in server.refusal("write", sql=sql)
-        sql = "SELECT set_config('ralphgen.session', 'another', false)"
-        assert 'cannot name "set_config"' in server.refusal("read", sql=sql)
+    for sql in SPELLED:
+        assert "a statement of a tool cannot have" in server.refusal("write", sql=sql)
+    for sql in FORGED:
+        assert 'cannot name "set_config"' in server.refusal("write", sql=sql)
+    sql = "SELECT set_config('ralphgen.session', 'another', false)"
+    assert 'cannot name "set_config"' in server.refusal("read", sql=sql)
 
     assert before == query(root, "SELECT COUNT(*), MAX(title) FROM tasks, ralphgen_journal")
