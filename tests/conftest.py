@@ -41,6 +41,10 @@ if PYTHON3 and Path(PYTHON3).read_bytes().startswith(b"#!"):
 if hasattr(signal, "SIGHUP"):
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 
+# A background job of a shell ignores Ctrl-C, and so would every process that it starts.
+if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
+
 # What tests trust is nobody's but theirs.
 CONFIGURATION = TemporaryDirectory(prefix="ralphgen-configuration-")
 os.environ["XDG_CONFIG_HOME"] = CONFIGURATION.name
