@@ -90,6 +90,14 @@ def test_the_action_tells_what_a_change_lets_agents_do(root: Path) -> None:
     assert "`ralph:create_task` takes `risk`" in texts["policy"]
     assert texts["policy"] == texts["summary"]
     assert "<title>" in texts["report"]
+
+
+@pytest.mark.thorough
+def test_the_action_fails_on_a_gain_if_told_to(root: Path) -> None:
+    base = git(root, "rev-parse", "HEAD").strip()
+    query(root, RISK)
+    regenerate(root, force=False, say=quiet)
+
     assert act(root, base, fail_on_gain="true")[0].startswith("1 ")
 
 

@@ -10,6 +10,7 @@ import pytest
 from ralphgen.init.editor_schemas import config_schema
 from ralphgen.kits.registry import KITS
 
+pytestmark = pytest.mark.thorough
 ROOT = Path(__file__).parents[2]
 
 

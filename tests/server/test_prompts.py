@@ -20,6 +20,7 @@ from driving import (
     query,
     quiet,
 )
+from lanes import shortened
 from making_sessions import described, opened, seen
 from wire import Speaker, running
 
@@ -350,7 +351,7 @@ def absent_arguments(texts: str, tools: list[dict[str, Any]], hidden: dict[str, 
                 yield tool, argument, sentence
 
 
-@pytest.mark.parametrize("discipline", ["backend", "frontend"])
+@pytest.mark.parametrize("discipline", shortened(TASKS, "backend"))
 @pytest.mark.parametrize("recipe", [*ABOUT, *NARROWED])
 def test_prompts_name_only_arguments_of_the_tools_that_they_speak_of(
     narrowed: Path, recipe: str, discipline: str

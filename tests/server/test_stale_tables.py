@@ -1,5 +1,6 @@
 """A server whose own tables have changed says what has, and what to run; so does the next start."""
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -27,7 +28,25 @@ def own(project: Project) -> list[Any]:
 '''
 
 
-@pytest.mark.parametrize("kit", ["ralph", "tables"])
+@pytest.fixture(scope="module", params=["ralph", "tables"])
+def model(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, Path]:
+    """A kit, and a project with its server that tests copy."""
+    kit, root = request.param, tmp_path_factory.mktemp("stale") / "p"
+    config = CONFIG
+    if kit == "tables":
+        create_database(root, *(f"{one};" for one in RISKS))
+        config = f'kits = ["tables"]\n{CONFIG}'
+    else:
+        create_project(root, *RISKS)
+    (root / ".ralph/ralphgen.toml").write_text(config, encoding="utf-8")
+    (root / ".ralph/tools").mkdir()
+    (root / ".ralph/tools/a.py").write_text(TOOL, encoding="utf-8")
+    regenerate(root, force=False, say=quiet)
+    return kit, root
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [
@@ -38,20 +57,10 @@ def own(project: Project) -> list[Any]:
     ],
 )
 def test_what_has_changed_is_named_with_the_command(
-    tmp_path: Path, kit: str, change: str, said: str
+    tmp_path: Path, model: tuple[str, Path], change: str, said: str
 ) -> None:
-    config = CONFIG
-    if kit == "tables":
-        create_database(tmp_path / "p", *(f"{one};" for one in RISKS))
-        config = f'kits = ["tables"]\n{CONFIG}'
-    else:
-        create_project(tmp_path / "p", *RISKS)
-    root = tmp_path / "p"
-    (root / ".ralph/ralphgen.toml").write_text(config, encoding="utf-8")
-    (root / ".ralph/tools").mkdir()
-    (root / ".ralph/tools/a.py").write_text(TOOL, encoding="utf-8")
-    regenerate(root, force=False, say=quiet)
-    made_here(root)
+    kit, prepared = model
+    root = made_here(shutil.copytree(prepared, tmp_path / "p"))
     with connected(root, kit=kit) as server:
         server.call("list_risks")
         query(root, change)

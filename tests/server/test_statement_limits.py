@@ -350,6 +350,7 @@ def memory(process: int) -> int:
     return 1024 * int(line.split()[1])
 
 
+@pytest.mark.thorough
 @needs_postgresql
 def test_statements_on_postgresql_end_at_their_limits_and_others_are_answered(
     tmp_path: Path,
@@ -393,7 +394,9 @@ ROW = {
 }
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    "engine", ["sqlite", pytest.param("postgresql", marks=[needs_postgresql, pytest.mark.thorough])]
+)
 def test_an_answer_takes_no_more_memory_than_it_may_need(engine: str, tmp_path: Path) -> None:
     """Neither process has the 270 MB of the row; both answer as before afterwards."""
     with on_engine(engine, tmp_path / "p", ledger=True) as project:

@@ -133,6 +133,7 @@ def _many_files() -> Iterator[None]:
     resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
 
 
+@pytest.mark.thorough
 @pytest.mark.usefixtures("_many_files")
 @pytest.mark.parametrize("workers", [1, 2])
 def test_idle_connections_keep_out_no_session(tmp_path: Path, workers: int) -> None:

@@ -10,7 +10,7 @@ from board_browsers import Running, part, running_board
 from command_line import ralphgen, ran, run_sql
 from driving import create_database, made_here, quiet
 from engines import CONFIG, ENGINES, VARIABLE
-from postgresql import database
+from postgresql import database, needs_postgresql
 
 from ralphgen.board.changes import ChangeWatch
 from ralphgen.board.web.pages import report
@@ -67,7 +67,9 @@ def whole(board: Running) -> str:
     return "".join(board.get(place) for place in ("", "sessions", "access", "health"))
 
 
-@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize(
+    "engine", ["sqlite", pytest.param("postgresql", marks=[needs_postgresql, pytest.mark.thorough])]
+)
 def test_the_board_shows_its_grid_its_sessions_its_health_and_its_log(
     tmp_path: Path, engine: str
 ) -> None:

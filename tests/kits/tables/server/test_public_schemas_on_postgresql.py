@@ -19,7 +19,7 @@ from postgresql import database, needs_postgresql
 
 from ralphgen.generate.workflows import regenerate
 
-pytestmark = needs_postgresql
+pytestmark = [needs_postgresql, pytest.mark.thorough]
 SCHEMAS: Mapping[str, str] = {
     "music": """
 CREATE TABLE artist (artist_id int PRIMARY KEY, name varchar(120));

@@ -3,6 +3,7 @@
 import json
 from typing import Any
 
+import lanes
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -97,7 +98,9 @@ def test_fields_go_one_by_one_where_cutting_is_not_enough() -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("value", [1, "x" * 9_000, {"a" * 200: ["y"] * 100}])
-@pytest.mark.parametrize("name", ["n" * 200, "\x01" * 200, "a.b." * 50])
+@pytest.mark.parametrize(
+    "name", lanes.shortened(("\x01" * 200, "n" * 200, "a.b." * 50), "\x01" * 200)
+)
 def test_where_there_are_thousands_of_names_some_are_kept_and_some_are_named(
     name: str, value: object
 ) -> None:
