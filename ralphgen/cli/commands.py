@@ -24,6 +24,7 @@ from ralphgen.cli import (
     sessions,
     skills,
     sql,
+    status,
     trust,
     upgrade,
 )
@@ -55,6 +56,7 @@ __all__ = [
     "sessions",
     "skills",
     "sql",
+    "status",
     "trust",
     "upgrade",
 ]

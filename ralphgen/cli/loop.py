@@ -2,7 +2,7 @@
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from errno import EIO, EPIPE
 from pathlib import Path
@@ -161,7 +161,7 @@ def _show_first(prepared: "PreparedLoop", *, as_json: bool) -> None:
     for task, title in titles.items():
         print(plain(f"{task}  {title}"))
     if not titles:
-        say('nothing is ready: "ralphgen task list" shows what there is')
+        say("no task is ready")
         return
     say(f"{len(prepared.ready)} ready; {prepared.agent.title} would begin with these")
 
@@ -174,13 +174,14 @@ def _looped(
     from ralphgen.launch.runner import find_program
     from ralphgen.ledger.backup import backed_up
     from ralphgen.loop.conduct import conduct
-    from ralphgen.loop.events import event
+    from ralphgen.loop.events import FREQUENT, event
     from ralphgen.loop.record import recorded_loop
     from ralphgen.loop.run import Run
     from ralphgen.sessions.items import project_items
     from ralphgen.trust.decide import require_trust
 
     root, limits, telling = prepared.root, prepared.limits, prepared.telling
+    events: list[Event] = []
     if warning := require_trust(root, project_items(root), asked, is_whole=True):
         tell(warning)
     find_program(prepared.agent)  # before a task is claimed for nothing
@@ -192,12 +193,16 @@ def _looped(
 
         def show(told: "Event | None") -> None:
             record.write(told)
-            shown(told)
+            if told is not None and told["event"] not in FREQUENT:
+                events.append(told)
+            if as_json or told is None or told["event"] != "stop":
+                shown(told)
 
         show(prepared.site.target())
-        for note in (*prepared.agent.lacks, *prepared.site.notes()):
+        for note in (*(f"note: {one}" for one in prepared.agent.lacks), *prepared.site.notes()):
             show(event("note", worker=0, text=note))
-        show(event("backup", text=backed_up(root)))
+        if prepared.ready:
+            show(event("backup", text=backed_up(root)))
         prepared.site.begin(prepared.ready)
         facts = {"agent": prepared.agent.name, "workers": limits.parallel}
         show(event("begin", **facts, ready=len(prepared.ready)))
@@ -207,7 +212,22 @@ def _looped(
             cut_off=lambda seconds: telling.tell(event("away", seconds=seconds)),
         )
         stop = conduct(run, prepared.site, telling, prepared.stop_now, show, record.asked)
+    if not as_json:
+        _as_long_as_it_can(lambda _: _summarize(root, events, tell), telling)(None)
     return stop.exit_code
+
+
+def _summarize(root: Path, events: "Sequence[Event]", tell: Say) -> None:
+    """Print the summary of a loop that has ended; only its reason if there is no database."""
+    from ralphgen.loop.events import event_lines
+    from ralphgen.loop.summary import summarize, summary_lines
+
+    try:
+        lines = [*summary_lines(summarize(root, events))]
+    except ProjectError as error:
+        lines = [*event_lines(events[-1]), f"warning: no summary: {error.problems[0].text}"]
+    for line in lines:
+        tell(line)
 
 
 def _as_long_as_it_can(show: "Show", telling: "Telling") -> "Show":

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from ralphgen.errors import ProgramError, UsageError, harmless
 from ralphgen.launch.agent import (
@@ -41,7 +41,7 @@ class NamedAgent(Agent):
         self.reports_cost = settings.reports_cost
         self._command = tuple(settings.command)
         self.script = "".join(self._command[1:2])
-        self.lacks = tuple(_lacks(self.title, settings.command))
+        self.lacks = tuple(_lacks(name, settings.command))
 
     def call(self, session: PreparedSession, options: LaunchOptions) -> AgentCall:
         """Return what starts it; the brief is in files of the session's folder."""
@@ -104,14 +104,12 @@ class NamedReader(OutputReader):
         self.rate_limited = code == TRY_LATER
 
 
-def _lacks(title: str, command: list[str]) -> list[str]:
-    """Return what is not so for a program that nobody knows."""
-    found = [f"ralphgen cannot limit what {title} does beside the session's own tools"]
-    if not any(CONFIG in word for word in command):
-        found.append(f"the command of {title} has no {CONFIG}: it is told of no server")
-    if not any(PROMPT_FILE in word for word in command):
-        found.append(f"the command of {title} has no {PROMPT_FILE}: it is told of no task")
-    return found
+def _lacks(name: str, command: list[str]) -> Iterator[str]:
+    """Yield one sentence if the command of an agent does not take the config or the prompt."""
+    files = {CONFIG: "no MCP config", PROMPT_FILE: "no prompt"}
+    missing = [files[place] for place in files if not any(place in word for word in command)]
+    if missing:
+        yield f'agent "{name}" gets {" and ".join(missing)}; it must use "ralphgen call"'
 
 
 def _filled(command: tuple[str, ...], paths: Mapping[str, str]) -> list[str]:

@@ -52,6 +52,12 @@ _CHANGES = (
     "SELECT number, time, session, tool, table_name, row_key, before, after FROM ralphgen_journal "
     "WHERE number IN (SELECT number{} ORDER BY number DESC LIMIT ? OFFSET ?) ORDER BY number DESC"
 )
+_BY_AGENTS = (
+    "SELECT row_key, after FROM ralphgen_journal WHERE number > ? AND lower(table_name) = 'tasks' "
+    "AND after IS NOT NULL AND session NOT IN "
+    f"(SELECT id FROM ralphgen_sessions WHERE {_BY_PEOPLE})"
+)
+_BLOCKED = "SELECT id FROM tasks WHERE status = 'blocked'"
 _RUNS = (
     "SELECT number, session, check_name, exit_code, started, seconds, protected, watched, tail "
     "FROM ralphgen_evidence WHERE task_id = ? ORDER BY number DESC LIMIT ?"
@@ -216,6 +222,36 @@ def recorded_sessions(root: Path, ids: Sequence[str]) -> Mapping[str, SessionRec
         rows = connection.execute(named, ids).fetchall() if ids else []
         return {record.session_id: record for record in (SessionRecord(*row) for row in rows)}
     return {}
+
+
+def last_sessions(root: Path, most: int) -> list[SessionRecord]:
+    """Return the sessions that began last, as `newest_sessions`; none without a ledger."""
+    with suppress(RalphgenError, sqlite3.Error), open_database(root) as connection:
+        sql = _NEWEST.replace("NAME", exactly(connection, "id"))
+        return [SessionRecord(*row) for row in connection.execute(sql, [most, 0])]
+    return []
+
+
+def last_entry(root: Path) -> int:
+    """Return the number of the newest change in the journal, 0 if there is none."""
+    with open_database(root) as connection:
+        (number,) = connection.execute("SELECT max(number) FROM ralphgen_journal").fetchone()
+    return int(number or 0)
+
+
+def blocked_since(root: Path, number: int) -> set[int]:
+    """Return the tasks that agents have blocked since an entry of the journal, and that still are.
+
+    Raises `ProjectError` if the database cannot be read.
+    """
+    with open_database(root) as connection:
+        changes = connection.execute(_BY_AGENTS, [number]).fetchall()
+        blocked = {task for (task,) in connection.execute(_BLOCKED)}
+    return {
+        int(key)
+        for key, after in changes
+        if json.loads(after).get("status") == "blocked" and int(key) in blocked
+    }
 
 
 def base_of(reader: RecordReader, session_id: str) -> str | None:

@@ -11,7 +11,7 @@ from typing import Literal
 
 from ralphgen.loop.events import Event, event
 from ralphgen.loop.limits import STUCK_CODE, StopReason
-from ralphgen.loop.run import PENDING, Run
+from ralphgen.loop.run import Run
 from ralphgen.loop.worker import Workplace, start_workers
 
 FOREVER = float("inf")
@@ -81,11 +81,8 @@ def conduct(
             _take(told, run, telling, stop_now, show)
     stop = run.stopped or StopReason("it ended without a reason", 1)
     totals = run.totals
-    if stop.exit_code == 0 and (waiting := totals.outcomes.get(PENDING)):
-        many = "1 merge waits" if waiting == 1 else f"{waiting} merges wait"
-        stop = StopReason(
-            f"{stop.reason}, but {many}: run it again when they can be made", STUCK_CODE
-        )
+    if stop.exit_code == 0 and site.left_for_user():
+        stop = StopReason(stop.reason, STUCK_CODE)
     show(
         event(
             "stop",
@@ -106,7 +103,7 @@ def _take(
     if not isinstance(told, int):
         show(told)
         return
-    run.stop(StopReason("stopped", BY_SIGNAL + told))
+    run.stop(StopReason("interrupted", BY_SIGNAL + told))
     if told != signal.SIGINT or telling.interrupted:
         stop_now.set()
         telling.tell(event("stopping", text="stopping: agents end, and their tasks are given back"))

@@ -12,6 +12,7 @@ Event = Mapping[str, Any]
 
 Tell = Callable[[Event], None]
 MINUTE = 60  # seconds
+MOMENT = "%Y-%m-%dT%H:%M:%SZ"
 PAUSES = {
     "away": "the database cannot be reached: trying again",
     "pause": "the model takes no more for now: going on",
@@ -21,7 +22,7 @@ FREQUENT = frozenset({"call"})  # kinds that only a live view shows
 
 def event(kind: str, **facts: object) -> Event:
     """Return an event that happens now."""
-    moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    moment = time.strftime(MOMENT, time.gmtime())
     return {"event": kind, "time": moment, **facts}
 
 
@@ -39,9 +40,8 @@ def event_lines(told: Event) -> Iterator[str]:
             yield f"{worker}: review, session {session}"
         case {"event": "session", "worker": worker, "session": session, "task": task}:
             yield plain(f"{worker}: task {task}, {told['title']}, session {session}")
-        case {"event": "end", "worker": worker, "outcome": outcome, "task": task}:
-            about = "review" if task is None else f"task {task}"
-            yield f"{worker}: {about}: {', '.join([outcome, *_used(told)])}"
+        case {"event": "end", "outcome": outcome, "task": task}:
+            yield plain(_outcome(told, task, outcome))
         case {"event": "merge", "task": task, "outcome": outcome, "text": text}:
             yield plain(f"task {task}: {outcome}: {text}")
         case {"event": "pause" | "away" as why, "seconds": seconds}:
@@ -51,21 +51,13 @@ def event_lines(told: Event) -> Iterator[str]:
         case {"event": "note", "worker": worker, "text": text}:
             yield plain(f"{worker}: {text}" if worker else text)
         case {"event": "stop", "reason": reason}:
-            yield from (*harmless(reason).split("\n"), ", ".join(totals(told)))
+            yield from harmless(reason).split("\n")
             yield from _recorded(told)
 
 
 def _recorded(told: Event) -> Iterator[str]:
     if files := told.get("recorded"):
         yield plain(f"changed by tasks that passed, and now on record: {', '.join(files)}")
-
-
-def totals(told: Event) -> Iterator[str]:
-    """Yield what a loop came to: sessions by outcome, dollars, time."""
-    outcomes = told["outcomes"]
-    yield from (f"{number} {outcome}" for outcome, number in outcomes.items() if number)
-    yield f"${told['cost_usd']:.2f}"
-    yield duration(told["seconds"])
 
 
 def duration(seconds: float) -> str:
@@ -77,9 +69,18 @@ def duration(seconds: float) -> str:
     return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {whole % 60:02d} s"
 
 
+def _outcome(told: Event, task: int | None, outcome: str) -> str:
+    """Return the outcome of a session with its time, the results of the checks, and its cost."""
+    if task is None:
+        return f"review {outcome} after {duration(told['seconds'])}"
+    words = "in" if outcome in {"done", "skipped"} else "after"
+    results = [f"{name} {result}" for name, result in (told.get("checks") or {}).items()]
+    details = [f"checks: {', '.join(results)}" if results else "no checks", *_used(told)]
+    return f"task {task} {outcome} {words} {duration(told['seconds'])} ({'; '.join(details)})"
+
+
 def _used(told: Event) -> Iterator[str]:
     if (turns := told.get("turns")) is not None:
         yield "1 turn" if turns == 1 else f"{turns} turns"
     if (cost := told.get("cost_usd")) is not None:
         yield f"${cost:.4f}"
-    yield duration(told["seconds"])

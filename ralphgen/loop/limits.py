@@ -38,12 +38,18 @@ class StopReason:
     exit_code: int
 
 
-NOTHING_READY = StopReason("nothing is ready", 0)
+NOTHING_READY = StopReason("no task is ready", 0)
 
 
 def parse_duration(text: str) -> float:
     """Return the seconds of a duration such as 30s, 10m or 4h; raise `UsageError` for no such."""
     found = re.fullmatch(r"(\d{1,6})([smhd])", text.strip())
     if found is None or int(found[1]) == 0:
-        raise UsageError(f'"{text}" is no duration', "write it as 30s, 10m or 4h")
+        raise UsageError(f'invalid duration "{text}": use 30s, 10m or 4h')
     return float(int(found[1]) * UNITS[found[2]])
+
+
+def spell_duration(seconds: float) -> str:
+    """Return the shortest text that `parse_duration` reads as these seconds."""
+    unit = next(unit for unit in reversed(UNITS) if seconds % UNITS[unit] == 0)
+    return f"{seconds / UNITS[unit]:.0f}{unit}"

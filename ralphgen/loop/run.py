@@ -6,7 +6,14 @@ from dataclasses import dataclass
 from threading import Condition
 
 from ralphgen.errors import RalphgenError
-from ralphgen.loop.limits import BUDGET_CODE, NOTHING_READY, STUCK_CODE, Limits, StopReason
+from ralphgen.loop.limits import (
+    BUDGET_CODE,
+    NOTHING_READY,
+    STUCK_CODE,
+    Limits,
+    StopReason,
+    spell_duration,
+)
 
 RATE_LIMITED = "rate limited"
 PENDING = "merge pending"
@@ -16,6 +23,7 @@ LEAST = 0.005  # US dollars: with less no session begins
 POLL = 5.0  # seconds until it is looked again whether anything is ready
 FIRST_PAUSE, LONGEST_PAUSE = 5.0, 900.0  # seconds that a rate limit is waited out
 LONGEST_OUTAGE = 60.0  # seconds until it is tried again whether the database answers
+WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 TROUBLES = 3  # errors in a row, no session ending between them
 
 
@@ -202,18 +210,18 @@ class Run:
         if limits.max_seconds is not None:
             left = self.began + limits.max_seconds - now
             if max(self._pause_ends - now, 0) >= left:
-                self._end(StopReason("the time is used up", BUDGET_CODE))
+                reason = f"--max-time {spell_duration(limits.max_seconds)} reached"
+                self._end(StopReason(reason, BUDGET_CODE))
                 return self._poll
         if self._pause_ends > now:
             return self._pause_ends - now
         if self._held:
             return self._poll
         if limits.max_cost is not None and self._left() < LEAST:
-            return self._used_up(f"${limits.max_cost:.2f} are used up")
+            return self._used_up(f"--max-cost {limits.max_cost:g} reached")
         begun = self._tasks + sum(not job.review for job in self._running)
         if limits.max_tasks is not None and begun >= limits.max_tasks and not self._review_is_due():
-            many = "1 session has" if begun == 1 else f"{begun} sessions have"
-            return self._used_up(f"{many} worked on tasks")
+            return self._used_up(f"--max-tasks {limits.max_tasks} reached")
         return None
 
     def _used_up(self, reason: str) -> float:
@@ -252,9 +260,7 @@ class Run:
             self._behind.add(task)
             self._stuck.add(task)
             if len(self._stuck) >= self.limits.no_progress:
-                named = ", ".join(map(str, sorted(self._stuck)))
-                reason = f"no progress: the tasks {named} were given up or left open, one by one"
-                self._end(StopReason(reason, STUCK_CODE))
+                self._end(StopReason(_no_progress(len(self._stuck)), STUCK_CODE))
 
     def _pause(self, job: Assignment) -> None:
         """Wait longer than the last time; sessions that began before a pause do not lengthen it."""
@@ -264,3 +270,9 @@ class Run:
             self._pauses += 1
             self._pause_began, self._pause_ends = now, now + seconds
             self._told(seconds)
+
+
+def _no_progress(tasks: int) -> str:
+    if tasks == 1:
+        return "one task made no progress"
+    return f"{WORDS[tasks] if tasks < len(WORDS) else tasks} tasks in a row made no progress"

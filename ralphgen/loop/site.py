@@ -1,6 +1,7 @@
 """The project that a loop works on: makes sessions, lets agents work in them, says what came."""
 
 import os
+import sqlite3
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -11,6 +12,7 @@ from ralphgen.errors import ProjectError, RalphgenError
 from ralphgen.launch.agent import Agent, AgentLine, LaunchOptions
 from ralphgen.launch.outcome import DONE
 from ralphgen.launch.session import SessionEnd, launch_session
+from ralphgen.ledger.records import blocked_since, last_entry
 from ralphgen.loop.events import Event, Tell, event
 from ralphgen.loop.run import Assignment
 from ralphgen.loop.worker import Result
@@ -51,6 +53,7 @@ class ProjectWorkplace:
         self._held: list[tuple[PreparedSession, str, str]] = []
         self._trust_edited = trust_edited
         self.recorded: list[str] = []
+        self._entry = 0  # the newest one of the journal when the loop began
 
     def merges(self, _worker: int) -> list[tuple[int, str]]:
         """Return nothing: where all work in one tree, nothing is merged."""
@@ -70,8 +73,15 @@ class ProjectWorkplace:
         """Return the lines that a loop here begins with."""
         return []
 
-    def begin(self, tasks: Sequence[int]) -> None:
+    def begin(self, _tasks: Sequence[int]) -> None:
         """Make the place ready for these tasks; raise `ProjectError` where none could be done."""
+        self._entry = last_entry(self._root)
+
+    def left_for_user(self) -> set[int]:
+        """Return the tasks that sessions have blocked since the beginning; none if unreadable."""
+        with suppress(ProjectError, sqlite3.Error):
+            return blocked_since(self._root, self._entry)
+        return set()
 
     def session(self, job: Assignment, worker: int) -> Result:
         """Do one session; raise `NothingReadyError` where there is no task for it."""

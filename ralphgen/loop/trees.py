@@ -87,6 +87,7 @@ class TreeWorkplace(ProjectWorkplace):
 
     def begin(self, tasks: Sequence[int]) -> None:
         """Look whether the base can be merged into, and passes the checks of the tasks."""
+        super().begin(tasks)
         base = refuse_unmergeable(self._root, self._config.loop)
         self._refuse_second_machine()
         refuse_uncommittable(self._root, base, self._config.loop)
@@ -104,6 +105,10 @@ class TreeWorkplace(ProjectWorkplace):
                 stop=self._stop,
             )
             refuse_missing_script(self._root, self._agent.script)
+
+    def left_for_user(self) -> set[int]:
+        """Return the tasks that this loop has blocked, and those whose merge is pending."""
+        return super().left_for_user() | {one.claim.task for one in self._waiting}
 
     def merges(self, worker: int) -> list[tuple[int, str]]:
         """Make the merges that had to wait; return what came of each task for which one was."""

@@ -1,6 +1,7 @@
 """The workers of a loop: threads that do one session after the other until it is over."""
 
 import threading
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -39,6 +40,9 @@ class Workplace(Protocol):
 
     def merges(self, worker: int, /) -> list[tuple[int, str]]:
         """Make the merges that had to wait; return what came of each task for which one was."""
+
+    def left_for_user(self) -> Collection[int]:
+        """Return the tasks that this loop has blocked, and those whose merge is pending."""
 
     def is_away(self) -> bool:
         """Return whether the database cannot be reached now."""

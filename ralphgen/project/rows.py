@@ -3,6 +3,7 @@
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 
 from ralphgen.errors import ProjectError
@@ -18,6 +19,21 @@ NAMES = {
     "recipe_configs": "SELECT name FROM recipe_configs",
 }
 LIMIT = 2**62  # of the ids that a database can subtract
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTask:
+    """A task with the reason why it is blocked, which is empty if none is stored."""
+
+    id: int
+    title: str
+    status: str
+    reason: str
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the task can still be worked on."""
+        return self.status in {"pending", "in_progress"}
 
 
 class ProjectRows:
@@ -66,6 +82,17 @@ class ProjectRows:
     def tasks(self) -> int:
         """Return how many tasks there are."""
         return int(self._connection.execute("SELECT count(*) FROM tasks").fetchone()[0])
+
+    def every_task(self, *, with_reasons: bool = True) -> list[StoredTask]:
+        """Return all tasks by id; without reasons, or without their column, these are empty."""
+        has_reasons = with_reasons and "blocked_by" in column_names(self._connection, "tasks")
+        sql = "SELECT id, title, status, blocked_by FROM tasks ORDER BY id"
+        if not has_reasons:
+            sql = sql.replace("blocked_by", "NULL")
+        return [
+            StoredTask(task, str(title), str(status), "" if reason is None else str(reason))
+            for task, title, status, reason in self._connection.execute(sql)
+        ]
 
     def indexes(self) -> set[Names]:
         """Return the keys of each index on all tasks, as SQL; those that are unknown are empty."""

@@ -170,7 +170,7 @@ def test_a_loop_is_started_paused_resumed_and_stopped_by_mouse(
     page.wait("#loop >> text=waits")
     assert {1: "done", 2: "pending"} == project.statuses()
     page.click("#loop button >> text=Resume")
-    page.wait("#loop .verdict >> text=Ended: nothing is ready")
+    page.wait("#loop .verdict >> text=Ended: no task is ready")
     assert {1: "done", 2: "done"} == project.statuses()
     assert "5" == page.value("#loop [name=max_tasks]")
 
@@ -197,7 +197,7 @@ def test_a_loop_is_started_paused_and_stopped_without_scripts(
     plain.wait_plain("#loop button.main")
     plain.fill("#loop [name=max_time]", "soon")
     plain.click("#loop button.main")
-    plain.wait('#notices >> text="soon" is no duration')
+    plain.wait('#notices >> text=invalid duration "soon"')
     plain.wait_plain("#loop button.main")
     plain.fill("#loop [name=max_time]", "9m")
     click_away(plain, "#loop button.main")

@@ -166,7 +166,7 @@ def _events(*, ended: bool) -> Iterator[dict[str, object]]:
         yield {"event": "end", **at, **facts, "turns": 35}
     if ended:
         totals = {"outcomes": {"done": 9}, "cost_usd": 4.5, "seconds": 4_000.0}
-        yield {"event": "stop", **at, "reason": "nothing is ready", "exit_code": 0, **totals}
+        yield {"event": "stop", **at, "reason": "no task is ready", "exit_code": 0, **totals}
     else:
         yield {**at, "event": "session", "worker": 2, "session": LIVE, "task": 3, "title": WORDS}
 

@@ -66,4 +66,4 @@ def test_a_task_with_failing_tests_is_left_open_and_done_at_last(root: Path) -> 
     assert [("done",)] == query(root, "SELECT DISTINCT status FROM tasks")
     codes = query(root, "SELECT task_id, exit_code FROM ralphgen_evidence ORDER BY number")
     assert [(1, 0), (2, 1), (3, 0), (2, 0)] == codes
-    assert "nothing is ready\n3 done, 1 open" in done.stderr
+    assert ": no task is ready\n\n  3 done " in done.stderr

@@ -71,7 +71,7 @@ def test_a_loop_is_started_paused_resumed_and_ends(project: LoopProject, tmp_pat
     assert "it begins nothing more" in notice_in(paused)
     assert 'value="resume"' in held
     assert {1: "done", 2: "done"} == project.statuses()
-    assert "nothing is ready" in ended
+    assert "no task is ready" in ended
     assert "$0.50" in ended
     (given,) = [one for one in Elements(ended).of("input") if one.get("name") == "max_time"]
     assert "9m" == given["value"]
@@ -131,7 +131,7 @@ def test_what_cannot_be_is_refused_in_the_words_of_the_form(project: LoopProject
         values = {"parallel": "-1 --json", "max_cost": "abc", "max_tasks": "0"}
         several = board.act("loop/start", {**FIELDS, **values})
 
-    assert '"<b>soon" is no duration' in notice_in(page)
+    assert 'invalid duration "<b>soon"' in notice_in(page)
     assert '"Time at most": write it as 30s, 10m or 4h' in notice_in(page)
     assert "<b>soon" not in page
     assert 'value="3"' in part(typed, "loop")

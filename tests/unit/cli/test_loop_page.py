@@ -46,7 +46,7 @@ def test_each_command_does_what_stands_beside_it(tmp_path: Path) -> None:
     assert config.is_file()
     assert "set_task_status" in said["ralphgen log --since 12h"].stdout
     assert SPENT == said["ralphgen loop --max-tasks 3"].returncode
-    assert "nothing is ready" in said["ralphgen loop --max-time 8h --max-cost 20"].stderr
+    assert "no task is ready" in said["ralphgen loop --max-time 8h --max-cost 20"].stderr
     assert "done" == (root / "task-102.txt").read_text(encoding="utf-8")
     outcomes = json.loads(ralphgen("session", "list", "--json", cwd=root).stdout)
     assert config.parent.name in {one["session_id"] for one in outcomes if not one["outcome"]}

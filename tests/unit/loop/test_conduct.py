@@ -31,6 +31,9 @@ class Merging:
     def merges(self, _worker: int) -> list[tuple[int, str]]:
         return []
 
+    def left_for_user(self) -> list[int]:
+        return []
+
 
 class Tasks(Merging):
     """A site of which each session is a call of `work`, and takes the first task that is left."""
@@ -47,6 +50,9 @@ class Tasks(Merging):
 
     def merges(self, _worker: int) -> list[tuple[int, str]]:
         return [(self.waiting.pop(), "done")] if self.waiting and self.mergeable else []
+
+    def left_for_user(self) -> list[int]:
+        return self.waiting
 
     def session(self, job: Assignment, worker: int) -> Result:
         with self._lock:
@@ -91,7 +97,7 @@ def test_all_tasks_are_done_once_by_several_workers() -> None:
     show = Show()
     stop, run = conducted(site, Limits(parallel=4), show)
 
-    assert StopReason("nothing is ready", 0) == stop
+    assert StopReason("no task is ready", 0) == stop
     assert [*range(40)] == sorted(site.done)
     assert {1, 2, 3, 4} == site.workers
     assert 20 == run.totals.cost
@@ -143,7 +149,6 @@ def test_merges_that_wait_are_made_before_the_next_task_or_named_at_the_end() ->
     stop, run = conducted(site, Limits(no_progress=1), Show())
 
     assert (5, {"merge pending": 1, "done": 1}) == (stop.exit_code, run.totals.outcomes)
-    assert "nothing is ready, but 1 merge waits" in stop.reason
     site = Tasks([1, 2], lambda task: "merge pending" if task == 1 else "done")
     site.mergeable = True
     stop, run = conducted(site, Limits(no_progress=1, max_tasks=2), Show())
@@ -166,7 +171,7 @@ def test_ctrl_c_lets_end_what_runs() -> None:
     site = Tasks([1, 2], work)
     stop, run = conducted(site, Limits(), Show(on), now)
 
-    assert StopReason("stopped", 130) == stop
+    assert StopReason("interrupted", 130) == stop
     assert {"done": 1} == run.totals.outcomes
     assert not now.is_set()
 
@@ -187,7 +192,7 @@ def test_ctrl_c_again_and_any_other_signal_stops_at_once() -> None:
 
         stop, run = conducted(Tasks([1], work), Limits(), Show(on), now)
 
-        assert StopReason("stopped", code) == stop
+        assert StopReason("interrupted", code) == stop
         assert {"stopped": 1} == run.totals.outcomes
 
 
@@ -202,7 +207,7 @@ def test_ctrl_c_is_heard_where_a_shell_has_it_ignored_for_its_background() -> No
 
     try:
         stop, _ = conducted(Tasks([1, 2], work), Limits(), Show(lambda _told: said.set()), now)
-        assert StopReason("stopped", 130) == stop
+        assert StopReason("interrupted", 130) == stop
         assert signal.SIG_IGN == signal.getsignal(signal.SIGINT)
     finally:
         signal.signal(signal.SIGINT, before)
@@ -256,22 +261,19 @@ def test_each_event_is_a_line_for_people() -> None:
         event("begin", agent="claude", workers=2, ready=1),
         event("session", worker=1, session="s-1", task=7, title="Log\nin"),
         event("call", worker=1, tool="get_task"),
-        event("end", worker=1, session="s-1", task=7, outcome="done", **used),
+        event("end", session="s-1", task=7, outcome="done", checks={"tests": "passed"}, **used),
         event("merge", task=7, outcome="merged", text="a1b2c3"),
         event("session", worker=2, session="r-1", task=None, title=""),
         event("pause", seconds=30.0),
-        event(
-            "stop", reason="nothing is ready", outcomes={"done": 1}, cost_usd=0.25, seconds=7_500
-        ),
+        event("stop", reason="no task is ready"),
     ]
 
     assert [
         "claude, 2 agents at once, 1 task ready",
         r"1: task 7, Log\nin, session s-1",
-        "1: task 7: done, 3 turns, $0.2500, 1 min 15 s",
+        "task 7 done in 1 min 15 s (checks: tests passed; 3 turns; $0.2500)",
         "task 7: merged: a1b2c3",
         "2: review, session r-1",
         "the model takes no more for now: going on in 30 s",
-        "nothing is ready",
-        "1 done, $0.25, 2 h 05 min",
+        "no task is ready",
     ] == [line for one in told for line in event_lines(one)]

@@ -230,7 +230,7 @@ def test_a_merge_waits_for_what_a_person_changes_and_is_made_in_the_end(tmp_path
 
     assert 5 == left.returncode, left.stderr
     assert "task 1: merge pending: files were changed in" in left.stderr
-    assert "nothing is ready, but 1 merge waits" in left.stderr
+    assert "unmerged    ralph/task-1\n" in left.stderr
     assert ({1: "done", 2: "pending"}, []) == (project.statuses(), merged(project))
     git(project.root, "checkout", "--quiet", "code.txt")
     done = project.loop("--worktrees")

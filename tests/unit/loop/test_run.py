@@ -62,7 +62,7 @@ def test_it_looks_again_while_another_works_and_when_a_session_has_ended() -> No
 
     assert run.stopped is None
     run.nothing_ready(job_of(run))
-    assert StopReason("nothing is ready", 0) == run.stopped
+    assert StopReason("no task is ready", 0) == run.stopped
 
 
 def test_it_stops_after_so_many_tasks() -> None:
@@ -73,7 +73,7 @@ def test_it_stops_after_so_many_tasks() -> None:
     clock.now += 60
     session(run, 2, "done")
 
-    assert StopReason("2 sessions have worked on tasks", 7) == ending(run)
+    assert StopReason("--max-tasks 2 reached", 7) == ending(run)
 
 
 def test_sessions_at_once_do_not_exceed_the_number_of_tasks() -> None:
@@ -99,7 +99,7 @@ def test_each_session_gets_its_share_of_what_is_left() -> None:
     run.ended(second, 2, "done", None)  # it says nothing, so all of its share counts
     run.ended(third, 3, "done", 1.5)
     assert 4.0 == run.totals.cost
-    assert StopReason("$4.00 are used up", 7) == ending(run)
+    assert StopReason("--max-cost 4 reached", 7) == ending(run)
 
 
 def test_no_session_is_longer_than_what_is_left_of_the_time() -> None:
@@ -110,7 +110,7 @@ def test_no_session_is_longer_than_what_is_left_of_the_time() -> None:
     assert 500 == session(run, 2, "done").seconds
     clock.now += 500
 
-    assert StopReason("the time is used up", 7) == ending(run)
+    assert StopReason("--max-time 2000s reached", 7) == ending(run)
 
 
 def test_it_stops_without_progress_on_different_tasks_in_a_row() -> None:
@@ -125,7 +125,7 @@ def test_it_stops_without_progress_on_different_tasks_in_a_row() -> None:
     session(run, 4, "blocked")
 
     assert 5 == ending(run).exit_code
-    assert "the tasks 1, 2, 4 were given up or left open" in ending(run).reason
+    assert "three tasks in a row made no progress" == ending(run).reason
 
 
 def test_a_task_that_is_left_open_goes_behind_the_others() -> None:
@@ -165,7 +165,7 @@ def test_a_pause_that_outlasts_the_time_ends_the_loop() -> None:
     run = begun(Limits(max_seconds=5))
     session(run, 1, "rate limited")
 
-    assert StopReason("the time is used up", 7) == ending(run)
+    assert StopReason("--max-time 5s reached", 7) == ending(run)
 
 
 def test_reviews_come_between_tasks_and_count_as_none() -> None:
@@ -231,7 +231,7 @@ def test_errors_in_a_row_end_it_with_the_last_of_them() -> None:
 def test_a_person_who_stops_it_is_no_attempt_of_a_task() -> None:
     run = begun(Limits(no_progress=1))
     job = job_of(run)
-    run.stop(StopReason("stopped", 130))
+    run.stop(StopReason("interrupted", 130))
     run.ended(job, 1, "stopped", None)
 
     assert 130 == ending(run).exit_code
@@ -257,7 +257,7 @@ def test_durations_have_a_unit(text: str, seconds: float) -> None:
 
 @pytest.mark.parametrize("text", ["", "4", "0s", "-1h", "1.5h", "h", "4 hours", "9999999h"])
 def test_what_is_no_duration_is_refused(text: str) -> None:
-    with pytest.raises(UsageError, match="is no duration"):
+    with pytest.raises(UsageError, match="invalid duration"):
         parse_duration(text)
 
 
@@ -282,7 +282,7 @@ def test_while_it_is_held_its_time_goes_on() -> None:
     run.hold(held=True)
     clock.now += 60
 
-    assert StopReason("the time is used up", 7) == ending(run)
+    assert StopReason("--max-time 1m reached", 7) == ending(run)
 
 
 def test_a_task_whose_session_was_stopped_alone_comes_after_the_others() -> None:

@@ -1,0 +1,22 @@
+"""The command `status`: summarizes tasks, branches, files and the last loop."""
+
+from pathlib import Path
+
+from ralphgen.cli.app import app
+from ralphgen.errors import harmless
+from ralphgen.terminal.console import print_json
+from ralphgen.terminal.options import Json, Project
+
+
+@app.command(epilog="Example: [bold]ralphgen status --json[/bold]")
+def status(project: Project = Path(), as_json: Json = False) -> None:
+    """Summarize tasks, blocked work, branches and the last loop."""
+    from ralphgen.loop.summary import summarize, summary_lines
+    from ralphgen.project.root import project_root
+
+    facts = summarize(project_root(project))
+    if as_json:
+        print_json(facts)
+        return
+    for line in summary_lines(facts, last=True):
+        print(harmless(line))

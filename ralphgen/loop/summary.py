@@ -1,0 +1,262 @@
+"""Summarizes a project for its user: tasks, branches, files, cost, and what to do next."""
+
+import os
+import shlex
+import time
+from calendar import timegm
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+from ralphgen.errors import plain
+from ralphgen.history.hidden import hidden_in
+from ralphgen.kits.registry import KITS
+from ralphgen.ledger.opened import opened_database
+from ralphgen.ledger.records import last_sessions
+from ralphgen.loop.events import MOMENT, Event, duration
+from ralphgen.loop.limits import NOTHING_READY
+from ralphgen.loop.record import read_events, stored_loops
+from ralphgen.project.connection import open_database
+from ralphgen.project.git import ask_git, begin_of_git, work_tree_around
+from ralphgen.project.inspect import read_schema
+from ralphgen.project.rows import StoredTask, open_rows
+from ralphgen.runtime.database.claims import Claim, claim_of, is_live
+from ralphgen.runtime.database.ledger import MARKER
+from ralphgen.sessions.claims import next_tasks
+from ralphgen.sessions.store import TRANSCRIPT, session_folder
+from ralphgen.trust.items import read_settings
+
+Facts = dict[str, Any]
+SHOWN = 5  # tasks or files that one line names
+LONGEST_LIST = 256 * 1024  # bytes of the output of `git status`
+WIDTH = 12  # columns of the first column
+STATES = ("done", "skipped", "blocked", "open", "in progress", "ready", "waiting", "draft")
+
+
+def summarize(root: Path, events: Sequence[Event] | None = None) -> Facts:
+    """Return the facts of `ralphgen status --json` about the project in `root`.
+
+    `events` are those of a loop; without them, those of the last loop on this machine are read.
+    Raises `ProjectError` if the database cannot be read.
+    """
+    loop_id, running = "", False
+    if events is None:
+        newest = next(iter(stored_loops(root)), None)
+        events = read_events(newest) if newest is not None else ()
+        loop_id, running = (newest.loop_id, newest.running) if newest is not None else ("", False)
+    loop = _loop_facts(events, loop_id, running=running)
+    top = work_tree_around(root.resolve() / ".ralph")
+    changed, unmerged = _changed(top), _unmerged(top)
+    branches = " ".join(["git branch --list", *map(shlex.quote, unmerged)])
+    return {
+        "loop": loop,
+        "tasks": _tasks(root, events),
+        "unmerged_branches": unmerged,
+        "changed_files": changed,
+        "review": [
+            f"ralphgen log --since {loop['started']}" if loop else "ralphgen log",
+            *(["git status"] if changed else []),
+            *([branches] if unmerged else []),
+            "ralphgen board",
+        ],
+        "undo": [f"ralphgen undo {session}" for session in _sessions(root, events)],
+    }
+
+
+def summary_lines(facts: Facts, *, last: bool = False) -> Iterator[str]:
+    """Yield the lines that `status` prints, and `loop` at its end.
+
+    `last` says that the loop is not the one that prints them.
+    """
+    loop, tasks = facts["loop"], facts["tasks"]
+    if loop is not None:
+        yield from (plain(line) for line in f"{'last ' * last}{_header(loop)}".split("\n"))
+        yield ""
+    if not tasks:
+        yield _row("no tasks", "create one with: ralphgen task add")
+    for state, rows in tasks.items():
+        yield from _task_lines(state, rows, "last loop" if last else "this loop")
+    if facts["unmerged_branches"]:
+        yield _row("unmerged", _some(facts["unmerged_branches"]))
+    if loop is not None and loop["sessions"]:
+        yield _row("cost", _cost_words(loop))
+    if files := facts["changed_files"]:
+        yield _row("files", f"{_some(files)} changed, not committed")
+    if loop is not None and loop["recorded"]:
+        yield _row("trusted", f"{_some(loop['recorded'])}, changed by tasks that passed")
+    yield ""
+    if left := tasks.get("open"):
+        look = f"Look at one: ralphgen task show {left[0]['id']}"
+        transcript = left[0]["transcript"]
+        yield plain(f"{look}    its transcript: {transcript}" if transcript else look)
+    yield plain(f"Review: {'    '.join(facts['review'])}")
+    if facts["undo"]:
+        first, *more = facts["undo"]
+        others = f"    (ralphgen undo lists {len(more)} more)" if more else ""
+        yield plain(f"Undo:   {first}{others}")
+
+
+def _header(loop: Facts) -> str:
+    if loop["running"]:
+        return f"loop running for {duration(loop['seconds'])}"
+    if loop["reason"] is None:
+        return "loop was killed"
+    verb = "ended" if loop["reason"] == NOTHING_READY.reason else "stopped"
+    return f"loop {verb} after {duration(loop['seconds'])}: {loop['reason']}"
+
+
+def _loop_facts(events: Sequence[Event], loop_id: str, *, running: bool) -> Facts | None:
+    if not events:
+        return None
+    stop = next((one for one in reversed(events) if one["event"] == "stop"), {})
+    begin = next((one for one in events if one["event"] == "begin"), {})
+    ends = [one for one in events if one["event"] == "end"]
+    costs = [one.get("cost_usd") for one in ends]
+    known = [cost for cost in costs if isinstance(cost, int | float)]
+    recorded = stop.get("recorded")
+    started, seconds = str(events[0].get("time", "")), stop.get("seconds")
+    if running:
+        with suppress(ValueError):
+            seconds = max(0, time.time() - timegm(time.strptime(started, MOMENT)))
+    return {
+        "id": loop_id,
+        "running": running,
+        "started": started,
+        "seconds": seconds if isinstance(seconds, int | float) else 0,
+        "reason": str(stop["reason"]) if "reason" in stop else None,
+        "exit_code": stop.get("exit_code"),
+        "agent": str(begin.get("agent", "")),
+        "sessions": len(ends),
+        "recorded": [*map(str, recorded)] if isinstance(recorded, list) else [],
+        "cost_usd": sum(known) if known or not ends else None,
+        "cost_is_complete": len(known) == len(costs),
+    }
+
+
+def _tasks(root: Path, events: Sequence[Event]) -> dict[str, list[Facts]]:
+    """Return the tasks by their computed state; states without tasks are left out."""
+    with open_database(root) as connection:
+        schema = read_schema(connection, root, KITS)
+    with open_rows(root) as rows:
+        stored = rows.every_task(with_reasons="tasks.blocked_by" not in hidden_in(root))
+    claimed: dict[int, Claim | None] = {}
+    ready: set[int] | None = None
+    if schema.table(MARKER) is not None:
+        ready = {*next_tasks(root, schema)}
+        with opened_database(root) as database:
+            claimed = database.reading(
+                lambda: {task.id: claim_of(database, task.id) for task in stored if task.is_open}
+            )
+    ends = [one for one in events if one["event"] == "end"]
+    tried = {one["task"]: one for one in ends if isinstance(one.get("task"), int)}
+    attempts = read_settings(root).loop.attempts
+    found: dict[str, list[Facts]] = {}
+    for task in stored:
+        state = _state(task, claimed.get(task.id), ready)
+        facts: Facts = {"id": task.id, "title": task.title, "in_loop": task.id in tried}
+        if state == "blocked":
+            facts["reason"] = task.reason
+        elif state == "ready" and facts["in_loop"]:
+            state, end = "open", tried[task.id]
+            claim = claimed.get(task.id)
+            attempt = f"attempt {claim.attempts if claim else 0} of {attempts}"
+            facts["transcript"] = _transcript(root, end.get("session"))
+            facts["reason"] = ", ".join([*_failures(end), attempt])
+        found.setdefault(state, []).append(facts)
+    return {state: found[state] for state in sorted(found, key=_place)}
+
+
+def _state(task: StoredTask, claim: Claim | None, ready: set[int] | None) -> str:
+    if task.status == "in_progress":
+        return "stale" if ready is not None and task.id in ready else "in progress"
+    if task.status != "pending" or ready is None:
+        return task.status
+    if task.id in ready:
+        return "ready"
+    return "claimed" if claim is not None and is_live(claim) else "waiting"
+
+
+def _place(state: str) -> tuple[int, str]:
+    return STATES.index(state) if state in STATES else len(STATES), state
+
+
+def _failures(end: Event) -> list[str]:
+    """Return the checks that did not pass in a session, or its outcome unless that is "open"."""
+    checks = end.get("checks")
+    failed = {} if not isinstance(checks, dict) else checks
+    words = [f'check "{name}" {result}' for name, result in failed.items() if result != "passed"]
+    outcome = str(end.get("outcome"))
+    return words or [outcome] * (outcome != "open")
+
+
+def _transcript(root: Path, session_id: object) -> str:
+    folder = session_folder(root, str(session_id))
+    if folder is None or not (folder / TRANSCRIPT).exists():
+        return ""
+    path = os.path.relpath(folder / TRANSCRIPT)
+    return str(folder / TRANSCRIPT) if path.startswith("..") else path
+
+
+def _unmerged(top: Path | None) -> list[str]:
+    """Return the branches of tasks whose commits are not in the current branch."""
+    words = ("for-each-ref", "--no-merged=HEAD", "--format=%(refname:lstrip=2)")
+    answer = None if top is None else ask_git(top, [*words, "refs/heads/ralph/"])
+    return os.fsdecode(answer or b"").splitlines()
+
+
+def _changed(top: Path | None) -> list[str]:
+    """Return the files that differ from the last commit, without ralphgen's own."""
+    words = ("--no-optional-locks", "status", "--porcelain", "-z", "--no-renames")
+    answer = None if top is None else begin_of_git(top, words, LONGEST_LIST)
+    names = [os.fsdecode(entry[3:]) for entry in (answer or b"").split(b"\0") if entry]
+    return [name for name in names if ".ralph" not in name.split("/")]
+
+
+def _sessions(root: Path, events: Sequence[Event]) -> list[str]:
+    """Return the sessions of a loop, or the last session on record, the newest first."""
+    of_loop = [str(one.get("session")) for one in events if one["event"] == "session"]
+    if of_loop:
+        return of_loop[::-1]
+    return [one.session_id for one in last_sessions(root, 1)]
+
+
+def _task_lines(state: str, tasks: Sequence[Facts], loop: str) -> Iterator[str]:
+    own = [task for task in tasks if task["in_loop"]]
+    label = f"{len(tasks)} {state}"
+    if state == "blocked":
+        shown = [*own, *(task for task in tasks if not task["in_loop"])][:SHOWN]
+        for task in shown:
+            yield _row(label, _named(task))
+            label = ""
+        if len(tasks) > SHOWN:
+            yield _row("", f"{len(tasks) - SHOWN} more: ralphgen task list --status blocked")
+    elif own and len(own) < len(tasks):
+        yield _row(label, f"{loop}: {_some([_named(task) for task in own], ' · ')}")
+    else:
+        yield _row(label, _some([_named(task) for task in tasks], " · "))
+
+
+def _named(task: Facts) -> str:
+    reason = task.get("reason")
+    name = f"{task['id']} {task['title']}"
+    if not reason:
+        return name
+    return f"{name} ({reason})" if "transcript" in task else f"{name}: {reason}"
+
+
+def _cost_words(loop: Facts) -> str:
+    agent = f'"{loop["agent"]}"'
+    if loop["cost_usd"] is None:
+        return f"unknown ({agent} does not report it)"
+    cost = f"${loop['cost_usd']:.2f}"
+    return cost if loop["cost_is_complete"] else f"at least {cost} ({agent} did not report all)"
+
+
+def _some(names: Sequence[str], separator: str = ", ") -> str:
+    more = [f"{len(names) - SHOWN} more"] if len(names) > SHOWN else []
+    return separator.join([*names[:SHOWN], *more])
+
+
+def _row(label: str, text: str) -> str:
+    return plain(f"  {label:<{WIDTH}}{text}")
