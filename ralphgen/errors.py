@@ -95,6 +95,10 @@ class NotInProjectError(ProjectError):
     """A directory is not in a project."""
 
 
+class MissingError(RalphgenError):
+    """A task, feature, discipline or session with this name does not exist (exit code 1)."""
+
+
 class UsageError(RalphgenError):
     """The command line asks for what cannot be (exit code 2)."""
 

@@ -11,7 +11,7 @@ import typer
 from ralphgen import __version__
 from ralphgen.cli.app import app
 from ralphgen.cli.completion import complete_disciplines
-from ralphgen.errors import RalphgenError, Say, UsageError, harmless, plain
+from ralphgen.errors import MissingError, RalphgenError, Say, UsageError, harmless, plain
 from ralphgen.terminal.console import print_json, progress, say
 from ralphgen.terminal.options import Folder, Json, Project, Quiet, TrustEdited, Yes
 
@@ -311,7 +311,7 @@ def _refuse_unknown_discipline(root: Path, discipline: str) -> None:
     if discipline not in names:
         hint = suggestion(discipline, names, "the disciplines")
         listed = '"ralphgen discipline list" lists them'
-        raise UsageError(f'there is no discipline "{plain(discipline)}"', f"{hint}; {listed}")
+        raise MissingError(f'there is no discipline "{plain(discipline)}"', f"{hint}; {listed}")
 
 
 def _watch(root: Path, tell: Say, *, alone: bool) -> None:

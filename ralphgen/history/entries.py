@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ralphgen.errors import ProjectError, UsageError
+from ralphgen.errors import MissingError, ProjectError
 from ralphgen.ledger.tables import no_ledger, read_state
 from ralphgen.project.connection import open_database
 from ralphgen.runtime.database.entries import KEPT, NO_ROW, TABLE
@@ -94,7 +94,7 @@ def read_entries(
 
     `task` is for those on the task's row and on its comments, `since` a moment as the ledger has
     it, and `hidden` as in `without_hidden`. Raises `ProjectError` where there is no ledger, or
-    none that can be read, and `UsageError` for a session that it does not know.
+    none that can be read, and `MissingError` for a session that it does not know.
     """
     if read_state(root).version is None:
         raise no_ledger()
@@ -165,11 +165,11 @@ def key_of(text: str) -> tuple[object, ...]:
 
 
 def refuse_unknown(session: str, known: Sequence[str]) -> None:
-    """Raise `UsageError` for a session that is none of those on record, the newest first."""
+    """Raise `MissingError` for a session that is none of those on record, the newest first."""
     if session not in known:
         names = known if nearest(session, known) else known[:LISTED]
         hint = f'{suggestion(session, names, "the newest sessions")}; "ralphgen log" shows them'
-        raise UsageError(f'there is no session "{one_line(session)}" on record', hint)
+        raise MissingError(f'there is no session "{one_line(session)}" on record', hint)
 
 
 def shown(values: Values | None) -> Values | None:

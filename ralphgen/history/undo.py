@@ -90,7 +90,7 @@ def undo_session(root: Path, session: str, *, dry_run: bool = False) -> Undone:
     """Set back what a session has changed, where nobody has changed it since; return what came.
 
     All of it is one transaction, after which the state files follow; a stop in between is finished
-    by the next command. A `dry_run` writes nothing. Raises `UsageError` for a session that is not
+    by the next command. A `dry_run` writes nothing. Raises `MissingError` for a session that is not
     on record, and `ProjectError` where there is no ledger or the database cannot be written.
     """
     config = read_config(root, tuple(kit.key for kit in KITS), settings_models(KITS))

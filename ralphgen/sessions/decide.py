@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ralphgen.errors import ProjectError, UsageError
+from ralphgen.errors import MissingError, ProjectError, UsageError
 from ralphgen.project.root import database_named, refuse_other_engine
 from ralphgen.project.rows import ProjectRows
 from ralphgen.runtime.errors import one_line
@@ -233,7 +233,7 @@ def _refuse_unknown(request: Request, rows: ProjectRows) -> None:
         if name and name not in names:
             listed = f'"ralphgen {kind} list" lists them'
             hint = f"{suggestion(name, names, f'the {kind}s')}; {listed}"
-            raise UsageError(f'there is no {kind} "{one_line(name)}"', hint)
+            raise MissingError(f'there is no {kind} "{one_line(name)}"', hint)
 
 
 def _of_task(task: int, about: Subject, rows: ProjectRows) -> Subject:
@@ -243,7 +243,7 @@ def _of_task(task: int, about: Subject, rows: ProjectRows) -> Subject:
         near = ", ".join(map(str, rows.nearest_tasks(task, NEAREST)))
         listed = '"ralphgen task list" lists them'
         hint = f"the nearest are {near}; {listed}" if near else '"ralphgen task add" makes one'
-        raise UsageError(f"there is no task {task}", hint)
+        raise MissingError(f"there is no task {task}", hint)
     feature, discipline = row
     for kind, named, found in (
         ("feature", about.feature, feature),

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ralphgen.errors import ProjectError, UsageError
+from ralphgen.errors import MissingError, ProjectError
 from ralphgen.ledger.opened import opened_database
 from ralphgen.ledger.tables import now, read_state
 from ralphgen.runtime.database.ledger import close_session
@@ -18,13 +18,13 @@ def end_session(root: Path, session_id: str) -> StoredSession:
     """End the session of this id: nothing can be started in it then. Return what it was.
 
     The task that it holds is let go. Its record stays until it is pruned, and the ledger says when
-    it ended. Raises `UsageError` where there is no such session, and `ProjectError` where one of
+    it ended. Raises `MissingError` if there is no such session, and `ProjectError` where one of
     its servers runs.
     """
     kept = {one.session_id: one for one in stored_sessions(root)}
     if session_id not in kept:
         hint = suggestion(session_id, kept, "the sessions")
-        raise UsageError(
+        raise MissingError(
             f'there is no session "{one_line(session_id)}"',
             f'{hint}; "ralphgen session list" lists them',
         )

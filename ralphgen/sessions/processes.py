@@ -10,7 +10,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Self
 
-from ralphgen.errors import ProjectError, UsageError
+from ralphgen.errors import MissingError, ProjectError
 from ralphgen.project.root import SESSIONS, sessions_folder
 from ralphgen.runtime.context import LOCK
 from ralphgen.runtime.errors import one_line
@@ -79,7 +79,7 @@ def end_session(root: Path, session_id: str) -> Ended:
 
     Its files go first, so that a server which starts meanwhile either is seen or refuses. A server
     ends as its client would end it; the agent goes on without its tools, and its task is let go.
-    Raises `UsageError` where there is no session of this name, `ProjectError` where it cannot be
+    Raises `MissingError` if no session has this name, `ProjectError` where it cannot be
     ended.
     """
     session = _session(root, session_id)
@@ -107,7 +107,7 @@ def _session(root: Path, session_id: str) -> StoredSession:
     if len(named) == 1:
         return named[0]
     text = f'there is no session "{one_line(session_id[:100])}"'
-    raise UsageError(text, 'see those that there are with "ralphgen session list"')
+    raise MissingError(text, 'see those that there are with "ralphgen session list"')
 
 
 def _sentence(session_id: str, pruned: bool, stopped: int, left: bool) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from histories import make_database, rows_of, writers
 
-from ralphgen.errors import ProjectError, UsageError
+from ralphgen.errors import MissingError, ProjectError
 from ralphgen.history.undo import Undone, undo_session
 from ralphgen.project.root import DATABASE
 
@@ -312,7 +312,7 @@ def test_a_dry_run_writes_nothing(root: Path) -> None:
 
 def test_a_session_that_is_not_on_record_is_refused(root: Path) -> None:
     run(root, ("a", "INSERT INTO tasks (id) VALUES (1)"))
-    with pytest.raises(UsageError, match='there is no session "e"'):
+    with pytest.raises(MissingError, match='there is no session "e"'):
         undo_session(root, "e")
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from histories import make_database, rows_of, writers
 
-from ralphgen.errors import ProjectError, UsageError
+from ralphgen.errors import MissingError, ProjectError
 from ralphgen.history.entries import read_entries
 from ralphgen.history.undo import Undone, undo_session
 from ralphgen.ledger.tables import prune
@@ -202,8 +202,8 @@ def test_a_hint_names_no_session_that_does_not_stay(tmp_path: Path) -> None:
     run(tmp_path, ("b", "UPDATE tasks SET id = 2"))
     migrate(tmp_path, "UPDATE ralphgen_sessions SET started = id")
 
-    with pytest.raises(UsageError) as refusal:
+    with pytest.raises(MissingError) as refusal:
         undo_session(tmp_path, "nonsense")
     assert "undo-" not in str(refusal.value)
-    with pytest.raises(UsageError, match="the newest sessions are b, a;"):
+    with pytest.raises(MissingError, match="the newest sessions are b, a;"):
         read_entries(tmp_path, session="nonsense")

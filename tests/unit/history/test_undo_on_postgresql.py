@@ -12,7 +12,7 @@ from driving import query
 from engines import CONFIG, LEDGER, MARKER, VARIABLE, for_postgresql
 from postgresql import database, needs_postgresql, template_of
 
-from ralphgen.errors import UsageError
+from ralphgen.errors import MissingError
 from ralphgen.history.entries import read_entries
 from ralphgen.history.undo import Undone, undo_session
 from ralphgen.ledger.opened import journal_of, opened_database
@@ -263,7 +263,7 @@ def test_a_dry_run_writes_nothing_and_who_is_unknown_is_refused(root: Path) -> N
 
     assert 1 == undo_session(root, "b", dry_run=True).changed
     assert (before, entries) == (rows(root), read_entries(root))
-    with pytest.raises(UsageError, match='no session "x" on record'):
+    with pytest.raises(MissingError, match='no session "x" on record'):
         undo_session(root, "x")
 
 

@@ -310,17 +310,17 @@ class TestCommand:
         assert "task_execution" in done.stderr
 
     @pytest.mark.parametrize(
-        ("arguments", "said"),
+        ("arguments", "code", "said"),
         [
-            (["yep"], 'there is no recipe "yep"'),
-            (["task_execution"], 'the recipe "task_execution" needs a task'),
-            (["task_execution", "--task", "99"], "there is no task 99"),
-            (["yap", "--task", "1"], 'the recipe "yap" is not about a task'),
-            (["ramble", "--feature", "oauth"], 'there is no feature "oauth"'),
+            (["yep"], 2, 'there is no recipe "yep"'),
+            (["task_execution"], 2, 'the recipe "task_execution" needs a task'),
+            (["task_execution", "--task", "99"], 1, "there is no task 99"),
+            (["yap", "--task", "1"], 2, 'the recipe "yap" is not about a task'),
+            (["ramble", "--feature", "oauth"], 1, 'there is no feature "oauth"'),
         ],
     )
     def test_what_cannot_be_told_is_refused(
-        self, own: Path, arguments: list[str], said: str
+        self, own: Path, arguments: list[str], code: int, said: str
     ) -> None:
-        assert said in refused("brief", *arguments, "--project", own, code=2)
+        assert said in refused("brief", *arguments, "--project", own, code=code)
         assert not [*(own / ".ralph/mcp").glob("sessions/*")]
