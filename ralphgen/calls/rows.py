@@ -9,11 +9,15 @@ from typing import Any
 
 from ralphgen.calls.connection import ServerConnection
 from ralphgen.errors import Problem, RalphgenError, UsageError
+from ralphgen.runtime.processes.launched import launched_session
 
 KIT = "ralph"
 COLUMN = re.compile(r'column "(.+)"')
 MISSING = re.compile(r'argument "([a-z_]+)" is missing')
-UNPROVED = " cannot be set to done: "
+UNPROVED = re.compile(r"task (\d+) is not done: ")
+CALL = re.compile(
+    r": (?:call run_checks(?: with task \d+)?, then set it to done|let the user run .*)$"
+)
 Record = dict[str, Any]
 Properties = Mapping[str, Mapping[str, Any]]
 """The arguments of a tool, with their schemas."""
@@ -94,14 +98,15 @@ def stored_column(name: str, rule: Mapping[str, Any]) -> str:
 
 def refusal(text: str) -> RalphgenError:
     """Return the error for a refusal, line by line, with the command that lists what there is."""
-    return RefusalError.of(
-        [Problem(line, _hint(line)) for line in text.splitlines() or ["refused"]]
-    )
+    lines = text.splitlines() or ["refused"]
+    return RefusalError.of([Problem(CALL.sub("", line), _hint(line)) for line in lines])
 
 
 def _hint(line: str) -> str:
-    if UNPROVED in line:
-        return 'close it without proof: add --force --because "REASON"'
+    if unproved := UNPROVED.match(line):
+        check = f'run "ralphgen task check {unproved[1]}"; ' if CALL.search(line) else ""
+        force = "" if launched_session() else "to close it anyway: --force --because REASON"
+        return f"{check}{force}".removesuffix("; ")
     if missing := MISSING.match(line):
         name = missing[1]
         listing = (

@@ -159,4 +159,6 @@ def _launched(
             say(f"warning: {error}")
     for line in last_lines(made, end):
         tell(line)
+    if end.fault is not None:
+        say(f"ralphgen: {end.fault}")
     return end.outcome.exit_code

@@ -8,6 +8,7 @@ from ralphgen.sessions.model import PreparedSession
 
 DONE = "done"
 CLOSED = {DONE: 0, "blocked": 3, "skipped": 3}  # statuses of a task, with their exit codes
+STOPPED, CLAIM_LOST = "stopped", "claim lost"
 CLOSING_TOOL = "set_task_status"
 REVIEW = "opus_review"  # may open a task again, which is its work and no failure
 CLAIMED_CODE, OPEN_CODE, FAILED_CODE, SPENT_CODE = 4, 5, 6, 7
@@ -66,6 +67,7 @@ class Outcome:
 
 FAILED = Outcome("failed", FAILED_CODE)
 RATE_LIMITED = Outcome("rate limited", FAILED_CODE)
+BROKEN = Outcome("environment failed", FAILED_CODE)
 
 
 def closes_task(session: PreparedSession) -> bool:
@@ -84,11 +86,11 @@ def closes_task(session: PreparedSession) -> bool:
 def outcome_of(end: AgentEnd, status: str | None, *, closes: bool) -> Outcome:
     """Return what came of a session whose task has this status now; None where there is none."""
     if end.by_person:
-        return Outcome("stopped", BY_SIGNAL + end.by_person)
+        return Outcome(STOPPED, BY_SIGNAL + end.by_person)
     if closes and status in CLOSED:
         return Outcome(status, CLOSED[status])
     if end.claim_lost:
-        return Outcome("claim lost", CLAIMED_CODE)
+        return Outcome(CLAIM_LOST, CLAIMED_CODE)
     if end.rate_limited:  # also where its time was up while it waited for the model
         return RATE_LIMITED
     if end.out_of_time or end.out_of_budget:

@@ -3,16 +3,21 @@
 import os
 import shutil
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ralphgen.errors import ProgramError, ProjectError, Say
 from ralphgen.launch.agent import Agent, AgentCall, AgentLine, LaunchOptions, OnLine
 from ralphgen.launch.outcome import (
+    BROKEN,
+    CLAIM_LOST,
+    CLOSED,
     DONE,
     FAILED,
     NOTHING_USED,
+    RATE_LIMITED,
+    STOPPED,
     AgentEnd,
     Outcome,
     Usage,
@@ -27,10 +32,12 @@ from ralphgen.launch.record import (
 )
 from ralphgen.launch.runner import run_printing, run_terminal
 from ralphgen.ledger.opened import opened_database
+from ralphgen.output.disk import FULL, refuse_full_disk
 from ralphgen.output.files import WRITE_HINT
+from ralphgen.project.root import FOLDER, project_home
 from ralphgen.project.rows import open_rows
 from ralphgen.runtime.database.claims import claim_of
-from ralphgen.runtime.database.ledger import Evidence
+from ralphgen.runtime.database.ledger import Evidence, unproved_by
 from ralphgen.runtime.files.work_tree import differing_files, tree_digest, tree_files
 from ralphgen.sessions.launched import launched_in
 from ralphgen.sessions.model import PreparedSession
@@ -39,6 +46,9 @@ from ralphgen.trust.committed import in_repository
 
 Limits = tuple[float | None, threading.Event | None, threading.Event | None]
 """How long an agent may run, what ends it, and what does so because its claim is lost."""
+CheckEvidence = tuple[str, Evidence | None, str]
+"""The name of a check, its last run by a session, and the digest of the files as they are now."""
+NO_FAULT = (DONE, STOPPED, CLAIM_LOST, RATE_LIMITED.word)  # outcomes that need no other reason
 NOT_RUN = (126, 127)  # exit codes of shells for a program that cannot be run, or is not there
 UNPROVED = "It was set done past the server, without proof that its checks pass."
 
@@ -49,7 +59,8 @@ class SessionEnd:
 
     `changed` are the files of the work tree that differ from what they were, None where no git says
     which belong to it. `checks` says of each check that the task has to pass what came of it.
-    `comment` is why a task is pending again that was set done, empty where it is not.
+    `comment` is why a task is pending again that was set done, empty where it is not. `fault` is
+    what every other session would fail by too, None if nothing of that kind happened.
     """
 
     outcome: Outcome
@@ -58,6 +69,7 @@ class SessionEnd:
     changed: tuple[str, ...] | None = None
     checks: tuple[tuple[str, str], ...] = ()
     comment: str = ""
+    fault: ProgramError | None = None
 
 
 def launch_session(
@@ -96,13 +108,36 @@ def launch_session(
     status = _status(session, say)
     unproved = status == DONE and _is_unproved(session, say)
     outcome = outcome_of(end, None if unproved else status, closes=closes_task(session))
+    changed, evidence = _work(session, files, say)
+    fault = None if outcome.word in NO_FAULT else _fault(session, agent, end, evidence)
+    if fault is not None and outcome.word not in CLOSED:
+        outcome = BROKEN
     close_record(session, outcome, end.usage, end.model, say)
-    if stop is not None and outcome == FAILED and end.code in NOT_RUN:
+    checks = tuple((name, _proof(run, tree)) for name, run, tree in evidence)
+    return SessionEnd(outcome, status, end.usage, changed, checks, UNPROVED * unproved, fault)
+
+
+def _fault(
+    session: PreparedSession, agent: Agent, end: AgentEnd, evidence: Iterable[CheckEvidence]
+) -> ProgramError | None:
+    """Return why no other session could do its task either, None if none of that is known.
+
+    A program may be missing, a disk full, or a check change the files that it has to prove.
+    """
+    if end.code in NOT_RUN:
         text = f"{agent.title} ended with exit code {end.code}: a program that it starts is missing"
-        raise ProgramError(text, agent.install)
-    return SessionEnd(
-        outcome, status, end.usage, *_work(session, files, say), comment=UNPROVED * unproved
-    )
+        return ProgramError(text, agent.install)
+    for name, run, _ in evidence:
+        if run is not None and (reason := unproved_by(run)):
+            return ProgramError(f'the check "{name}" proves nothing: {reason}')
+        if run is not None and run.exit_code and FULL.search(run.tail):
+            text = f'the check "{name}" ended with exit code {run.exit_code}: a disk is full'
+            return ProgramError(text, WRITE_HINT, run.tail)
+    try:
+        refuse_full_disk((project_home(session.root) / FOLDER, session.work_tree))
+    except ProgramError as error:
+        return error
+    return None
 
 
 def _watched(
@@ -161,8 +196,8 @@ def _files(session: PreparedSession) -> dict[str, str] | None:
 
 def _work(
     session: PreparedSession, before: dict[str, str] | None, say: Say
-) -> tuple[tuple[str, ...] | None, tuple[tuple[str, str], ...]]:
-    """Return which files differ from what they were, and what came of each of the task's checks."""
+) -> tuple[tuple[str, ...] | None, tuple[CheckEvidence, ...]]:
+    """Return which files differ from what they were, and the last run of each required check."""
     names = required_checks(session)
     if before is None and not names:
         return None, ()
@@ -174,7 +209,7 @@ def _work(
         say(f"warning: {error}")
         return changed, ()
     tree = tree_digest(files)
-    return changed, tuple((name, _proof(evidence.get(name), tree)) for name in names)
+    return changed, tuple((name, evidence.get(name), tree) for name in names)
 
 
 def _proof(evidence: Evidence | None, tree: str) -> str:
@@ -183,6 +218,8 @@ def _proof(evidence: Evidence | None, tree: str) -> str:
         return "not run"
     code = evidence.exit_code
     result = "stopped" if code is None else f"ended with exit code {code}" if code else "passed"
+    if unproved_by(evidence):
+        result = "changed files, and proves nothing"
     return result if evidence.tree == tree else f"{result}, and files were changed since"
 
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
-from ralphgen.errors import ProjectError, RalphgenError
+from ralphgen.errors import ProgramError, ProjectError, RalphgenError
 from ralphgen.launch.agent import Agent, AgentLine, LaunchOptions
 from ralphgen.launch.outcome import DONE
 from ralphgen.launch.session import SessionEnd, launch_session
@@ -16,10 +16,11 @@ from ralphgen.ledger.records import blocked_since, last_entry
 from ralphgen.loop.events import Event, Tell, event
 from ralphgen.loop.run import Assignment
 from ralphgen.loop.worker import Result
+from ralphgen.output.disk import FULL, refuse_full_disk
 from ralphgen.project.git import branch_in
 from ralphgen.project.model import Schema
 from ralphgen.project.postgresql import is_away
-from ralphgen.project.root import postgresql_place
+from ralphgen.project.root import FOLDER, postgresql_place, project_home
 from ralphgen.project.rows import open_rows
 from ralphgen.sessions.claims import NOT_MADE, NothingReadyError, end_claim, keep_claim, next_tasks
 from ralphgen.sessions.create import create_session
@@ -96,7 +97,17 @@ class ProjectWorkplace:
             self._let_go(session, NOT_MADE, "", worker)
             remove(session.folder)  # nothing runs in it
             raise
-        return Result(session.task, outcome, end.usage.cost)
+        return Result(session.task, outcome, end.usage.cost, end.fault)
+
+    def disk_fault(self, error: RalphgenError) -> ProgramError | None:
+        """Return the error of a full disk if that can be why a session was broken off."""
+        if FULL.search(str(error)):
+            return ProgramError(str(error))
+        try:
+            refuse_full_disk((project_home(self._root) / FOLDER,))
+        except ProgramError as full:
+            return full
+        return None
 
     def _concluded(
         self, session: PreparedSession, end: SessionEnd, worker: int, _held: ExitStack

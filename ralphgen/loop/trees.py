@@ -116,7 +116,11 @@ class TreeWorkplace(ProjectWorkplace):
             return []
         try:
             refuse_unmergeable(self._root, self._config.loop)
-            found = [(one, self._merged(one, worker)) for one in [*self._waiting]]
+            found = []
+            for one in [*self._waiting]:
+                found.append((one, self._merged(one, worker)))
+                if found[-1][1] == PENDING:  # what keeps it waiting keeps the others too
+                    break
         except ProjectError:  # what a person is about to do goes on
             return []
         finally:
@@ -131,7 +135,8 @@ class TreeWorkplace(ProjectWorkplace):
         """Do one session, as in a project; raise the error by which none can be merged."""
         if self._error is not None:
             raise self._error
-        return replace(super().session(job, worker), error=self._error)
+        result = super().session(job, worker)
+        return replace(result, error=self._error or result.error)
 
     def _tree_of(self, worker: int) -> Callable[[int], Path]:
         def tree(task: int) -> Path:

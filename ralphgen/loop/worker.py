@@ -15,7 +15,7 @@ from ralphgen.sessions.claims import NothingReadyError
 class Result:
     """How a session ended: `task` is None where it had none, `cost` where it does not say.
 
-    `error` is why no further session can be merged, None as long as one can.
+    `error` is why no further session can be done or merged, None as long as one can.
     """
 
     task: int | None
@@ -47,6 +47,9 @@ class Workplace(Protocol):
     def is_away(self) -> bool:
         """Return whether the database cannot be reached now."""
 
+    def disk_fault(self, error: RalphgenError, /) -> ProgramError | None:
+        """Return the error of a full disk if that can be why a session was broken off."""
+
     def session(self, job: Assignment, worker: int) -> Result:
         """Do one session; raise `NothingReadyError` where there is no task for it."""
 
@@ -76,8 +79,14 @@ def _work(run: Run, site: Workplace, worker: int) -> None:
         except RalphgenError as error:
             if site.is_away():
                 run.away(job)
-            else:
-                run.troubled(job, error)
+                continue
+            if (full := site.disk_fault(error)) is not None:
+                run.stop(StopReason(str(full), full.exit_code))
+            run.troubled(job, error)
+        except OSError as error:  # such as of a full disk
+            fault = ProgramError(f"cannot go on: {error}")
+            run.stop(StopReason(str(fault), fault.exit_code))
+            run.troubled(job, fault)
         except BaseException as error:
             run.stop(StopReason(f"cannot go on: {type(error).__name__}: {error}", 1))
             raise

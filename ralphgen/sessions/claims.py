@@ -29,7 +29,10 @@ if TYPE_CHECKING:
 
 RATE_LIMITED = "rate limited"
 NOT_MADE = "it could not be made"
-NO_ATTEMPT = frozenset({RATE_LIMITED, NOT_MADE})  # outcomes of which the task is not the cause
+BROKEN = "environment failed"
+NO_ATTEMPT = frozenset(
+    {RATE_LIMITED, NOT_MADE, BROKEN}
+)  # outcomes of which the task is not the cause
 NO_LEDGER = "tasks are claimed in the ledger, which this project does not have"
 TRIES = 3  # at renewing a claim in a third of its lease, where the database cannot be written
 

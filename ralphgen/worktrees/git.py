@@ -1,6 +1,7 @@
 """Runs git, and commands that prepare a work tree: without a terminal, and to their end."""
 
 import os
+import re
 import signal
 import subprocess
 import time
@@ -31,6 +32,10 @@ TAIL = 2_000  # characters of what a command wrote
 NO_TERMINAL = {"GIT_ASKPASS": "true", "GIT_EDITOR": "true", "GIT_TERMINAL_PROMPT": "0"}
 
 
+PAUSES = (1.0, 5.0)  # seconds until a push is tried again that broke off
+# In the verdict on a branch that another push has locked, or one that a crash left locked.
+LOCKED = re.compile("failed to update ref|cannot lock ref|failed to lock")
+HTTP_REFUSAL = re.compile(r"\bHTTP 4\d\d\b")  # such as of a proxy that limits the size
 PROBE = 1 << 20  # bytes that git stores to find out whether it can
 
 
@@ -46,7 +51,7 @@ class Push(NamedTuple):
     """The outcome of a push, and the words of the remote or of git about it.
 
     `behind` means that the remote's branch has other commits, `refused` that the remote does not
-    take this one, and `unreachable` that it did not answer.
+    take this one, and `unreachable` that it gave no answer, or broke off before its answer.
     """
 
     outcome: Literal["done", "behind", "refused", "unreachable"]
@@ -210,8 +215,20 @@ class Git:
             sent = self.asked("lfs", "pre-push", remote, given=line.encode())
             if sent.code:
                 return self._judged(sent, remote, commit, target)
-        ended = self.asked("push", "--porcelain", "--", remote, f"{commit}:{target}")
-        return self._judged(ended, remote, commit, target)
+        words = ("push", "--porcelain", "--", remote, f"{commit}:{target}")
+        ended = self.asked(*words)
+        for pause in PAUSES:
+            if not ended.code or (_rejected(ended) and not LOCKED.search(ended.output)):
+                break
+            time.sleep(pause)
+            ended = self.asked(*words)
+        pushed = self._judged(ended, remote, commit, target)
+        if pushed.outcome != "refused" or _rejected(ended):
+            return pushed
+        # Without a verdict the connection broke, or the user may not push: then nor can a dry run.
+        tried = self.asked("push", "--dry-run", *words[1:])
+        refused = tried.code or HTTP_REFUSAL.search(ended.tail)
+        return pushed if refused else Push("unreachable", ended.tail)
 
     def _judged(self, ended: CommandEnd, remote: str, commit: str, target: str) -> Push:
         """Return the outcome of a push that ended so.
@@ -226,6 +243,8 @@ class Git:
             return Push("unreachable", listed.tail)
         branches = (line.split("\t") for line in listed.output.splitlines())
         theirs = [found for found, name in branches if name == target]
+        if theirs == [commit]:  # the connection broke, or a hook failed, after the push
+            return Push("done")
         if theirs and not self.contains(commit, theirs[0]):
             return Push("behind")
         return Push("refused", _refusal(ended))
@@ -306,13 +325,18 @@ class Git:
         return made.output.strip()
 
 
+def _rejected(ended: CommandEnd) -> list[str]:
+    """Return the lines of `git push --porcelain` on branches that were rejected."""
+    return [line for line in ended.output.splitlines() if line.startswith("!\t")]
+
+
 def _refusal(ended: CommandEnd) -> str:
     """Return why a push was refused: the summary of git, then the remote's own lines.
 
     A line of `--porcelain` has a flag, both refs and a summary, between tabs. Without one git did
     not get as far as the branch.
     """
-    rejected = [line for line in ended.output.splitlines() if line.startswith("!\t")]
+    rejected = _rejected(ended)
     if not rejected:
         return ended.tail
     own = [line.partition(":")[2] for line in ended.tail.splitlines() if line[:7] == "remote:"]

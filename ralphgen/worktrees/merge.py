@@ -33,6 +33,7 @@ from ralphgen.worktrees.trees import (
     set_aside,
     submodule_changes,
     unlock,
+    unreachable,
     worktrees_folder,
 )
 
@@ -157,7 +158,7 @@ def _attempt(
     try:
         reason = fetch_base(git, tree.base, config)
     except RemoteError as error:
-        reason = error.problems[0].text
+        reason = _one_line(error)
     if reason:
         return Pending(reason)
     old = git.say("rev-parse", f"refs/heads/{tree.base}")
@@ -282,11 +283,17 @@ def _unpushed(git: Git, commit: str, base: str, config: LoopConfig) -> Pending |
     if pushed.outcome == "behind":
         return Behind()
     if pushed.outcome == "unreachable":
-        return Pending(f'the remote "{config.remote}" cannot be reached')
+        return Pending(_one_line(unreachable(config.remote, pushed.words)))
     if pushed.outcome == "refused":
         words = "; ".join(pushed.words.splitlines())
         return Pending(f'"{config.remote}" refuses the push of "{base}": {words}', refused=True)
     return None
+
+
+def _one_line(error: RemoteError) -> str:
+    """Return the error of a remote with the words of git behind it."""
+    (problem,) = error.problems
+    return "; ".join([problem.text, *filter(None, map(str.strip, problem.output.splitlines()))])
 
 
 def _recorded(root: Path, git: Git, place: Path, changed: list[str]) -> tuple[str, ...]:

@@ -48,7 +48,7 @@ CONFIG = f"""{TESTS}
 recipes = ["task_execution"]
 
 """
-DONE = 'cannot be set to done: the check "tests" was not run'
+DONE = 'is not done: check "tests" has not passed on the current files'
 OURS = "what ralphgen keeps for itself cannot be written"
 
 

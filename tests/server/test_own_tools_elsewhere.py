@@ -113,7 +113,7 @@ def test_over_http_each_session_has_processes_of_its_own(
         assert 0.5 * 2 <= time.monotonic() - began
         assert late not in naps
         assert {"changed": 1, "rows": []} == written
-        assert "task 1 cannot be set to done: the check" in refused
+        assert "task 1 is not done: check" in refused
         sql = "SELECT session, tool FROM ralphgen_journal ORDER BY number DESC LIMIT 1"
         assert [("session-2", "rename")] == query(root, sql)
     deadline = time.monotonic() + 10
@@ -148,7 +148,7 @@ def test_in_a_loop_a_task_is_proved_however_it_is_closed(tmp_path: Path) -> None
 
     assert 0 == done.returncode, done.stderr
     assert str(project.root) == json.loads(where)["cwd"]
-    assert "cannot be set to done: the check" in refused
+    assert "is not done: check" in refused
     assert {"changed": 1, "rows": []} == json.loads(closed)
     assert {1: "done"} == project.statuses()
     assert [] == project.held()

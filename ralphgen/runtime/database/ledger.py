@@ -39,6 +39,7 @@ SELECT claim.task_id, claim.session, own.worktree FROM ralphgen_claims AS claim
 JOIN ralphgen_sessions AS own ON own.id = claim.session
 WHERE own.merged IS NULL AND own.worktree LIKE '%/.ralph/worktrees/%'
 """
+UNPROVED = "(proves nothing: "  # begins the last line of the output of a run that rewrote files
 NEWEST = 1000  # rows of evidence on one task that are looked at
 EVIDENCE = "ralphgen_evidence"
 _EVIDENCE = (
@@ -51,9 +52,9 @@ class Evidence:
     """One run of one check for a task, on one content of the work tree.
 
     `definition` is the digest of what was run and `tree` that of the content. `exit_code` is None
-    where the run was stopped. `started` is ISO 8601 in UTC. `protected` and `watched` are such
-    files that differed then from what they were when the session began, `tail` the end of the
-    output.
+    where the run was stopped, or rewrote files. `started` is ISO 8601 in UTC. `protected` and
+    `watched` are such files that differed then from what they were when the session began, `tail`
+    the end of the output.
     """
 
     __slots__ = (
@@ -140,6 +141,14 @@ def evidence_of(database: Database, task: int) -> list[Evidence]:
         )
         for row in found
     ]
+
+
+def unproved_by(evidence: Evidence) -> str:
+    """Return why a run proves nothing although the check ended, empty if it ended otherwise."""
+    line = evidence.tail.rpartition("\n")[2]
+    if evidence.exit_code is not None or not line.startswith(UNPROVED):
+        return ""
+    return line[len(UNPROVED) : -1]
 
 
 def open_session(database: Database, session: str, facts: Mapping[str, Any]) -> None:

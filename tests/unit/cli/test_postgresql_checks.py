@@ -69,5 +69,5 @@ def test_the_login_of_a_session_proves_nothing(project: EngineProject) -> None:
     assert [("tests", 0)] == [(one["name"], one["exit_code"]) for one in answer["checks"]]
     assert not answer["passed"]
     assert "the login of this session writes no proof" in answer["not_proved"]
-    assert "was not run" in said
+    assert "has not passed on the current files" in said
     assert [] == project.query(EVIDENCE)

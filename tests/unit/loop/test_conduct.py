@@ -6,7 +6,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from ralphgen.errors import ProjectError, UsageError
+from ralphgen.errors import ProgramError, ProjectError, RalphgenError, UsageError
 from ralphgen.loop.conduct import Telling, conduct
 from ralphgen.loop.events import Event, event, event_lines
 from ralphgen.loop.limits import Limits, StopReason
@@ -27,6 +27,9 @@ class Merging:
 
     def is_away(self) -> bool:
         return False
+
+    def disk_fault(self, _error: RalphgenError) -> ProgramError | None:
+        return None
 
     def merges(self, _worker: int) -> list[tuple[int, str]]:
         return []

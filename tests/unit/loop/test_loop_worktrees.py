@@ -328,6 +328,44 @@ def test_check_that_rewrites_a_tracked_file_is_named_before_the_first_session(
     assert [] == project.log("begin")
 
 
+@pytest.mark.thorough
+@pytest.mark.parametrize("file", ["code.txt", "coverage.xml"])
+def test_check_that_rewrites_files_costs_no_attempt_and_stops_the_loop(
+    tmp_path: Path, file: str
+) -> None:
+    """Without worktrees; a file that git does not track is rewritten from the second run on."""
+    config = check("report", *python(f"open({file!r}, 'a').write('0')"))
+    project = repository(tmp_path, 3, {"*": [WORKS]}, config=config)
+    done = project.loop()
+    (last,) = {line["task"] for line in project.log("begin")} - {
+        task for task, status in project.statuses().items() if status == "done"
+    }
+
+    assert 1 == done.returncode, done.stderr
+    assert 'the check "report" proves nothing: ' in done.stderr
+    assert f'"{file}"' in done.stderr
+    assert "pending" == project.statuses()[last]
+    assert (0, 0) == attempts(project)
+    assert ["environment failed"] == project.outcomes()[last]
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("options", [(), ("--worktrees",)])
+def test_full_disk_of_a_check_costs_no_attempt_and_stops_with_its_output(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    """The check writes to a device that is always full, as soon as an agent has worked."""
+    program = "import glob\nif glob.glob('task-*'): open('/dev/full', 'wb', 0).write(b'x')"
+    project = repository(tmp_path, 2, {"*": [WORKS]}, config=check("build", *python(program)))
+    done = project.loop(*options)
+
+    assert 1 == done.returncode, done.stderr
+    assert 'the check "build" ended with exit code 1: a disk is full\n' in done.stderr
+    assert "No space left on device" in done.stderr
+    assert {1: "pending", 2: "pending"} == project.statuses()
+    assert ((0, 0), 1) == (attempts(project), len(project.log("begin")))
+
+
 @pytest.mark.parametrize("options", [(), ("--worktrees",)])
 @pytest.mark.parametrize("how", ["is removed", "exits with 127"])
 def test_agent_that_vanishes_stops_immediately_and_costs_no_attempt(

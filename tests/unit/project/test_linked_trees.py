@@ -135,7 +135,7 @@ def test_a_change_in_the_work_tree_needs_new_proof(main: Path, linked: Path) -> 
         (linked / "more.txt").write_text("x", encoding="utf-8")
         refusal = client.refusal("set_task_status", status="done", summary="Done.")
 
-    assert "was run on other files than these" in refusal
+    assert "has not passed on the current files" in refusal
 
 
 def test_a_work_tree_that_is_gone_stops_the_server(main: Path, linked: Path) -> None:

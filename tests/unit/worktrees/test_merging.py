@@ -251,6 +251,62 @@ class TestWithARemote:
         assert isinstance(merged(root, tree, 1, config), Merged)
         assert base(root) == git(tmp_path / "origin", "rev-parse", tree.base).strip()
 
+    @pytest.mark.parametrize(
+        ("hook", "outcome"), [("post-receive", Merged), ("pre-receive", Pending)]
+    )
+    def test_push_that_breaks_off_is_judged_by_what_has_arrived(
+        self,
+        root: Path,
+        config: LoopConfig,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        hook: str,
+        outcome: type[Merged] | type[Pending],
+    ) -> None:
+        """A server that dies gives no verdict, whether it has the commit or not."""
+        monkeypatch.setattr("ralphgen.worktrees.git.PAUSES", (0.0,))
+        kills = tmp_path / "origin/hooks" / hook
+        kills.parent.mkdir(exist_ok=True)
+        kills.write_text("#!/bin/sh\nkill -9 $PPID\nsleep 1\n", encoding="utf-8")
+        kills.chmod(0o755)
+        tree = worked(root, 1, [("new.txt", "x")])
+        found = merged(root, tree, 1, config)
+
+        assert isinstance(found, outcome)
+        if isinstance(found, Pending):
+            assert not found.refused
+            assert "hung up unexpectedly" in found.reason
+            kills.unlink()
+            assert isinstance(merged(root, tree, 1, config), Merged)
+        assert base(root) == git(tmp_path / "origin", "rev-parse", tree.base).strip()
+
+    @pytest.mark.parametrize("stays", [True, False])
+    def test_branch_that_another_push_has_locked_is_tried_again(
+        self,
+        root: Path,
+        config: LoopConfig,
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+        stays: bool,
+    ) -> None:
+        tree = worked(root, 1, [("new.txt", "x")])
+        lock = tmp_path / "origin/refs/heads" / f"{tree.base}.lock"
+        lock.parent.mkdir(parents=True, exist_ok=True)
+        lock.touch()
+        monkeypatch.setattr("ralphgen.worktrees.git.PAUSES", (0.0,))
+        if not stays:
+            unlocks = f"#!/bin/sh\ntest -e seen && rm -f '{lock}'\ntouch seen\n"
+            hook = tmp_path / "origin/hooks/pre-receive"
+            hook.parent.mkdir(exist_ok=True)
+            hook.write_text(unlocks, encoding="utf-8")
+            hook.chmod(0o755)
+        found = merged(root, tree, 1, config)
+
+        assert isinstance(found, Pending) == stays
+        if isinstance(found, Pending):
+            assert found.refused
+            assert "File exists" in found.reason
+
     def test_push_to_a_branch_that_is_checked_out_is_refused(
         self, root: Path, config: LoopConfig, tmp_path: Path
     ) -> None:
@@ -272,7 +328,10 @@ class TestWithARemote:
         tree = worked(root, 1, [("new.txt", "x")])
         (tmp_path / "origin").rename(tmp_path / "away")
 
-        assert Pending('the remote "origin" cannot be reached') == merged(root, tree, 1, config)
+        outcome = merged(root, tree, 1, config)
+        assert isinstance(outcome, Pending)
+        assert not outcome.refused
+        assert outcome.reason.startswith('the remote "origin" cannot be reached; fatal: ')
         assert "ralph/task-2" == prepare(root, 2, 2, config, say).branch
         (tmp_path / "away").rename(tmp_path / "origin")
         assert isinstance(merged(root, tree, 1, config), Merged)

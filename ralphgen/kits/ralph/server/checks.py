@@ -169,22 +169,30 @@ class CheckRun:
 
     def _result(self, before: Look) -> dict[str, Any]:
         """Run the checks one after the other; return the answer."""
-        results = []
+        from ralphgen.runtime.files.work_tree import (
+            changed_files,
+            differing_files,
+            ignoring_lines,
+            tree_files,
+            untracked_files,
+        )
+
+        results: list[dict[str, Any]] = []
+        rewrote: dict[str, int] = {}  # by file, the number of the last check that changed it
+        files = before.files
         for number, check in enumerate(self._checks):
             self._begun = number
             results.append(self._one(check))
+            if number + 1 < len(self._checks):
+                found = tree_files(self._workspace.work_tree)
+                rewrote |= dict.fromkeys(changed_files(files, found), number)
+                files = found
         jobs = self._jobs
         if jobs is None:
             raise ToolError("the server is ending")
         jobs.close()  # what a check has left behind changes nothing any more
         after = look_at_tree(self._workspace)
-        from ralphgen.runtime.files.work_tree import (
-            changed_files,
-            differing_files,
-            ignoring_lines,
-            untracked_files,
-        )
-
+        rewrote |= dict.fromkeys(changed_files(files, after.files), len(results) - 1)
         differing = differing_files(before.files, after.files)
         written = untracked_files(self._workspace.work_tree, differing)
         self._record_written(written)
@@ -201,16 +209,21 @@ class CheckRun:
             others = [path for path in changed if path not in written]
             reasons = []
             if others:
+                numbers = sorted({rewrote.get(path, -1) for path in others} - {-1})
+                names = listed([self._checks[number]["name"] for number in numbers])
                 reasons.append(
-                    f"files were changed while the checks ran: {listed(others)}; nothing is "
-                    "proved: call again when nothing changes them"
+                    f"files were changed while the checks ran: {listed(others)}"
+                    f"{names and f', by the check {names}'}; nothing is proved: let the checks "
+                    "change no file, or run them again if something else did"
                 )
             if len(others) < len(changed):
                 reasons.append(
                     f"the checks write files that git does not ignore: {listed(written)}; nothing "
-                    f"is proved: add to .gitignore {lines}, then call again"
+                    f"is proved: add to .gitignore {lines} if these are reports, then run them "
+                    "again"
                 )
             answer["not_proved"] = ". ".join(reasons)
+            self._keep_unproved(results, {*map(rewrote.get, changed)}, after, answer["not_proved"])
             return answer
         if protected:
             answer["not_proved"] = (
@@ -248,6 +261,23 @@ class CheckRun:
         except OSError:  # only a note is lost
             return
 
+    def _keep_unproved(
+        self, results: Sequence[dict[str, Any]], numbers: set[int | None], after: Look, why: str
+    ) -> None:
+        """Store of the checks with these numbers that they ran and prove nothing."""
+        from ralphgen.runtime.database.ledger import UNPROVED
+
+        ending = f"{UNPROVED}{why})"
+        self._keep(
+            [
+                result | {"exit_code": None, "tail": f"{result['tail']}\n{ending}"}
+                for number, result in enumerate(results)
+                if number in numbers
+            ],
+            after,
+            [],
+        )
+
     def _keep(self, results: Sequence[dict[str, Any]], after: Look, protected: list[str]) -> bool:
         """Store the evidence, on a connection of this thread's own; return whether it may."""
         from ralphgen.runtime.database.ledger import EVIDENCE, Evidence, add_evidence
@@ -258,12 +288,13 @@ class CheckRun:
         if workspace.evidence is None:  # one for all runs, since closing it would leak a file
             workspace.evidence = workspace.fenced(Database(workspace.database.path))
         database = workspace.evidence
+        checks = {check["name"]: check for check in self._checks}
         evidence = [
             Evidence(
                 task=self.task,
                 session=workspace.session.session_id,
-                check=check["name"],
-                definition=definition_of(check),
+                check=result["name"],
+                definition=definition_of(checks[result["name"]]),
                 exit_code=result["exit_code"],
                 started=result["started"],
                 seconds=result["seconds"],
@@ -272,7 +303,7 @@ class CheckRun:
                 watched=after.watched,
                 tail=result["tail"],
             )
-            for check, result in zip(self._checks, results, strict=True)
+            for result in results
         ]
 
         def store() -> bool:

@@ -148,7 +148,7 @@ def refuse_unproved(workspace: Workspace, task: int, look: Look) -> None:
     if unproved:
         lacking.append(f"{'; '.join(unproved)}: {_call(workspace, task)}")
     if lacking:
-        raise ToolError(f"task {task} cannot be set to done: {'. '.join(lacking)}")
+        raise ToolError(f"task {task} is not done: {'. '.join(lacking)}")
 
 
 def refused_nested(paths: Sequence[str]) -> str:
@@ -223,7 +223,7 @@ def _open_dependencies(workspace: Workspace, stored: object) -> list[str]:
 
 def _unproved(workspace: Workspace, task: int, checks: Sequence[Check], look: Look) -> list[str]:
     """Return, for each of the checks that is not proved, what is known of it."""
-    from ralphgen.runtime.database.ledger import evidence_of
+    from ralphgen.runtime.database.ledger import evidence_of, unproved_by
 
     session = workspace.session
     evidence = evidence_of(workspace.database, task) if checks else []
@@ -236,13 +236,16 @@ def _unproved(workspace: Workspace, task: int, checks: Sequence[Check], look: Lo
         if now is not None and now.exit_code == 0 and not now.protected:
             continue
         if now is None:
-            what = "was run on other files than these" if own else "was not run"
+            what = "has not passed on the current files"
             what += " in this session" if runs and not own else ""
         elif now.protected:
             what = "was run while protected files were changed"
+        elif reason := unproved_by(now):
+            what = f"proves nothing: {reason}"
         else:
-            what = "failed" if now.exit_code is None else f"ended with exit code {now.exit_code}"
-        lacking.append(f"the check {shortened(name)} {what}")
+            what = f"ended with exit code {now.exit_code}"
+            what = "was stopped" if now.exit_code is None else what
+        lacking.append(f"check {shortened(name)} {what}")
     return lacking
 
 
@@ -251,8 +254,7 @@ def _call(workspace: Workspace, task: int) -> str:
     session = workspace.session
     if "run_checks" not in session.enabled:
         closing = f'"ralphgen task check {task}", then "ralphgen task status {task} done"'
-        return f"let a person run {closing}"
+        return f"let the user run {closing}"
     bound = session.bound_arguments("run_checks").get("task")
     whole = "run_checks" if bound is not None else f"run_checks with task {task}"
-    typed = f' (in a shell: "ralphgen task check {task}")' if session.profile == FULL else ""
-    return f"call {whole}{typed}, then set it to done"
+    return f"call {whole}, then set it to done"

@@ -118,14 +118,14 @@ def _rewrite_the_snapshot(root: Path, server: Driver) -> None:
 
 
 LIES: dict[Lie, str] = {
-    _never: '"tests" was not run: call run_checks',
+    _never: '"tests" has not passed on the current files: call run_checks',
     _red: '"tests" ended with exit code 1',
-    _edit_afterwards: '"tests" was run on other files than these',
-    _edit_unseen_by_git: '"tests" was run on other files than these',
-    _edit_in_a_nested_repository: '"tests" was run on other files than these',
-    _add_a_file: '"tests" was run on other files than these',
-    _remove_a_file: '"tests" was run on other files than these',
-    _ignore_and_edit: '"tests" was run on other files than these',
+    _edit_afterwards: '"tests" has not passed on the current files',
+    _edit_unseen_by_git: '"tests" has not passed on the current files',
+    _edit_in_a_nested_repository: '"tests" has not passed on the current files',
+    _add_a_file: '"tests" has not passed on the current files',
+    _remove_a_file: '"tests" has not passed on the current files',
+    _ignore_and_edit: '"tests" has not passed on the current files',
     _edit_the_config: 'put them back: ".ralph/ralphgen.toml"',
     _edit_the_rules: 'put them back: ".ralph/mcp/ralph/done.py"',
     _add_a_recipe: 'put them back: ".ralph/recipes/own.toml"',
@@ -179,7 +179,7 @@ def test_evidence_of_another_session_proves_nothing(project: Path) -> None:
     with client_of(session.mcp_config) as second:
         refusal = second.refusal("set_task_status", status="done")
 
-        assert "was not run in this session" in refusal
+        assert "has not passed on the current files in this session" in refusal
 
 
 def test_a_session_keeps_the_checks_that_it_began_with(project: Path) -> None:
@@ -236,7 +236,7 @@ def test_a_session_that_cannot_run_checks_says_who_can(project: Path) -> None:
     with connected(project, "yap") as server:
         refusal = server.refusal("set_task_status", id=1, status="done")
 
-    assert 'let a person run "ralphgen task check 1", then "ralphgen task status 1 done"' in refusal
+    assert 'let the user run "ralphgen task check 1", then "ralphgen task status 1 done"' in refusal
 
 
 def test_a_person_takes_any_evidence_on_the_files_as_they_are(project: Path) -> None:
@@ -292,7 +292,7 @@ def test_a_project_without_git_is_proved_as_well(tmp_path: Path) -> None:
         (root / "code.txt").write_text("0", encoding="utf-8")
         server.call("set_task_status", status="done")
 
-    assert "was run on other files than these" in refusal
+    assert "has not passed on the current files" in refusal
 
 
 def test_a_repository_that_is_taken_away_proves_nothing(project: Path) -> None:
@@ -302,7 +302,7 @@ def test_a_repository_that_is_taken_away_proves_nothing(project: Path) -> None:
         shutil.rmtree(project / ".git")
         refusal = server.refusal("set_task_status", status="done")
 
-    assert "was run on other files than these" in refusal
+    assert "has not passed on the current files" in refusal
 
 
 def test_what_a_spec_says_is_done_begins_as_pending(tmp_path: Path) -> None:
