@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from ralphgen.calls.caller import open_server
-from ralphgen.errors import Say
+from ralphgen.errors import ProgramError, Say
 from ralphgen.project.root import ProjectPlace
 from ralphgen.trust.items import read_settings
 
@@ -26,6 +26,7 @@ def failed_check(
     """Return the first check of a task that fails on the files in `place`, None where none does.
 
     What came of them is kept as evidence. A project without checks has none that could fail.
+    Raises `ProgramError` if the checks change files: no work could be proved by them then.
     """
     if not read_settings(root).done.checks:
         return None
@@ -39,5 +40,5 @@ def failed_check(
         return None
     red = next((one for one in said["checks"] if one["exit_code"] != 0), None)
     if red is None:
-        return CheckFailure(ALL, str(said.get("not_proved", "")))
+        raise ProgramError(f"the checks prove nothing: {said.get('not_proved', '')}")
     return CheckFailure(str(red["name"]), str(red["tail"]))

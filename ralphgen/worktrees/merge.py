@@ -9,6 +9,8 @@ from threading import Event
 from filelock import FileLock
 
 from ralphgen.errors import ProgramError, Say
+from ralphgen.output.disk import FULL, refuse_full_disk
+from ralphgen.output.files import WRITE_HINT
 from ralphgen.project.config import LoopConfig
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.files.work_tree import GITLINK
@@ -238,7 +240,10 @@ def _failure(
     trust_edited: bool,
     stop: Event | None,
 ) -> CheckFailure | None:
-    """Run the setup if it has to, and the checks of a task; return the first one that fails."""
+    """Run the setup if it has to, and the checks of a task; return the first one that fails.
+
+    Raises `ProgramError` if no work can pass now: the checks change files, or a disk is full.
+    """
     try:
         make_ready(git, root, place, config, say, stop)
     except ProgramError as error:
@@ -246,7 +251,11 @@ def _failure(
     failure = failed_check(root, place, task, trust_edited=trust_edited, say=say)
     if failure is None and (changed := git.changes()):
         text = f"files were changed while the checks ran: {', '.join(changed)}"
-        return CheckFailure(ALL, text)
+        raise ProgramError(f"the checks prove nothing: {text}")
+    if failure is not None:
+        if FULL.search(failure.tail):
+            raise ProgramError(f'"{failure.name}" failed: a disk is full', WRITE_HINT, failure.tail)
+        refuse_full_disk((place,))
     return failure
 
 

@@ -208,6 +208,27 @@ def test_commit_that_cannot_be_signed_stops_and_keeps_the_work(root: Path) -> No
     assert isinstance(merged(root, tree, 1), Merged)
 
 
+FULL = check("build", *python("open('/dev/full', 'wb', 0).write(b'x') if {now} else 0"))
+GROWS = check("format", *python("{now} and open('code.txt', 'a').write('0')"))
+IN_MERGE = "__import__('os').path.exists('new.txt')"
+
+
+@pytest.mark.parametrize(
+    ("config", "words"), [(FULL, "No space left on device"), (GROWS, '"code.txt"')]
+)
+def test_no_attempt_pays_for_a_full_disk_or_a_check_that_changes_files(
+    tmp_path: Path, config: str, words: str
+) -> None:
+    """Both only on the merged files, so that the base branch passes."""
+    root = merging_project(tmp_path / "p", config.replace("{now}", IN_MERGE))
+    tree = worked(root, 1, [("new.txt", "x")])
+
+    with pytest.raises(ProgramError) as raised:
+        merged(root, tree, 1)
+    assert words in str(raised.value)
+    assert ["ralph/task-1"] == branches(root)
+
+
 class TestWithARemote:
     """Machines that share a database share the base branch too."""
 
