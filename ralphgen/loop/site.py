@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
+from typing import IO
 
 from ralphgen.errors import ProgramError, ProjectError, RalphgenError
 from ralphgen.launch.agent import Agent, AgentLine, LaunchOptions
@@ -16,7 +17,7 @@ from ralphgen.ledger.records import blocked_since, last_entry
 from ralphgen.loop.events import Event, Tell, event
 from ralphgen.loop.run import Assignment
 from ralphgen.loop.worker import Result
-from ralphgen.output.disk import FULL, refuse_full_disk
+from ralphgen.output.disk import FULL, refuse_full_disk, reserved_space
 from ralphgen.project.git import branch_in
 from ralphgen.project.model import Schema
 from ralphgen.project.postgresql import is_away
@@ -53,6 +54,7 @@ class ProjectWorkplace:
         self._stop = stop
         self._held: list[tuple[PreparedSession, str, str]] = []
         self._trust_edited = trust_edited
+        self._reserve: IO[bytes] | None = None
         self.recorded: list[str] = []
         self._entry = 0  # the newest one of the journal when the loop began
 
@@ -88,6 +90,7 @@ class ProjectWorkplace:
         """Do one session; raise `NothingReadyError` where there is no task for it."""
         self._return_held(worker)
         session = self._made(job, worker)
+        self._reserve = self._reserve or reserved_space(project_home(self._root) / FOLDER)
         try:
             with ExitStack() as held:
                 lost = held.enter_context(keep_claim(session.claim))
@@ -125,7 +128,14 @@ class ProjectWorkplace:
     def _let_go(self, session: PreparedSession, outcome: str, comment: str, worker: int) -> None:
         """Give a task back; where the database is away, as soon as it answers again."""
         try:
-            end_claim(session, outcome, comment, reopens=bool(comment))
+            try:
+                end_claim(session, outcome, comment, reopens=bool(comment))
+            except ProjectError:
+                if not self._reserve:
+                    raise
+                self._reserve.close()  # a full disk has room for this now
+                self._reserve = None
+                end_claim(session, outcome, comment, reopens=bool(comment))
         except ProjectError as error:  # its lease ends without us
             self._note(worker, f"warning: {error.problems[0].text}")
             if self.is_away():

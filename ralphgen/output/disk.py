@@ -6,6 +6,7 @@ import re
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
+from typing import IO
 
 from ralphgen.errors import ProgramError
 from ralphgen.output.files import WRITE_HINT
@@ -17,6 +18,20 @@ FULL = re.compile(
     r"No space left on device|Disk quota exceeded|disk is full|\(os error (?:28|122)\)",
     re.IGNORECASE,
 )
+
+
+def reserved_space(folder: Path) -> IO[bytes] | None:
+    """Return a file without a name that keeps a MiB of a disk free until it is closed.
+
+    None if it is not there.
+    """
+    try:
+        file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - the caller closes it
+        file.write(os.urandom(PROBE))
+        file.flush()
+    except OSError:
+        return None
+    return file
 
 
 def refuse_full_disk(folders: Iterable[Path]) -> None:

@@ -1,14 +1,16 @@
 """`ralphgen loop --worktrees`: only what passes on the merged files is in the base branch."""
 
 import json
+import os
 import signal
+import subprocess
 import time
 from copy import copy
 from pathlib import Path
-from shutil import rmtree
+from shutil import rmtree, which
 
 import pytest
-from command_line import ralphgen
+from command_line import RALPHGEN, ralphgen
 from driving import query
 from lifelines import until
 from loop_projects import LoopProject, is_running, kill, wait_until_gone
@@ -347,6 +349,43 @@ def test_check_that_rewrites_files_costs_no_attempt_and_stops_the_loop(
     assert "pending" == project.statuses()[last]
     assert (0, 0) == attempts(project)
     assert ["environment failed"] == project.outcomes()[last]
+
+
+ON_A_SMALL_DISK = """
+set -e
+cp -a "$1" "$1.kept"
+mount -t tmpfs -o size=24m none "$1"
+cp -a "$1.kept/." "$1"
+"$2" loop --project "$1" && code=0 || code=$?
+rm "$1/fill"
+cp -a "$1/.ralph" "$1.kept/after"
+exit $code
+"""
+
+
+@pytest.mark.thorough
+def test_full_disk_of_the_project_costs_no_attempt_and_releases_the_task(tmp_path: Path) -> None:
+    alone = ("unshare", "--user", "--map-root-user", "--mount")
+    if not which("unshare") or subprocess.run([*alone, "true"], check=False).returncode:
+        pytest.skip("a disk cannot be mounted for one process here")
+    project = repository(tmp_path, 3, {})
+    fills = ["run", "dd", "if=/dev/zero", f"of={project.root}/fill", "bs=64k"]
+    project.follow({"*": [["begin", fills, "check", "done"]]})
+    done = subprocess.run(
+        [*alone, "sh", "-c", ON_A_SMALL_DISK, "sh", str(project.root), str(RALPHGEN)],
+        env={**os.environ, **project.environment},
+        capture_output=True,
+        encoding="utf-8",
+        check=False,
+    )
+    rmtree(project.root / ".ralph")
+    (tmp_path / "p.kept/after").rename(project.root / ".ralph")
+
+    assert 1 == done.returncode, done.stderr
+    assert "no space left on device" in done.stderr
+    assert 1 == len(project.log("begin"))
+    assert {1: "pending", 2: "pending", 3: "pending"} == project.statuses()
+    assert (0, 0) == attempts(project)
 
 
 @pytest.mark.thorough
