@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ralphgen.errors import ProjectError
-from ralphgen.exchange.files import read_text
+from ralphgen.exchange.files import read_peer_text
 from ralphgen.exchange.peers.model import (
     PRIORITIES,
     PeerComment,
@@ -32,12 +32,21 @@ STATUSES = {
     "done": "done",
     "draft": "draft",
 }
-_FRONT = re.compile(r"---\n(.*?\n)---(?:\n|$)(.*)", re.DOTALL)
+_FRONT = re.compile(r"---[ \t]*\n(.*?\n)---[ \t]*(?:\n|$)(.*)", re.DOTALL)
 _ENTRY = re.compile(r"^([A-Za-z_]\w*):(.*(?:\n(?:[ \t#-].*)?)*)", re.MULTILINE)
 _FLOW_LIST = re.compile(r"\[(.*)\](?:\s+#.*)?")
 _SECTION = re.compile(
     r"<!-- SECTION:([A-Z_]+):BEGIN -->\n(.*?)\n?<!-- SECTION:\1:END -->", re.DOTALL
 )
+_HEADED = re.compile(r"^## (.+?)[ \t]*\n(.*?)(?=^## |\Z)", re.MULTILINE | re.DOTALL)
+_HEADINGS = {  # of older versions, which write no marks
+    "description": "DESCRIPTION",
+    "implementation plan": "PLAN",
+    "implementation notes": "NOTES",
+    "final summary": "FINAL_SUMMARY",
+    "acceptance criteria": "CRITERIA",
+}
+_NULLS = frozenset(("", "~", "null", "Null", "NULL"))
 _CRITERIA = re.compile(r"<!-- AC:BEGIN -->\n(.*?)<!-- AC:END -->", re.DOTALL)
 _CRITERION = re.compile(r"- \[[ xX]\] (?:#[0-9]+ )?(.+)")
 _COMMENTS = re.compile(r"<!-- COMMENTS:BEGIN -->\n(.*?)<!-- COMMENTS:END -->", re.DOTALL)
@@ -61,6 +70,10 @@ def read_backlog(path: Path) -> PeerRecords:
         read = partial(_task, front, body, file, records, order)
         if (task := records.add(file, read, _key(file))) is not None and whole:
             parts.setdefault(whole, []).append(task.key)
+    keys = [*(task.key for task in records.tasks), *(one.key for one in records.left_out)]
+    known = {_canonical(key): key for key in reversed(keys)}
+    records.wait_for(lambda key: known.get(_canonical(key), key))
+    parts = {known.get(_canonical(whole), whole): keys for whole, keys in parts.items()}
     records.tasks = waiting_for_parts(records.tasks, parts)
     return records
 
@@ -68,11 +81,18 @@ def read_backlog(path: Path) -> PeerRecords:
 def _files(path: Path) -> list[Path]:
     if not path.is_dir():
         return [path]
-    inner = path / "backlog" if (path / "backlog").is_dir() else path
+    config = _config([path])
+    names = (str(config.get("backlog_directory") or "backlog"), ".backlog")
+    inner = next((path / name for name in names if _is_below(path, name)), path)
     files = [file for folder in FOLDERS for file in (inner / folder).glob("*.md") if file.is_file()]
     if not files:
         raise broken(path, "is no folder of Backlog.md: it has no tasks/*.md")
     return sorted(files, key=_numbers)
+
+
+def _is_below(path: Path, name: str) -> bool:
+    """Return whether a name is that of a folder within a folder."""
+    return (path / name).is_dir() and (path / name).resolve().is_relative_to(path.resolve())
 
 
 def _numbers(file: Path) -> tuple[list[int], str]:
@@ -88,20 +108,29 @@ def _key(file: Path) -> str:
     return named[0].upper() if named else ""
 
 
+def _canonical(key: str) -> str:
+    """Return what is the same for task-1, TASK-1, TASK-01 and 1, as for Backlog.md."""
+    prefix, _, number = key.upper().rpartition("-")
+    return f"{prefix or 'TASK'}-{re.sub(r'(?<![0-9])0+(?=[0-9])', '', number)}"
+
+
 def _statuses(path: Path) -> Sequence[str]:
     """Return the statuses of the project in their order, if its configuration names them."""
     above = [path, *path.parents[:2]] if path.is_dir() else [*path.parents[:3]]
-    places = [folder / name for folder in above for name in CONFIGS]
-    file = next((place for place in places if place.is_file()), None)
-    if file is None:
-        return ()
-    statuses = _entries(read_text(file).replace("\r\n", "\n")).get("statuses")
+    statuses = _config(above).get("statuses")
     return [one for one in statuses if isinstance(one, str)] if isinstance(statuses, list) else ()
+
+
+def _config(folders: Sequence[Path]) -> dict[str, Any]:
+    """Return the first configuration of a project in the folders."""
+    places = (folder / name for folder in folders for name in CONFIGS)
+    file = next((place for place in places if place.is_file()), None)
+    return _entries(read_peer_text(file).replace("\r\n", "\n")) if file else {}
 
 
 def _split(file: Path) -> tuple[Mapping[str, Any], str]:
     """Return the values in front of a file, and its body."""
-    found = _FRONT.match(read_text(file).replace("\r\n", "\n"))
+    found = _FRONT.match(read_peer_text(file).replace("\r\n", "\n"))
     if found is None:
         raise broken(file, "does not begin with YAML between two lines of ---")
     front = _entries(found[1])
@@ -134,7 +163,7 @@ def _task(
 ) -> PeerTask:
     status = text_of(front.get("status"), file, "status")
     known = records.status(status, STATUSES, order) if status else "pending"
-    sections = {name: text.strip() for name, text in _SECTION.findall(body)}
+    sections = _sections(body)
     priority = text_of(front.get("priority"), file, "priority").casefold()
     described = [sections[name] for name in ("DESCRIPTION", "PLAN") if sections.get(name)]
     updated = text_of(front.get("updated_date"), file, "updated_date")[:10]
@@ -145,10 +174,10 @@ def _task(
         description="\n\n".join(described),
         status=known,
         priority=priority if priority in PRIORITIES else "",
-        tags=texts_of(front.get("labels"), file, "labels"),
-        depends_on=texts_of(front.get("dependencies"), file, "dependencies"),
-        acceptance_criteria=tuple(_criteria(body)),
-        context_files=texts_of(front.get("references"), file, "references"),
+        tags=_listed(front, "labels", file),
+        depends_on=_listed(front, "dependencies", file),
+        acceptance_criteria=tuple(_criteria(sections.get("CRITERIA", ""))),
+        context_files=_listed(front, "references", file),
         blocked_by="blocked in Backlog.md" if known == "blocked" else "",
         created=text_of(front.get("created_date"), file, "created_date")[:10],
         updated=updated,
@@ -157,9 +186,23 @@ def _task(
     )
 
 
-def _criteria(body: str) -> Iterator[str]:
-    found = _CRITERIA.search(body)
-    for line in found[1].splitlines() if found else ():
+def _listed(front: Mapping[str, Any], name: str, file: Path) -> tuple[str, ...]:
+    return tuple(text for text in texts_of(front.get(name), file, name) if text not in _NULLS)
+
+
+def _sections(body: str) -> dict[str, str]:
+    """Return the texts of a body by their names: those between marks, else those below headings."""
+    sections = {
+        _HEADINGS[heading.casefold()]: text.strip()
+        for heading, text in _HEADED.findall(body)
+        if heading.casefold() in _HEADINGS
+    }
+    criteria = {"CRITERIA": found[1]} if (found := _CRITERIA.search(body)) else {}
+    return sections | {name: text.strip() for name, text in _SECTION.findall(body)} | criteria
+
+
+def _criteria(text: str) -> Iterator[str]:
+    for line in text.splitlines():
         if criterion := _CRITERION.match(line):
             yield criterion[1]
 

@@ -6,7 +6,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ralphgen.exchange.files import read_text
+from ralphgen.exchange.files import read_peer_text
 from ralphgen.exchange.peers.model import (
     PeerComment,
     PeerRecords,
@@ -37,7 +37,8 @@ STATUSES = {
 REMOVED = "tombstone"
 PRIORITIES = {"0": "critical", "1": "high", "2": "medium", "3": "low", "4": "low"}
 ISSUE = "issue"
-BLOCKS, PART = "blocks", "parent-child"
+PART = "parent-child"
+BLOCKS = ("blocks", "conditional-blocks", "waits-for")  # what keeps an issue from being ready
 
 
 def read_beads(path: Path) -> PeerRecords:
@@ -50,7 +51,8 @@ def read_beads(path: Path) -> PeerRecords:
         raise broken(file, "holds no issues.jsonl", "run: bd export -o .beads/issues.jsonl")
     records = PeerRecords()
     parts: dict[str, list[str]] = {}
-    for number, line in enumerate(read_text(file).split("\n"), start=1):
+    removed: set[str] = set()  # which no other issue waits for
+    for number, line in enumerate(read_peer_text(file).split("\n"), start=1):
         if not line.strip():
             continue
         place = f"{file}:{number}"
@@ -64,11 +66,14 @@ def read_beads(path: Path) -> PeerRecords:
             records.leave_out(place, f"a record of type {json.dumps(kind)[:60]}, not an issue")
         elif not isinstance(entry, dict) or not isinstance(entry.get("id"), str):
             records.leave_out(place, 'expected an issue, an object with an "id"')
-        elif entry.get("status") != REMOVED:
+        elif entry.get("status") == REMOVED:
+            removed.add(entry["id"])
+        else:
             read = partial(_task, entry, place, records)
             if (task := records.add(place, read, entry["id"])) is not None:
                 for whole in _linked(entry, place, PART):
                     parts.setdefault(whole, []).append(task.key)
+    records.wait_for(lambda key: None if key in removed else key)
     records.tasks = waiting_for_parts(records.tasks, parts)
     return records
 
@@ -102,7 +107,7 @@ def _task(entry: Mapping[str, Any], place: str, records: PeerRecords) -> PeerTas
         status=status,
         priority=PRIORITIES.get(texts["priority"], ""),
         tags=texts_of(entry.get("labels"), place, "labels"),
-        depends_on=tuple(_linked(entry, place, BLOCKS)),
+        depends_on=tuple(_linked(entry, place, *BLOCKS)),
         acceptance_criteria=(criteria,) if criteria else (),
         hints=texts["notes"],
         blocked_by="blocked in beads" if status == "blocked" else "",
@@ -113,12 +118,12 @@ def _task(entry: Mapping[str, Any], place: str, records: PeerRecords) -> PeerTas
     )
 
 
-def _linked(entry: Mapping[str, Any], place: str, kind: str) -> list[str]:
-    """Return the ids of the issues that one depends on in a way."""
+def _linked(entry: Mapping[str, Any], place: str, *kinds: str) -> list[str]:
+    """Return the ids of the issues that one depends on in one of these ways."""
     return [
         text_of(one.get("depends_on_id"), place, "depends_on_id")
         for one in list_of_objects(entry.get("dependencies"), place, "dependencies")
-        if one.get("type", BLOCKS) == kind
+        if one.get("type", BLOCKS[0]) in kinds
     ]
 
 

@@ -88,6 +88,12 @@ class PeerRecords:
         shown = f"{place}: "
         self.left_out.append(LeftOut(str(place), reason.removeprefix(shown), key))
 
+    def wait_for(self, key_of: Callable[[str], str | None]) -> None:
+        """Replace each key that tasks wait for by another, or by none."""
+        for at, task in enumerate(self.tasks):
+            keys = dict.fromkeys(map(key_of, task.depends_on))
+            self.tasks[at] = replace(task, depends_on=tuple(key for key in keys if key))
+
     def status(self, name: str, known: Mapping[str, str], order: Sequence[str] = ()) -> str:
         """Return our status for a peer's: by name, else by its place in the peer's order."""
         folded, names = name.casefold(), [one.casefold() for one in order]

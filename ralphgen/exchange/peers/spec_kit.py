@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from ralphgen.exchange.files import read_text
+from ralphgen.exchange.files import read_peer_text
 from ralphgen.exchange.peers.model import PeerRecords, PeerTask, broken
 
 FILE = "tasks.md"
@@ -53,7 +53,7 @@ def _read(file: Path, records: PeerRecords) -> Iterator[tuple[str, PeerTask]]:
     before: tuple[str, ...] = ()  # what the group waits for
     group: tuple[str, ...] = ()
     is_parallel = False
-    for number, line in _lines(read_text(file)):
+    for number, line in _lines(read_peer_text(file)):
         if heading := _PHASE.match(line):
             phase = heading[1].strip()
         if (found := _TASK.match(line)) is None:

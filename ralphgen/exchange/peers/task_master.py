@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ralphgen.exchange.files import read_text
+from ralphgen.exchange.files import read_peer_text
 from ralphgen.exchange.peers.model import (
     PRIORITIES,
     PeerRecords,
@@ -36,22 +36,25 @@ def read_task_master(path: Path) -> PeerRecords:
     Raises `ProjectError` if the file is not JSON of task-master's form.
     """
     file = next((path / place for place in PLACES if (path / place).is_file()), path)
+    if file.is_dir():
+        raise broken(file, f"holds no {PLACES[1]}")
     try:
-        found = json.loads(read_text(file))
+        found = json.loads(read_peer_text(file))
     except (ValueError, RecursionError) as error:
         raise broken(file, "is no JSON") from error
     if isinstance(found, dict) and "tasks" in found:  # before there were tags
         found = {DEFAULT: found}
-    if not isinstance(found, dict) or not all(
-        isinstance(one, dict) and "tasks" in one for one in found.values()
-    ):
+    tags = found.items() if isinstance(found, dict) else ()
+    if not any(isinstance(listed, dict) and "tasks" in listed for _, listed in tags):
         raise broken(file, 'expected an object of tags, each with "tasks"')
     records = PeerRecords()
     parts: dict[str, tuple[str, ...]] = {}
-    for tag, listed in found.items():
-        if not isinstance(listed["tasks"], list):
-            raise broken(file, '"tasks" is no list of objects')
-        for at, entry in enumerate(listed["tasks"], start=1):
+    for tag, listed in tags:
+        entries = listed.get("tasks") if isinstance(listed, dict) else None
+        if not isinstance(entries, list):
+            records.leave_out(f"{file}: tag {tag}", '"tasks" is no list of objects')
+            continue
+        for at, entry in enumerate(entries, start=1):
             task = _add(records, tag, "", at, entry, file)
             below = entry.get("subtasks") if isinstance(entry, dict) else None
             if task is None or not below:
@@ -89,7 +92,7 @@ def _task(
         raise broken(place, 'it has no "id"')
     key = f"{tag}/{whole}{number}"
     status = records.status(text_of(entry.get("status"), place, "status") or "pending", STATUSES)
-    priority = text_of(entry.get("priority"), place, "priority")
+    priority = text_of(entry.get("priority"), place, "priority").casefold()
     strategy = text_of(entry.get("testStrategy"), place, "testStrategy")
     described = ("description", "details")
     texts = [text for name in described if (text := text_of(entry.get(name), place, name))]

@@ -105,6 +105,33 @@ class TestBeads:
 
         assert "bd export" in str(caught.value)
 
+    def test_only_links_that_keep_an_issue_from_being_ready_are_dependencies(
+        self, root: Path, tmp_path: Path
+    ) -> None:
+        kinds = ("blocks", "waits-for", "conditional-blocks", "related", "discovered-from")
+        links = [{"depends_on_id": f"bd-{kind}", "type": kind} for kind in kinds]
+        removed = [{"depends_on_id": "bd-gone", "type": "blocks"}]
+        lines = [
+            issue("bd-gone", status="tombstone"),
+            *(issue(f"bd-{kind}") for kind in kinds),
+            issue("bd-x", dependencies=[*links, *removed]),
+        ]
+        path = tmp_path / "issues.jsonl"
+        path.write_text("\n".join(lines), encoding="utf-8")
+
+        notes = take(root, "beads", path)
+
+        assert ("bd-x", "pending", "[3,4,5]") == query(root, TASKS)[-1]
+        assert not any("bd-gone" in note for note in notes)
+
+    def test_a_byte_that_is_not_text_leaves_nothing_out(self, root: Path, tmp_path: Path) -> None:
+        path = tmp_path / "issues.jsonl"
+        lines = [issue("bd-1").replace("bd-1", "caf~", 2), issue("bd-2")]
+        path.write_bytes("\n".join(lines).encode().replace(b"~", b"\xe9"))
+
+        assert not left_out(take(root, "beads", path))
+        assert ["caf\ufffd", "bd-2"] == [title for title, *_ in query(root, TASKS)]
+
     @pytest.mark.slow
     def test_a_task_waits_for_a_record_that_was_left_out_until_that_is_imported(
         self, root: Path, tmp_path: Path
@@ -226,6 +253,60 @@ class TestBacklog:
         assert 1 == len(left_out(notes))
         assert 'warning: "TASK-1" waits for missing task 3, which is "TASK-2" there' in notes
 
+    @pytest.mark.parametrize(
+        ("needed", "expected"),
+        [
+            ("[TASK-1]", "[3]"),
+            ("[task-01, 1]", "[3]"),
+            ("[null, ~]", "[]"),
+            ("task-9", "[3]"),
+            ("[9, Task-1]", "[3,4]"),
+        ],
+    )
+    def test_ids_are_the_same_in_any_spelling_of_backlog(
+        self, root: Path, tmp_path: Path, needed: str, expected: str
+    ) -> None:
+        files = {
+            "tasks/task-1.md": page("task-1", "title: one"),
+            "tasks/task-2.md": page("TASK-2", "title: two", f"dependencies: {needed}"),
+            "tasks/task-9 - x.md": "no task",
+        }
+
+        take(root, "backlog", write(tmp_path, files))
+
+        assert ("two", "pending", expected) == query(root, TASKS)[-1]
+
+    @pytest.mark.parametrize(
+        ("place", "config"),
+        [
+            ("backlog", ""),
+            (".backlog", ""),
+            ("docs/plan", "backlog_directory: docs/plan\n"),
+            ("", "backlog_directory: ../outside\n"),
+        ],
+    )
+    def test_the_folder_of_backlog_is_found(
+        self, root: Path, tmp_path: Path, place: str, config: str
+    ) -> None:
+        text = page("TASK-1", "title: one")
+        files = {"project/backlog.config.yml": config} if config else {}
+        write(tmp_path, {**files, "outside/tasks/task-2.md": page("TASK-2", "title: two")})
+        write(tmp_path / "project" / place, {"tasks/task-1.md": text})
+
+        take(root, "backlog", tmp_path / "project")
+
+        assert [("one", "pending", "[]")] == query(root, TASKS)
+
+    def test_a_file_of_an_older_version_has_headings(self, root: Path, tmp_path: Path) -> None:
+        text = page("TASK-1", "title: one").replace("---\nid", "--- \nid")
+        body = (
+            "Why.\n\n## Acceptance Criteria\n\n- [ ] a\n- [x] b\n\n## Implementation Plan\n\nHow.\n"
+        )
+        take(root, "backlog", write(tmp_path, {"tasks/task-1.md": f"{text}\n{body}"}))
+
+        row = "SELECT description, acceptance_criteria FROM tasks WHERE id = 3"
+        assert [("Why.\n\nHow.", '["a","b"]')] == query(root, row)
+
     @pytest.mark.parametrize("config", ["config.yml", "backlog.config.yml", "backlog/config.yml"])
     def test_custom_statuses_map_by_their_place(
         self, root: Path, tmp_path: Path, config: str
@@ -267,6 +348,24 @@ class TestOtherPeers:
 
         assert 5 == len(left_out(notes))
         assert [("two", "in_progress", "[3]"), ("four", "pending", "[]")] == query(root, TASKS)
+
+    @pytest.mark.parametrize("other", [{}, None, {"tasks": None}, {"version": 1}, 7])
+    def test_task_master_leaves_out_a_tag_without_tasks(
+        self, root: Path, tmp_path: Path, other: object
+    ) -> None:
+        found = {"master": {"tasks": [{"id": 1, "title": "one", "priority": "High"}]}, "x": other}
+        folder = write(tmp_path, {".taskmaster/tasks/tasks.json": json.dumps(found)})
+
+        assert 1 == len(left_out(take(root, "task-master", folder)))
+        assert [("one", "high")] == query(root, "SELECT title, priority FROM tasks WHERE id > 2")
+
+    def test_a_folder_of_task_master_without_tasks_names_the_file(
+        self, root: Path, tmp_path: Path
+    ) -> None:
+        folder = write(tmp_path, {".taskmaster/config.json": "{}"})
+
+        with pytest.raises(ProjectError, match=r"holds no \.taskmaster/tasks/tasks\.json"):
+            take(root, "task-master", folder)
 
     def test_spec_kit_leaves_out_a_checkbox_without_an_id_and_a_second_of_one(
         self, root: Path, tmp_path: Path
