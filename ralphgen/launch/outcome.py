@@ -6,8 +6,8 @@ from typing import Any
 
 from ralphgen.sessions.model import PreparedSession
 
-DONE = "done"
-CLOSED = {DONE: 0, "blocked": 3, "skipped": 3}  # statuses of a task, with their exit codes
+DONE, BLOCKED = "done", "blocked"
+CLOSED = {DONE: 0, BLOCKED: 3, "skipped": 3}  # statuses of a task, with their exit codes
 STOPPED, CLAIM_LOST = "stopped", "claim lost"
 CLOSING_TOOL = "set_task_status"
 REVIEW = "opus_review"  # may open a task again, which is its work and no failure

@@ -11,7 +11,7 @@ from typing import IO
 
 from ralphgen.errors import ProgramError, ProjectError, RalphgenError
 from ralphgen.launch.agent import Agent, AgentLine, LaunchOptions
-from ralphgen.launch.outcome import DONE
+from ralphgen.launch.outcome import BLOCKED, DONE
 from ralphgen.launch.session import SessionEnd, launch_session
 from ralphgen.ledger.records import blocked_since, last_entry
 from ralphgen.loop.events import Event, Tell, event
@@ -129,17 +129,25 @@ class ProjectWorkplace:
         """Give a task back; where the database is away, as soon as it answers again."""
         try:
             try:
-                end_claim(session, outcome, comment, reopens=bool(comment))
+                status = end_claim(session, outcome, comment, reopens=bool(comment))
             except ProjectError:
                 if not self._reserve:
                     raise
                 self._reserve.close()  # a full disk has room for this now
                 self._reserve = None
-                end_claim(session, outcome, comment, reopens=bool(comment))
+                status = end_claim(session, outcome, comment, reopens=bool(comment))
+            self._say_given_up(session.task, status, outcome, worker)
         except ProjectError as error:  # its lease ends without us
             self._note(worker, f"warning: {error.problems[0].text}")
             if self.is_away():
                 self._held.append((session, outcome, comment))
+
+    def _say_given_up(self, task: int, status: str | None, outcome: str, worker: int) -> None:
+        """Name a task that is blocked now, though its agent has left it open."""
+        if status == BLOCKED and outcome != BLOCKED:
+            self._note(
+                worker, f'task {task} is blocked: "ralphgen task show {task}" has the reason'
+            )
 
     def _return_held(self, worker: int) -> None:
         """Give the tasks back that nobody could give back; raise `ProjectError` where none can."""

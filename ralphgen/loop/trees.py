@@ -181,7 +181,8 @@ class TreeWorkplace(ProjectWorkplace):
             if isinstance(found, Merged):
                 self.recorded += found.recorded
             if outcome != PENDING:
-                give_back(claim, outcome, comment, reopens=outcome == NOT_MERGED)
+                status = give_back(claim, outcome, comment, reopens=outcome == NOT_MERGED)
+                self._say_given_up(claim.task, status, outcome, worker)
         except ProgramError as error:  # no other merge can be made either
             self._error = error
             outcome, text = PENDING, error.problems[0].text
