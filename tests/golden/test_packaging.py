@@ -148,6 +148,7 @@ def test_it_brings_one_command(wheel: dict[str, bytes]) -> None:
     assert b"[console_scripts]\nralphgen = ralphgen.cli.main:main\n" == wheel[name]
 
 
+@pytest.mark.thorough
 def test_the_source_archive_has_every_file_of_the_repository(
     built: Path, tmp_path: Path, wheel: dict[str, bytes]
 ) -> None:

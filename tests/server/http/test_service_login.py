@@ -54,6 +54,7 @@ def server(project: EngineProject, login: str) -> Iterator[HttpServer]:
             yield found
 
 
+@pytest.mark.thorough
 def test_it_is_ready_and_every_kind_of_tool_works(
     server: HttpServer, project: EngineProject
 ) -> None:

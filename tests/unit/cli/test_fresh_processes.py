@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 from command_line import initialized, ralphgen
 from lanes import shortened
+from scripts import said
 
 pytestmark = pytest.mark.slow
 
@@ -40,3 +41,15 @@ def test_a_command_runs_in_a_fresh_process(root: Path, command: tuple[str, ...])
     assert 0 == done.returncode, done.stderr
     assert EXPECTED[command] in done.stdout + done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("module", "costly"),
+    [
+        ("ralphgen.cli.commands", "ralphgen.project.inspect"),
+        ("ralphgen.cli.serve", "hashlib"),
+        ("ralphgen.cli.serve", "platformdirs"),
+    ],
+)
+def test_a_start_loads_no_costly_module_before_a_command_needs_it(module: str, costly: str) -> None:
+    assert "False" == said(f"import sys, {module}; print({costly!r} in sys.modules)")

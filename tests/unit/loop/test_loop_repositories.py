@@ -101,6 +101,7 @@ def test_the_loop_names_each_hook_that_does_not_run(tmp_path: Path) -> None:
     assert 'note: "message" of [loop] sets the message of its commits\n' in done.stderr
 
 
+@pytest.mark.thorough
 def test_a_worktree_of_a_bare_repository_is_merged_into(tmp_path: Path) -> None:
     project = repository(tmp_path)
     settings = project.root / ".ralph/ralphgen.toml"
@@ -116,6 +117,7 @@ def test_a_worktree_of_a_bare_repository_is_merged_into(tmp_path: Path) -> None:
     assert_merged(trusted(project, tmp_path / "w"))
 
 
+@pytest.mark.thorough
 def test_a_project_that_is_a_submodule_is_merged_into(tmp_path: Path) -> None:
     project = repository(tmp_path)
     branch = git(project.root, "symbolic-ref", "--short", "HEAD").strip()

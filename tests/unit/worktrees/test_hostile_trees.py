@@ -6,6 +6,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import pytest
+from lanes import shortened
 from merging_projects import SETTLED, base, closed, merged, merging_project, say, worked
 from proved_projects import TESTS, git, written
 
@@ -141,7 +142,7 @@ def test_a_filter_of_the_user_is_applied(root: Path, home: Path) -> None:
     assert "word" == (root / "new.txt").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("of_user", [True, False])
+@pytest.mark.parametrize("of_user", shortened((True, False), False))
 def test_a_merge_driver_finds_its_files(root: Path, home: Path, of_user: bool) -> None:
     place = ["--file", str(home / ".gitconfig")] if of_user else []
     git(root, "config", *place, "merge.x.driver", "cat %B >> %A; touch started_here")

@@ -4,6 +4,7 @@ import shutil
 from pathlib import Path
 
 import pytest
+from lanes import shortened
 from merging_projects import merged, merging_project, worked
 from proved_projects import git, written
 
@@ -66,7 +67,7 @@ def test_a_merge_has_the_pointer_and_the_checkout_the_content(root: Path, sent: 
     assert "content" == (root / "a.bin").read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("storage", ["", "~/kept", "other"])
+@pytest.mark.parametrize("storage", shortened(("", "~/kept", "other"), ""))
 def test_a_push_sends_the_large_files_first(root: Path, sent: Path, storage: str) -> None:
     if storage:
         (root / ".git/lfs").rmdir()

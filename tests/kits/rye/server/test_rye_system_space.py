@@ -264,6 +264,7 @@ def chain(answer: dict[str, Any]) -> list[str]:
     return [element["item_id"] for element in answer["chain"]]
 
 
+@pytest.mark.thorough
 def test_the_built_wheel_carries_the_space(tmp_path: Path) -> None:
     """Upstream's wheel did not, and executed nothing but from a source tree."""
     root = create_project(tmp_path / "project", config=KITS).resolve()

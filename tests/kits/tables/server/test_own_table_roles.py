@@ -139,6 +139,7 @@ def test_a_row_that_others_would_go_with_unseen_stays(walled: Walled) -> None:
         walled.run("DROP TABLE logs")
 
 
+@pytest.mark.thorough
 def test_lists_are_on_record_and_set_back(walled: Walled) -> None:
     walled.run("UPDATE risks SET tags = ARRAY['a', NULL, 'b \"c\"'] WHERE id = 1")
     with connected(walled.root, env={VARIABLE: walled.dsn}, session_id="lists") as server:
