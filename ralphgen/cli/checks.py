@@ -34,7 +34,7 @@ def check(
     if as_json:
         print_json(answer)
     else:
-        _show(answer)
+        _show(task, answer)
     raise typer.Exit(0 if answer["passed"] else 1)
 
 
@@ -47,15 +47,19 @@ def _require_trust(root: Path) -> None:
     require_trust(root, check_items(read_settings(root).done), asked)
 
 
-def _show(answer: Record) -> None:
+def _show(task: int, answer: Record) -> None:
     for one in answer["checks"]:
         code = one["exit_code"]
-        end = "ok" if code == 0 else "stopped" if code is None else f"exit code {code}"
-        print(f"{plain(one['name'])}: {end}, {one['seconds']} s")
+        end = "passed" if code == 0 else "was stopped" if code is None else "failed"
+        exit_code = f" (exit code {code})" if code else ""
+        print(f"{plain(one['name'])} {end} in {one['seconds']} s{exit_code}")
         if code != 0:
             for line in harmless(one["tail"]).splitlines():
                 print(f"{INDENT}{line}")
     for key in ("not_proved", "watched", "note"):
         if key in answer:
             print(plain(answer[key]))
-    print("proved" if answer["passed"] else "not proved")
+    if answer["passed"]:
+        print(f"task {task} can be closed while the files stay unchanged")
+    else:
+        print(f"task {task} cannot be closed yet: not every check passed")

@@ -17,7 +17,7 @@ Offer = tuple[str, str]
 
 MOST = 100  # values that are offered
 STATUSES = ("draft", "pending", "in_progress", "done", "blocked", "skipped")
-STATES = ("held", "ready", "stale", "waiting")  # computed
+STATES = ("claimed", "ready", "stale", "waiting")  # computed
 PRIORITIES = ("low", "medium", "high", "critical")
 
 

@@ -22,7 +22,7 @@ HUES = {
     "skipped": "dim",
     "in_progress": "yellow",
     "blocked": "red",
-    "held": "yellow",
+    "claimed": "yellow",
     "stale": "red",
     "ready": "bold",
     "running": "green",

@@ -1,5 +1,6 @@
 """The commands on tasks: what agents do with tools, a person does here, by the same rules."""
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -32,7 +33,7 @@ from ralphgen.cli.row_commands import (
     show_change,
 )
 from ralphgen.cli.sessions import make_session
-from ralphgen.errors import Problem, plain
+from ralphgen.errors import Problem, UsageError, plain
 from ralphgen.project.root import project_place
 from ralphgen.sessions.decide import Request
 from ralphgen.terminal.console import print_json, say
@@ -41,11 +42,11 @@ from ralphgen.terminal.person import agrees, refuse_agents
 
 tasks = typer.Typer(name="task", no_args_is_help=True, help="Add, list, change and close tasks.")
 NOTHING_READY = 8
-NOTHING_IS_READY = 'nothing is ready: "ralphgen task list" shows what there is'
+CHOICES = 4  # names that a usage error lists
 CLAIMING = "task_execution"  # the recipe of a session that takes a task
 READY = 10  # ids of tasks that are named after a change
 # The computed states of tasks in the status column, by their names in answers.
-INFERRED = {"waiting_on_deps": "waiting", **{name: name for name in ("held", "ready", "stale")}}
+INFERRED = {"waiting_on_deps": "waiting", "held": "claimed", "ready": "ready", "stale": "stale"}
 Id = Annotated[
     int, typer.Argument(metavar="N", help="The task's id.", autocompletion=complete_tasks)
 ]
@@ -105,11 +106,15 @@ def add(
     as_json: Json = False,
 ) -> None:
     """Create a task in a feature, for a discipline."""
-    fields = {"title": [title], **given}
     named = {"title": "TITLE"}
     with row_tools(project, "create_task", trust_edited=trust_edited, positional=named) as tools:
+        fields = _completed(tools, {"title": [title], **given})
         answer = tools.ask("create_task", **arguments_of(fields, tools.properties("create_task")))
-    show_change(answer, f"task {answer['id']} ({answer['status']})", as_json=as_json)
+    task = answer["id"]
+    state = answer["status"] if as_json else _state(project, task)
+    show_change(answer, f"created task {task} ({state})", as_json=as_json)
+    if state == "draft" and not as_json:
+        print(f"agents skip drafts; to make it ready: ralphgen task status {task} pending")
 
 
 @tasks.command(name="list", epilog="Example: [bold]ralphgen task list --ready[/bold]")
@@ -121,7 +126,7 @@ def list_(
         str | None,
         typer.Option(
             metavar="STATUS",
-            help="Its status: a stored one, ready, waiting, held or stale.",
+            help="Its status: a stored one, ready, waiting, claimed or stale.",
             autocompletion=complete_states,
         ),
     ] = None,
@@ -159,7 +164,8 @@ def list_(
 
     if not answer["tasks"]:
         none = "there is no such task" if filters or search or status else "there is no task yet"
-        say(NOTHING_IS_READY if ready and not search else none)
+        is_plain = ready and not (search or status)
+        say(str(_why(project, feature, discipline)) if is_plain else none)
         return
     show_rows([_shown(task) for task in answer["tasks"]], TASK_COLUMNS, answer["total"])
 
@@ -190,12 +196,12 @@ def next_(
     if as_json:
         print_json(task)
     elif task is None:
-        say(NOTHING_IS_READY)
+        say(str(_why(project, feature, discipline)))
     else:
         from ralphgen.cli.row_tables import TASK_COLUMNS, show_rows
 
         show_rows([_shown(task)], TASK_COLUMNS, 1)
-        say(f"have it done: ralphgen launch task_execution --task {task['id']}")
+        say(f"next: ralphgen launch task_execution --task {task['id']}")
     raise typer.Exit(0 if found else NOTHING_READY)
 
 
@@ -264,10 +270,15 @@ def status(
         project, "set_task_status", trust_edited=trust_edited, positional=named
     ) as tools:
         answer = tools.set_status(task, new, words, force=force)
+    if answer["old"] == answer["new"]:
+        show_change(answer, f"task {task} is already {new}", as_json=as_json)
+        return
     free = [str(one) for one in answer.get("unblocked", ())]
     more = f", and {len(free) - READY} more" if len(free) > READY else ""
-    after = f"; nothing keeps {', '.join(free[:READY])}{more} any more" if free else ""
-    show_change(answer, f"task {task}: {answer['old']} → {answer['new']}{after}", as_json=as_json)
+    after = f"; now ready: {', '.join(free[:READY])}{more}" if free else ""
+    now = f" ({_state(project, task)})" if answer["new"] == "pending" and not as_json else ""
+    line = f"task {task}: {answer['old']} → {answer['new']}{now}{after}"
+    show_change(answer, line, as_json=as_json)
 
 
 @tasks.command(epilog="Example: [bold]ralphgen task comment 7 'Use the new API'[/bold]")
@@ -321,6 +332,54 @@ def _listed(tools: RowTools, limit: int, filters: Record) -> Record:
             if '"filter_status" is ' in one.text and not one.hint:
                 error.problems = (Problem(one.text, f"or one of {', '.join(STATES)}"),)
         raise
+
+
+def _completed(tools: RowTools, fields: Given) -> Given:
+    """Return the fields of a new task with the only feature, if none is given.
+
+    Raises `UsageError` if required options are missing: it names the rows to choose from.
+    """
+    schema = tools.tools().get("create_task", {})
+    required = schema.get("required", ())
+    if not fields.keys() <= schema.get("properties", {}).keys():  # the tool refuses the field
+        return fields
+    names = {
+        name: [one["name"] for one in tools.ask(f"list_{name}s", limit=CHOICES + 1)[f"{name}s"]]
+        for name in ("feature", "discipline")
+        if name in required and name not in fields
+    }
+    if len(names.get("feature", ())) == 1:
+        fields = {**fields, "feature": names.pop("feature")}
+    if not names:
+        return fields
+    options = ", ".join(f"--{name}" for name in names)
+    choices = [
+        f"{name}s: {', '.join([*found[:CHOICES], *['…'] * (len(found) > CHOICES)]) or 'none'}"
+        for name, found in names.items()
+    ]
+    words = [fields["title"][0]]
+    for name in ("feature", "discipline"):
+        words += [f"--{name}", (fields.get(name) or names.get(name) or ["NAME"])[0]]
+    raise UsageError(
+        f"missing {'option' if len(names) == 1 else 'options'} {options}",
+        f"ralphgen task add {shlex.join(words)}",
+        plain("    ".join(choices)),
+    )
+
+
+def _state(project: Path, task: int) -> str:
+    """Return the computed state of a task."""
+    from ralphgen.sessions.states import task_states
+
+    found = task_states(project_place(project).root)
+    return next((one.state for one in found if one.task.id == task), "gone")
+
+
+def _why(project: Path, feature: str | None, discipline: str | None) -> Problem:
+    """Return why no task is ready."""
+    from ralphgen.sessions.states import why_none_is_ready
+
+    return why_none_is_ready(project_place(project).root, feature or "", discipline or "")
 
 
 def _shown(task: Record) -> Record:

@@ -23,10 +23,11 @@ from ralphgen.project.model import Schema
 from ralphgen.project.postgresql import is_away
 from ralphgen.project.root import FOLDER, postgresql_place, project_home
 from ralphgen.project.rows import open_rows
-from ralphgen.sessions.claims import NOT_MADE, NothingReadyError, end_claim, keep_claim, next_tasks
+from ralphgen.sessions.claims import NOT_MADE, NothingReadyError, end_claim, keep_claim
 from ralphgen.sessions.create import create_session
 from ralphgen.sessions.decide import Request
 from ralphgen.sessions.model import PreparedSession
+from ralphgen.sessions.states import next_tasks
 from ralphgen.sessions.store import remove
 from ralphgen.trust.decide import content_items, record_items, untrusted
 

@@ -10,20 +10,12 @@ from pathlib import Path
 from typing import Any
 
 from ralphgen.errors import plain
-from ralphgen.history.hidden import hidden_in
-from ralphgen.kits.registry import KITS
-from ralphgen.ledger.opened import opened_database
 from ralphgen.ledger.records import last_sessions
 from ralphgen.loop.events import MOMENT, Event, duration
 from ralphgen.loop.limits import NOTHING_READY
 from ralphgen.loop.record import read_events, stored_loops
-from ralphgen.project.connection import open_database
 from ralphgen.project.git import ask_git, begin_of_git, work_tree_around
-from ralphgen.project.inspect import read_schema
-from ralphgen.project.rows import StoredTask, open_rows
-from ralphgen.runtime.database.claims import Claim, claim_of, is_live
-from ralphgen.runtime.database.ledger import MARKER
-from ralphgen.sessions.claims import next_tasks
+from ralphgen.sessions.states import task_states
 from ralphgen.sessions.store import TRANSCRIPT, session_folder
 from ralphgen.trust.items import read_settings
 
@@ -31,7 +23,10 @@ Facts = dict[str, Any]
 SHOWN = 5  # tasks or files that one line names
 LONGEST_LIST = 256 * 1024  # bytes of the output of `git status`
 WIDTH = 12  # columns of the first column
-STATES = ("done", "skipped", "blocked", "open", "in progress", "ready", "waiting", "draft")
+STATES = (
+    *("done", "skipped", "blocked", "open", "claimed"),
+    *("in progress", "stale", "ready", "waiting", "draft"),
+)
 
 
 def summarize(root: Path, events: Sequence[Event] | None = None) -> Facts:
@@ -136,45 +131,22 @@ def _loop_facts(events: Sequence[Event], loop_id: str, *, running: bool) -> Fact
 
 def _tasks(root: Path, events: Sequence[Event]) -> dict[str, list[Facts]]:
     """Return the tasks by their computed state; states without tasks are left out."""
-    with open_database(root) as connection:
-        schema = read_schema(connection, root, KITS)
-    with open_rows(root) as rows:
-        stored = rows.every_task(with_reasons="tasks.blocked_by" not in hidden_in(root))
-    claimed: dict[int, Claim | None] = {}
-    ready: set[int] | None = None
-    if schema.table(MARKER) is not None:
-        ready = {*next_tasks(root, schema)}
-        with opened_database(root) as database:
-            claimed = database.reading(
-                lambda: {task.id: claim_of(database, task.id) for task in stored if task.is_open}
-            )
     ends = [one for one in events if one["event"] == "end"]
     tried = {one["task"]: one for one in ends if isinstance(one.get("task"), int)}
     attempts = read_settings(root).loop.attempts
     found: dict[str, list[Facts]] = {}
-    for task in stored:
-        state = _state(task, claimed.get(task.id), ready)
+    for one in task_states(root):
+        task, state = one.task, one.state
         facts: Facts = {"id": task.id, "title": task.title, "in_loop": task.id in tried}
         if state == "blocked":
             facts["reason"] = task.reason
         elif state == "ready" and facts["in_loop"]:
             state, end = "open", tried[task.id]
-            claim = claimed.get(task.id)
-            attempt = f"attempt {claim.attempts if claim else 0} of {attempts}"
+            attempt = f"attempt {one.claim.attempts if one.claim else 0} of {attempts}"
             facts["transcript"] = _transcript(root, end.get("session"))
             facts["reason"] = ", ".join([*_failures(end), attempt])
         found.setdefault(state, []).append(facts)
     return {state: found[state] for state in sorted(found, key=_place)}
-
-
-def _state(task: StoredTask, claim: Claim | None, ready: set[int] | None) -> str:
-    if task.status == "in_progress":
-        return "stale" if ready is not None and task.id in ready else "in progress"
-    if task.status != "pending" or ready is None:
-        return task.status
-    if task.id in ready:
-        return "ready"
-    return "claimed" if claim is not None and is_live(claim) else "waiting"
 
 
 def _place(state: str) -> tuple[int, str]:

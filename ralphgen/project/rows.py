@@ -1,8 +1,9 @@
 """What a session has to know of the database's rows, read without a trace."""
 
+import json
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -23,12 +24,27 @@ LIMIT = 2**62  # of the ids that a database can subtract
 
 @dataclass(frozen=True, slots=True)
 class StoredTask:
-    """A task with the reason why it is blocked, which is empty if none is stored."""
+    """A task with the reason why it is blocked, which is empty if none is stored.
+
+    `needs` is the stored value of `depends_on`.
+    """
 
     id: int
     title: str
     status: str
+    feature: str
+    discipline: str
     reason: str
+    needs: object
+
+    @property
+    def depends_on(self) -> tuple[int, ...]:
+        """The ids of the tasks to finish first; empty if they cannot be read."""
+        with suppress(ValueError, RecursionError):
+            found = json.loads(self.needs) if isinstance(self.needs, str) else self.needs
+            if isinstance(found, list):
+                return tuple(one for one in found if type(one) is int)
+        return ()
 
     @property
     def is_open(self) -> bool:
@@ -85,13 +101,24 @@ class ProjectRows:
 
     def every_task(self, *, with_reasons: bool = True) -> list[StoredTask]:
         """Return all tasks by id; without reasons, or without their column, these are empty."""
-        has_reasons = with_reasons and "blocked_by" in column_names(self._connection, "tasks")
-        sql = "SELECT id, title, status, blocked_by FROM tasks ORDER BY id"
-        if not has_reasons:
+        columns = column_names(self._connection, "tasks")
+        sql = "SELECT id, title, status, feature, discipline, blocked_by, depends_on FROM tasks"
+        if "blocked_by" not in columns or not with_reasons:
             sql = sql.replace("blocked_by", "NULL")
+        if "depends_on" not in columns:
+            sql = sql.replace("depends_on", "NULL")
+        rows = self._connection.execute(f"{sql} ORDER BY id").fetchall()
         return [
-            StoredTask(task, str(title), str(status), "" if reason is None else str(reason))
-            for task, title, status, reason in self._connection.execute(sql)
+            StoredTask(
+                task,
+                str(title),
+                str(status),
+                str(feature),
+                str(discipline),
+                "" if reason is None else str(reason),
+                needs,
+            )
+            for task, title, status, feature, discipline, reason, needs in rows
         ]
 
     def indexes(self) -> set[Names]:

@@ -21,6 +21,7 @@ from ralphgen.runtime.database import claims
 from ralphgen.runtime.database.ledger import MARKER, close_session
 from ralphgen.runtime.errors import one_line
 from ralphgen.sessions.decide import Request
+from ralphgen.sessions.states import why_none_is_ready
 from ralphgen.sessions.store import CHANCE, new_id
 from ralphgen.trust.items import read_settings
 
@@ -108,7 +109,7 @@ def claim_next(
             wanted, lambda task: new_id(root, request.recipe, str(task), chance), lease, attempts
         )
     if taken is None:
-        raise nothing_ready()
+        raise nothing_ready(root, request)
     task, session_id, token = taken
     return TaskClaim(root, session_id, task, token, lease, attempts, project.schema)
 
@@ -119,14 +120,8 @@ def next_task(root: Path, project: Project, request: Request) -> int:
     with open_desk(root, project.schema, request.recipe) as desk:
         found = desk.next_tasks(TaskFilter(request.feature, request.discipline, request.behind))
     if not found:
-        raise nothing_ready()
+        raise nothing_ready(root, request)
     return found[0]
-
-
-def next_tasks(root: Path, schema: Schema) -> list[int]:
-    """Return the tasks that can be begun, the next one first, of a project with a ledger."""
-    with open_desk(root, schema, "next") as desk:
-        return desk.next_tasks(TaskFilter())
 
 
 def drop_claim(claim: TaskClaim) -> None:
@@ -247,9 +242,10 @@ def claimed(claim: claims.Claim) -> ClaimedError:
     return ClaimedError(f"task {claim.task} is held by {claims.holder_of(claim)}", ending)
 
 
-def nothing_ready() -> NothingReadyError:
-    """Return the error of a project without a task that can be begun."""
-    return NothingReadyError("nothing is ready", '"ralphgen task list" shows what there is')
+def nothing_ready(root: Path, request: Request) -> NothingReadyError:
+    """Return the error of a project without a ready task: it names the reason."""
+    problem = why_none_is_ready(root, request.feature, request.discipline)
+    return NothingReadyError(problem.text, problem.hint)
 
 
 def refuse_without_ledger(project: Project) -> None:

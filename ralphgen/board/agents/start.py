@@ -21,7 +21,7 @@ from ralphgen.project.inspect import read_schema
 from ralphgen.project.model import Names
 from ralphgen.project.rows import open_rows
 from ralphgen.runtime.database.ledger import MARKER
-from ralphgen.sessions.claims import next_tasks
+from ralphgen.sessions.states import next_tasks
 from ralphgen.trust.items import read_settings
 
 PATIENCE = 20.0  # seconds that a start is waited for

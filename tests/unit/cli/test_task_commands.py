@@ -1,12 +1,13 @@
 """The commands on tasks, features and disciplines, typed right and wrong."""
 
 import json
+import shlex
 import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import ralphgen, refused, run_sql
+from command_line import initialized, ralphgen, refused, run_sql
 from driving import connected, create_project, made_here, query
 from making_sessions import made
 
@@ -47,7 +48,7 @@ def test_a_person_does_a_task_from_the_first_command_to_the_last(root: Path) -> 
     assert 1 == answered(root, "task", "next")["id"]
     assert "comment 1 on task 1" in said(root, "task", "comment", "1", "-", stdin="Mind the gap")
     done = said(root, "task", "status", "1", "done", "--summary", "works")
-    assert "task 1: pending → done; nothing keeps 2, 3 any more" in done
+    assert "task 1: pending → done; now ready: 2, 3" in done
     record = answered(root, "task", "show", "3")
     assert ([1], "Log out") == (record["depends_on"], record["title"])
     assert "task 3 is deleted" in said(root, "task", "delete", "3", "--yes")
@@ -217,9 +218,9 @@ def test_features_and_disciplines_are_listed_shown_and_changed(root: Path) -> No
         (["task", "status", "1", "finished"], 1, 'expected one of "draft"', ""),
         (
             ["task", "add", "T", "--feature", "auht"],
-            1,
-            '"--discipline" is missing',
-            "--discipline",
+            2,
+            "missing option --discipline\ndisciplines: backend, frontend\n",
+            "hint: ralphgen task add T --feature auht --discipline backend",
         ),
         (
             ["task", "add", "T", "--feature", "auht", "--discipline", "backend"],
@@ -347,10 +348,12 @@ def test_the_shell_completes_ids_and_names(
 
 
 def test_what_is_missing_is_named_by_its_option(root: Path) -> None:
-    told = refused("task", "add", "Log out", cwd=root)
+    told = refused("task", "add", "Log out", cwd=root, code=2)
 
-    assert 'give it with "--discipline"; "ralphgen discipline list" lists them' in told
-    assert 'give it with "--feature"; "ralphgen feature list" lists them' in told
+    assert told.startswith("missing options --feature, --discipline\n")
+    assert "features: auth, search    disciplines: backend, frontend\n" in told
+    (_, command) = told.split("hint: ")
+    assert 0 == ralphgen(*shlex.split(command)[1:], cwd=root).returncode
 
 
 def test_a_server_of_another_engine_is_to_be_written_anew(
@@ -372,9 +375,9 @@ def test_a_server_of_another_engine_is_to_be_written_anew(
     [
         (["task", "list", "--status", "redy"], '"--status" is "redy"'),
         (["task", "list", "--status", "redy"], "hint: or one of held, ready, stale, waiting"),
-        (["task", "add", "x", "--discipline", "backend"], '"--feature" is missing'),
+        (["task", "list", "--status", "redy"], "hint: or one of held, ready, stale, waiting"),
         (["task", "add", "x", "--dicipline", "b"], 'unknown option "--dicipline"'),
-        (["task", "add", "x", "--depends-on", "a"], '"--depends-on" is "a"'),
+        (["task", "edit", "1", "--depends-on", "a"], '"--depends-on" is "a"'),
         (["task", "edit", "1", "--clear", "titles"], '"--clear" is "titles"'),
         (["task", "edit", "1", "--wat", "1"], "this command takes --title, --description,"),
         (["task", "edit", "1", "--tags", "a", "--clear", "tags"], 'named in "--clear"'),
@@ -403,8 +406,41 @@ def test_tasks_are_listed_by_the_states_that_the_column_shows(root: Path) -> Non
     run_sql(root, "UPDATE tasks SET status = 'in_progress' WHERE id = 2")
     shown = {
         state: [task["id"] for task in answered(root, "task", "list", "--status", state)["tasks"]]
-        for state in ("ready", "waiting", "held", "pending", "in_progress")
+        for state in ("ready", "waiting", "claimed", "pending", "in_progress")
     }
 
-    assert ([1], [3], []) == (shown["ready"], shown["waiting"], shown["held"])
+    assert ([1], [3], []) == (shown["ready"], shown["waiting"], shown["claimed"])
     assert ([1, 3], [2]) == (shown["pending"], shown["in_progress"])
+
+
+def test_next_names_the_reason_if_no_task_is_ready(tmp_path: Path) -> None:
+    root = initialized(tmp_path / "p")
+
+    def why() -> str:
+        done = ralphgen("task", "next", cwd=root)
+        taken = ralphgen("launch", "task_execution", "--next", cwd=root)
+        listed = ralphgen("task", "list", "--ready", cwd=root)
+        assert (8, 8, 0) == (done.returncode, taken.returncode, listed.returncode)
+        assert done.stderr == listed.stderr
+        assert taken.stderr.endswith(done.stderr)
+        return done.stderr
+
+    assert 'no task is ready: no tasks yet\nhint: create one with "ralphgen task add"\n' == why()
+    said(root, "feature", "add", "start")
+    words = ["task", "add", "Greet", "--discipline", "testing"]
+    reminder = "agents skip drafts; to make it ready: ralphgen task status 1 pending\n"
+    assert f"created task 1 (draft)\n{reminder}" == said(root, *words)
+    hint = 'make a draft ready with "ralphgen task status 1 pending"'
+    assert f"no task is ready: 1 draft\nhint: {hint}\n" == why()
+    waiting = said(root, *words, "--status", "pending", "--depends-on", "1")
+    assert "created task 2 (waiting)\n" == waiting
+    assert why().startswith("no task is ready: 1 draft, 1 waiting for task 1\n")
+    assert "task 1: draft → pending (ready)\n" == said(root, "task", "status", "1", "pending")
+    assert "task 1 is already pending\n" == said(root, "task", "status", "1", "pending")
+    config = said(root, "task", "next", "--claim")
+    session = Path(config.strip()).parent.name
+    assert f"no task is ready: 1 claimed by session {session}, 1 waiting for task 1\n" in why()
+    assert f'hint: end the session with "ralphgen session end {session}"\n' in why()
+    said(root, "session", "end", session)
+    said(root, "task", "status", "1", "blocked", "--reason", "needs a key")
+    assert why().startswith("no task is ready: 1 waiting for task 1, 1 blocked: needs a key\n")

@@ -77,7 +77,7 @@ def test_tables_fit_the_terminal(root: Path, width: int) -> None:
     ):
         code, screen = typed(root, words, width=width)
         assert 0 == code, screen
-        lines = [line for line in plain(screen) if not line.startswith("have it done: ")]
+        lines = [line for line in plain(screen) if not line.startswith("next: ")]
         assert max(map(len, lines)) <= width, screen
         assert "\x1b[" in screen
         if words == ["task", "list"]:
@@ -90,7 +90,7 @@ def test_of_a_held_task_a_terminal_shows_where_it_belongs_before_who_holds_it(ro
     _, screen = typed(root, ["task", "list"])
 
     assert ["id", "status", "feature", "discipline", "title"] == plain(screen)[0].split()
-    assert ["1", "held", "auth", "backend", "Log", "in"] == plain(screen)[1].split()
+    assert ["1", "claimed", "auth", "backend", "Log", "in"] == plain(screen)[1].split()
 
 
 def test_a_pipe_has_all_and_no_colours(root: Path) -> None:

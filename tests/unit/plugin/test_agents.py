@@ -106,7 +106,7 @@ def test_a_server_makes_a_session_that_takes_its_task_and_ends_with_it(root: Pat
             second = ralphgen(*SERVE, cwd=root)
 
     assert 1 == task["id"]
-    assert (2, True) == (second.returncode, "nothing is ready" in second.stderr)
+    assert (2, True) == (second.returncode, "no task is ready" in second.stderr)
     rows = ralphgen("task", "list", "--json", cwd=root)
     assert "pending" == json.loads(rows.stdout)["tasks"][0]["status"]
     assert [] == [*(root / ".ralph/mcp/sessions").glob("*/context.json")]

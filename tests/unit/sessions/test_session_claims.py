@@ -75,7 +75,7 @@ def test_the_next_are_taken_one_after_the_other_until_nothing_is_ready(root: Pat
     assert 8 == nothing.value.exit_code
     done = session(root, "--next", "--json")
     assert (8, "null\n") == (done.returncode, done.stdout)
-    assert "nothing is ready" in done.stderr
+    assert "no task is ready" in done.stderr
 
 
 def test_the_next_is_of_the_feature_and_the_discipline_that_are_named(root: Path) -> None:

@@ -1,0 +1,119 @@
+"""Computes the state of every task: ready, waiting, claimed, and why no task is ready."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from ralphgen.errors import Problem, plain
+from ralphgen.history.hidden import hidden_in
+from ralphgen.kits.ralph.claims import TaskFilter, open_desk
+from ralphgen.kits.registry import KITS
+from ralphgen.ledger.opened import opened_database
+from ralphgen.project.connection import open_database
+from ralphgen.project.inspect import read_schema
+from ralphgen.project.model import Schema
+from ralphgen.project.rows import StoredTask, open_rows
+from ralphgen.runtime.database.claims import Claim, claim_of, is_live
+from ralphgen.runtime.database.ledger import MARKER
+
+
+@dataclass(frozen=True, slots=True)
+class TaskState:
+    """A task with its computed state and its last claim, or None if it has none."""
+
+    task: StoredTask
+    state: str
+    claim: Claim | None
+
+
+def next_tasks(root: Path, schema: Schema) -> list[int]:
+    """Return the ready tasks of a project with a ledger, the next one first."""
+    with open_desk(root, schema, "next") as desk:
+        return desk.next_tasks(TaskFilter())
+
+
+def task_states(root: Path) -> list[TaskState]:
+    """Return all tasks by id; raises `ProjectError` if the database cannot be read."""
+    with open_database(root) as connection:
+        schema = read_schema(connection, root, KITS)
+    with open_rows(root) as rows:
+        tasks = rows.every_task(with_reasons="tasks.blocked_by" not in hidden_in(root))
+    if schema.table(MARKER) is None:
+        return [TaskState(task, task.status.replace("_", " "), None) for task in tasks]
+    ready = {*next_tasks(root, schema)}
+    with opened_database(root) as database:
+        claims = database.reading(
+            lambda: {task.id: claim_of(database, task.id) for task in tasks if task.is_open}
+        )
+    return [
+        TaskState(task, _state(task, claims.get(task.id), ready), claims.get(task.id))
+        for task in tasks
+    ]
+
+
+def why_none_is_ready(root: Path, feature: str = "", discipline: str = "") -> Problem:
+    """Return why no task can be started, with the command that changes that.
+
+    With a feature or a discipline, only its tasks count.
+    """
+    found = [
+        one
+        for one in task_states(root)
+        if feature in ("", one.task.feature) and discipline in ("", one.task.discipline)
+    ]
+    if not found:
+        return Problem("no task is ready: no tasks yet", 'create one with "ralphgen task add"')
+    by_state: dict[str, list[TaskState]] = {}
+    for one in found:
+        by_state.setdefault(one.state, []).append(one)
+    reasons = ", ".join(_reasons(by_state)) or f"{len(found)} closed"
+    return Problem(f"no task is ready: {reasons}", _hint(by_state))
+
+
+def _state(task: StoredTask, claim: Claim | None, ready: set[int]) -> str:
+    is_claimed = claim is not None and is_live(claim)
+    if task.status == "in_progress":
+        return "claimed" if is_claimed else "stale" if task.id in ready else "in progress"
+    if task.status != "pending":
+        return task.status
+    if task.id in ready:
+        return "ready"
+    return "claimed" if is_claimed else "waiting"
+
+
+def _reasons(by_state: dict[str, list[TaskState]]) -> Iterator[str]:
+    for state in ("draft", "claimed", "waiting", "blocked", "in progress"):
+        tasks = by_state.get(state, ())
+        if not tasks:
+            continue
+        first, text = tasks[0], f"{len(tasks)} {state}"
+        if state == "claimed" and first.claim is not None:
+            text += f" by session {first.claim.session}"
+        elif state == "waiting" and first.task.depends_on:
+            text += f" for task {_unmet(first, by_state)}"
+        elif state == "blocked" and first.task.reason:
+            text += f": {first.task.reason}"
+        yield plain(text)
+
+
+def _unmet(waiting: TaskState, by_state: dict[str, list[TaskState]]) -> int:
+    """Return the first dependency that is not closed."""
+    closed = {one.task.id for state in ("done", "skipped") for one in by_state.get(state, ())}
+    needed = waiting.task.depends_on
+    return next((task for task in needed if task not in closed), needed[0])
+
+
+def _hint(by_state: dict[str, list[TaskState]]) -> str:
+    def first(state: str) -> TaskState | None:
+        tasks: Sequence[TaskState] = by_state.get(state, ())
+        return tasks[0] if tasks else None
+
+    if draft := first("draft"):
+        return f'make a draft ready with "ralphgen task status {draft.task.id} pending"'
+    if (claimed := first("claimed")) and claimed.claim is not None:
+        return f'end the session with "ralphgen session end {plain(str(claimed.claim.session))}"'
+    if left := first("blocked") or first("in progress"):
+        return f'make it ready with "ralphgen task status {left.task.id} pending"'
+    if waiting := first("waiting"):
+        return f'see "ralphgen task show {waiting.task.id}"'
+    return 'add one with "ralphgen task add"'
