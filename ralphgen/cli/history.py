@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ralphgen.history.entries import Entry
     from ralphgen.history.undo import Undone
 
+NEWEST_SESSIONS = 5
 NEWEST = 100  # entries that are shown where nothing is said
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 LONGEST = 200  # characters of a value
@@ -72,7 +73,10 @@ def log(
 
 @app.command(epilog="Example: [bold]ralphgen undo SESSION --dry-run[/bold]")
 def undo(
-    session: Annotated[str, typer.Argument(metavar="SESSION", help="Its id, as in the log.")],
+    session: Annotated[
+        str,
+        typer.Argument(metavar="[SESSION]", help="Id of the session (default: list five)."),
+    ] = "",
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only show what would be done.")
     ] = False,
@@ -91,6 +95,9 @@ def undo(
 
     refuse_agents("undo")
     root = project_root(project)
+    if not session:
+        _list_sessions(root)
+        return
     found = undo_session(root, session, dry_run=True)
     if dry_run or not yes or not found.changed:
         _show_undone(found, hidden_in(root))
@@ -103,9 +110,26 @@ def undo(
         found = undo_session(root, session)
         if yes:
             _show_undone(found, hidden_in(root))
-        say(f'set back {_counted(found.changed)}; "ralphgen undo {found.session}" takes it back')
+        changes = "1 change" if found.changed == 1 else f"{found.changed:,} changes"
+        say(f"undid {changes}; to redo them: ralphgen undo {found.session}")
+        say("files are unchanged: see git")
     if found.left:
         raise typer.Exit(1)
+
+
+def _list_sessions(root: Path) -> None:
+    """Print the five newest sessions with task, age and result."""
+    from ralphgen.ledger.records import last_sessions
+    from ralphgen.sessions.store import age_words
+
+    sessions = last_sessions(root, NEWEST_SESSIONS)
+    for one in sessions:
+        began = datetime.fromisoformat(one.started)
+        began = began.replace(tzinfo=UTC) if began.tzinfo is None else began
+        age = age_words((datetime.now(UTC) - began).total_seconds())
+        about = "no task" if one.task_id is None else f"task {one.task_id}"
+        print(plain(f"{one.session_id}  {about}  {age}  {one.outcome or 'running'}"))
+    say("hint: ralphgen undo SESSION" if sessions else "no session is on record")
 
 
 def _moment(text: str) -> str:

@@ -42,6 +42,10 @@ ReviewEvery = Annotated[
 Worktrees = Annotated[
     bool, typer.Option("--worktrees", help="Each in a work tree of its own; what passes is merged.")
 ]
+AllowFailingBase = Annotated[
+    bool,
+    typer.Option("--allow-failing-base", help="Start tasks even if a check fails on the branch."),
+]
 AgentName = Annotated[
     str,
     typer.Option("--agent", metavar="NAME", help="Who works.", autocompletion=complete_agents),
@@ -65,6 +69,7 @@ def loop(
     max_time: MaxTime = "",
     review_every: ReviewEvery = None,
     worktrees: Worktrees = False,
+    allow_failing_base: AllowFailingBase = False,
     agent: AgentName = "claude",
     dry_run: DryRun = False,
     as_json: AsJson = False,
@@ -96,7 +101,12 @@ def loop(
         review_every=review_every,
     )
     prepared = prepare_loop(
-        place.root, limits, agent, worktrees=worktrees, trust_edited=trust_edited
+        place.root,
+        limits,
+        agent,
+        worktrees=worktrees,
+        trust_edited=trust_edited,
+        allow_failing_base=allow_failing_base,
     )
     if dry_run:
         _show_first(prepared, as_json=as_json)

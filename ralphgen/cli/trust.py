@@ -26,11 +26,11 @@ def trust(path: Folder = Path(), yes: Yes = False) -> None:
 
     root = written_root(path, "trust")
     if _recorded(root, database_items(root), yes=yes) and not has_database(root):
-        say('recorded; next: "ralphgen init" makes the database')
+        say('approved; next: "ralphgen init" creates the database')
     elif _recorded(root, project_items(root), yes=yes, marks=True):
-        say("recorded")
+        say("approved")
     else:
-        say("there is nothing that you do not trust already")
+        say("nothing to approve")
 
 
 def _recorded(root: Path, items: "Sequence[TrustItem]", *, yes: bool, marks: bool = False) -> bool:
@@ -45,10 +45,10 @@ def _recorded(root: Path, items: "Sequence[TrustItem]", *, yes: bool, marks: boo
     if yes and unknown:
         _show(shown)
     elif unknown and not at_terminal():
-        text = "there is no terminal to ask in"
-        raise UsageError(text, 'run "ralphgen trust" in one, or say --yes')
+        _show(shown)
+        raise UsageError("confirmation needed, but there is no terminal", "pass --yes")
     elif unknown and not asked(shown):
-        say("nothing was recorded")
+        say("nothing was approved")
         raise typer.Exit(1)
     if unknown or marks:
         authority = [item.digest for item in unknown if not item.is_content]
@@ -68,10 +68,10 @@ def asked(shown: Sequence[str]) -> bool:
     if not at_terminal() or is_below_launch():
         return False
     _show(shown)
-    return confirmed("do you trust it?")
+    return confirmed("approve them?")
 
 
 def _show(shown: Sequence[str]) -> None:
-    say("sessions of this project make you run:")
+    say("this project runs these commands on your machine:")
     for line in shown:
         say(f"  {plain(line)}")

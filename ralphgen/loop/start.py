@@ -38,7 +38,13 @@ class PreparedLoop:
 
 
 def prepare_loop(
-    root: Path, limits: Limits, agent: str, *, worktrees: bool, trust_edited: bool
+    root: Path,
+    limits: Limits,
+    agent: str,
+    *,
+    worktrees: bool,
+    trust_edited: bool,
+    allow_failing_base: bool = False,
 ) -> PreparedLoop:
     """Return the loop that is asked for; nothing is claimed or written.
 
@@ -47,6 +53,8 @@ def prepare_loop(
     """
     project, config = inspect_project(root, KITS), read_settings(root)
     refuse_without_ledger(project)
+    if allow_failing_base and not worktrees:
+        raise UsageError("--allow-failing-base requires --worktrees", "add --worktrees")
     found = find_agent(agent, config)
     _refuse(config, limits, found, worktrees=worktrees)
     telling, stop_now = Telling(), threading.Event()
@@ -54,7 +62,13 @@ def prepare_loop(
     site = ProjectWorkplace(*given, trust_edited=trust_edited)
     if worktrees:
         workers = limits.parallel
-        site = TreeWorkplace(*given, config=config, workers=workers, trust_edited=trust_edited)
+        site = TreeWorkplace(
+            *given,
+            config=config,
+            workers=workers,
+            allow_failing_base=allow_failing_base,
+            trust_edited=trust_edited,
+        )
     settled = replace(limits, no_progress=config.loop.no_progress, timeout=config.loop.timeout)
     return PreparedLoop(root, settled, found, site, tuple(site.next_tasks()), telling, stop_now)
 

@@ -57,9 +57,20 @@ class WaitingMerge:
 class TreeWorkplace(ProjectWorkplace):
     """Work trees below the project's `.ralph`, one for each worker, and one in which is merged."""
 
-    def __init__(self, *places: Any, config: Config, workers: int, **options: Any) -> None:
-        """Work as in a project, with so many workers."""
+    def __init__(
+        self,
+        *places: Any,
+        config: Config,
+        workers: int,
+        allow_failing_base: bool = False,
+        **options: Any,
+    ) -> None:
+        """Work as in a project, with so many workers.
+
+        With `allow_failing_base`, tasks start even if a check fails on the base branch.
+        """
         super().__init__(*places, **options)
+        self._allow_failing_base = allow_failing_base
         self._config = config
         self._workers = workers
         self._numbers: list[int] = []  # of the workers' work trees
@@ -94,7 +105,7 @@ class TreeWorkplace(ProjectWorkplace):
         for _ in range(self._workers):
             self._numbers.append(self._locks.enter_context(free_number(self._root)))
         self._waiting = self._left()
-        if tasks:
+        if tasks and not self._allow_failing_base:
             trust = self._trust_edited
             refuse_red_base(
                 self._root,
@@ -104,6 +115,7 @@ class TreeWorkplace(ProjectWorkplace):
                 trust_edited=trust,
                 stop=self._stop,
             )
+        if tasks:
             refuse_missing_script(self._root, self._agent.script)
 
     def left_for_user(self) -> set[int]:
@@ -172,6 +184,7 @@ class TreeWorkplace(ProjectWorkplace):
                 title=done.title,
                 trust_edited=self._trust_edited,
                 stop=self._stop,
+                allow_failing_base=self._allow_failing_base,
             )
             outcome, text, comment = _words(found)
             if isinstance(found, Pending) and found.refused:

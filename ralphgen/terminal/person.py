@@ -31,7 +31,9 @@ def agrees(question: str, *, yes: bool) -> bool:
     Raises `UsageError` where nobody can be asked.
     """
     if not yes and not at_terminal():
-        raise UsageError(f'there is no terminal to ask in: "{question}"', "say --yes")
+        raise UsageError(
+            f'confirmation needed, but there is no terminal: "{question}"', "pass --yes"
+        )
     return yes or confirmed(question)
 
 

@@ -85,8 +85,7 @@ def refuse_red_base(
     with merging(root):
         commit = Git(root).say("rev-parse", f"refs/heads/{base_branch(root)}")
         for task in one_of_each(root, tasks):
-            when = "before anybody has worked"
-            refuse_red(root, commit, task, config, say, trust_edited, stop, when=when)
+            refuse_red(root, commit, task, config, say, trust_edited, stop)
 
 
 def refuse_missing_script(root: Path, name: str) -> None:

@@ -17,7 +17,7 @@ from ralphgen.runtime.files.work_tree import GITLINK
 from ralphgen.trust.decide import content_items, record_items
 from ralphgen.trust.files import is_authority
 from ralphgen.worktrees.checks import ALL, CheckFailure, failed_check
-from ralphgen.worktrees.git import Git, top_of, tree_at
+from ralphgen.worktrees.git import Git, base_branch, top_of, tree_at
 from ralphgen.worktrees.record import record_merge
 from ralphgen.worktrees.trees import (
     BASE,
@@ -110,6 +110,7 @@ def merge(
     title: str = "",
     trust_edited: bool = False,
     stop: Event | None = None,
+    allow_failing_base: bool = False,
 ) -> Outcome:
     """Commit what is in a work tree, merge it, run the task's checks on that, move the base branch.
 
@@ -117,7 +118,8 @@ def merge(
     tree that has passed; the ledger says by which commit the session was merged. Where that cannot
     be, the branch is kept under the number of the attempt. Called again after a kill, or for a
     merge that was pending, it goes on. Raises `ProgramError` if the base branch fails too, or git
-    does, and `ProjectError` when `stop` is set while the setup runs; the work is whole then.
+    does, and `ProjectError` when `stop` is set while the setup runs; the work is whole then. With
+    `allow_failing_base`, a failing base branch is no reason to stop.
     """
     git = Git(root)
     with merging(root):
@@ -126,7 +128,9 @@ def merge(
         if own and (problem := _committed(own, tree, message, say)):
             return RedCheck(COMMIT, problem, set_aside(git, tree.branch, say) or tree.branch)
         for _ in range(PUSHES):
-            outcome = _attempt(root, git, tree, task, title, config, say, trust_edited, stop)
+            outcome = _attempt(
+                root, git, tree, task, title, config, say, trust_edited, stop, allow_failing_base
+            )
             if not isinstance(outcome, Behind):
                 break
             say(f'"{tree.base}" was pushed to meanwhile: task {task} is merged once more')
@@ -155,6 +159,7 @@ def _attempt(
     say: Say,
     trust_edited: bool,
     stop: Event | None,
+    allow_failing_base: bool,
 ) -> Outcome | Behind:
     """Merge the work into the base branch as the remote has it now."""
     try:
@@ -170,7 +175,9 @@ def _attempt(
         return RedCheck(COMMIT, problem, next_name(git, tree.branch) if has_branch else tree.branch)
     commits = (old, work or old)
     message = _message(config, title, task) or f"Merge task {task}"
-    return _merged(root, tree, task, message, commits, config, say, trust_edited, stop)
+    return _merged(
+        root, tree, task, message, commits, config, say, trust_edited, stop, allow_failing_base
+    )
 
 
 def _merged(
@@ -183,6 +190,7 @@ def _merged(
     say: Say,
     trust_edited: bool,
     stop: Event | None,
+    allow_failing_base: bool,
 ) -> Outcome | Behind:
     """Merge the work into the base; the branch of one that failed is the caller's to keep.
 
@@ -199,9 +207,9 @@ def _merged(
     new = git.say("rev-parse", "HEAD")
     failure = _failure(root, git, place, task, config, say, trust_edited, stop)
     if failure is not None:
-        if new != old or work == tree.began:  # else the agent has moved the base branch itself
-            when = "on the base branch too"
-            refuse_red(root, old, task, config, say, trust_edited, stop, when=when)
+        # Without a new commit, the agent has moved the base branch itself.
+        if not allow_failing_base and (new != old or work == tree.began):
+            refuse_red(root, old, task, config, say, trust_edited, stop)
         return RedCheck(failure.name, failure.tail, kept)
     if new == old:
         return Merged(old)
@@ -267,12 +275,10 @@ def refuse_red(
     say: Say,
     trust_edited: bool,
     stop: Event | None,
-    *,
-    when: str,
 ) -> None:
     """Raise `ProgramError` if a check of a task fails on a commit of the base branch.
 
-    The caller holds the lock of `merging`, whose work tree this uses, and says `when` it is.
+    The caller holds the lock of `merging`, whose work tree this uses.
     """
     git, place = merge_tree(root, commit, config, say, stop)
     failure = _failure(root, git, place, task, config, say, trust_edited, stop)
@@ -280,8 +286,9 @@ def refuse_red(
         return
     if failure.name == ALL:
         raise ProgramError(f"the checks prove nothing on the base branch: {failure.tail}")
-    text = f'the check "{failure.name}" is red {when}'
-    raise ProgramError(text, "mend the base branch first", failure.tail)
+    text = f'check "{failure.name}" already fails on {base_branch(root)}'
+    hint = "fix it, or start with --allow-failing-base if the tasks are to fix it"
+    raise ProgramError(text, hint, failure.tail)
 
 
 def _unpushed(git: Git, commit: str, base: str, config: LoopConfig) -> Pending | Behind | None:

@@ -70,7 +70,7 @@ def test_without_a_terminal_a_question_needs_its_answer(root: Path, command: str
     options = ("--before", DAY) if command == "prune" else ()
     before = query(root, "SELECT name FROM sqlite_master")
 
-    assert "say --yes" in refused("ledger", command, *options, code=2, cwd=root)
+    assert "pass --yes" in refused("ledger", command, *options, code=2, cwd=root)
     assert before == query(root, "SELECT name FROM sqlite_master")
 
 

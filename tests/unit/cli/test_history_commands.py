@@ -234,6 +234,18 @@ def test_undo_shows_asks_and_makes_a_backup(root: Path) -> None:
     assert "all is as it was" in ralphgen("undo", session, "--yes", "--project", root).stderr
 
 
+def test_undo_without_a_session_lists_the_newest(root: Path) -> None:
+    assert "no session is on record\n" == ralphgen("undo", "--project", root).stderr
+    session = opened(root, "task_execution", task=1)
+    with client_of(session.mcp_config) as client:
+        client.call("set_task_status", status="in_progress")
+    done = ralphgen("undo", "--project", root)
+
+    assert (0, "hint: ralphgen undo SESSION\n") == (done.returncode, done.stderr)
+    assert done.stdout.startswith(f"{session.session_id}  task 1  ")
+    assert done.stdout.endswith("  running\n")
+
+
 def test_undo_ends_with_1_where_a_row_is_left(root: Path) -> None:
     for status in ("in_progress", "done"):
         ralphgen("task", "status", "1", status, "--project", root)

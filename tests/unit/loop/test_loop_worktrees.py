@@ -437,8 +437,23 @@ def test_it_refuses_a_base_into_which_nothing_could_be_merged(tmp_path: Path) ->
 
     assert (1, 1) == (dirty.returncode, red.returncode)
     assert 'files were changed in "' in dirty.stderr
-    assert 'the check "tests" is red before anybody has worked' in red.stderr
+    assert 'ralphgen: check "tests" already fails on master\n' in red.stderr
+    assert "hint: fix it, or start with --allow-failing-base if" in red.stderr
     assert [] == project.log("begin")
+
+
+def test_failing_base_is_allowed_but_merges_still_pass_every_check(tmp_path: Path) -> None:
+    still: Steps = ["begin", ["write", "other.txt", "1"], "done"]
+    mends: Steps = ["begin", ["write", "code.txt", "0"], "check", "done"]
+    project = repository(tmp_path, 2, {"1": [still], "2": [mends]})
+    (project.root / "code.txt").write_text("1", encoding="utf-8")
+    git(project.root, "commit", "--quiet", "--all", "--message", "red")
+    done = project.loop("--worktrees", "--allow-failing-base", "--max-tasks", "2")
+
+    assert 7 == done.returncode, done.stderr
+    assert {1: "pending", 2: "done"} == project.statuses()
+    assert "0" == (project.root / "code.txt").read_text(encoding="utf-8")
+    assert 2 == project.loop("--allow-failing-base").returncode
 
 
 def test_killed_in_work_trees_it_goes_on(tmp_path: Path) -> None:

@@ -50,14 +50,18 @@ def test_what_a_clone_makes_one_run_is_refused_until_it_is_trusted(
         assert 'run "ralphgen trust"' in refused.stderr
     assert before == {*(clone / ".ralph/mcp").rglob("*")}
 
-    assert 2 == ralphgen("trust", clone).returncode  # nobody to ask
+    unasked = ralphgen("trust", clone)
+    shown, _, refusal = unasked.stderr.partition("ralphgen: ")
+    assert 2 == unasked.returncode
+    assert shown.startswith("this project runs these commands on your machine:\n  ")
+    assert "confirmation needed, but there is no terminal\nhint: pass --yes\n" == refusal
     done = ralphgen("trust", clone, "--yes")
 
     assert 0 == done.returncode
     assert said in done.stderr
     assert said in task_session(clone).stderr  # every time, whether it asks or not
     assert 0 == task_session(clone).returncode
-    assert "nothing that you do not trust" in ralphgen("trust", clone).stderr
+    assert "nothing to approve" in ralphgen("trust", clone).stderr
 
     configure(clone, '\n[disciplines.testing.mcp_servers.more]\ncommand = "id"\n')
 

@@ -144,5 +144,5 @@ class TestBeforeItBegins:
         (root / "code.txt").write_text("1", encoding="utf-8")
         git(root, "commit", "--quiet", "--all", "--message", "red")
 
-        with pytest.raises(ProjectError, match='"tests" is red before anybody has worked'):
+        with pytest.raises(ProjectError, match='check "tests" already fails on '):
             refuse_red_base(root, [1], SETTLED, say)

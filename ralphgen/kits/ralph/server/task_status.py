@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ralphgen.runtime.errors import ToolError
-from ralphgen.runtime.policy import FULL, OWN
+from ralphgen.runtime.policy import FULL
 
 from . import comments
 from .changes import refuse_blank
@@ -96,7 +96,7 @@ def _said_of_block(
     if not reason and _needs_reason(workspace):
         from .people import asked_reason
 
-        refusal = '"blocked" needs a "reason": say what keeps this task from being done'
+        refusal = '"blocked" needs a "reason": state what keeps this task from being done'
         return {"reason": asked_reason(workspace, task, refusal)}, {}
     return {}, {}
 
@@ -112,8 +112,6 @@ def _force(workspace: Workspace, arguments: Mapping[str, Any]) -> bool:
 
 
 def _needs_reason(workspace: Workspace) -> bool:
-    """Return whether the session is about this very task, and can say a reason."""
+    """Return whether the schema can store a reason, and the session can give one."""
     session, tasks = workspace.session, workspace.tables.tasks
-    bound = session.bound_arguments("set_task_status").get("id")
-    own = bound is not None and bound.reach == OWN
-    return own and "blocked_by" in tasks and session.leaves("set_task_status", "reason")
+    return "blocked_by" in tasks and session.leaves("set_task_status", "reason")

@@ -117,7 +117,7 @@ def test_plain_calls_ask_nobody(root: Path, era: Era) -> None:
     with connected(root, era=era, person=person) as server:
         server.call("delete_task", id=3)
         server.call("set_task_status", id=2, status="blocked", reason="No key.")
-        server.call("set_task_status", id=2, status="blocked")
+        server.call("set_task_status", id=2, status="blocked", reason="no key")
         server.call("set_task_status", id=1, status="done")
 
     assert [] == person.asked
@@ -172,7 +172,7 @@ def test_a_question_that_nobody_answers_blocks_the_task_as_it_always_did(
 
 @ERAS
 def test_a_person_says_what_blocks_a_task_where_the_agent_does_not(root: Path, era: Era) -> None:
-    refusal = '"blocked" needs a "reason": say what keeps this task from being done'
+    refusal = '"blocked" needs a "reason": state what keeps this task from being done'
     with connected(root, "task_execution", era=era) as server:
         assert refusal == server.refusal("set_task_status", status="blocked")
     with connected(root, "task_execution", era=era, person=Person("decline")) as server:

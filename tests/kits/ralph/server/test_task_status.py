@@ -31,7 +31,7 @@ def test_done_stamps_and_anything_else_takes_the_stamp_back(project: Path, serve
 def test_a_reason_stays_while_blocked_and_goes_on_leaving(project: Path, server: Driver) -> None:
     task = create(server, "Blocked")
     server.call("set_task_status", id=task, status="blocked", reason="no key")
-    server.call("set_task_status", id=task, status="blocked")
+    server.call("set_task_status", id=task, status="blocked", reason="no key")
 
     assert ("no key",) == stored(project, task, "blocked_by")
     assert "externally_blocked" == server.call("get_task", id=task)["inferred"]
