@@ -28,7 +28,7 @@ POSITIONAL = {"id": "N", "task_id": "N", "name": "NAME"}
 # Arguments that a refusal of a rule names.
 NAMED = re.compile(
     r'"(because|clear|depends_on|force|reason|summary)"'
-    r'|"([a-z_]+)"(?= is both set and named in )'
+    r'|"([a-z_]+)"(?= is both set and named in | must not be blank)'
 )
 Complete = Callable[[typer.Context, str], list[Offer]]
 Clear = Annotated[
@@ -85,7 +85,8 @@ def in_options(text: str, positional: Mapping[str, str]) -> str:
         lambda one: f'{"unknown option " if one[1] else ""}"{option(one[2])}"',
         text,
     )
-    return NAMED.sub(lambda one: f'"{option(one[1] or one[2])}"', text)
+    head, values, tail = text.partition(": expected one of ")  # names of fields after "--clear"
+    return NAMED.sub(lambda one: f'"{option(one[1] or one[2])}"', head) + values + tail
 
 
 def listed(tools: RowTools, tool: str, rows: str, limit: int, **arguments: object) -> Record:
