@@ -7,7 +7,6 @@ import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import IO
 
 from ralphgen.errors import ProgramError, ProjectError, RalphgenError
 from ralphgen.launch.agent import Agent, AgentLine, LaunchOptions
@@ -55,7 +54,7 @@ class ProjectWorkplace:
         self._stop = stop
         self._held: list[tuple[PreparedSession, str, str]] = []
         self._trust_edited = trust_edited
-        self._reserve: IO[bytes] | None = None
+        self._reserve: ExitStack | None = None
         self.recorded: list[str] = []
         self._entry = 0  # the newest one of the journal when the loop began
 

@@ -5,8 +5,8 @@ import os
 import re
 import tempfile
 from collections.abc import Iterable
+from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import IO
 
 from ralphgen.errors import ProgramError
 from ralphgen.output.files import WRITE_HINT
@@ -20,18 +20,14 @@ FULL = re.compile(
 )
 
 
-def reserved_space(folder: Path) -> IO[bytes] | None:
-    """Return a file without a name that keeps a MiB of a disk free until it is closed.
-
-    None if it is not there.
-    """
-    try:
-        file = tempfile.TemporaryFile(dir=folder)  # noqa: SIM115 - the caller closes it
+def reserved_space(folder: Path) -> ExitStack | None:
+    """Return what keeps a MiB of a disk free until it is closed, None if that is not there."""
+    with ExitStack() as stack, suppress(OSError):
+        file = stack.enter_context(tempfile.TemporaryFile(dir=folder))
         file.write(os.urandom(PROBE))
         file.flush()
-    except OSError:
-        return None
-    return file
+        return stack.pop_all()
+    return None
 
 
 def refuse_full_disk(folders: Iterable[Path]) -> None:
