@@ -18,7 +18,7 @@ from ralphgen.terminal.options import Folder, Json, Project, Quiet, TrustEdited,
 Install = Annotated[
     bool, typer.Option("--no-install", help="Leave the server's environment as it is.")
 ]
-
+SHORT_DIFF = 60  # lines that a terminal shows without --diff
 
 projects = typer.Typer(
     name="project", no_args_is_help=True, help="Show and change the project's description."
@@ -192,8 +192,16 @@ def regen(
 
 
 @app.command(epilog="Example, in CI: [bold]ralphgen check[/bold]")
-def check(path: Folder = Path(), as_json: Json = False, quiet: Quiet = False) -> None:
-    """Compare the server on disk with what would be written now; exit 1 where they differ."""
+def check(
+    path: Folder = Path(),
+    show_diff: Annotated[bool, typer.Option("--diff", help="Print the whole diff.")] = False,
+    as_json: Json = False,
+    quiet: Quiet = False,
+) -> None:
+    """Exit with 1 if the generated server is out of date (for CI).
+
+    A terminal shows a long diff only with --diff; a pipe always gets all of it.
+    """
     from ralphgen.generate.workflows import checked
     from ralphgen.project.root import project_root
 
@@ -207,13 +215,18 @@ def check(path: Folder = Path(), as_json: Json = False, quiet: Quiet = False) ->
         raise
     if as_json:
         print_json(report.as_json())
-    else:
-        sys.stdout.write(harmless(report.drift.diff))
-        sys.stdout.flush()
-        if report.drift:
-            say(f"ralphgen: {report.summary()}\nhint: {report.hint()}")
+    elif report.drift:
+        say(f"ralphgen: {report.summary()}\nhint: {report.hint()}")
+        diff = harmless(report.drift.diff)
+        lines = diff.count("\n")
+        if show_diff or lines <= SHORT_DIFF or not sys.stdout.isatty():
+            sys.stdout.write(diff)
         else:
-            tell("the server is up to date")
+            say(
+                f"{lines:,} lines of diff in {len(report.drift.parts)} files: ralphgen check --diff"
+            )
+    else:
+        tell("the server is up to date")
     raise typer.Exit(1 if report.drift else 0)
 
 

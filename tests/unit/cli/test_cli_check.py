@@ -1,11 +1,24 @@
 """`ralphgen check` and `regen`: what is on disk against what would be written now."""
 
 import json
+import os
+import subprocess
+from contextlib import suppress
 from pathlib import Path
 from shutil import copytree
 
 import pytest
-from command_line import initialized, open_folder, ralphgen, ran, refused, run_sql, snapshot, texts
+from command_line import (
+    RALPHGEN,
+    initialized,
+    open_folder,
+    ralphgen,
+    ran,
+    refused,
+    run_sql,
+    snapshot,
+    texts,
+)
 from lanes import shortened
 
 from ralphgen import __version__
@@ -279,3 +292,35 @@ def test_whatever_lies_beside_the_generated_files_is_reported(root: Path) -> Non
     assert 1 == done.returncode
     named = "_json.so, json.pyc, json/, linked/, runtime/__pycache__/"
     assert f"(unknown: {named})" in done.stderr
+
+
+def test_check_prints_the_verdict_first_and_a_long_diff_on_request(root: Path) -> None:
+    run_sql(root, RISK)
+    append(root / SERVER, "".join(f"# line {number}\n" for number in range(61)))
+    short, whole, piped = (
+        ralphgen_on_terminal(root, *options) for options in (("check",), ("check", "--diff"), ())
+    )
+
+    assert short.startswith("ralphgen: .ralph/mcp is not what would be generated now")
+    assert "files: ralphgen check --diff" in short
+    assert "\n--- " not in short
+    assert "\n--- " in whole.partition("hint: ")[2]
+    assert "--- " in piped
+
+
+def ralphgen_on_terminal(root: Path, *words: str) -> str:
+    """The output of a command on a terminal; without words, that of `check` in a pipe."""
+    if not words:
+        return ralphgen("check", root).stdout
+    leader, follower = os.openpty()
+    done = subprocess.Popen(
+        [RALPHGEN, *words, root], stdin=follower, stdout=follower, stderr=follower
+    )
+    os.close(follower)
+    output = b""
+    with suppress(OSError):  # Linux reports the end of a terminal as an error
+        while part := os.read(leader, 65536):
+            output += part
+    os.close(leader)
+    assert 1 == done.wait(60)
+    return output.decode().replace("\r\n", "\n")
