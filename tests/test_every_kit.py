@@ -173,6 +173,7 @@ def test_the_runtime_is_emitted_as_it_is(tmp_path: Path) -> None:
     }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("key", KIT_KEYS)
 def test_a_kit_alone_brings_every_module_that_its_own_import(key: str, tmp_path: Path) -> None:
     """A module that only another kit brings would be missed at the first start without it."""

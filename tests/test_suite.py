@@ -61,6 +61,7 @@ def test_pytest_explains_failed_asserts_of_a_support_module(path: Path) -> None:
     assert "AssertionRewritingHook" == type(spec.loader).__name__
 
 
+@pytest.mark.thorough
 def test_an_installation_without_optional_packages_skips_only_what_needs_them(
     tmp_path: Path,
 ) -> None:

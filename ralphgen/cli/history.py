@@ -48,9 +48,9 @@ def log(
 ) -> None:
     """Show what was changed, by whom: each row with what it held before and after."""
     from ralphgen.history.entries import read_entries
-    from ralphgen.history.hidden import hidden_in
     from ralphgen.history.undo import finish_undone
     from ralphgen.project.root import project_root
+    from ralphgen.trust.items import hidden_in
 
     root = project_root(project)
     moment = _moment(since) if since else None
@@ -87,11 +87,11 @@ def undo(
 
     The rest is shown and left alone, and the exit code is 1 then. A backup is made first.
     """
-    from ralphgen.history.hidden import hidden_in
     from ralphgen.history.undo import finish_undone, undo_session
     from ralphgen.ledger.backup import backed_up
     from ralphgen.project.root import project_root
     from ralphgen.terminal.person import agrees, refuse_agents
+    from ralphgen.trust.items import hidden_in
 
     refuse_agents("undo")
     root = project_root(project)

@@ -5,7 +5,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ralphgen.errors import Problem, plain
-from ralphgen.history.hidden import hidden_in
 from ralphgen.kits.ralph.claims import TaskFilter, open_desk
 from ralphgen.kits.registry import KITS
 from ralphgen.ledger.opened import opened_database
@@ -15,6 +14,7 @@ from ralphgen.project.model import Schema
 from ralphgen.project.rows import StoredTask, open_rows
 from ralphgen.runtime.database.claims import Claim, claim_of, is_live
 from ralphgen.runtime.database.ledger import MARKER
+from ralphgen.trust.items import hidden_in
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,6 +12,7 @@ from ralphgen.project.inspect import settings_models
 from ralphgen.project.model import Project
 from ralphgen.project.prompts import prompt_names, read_words
 from ralphgen.project.rows import ProjectRows, open_rows
+from ralphgen.project.served_tables import hidden_columns
 from ralphgen.runtime.processes.launched import is_below_launch
 from ralphgen.trust.decide import (
     TrustItem,
@@ -107,6 +108,12 @@ def servers_of(
 def read_settings(root: Path) -> Config:
     """Return the project's settings; raise `ProjectError` where they cannot be read."""
     return read_config(root, tuple(kit.key for kit in KITS), settings_models(KITS)).values
+
+
+def hidden_in(root: Path) -> frozenset[str]:
+    """Return the columns that the settings hide, as `table.column`, in lower case."""
+    settings = read_settings(root)
+    return frozenset(map(str.lower, (*settings.db_schema.hide, *hidden_columns(settings))))
 
 
 @contextmanager

@@ -60,6 +60,7 @@ def expected(tmp_path_factory: pytest.TempPathFactory) -> Files:
     return generate(lay_down("hostile", tmp_path_factory.mktemp("expected") / "p")).files
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "surroundings",
     shortened(SURROUNDINGS, "Turkish, in a far zone", "a very long path, no colours"),

@@ -15,6 +15,7 @@ def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
     return generate(lay_down(str(request.param), tmp_path_factory.mktemp("readme") / "p"))
 
 
+@pytest.mark.thorough
 def test_each_tool_has_a_row_with_its_sentence_its_effect_and_its_recipes(
     served: Generated,
 ) -> None:

@@ -80,6 +80,7 @@ def act(root: Path, base: str, *, fail_on_gain: str = "false") -> tuple[str, Map
     return f"{checked.returncode} {checked.stderr}", texts
 
 
+@pytest.mark.thorough
 def test_the_action_tells_what_a_change_lets_agents_do(root: Path) -> None:
     base = git(root, "rev-parse", "HEAD").strip()
     query(root, RISK)
@@ -112,6 +113,7 @@ def test_the_action_fails_on_drift_and_says_all_the_same_what_changed(root: Path
     assert "No session may do more or less than before." in texts["policy"]
 
 
+@pytest.mark.thorough
 def test_the_action_needs_no_database_and_no_commit_before(root: Path) -> None:
     shutil.rmtree(root / ".ralph/db")
     ended, texts = act(root, NO_COMMIT)

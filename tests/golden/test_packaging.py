@@ -71,6 +71,7 @@ def template_texts() -> dict[str, bytes]:
     return {path.relative_to(folder).as_posix(): path.read_bytes() for path in files}
 
 
+@pytest.mark.thorough
 def test_every_file_of_the_package_is_inside(wheel: dict[str, bytes]) -> None:
     package = ROOT / "ralphgen"
     files = [path for path in package.rglob("*") if path.is_file()]

@@ -99,6 +99,7 @@ def tool_faults(root: Path) -> list[str]:
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("case", case_names(failing=False))
 def test_the_schemas_of_a_fixture_are_accepted_everywhere(case: str, tmp_path: Path) -> None:
     assert [] == tool_faults(lay_down(case, tmp_path / case))

@@ -55,6 +55,7 @@ class Asking(Speaker):
         return self.ask("completion/complete", ref=reference, argument=named)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("template", "argument", "value", "expected"),
     [
@@ -138,6 +139,7 @@ def test_a_prompt_that_cannot_be_made_is_refused(
     assert named in error["message"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("era", ["auto", "legacy"])
 def test_the_sdks_client_completes_and_prompts(project: Path, era: Era) -> None:
     with connected(project, "enrichment", era=era) as driver:

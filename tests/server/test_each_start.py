@@ -17,6 +17,7 @@ NAMES = [kit.key for kit in KITS if not kit.any_schema]
 ASKED = b"".join([*opening("2025-11-25"), line("tools/list", id=2)]).decode()
 
 
+@pytest.mark.thorough
 def test_each_kit_answers_the_same_at_each_start(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

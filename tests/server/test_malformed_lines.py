@@ -81,6 +81,7 @@ def told(server: Wire, line: str) -> dict[str, Any]:
     return server.read()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("line", "code", "identity"), REFUSED.values(), ids=REFUSED)
 def test_a_line_that_is_no_request_is_refused(
     server: Wire, line: str, code: int, identity: object

@@ -112,6 +112,7 @@ def tools(server: Driver) -> dict[str, dict[str, Any]]:
     return {tool["name"]: tool for tool in server.tools()}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("most", [0, 40, 2_000])
 @pytest.mark.parametrize("name", SIZED)
 def test_an_answer_of_any_length_is_json_that_fits_its_schema(

@@ -127,6 +127,7 @@ def statuses(root: Path) -> list[tuple[object, ...]]:
 NEW = "feature, discipline, title, status"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "sql",
     [
@@ -155,6 +156,7 @@ def test_a_task_becomes_done_as_by_the_tool_or_not_at_all(
     assert before == statuses(root)
 
 
+@pytest.mark.thorough
 def test_what_a_statement_reaches_by_a_trigger_is_looked_at_too(root: Path, server: Driver) -> None:
     before = statuses(root)
     touch = "UPDATE features SET description = 'x' WHERE name = 'auth'"
@@ -168,6 +170,7 @@ def test_what_a_statement_reaches_by_a_trigger_is_looked_at_too(root: Path, serv
     assert before == statuses(root)
 
 
+@pytest.mark.thorough
 def test_where_the_checks_have_passed_a_tool_may_say_so(server: Driver) -> None:
     server.call("run_checks", task=1)
     done = server.call("write", sql="UPDATE tasks SET status = 'done' WHERE id = 1")
@@ -177,6 +180,7 @@ def test_where_the_checks_have_passed_a_tool_may_say_so(server: Driver) -> None:
     assert [1, 1, 1] == [one["changed"] for one in (done, again, back)]
 
 
+@pytest.mark.thorough
 def test_a_task_that_another_session_holds_keeps_its_status(root: Path, server: Driver) -> None:
     session = taken(root, 2)
     for sql in (
@@ -191,6 +195,7 @@ def test_a_task_that_another_session_holds_keeps_its_status(root: Path, server: 
     assert "pending" == status(root, 2)
 
 
+@pytest.mark.thorough
 def test_a_claim_follows_what_a_tool_writes(root: Path, server: Driver) -> None:
     names = "task_id, token, session, attempts"
     query(root, f"INSERT INTO ralphgen_claims ({names}) VALUES (3, 1, 'gone', 1)")
@@ -200,6 +205,7 @@ def test_a_claim_follows_what_a_tool_writes(root: Path, server: Driver) -> None:
     assert (None, 0) == (row(root, 3)[0], row(root, 3)[2])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "sql",
     [
@@ -227,6 +233,7 @@ def test_what_only_reads_runs_no_check(server: Driver) -> None:
     assert '"check" says that it only reads, and a check runs' in server.refusal("check")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("tool", ["write", "read"])
 def test_one_statement_is_one(root: Path, server: Driver, tool: str) -> None:
     before = statuses(root)
@@ -252,6 +259,7 @@ FORGED = (
 )
 
 
+@pytest.mark.thorough
 def test_on_postgresql_neither_spelling_nor_functions_help(root: Path, server: Driver) -> None:
     if postgresql_place(root) is None:
         pytest.skip("it is of SQLite")

@@ -414,6 +414,7 @@ def test_a_copy_of_the_process_answers_nothing(root: Path, server: Driver) -> No
     assert "a copy of the process cannot use the project" == copied
 
 
+@pytest.mark.thorough
 def test_a_tool_that_hangs_is_stopped_with_all_that_it_started(server: Driver) -> None:
     late = "took longer than 1 seconds and was stopped; what it wrote until then stays"
     assert f'"hang" {late}' == server.refusal("hang")

@@ -64,6 +64,7 @@ COUNTED = (
 )
 
 
+@pytest.mark.thorough
 def test_values_go_both_ways_and_reading_writes_nothing(tmp_path: Path) -> None:
     with on_both(tmp_path) as (_, root, dsn):
         (root / ".ralph/tools").mkdir()
@@ -177,6 +178,7 @@ WRITES = (
 )
 
 
+@pytest.mark.thorough
 def test_statements_cannot_reach_what_is_hidden(tmp_path: Path) -> None:
     with on_both(tmp_path) as (_, root, dsn):
         with psycopg.connect(dsn) as connection:

@@ -208,6 +208,7 @@ def test_the_prompt_names_the_row_that_the_session_is_about(
     assert expected == said["brief"]["task"].splitlines()[1]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("recipe", ABOUT)
 @pytest.mark.parametrize("bound", [True, False], ids=["bound", "free"])
 def test_the_prompt_names_visible_tools_only_and_each_step_has_its_number(
@@ -266,6 +267,7 @@ def texts_in(schema: object) -> Iterator[str]:
 CELLS = [*ABOUT, "interactive", LITTLE, "reader", "nothing", "untold"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("recipe", CELLS)
 def test_no_word_names_a_tool_or_an_argument_that_the_session_does_not_have(
     project: Path, recipe: str
@@ -351,6 +353,7 @@ def absent_arguments(texts: str, tools: list[dict[str, Any]], hidden: dict[str, 
                 yield tool, argument, sentence
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("discipline", shortened(TASKS, "backend"))
 @pytest.mark.parametrize("recipe", [*ABOUT, *NARROWED])
 def test_prompts_name_only_arguments_of_the_tools_that_they_speak_of(
@@ -405,6 +408,7 @@ def test_closing_speaks_of_a_reason_and_a_summary_only_where_they_can_be_given(
         assert 1 == driver.call("set_task_status", status="pending")["id"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("statuses", "closing"),
     [

@@ -109,6 +109,7 @@ def test_the_handshake_says_who_it_is_and_what_it_has(project: Path, version: st
     assert version in [answer.get("protocolVersion"), *answer.get("supportedVersions", [])]
 
 
+@pytest.mark.thorough
 @NEWEST
 def test_requests_that_mean_nothing_are_refused_by_the_protocol(
     project: Path, version: str

@@ -124,6 +124,7 @@ def test_a_server_that_shall_outlive_its_terminal_does(project: Path) -> None:
         signal(SIGHUP, before)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("way", "handed_off"),
     [

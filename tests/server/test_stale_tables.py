@@ -47,6 +47,7 @@ def model(
     return kit, root
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -191,6 +191,7 @@ def test_a_query_ends_at_its_limit_whatever_function_it_calls(
     assert before == query(root, "SELECT title FROM tasks ORDER BY id")
 
 
+@pytest.mark.thorough
 def test_a_stopped_write_leaves_no_entry_and_no_lock(client: Driver, root: Path) -> None:
     sql = "SELECT COUNT(*) FROM ralphgen_journal"
     before = query(root, sql)
@@ -205,6 +206,7 @@ def test_a_stopped_write_leaves_no_entry_and_no_lock(client: Driver, root: Path)
     assert [(before[0][0] + 1,)] == query(root, sql)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "tool", ["read_endless", "write_endless", "write_in_one_step", "ask_endless"]
 )
@@ -222,6 +224,7 @@ def test_a_tool_of_the_project_ends_at_its_limit_with_its_statement(
     client.call("retitle", title="Log in")
 
 
+@pytest.mark.thorough
 def test_a_client_that_ignores_or_blocks_the_alarm_does_not_lift_the_limit(root: Path) -> None:
     program = server_command(root, "ralph", *on_context(context_for(root, "manual")))
     blocked = (
@@ -246,6 +249,7 @@ def test_a_view_that_does_not_end_is_stopped_for_tools_on_tables(client: Driver)
     assert "took" in refusal.result()
 
 
+@pytest.mark.thorough
 def test_others_are_answered_while_statements_run(client: Driver) -> None:
     client.call("title")
     answered: list[None] = []
@@ -260,6 +264,7 @@ def test_others_are_answered_while_statements_run(client: Driver) -> None:
     assert len(answered) > 1
 
 
+@pytest.mark.thorough
 def test_sessions_do_not_wait_for_each_other(served: HttpServer) -> None:
     one, other = (token(served.root, jti=f"session-{number}") for number in (1, 2))
     for each in (one, other):
@@ -337,6 +342,7 @@ def test_calls_that_were_cancelled_leave_room_for_others(root: Path) -> None:
         assert '{"row":{"x":1}}' == answer["result"]["content"][0]["text"]
 
 
+@pytest.mark.thorough
 def test_a_process_that_was_killed_is_started_again(client: Driver) -> None:
     for _ in range(2):
         in_time(client, "find")

@@ -10,11 +10,11 @@ from ralphgen.board.requests import ActionResult, fieldless
 from ralphgen.board.views.stored_text import line, paragraph
 from ralphgen.errors import RalphgenError, UsageError
 from ralphgen.history.entries import shown, without_hidden
-from ralphgen.history.hidden import hidden_in
 from ralphgen.history.revert import RowResult
 from ralphgen.history.undo import LineResult, Undone, finish_undone, undo_session
 from ralphgen.ledger.backup import backed_up
 from ralphgen.runtime.errors import one_line
+from ralphgen.trust.items import hidden_in
 
 LONGEST = 300  # characters of a value
 MOST = 500  # rows and lines that are shown

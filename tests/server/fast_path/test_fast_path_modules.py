@@ -108,6 +108,7 @@ def test_settings_of_extensions_cost_no_sdk(project: Path) -> None:
     assert not {"mcp", "anyio", "pydantic", "asyncio"} & found
 
 
+@pytest.mark.thorough
 def test_what_the_front_does_not_know_loads_the_sdk(project: Path) -> None:
     """So that the tests above would see it."""
     server = project / ".ralph" / "mcp" / "server.py"

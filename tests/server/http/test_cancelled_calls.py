@@ -92,6 +92,7 @@ def goes_on(server: HttpServer) -> bool:
     return (status, told["result"]["isError"]) == (200, False)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("version", [HANDSHAKES[-1], MODERN])
 def test_a_call_ends_whose_client_has_gone(server: HttpServer, version: str) -> None:
     """Nobody can be told what it comes to."""

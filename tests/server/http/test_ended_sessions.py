@@ -30,6 +30,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
         yield running
 
 
+@pytest.mark.thorough
 def test_a_session_that_was_ended_is_refused_at_once(tmp_path: Path) -> None:
     root = http_project(tmp_path / "p", "workers = 2\n")
     with serving(root) as server:
@@ -57,6 +58,7 @@ def test_a_session_that_is_ended_while_its_body_comes_is_refused(server: HttpSer
         assert 401 == connection.getresponse().status
 
 
+@pytest.mark.thorough
 def test_without_the_list_of_ended_sessions_nobody_is_let_in(tmp_path: Path) -> None:
     root = http_project(tmp_path / "p", "workers = 1\n")
     listed = root / ".ralph/db" / FILE

@@ -29,6 +29,7 @@ def limited(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
 class TestLimits:
     """What no session may do to the others."""
 
+    @pytest.mark.thorough
     def test_a_session_has_a_rate_of_its_own(self, limited: HttpServer) -> None:
         own, other = token(limited.root, jti="fast"), token(limited.root, jti="slow")
         statuses = [limited.call(own)[0] for _ in range(8)]

@@ -32,6 +32,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[HttpServer]:
         yield running
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("era", ["auto", "legacy"])
 def test_the_sdks_client_lists_and_calls(server: HttpServer, era: Era) -> None:
     with (
@@ -126,6 +127,7 @@ def test_a_skill_is_declared_and_read_over_http(server: HttpServer) -> None:
     assert skill["resources"][0]["size"] == len(content["text"].encode())
 
 
+@pytest.mark.thorough
 def test_with_checks_done_is_said_where_the_files_are(tmp_path: Path) -> None:
     """The server has no work tree of the agent: it runs no checks and takes nobody's word."""
     root = proved_project(tmp_path / "p", CONFIG + "workers = 1\n" + TESTS, repository=False)
@@ -154,6 +156,7 @@ def test_probes_need_no_token_and_tell_nothing(server: HttpServer) -> None:
     assert b"Log in" not in text
 
 
+@pytest.mark.thorough
 def test_who_regenerates_has_to_start_the_server_again(tmp_path: Path) -> None:
     root = http_project(tmp_path / "p", "workers = 1\n")
     with serving(root) as server:

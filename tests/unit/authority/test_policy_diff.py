@@ -99,6 +99,7 @@ def test_a_gain_fails_where_that_is_asked_and_a_loss_does_not(root: Path) -> Non
     assert 1 == ralphgen("policy", "diff", "HEAD~1", "--project", root).stdout.count("No session")
 
 
+@pytest.mark.thorough
 def test_a_recipe_of_ones_own_comes_widens_and_goes(root: Path) -> None:
     recipe = root / ".ralph/recipes/quick.toml"
     recipe.parent.mkdir(exist_ok=True)
@@ -225,6 +226,7 @@ def test_names_can_do_nothing_in_a_comment(root: Path) -> None:
     assert all(line.startswith(("#", "-")) for line in done.stdout.splitlines() if line)
 
 
+@pytest.mark.thorough
 def test_a_column_that_is_hidden_no_longer_is_a_gain(root: Path) -> None:
     config = root / ".ralph/ralphgen.toml"
     config.write_text('[schema]\nhide = ["tasks.pseudocode"]\n', encoding="utf-8")

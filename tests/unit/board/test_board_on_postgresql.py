@@ -59,6 +59,7 @@ def views(project: EngineProject) -> list[object]:
         ]
 
 
+@pytest.mark.thorough
 def test_every_view_and_the_report_are_the_same_on_both_engines(tmp_path: Path) -> None:
     with (
         on_engine("sqlite", tmp_path / "a" / "p", ledger=True) as one,
@@ -153,6 +154,7 @@ def test_a_write_of_anybody_is_noticed_at_the_next_slower_look(
         assert later.matrix != watch.marks().matrix
 
 
+@pytest.mark.thorough
 def test_every_section_of_the_page_is_there(tmp_path: Path) -> None:
     with on_engine("postgresql", tmp_path, ledger=True) as project:
         board = Board(project.root)

@@ -73,6 +73,7 @@ class TestOnTheBoard:
             **changed,
         }
 
+    @pytest.mark.thorough
     @pytest.mark.parametrize(
         ("column", "text", "stored"),
         [
@@ -122,6 +123,7 @@ class TestOnTheBoard:
         assert not refused["ok"]
         assert "nobody reads this" == row(root)["private_note"]
 
+    @pytest.mark.thorough
     def test_the_second_of_two_people_is_told_and_loses_nothing(self, root: Path) -> None:
         with running_board(root) as board:
             first = {**self.fields(board), "prose": "conventions", "conventions": "one"}
@@ -134,6 +136,7 @@ class TestOnTheBoard:
         assert "\ntwo</textarea>" in part(answer.text, "disciplines")
         assert "one" == row(root)["conventions"]
 
+    @pytest.mark.thorough
     def test_both_versions_are_shown_and_one_more_save_is_right(self, root: Path) -> None:
         columns = ("description", "conventions", "system_prompt")
         with running_board(root) as board:

@@ -56,6 +56,7 @@ def locked(root: Path) -> Iterator[None]:
         other.execute("ROLLBACK")
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("sql", [(), MIXED], ids=["columns", "mixed"])
 def test_a_database_that_stays_locked_is_said_and_nothing_is_saved(
@@ -104,6 +105,7 @@ REFUSING = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("sql", "expected"), REFUSING.values(), ids=REFUSING)
 @pytest.mark.parametrize("missing", [(), MIXED], ids=["columns", "mixed"])
 def test_what_the_database_refuses_is_said_and_nothing_is_saved(

@@ -274,6 +274,7 @@ def test_a_process_that_only_names_the_context_or_holds_the_lock_is_left_alone(
     assert [] == list(shelf.iterdir())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "name",
     [

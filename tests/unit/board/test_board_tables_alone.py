@@ -92,6 +92,7 @@ def test_the_board_shows_its_grid_its_sessions_its_health_and_its_log(
     assert 'class="problem"' not in page
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("engine", ENGINES)
 def test_the_report_has_what_there_is(tmp_path: Path, engine: str) -> None:
     with tables_alone(engine, tmp_path / "p") as root:
@@ -104,6 +105,7 @@ def test_the_report_has_what_there_is(tmp_path: Path, engine: str) -> None:
     assert "<bdi>Project</bdi>" in found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("engine", ENGINES)
 def test_what_others_change_is_seen(
     tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch

@@ -370,6 +370,7 @@ class TestEditing:
         assert "leave it out for any other status" in wrong.text
         assert [("done",)] == query(root, "SELECT status FROM tasks WHERE id = 1")
 
+    @pytest.mark.thorough
     def test_the_gate_refuses_what_is_not_proved_but_by_a_persons_word(
         self, tmp_path: Path
     ) -> None:
@@ -480,6 +481,7 @@ def test_stored_markup_is_text_in_every_field(root: Path) -> None:
         assert "49" not in part(page, "tasks") if '<section id="tasks"' in page else True
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "path", ["tasks/new", "tasks/1/edit", "tasks/4/enrich", "tasks/1/status", "tasks/1/comments"]
 )

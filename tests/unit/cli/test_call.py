@@ -113,6 +113,7 @@ def test_refusal_of_a_task_shows_the_data_of_its_error(
     assert hint in told
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("words", "problem", "hint"),
     [

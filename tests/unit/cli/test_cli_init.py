@@ -39,6 +39,7 @@ def test_the_database_is_in_wal_mode_and_leaves_no_sidecar(tmp_path: Path) -> No
     assert [("wal",)] == query(root, "PRAGMA journal_mode")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("stack", ["generic", "desktop", "saas", "mobile", "empty"])
 def test_every_stack_gives_its_disciplines(tmp_path: Path, stack: str) -> None:
     root = initialized(tmp_path / "p", "--stack", stack)

@@ -236,6 +236,7 @@ def test_colours_reach_a_terminal(root: Path) -> None:
         assert "\x1b[" in typed(words, root)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("words", "keys"),
     [

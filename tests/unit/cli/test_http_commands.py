@@ -19,6 +19,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return http_project(tmp_path_factory.mktemp("commands") / "p", "workers = 1\n")
 
 
+@pytest.mark.thorough
 def test_a_token_is_printed_alone_and_opens_its_session_until_it_is_revoked(
     root: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

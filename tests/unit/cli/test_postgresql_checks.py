@@ -34,6 +34,7 @@ def project(tmp_path: Path) -> Iterator[EngineProject]:
         yield found
 
 
+@pytest.mark.thorough
 def test_what_passes_is_proved_and_may_be_done(project: EngineProject) -> None:
     done = ralphgen("task", "check", "1", cwd=project.root)
     assert (0, "") == (done.returncode, done.stderr)
@@ -44,6 +45,7 @@ def test_what_passes_is_proved_and_may_be_done(project: EngineProject) -> None:
     assert 0 == closed.returncode, closed.stderr
 
 
+@pytest.mark.thorough
 def test_what_fails_is_no_proof(project: EngineProject) -> None:
     (project.root / "code.txt").write_text("3", encoding="utf-8")
     done = ralphgen("task", "check", "1", cwd=project.root)
@@ -54,6 +56,7 @@ def test_what_fails_is_no_proof(project: EngineProject) -> None:
     assert 1 == ralphgen("task", "status", "1", "done", cwd=project.root).returncode
 
 
+@pytest.mark.thorough
 def test_the_login_of_a_session_proves_nothing(project: EngineProject) -> None:
     walls = Walled(project.root, project.dsn, generate(project.root))
     with connected(project.root, env={VARIABLE: project.dsn}) as server:

@@ -22,6 +22,7 @@ CREATE VIRTUAL TABLE found USING fts5(title);
 """
 
 
+@pytest.mark.thorough
 def test_the_commands_and_the_settings_of_the_page_work(tmp_path: Path) -> None:
     root = create_project(tmp_path / "p", TABLES)
     page = PAGE.read_text(encoding="utf-8")

@@ -132,6 +132,7 @@ class TestBeads:
         assert not left_out(take(root, "beads", path))
         assert ["caf\ufffd", "bd-2"] == [title for title, *_ in query(root, TASKS)]
 
+    @pytest.mark.thorough
     @pytest.mark.slow
     def test_a_task_waits_for_a_record_that_was_left_out_until_that_is_imported(
         self, root: Path, tmp_path: Path

@@ -233,6 +233,7 @@ def test_both_changed_is_a_conflict_and_nothing_is_written(pair: tuple[Path, Pat
     assert before == export_text(ours)
 
 
+@pytest.mark.thorough
 def test_two_rows_of_one_number_are_a_conflict_also_by_way_of_a_third(
     make: Make, tmp_path: Path
 ) -> None:
@@ -250,6 +251,7 @@ def test_two_rows_of_one_number_are_a_conflict_also_by_way_of_a_third(
     assert ['change the row "9" of risks: weight'] == lines(take(roots[0], exported(roots[1])))
 
 
+@pytest.mark.thorough
 def test_a_renamed_text_key_takes_along_what_names_it_and_what_is_unique(
     pair: tuple[Path, Path],
 ) -> None:
@@ -265,6 +267,7 @@ def test_a_renamed_text_key_takes_along_what_names_it_and_what_is_unique(
     assert text == export_text(ours)
 
 
+@pytest.mark.thorough
 def test_a_removal_takes_nothing_along_that_is_ours(pair: tuple[Path, Path]) -> None:
     ours, theirs = pair
     query(theirs, "DELETE FROM \"risk labels\" WHERE label = 'blue'")
@@ -277,6 +280,7 @@ def test_a_removal_takes_nothing_along_that_is_ours(pair: tuple[Path, Path]) -> 
     assert before == export_text(ours)
 
 
+@pytest.mark.thorough
 def test_a_row_that_goes_with_a_feature_is_named(pair: tuple[Path, Path]) -> None:
     ours, theirs = pair
     query(theirs, "DELETE FROM features WHERE name = 'search'")
@@ -299,6 +303,7 @@ def test_a_row_that_names_nothing_is_named_in_a_dry_run_too(make: Make, tmp_path
     assert [] == query(root, "SELECT id FROM risks")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("row", "said"),
     [

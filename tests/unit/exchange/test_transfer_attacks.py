@@ -110,6 +110,7 @@ def test_of_two_at_once_one_moves_all_and_the_other_finds_it_done(project: Proje
     assert 1_993 == project.count()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("dsn", "said"),
     [

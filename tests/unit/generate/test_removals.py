@@ -34,6 +34,7 @@ def refusal(root: Path) -> str:
     return str(caught.value)
 
 
+@pytest.mark.thorough
 def test_a_column_that_the_database_lacks_is_refused_with_both_ways_out(root: Path) -> None:
     run_sql(root, NO_RISK)
     said = refusal(root)

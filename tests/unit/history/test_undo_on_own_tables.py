@@ -196,6 +196,7 @@ def _rows(opened: "Database", engine: str) -> dict[str, list[str]]:
     return found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("what", [*CHANGES, *OWN_CHANGES["sqlite"], *OWN_CHANGES["postgresql"]])
 def test_what_was_done_is_undone_and_done_again(root: Path, engine: str, what: str) -> None:
     statements = {**CHANGES, **OWN_CHANGES[engine]}.get(what)

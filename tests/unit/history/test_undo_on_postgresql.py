@@ -105,6 +105,7 @@ def test_values_of_all_types_come_back_to_the_last_digit(root: Path) -> None:
     assert before == rows(root)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("value", ['"no hex"', "5", '"00ff"', '"00FF"', '"0"', "null"])
 def test_json_that_looks_like_the_bytes_of_the_journal_is_none(root: Path, value: str) -> None:
     facts = f'{{"blob": {value}}}'

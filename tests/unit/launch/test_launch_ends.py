@@ -33,6 +33,7 @@ def launch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Launch:
     return launch_in(tmp_path, monkeypatch)
 
 
+@pytest.mark.thorough
 def test_when_the_time_is_up_nothing_runs_any_more(launch: Launch) -> None:
     launch.program(
         "child = subprocess.Popen(['sleep', '600'])\n"

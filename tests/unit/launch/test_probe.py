@@ -22,6 +22,7 @@ def entry(body: str, **env: str) -> dict[str, Any]:
     return {"command": sys.executable, "args": ["-c", body], "env": env}
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("server", "expected"),
     [

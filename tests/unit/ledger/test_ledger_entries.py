@@ -61,6 +61,7 @@ def test_what_the_files_hold_becomes_rows_and_is_written_back(root: Path) -> Non
     assert read_state(root).version is None
 
 
+@pytest.mark.thorough
 def test_a_ledger_without_them_is_upgraded(root: Path) -> None:
     older(root)
     assert WITHOUT_ENTRIES == read_state(root).version

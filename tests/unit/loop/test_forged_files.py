@@ -98,6 +98,7 @@ def test_the_files_of_a_loop_are_put_back(tmp_path: Path, harm: Callable[[Path],
     assert os.getpid() == read_events(stored)[0]["pid"]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_loop_whose_files_an_agent_takes_away_is_seen_and_stopped(tmp_path: Path) -> None:
     project = LoopProject(tmp_path, 1, {"*": [["begin", "hang"]]})

@@ -88,6 +88,7 @@ def test_an_archive_starts_nothing_before_it_is_trusted(tmp_path: Path) -> None:
     assert not mark.exists()
 
 
+@pytest.mark.thorough
 def test_the_loop_names_each_hook_that_does_not_run(tmp_path: Path) -> None:
     project = repository(tmp_path)
     for name in ("pre-commit", "commit-msg"):
@@ -130,6 +131,7 @@ def test_a_project_that_is_a_submodule_is_merged_into(tmp_path: Path) -> None:
     assert_merged(trusted(project, outer / "inner"))
 
 
+@pytest.mark.thorough
 def test_several_projects_in_one_repository_are_merged_into(tmp_path: Path) -> None:
     both = [repository(tmp_path / name) for name in ("a", "b")]
     git(tmp_path, "init", "--quiet")

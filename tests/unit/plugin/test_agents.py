@@ -93,6 +93,7 @@ def test_a_hidden_column_stays_hidden_and_an_agent_needs_a_name(root: Path) -> N
     assert "has no name of its own as an agent" in refused("agents", "--project", root)
 
 
+@pytest.mark.thorough
 def test_a_server_makes_a_session_that_takes_its_task_and_ends_with_it(root: Path) -> None:
     parameters = StdioServerParameters(
         command=str(RALPHGEN), args=SERVE, cwd=root, env={**os.environ}
@@ -112,6 +113,7 @@ def test_a_server_makes_a_session_that_takes_its_task_and_ends_with_it(root: Pat
     assert [] == [*(root / ".ralph/mcp/sessions").glob("*/context.json")]
 
 
+@pytest.mark.thorough
 def test_a_server_that_is_ended_by_a_signal_leaves_no_session(root: Path) -> None:
     with subprocess.Popen(
         [sys.executable, "-m", "ralphgen", *SERVE],
@@ -133,6 +135,7 @@ def test_a_server_that_is_ended_by_a_signal_leaves_no_session(root: Path) -> Non
     assert [] == [*(root / ".ralph/mcp/sessions").glob("*/context.json")]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("words", "said"),
     [

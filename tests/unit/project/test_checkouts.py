@@ -103,6 +103,7 @@ def test_regen_writes_the_settings_of_the_worktree_into_its_own_server(
     assert ".ralph/mcp/project.json" in status(dev)
 
 
+@pytest.mark.thorough
 def test_check_doctor_and_policy_diff_see_an_edit_in_the_worktree(main: Path, dev: Path) -> None:
     with (dev / ".ralph/mcp/policy.py").open("a", encoding="utf-8") as file:
         file.write("# edited\n")
@@ -172,6 +173,7 @@ def test_a_session_has_the_root_that_it_was_made_for(main: Path, dev: Path) -> N
     assert 0 == checked.returncode, checked.stdout
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("words", WRITING)
 def test_a_session_writes_no_settings_of_any_worktree(
     main: Path, dev: Path, words: tuple[str, ...]
@@ -321,6 +323,7 @@ def test_a_relative_database_is_told_from_the_home(main: Path, dev: Path, tmp_pa
     assert {tmp_path / "shared.db"} == {database_path(main), database_path(dev)}
 
 
+@pytest.mark.thorough
 def test_the_users_variable_names_the_database(main: Path, tmp_path: Path) -> None:
     (tmp_path / "other.db").write_bytes((main / ".ralph/db/ralph.db").read_bytes())
     query(main, "UPDATE tasks SET title = 'In the project'")

@@ -15,6 +15,7 @@ BOTH = '[schema]\nhide = ["tasks.secret", "tasks.digest"]\n'
 REFUSED = '"tasks.digest" is computed from "tasks.secret", which is hidden'
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "expression",
     [
@@ -49,6 +50,7 @@ def test_a_generated_column_of_visible_columns_stays_visible(tmp_path: Path) -> 
     regenerate(root, force=False, say=quiet)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_generated_column_of_postgresql_is_refused_until_hidden(tmp_path: Path) -> None:
     statements = (

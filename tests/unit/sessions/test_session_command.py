@@ -317,6 +317,7 @@ def test_a_server_that_is_out_of_date_says_so_itself(own: Path) -> None:
     assert 'column "tasks.hints" is gone; run "ralphgen regen"' in said
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("recipe", ["manual", "enrichment", "opus_review"])
 def test_a_session_says_which_new_column_waits_and_has_what_was_generated(
     tmp_path: Path, recipe: str

@@ -289,6 +289,7 @@ class TestSessions:
 
         assert "quokka" not in json.dumps(files).lower()
 
+    @pytest.mark.thorough
     @pytest.mark.slow
     @pytest.mark.parametrize(
         "name", ["a|b <script> *x* `y` [z](u)\nc", "---\nname: evil", "$x$ \u202e~~y~~", "x" * 150]
@@ -338,6 +339,7 @@ def test_nothing_in_it_names_a_machine_a_version_or_a_day(tmp_path: Path) -> Non
         assert not re.search(r"(?<![\w.])/(home|tmp|usr|root|var|Users)|\d{4}-\d\d|\d\.\d", text)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("case", case_names(failing=False))
 def test_no_project_breaks_the_tables_or_the_front_matter(case: str, tmp_path: Path) -> None:

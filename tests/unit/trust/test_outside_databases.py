@@ -69,6 +69,7 @@ def name_it(root: Path, _moved: Path) -> None:
 WAYS = [name_it, link_file, link_folder, link_below]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
 def test_no_command_opens_it_without_a_record(clone: Path, command: tuple[str, ...]) -> None:
     moved = move_database(clone)
@@ -83,6 +84,7 @@ def test_no_command_opens_it_without_a_record(clone: Path, command: tuple[str, .
     assert ([moved], before) == ([*moved.parent.iterdir()], moved.read_bytes())
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("way", WAYS, ids=lambda one: one.__name__)
 def test_it_is_refused_however_the_project_leads_there(clone: Path, way: object) -> None:
     assert callable(way)
@@ -109,6 +111,7 @@ def test_a_place_that_changes_is_asked_about_again(clone: Path) -> None:
     assert 2 == ralphgen("feature", "list", cwd=clone).returncode
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("command", ["init", "regen"])
 def test_the_users_own_setting_is_recorded_by_the_command_that_he_types(
     own: Path, command: str
@@ -131,6 +134,7 @@ def test_the_users_own_link_is_recorded_by_regen(own: Path) -> None:
     assert "outer" in ralphgen("feature", "list", cwd=own).stdout
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("way", WAYS, ids=lambda one: one.__name__)
 def test_a_change_that_git_has_is_not_recorded_by_regen(own: Path, way: object) -> None:
     assert callable(way)

@@ -16,6 +16,7 @@ FILE = ".ralph/tools/own.py"
 TOOL = 'def own(project: Project) -> str:\n    """Say so."""\n'
 
 
+@pytest.mark.thorough
 def test_a_clones_tools_need_a_record_which_a_change_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -67,6 +68,7 @@ def test_ones_own_tools_are_on_record_before_they_are_committed(own: Path) -> No
     assert 0 == ralphgen("session", "yap", "--project", own).returncode
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "attribute", ["text eol=crlf", "ident", "working-tree-encoding=ISO-8859-1", "filter=x"]
 )

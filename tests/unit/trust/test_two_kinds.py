@@ -200,6 +200,7 @@ def test_a_strangers_file_needs_a_question_wherever_it_is(shared: Path, file: st
     assert 2 == session(shared)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("file", ["AGENTS.md", ".claude/CLAUDE.md"])
 def test_instructions_above_a_project_in_a_repository_count(own: Path, file: str) -> None:
     git(own.parent, "init", "-q", "-b", "main")
@@ -253,6 +254,7 @@ def test_a_hard_link_is_asked_about_by_its_content(own: Path) -> None:
     assert 2 == session(own)
 
 
+@pytest.mark.thorough
 def test_a_shallow_clone_is_asked_about_what_its_commits_have(shared: Path) -> None:
     write(shared, "Makefile", "all:\n")
     commit(shared)
@@ -272,6 +274,7 @@ def test_a_shallow_clone_is_asked_about_what_its_commits_have(shared: Path) -> N
     assert 2 == session(shallow)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 2)])
 def test_regen_asks_once_at_a_terminal(own: Path, answer: str, code: int) -> None:
     configure(own, CHECK)
@@ -362,6 +365,7 @@ def test_settings_of_kits_need_a_record(clone: Path, table: str) -> None:
     assert 2 == session(clone)
 
 
+@pytest.mark.thorough
 def test_files_that_a_command_writes_are_on_record(own: Path) -> None:
     for words in (("skill", "--write"), ("skill", "--agents-md", "--write"), ("plugin",)):
         assert 0 == ralphgen(*words, "--project", own).returncode

@@ -106,6 +106,7 @@ def test_a_deleted_git_hides_no_file_from_the_proof(root: Path) -> None:
     assert "new.txt" in before
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("trusted", [False, True])
 def test_a_filter_of_the_main_repository_counts_once_trusted(
     root: Path, mark: Path, trusted: bool
@@ -121,6 +122,7 @@ def test_a_filter_of_the_main_repository_counts_once_trusted(
     assert not mark.with_name("started.monitor").exists()
 
 
+@pytest.mark.thorough
 def test_a_filter_of_the_user_takes_no_code_from_the_tree(
     root: Path, home: Path, mark: Path
 ) -> None:
@@ -132,6 +134,7 @@ def test_a_filter_of_the_user_takes_no_code_from_the_tree(
     assert not mark.exists()
 
 
+@pytest.mark.thorough
 def test_a_filter_of_the_user_is_applied(root: Path, home: Path) -> None:
     git(root, "config", "--file", str(home / ".gitconfig"), "filter.x.clean", "tr a-z A-Z")
     git(root, "config", "--file", str(home / ".gitconfig"), "filter.x.smudge", "tr A-Z a-z")
@@ -142,6 +145,7 @@ def test_a_filter_of_the_user_is_applied(root: Path, home: Path) -> None:
     assert "word" == (root / "new.txt").read_text(encoding="utf-8")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("of_user", shortened((True, False), False))
 def test_a_merge_driver_finds_its_files(root: Path, home: Path, of_user: bool) -> None:
     place = ["--file", str(home / ".gitconfig")] if of_user else []
@@ -182,6 +186,7 @@ def test_a_secret_is_masked_before_the_output_of_git_is_cut(
     assert len(tail) <= TAIL
 
 
+@pytest.mark.thorough
 def test_hooks_do_not_run_and_are_named(root: Path, mark: Path) -> None:
     for name in ("pre-commit", "post-checkout", "pre-merge-commit.sample"):
         written(root / ".git/hooks", [(name, f"#!/bin/sh\ntouch '{mark}'\n")])
@@ -192,6 +197,7 @@ def test_hooks_do_not_run_and_are_named(root: Path, mark: Path) -> None:
     assert not mark.exists()
 
 
+@pytest.mark.thorough
 def test_a_submodule_stays_as_the_base_has_it_and_git_does_not_enter(
     root: Path, mark: Path
 ) -> None:
@@ -256,6 +262,7 @@ def test_new_files_of_a_submodule_are_named_and_do_not_reach_the_next_task(
     assert ["code.c"] == [one.name for one in (again.root / "sub").glob("*.c")]
 
 
+@pytest.mark.thorough
 def test_a_task_cannot_change_a_submodule(root: Path) -> None:
     tree = worked(root, 1, [("new.txt", "x")])
     git(tree.root, "update-index", "--add", "--cacheinfo", f"160000,{base(root)},sub")
@@ -266,6 +273,7 @@ def test_a_task_cannot_change_a_submodule(root: Path) -> None:
     assert "a task cannot change a submodule: sub" == outcome.tail
 
 
+@pytest.mark.thorough
 def test_an_ignored_repository_within_is_left_alone(root: Path) -> None:
     tree = worked(root, 1, [("new.txt", "x"), ("kept.log/a.txt", "y")])
     git(tree.root / "kept.log", "init", "--quiet")
@@ -276,6 +284,7 @@ def test_an_ignored_repository_within_is_left_alone(root: Path) -> None:
     shutil.rmtree(tree.root / "kept.log")
 
 
+@pytest.mark.thorough
 def test_a_monitor_of_the_user_takes_no_program_from_the_tree(
     root: Path, home: Path, mark: Path
 ) -> None:
@@ -297,6 +306,7 @@ def test_replaced_objects_do_not_change_the_content_of_a_commit(root: Path) -> N
     assert text.encode() == (read_files_of_git(root, [f"HEAD:{name}".encode()]) or [b""])[0]
 
 
+@pytest.mark.thorough
 def test_a_graft_does_not_change_the_history(root: Path) -> None:
     tree = worked(root, 1, [("new.txt", "x")])
     assert isinstance(merged(root, tree, 1), Merged)
@@ -306,6 +316,7 @@ def test_a_graft_does_not_change_the_history(root: Path) -> None:
     assert int(Git(root).say("rev-list", "--count", "HEAD")) > 1
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("as_link", [True, False])
 def test_a_forged_record_of_a_work_tree_starts_no_program(
     root: Path, mark: Path, as_link: bool

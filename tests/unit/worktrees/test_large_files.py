@@ -58,6 +58,7 @@ def sent(root: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return sent
 
 
+@pytest.mark.thorough
 def test_a_merge_has_the_pointer_and_the_checkout_the_content(root: Path, sent: Path) -> None:
     outcome = merged(root, worked(root, 1, FILES), 1)
 
@@ -67,6 +68,7 @@ def test_a_merge_has_the_pointer_and_the_checkout_the_content(root: Path, sent: 
     assert "content" == (root / "a.bin").read_text(encoding="utf-8")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("storage", shortened(("", "~/kept", "other"), ""))
 def test_a_push_sends_the_large_files_first(root: Path, sent: Path, storage: str) -> None:
     if storage:
@@ -82,6 +84,7 @@ def test_a_push_sends_the_large_files_first(root: Path, sent: Path, storage: str
     assert f"origin {branch} {remote} {branch} {'0' * 40}\n" == sent.read_text(encoding="utf-8")
 
 
+@pytest.mark.thorough
 def test_nothing_is_pushed_whose_large_files_the_remote_does_not_take(
     root: Path, sent: Path
 ) -> None:

@@ -137,6 +137,7 @@ class TestOrder:
 class TestOutside:
     """What the project says or contains makes the server read nothing outside of it."""
 
+    @pytest.mark.thorough
     @pytest.mark.parametrize("kind", ["parent", "absolute", "home", "link", "linked folder"])
     def test_the_project_leads_to_no_other_folder(self, tmp_path: Path, kind: str) -> None:
         other = marked(tmp_path / "other", "secret")

@@ -98,6 +98,7 @@ CASES: dict[str, tuple[Entries, tuple[str, ...]]] = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("case", CASES)
 def test_each_scope_reaches_as_far_as_it_says(
     dela: Driver, root: Path, home: Path, case: str

@@ -44,6 +44,7 @@ def dela(
         yield driver
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("programs", [Path("nowhere"), Path(sys.executable).parent])
 def test_the_whole_listing_is_the_golden(
     root: Path, tmp_path: Path, goldens: Goldens, programs: Path

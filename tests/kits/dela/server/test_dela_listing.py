@@ -220,6 +220,7 @@ def test_both_eras_get_the_same_listing_and_are_offered_no_prompts(
         assert {*earlier, "extensions"} == offered
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
 def test_every_error_of_wrong_arguments_has_data(root: Path, version: str) -> None:
     envelope = {"_meta": MODERN} if version >= "2026" else {}

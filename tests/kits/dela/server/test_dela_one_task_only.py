@@ -67,6 +67,7 @@ def attempt(dela: Driver, **given: Any) -> str:
 class TestGuard:
     """What prints "denied" is not allowed, or denied outright."""
 
+    @pytest.mark.thorough
     @pytest.mark.parametrize(
         "name",
         [

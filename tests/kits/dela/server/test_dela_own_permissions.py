@@ -32,6 +32,7 @@ def test_the_settings_name_no_allowlist(tmp_path: Path, place: str) -> None:
     assert not (root / "made").exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("place", [NEW_PLACE, OLD_PLACE])
 @pytest.mark.parametrize("link", ["none", "file", "folder"])
 def test_an_allowlist_in_the_project_allows_nothing(tmp_path: Path, place: str, link: str) -> None:
@@ -61,6 +62,7 @@ def test_the_users_own_allowlist_lets_a_task_start(tmp_path: Path) -> None:
     assert (root / "made").exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kit", ["dela", "specum"])
 @pytest.mark.parametrize("root", ["../other", "link", "sub/../../other"])
 def test_the_folder_of_the_settings_is_in_the_project(tmp_path: Path, kit: str, root: str) -> None:

@@ -41,6 +41,7 @@ def config_of(root: Path, tree: Path) -> Path:
     return session.mcp_config
 
 
+@pytest.mark.thorough
 def test_an_entry_on_a_file_of_the_project_holds_for_it_in_a_work_tree(
     root: Path, linked: Path, tmp_path: Path
 ) -> None:

@@ -569,6 +569,7 @@ PIECES = (
 )
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "text", ['"""' + '"\\' * 200_000, "x: " + "b::" * 100_000, "[" + "a," * 100_000 + "]\nx:\n"]

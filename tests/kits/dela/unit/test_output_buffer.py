@@ -205,6 +205,7 @@ def test_a_line_that_never_ended_is_whole_at_the_end() -> None:
     assert (["last words"], False, 2) == (page.lines, page.begun, page.next)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "pattern", [b"y\n", b"x", "€".encode(), b"seventy characters or so\n", b"\xff\x00\n"]

@@ -4,6 +4,7 @@ import builtins
 import keyword
 from pathlib import Path
 
+import pytest
 from cases import lay_down
 from driving import connected, create_database, create_project, query, quiet
 
@@ -38,6 +39,7 @@ def test_a_heart_in_other_letters_is_served_like_any_other(tmp_path: Path) -> No
     assert [("T", '["a"]')] == query(tmp_path, "SELECT title, tags FROM tasks")
 
 
+@pytest.mark.thorough
 def test_words_of_the_language_are_columns_like_any_other(tmp_path: Path) -> None:
     names = [*keyword.kwlist, *keyword.softkwlist, *dir(builtins), "self", "TOOLS", "Tool"]
     words = sorted({name.lower(): name for name in names if name.lower() != "id"}.values())

@@ -86,6 +86,7 @@ def client(project: EngineProject) -> Iterator[Driver]:
         yield driver
 
 
+@pytest.mark.thorough
 def test_one_row_or_null(client: Driver) -> None:
     assert {"row": {"id": 1, "status": "pending"}} == client.call("titled", title="Log in")
     assert {"row": None} == client.call("titled", title="'; DROP TABLE tasks; --")
@@ -117,6 +118,7 @@ def test_a_long_cell_is_cut_and_says_so(project: EngineProject, client: Driver) 
     assert {"description": "x" * 8_000 + "…", "cut": ["description"]} == row
 
 
+@pytest.mark.thorough
 def test_what_runs_for_ever_is_stopped_and_others_are_answered(client: Driver) -> None:
     began = time.monotonic()
 
@@ -313,6 +315,7 @@ def test_a_view_that_merges_a_hidden_column_is_not_served(tmp_path: Path) -> Non
     regenerate(root, force=False, say=quiet, allow_removals=True)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("engine", ENGINES)
 def test_check_needs_no_database(
     engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -354,6 +357,7 @@ bind = { feature = "feature" }
     assert {"ralph:close_feature": ["feature"]} == recipe["granted_by"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_hidden_column_of_a_table_that_only_queries_read_is_hidden_from_them(
     engine: str, tmp_path: Path

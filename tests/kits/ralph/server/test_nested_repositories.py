@@ -9,6 +9,7 @@ from proved_projects import git, proved_project, written
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("ignored", [False, True])
 def test_checks_refuse_a_repository_within_unless_ignored(tmp_path: Path, ignored: bool) -> None:
     root = proved_project(tmp_path / "p")

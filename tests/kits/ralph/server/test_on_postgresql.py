@@ -174,6 +174,7 @@ def both(tmp_path: Path) -> Iterator[Pair]:
         yield sqlite, postgresql
 
 
+@pytest.mark.thorough
 def test_every_tool_answers_the_same(both: Pair) -> None:
     sqlite, postgresql = both
     names = sqlite.names()
@@ -233,6 +234,7 @@ def test_random_calls_are_answered_the_same(both: Pair, seed: int) -> None:
         assert (tool, arguments, expected) == (tool, arguments, found)
 
 
+@pytest.mark.thorough
 def test_resources_and_completions_are_the_same(both: Pair) -> None:
     def read(server: Driver, uri: str) -> str:
         try:

@@ -58,6 +58,7 @@ def test_a_server_without_the_variable_does_not_start(theirs: tuple[Path, str]) 
     assert f'"{VARIABLE}" is not set' in done.stderr
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("dsn", "words"),
     [
@@ -78,6 +79,7 @@ def test_what_cannot_be_reached_is_named_by_its_variable_alone(
     assert "somebody" not in text
 
 
+@pytest.mark.thorough
 def test_another_writer_is_waited_for(theirs: tuple[Path, str]) -> None:
     """While it is, what only reads is answered."""
     root, dsn = theirs
@@ -95,6 +97,7 @@ def test_another_writer_is_waited_for(theirs: tuple[Path, str]) -> None:
             assert time.monotonic() - begun < 10
 
 
+@pytest.mark.thorough
 def test_many_writers_give_every_number_once(theirs: tuple[Path, str]) -> None:
     root, dsn = theirs
 

@@ -40,6 +40,7 @@ def walled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walled]:
         yield walls
 
 
+@pytest.mark.thorough
 def test_a_session_works_with_its_own_login(walled: Walled) -> None:
     with (
         walled.login("task_execution", task=1) as dsn,

@@ -62,6 +62,7 @@ def entries(root: Path, file: str = "progress.txt") -> list[tuple[int, str]]:
     return query(root, sql, file)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("seed", shortened([*range(6)], 0))
 def test_every_answer_is_that_of_files(both: tuple[Path, Path, str], seed: int) -> None:
     """Pages, cursors and counts too, and what is refused."""
@@ -115,6 +116,7 @@ def log(root: Path) -> list[Entry]:
     return read_entries(root)
 
 
+@pytest.mark.thorough
 def test_an_entry_that_a_person_put_there_by_hand_is_paged_as_in_a_file(
     both: tuple[Path, Path, str],
 ) -> None:
@@ -140,6 +142,7 @@ def machines(both: tuple[Path, Path, str], tmp_path: Path) -> tuple[Path, Path, 
     return one, made_here(other), dsn
 
 
+@pytest.mark.thorough
 def test_machines_see_one_anothers_entries(machines: tuple[Path, Path, str]) -> None:
     one, other, dsn = machines
     with (
@@ -157,6 +160,7 @@ def test_machines_see_one_anothers_entries(machines: tuple[Path, Path, str]) -> 
         assert resource(here, "ralph://learnings") == resource(there, "ralph://learnings")
 
 
+@pytest.mark.thorough
 def test_the_same_learning_of_many_at_once_is_kept_once(
     machines: tuple[Path, Path, str],
 ) -> None:
@@ -193,6 +197,7 @@ def test_an_entry_that_cannot_be_put_on_record_is_not_added(
     assert 1 == len(entries(root))
 
 
+@pytest.mark.thorough
 def test_an_undo_removes_exactly_the_rows_of_its_session(both: tuple[Path, Path, str]) -> None:
     """Of two that are the same too, and the undo of the undo puts them back to their place."""
     _, root, dsn = both

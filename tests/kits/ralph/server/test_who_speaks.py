@@ -88,6 +88,7 @@ def over_http(
     return result
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("capabilities", [FORM, ODD, {}])
 @pytest.mark.parametrize(
     ("kind", "recipe"),
@@ -156,6 +157,7 @@ class Eager:
         return ElicitResult(action="accept", content={"answer": FORGED})
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["session", "default", "serve"])
 def test_a_client_with_every_tool_signs_nothing_as_the_user(tmp_path: Path, kind: str) -> None:
     root = create_project(tmp_path / "p", LEDGER.read_text("utf-8"), MARKER, COMMENT, config=CHECKS)
@@ -263,6 +265,7 @@ def test_an_answer_of_the_user_is_signed_as_theirs_and_no_agent_edits_it(tmp_pat
     assert [("user",), ("manual",)] == stored
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", ["loop", "launch --print", "launch of a named agent"])
 def test_an_agent_that_runs_unattended_cannot_forge_an_answer(tmp_path: Path, kind: str) -> None:
     report = tmp_path / "report.json"
@@ -358,6 +361,7 @@ def test_a_server_that_a_launched_agent_starts_does_not_take_it_for_the_user(
 NAMES = ["user", "human", "User ", "HUMAN", "u-s-e-r", "\uff35ser", "us\u200ber", login()]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", [*NAMES, login().upper()])
 def test_a_discipline_with_a_name_of_the_user_does_not_sign(tmp_path: Path, name: str) -> None:
     ledger = LEDGER.read_text(encoding="utf-8")

@@ -247,6 +247,7 @@ class TestLongOutput:
 class TestParameters:
     """They are checked against the tool's own schema before anything runs."""
 
+    @pytest.mark.thorough
     @pytest.mark.parametrize(
         ("given", "word"),
         [

@@ -41,6 +41,7 @@ def opened(folder: Path, settings: str, own: str = "", **given: Any) -> Iterator
         yield rye
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("space", ["project", "user"])
 @pytest.mark.parametrize("settings", LOWERED)
 def test_no_setting_lets_an_unsigned_tool_run(tmp_path: Path, settings: str, space: str) -> None:
@@ -52,6 +53,7 @@ def test_no_setting_lets_an_unsigned_tool_run(tmp_path: Path, settings: str, spa
         assert not (rye.root / "made").exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("settings", LOWERED)
 def test_a_tool_that_its_author_signed_with_any_key_does_not_run(
     tmp_path: Path, settings: str
@@ -78,6 +80,7 @@ def test_a_tool_that_the_user_signed_runs(tmp_path: Path) -> None:
         assert (rye.root / "made").exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("own", "settings", "runs"),
     [
@@ -116,6 +119,7 @@ def test_a_policy_in_the_project_is_not_the_users(tmp_path: Path, place: str) ->
     assert not (root / "made").exists()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "own", ["policy = 1", 'policy = "loose"', "policy = {tools = 'off'}", "hosts = 1", "x = 1", "["]
 )

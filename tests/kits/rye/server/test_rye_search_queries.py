@@ -182,6 +182,7 @@ def test_any_text_is_answered_or_refused_at_one_of_its_characters(rye: Rye, quer
     assert names("a", "b") == matching(rye, "apple banana")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("query", "text"),
     [

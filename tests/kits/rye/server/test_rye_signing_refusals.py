@@ -397,6 +397,7 @@ class TestCrashes:
         assert text == path.read_text(encoding="utf-8")
         assert [path] == [*path.parent.iterdir()]
 
+    @pytest.mark.thorough
     def test_where_the_server_is_killed_each_is_one_or_the_other(self, tmp_path: Path) -> None:
         root = rye_project(tmp_path / "project")
         texts = {f"demo/t{number}": python_tool(f"demo/t{number}") for number in range(MANY)}

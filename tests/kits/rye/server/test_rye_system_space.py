@@ -91,6 +91,7 @@ def test_each_is_valid_as_it_comes(alone: Rye, kind: str, item_id: str) -> None:
     assert ("system", "valid") == (answer["source"], answer["signature"]["state"])
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("kind", "item_id"), EVERY)
 def test_each_is_no_longer_valid_when_a_byte_of_it_was_changed(
     tmp_path: Path, kind: str, item_id: str

@@ -203,6 +203,7 @@ class TestOutcome:
         assert '"no-such-command"' in str(error)
         assert "demo/x" == error.facts["item_id"]
 
+    @pytest.mark.thorough
     def test_the_time_limit_ends_it_and_keeps_what_it_wrote(self, workspace: Workspace) -> None:
         put_command(workspace, "sh", "-c", "echo begun; sleep 60", timeout=1.5)
         started = time.monotonic()

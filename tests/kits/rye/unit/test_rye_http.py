@@ -120,6 +120,7 @@ class TestAnswers:
         with host(answer) as found:
             assert ask(found).truncated
 
+    @pytest.mark.thorough
     @pytest.mark.slow
     def test_many_small_pieces_are_read_in_little_time(self) -> None:
         def answer(_asked: Asked, write: Write) -> None:
@@ -233,6 +234,7 @@ class TestRequests:
 class TestLimits:
     """How long it takes, and who may end it."""
 
+    @pytest.mark.thorough
     @pytest.mark.parametrize("head", [b"", b"HTTP/1.1 200 OK\r\n", b"HTTP/1.1 200 OK\r\n\r\n"])
     def test_the_time_is_a_total_also_where_a_host_trickles(self, head: bytes) -> None:
         over = threading.Event()

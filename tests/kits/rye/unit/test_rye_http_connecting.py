@@ -43,6 +43,7 @@ class TestConnecting:
     def test_the_pauses_grow(self, backoff: str, pauses: list[float]) -> None:
         assert pauses == [pause_after(attempt, backoff) for attempt in (1, 2, 3, 4)]
 
+    @pytest.mark.thorough
     @pytest.mark.slow
     def test_it_is_tried_again_until_somebody_is_there(self, names: Names) -> None:
         with host(answering(b"here")) as found:

@@ -202,6 +202,7 @@ def within(path: str, folder: Path) -> bool:
     return os.path.realpath(path).startswith(f"{folder}/")
 
 
+@pytest.mark.thorough
 @settings(max_examples=examples(400), deadline=None)
 @given(
     st.text() | st.lists(st.sampled_from(PARTS), max_size=6).map("/".join),

@@ -276,6 +276,7 @@ class TestDocument:
 class TestFailures:
     """A tool that fails is told by the name and the message of its error."""
 
+    @pytest.mark.thorough
     @pytest.mark.parametrize(
         ("raising", "error"),
         [

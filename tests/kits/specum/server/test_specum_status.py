@@ -122,6 +122,7 @@ class TestStatus:
         assert f"\n\n[cut here: {1_000 - shown} more specs lie in `specs/`]\n" in text
         assert MOST - 300 < len(text)
 
+    @pytest.mark.thorough
     def test_boxes_beyond_the_first_megabyte_are_counted(self, desk: Desk) -> None:
         desk.spec_in("execution")
         (desk.specs / "auth" / STATE).unlink()

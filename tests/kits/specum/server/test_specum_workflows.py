@@ -42,6 +42,7 @@ RELATED = {
 }
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("era", ERAS)
 def test_a_spec_goes_from_its_goal_to_its_end_over_a_restart_of_the_server(
     root: Path, era: Era

@@ -413,6 +413,7 @@ class TestAnyText:
     def test_no_text_is_too_odd(self, text: str) -> None:
         assert all(task.id and task.line >= 1 for task in parse_tasks(text))
 
+    @pytest.mark.thorough
     @pytest.mark.slow
     @pytest.mark.parametrize(
         ("line", "found"),

@@ -95,6 +95,7 @@ filter = ["amount"]
             yield driver
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kind", TYPES)
 def test_a_value_of_any_type_is_created_read_listed_and_changed(manual: Driver, kind: str) -> None:
     column, (first, second) = f"c{[*TYPES].index(kind)}", TYPES[kind]

@@ -104,6 +104,7 @@ def walled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walled]:
         yield walls
 
 
+@pytest.mark.thorough
 def test_every_tool_of_a_bound_session_works(walled: Walled) -> None:
     with (
         walled.login("opus_review", feature="auth") as dsn,
@@ -284,6 +285,7 @@ def test_a_server_of_tables_alone_has_roles_too(tmp_path_factory: pytest.TempPat
             assert "permission denied" in refused(own, "DELETE FROM artists")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("word", ["secured", "service"])
 def test_no_name_of_a_table_or_column_ends_a_block_of_the_sql(
     word: str, tmp_path_factory: pytest.TempPathFactory

@@ -87,6 +87,7 @@ BROKEN_KEYS = (
 )
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("name", shortened(tuple(SCHEMAS), "films"))
 def test_every_table_has_its_tools_and_no_call_is_an_internal_error(
     name: str, tmp_path: Path

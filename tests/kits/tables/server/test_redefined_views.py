@@ -72,6 +72,7 @@ def refused(driver: Driver) -> None:
         assert 'run "ralphgen regen"' in answer
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("engine", ENGINES)
 @pytest.mark.parametrize("change", [OUTER, INNER])
 def test_a_running_server_refuses_a_redefined_view(
@@ -100,6 +101,7 @@ def test_views_that_no_tool_reads_can_be_redefined(tmp_path: Path, engine: str) 
         assert "open" in str(driver.call("get_shown", id=1))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_new_server_refuses_a_redefined_view_until_it_is_generated_again(
     tmp_path: Path, engine: str

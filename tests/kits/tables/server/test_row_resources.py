@@ -91,6 +91,7 @@ def manual(project: Path) -> Iterator[Asking]:
         yield Asking(server)
 
 
+@pytest.mark.thorough
 def test_tables_with_get_have_a_template_and_rows_read_as_it_answers(manual: Asking) -> None:
     own = {uri for uri in manual.templates() if uri.startswith("ralph://tables/")}
 
@@ -118,6 +119,7 @@ def test_what_names_no_row_is_refused(manual: Asking, uri: str) -> None:
     assert manual.refusal(uri)
 
 
+@pytest.mark.thorough
 def test_keys_are_completed_by_their_beginning(manual: Asking) -> None:
     assert ["1", "12"] == manual.completed(RISK, "id", "1")
     assert [] == manual.completed(RISK, "id", "'; --")
@@ -127,6 +129,7 @@ def test_keys_are_completed_by_their_beginning(manual: Asking) -> None:
     assert ["1", "2"] == manual.completed("ralph://tasks/{id}", "id", "")
 
 
+@pytest.mark.thorough
 def test_sessions_read_what_their_tools_get(project: Path) -> None:
     def seen(recipe: str, **facts: object) -> tuple[set[str], str]:
         context = context_for(project, recipe, **facts)
@@ -160,6 +163,7 @@ def test_who_listens_hears_of_a_row_that_another_has_written(project: Path) -> N
     assert ("notifications/resources/updated", uri) == (heard["method"], heard["params"]["uri"])
 
 
+@pytest.mark.thorough
 def test_a_server_of_tables_alone_has_them_under_its_own_name(tmp_path: Path) -> None:
     root = tmp_path / "p"
     (root / ".ralph").mkdir(parents=True)

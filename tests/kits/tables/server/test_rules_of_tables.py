@@ -47,6 +47,7 @@ def environment() -> dict[str, str]:
     return {name: os.environ[name] for name in (VARIABLE,) if name in os.environ}
 
 
+@pytest.mark.thorough
 def test_the_rule_that_a_row_breaks_is_told(driver: Driver) -> None:
     made = driver.call("create_crate", label="a", weight=5)
     plain = driver.refusal("create_crate", weight=0)

@@ -60,6 +60,7 @@ def prepared(root: Path, *queries: str) -> Preparation:
     return prepare_on_postgresql(found, place, lambda _, column: column == "note")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("query", "told"),
     [

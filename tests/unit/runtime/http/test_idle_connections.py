@@ -144,6 +144,7 @@ async def _unread_by_pipeline(worker: Worker) -> socket.socket:
     return client
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "idle", [_silent, _answered, _half_headers, _half_body, _unread, _unread_by_pipeline]
 )

@@ -117,6 +117,7 @@ POST = b"POST / HTTP/1.1\r\nHost: here\r\n"
 CHUNKED = POST + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n"
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("begin", "again"),
     [

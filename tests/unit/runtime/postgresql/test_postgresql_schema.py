@@ -35,6 +35,7 @@ def columns(dsn: str, declared: str, more: str = "") -> dict[str, dict[str, Any]
     return {column["name"]: column for column in found["tasks"]}
 
 
+@pytest.mark.thorough
 @needs_postgresql
 @pytest.mark.parametrize(
     ("declared", "expected"),
@@ -77,6 +78,7 @@ def test_a_type_is_one_of_the_facts_and_its_values_are_known(
     assert expected == (found["type"], found["values"])
 
 
+@pytest.mark.thorough
 @needs_postgresql
 @pytest.mark.parametrize(
     ("check", "expected"),

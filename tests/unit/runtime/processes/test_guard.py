@@ -65,6 +65,7 @@ def sleeper(lifeline: Lifeline, text: str = "sleep 60") -> subprocess.Popen[byte
     return process
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "task",
     [
@@ -84,6 +85,7 @@ def test_tasks_end_with_a_server_that_was_killed(lifeline: Lifeline, task: str) 
     assert lifeline.was_let_go()
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a table of processes")
 @pytest.mark.parametrize("daemon", ["sleep 60", "setsid sleep 60", "(trap '' TERM; sleep 60)"])
 def test_so_do_daemons_of_tasks_that_ended_before(lifeline: Lifeline, daemon: str) -> None:

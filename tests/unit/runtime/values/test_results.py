@@ -96,6 +96,7 @@ def test_fields_go_one_by_one_where_cutting_is_not_enough() -> None:
     assert "field0000" in short["cut"]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("value", [1, "x" * 9_000, {"a" * 200: ["y"] * 100}])
 @pytest.mark.parametrize(
