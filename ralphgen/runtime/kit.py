@@ -250,7 +250,7 @@ def standard_instructions(about: str) -> Callable[[Session, Sequence[Tool]], str
         from .tool import instruction_lines
 
         if not tools:
-            return f"{about} This session has no tools here."
+            return f"{about} This session has no tools on this server."
         return "\n".join([about, *instruction_lines(tools)])
 
     return instructions

@@ -151,5 +151,5 @@ def test_clear_is_not_spoken_of_where_the_only_update_is_narrowed(project: Path)
     with connected(project, "opus_review", enabled_tools={"ralph": ["update_task"]}) as driver:
         told = driver.client.instructions or ""
 
-    assert "Updates change only the fields given." in told
+    assert "Updates change only the given fields." in told
     assert "clear" not in told

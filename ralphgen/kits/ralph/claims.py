@@ -209,9 +209,9 @@ class TaskDesk:
             return
         close_session(self._database, old.session, {"ended": now(), "outcome": "failed"})
         if in_progress and old.began:
-            left = f'the session "{one_line(old.session)}" has left it in progress'
+            left = f'session "{one_line(old.session)}" left it in progress'
             self._record(session, old.task, "take")
-            self._say(old.task, f'Taken over by the session "{session}": {left}.')
+            self._say(old.task, f'Session "{session}" took this task over: {left}.')
 
     def _give_up(self, old: Claim, attempts: int) -> None:
         """Block a task that a session has left which was the last attempt."""
@@ -219,7 +219,7 @@ class TaskDesk:
         release(self._database, old.task)
         made = add_attempt(self._database, old.task)
         self._record(str(old.session), old.task, "give_back")
-        said = f'The session "{one_line(str(old.session))}" has left it.'
+        said = f'Session "{one_line(str(old.session))}" left it.'
         self._block(old.task, max(made, attempts), said)
 
     def _block(self, task: int, attempts: int, said: str) -> str:

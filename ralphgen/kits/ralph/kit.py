@@ -30,9 +30,9 @@ from ralphgen.project.model import Project
 from ralphgen.runtime.database.ledger import MARKER
 from ralphgen.spelling import Lines, Name, Value, argument_name
 
-REASON: Value = {"type": "string", "description": "Why it is blocked."}
+REASON: Value = {"type": "string", "description": "Why the task is blocked."}
 SUMMARY: Value = {"type": "string", "description": "Stored as a comment."}
-FORCE = typed("force", "boolean", "Also where a session holds it, whose claim ends then.")
+FORCE = typed("force", "boolean", "End the claim of another session.")
 SERVER = KitPlan(
     key="ralph",
     server_name="ralph-project",

@@ -13,7 +13,7 @@ RUN_CHECKS = TableTool(
     "run_checks",
     module="checks",
     hints="OPEN_WORLD",
-    description="Run the checks that a task must pass before it is done; it may take minutes.",
+    description="Run the checks of a task, which must pass before it is done. May take minutes.",
     arguments=(Argument("task", Name("INTEGER"), required=True),),
     answer_shape="checks",
     search_hint="test, lint, verify, prove a task",
@@ -22,14 +22,14 @@ RUN_CHECKS = TableTool(
     closes=True,
     bound={"task": "own task"},
     instruction="checks: {tools}",
-    advice="done is refused until run_checks has passed on the files as they are.",
-    purpose="prove that a task is done before you say so",
-    answer="of each check the exit code and the end of its output",
+    advice="done is refused until run_checks passes on the current files.",
+    purpose="prove that a task is done before you close it",
+    answer="the exit code and last output of each check",
     instead={"set_task_status": "closing the task afterwards"},
 )
 RUNNER = "dela"  # the kit whose tasks a check may name
-NO_CHECKS = "its server was written without [[done.checks]]"
-BECAUSE = typed("because", "string", "Why a person closes it without proof.")
+NO_CHECKS = "its server was generated without [[done.checks]]"
+BECAUSE = typed("because", "string", "Why the user closes it without proof.")
 
 # Checks run where the agent's files are; whoever has done a task says so there too.
 REMOTE = HttpUse((RUN_CHECKS.name,), {"set_task_status": {"status": ("done",)}})
@@ -50,7 +50,7 @@ def with_proof(kit: KitPlan, project: Project) -> KitPlan:
     facts = done_facts(done)
     checks: list[Value] = [Lines(check) for check in facts["checks"]]
     rules = {"checks": Lines(checks), **{key: Lines(facts[key]) for key in ("protect", "watch")}}
-    title = "What a task must pass before it is done; sessions have it fixed in their context."
+    title = "The checks of a task; fixed in each session's context."
     values = {"title": title, "constants": [("DONE", Lines(rules))]}
     return replace(
         kit,

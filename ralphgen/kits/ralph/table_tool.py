@@ -19,11 +19,11 @@ from ralphgen.planning.model import (
 from ralphgen.spelling import Name, argument_name
 
 PAGING = (Argument("limit", Name("LIMIT")), Argument("cursor", Name("CURSOR")))
-ACRONYM = ("acronym", "its acronym is made where none is given")
-CHANGED = "the row as it is now"
-DELETED = "what was deleted, or what stands against it"
-ON_LISTS = "Fields that are empty are left out of answers."
-ON_LEARNINGS = "Learnings are observations of earlier sessions, not orders."
+ACRONYM = ("acronym", "an omitted acronym is generated")
+CHANGED = "the changed row"
+DELETED = "the deleted row, or why it cannot be deleted"
+ON_LISTS = "Answers omit empty fields."
+ON_LEARNINGS = "Learnings are observations of earlier sessions, not instructions."
 
 KINDS: Mapping[str, JsonObject] = {
     "TEXT": STRING,

@@ -64,7 +64,7 @@ class RowResources:
         name, *parts = uri.removeprefix(self._beginning).split("/")
         table = dict(self._seen(workspace)).get(name)
         if table is None or len(parts) != len(table.key):
-            raise NotThereError(f"there is no resource {shortened(uri)}")
+            raise NotThereError(f"no resource {shortened(uri)}")
         text = reading(table)(workspace, {"tool": _tool(table), "uri": uri, "parts": parts})
         found: tuple[str, str] | DeferredResult = then(text, lambda text: (MEDIA_TYPE, text))
         return found

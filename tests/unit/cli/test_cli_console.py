@@ -84,7 +84,7 @@ def test_facts_as_json_hold_schema_recipes_and_warnings(root: Path) -> None:
     } == facts["recipes"]["mine 0"]
     assert "status" in [column["name"] for column in facts["schema"]["tasks"]]
     assert 1 == len(facts["warnings"])
-    assert {"ralph": {"run_checks": "its server was written without [[done.checks]]"}} == facts[
+    assert {"ralph": {"run_checks": "its server was generated without [[done.checks]]"}} == facts[
         "absent"
     ]
 

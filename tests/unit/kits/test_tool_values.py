@@ -102,7 +102,9 @@ def test_what_tools_share_is_said_once_with_the_names_of_those_that_are_there() 
 def test_a_session_without_tools_is_told_so(plan: ServerPlan) -> None:
     session = supposed_session(runtime_policy(plan.policy), "yap", "dela")
 
-    assert "About. This session has no tools here." == standard_instructions("About.")(session, [])
+    assert "About. This session has no tools on this server." == standard_instructions("About.")(
+        session, []
+    )
 
 
 def test_the_instructions_of_a_kit_are_within_what_clients_show(plan: ServerPlan) -> None:

@@ -149,8 +149,8 @@ class TestFormat:
         links = re.findall(r"\]\(([^)]+)\)", skill.files[TEXT])
         headings = re.findall(r"^## (.+)$", skill.files[GUIDE], re.MULTILINE)
 
-        assert [GUIDE, f"{GUIDE}#wiring"] == links
-        assert "wiring" in [heading.lower() for heading in headings]
+        assert [GUIDE, f"{GUIDE}#setup"] == links
+        assert "setup" in [heading.lower() for heading in headings]
         assert [] == re.findall(r"\]\(", skill.files[GUIDE])
 
 
@@ -166,7 +166,7 @@ class TestTruth:
         sections = re.findall(r"^## (.+)$", skill.files[GUIDE], re.MULTILINE)
 
         assert [tool.name for tool in kit.tools] == named
-        assert [*named, "Wiring"] == sections
+        assert [*named, "Setup"] == sections
 
     def test_the_arguments_are_those_of_the_listed_schema(self, rendered: Rendered) -> None:
         plan, kit, skill = rendered
@@ -243,7 +243,7 @@ class TestTruth:
         entry = {"type": "stdio", "command": "ralphgen", "args": ["serve", kit.key]}
 
         assert {"mcpServers": {kit.key: entry}} == json.loads(block)
-        assert f"as {skill.folder}/SKILL.md says" in skill.files[GUIDE]
+        assert f"as described in {skill.folder}/SKILL.md" in skill.files[GUIDE]
 
 
 class TestSessions:
@@ -270,7 +270,7 @@ class TestSessions:
             "triage"
         ]
         assert (
-            "The discipline intern takes away `delete_task`, `delete_feature`, "
+            "The discipline intern removes `delete_task`, `delete_feature`, "
             in skill.files[TEXT]
         )
         assert "- In triage: takes `id`, `priority` only" in guide
@@ -434,7 +434,7 @@ def vocabulary(plan: ServerPlan, kit: KitPlan) -> set[str]:
         *words(kit).variables,
         *FILES,
         *("true", "false", f"mcp__{kit.key}__"),
-        *("ralphgen config --write", "ralphgen allow", "ralphgen tools"),
+        *("ralphgen connect claude", "ralphgen allow", "ralphgen tools"),
     }
 
 

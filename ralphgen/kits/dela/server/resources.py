@@ -96,7 +96,7 @@ class JobResources:
         scheme, pid, start = found.groups() if found is not None else ("", "0", None)
         job = dela.jobs.find(int(pid)) if dela.jobs is not None else None
         if scheme not in _seen(dela) or job is None or (scheme == "job" and start is not None):
-            raise NotThereError(f"there is no resource {shortened(uri)}")
+            raise NotThereError(f"no resource {shortened(uri)}")
         facts = {"pid": job.pid, **job.about, **end_facts(job)}
         if scheme == "joblog":
             facts = _page(dela, job, start)

@@ -128,9 +128,7 @@ def checked_path(path: str, argument: str) -> str:
 def path_warnings(workspace: Workspace, path: str) -> list[str]:
     """Return warnings on a path that may be stored all the same."""
     if is_noise(path):
-        return [
-            f"{shortened(path)} looks like a lock file or build output: it tells a reader little"
-        ]
+        return [f"{shortened(path)} looks like a lock file or build output, which helps no reader"]
     if not os.path.exists(os.path.join(workspace.work_tree, path)):
         return [f"{shortened(path)} does not exist in the project"]
     return []

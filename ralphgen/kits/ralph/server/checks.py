@@ -51,7 +51,7 @@ def run_checks(workspace: Workspace, arguments: dict[str, Any]) -> DeferredResul
     if run is not None and not run.over:
         if run.task != task:
             raise ToolError(
-                f"the checks of task {run.task} are running: call again when they have ended"
+                f"the checks of task {run.task} are still running: call again when they end"
             )
         return run.answer()
     look = look_at_tree(workspace)

@@ -44,7 +44,7 @@ def follow_status(workspace: Workspace, task: int, new: str, *, force: bool) -> 
     if not force:
         refuse_held(workspace, task)
     elif is_below_launch():
-        raise ToolError('"force" is for a person, and this is an agent\'s session')
+        raise ToolError('"force" is for the user, and this is an agent\'s session')
     claims.release(database, task)
     if new == "pending" and session.profile == FULL:
         claims.forget_attempts(database, task)
@@ -81,9 +81,9 @@ def holder(workspace: Workspace, task: int) -> claims.Claim | None:
 
 def held_by(workspace: Workspace, task: int, claim: claims.Claim) -> str:
     """Return the refusal of a task that another session holds."""
-    text = f"task {task} is held by {claims.holder_of(claim)}: nothing was changed"
+    text = f"task {task} is claimed by {claims.holder_of(claim)}: nothing was changed"
     if workspace.session.is_users:
-        text += '; with "force" a person ends that claim'
+        text += '; the user can end that claim with "force"'
     return text
 
 

@@ -34,8 +34,8 @@ INFERRED = {
 def unknown_cursor(cursor: str) -> ToolError:
     """Return the error for a cursor that no page of a list has given."""
     return ToolError(
-        f'the cursor {shortened(cursor)} is none of this list: take "next_cursor" of a page, or '
-        "leave it out to begin at the start"
+        f'invalid cursor {shortened(cursor)}: use "next_cursor" of a page, or '
+        "omit it to start at the beginning"
     )
 
 

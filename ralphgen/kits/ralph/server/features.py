@@ -213,8 +213,8 @@ def _exact(workspace: Workspace, column: str, name: str) -> str | None:
 
 def _unreadable(column: str, name: str) -> str:
     return (
-        f'"{column}" of the feature {shortened(name)} cannot be read as a list, and adding to it '
-        "would lose what is there: a person has to fix it first"
+        f'"{column}" of the feature {shortened(name)} is not a list, and adding to it would '
+        "lose its content: ask the user to fix it"
     )
 
 

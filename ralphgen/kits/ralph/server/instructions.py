@@ -17,16 +17,16 @@ LONGEST = 2000  # characters that a client shows for certain
 NAME = 100  # characters of a recipe's or a discipline's name
 PURPOSES = {
     "braindump": "Turn raw ideas into features, disciplines and draft tasks.",
-    "yap": "Talk through the tasks with a person, and keep them as agreed.",
-    "ramble": "Talk through a feature with a person, and keep what is learned.",
-    "discuss": "Shape a discipline, the role that agents work in, with a person.",
-    "task_execution": "Do one task, completely, and close it.",
-    "opus_review": "Review what was done, and decide what follows.",
-    "enrichment": "Turn draft tasks into tasks that an agent can do without asking.",
-    "interactive": "Look around in the project; nothing is changed.",
-    "manual": "Do with the project what a person asks for.",
+    "yap": "Discuss the tasks with the user and record what you agree on.",
+    "ramble": "Discuss a feature with the user and record decisions.",
+    "discuss": "Refine a discipline, an agent role, with the user.",
+    "task_execution": "Complete one task and close it.",
+    "opus_review": "Review finished work and decide what comes next.",
+    "enrichment": "Turn drafts into tasks that an agent can do without asking.",
+    "interactive": "Explore the project without changing it.",
+    "manual": "Do what the user asks for.",
 }
-"""What each kind of session is for; those of the last two have no steps, and so no prompt."""
+"""The purpose of each recipe. The last two have no steps and no prompt."""
 UPDATES = ("update_task", "update_feature", "update_discipline")
 USUAL = ("in_progress", "done", "blocked")
 RESOURCES = (
@@ -42,12 +42,12 @@ def instructions(session: Session, tools: Sequence[Tool]) -> str:
     if session.brief.get("description"):
         lines[0] += f" {session.brief['description']}"
     if not seen:
-        return f"{lines[0]} This session has no tools here.\n{RESOURCES}"
+        return f"{lines[0]} This session has no tools on this server.\n{RESOURCES}"
     if session.discipline:
         lines.append(f"You work as the discipline {shown_name(session.discipline)}.")
     own = own_row(session)
     if own:
-        lines.append(f"This session is about {own}: leave its id or name out of calls.")
+        lines.append(f"This session works on {own}: omit its id or name in calls.")
     return "\n".join([*lines, *instruction_lines(tools), *_advice(seen), RESOURCES])[:LONGEST]
 
 
@@ -63,9 +63,9 @@ def _advice(seen: Mapping[str, Tool]) -> Iterator[str]:
     clearing = [tool.name for tool in updates if "clear" in tool.properties]
     if clearing:
         tools = f" of {' or '.join(clearing)}" if len(clearing) < len(updates) else ""
-        yield f'Updates change only the fields given; name a field in "clear"{tools} to empty it.'
+        yield f'Updates change only the given fields; list a field in "clear"{tools} to empty it.'
     elif updates:
-        yield "Updates change only the fields given."
+        yield "Updates change only the given fields."
     if "set_task_status" in seen:
         yield on_closing(seen["set_task_status"].properties)
 
@@ -87,12 +87,12 @@ def on_closing(arguments: Mapping[str, Mapping[str, Any]]) -> str:
     `arguments` are the schemas of those that set_task_status takes, by name.
     """
     ways = {
-        "done": "done and a summary" if "summary" in arguments else "done",
-        "blocked": "blocked and a reason" if "reason" in arguments else "blocked",
+        "done": "done with a summary" if "summary" in arguments else "done",
+        "blocked": "blocked with a reason" if "reason" in arguments else "blocked",
     }
     statuses = settable(arguments)
     told = ", or ".join(way for status, way in ways.items() if status in statuses)
-    return f"Close finished work with set_task_status{told and ': '}{told}."
+    return f"Close the task with set_task_status{told and ': '}{told}."
 
 
 def settable(arguments: Mapping[str, Mapping[str, Any]]) -> Collection[str]:

@@ -111,7 +111,7 @@ def append(
     """
     if source not in SOURCES:
         known = ", ".join(f'"{name}"' for name in SOURCES)
-        raise ToolError(f'the source "{source}" is none of {known}')
+        raise ToolError(f'invalid source "{source}": use {known}')
     clean, warnings = sanitised(text, source, "text")
     if not clean.strip():
         raise ToolError('"text" must not be blank')

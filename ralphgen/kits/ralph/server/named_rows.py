@@ -141,8 +141,8 @@ def name_problem(name: str) -> str | None:
     shown = json.dumps(name[:SHOWN], ensure_ascii=not name.isprintable())
     hint = f': use "{form}"' if form else ""
     return (
-        f"{shown} is no name of lower-case letters and digits, "
-        f'with single "-" or "_" between them{hint}'
+        f"invalid name {shown}: use lower-case letters and digits, "
+        f'separated by single "-" or "_"{hint}'
     )
 
 
@@ -187,8 +187,8 @@ def _after(arguments: dict[str, Any]) -> list[str]:
         return []
     if not re.fullmatch(_CURSOR, cursor):
         raise ToolError(
-            f'the cursor {shortened(cursor)} is none of this list: take "next_cursor" of a page, '
-            "or leave it out to begin at the start"
+            f'invalid cursor {shortened(cursor)}: use "next_cursor" of a page, '
+            "or omit it to start at the beginning"
         )
     return [cursor]
 

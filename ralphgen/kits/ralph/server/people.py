@@ -46,8 +46,8 @@ def free_dependents(workspace: Workspace, task: int, refusal: str) -> list[int]:
         named.append(f"- and {len(waiting) - SHOWN} more")
     told = _named(workspace, task)
     question = confirmation(
-        "\n".join([f"{told} is to be deleted, and these tasks wait for it:", *named]),
-        "Delete it, and let them wait for it no longer",
+        "\n".join([f"Delete {told}? These tasks wait for it:", *named]),
+        "Delete it and remove these dependencies",
     )
     word = need(question, refusal)
     tasks = workspace.tables.tasks
@@ -55,8 +55,8 @@ def free_dependents(workspace: Workspace, task: int, refusal: str) -> list[int]:
         left = [needed for needed in row["depends_on"] if needed != task]
         values = {"depends_on": tasks.stored("depends_on", left), "updated": today()}
         tasks.update(workspace.database, "id", row["id"], values)
-        note = f"{told} was deleted, and this task waits for it no longer"
-        record(workspace, row["id"], word, f"{note}: a person agreed")
+        note = f"{told} was deleted and removed from this task's dependencies"
+        record(workspace, row["id"], word, f"{note}: the user agreed")
     return [row["id"] for row in waiting]
 
 
@@ -79,7 +79,7 @@ def may_force(workspace: Workspace, task: int, *, force: bool) -> bool:
     refusal = held_by(workspace, task, claim)
     word = ask(question) if force else need(question, refusal)
     if word.content is not None:
-        record(workspace, task, word, f'The claim of the session "{name}" was ended by a person')
+        record(workspace, task, word, f'The user ended the claim of session "{name}"')
         return True
     if word.why:
         raise ToolError(f"{refusal.partition(':')[0]}; {word.why}: nothing was changed")
@@ -92,12 +92,12 @@ def asked_reason(workspace: Workspace, task: int, refusal: str) -> str:
     Raises `ToolError` with the refusal where nobody says it.
     """
     question = Question(
-        f"{_named(workspace, task)} is to be blocked. What keeps it from being done?",
+        f"Why is {_named(workspace, task)} blocked?",
         {"reason": {**TEXT, "title": "Reason"}},
     )
     word = need(question, refusal)
     reason = str((word.content or {})["reason"])
-    record(workspace, task, word, f"Blocked, since a person said: {reason}")
+    record(workspace, task, word, f"Blocked by the user: {reason}")
     return reason
 
 
@@ -106,12 +106,12 @@ def answer_to(workspace: Workspace, task: int, asked: str) -> dict[str, Any]:
 
     With it comes the id of the `comment` that says so. There is nothing where nobody answers.
     """
-    message = f"{_named(workspace, task)} is to be blocked by a question:\n{asked}"
+    message = f"A question blocks {_named(workspace, task)}:\n{asked}"
     word = ask(Question(message, {"answer": {**TEXT, "title": "Answer"}}))
     if word.content is None:
         return {}
     answer = str(word.content["answer"])
-    note = f"Asked: {asked}\n\nA person answered: {answer}"
+    note = f"Asked: {asked}\n\nThe user answered: {answer}"
     return {"answered": answer, **record(workspace, task, word, note)}
 
 

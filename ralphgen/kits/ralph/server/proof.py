@@ -122,7 +122,7 @@ def prove(workspace: Workspace, task: int, because: str | None, look: Look) -> l
         from ralphgen.runtime.processes.launched import is_below_launch
 
         if is_below_launch():
-            raise ToolError("\"because\" is a person's word, and this is an agent's session")
+            raise ToolError('"because" is for the user, and this is an agent\'s session')
         overrule(workspace, task, because, look)
         told = [f"Done without proof: {because}"]
     if look.watched:
@@ -254,7 +254,7 @@ def _call(workspace: Workspace, task: int) -> str:
     session = workspace.session
     if "run_checks" not in session.enabled:
         closing = f'"ralphgen task check {task}", then "ralphgen task status {task} done"'
-        return f"let the user run {closing}"
+        return f"ask the user to run {closing}"
     bound = session.bound_arguments("run_checks").get("task")
     whole = "run_checks" if bound is not None else f"run_checks with task {task}"
     return f"call {whole}, then set it to done"

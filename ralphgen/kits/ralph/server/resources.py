@@ -34,8 +34,8 @@ TEXT = "text/plain"
 SCHEME = "ralph://"
 AT = "?cursor="  # behind the URI of what is too long for one answer
 FILES = {
-    "progress": (PROGRESS, "What sessions have done"),
-    "learnings": (LEARNINGS, "What sessions have found out"),
+    "progress": (PROGRESS, "Completed work"),
+    "learnings": (LEARNINGS, "Learnings of earlier sessions"),
 }
 NAMED = {"features": ("feature", get_feature), "disciplines": ("discipline", get_discipline)}
 FEATURES, DISCIPLINES, TASKS = (
@@ -70,12 +70,12 @@ def _template(uri: str, name: str, description: str) -> Entry:
 
 
 TEMPLATES = (
-    _template(FEATURES, "feature", "A feature with its knowledge and the counts of its tasks."),
+    _template(FEATURES, "feature", "A feature with its knowledge and task counts."),
     _template(DISCIPLINES, "discipline", "A discipline: its prompt, skills and conventions."),
     _template(
         TASKS,
         "task",
-        "A whole task; of a long one, the URI of each part that is cut is in `more`.",
+        "A task. If it is long, `more` has the URI of each shortened part.",
     ),
 )
 
@@ -112,7 +112,7 @@ class ProjectResources:
             return JSON, _row(workspace, kind, name)
         if name is not None and kind == "tasks":
             return JSON, _task(workspace, name, cursor)
-        raise NotThereError(f"there is no resource {shortened(uri)}")
+        raise NotThereError(f"no resource {shortened(uri)}")
 
     def completed(
         self, workspace: Workspace, template: str | None, argument: str, value: str
@@ -163,7 +163,7 @@ def located(uri: str) -> tuple[str, str | None]:
     """
     found = re.fullmatch(_SPELLED, uri)
     if found is None:
-        raise NotThereError(f"there is no resource {shortened(uri)}: each begins with {SCHEME}")
+        raise NotThereError(f"no resource {shortened(uri)}: resource URIs start with {SCHEME}")
     kind, name = found.groups()
     return kind, None if name is None else named(uri, name)
 
@@ -187,8 +187,7 @@ def _page(workspace: Workspace, cursor: str | None) -> tuple[list[Entry], str]:
         place = re.fullmatch(_CURSOR, cursor)
         if place is None:
             raise NotThereError(
-                f"the cursor {shortened(cursor)} is none of this list: leave it out to begin at "
-                "the start"
+                f"invalid cursor {shortened(cursor)}: omit it to start at the beginning"
             )
         entries, (kind, after) = [], place.groups()
     room = MAX_CHARACTERS - AROUND - size(entries)
@@ -232,7 +231,7 @@ def _own_task(workspace: Workspace) -> list[Entry]:
         return []
     sql = workspace.tables.tasks.select(["title"], "WHERE id = ?")
     row = workspace.database.row(sql, [task])
-    about = "The task that this session is about."
+    about = "The task of this session."
     return [_entry(spelled("tasks", str(task)), f"task {task}", row[0], about)] if row else []
 
 

@@ -125,8 +125,7 @@ def _imported(workspace: Workspace, source: str) -> dict[tuple[str, str], tuple[
     tasks = workspace.tables.tasks
     if "tags" not in tasks:
         raise ToolError(
-            'tasks cannot be imported: the project\'s tasks have no column "tags", by which they '
-            "would be known again"
+            'tasks cannot be imported: the table "tasks" has no column "tags" to identify them'
         )
     sql = tasks.select(["id", "status", "tags"], f"WHERE {holding('tags')} ORDER BY id DESC")
     found: dict[tuple[str, str], tuple[int, str]] = {}

@@ -158,7 +158,7 @@ def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     """Return an object whose keys stand once each: of two, one would be lost."""
     members = dict(pairs)
     if len(members) != len(pairs):
-        raise ValueError("a key stands twice in an object")
+        raise ValueError("an object has a duplicate key")
     return members
 
 

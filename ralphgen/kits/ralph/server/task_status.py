@@ -72,9 +72,9 @@ def refuse_wrong_words(arguments: Mapping[str, Any]) -> None:
     """Raise `ToolError` for words that the new status has no use for, or that are blank."""
     new = arguments["status"]
     if "reason" in arguments and new != "blocked":
-        raise ToolError('"reason" tells why a task is blocked: leave it out for any other status')
+        raise ToolError('"reason" is only for the status "blocked"')
     if "because" in arguments and new != "done":
-        raise ToolError('"because" closes a task without proof: leave it out for any other status')
+        raise ToolError('"because" is only for the status "done"')
     refuse_blank(arguments, "reason", "summary", "because")
 
 

@@ -35,7 +35,7 @@ class NoResources:
 
     def read(self, _workspace: OpenTables, uri: str) -> tuple[str, str]:
         """Raise `NotThereError`."""
-        raise NotThereError(f"there is no resource {shortened(uri)}")
+        raise NotThereError(f"no resource {shortened(uri)}")
 
     def completed(
         self, _workspace: OpenTables, template: str | None, argument: str, _value: str

@@ -53,7 +53,7 @@ class TestParts:
         assert begin in quoted.pop("")
         assert {
             "The project": "Shop of T\n",
-            "What the project is": "Sells what it has\n",
+            "Description of the project": "Sells what it has\n",
             "The prompt of your discipline": "You build pages\n",
             "The skills of your discipline": "- html\n- css\n",
             "The conventions of your discipline": "Tabs, never spaces\n",
@@ -70,13 +70,13 @@ class TestParts:
             "Acceptance criteria": "- it has a label\n- it can be sent\n",
             "Pseudocode": "draw(form)\n",
             "Hints": "look at the old one\n",
-            "Files to look at": "[exists] src/form.py\n[missing] src/gone.py\n",
+            "Context files": "[exists] src/form.py\n[missing] src/gone.py\n",
             "The tasks that it waited for, each with its outcome": (
                 "- task 1 (pending): Log in\n  Cookies hold the session\n"
             ),
-            "What the feature is": "Who may come in\n",
-            "The architecture of the feature": "A hexagon\n",
-            "The boundaries of the feature": "No payment here\n",
+            "Description of the feature": "Who may come in\n",
+            "Architecture of the feature": "A hexagon\n",
+            "Boundaries of the feature": "No payment here\n",
             "Files of the feature": "[missing] docs/auth.md\n",
             "What was learned on the feature": "- cookies expire (human)\n  Reason: seen in May\n",
             "Comments, the newest last": "- human, 2026-01-02T03:04:05Z: Mind the gap\n",
@@ -88,7 +88,7 @@ class TestParts:
         found = brief(project, "discuss", discipline="backend")
 
         assert "You work as" not in found["system"]
-        assert "You build pages\n" == sections(found["task"])["The prompt of the discipline"]
+        assert "You build pages\n" == sections(found["task"])["Prompt of the discipline"]
 
     def test_a_dependency_that_is_gone_is_said_to_be(self, own: Path) -> None:
         query(own, "UPDATE tasks SET depends_on = '[1, 77]' WHERE id = 2")
@@ -100,7 +100,7 @@ class TestParts:
     def test_the_checks_that_done_asks_for_are_named_and_never_cut(self, tmp_path: Path) -> None:
         checks = check("tests", "npm", "test") + check("style", "```", disciplines=["frontend"])
         root = proved_project(tmp_path / "p", f"{checks}\n[brief]\nmax_characters = 2000\n")
-        title = "What must pass before the task may be done"
+        title = "Checks that must pass before the task is done"
         first, second = (
             sections(brief(root, "task_execution", task=task)["task"]) for task in (1, 2)
         )
@@ -298,7 +298,7 @@ class TestCommand:
 
         assert 0 == done.returncode
         assert done.stdout.startswith("# System part\n\nThis is a session of the recipe")
-        assert "\n\n# Task part\n\nDo one task, completely, and close it.\n" in done.stdout
+        assert "\n\n# Task part\n\nComplete one task and close it.\n" in done.stdout
         assert re.search(r"^system part: \d+ characters\n +\d+  The project\n", done.stderr)
         assert [] == [*sessions.iterdir()]
 

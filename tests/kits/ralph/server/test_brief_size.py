@@ -26,9 +26,9 @@ def own(project: Path, tmp_path: Path) -> Path:
 ORDER = [
     "Comments",
     "What was learned on the feature",
-    "What the feature is",
-    "The architecture of the feature",
-    "The boundaries of the feature",
+    "Description of the feature",
+    "Architecture of the feature",
+    "Boundaries of the feature",
     "Hints",
     "Pseudocode",
     "Description",
@@ -64,9 +64,9 @@ class TestSize:
             "Comments (20 of 61), the newest last": "ralph://tasks/2?cursor=comments",
             "What was learned on the feature (20 of 60)": "ralph://features/auth",
             "Files of the feature": "ralph://features/auth",
-            "What the feature is": "ralph://features/auth",
-            "The architecture of the feature": "ralph://features/auth",
-            "The boundaries of the feature": "ralph://features/auth",
+            "Description of the feature": "ralph://features/auth",
+            "Architecture of the feature": "ralph://features/auth",
+            "Boundaries of the feature": "ralph://features/auth",
             "The tasks that it waited for, each with its outcome": (
                 "ralph://tasks/2?cursor=dependencies"
             ),

@@ -149,7 +149,7 @@ def test_a_question_that_blocks_a_task_is_answered_by_a_person(root: Path, era: 
     assert ['Task 1 "Log in" is to be blocked by a question:\nWhich colour?'] == person.asked
     assert ["answer"] == person.forms[0]["required"]
     assert "pending" == status(root, 1)
-    noted = "Asked: Which colour?\n\nA person answered: Blue. (asked through mcp)"
+    noted = "Asked: Which colour?\n\nThe user answered: Blue. (asked through mcp)"
     assert [noted] == comments(root, 1)
 
 

@@ -49,7 +49,7 @@ def test_acronyms_are_made_and_never_collide(server: Driver) -> None:
     ("change", "sentence"),
     [
         ({"name": "Auth Flow"}, 'use "auth-flow"'),
-        ({"name": ""}, "is no name of lower-case letters and digits"),
+        ({"name": ""}, "use lower-case letters and digits"),
         ({"name": "a" * 201}, "a name of 201 characters is too long: 200 is the most"),
         ({"name": "auth"}, 'the feature "auth" exists already'),
         ({"display_name": " "}, '"display_name" must not be blank'),
@@ -144,5 +144,5 @@ def test_pages_hold_each_feature_once(project: Path, server: Driver, limit: int)
 
     assert [row[0] for row in query(project, "SELECT name FROM features ORDER BY name")] == names
     assert len(names) == answer["total"]
-    assert "is none of this list" in server.refusal("list_features", cursor="auth")
-    assert "is none of this list" in server.refusal("list_disciplines", cursor="50")
+    assert "invalid cursor" in server.refusal("list_features", cursor="auth")
+    assert "invalid cursor" in server.refusal("list_disciplines", cursor="50")

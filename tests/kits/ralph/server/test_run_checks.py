@@ -58,7 +58,7 @@ def test_without_checks_there_is_no_such_tool(tmp_path: Path) -> None:
         code, message = server.protocol_error("run_checks", task=1)
 
     assert -32602 == code
-    assert "its server was written without [[done.checks]]" in message
+    assert "its server was generated without [[done.checks]]" in message
 
 
 @pytest.mark.parametrize(
@@ -381,7 +381,7 @@ def test_an_agent_is_told_what_its_task_must_pass(tmp_path: Path) -> None:
     root = proved_project(tmp_path / "p", config)
     prompt = opened(root, "task_execution", task=1).prompt
 
-    assert "What must pass before the task may be done" in prompt
+    assert "Checks that must pass before the task is done" in prompt
     assert "tests: npm test" in prompt
     assert "looks" not in prompt
     assert "Run the checks with run_checks" in prompt

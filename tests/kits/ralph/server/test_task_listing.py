@@ -118,5 +118,5 @@ def test_pages_hold_each_task_once_whatever_comes_between(
 def test_a_cursor_of_no_page_is_refused(server: Driver, cursor: str) -> None:
     text = server.refusal("list_tasks", cursor=cursor)
 
-    assert 'is none of this list: take "next_cursor" of a page' in text
+    assert ': use "next_cursor" of a page' in text
     assert len(text) < 250

@@ -250,7 +250,7 @@ def test_a_review_cannot_be_claimed() -> None:
     with pytest.raises(ToolError) as caught:
         learn([], "Retries need a jitter", source="opus_reviewed")
 
-    assert 'the source "opus_reviewed" is none of "agent", "auto", "human"' == str(caught.value)
+    assert 'invalid source "opus_reviewed": use "agent", "auto", "human"' == str(caught.value)
 
 
 # Reading

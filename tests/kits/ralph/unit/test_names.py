@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ralphgen.kits.ralph.server.named_rows import name_problem, similar
 
-RULE = 'is no name of lower-case letters and digits, with single "-" or "_" between them'
+RULE = 'use lower-case letters and digits, separated by single "-" or "_"'
 
 
 @pytest.mark.parametrize(
@@ -37,16 +37,16 @@ def test_kebab_and_snake_names_are_fine(name: str) -> None:
     ],
 )
 def test_a_refusal_suggests_the_form_that_was_meant(name: str, hint: str) -> None:
-    assert f'"{name}" {RULE}{hint}' == name_problem(name)
+    assert f'invalid name "{name}": {RULE}{hint}' == name_problem(name)
 
 
 def test_a_refusal_is_one_line_of_plain_text() -> None:
-    assert rf'"auth\n" {RULE}: use "auth"' == name_problem("auth\n")
-    assert rf'"\ud800" {RULE}' == name_problem("\ud800")
+    assert rf'invalid name "auth\n": {RULE}: use "auth"' == name_problem("auth\n")
+    assert rf'invalid name "\ud800": {RULE}' == name_problem("\ud800")
 
 
 def test_a_refusal_of_a_long_name_stays_short() -> None:
-    assert f'"{"A" * 60}" {RULE}' == name_problem("A" * 100_000)
+    assert f'invalid name "{"A" * 60}": {RULE}' == name_problem("A" * 100_000)
 
 
 @given(st.text(max_size=40) | st.text(st.sampled_from("aB1-_ é."), max_size=40))

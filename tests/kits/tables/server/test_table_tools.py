@@ -100,7 +100,7 @@ def test_lists_are_filtered_searched_and_paged(manual: Driver) -> None:
     assert 2 == manual.call("list_risks", search="0%_!", filter_severity=2)["total"]
     assert 0 == manual.call("list_risks", search="1_0")["total"]
     assert manual.refusal("list_risks", cursor="x").startswith(
-        'the cursor "x" is none of this list'
+        'invalid cursor "x"'
     )
 
 
