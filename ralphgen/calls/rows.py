@@ -16,7 +16,7 @@ COLUMN = re.compile(r'column "(.+)"')
 MISSING = re.compile(r'argument "([a-z_]+)" is missing')
 UNPROVED = re.compile(r"task (\d+) is not done: ")
 CALL = re.compile(
-    r": (?:call run_checks(?: with task \d+)?, then set it to done|let the user run .*)$"
+    r": (?:call run_checks(?: with task \d+)?, then set it to done|ask the user to run .*)$"
 )
 Record = dict[str, Any]
 Properties = Mapping[str, Mapping[str, Any]]

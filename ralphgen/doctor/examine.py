@@ -244,7 +244,9 @@ def _claims(root: Path) -> CheckResult:
         begun = {task for (task,) in connection.execute(BEGUN)}
     stale = sorted(claim.task for claim in claims if not is_live(claim) and claim.task in begun)
     held = sum(map(is_live, claims))
-    detail = "1 task is held by a session" if held == 1 else f"{held} tasks are held by sessions"
+    detail = (
+        "1 task is claimed by a session" if held == 1 else f"{held} tasks are claimed by sessions"
+    )
     if not stale:
         return CheckResult("claims", f"{detail}, none is stale")
     named = ", ".join(map(str, stale[:NAMED])) + (" …" if stale[NAMED:] else "")

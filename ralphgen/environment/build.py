@@ -94,7 +94,7 @@ _CAUSES = {
     ),
     r"DO NOT MATCH THE HASHES|Hash mismatch": Problem(
         "a package is not the one that is locked: its hash differs, and nothing of it was kept",
-        f"ask whoever runs the package index or mirror; {_LATER}",
+        f"ask the operator of the package index or mirror; {_LATER}",
     ),
     r"ensurepip is not available|No module named '?(ensurepip|venv)\b": Problem(
         "this Python cannot make virtual environments",
@@ -240,9 +240,7 @@ def _run(command: tuple[str, ...], environment: Environment, say: Say) -> None:
 
 def _verify(environment: Environment, lock: str) -> None:
     if problems := _contradictions(environment, lock):
-        raise build_failure(
-            "the server's environment does not hold what the lock asks for", *problems
-        )
+        raise build_failure("the server's environment does not match the lock file", *problems)
 
 
 def _contradictions(environment: Environment, lock: str) -> list[str]:
@@ -287,6 +285,6 @@ def explain_failure(output: str) -> Problem | None:
 def build_failure(otherwise: str, *lines: str) -> ProjectError:
     """Return the cause that the lines name, or else a sentence of ours, and the last lines."""
     cause = explain_failure("\n".join(lines))
-    problem = cause or Problem(otherwise, f"fix what is said above; {_ELSEWHERE}, {_LATER}")
+    problem = cause or Problem(otherwise, f"fix the problem above; {_ELSEWHERE}, {_LATER}")
     shown = "\n".join(f"  {line}" for line in lines[-TAIL_LINES:])
     return ProjectError(f"{problem.text}:" if shown else problem.text, problem.hint, shown)

@@ -239,14 +239,14 @@ def _make_database(
         ignored = f"; {options} {verb} for a new one" if options else ""
         if title or description:
             ignored += ', "ralphgen project edit" changes this one'
-        say(f"kept {database_name(root)} as it is{ignored}")
+        say(f"kept {database_name(root)} unchanged{ignored}")
 
 
 def _warn_of_nesting(root: Path, say: Say) -> None:
     """Warn of a project inside another: every other command finds the nearest one."""
     outer = next((folder for folder in root.parents if (folder / ".ralph").is_dir()), None)
     if outer is not None and not (root / ".ralph").is_dir():
-        say(f'warning: "{root}" lies in the project "{outer}" and becomes one of its own')
+        say(f'warning: "{root}" is inside the project "{outer}" and becomes a separate project')
 
 
 def _make_folder(root: Path, shown: Path) -> None:

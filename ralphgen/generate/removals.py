@@ -53,9 +53,9 @@ class Lag:
         if self.database and self.server:
             return 'migrate this database first, then run "ralphgen regen" and commit'
         if self.database:
-            away = '"ralphgen regen --allow-removals" takes away what it lacks'
-            return f"migrate this database; if it is right as it is, {away}"
-        return 'run "ralphgen regen", and commit what it writes' if self.server else ""
+            away = '"ralphgen regen --allow-removals" removes them'
+            return f"migrate this database; if it is correct, {away}"
+        return 'run "ralphgen regen" and commit the result' if self.server else ""
 
 
 def lag(recorded: Iterable[Recorded], project: Project) -> Lag:

@@ -31,7 +31,7 @@ class Report:
         kinds = ("stale", "edited", "missing", "leftover", "unknown")
         found = [f"{kind}: {plain(', '.join(getattr(self.drift, kind)))}" for kind in kinds]
         named = [line for line in found if not line.endswith(": ")]
-        return f"{FOLDER} is not what would be generated now ({'; '.join(named)}){self._behind()}"
+        return f"{FOLDER} is out of date ({'; '.join(named)}){self._behind()}"
 
     def hint(self) -> str:
         """Return what to do about it."""
@@ -42,14 +42,14 @@ class Report:
             (self.lag.database, self.lag.hint()),
             (
                 self.merging,
-                f'run "ralphgen regen", which writes them anew, then "git add {FOLDER}"',
+                f'run "ralphgen regen", then "git add {FOLDER}"',
             ),
             (drift.hint, drift.hint),
             (
                 drift.edited,
-                'keep what you need, then "ralphgen regen --force" overwrites the edits',
+                'save the edits you need, then run "ralphgen regen --force" to overwrite them',
             ),
-            (behind, 'run "ralphgen regen", and commit what it writes'),
+            (behind, 'run "ralphgen regen" and commit the result'),
         )
         unknown = "remove them, or keep your own files in another folder: no server runs them"
         return next((way for applies, way in ways if applies), unknown)

@@ -103,7 +103,7 @@ def undo_session(root: Path, session: str, *, dry_run: bool = False) -> Undone:
             if not entries:
                 refuse_unknown(session, [one for (one,) in database.rows(SESSIONS) if one != own])
             held: dict[Key, str] = {
-                (task,): f"it is held by {holder_of(claim)}"
+                (task,): f"it is claimed by {holder_of(claim)}"
                 for task, claim in live_claims(database).items()
             }
             reverter = Reverter if of_postgresql(database) is None else PostgresqlReverter

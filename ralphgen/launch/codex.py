@@ -56,8 +56,8 @@ class Codex(Agent):
     install = 'install it, for example with "npm install -g @openai/codex"'
     lacks = (
         f"Codex takes no rules of [launch]: it has its own sandbox, which may not change {KEPT}",
-        "Codex takes no system prompt beside its own: who it is stands before its prompt",
-        "Codex does not say what it has cost",
+        "Codex has a fixed system prompt: the role is added to its first prompt",
+        "Codex does not report its cost",
     )
     variables = ("OPENAI_*", "CODEX_*")
 
@@ -190,7 +190,7 @@ def _others(session: PreparedSession) -> Iterator[str]:
         listed = [str(one["name"]) for one in json.loads(done.stdout)]
     except (OSError, subprocess.SubprocessError, ValueError, LookupError, TypeError) as error:
         text = "Codex does not say which MCP servers its settings have, so they cannot be left out"
-        raise UsageError(text, 'see what "codex mcp list --json" says') from error
+        raise UsageError(text, 'see "codex mcp list --json"') from error
     yield from (f"mcp_servers.{name}.enabled=false" for name in listed if name not in own)
 
 

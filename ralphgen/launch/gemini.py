@@ -45,7 +45,7 @@ POLICY = "ralphgen.toml"
 OWN = frozenset({SETTINGS, "tmp", "history", "projects.json"})  # of the person, what is not shared
 SUFFIX = "-session"  # an entry of the same name in the project's settings would win
 UNTRUSTED, TURNS_USED = 55, 53  # exit codes
-TRUST_HINT = 'start "gemini" in it once, and say that you do'
+TRUST_HINT = 'start "gemini" in it once and confirm'
 BUSY = re.compile(
     r"\b(429|503|529)\b|RESOURCE_EXHAUSTED|quota|rate.limit|overloaded", re.IGNORECASE
 )
@@ -60,7 +60,7 @@ toolName = ["write_file", "replace"]
 argsPattern = '"file_path":"[^"]*\.ralph/(?!worktrees/)'
 decision = "deny"
 priority = 999
-denyMessage = "what lies in .ralph is changed by its servers alone"
+denyMessage = "only the servers may change files in .ralph"
 
 [[rule]]
 toolName = ["write_file", "replace"]
@@ -86,8 +86,8 @@ class GeminiCli(Agent):
     install = 'install it, for example with "npm install -g @google/gemini-cli"'
     lacks = (
         "Gemini CLI takes no rules of [launch]: without a terminal it starts no commands",
-        "Gemini CLI takes no system prompt beside its own: who it is stands before its prompt",
-        "Gemini CLI does not say which servers it has, nor what it has cost",
+        "Gemini CLI has a fixed system prompt: the role is added to its first prompt",
+        "Gemini CLI reports neither its servers nor its cost",
     )
     variables = ("GEMINI_*", "GOOGLE_*")
 
@@ -238,7 +238,7 @@ def _person_settings(path: Path) -> dict[str, Any]:
     found = read_event(text)
     if found is None:
         raise ProjectError(
-            f'"{path}" cannot be read: it is no object of JSON', "take comments out of it"
+            f'"{path}" cannot be read: it is not a JSON object', "remove its comments"
         )
     return dict(found)
 

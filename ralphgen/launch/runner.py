@@ -158,8 +158,8 @@ def _say_end(code: int, reader: OutputReader, agent: Agent, say: Say) -> None:
     elif code and not reader.ended:
         say(f"{agent.title} ended with exit code {code}")
     elif code == 0 and not reader.started:
-        say(f"{agent.title} ended without a word on which servers and tools it had")
-        say('hint: behind "--" there must be no option that changes what it prints')
+        say(f"{agent.title} ended without listing its servers and tools")
+        say('hint: options after "--" must not change its output format')
 
 
 def _error_lines(mask: Masker, take: Say) -> Complain:

@@ -16,11 +16,10 @@ CUT = "cut"  # the member of an answer that names what of it is not whole
 NOUN = "own_tools"
 MODULE = "runtime.own_tools.tools"
 ABOUT = (
-    "Some tools are functions that the project has written for itself. What they do stands in "
-    "their own words; a refusal is their author's, and says what to do. A call of one has so many "
-    "seconds and is stopped then."
+    "Some tools are custom functions of the project. Their authors wrote the descriptions and the "
+    "error messages. A call is stopped at its time limit."
 )
-USED_FOR = "Use it too for what the project has tools of its own for."
+USED_FOR = "Use it also for the project's custom tools."
 
 
 def plan_own_tools(project: Project, _host: KitPlan) -> Addition:
@@ -60,7 +59,7 @@ def plan_own_tools(project: Project, _host: KitPlan) -> Addition:
             )
             for tool in project.own_tools
         },
-        overview={"Tools of the project's own": ABOUT},
+        overview={"Custom tools of the project": ABOUT},
         used_for=USED_FOR,
         origins={tool.name: tool.origin for tool in project.own_tools},
     )
@@ -91,7 +90,7 @@ def _tool(tool: OwnTool) -> ToolPlan:
         else tuple(dict.fromkeys(dict(tool.bind).values())),
         instruction="the project's own: {tools}",
         purpose=f"do what the project itself has a function for: {tool.sentence}",
-        answer="what the function returns",
+        answer="the result of the function",
     )
 
 

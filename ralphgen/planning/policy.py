@@ -181,9 +181,9 @@ def override_warnings(
         for entry in removal.entries:
             taken = [pair for pair in catalog.resolved(entry) if pair in seen]
             if not taken:
-                text = f'"{entry}" takes nothing away: no recipe but "{FULL}" has it here'
+                text = f'"{entry}" removes nothing: no recipe except "{FULL}" has it here'
                 yield removal.discipline, f"{removal.origin}: {text}"
             for pair in taken:
                 if pair in closing:
-                    text = f'"{entry}" takes away a tool that sessions close their work with'
+                    text = f'"{entry}" removes a tool that sessions need to close their work'
                     yield removal.discipline, f"{removal.origin}: {text}"

@@ -28,16 +28,16 @@ from ralphgen.suggestion import suggestion
 NOUN = "queries"
 TITLE = "The project's named queries, from the files in .ralph/queries/."
 ABOUT = (
-    "A named query answers one question, and its arguments are values in it. One that reads a row "
-    "answers null where there is none, and one that reads many answers a page: ask for the next "
-    "one with its cursor. Use a query where one fits, before rows are listed and counted by hand."
+    "A named query answers one question; its arguments are values in the query. A query for one "
+    "row returns the row or null, and a query for many rows returns a page: request the next page "
+    "with its cursor. If a query fits, prefer it to listing and counting rows."
 )
-USED_FOR = "Use it too to run the named queries of the project."
+USED_FOR = "Use it also to run the project's named queries."
 FUNCTIONS = {"one": "asking", "many": "asking", "exec": "changing"}
 ANSWERS = {
-    "one": "a row, or null where there is none",
-    "many": "a page of rows, and a cursor where there are more",
-    "exec": "how many rows were changed, and what they are now",
+    "one": "a row, or null",
+    "many": "a page of rows, with a cursor if there are more",
+    "exec": "the number of changed rows and their new values",
 }
 HINTS: Mapping[str, Hints] = {
     "": "READ_ONLY",
@@ -67,7 +67,7 @@ def plan_queries(project: Project, host: KitPlan) -> Addition:
         problems += _status_problems(query, project)
         name = f"{constant(query.name)}_QUERY"
         if name in data:
-            text = f'{query.place}: "{query.name}" is a name but for the case of its letters'
+            text = f'{query.place}: "{query.name}" differs from a name only in case'
             problems.append(Problem(text, "rename it"))
         data[name] = (module, _call(query, settings))
         tools.append(

@@ -161,7 +161,7 @@ def _digests(path: str, manifest: bytes) -> dict[str, str]:
     except (ValueError, RecursionError) as error:
         problem = f"it is not JSON: {error}"
     except (LookupError, TypeError, AttributeError):
-        problem = "it does not say what the server was built for"
+        problem = "it does not name the schema it was built for"
     if problem:
         raise ValueError(f'the manifest "{path}" cannot be used ({problem}): {FIX}')
     for file in digests:

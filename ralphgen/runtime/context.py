@@ -114,7 +114,7 @@ def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     if len(facts) < len(pairs):
         keys = [key for key, _ in pairs]
         twice = next(key for key in facts if keys.count(key) > 1)
-        raise StartError(f'the key "{twice}" stands twice')
+        raise StartError(f'duplicate key "{twice}"')
     return facts
 
 
@@ -174,7 +174,7 @@ def _brief_problem(brief: Mapping[str, Any]) -> str | None:
         return f'"brief" has a wrong "{wrong[0]}"'
     for words in brief.get("words", ()):
         if not isinstance(words, dict) or words.keys() != WORDS or not _is_names([*words.values()]):
-            return '"words" of "brief" is no list of files with their text'
+            return '"words" of "brief" is not a list of files with their text'
     return None
 
 

@@ -19,7 +19,7 @@ class DeferredResult:
     """What a call returns whose answer is not there yet.
 
     `outcome` waits for the answer and returns it, or raises what the call would have raised;
-    `leave` says that nobody waits for it any longer, and never waits itself. A call that `finishes`
+    `leave` says that its caller is gone, and never waits itself. A call that `finishes`
     soon is not left when its connection ends.
     """
 

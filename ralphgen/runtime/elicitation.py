@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 
 KEY = 16  # characters of the digest by which an answer names its question
 CONFIRM = "confirm"
-DECLINED = "a person was asked and said no"
-SILENT = "a person was asked and gave no answer"
-UNUSABLE = "a person was asked, and the answer cannot be used"
+DECLINED = "the user declined"
+SILENT = "the user gave no answer"
+UNUSABLE = "the user's answer is not usable"
 _told: dict[int, KnownWords] = {}  # by thread, while a call runs that something is known for
 
 

@@ -167,9 +167,9 @@ class Policy:
         reasons = dict(self._absent.get(kit, {}))
         for name in self.allowed(FULL, kit):
             if name not in allowed:
-                reasons[name] = f'the recipe "{recipe}" leaves it out'
+                reasons[name] = f'the recipe "{recipe}" does not include it'
             elif name in removed:
-                reasons[name] = f'the discipline "{one_line(discipline or "")}" takes it away'
+                reasons[name] = f'the discipline "{one_line(discipline or "")}" removes it'
             else:
                 reasons[name] = "this session's context does not enable it"
         return reasons

@@ -110,7 +110,7 @@ def read_manifest(folder: str) -> dict[str, Any]:
     except (ValueError, RecursionError) as error:
         problem = f"it is not JSON: {error}"
     except (LookupError, TypeError):
-        problem = "it does not say what the server was built for"
+        problem = "it does not name the schema it was built for"
     if problem:
         text = f'the manifest "{path}" cannot be used ({problem}): run "ralphgen regen --force"'
         raise StartError(text)

@@ -239,7 +239,7 @@ def claimed(claim: claims.Claim) -> ClaimedError:
         f'"ralphgen session end {session}" ends it, if nothing runs there; '
         f'"session revoke" does where it is a token'
     )
-    return ClaimedError(f"task {claim.task} is held by {claims.holder_of(claim)}", ending)
+    return ClaimedError(f"task {claim.task} is claimed by {claims.holder_of(claim)}", ending)
 
 
 def nothing_ready(root: Path, request: Request) -> NothingReadyError:

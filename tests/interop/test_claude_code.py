@@ -233,7 +233,7 @@ def test_when_the_time_is_up_the_commands_of_the_agent_end_too(project: Path) ->
     ("command", "cause"),
     [
         ("false", "false ends with exit code 1"),
-        ("hangs", "hangs says nothing for 3 s"),
+        ("hangs", "hangs was silent for 3 s"),
     ],
 )
 def test_a_discipline_s_server_that_does_not_start_stops_the_session_within_seconds(

@@ -69,7 +69,7 @@ def test_a_typescript_client_lists_calls_reads_and_is_refused(
     assert [{"type": "text", "text": text}] == called["content"]
     assert failed["isError"]
     assert -32602 == refused["code"]
-    assert 'the recipe "task_execution" leaves it out' in refused["message"]
+    assert 'the recipe "task_execution" does not include it' in refused["message"]
     assert "Show the form" == json.loads(read["contents"][0]["text"])["title"]
     assert ["task_execution"] == [prompt["name"] for prompt in prompts["prompts"]]
     assert ["auth"] == completed["completion"]["values"]

@@ -62,7 +62,7 @@ def test_a_typescript_client_lists_calls_and_is_refused(
     assert failed["isError"]
     assert '"id"' in failed["content"][0]["text"]
     assert -32602 == refused["code"]
-    assert 'the recipe "task_execution" leaves it out' in refused["message"]
+    assert 'the recipe "task_execution" does not include it' in refused["message"]
 
 
 @SCRIPTS
@@ -146,6 +146,6 @@ def test_a_person_at_a_typescript_client_is_asked(tmp_path: Path, major: str) ->
 
     asked, refused = with_person({"action": "decline"})
     assert asked[0].startswith('Task 1 "Log in" is to be deleted, and these tasks wait for it:')
-    assert "a person was asked and said no: nothing was changed" in refused
+    assert "the user declined: nothing was changed" in refused
     _, done = with_person({"action": "accept", "content": {"confirm": True}})
     assert {"deleted": 1, "freed": [2]} == json.loads(done)

@@ -57,7 +57,7 @@ def test_a_context_takes_tools_away_and_never_adds_any(project: Path) -> None:
             'Unknown tool: "create_task": this session\'s context does not enable it',
         )
         assert expected == driver.protocol_error("create_task")
-        assert 'the recipe "yap" leaves it out' in driver.protocol_error("delete_task")[1]
+        assert 'the recipe "yap" does not include it' in driver.protocol_error("delete_task")[1]
 
 
 def test_a_kit_that_the_context_does_not_name_has_no_tools(project: Path) -> None:
@@ -73,7 +73,7 @@ def test_what_a_discipline_takes_away_is_gone_wherever_it_is_written(
     project: Path, discipline: str, taken: str
 ) -> None:
     with connected(project, "yap", discipline=discipline) as driver:
-        expected = (-32602, f'Unknown tool: "{taken}": the discipline "{discipline}" takes it away')
+        expected = (-32602, f'Unknown tool: "{taken}": the discipline "{discipline}" removes it')
         assert expected == driver.protocol_error(taken)
         assert taken not in driver.names()
         assert taken not in (driver.client.instructions or "")
@@ -98,4 +98,4 @@ def test_an_own_recipe_keeps_what_it_allows_of_its_base(tmp_path: Path) -> None:
     regenerate(tmp_path, force=False, say=quiet)
     with connected(tmp_path, "sweep", base="yap") as driver:
         assert ["list_tasks", "get_task", "update_task"] == driver.names()
-        assert 'the recipe "sweep" leaves it out' in driver.protocol_error("create_task")[1]
+        assert 'the recipe "sweep" does not include it' in driver.protocol_error("create_task")[1]

@@ -174,7 +174,7 @@ def sibling(project: Project) -> str:
 
     return _helpers.WORD
 '''
-FAILED = "go on without it and tell a person; the server's log says why"
+FAILED = "continue without it and tell the user; see the server's log"
 TITLES = {"result": ["Log in", "Show tasks"]}
 
 
@@ -262,7 +262,7 @@ def test_an_error_that_cannot_be_told_is_one_line(server: Driver) -> None:
         ("recursion", FAILED),
         ("segfault", "ended its process"),
         ("nested", FAILED),
-        ("digits", "answered what is no JSON"),
+        ("digits", "returned invalid JSON"),
         ("line", "ended its process"),
         ("rows", "the rows have more than 20 MB: ask for fewer"),
         ("value", "a value is too long"),
@@ -270,7 +270,7 @@ def test_an_error_that_cannot_be_told_is_one_line(server: Driver) -> None:
         ("nul", "null character"),
         ("surrogate", "half of a surrogate pair"),
         ("number", "an integer is beyond 64 bits"),
-        ("infinite", "answered what is no JSON"),
+        ("infinite", "returned invalid JSON"),
     ],
 )
 def test_what_is_too_much_is_one_line(server: Driver, what: str, said: str) -> None:

@@ -188,7 +188,7 @@ def test_a_task_that_another_session_holds_keeps_its_status(root: Path, server: 
         "DELETE FROM tasks WHERE id = 2",
     ):
         said = server.refusal("write", sql=sql)
-        assert f'task 2 is held by the session "{session.session_id}"' in said
+        assert f'task 2 is claimed by the session "{session.session_id}"' in said
     assert 1 == server.call("write", sql="UPDATE tasks SET title = 'y' WHERE id = 2")["changed"]
     query(root, "UPDATE ralphgen_claims SET session = NULL, token = token + 1 WHERE task_id = 2")
 

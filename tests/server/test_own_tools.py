@@ -262,7 +262,7 @@ def server(root: Path) -> Iterator[Driver]:
         yield driver
 
 
-FAILED = "go on without it and tell a person; the server's log says why"
+FAILED = "continue without it and tell the user; see the server's log"
 
 
 def test_a_tool_reads_and_what_it_writes_is_journaled_as_its_own(
@@ -392,7 +392,7 @@ def test_a_tool_that_ends_or_raises_is_one_line(server: Driver, how: str) -> Non
 
 @pytest.mark.parametrize("what", ["nan", "set", "loop", "keys"])
 def test_what_is_no_json_is_no_answer(server: Driver, what: str) -> None:
-    assert f'"answers" answered what is no JSON: {FAILED}' == server.refusal("answers", what=what)
+    assert f'"answers" returned invalid JSON: {FAILED}' == server.refusal("answers", what=what)
 
 
 def test_an_answer_fits(server: Driver) -> None:
@@ -465,7 +465,7 @@ def test_a_file_that_was_changed_since_is_refused_until_regen(root: Path) -> Non
 
         for one, how in zip(said, ("was changed", "was removed", "became"), strict=True):
             assert one.startswith(f".ralph/tools/some.py {how}")
-            assert 'since the server was generated: a person has to run "ralphgen regen"' in one
+            assert 'since the server was generated: ask the user to run "ralphgen regen"' in one
         assert {"result"} == {*server.call("titles")}
 
 

@@ -83,7 +83,8 @@ def test_every_hidden_tool_is_refused_on_call_by_the_name_of_the_recipe(
     recipe, driver = cell
     hidden = sorted(ALL - EXPECTED[recipe])
     expected = [
-        (-32602, f'Unknown tool: "{name}": the recipe "{recipe}" leaves it out') for name in hidden
+        (-32602, f'Unknown tool: "{name}": the recipe "{recipe}" does not include it')
+        for name in hidden
     ]
 
     assert expected == [driver.protocol_error(name) for name in hidden]
@@ -93,7 +94,7 @@ def test_an_unknown_tool_is_refused_as_such(cell: tuple[str, Driver]) -> None:
     recipe, driver = cell
     near = 'did you mean "list_tasks"?'
     if "list_tasks" not in EXPECTED[recipe]:
-        near = f'"list_tasks" is similar, but the recipe "{recipe}" leaves it out'
+        near = f'"list_tasks" is similar, but the recipe "{recipe}" does not include it'
 
     expected = (-32602, f'Unknown tool: "list_task": this server has none of this name; {near}')
     assert expected == driver.protocol_error("list_task")

@@ -44,7 +44,7 @@ BAD_CONTEXTS = {
             '{"version": 1, "session_id": "x", "recipe": "yap", "recipe": "manual", '
             '"enabled_tools": {}}'
         ),
-        '"recipe" stands twice',
+        'duplicate key "recipe"',
     ),
     "a discipline that is no row": ({"discipline": "fronted"}, 'no discipline "fronted"'),
     "a persona that is a number": ({"discipline": 7}, '"discipline" is 7, which has the wrong'),

@@ -85,7 +85,7 @@ class HeldError(ToolError):
     """A task is held by another session: `claim` says by which, and until when."""
 
     def __init__(self, claim: Claim) -> None:
-        super().__init__(f"task {claim.task} is held by {holder_of(claim)}")
+        super().__init__(f"task {claim.task} is claimed by {holder_of(claim)}")
         self.claim = claim
 
 
@@ -202,14 +202,14 @@ def refuse_lost(database: Database, task: int, session: str, token: int) -> None
     if claim is None or claim.token != token:
         now = "it was ended"
         if claim is not None and claim.session is not None:
-            now = f"it is held by {holder_of(claim)}"
+            now = f"it is claimed by {holder_of(claim)}"
     elif claim.session == session and claim.pid is not None and is_over(claim):
         now = f"its lease ended at {claim.expires}"
     else:
         return
     raise ToolError(
         f"this session has lost its claim on task {task}: {now}. Nothing was changed: stop "
-        "working on it; whoever has it next goes on"
+        "working on it; its next session continues"
     )
 
 

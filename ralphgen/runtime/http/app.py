@@ -108,7 +108,7 @@ class HttpApp:
         except Exception:
             log_exception("http", path=one_line(scope["path"][:100]))
             if not exchange.status:
-                await exchange.refuse(HttpError(FAILED, "the server failed: its log says why"))
+                await exchange.refuse(HttpError(FAILED, "the server failed; see its log"))
         finally:
             self._metrics.add("in_flight", -1)
             seconds = time.monotonic() - exchange.begun
@@ -192,13 +192,13 @@ class HttpApp:
         except ContextError as error:
             log("error", kit, f"the session {claims['jti']} cannot be opened: {error}")
             text = (
-                "the session of this token cannot be opened, and the server's log says why: make "
+                "the session of this token cannot be opened (see the server's log): make "
                 'a new one with "ralphgen session RECIPE --token"'
             )
             raise HttpError(403, text) from error
         except (StartError, OSError) as error:
             log("error", kit, f"no session can be opened now: {error}")
-            text = "no session can be opened now, and the server's log says why: try again"
+            text = "cannot open a session now (see the server's log): try again"
             raise HttpError(503, text, **{"retry-after": "5"}) from error
         except BusyError as error:
             text = "as many sessions are open as may be: try again"
@@ -304,7 +304,7 @@ def _headers(pairs: list[tuple[bytes, bytes]]) -> Headers:
         names = [name for name, _ in pairs]
         twice = {name for name in found if names.count(name) > 1}
         if twice & SINGLE:
-            raise HttpError(400, "a header stands twice that may not")
+            raise HttpError(400, "a header is repeated that must not be")
         if twice & ROUTING:
             found[DOUBLED] = b""
     return found

@@ -45,7 +45,7 @@ class Bearer:
             raise HttpError(401, text, **{"www-authenticate": challenge}) from error
         except OSError as error:
             log("error", "http", f"the list of ended sessions cannot be read: {error.strerror}")
-            raise HttpError(503, "whether this session was ended cannot be told now") from error
+            raise HttpError(503, "cannot determine whether this session has ended") from error
         return known
 
     def _refuse_ended(self, header: bytes, claims: dict[str, Any]) -> None:

@@ -61,7 +61,7 @@ class Readiness:
     def _found(self) -> str:
         try:
             if policy_digest(self._kits.folder) != self._policy:
-                return "the server was generated anew since it was started: start it again"
+                return "the server was regenerated after it started: restart it"
             self._revocations.holds(READING["jti"])
             for kit in self._kits.names:
                 self._look_at(kit)

@@ -161,7 +161,7 @@ def claims_problem(claims: Mapping[str, Any]) -> str:
 def _value_problem(claims: Mapping[str, Any]) -> str:
     """Return which value of claims, which are all there, is none; empty for nothing."""
     if not SESSION_ID.fullmatch(claims["jti"]):
-        return 'its claim "jti" is no id of a session'
+        return 'its claim "jti" is not a session id'
     if not 0 < claims["exp"] - claims["iat"] <= LONGEST_LIFE:
         return "it is good for more than a day"
     if "cla" in claims or "lea" in claims:
@@ -170,7 +170,7 @@ def _value_problem(claims: Mapping[str, Any]) -> str:
         if claims["cla"] < 1 or claims["lea"] < 1:
             return 'its claim "cla" or "lea" is none'
     if not all(isinstance(tool, str) and tool.count(":") == 1 for tool in claims.get("tools", ())):
-        return 'its claim "tools" is no list of kit:tool'
+        return 'its claim "tools" is not a list of kit:tool'
     return ""
 
 
@@ -211,4 +211,4 @@ def _reason(error: jwt.PyJWTError) -> str:
         (jwt.InvalidAlgorithmError, "it is signed in another way"),
         (jwt.InvalidSignatureError, "its signature is wrong"),
     )
-    return next((text for kind, text in reasons if isinstance(error, kind)), "it is no token")
+    return next((text for kind, text in reasons if isinstance(error, kind)), "it is not a token")

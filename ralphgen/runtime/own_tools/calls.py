@@ -111,7 +111,7 @@ class OwnCall:
         if not self._done.is_open:
             self._stop(
                 f'"{self._tool.name}" took longer than {self._tool.seconds} seconds and was '
-                "stopped; what it wrote until then stays"
+                "stopped; its earlier writes remain"
             )
             self._done.wait(LOADING)
         if self._stopped:
@@ -121,8 +121,8 @@ class OwnCall:
         return self._fitting(self._answer)
 
     def leave(self) -> None:
-        """Stop the tool, since nobody waits for it any longer."""
-        _thread.start_new_thread(self._stop, ("nobody waits for it any longer",))
+        """Stop the tool, since its caller is gone."""
+        _thread.start_new_thread(self._stop, ("its caller is gone",))
 
     def _stop(self, why: str) -> None:
         self._stopped = self._stopped or why
@@ -163,7 +163,7 @@ class OwnCall:
             message = None
         message = Masker().value(message)
         if message is None or message.get("call") != number:
-            raise ToolError(self._failed("ended its process, or wrote what is no answer"))
+            raise ToolError(self._failed("ended its process or wrote an invalid answer"))
         self.whole = "failed" not in message  # else nobody knows in what state it is
         if "refused" in message:
             raise ToolError(str(message["refused"]))
@@ -190,8 +190,8 @@ class OwnCall:
     def _failed(self, how: str) -> str:
         """Return the one line that an agent reads of what nobody foresaw."""
         return (
-            f'"{self._tool.name}" {how}: go on without it and tell a person; the server\'s log '
-            "says why"
+            f'"{self._tool.name}" {how}: continue without it and tell the user; '
+            "see the server's log"
         )
 
     def _fitting(self, result: Any) -> Any:

@@ -27,9 +27,9 @@ HIGH = 200  # the descriptors that a function hardly closes by their numbers beg
 LONGEST = 200_000  # bytes of a file
 LONGEST_LINE = 8_000_000  # bytes of a message
 LONGEST_ANSWER = 4_000_000  # characters of JSON, of which far fewer are shown
-TOO_LONG = '"{}" answered more than can be read: have it answer less'
+TOO_LONG = '"{}" returned too much: make it return less'
 STALE = (
-    '.ralph/tools/{} {} since the server was generated: a person has to run "ralphgen regen", then '
+    '.ralph/tools/{} {} since the server was generated: ask the user to run "ralphgen regen", then '
     "start a new session"
 )
 
@@ -92,7 +92,7 @@ class CallStreams:
             os._exit(0)
         data = json.dumps(message).encode() + b"\n"
         if len(data) > LONGEST_LINE:
-            raise ToolError(f"what is asked has {len(data):,} bytes: ask with less")
+            raise ToolError(f"the request has {len(data):,} bytes: send a shorter one")
         while data:
             data = data[os.write(self._target, data) :]
 
@@ -120,7 +120,7 @@ class CallStreams:
             try:
                 self.tell(message)
             except (TypeError, ValueError) as error:
-                raise ToolError(f"a parameter is no plain value: {error}") from error
+                raise ToolError(f"a parameter is not a JSON value: {error}") from error
             answer = self.next()
         if answer is None:
             os._exit(0)
@@ -174,7 +174,7 @@ def _outcome(
         return {"refused": str(error) or "the tool refuses this"}
     except BaseException as error:
         if isinstance(error, ValueError | TypeError | RecursionError) and "result" in locals():
-            what = "answered what is no JSON"
+            what = "returned invalid JSON"
         return {"failed": what, "traceback": traceback.format_exc()[-10_000:]}
     if length > LONGEST_ANSWER:
         return {"refused": TOO_LONG.format(request["tool"])}
@@ -219,7 +219,7 @@ def _function(
         except FileNotFoundError as error:
             raise ToolError(STALE.format(file, "was removed")) from error
         except OSError as error:
-            raise ToolError(STALE.format(file, "became what cannot be read, or a link")) from error
+            raise ToolError(STALE.format(file, "became unreadable or a link")) from error
         if sha256_hex(data) != digest:
             raise ToolError(STALE.format(file, "was changed"))
         module = ModuleType(f"ralph_tools_{file.removesuffix('.py')}")

@@ -226,5 +226,5 @@ class Children:
         child = Child(channel, job)
         if child.next(LOADING) is None:
             self.stop(child)
-            raise ToolError("its process does not start: the server's log says why")
+            raise ToolError("its process does not start; see the server's log")
         return child

@@ -111,7 +111,9 @@ def _read(
 
 def _written(workspace: Any, tool: OwnFunction, sql: str, values: list[object]) -> dict[str, Any]:
     if tool.reads:
-        raise ToolError(f'"{tool.name}" says that it only reads: a person has to decorate it anew')
+        raise ToolError(
+            f'"{tool.name}" is declared read-only: ask the user to declare it as writing'
+        )
     database = workspace.database
 
     def work() -> dict[str, Any]:
@@ -176,7 +178,7 @@ def _query(workspace: Any, tool: OwnFunction, asked: dict[str, Any]) -> Any:
         raise ToolError(f"there is no query {shortened(name)}{hint}")
     query = queries[name]
     if tool.reads and not query.hints.get("readOnlyHint"):
-        raise ToolError(f'"{tool.name}" says that it only reads, and the query "{name}" writes')
+        raise ToolError(f'"{tool.name}" is declared read-only, and the query "{name}" writes')
     given = check_arguments(query.input_schema(), asked.get("parameters"))
     return query.run(workspace, given)
 
@@ -185,8 +187,8 @@ def _check(workspace: Any, tool: OwnFunction, name: str) -> Any:
     """Run a check of the project, by a service of the kit that has them."""
     if tool.reads:
         raise ToolError(
-            f'"{tool.name}" says that it only reads, and a check runs commands: a person has to '
-            "decorate it anew"
+            f'"{tool.name}" is declared read-only, and a check runs commands: ask the user to '
+            "declare it as writing"
         )
     run = _service(workspace, "run_check")
     if run is None:

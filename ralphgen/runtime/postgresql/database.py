@@ -272,7 +272,7 @@ class Database:
                 if self._connection is not None and not driver.is_idle(connection):
                     self._roll_back()
             if ended.statusmessage != "COMMIT":
-                raise ToolError("the database took this back: nothing was changed; try again")
+                raise ToolError("the database rolled this back: nothing was changed; try again")
             return result
 
     def _begin(self, in_line: float) -> bytes:

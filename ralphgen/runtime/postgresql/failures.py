@@ -10,21 +10,22 @@ RACES = ("40001", "40P01", "55P03")  # serialization, deadlock, a lock that is h
 STOPPED = "57014"
 MOVED = ("42703", "42P01", "0A000")  # no such column, no such table, a plan of other columns
 TAKEN = "23505"
-DOCTOR = 'the database cannot be used: a person should run "ralphgen doctor"'
+DOCTOR = 'the database cannot be used: ask the user to run "ralphgen doctor"'
 SENTENCES = {
     "22001": "the database refuses this: a value is too long",
     "23502": 'the database refuses this: "{column}" must not be empty',
-    "23503": "the database refuses this: a row that it names, or that still names it, is in the "
-    "way; look it up and try again",
+    "23503": "the database refuses this: a referenced row is missing, or another row refers to "
+    "this one; look it up and try again",
     "23514": "the database refuses this: a value breaks a rule of its table",
     "25006": "the database is read-only: nothing was changed; fix its permissions",
     "428C9": "the database refuses this: {message}; leave it out",  # of a column that it fills
-    "42501": "the login of this server may not do this: nothing was changed; let a person grant it",
+    "42501": "the login of this server may not do this: nothing was changed; ask the user for the "
+    "privilege",
     "42804": "the database refuses this: a value has the wrong type",
     "42883": "the database refuses this: it cannot compare values of this type",
     "53100": "the disk is full: nothing was changed; free some space and try again",
-    "57014": "the database took too long and was stopped: nothing was changed; ask for less, or "
-    "let a person look for a trigger or a view that does not end",
+    "57014": "the database took too long and was stopped: nothing was changed; request less, or "
+    "ask the user to check for an endless trigger or view",
     "P0001": "the database refuses this: {message}",
 }
 CLASSES = {"22": "the database refuses this: a value has the wrong type"}

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from .database import Database
 
 UNWATCHED = (
-    'what is written to "{}" could not be put on record, because the login of this server may not '
-    "make a trigger on it: nothing was changed; let a person whose login owns the tables run "
+    'writes to "{}" cannot be recorded, because the login of this server may not create a trigger '
+    "on it: nothing was changed; ask the owner of the tables to run "
     '"ralphgen ledger on"'
 )
 RECORD = "ralphgen_record"  # the name of the function, and of each trigger

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 LISTENING = ("resources/subscribe", "resources/unsubscribe", "subscriptions/listen")
 EXTENSION = "io.modelcontextprotocol/skills"
 SKILLS = "skill://"
-BROKEN = "the request failed inside the server: tell a person; the server's log says why"
+BROKEN = "the request failed inside the server: tell the user; see the server's log"
 MOST_VALUES = 100  # of one completion, by the protocol
 
 

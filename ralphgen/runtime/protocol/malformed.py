@@ -73,7 +73,7 @@ def unreadable_answer(line: bytes) -> int | str | None:
 def _problem(frame: Any) -> str:
     """Return what keeps a value from being a message; empty where nothing does."""
     if type(frame) is list:
-        return "batches are not supported: send each message on a line of its own"
+        return "batches are not supported: send one message per line"
     if type(frame) is not dict:
         return "a message must be a JSON object"
     problems = {

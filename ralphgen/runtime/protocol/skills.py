@@ -24,17 +24,17 @@ MARKDOWN = "text/markdown"
 # What a tool does, by the constant of its hints in `tool.py`: in a word, and in a sentence.
 EFFECTS: Mapping[str, tuple[str, str]] = {
     "READ_ONLY": ("reads", "It changes nothing."),
-    "NON_DESTRUCTIVE": ("writes", "It writes, and the same call may write again."),
-    "IDEMPOTENT": ("writes", "It writes, and the same call again changes nothing more."),
-    "DESTRUCTIVE": ("destructive", "What it takes away or replaces does not come back."),
+    "NON_DESTRUCTIVE": ("writes", "It writes; repeating the call may write again."),
+    "IDEMPOTENT": ("writes", "It writes; repeating the call changes nothing more."),
+    "DESTRUCTIVE": ("destructive", "It deletes or overwrites data permanently."),
     "OPEN_WORLD": ("runs", "It runs a program, which may do anything."),
 }
 TOOLS = """\
 ## Tools
 
-These are the tools of the MCP server `{}` that this session has: what is not here it cannot call. \
-Their schemas say what their arguments are; what they answer, and what to use rather, is in \
-[the tool guide](references/tool-guide.md).
+This session has these tools of the MCP server `{}` and cannot call any other. Their schemas \
+describe the arguments; [the tool guide](references/tool-guide.md) describes results and \
+alternatives.
 
 | tool | use it to | effect |
 |---|---|---|

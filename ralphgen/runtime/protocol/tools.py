@@ -165,8 +165,8 @@ def _answered(kit: Kit, tool: Tool, work: Callable[[], Result]) -> Answer:
     except Exception:
         log_exception(kit.server_name, tool=tool.name)
         text = (
-            f'"{tool.name}" failed inside the server: go on without it and tell a person; the '
-            "server's log says why"
+            f'"{tool.name}" failed inside the server: continue without it and tell the user; '
+            "see the server's log"
         )
         return _result(_told(kit, CodedError(UNFORESEEN, text)), failed=True)
     answer = _result(text, failed=False)

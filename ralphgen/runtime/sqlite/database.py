@@ -335,10 +335,10 @@ def _sentence(error: sqlite3.Error) -> str:
         "SQLITE_CONSTRAINT_DATATYPE": "the database refuses this: a value has the wrong type",
         "SQLITE_CONSTRAINT_TRIGGER": f"the database refuses this: {column}",
         "SQLITE_FULL": "the disk is full: nothing was changed; free some space and try again",
-        "SQLITE_INTERRUPT": "the database took too long and was stopped: nothing was changed; ask "
-        "for less, or let a person look for a trigger or a view that does not end",
+        "SQLITE_INTERRUPT": "the database took too long and was stopped: nothing was changed; "
+        "request less, or ask the user to check for an endless trigger or view",
         "SQLITE_READONLY": "the database is read-only: nothing was changed; fix its permissions",
         "SQLITE_TOOBIG": "the database refuses this: a value is too long",
     }
     known = sentences.get(name) or sentences.get("_".join(name.split("_")[:2]))
-    return known or 'the database cannot be used: a person should run "ralphgen doctor"'
+    return known or 'the database cannot be used: ask the user to run "ralphgen doctor"'

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from .database import Database
 
 UNWHOLE = (
-    "the ledger in the database is not whole, and what is changed could not be put on record: "
-    'nothing was changed; a person should run "ralphgen ledger status"'
+    "the ledger in the database is incomplete, so this change cannot be recorded: nothing was "
+    'changed; ask the user to run "ralphgen ledger status"'
 )
 _INFINITY = float("inf")
 ROWIDS = ("rowid", "oid", "_rowid_")

@@ -77,7 +77,7 @@ def test_a_token_holds_its_task_against_every_other_session(server: HttpServer) 
     refused = ralphgen("session", "task_execution", "--task", "2", "--token", "--project", root)
 
     assert (4, "") == (refused.returncode, refused.stdout)
-    assert f'task 2 is held by the session "{own}"' in refused.stderr
+    assert f'task 2 is claimed by the session "{own}"' in refused.stderr
     with pytest.raises(ClaimedError):
         taken(root, 2)
     _, following = made(root, "--next")
@@ -125,7 +125,7 @@ def test_a_token_whose_lease_has_ended_goes_on_until_another_has_its_task(
     before = comments(root, 2)
     said = told(server, token, "set_task_status", status="done", summary="Mine.")
     assert "this session has lost its claim on task 2" in said
-    assert f'it is held by the session "{other.session_id}"' in said
+    assert f'it is claimed by the session "{other.session_id}"' in said
     assert ("in_progress", before) == (status(root, 2), comments(root, 2))
     assert "blocked" == end_claim(other, "open")  # it was the second attempt
     assert "lost its claim" in told(server, token, "add_task_comment", body="Still here.")

@@ -163,7 +163,7 @@ def test_what_the_command_refuses_is_refused_in_its_words(project: LoopProject) 
     assert not any(one["ok"] for one in (words, agent, recipe, nul, held))
     for refused, word in ((agent, "agent"), (recipe, "recipe")):  # before any command is run
         assert f"there is no {word} of this name to choose" == refused["problems"][0]["text"]
-    assert f'task 1 is held by the session "{session}"' in held["problems"][0]["text"]
+    assert f'task 1 is claimed by the session "{session}"' in held["problems"][0]["text"]
     assert [session] == [one.session_id for one in stored_sessions(project.root)]
     assert not (project.root / "x").exists()
 

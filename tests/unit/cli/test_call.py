@@ -83,7 +83,7 @@ def test_a_recipe_leaves_what_it_leaves(root: Path) -> None:
     done = ralphgen("call", "ralph:delete_task", "id=2", "--recipe", "yap", cwd=root)
     assert (1, "") == (done.returncode, done.stdout)
     assert "Unknown tool" in done.stderr
-    assert 'the recipe "yap" leaves it out' in done.stderr
+    assert 'the recipe "yap" does not include it' in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_below_launch_a_call_is_the_sessions(root: Path) -> None:
 
     done = ralphgen("call", "ralph:delete_task", "id=2", cwd=root, more=variables)
     assert (1, "") == (done.returncode, done.stdout)
-    assert 'the recipe "task_execution" leaves it out' in done.stderr
+    assert 'the recipe "task_execution" does not include it' in done.stderr
 
     words = ("call", "ralph:delete_task", "id=2", "--recipe", "manual")
     done = ralphgen(*words, cwd=root, more=variables)
@@ -209,7 +209,7 @@ def test_the_session_of_a_process_above_counts_more_than_the_own_variable(root: 
     )
 
     assert (1, "") == (done.returncode, done.stdout)
-    assert 'the recipe "task_execution" leaves it out' in done.stderr
+    assert 'the recipe "task_execution" does not include it' in done.stderr
 
 
 def test_a_terminal_is_not_steered_by_an_answer(root: Path) -> None:

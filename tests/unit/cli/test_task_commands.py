@@ -393,7 +393,7 @@ def test_a_server_of_another_engine_is_to_be_written_anew(
         (["task", "edit", "1", "--depends-on", "1"], 'leave 1 out of "--depends-on"'),
         (["task", "edit", "1", "--estimated-turns", "-1"], '"--estimated-turns" is -1'),
         (["task", "status", "1", "gone"], '"STATUS" is "gone"'),
-        (["task", "status", "1", "pending", "--reason", "x"], '"--reason" tells why'),
+        (["task", "status", "1", "pending", "--reason", "x"], '"--reason" is only for'),
         (["feature", "edit", "auth", "--clear", "name"], '"--clear" is "name"'),
         (["discipline", "edit", "backend", "--skils", "x"], 'did you mean "--skills"?'),
     ],

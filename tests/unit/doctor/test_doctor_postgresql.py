@@ -121,7 +121,7 @@ def test_the_ledger_and_the_claims_in_it_are_told(tmp_path: Path) -> None:
     found = {one.subject: one for one in examine(root)}
 
     assert found["ledger"].detail.startswith("on, version 1")
-    assert "0 tasks are held by sessions, none is stale" == found["claims"].detail
+    assert "0 tasks are claimed by sessions, none is stale" == found["claims"].detail
 
 
 def test_the_indexes_of_sqlite_are_printed_and_used(tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ def test_check_names_the_merge_and_what_mends_it(root: Path) -> None:
     said = ralphgen("check", root).stderr
 
     assert f"git has left files of {MCP} unmerged" in said
-    assert f'run "ralphgen regen", which writes them anew, then "git add {MCP}"' in said
+    assert f'run "ralphgen regen", then "git add {MCP}"' in said
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,7 @@ def test_what_the_config_takes_away_has_been_said_there(root: Path) -> None:
         (
             [DUE],
             'the server is behind: it lacks the column "tasks.due"',
-            'run "ralphgen regen", and commit what it writes',
+            'run "ralphgen regen" and commit the result',
         ),
         (
             [NO_RISK, DUE],

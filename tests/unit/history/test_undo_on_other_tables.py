@@ -178,7 +178,7 @@ def test_a_task_that_a_session_holds_is_left_with_it(tmp_path: Path) -> None:
 
     results = {row.key: row.done or row.left for row in undone.rows}
     assert "removed" == results[2,]
-    assert 'it is held by the session "other" until ' in results[1,]
+    assert 'it is claimed by the session "other" until ' in results[1,]
 
 
 def test_a_session_is_pruned_whole_so_that_none_is_undone_by_half(tmp_path: Path) -> None:

@@ -207,7 +207,9 @@ def test_each_server_has_the_tools_of_its_own_kit(project: Path) -> None:
     with connected(project, "discuss", kit="notes") as notes:
         (tool,) = notes.tools()
         assert {} == tool["inputSchema"]["properties"]  # discuss leaves no argument of it
-        assert 'the recipe "discuss" leaves it out' in notes.protocol_error("append_learning")[1]
+        assert (
+            'the recipe "discuss" does not include it' in notes.protocol_error("append_learning")[1]
+        )
 
 
 def test_a_bare_name_takes_the_tool_from_every_kit_and_a_full_one_from_one(other: Path) -> None:

@@ -46,7 +46,7 @@ def test_one_that_hangs_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("ralphgen.launch.probe.PATIENCE", 0.3)
     before = time.monotonic()
 
-    assert "says nothing for 0.3 s" == failure_of(entry("import time; time.sleep(60)"), tmp_path)
+    assert "was silent for 0.3 s" == failure_of(entry("import time; time.sleep(60)"), tmp_path)
     assert time.monotonic() - before < 20
 
 

@@ -166,5 +166,5 @@ def test_a_task_that_another_session_holds_is_not_worked_on(root: Path) -> None:
     code, said = launched(root, f"{DONE}agent.ends()")
 
     assert 4 == code
-    assert f'task 1 is held by the session "{holder}" until 20' in said
+    assert f'task 1 is claimed by the session "{holder}" until 20' in said
     assert [("pending",)] == query(root, "SELECT status FROM tasks WHERE id = 1")

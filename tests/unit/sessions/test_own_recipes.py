@@ -93,7 +93,7 @@ def test_a_recipe_file_allows_narrows_and_binds_down_to_the_client(own: Path, er
     fields = clearing["inputSchema"]["properties"]["clear"]["items"]["enum"]
     assert ["description", "architecture"] == fields
     assert "required" not in clearing["inputSchema"]
-    assert (-32602, 'Unknown tool: "get_task": the recipe "review" leaves it out') == hidden
+    assert (-32602, 'Unknown tool: "get_task": the recipe "review" does not include it') == hidden
     for name, refusal in zip(("description", "name", "boundaries"), refusals, strict=False):
         assert f'unknown argument "{name}"' in refusal
     assert "boundaries" in refusals[3]
@@ -246,7 +246,10 @@ def test_a_row_is_ruled_by_its_base_and_called_by_its_name(own: Path) -> None:
     assert ("nightly", "opus_review") == (facts["recipe"], facts["profile"])
     assert (16, "nightly") == (len(names), prompt.name)
     assert names == [tool["name"] for tool in kit["tools"]]
-    assert hidden == (-32602, 'Unknown tool: "delete_task": the recipe "nightly" leaves it out')
+    assert hidden == (
+        -32602,
+        'Unknown tool: "delete_task": the recipe "nightly" does not include it',
+    )
     assert 'unknown argument "title"' in narrowed
     assert 'works on the feature "auth" only' in bound
     assert "for a session of the recipe nightly." in kit["instructions"]

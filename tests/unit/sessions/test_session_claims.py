@@ -55,7 +55,7 @@ def test_a_held_task_is_refused_with_its_holder_and_the_end_of_the_lease(root: P
         taken(root, 2)
 
     assert 4 == refused.value.exit_code
-    assert f'task 2 is held by the session "{first.session_id}" until 20' in str(refused.value)
+    assert f'task 2 is claimed by the session "{first.session_id}" until 20' in str(refused.value)
     assert folders == sorted((root / SESSIONS).iterdir())
     assert first.claim is not None
     facts = json.loads(first.context.read_bytes())["claim"]
@@ -144,7 +144,7 @@ def test_a_session_without_its_closing_tool_claims_its_task(root: Path, how: str
         opened(root, recipe, task=1, **more)
     launched = ralphgen("launch", "task_execution", "--task", "1", "--project", root)
     assert 4 == launched.returncode
-    assert "task 1 is held by" in launched.stderr
+    assert "task 1 is claimed by" in launched.stderr
     assert 1 != opened(root, recipe, next=True, **more).task
 
 

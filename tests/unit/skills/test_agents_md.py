@@ -20,9 +20,13 @@ def section(tmp_path_factory: pytest.TempPathFactory) -> str:
 def test_it_names_kits_skills_commands_and_checks_and_is_short(section: str) -> None:
     assert section.startswith(f"{BEGIN}\n## ")
     assert section.endswith(f"\n{END}\n")
-    for words in ("- `ralph`: Works", "`ralphgen skill ralph-project`", "`ralphgen regen`"):
+    for words in (
+        "- `ralph`: Works",
+        "`ralphgen connect claude --skills --print`",
+        "`ralphgen regen`",
+    ):
         assert words in section
-    assert 'passed: "te\\`st", `lint`. The tool `run_checks`' in section
+    assert 'pass: "te\\`st", `lint`. The tool `run_checks`' in section
     assert len(section) < 2_000
 
 

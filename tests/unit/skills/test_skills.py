@@ -270,8 +270,7 @@ class TestSessions:
             "triage"
         ]
         assert (
-            "The discipline intern removes `delete_task`, `delete_feature`, "
-            in skill.files[TEXT]
+            "The discipline intern removes `delete_task`, `delete_feature`, " in skill.files[TEXT]
         )
         assert "- In triage: takes `id`, `priority` only" in guide
         assert "- In task\\_execution: " not in guide  # only what needs an escape has one
@@ -326,7 +325,9 @@ class TestSessions:
 
         assert MOST == len(session_table(skill))
         assert len(skill.files[TEXT].splitlines()) < 500
-        assert "The first 100 are shown; `ralphgen tools` shows all." in skill.files[TEXT]
+        assert (
+            "This table has the first 100 rows; `ralphgen tools` prints all." in skill.files[TEXT]
+        )
 
 
 def test_nothing_in_it_names_a_machine_a_version_or_a_day(tmp_path: Path) -> None:
@@ -357,8 +358,13 @@ def test_no_project_breaks_the_tables_or_the_front_matter(case: str, tmp_path: P
     ("case", "used_for", "heading", "tool"),
     [
         ("tables", "rows of these tables: ", "Tables of the project's own", "update_risk"),
-        ("queries", "to run the named queries of", "Named queries", "risks_of"),
-        ("own_tools", "has tools of its own for", "Tools of the project's own", "release_notes"),
+        ("queries", "to run the project's named queries", "Named queries", "risks_of"),
+        (
+            "own_tools",
+            "for the project's custom tools",
+            "Custom tools of the project",
+            "release_notes",
+        ),
     ],
 )
 def test_what_a_project_adds_is_told_as_what_a_kit_brings(

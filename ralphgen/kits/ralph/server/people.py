@@ -72,8 +72,8 @@ def may_force(workspace: Workspace, task: int, *, force: bool) -> bool:
         return force
     name = one_line(str(claim.session))
     question = confirmation(
-        f'{_named(workspace, task)} is held by the session "{name}". If its claim is ended, that '
-        "session can write nothing any more.",
+        f'{_named(workspace, task)} is claimed by the session "{name}". If you end the claim, '
+        "that session can no longer write.",
         "End its claim",
     )
     refusal = held_by(workspace, task, claim)

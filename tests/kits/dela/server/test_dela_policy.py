@@ -111,7 +111,7 @@ class TestProfiles:
         others = [name for name in SIX if name not in PROFILES[recipe]]
 
         for name in others:
-            expected = hidden(f'recipe "{recipe}"', name, "leaves it out")
+            expected = hidden(f'recipe "{recipe}"', name, "does not include it")
             assert expected == driver.protocol_error(name, **given.get(name, {"pid": 1}))
         assert [] == driver.call("status")["running"]
 
@@ -170,8 +170,7 @@ class TestDisciplines:
         assert ("docs", sorted(left)) == (session.discipline, sorted(seen))
         assert set(left) == named(told)
         assert [
-            hidden('discipline "docs"', name, "takes it away")
-            for name in ("task_start", "task_stop")
+            hidden('discipline "docs"', name, "removes it") for name in ("task_start", "task_stop")
         ] == refusals
 
     def test_it_removes_nothing_from_a_session_of_another(self, project: Path) -> None:
@@ -236,7 +235,7 @@ class TestRecipes:
         with client_of(session.mcp_config, "dela") as driver:
             assert ["list_tasks", "task_start", "task_stop"] == sorted(driver.names())
             assert {"list_tasks", "task_start", "task_stop"} == named(told_by(driver))
-            expected = hidden('recipe "looker"', "status", "leaves it out")
+            expected = hidden('recipe "looker"', "status", "does not include it")
             assert expected == driver.protocol_error("status")
 
     def test_what_helps_after_a_refusal_is_a_tool_that_the_recipe_leaves(

@@ -37,12 +37,12 @@ class Person:
 
 
 NO_WORDS: list[tuple[Any, dict[str, Any], str]] = [
-    ("decline", {}, "a person was asked and said no"),
-    ("accept", {"confirm": False}, "a person was asked and said no"),
-    ("cancel", {}, "a person was asked and gave no answer"),
-    ("accept", {}, "a person was asked, and the answer cannot be used"),
-    ("accept", {"confirm": "yes"}, "a person was asked, and the answer cannot be used"),
-    ("accept", {"confirm": True, "more": 1}, "a person was asked, and the answer cannot be used"),
+    ("decline", {}, "the user declined"),
+    ("accept", {"confirm": False}, "the user declined"),
+    ("cancel", {}, "the user gave no answer"),
+    ("accept", {}, "the user's answer is not usable"),
+    ("accept", {"confirm": "yes"}, "the user's answer is not usable"),
+    ("accept", {"confirm": True, "more": 1}, "the user's answer is not usable"),
 ]
 
 
@@ -176,7 +176,7 @@ def test_a_person_says_what_blocks_a_task_where_the_agent_does_not(root: Path, e
     with connected(root, "task_execution", era=era) as server:
         assert refusal == server.refusal("set_task_status", status="blocked")
     with connected(root, "task_execution", era=era, person=Person("decline")) as server:
-        said = f"{refusal}; a person was asked and said no: nothing was changed"
+        said = f"{refusal}; the user declined: nothing was changed"
         assert said == server.refusal("set_task_status", status="blocked")
     with connected(root, "task_execution", era=era, person=Person("accept", reason="A key")) as one:
         one.call("set_task_status", status="blocked")
@@ -194,11 +194,11 @@ def test_a_claim_ends_where_a_person_says_so(tmp_path: Path, era: Era) -> None:
     person = Person("accept", **AGREES)
     with connected(root, era=era) as server:
         held = server.refusal("set_task_status", id=2, status="pending")
-        assert f'task 2 is held by the session "{made.session_id}" until ' in held
+        assert f'task 2 is claimed by the session "{made.session_id}" until ' in held
     with connected(root, era=era, person=Person("decline")) as server:
         for force in (False, True):
             said = server.refusal("set_task_status", id=2, status="pending", force=force)
-            assert "a person was asked and said no: nothing was changed" in said
+            assert "the user declined: nothing was changed" in said
         assert made.session_id == row(root, 2)[0]
     with connected(root, era=era, person=person) as server:
         server.call("set_task_status", id=2, status="pending")
@@ -222,7 +222,7 @@ def test_of_a_task_that_another_session_holds_only_the_claim_is_asked_about(
         assert "blocked" == server.call("set_task_status", **given)["new"]
 
     (asked,) = person.asked
-    assert "is held by the session" in asked
+    assert "is claimed by the session" in asked
     assert [("Which colour?",)] == query(root, "SELECT blocked_by FROM tasks WHERE id = 2")
 
 

@@ -118,7 +118,7 @@ def test_a_client_that_leaves_without_an_answer_is_refused(root: Path, wire: Wir
     wire.leave()
     said = wire.read()["result"]["content"][0]["text"]
 
-    assert f"{REFUSED}; a person was asked and gave no answer: nothing was changed" == said
+    assert f"{REFUSED}; the user gave no answer: nothing was changed" == said
     assert 0 == wire.end()
     assert before == rows(root)
 

@@ -51,7 +51,7 @@ def test_bytes_that_are_no_text_are_not_written_back_as_other_ones(
     with connected(root) as server:
         text = server.refusal(tool, feature_name="auth", **arguments)
 
-    assert "a person has to fix it first" in text
+    assert "ask the user to fix it" in text
     stored = query(root, f"SELECT CAST({column} AS BLOB) FROM features WHERE name = 'auth'")
     assert [(BROKEN,)] == stored
 

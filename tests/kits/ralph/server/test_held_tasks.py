@@ -90,7 +90,7 @@ def test_a_closed_task_is_let_go_and_its_session_may_write_on(root: Path) -> Non
         other = taken(root, 2)
         said = server.refusal("add_task_comment", body="Me too.")
 
-    assert f'it is held by the session "{other.session_id}"' in said
+    assert f'it is claimed by the session "{other.session_id}"' in said
     assert 0 == row(root, 2)[2]
     assert "blocked" == end_claim(other, "open")
 
@@ -115,11 +115,11 @@ def test_a_person_needs_force_for_a_held_task_and_agents_have_none(root: Path) -
     made = taken(root, 2)
     refused = ralphgen("task", "status", "2", "blocked", "--reason", "No.", "--project", root)
     assert 1 == refused.returncode
-    assert f'task 2 is held by the session "{made.session_id}"' in refused.stderr
+    assert f'task 2 is claimed by the session "{made.session_id}"' in refused.stderr
     with connected(root, "yap") as server:
-        assert "is held by" in server.refusal("set_task_status", id=2, status="done")
+        assert "is claimed by" in server.refusal("set_task_status", id=2, status="done")
     with connected(root) as server:
-        assert "is held by" in server.refusal("delete_task", id=2)
+        assert "is claimed by" in server.refusal("delete_task", id=2)
 
     force(root, "skipped")
     assert ("skipped", None) == (status(root, 2), claim(root, "session"))
@@ -200,7 +200,7 @@ def test_who_was_stopped_past_its_lease_and_woken_cannot_write(tmp_path: Path) -
         later = server.refusal("add_task_comment", body="Done!")
 
     assert "this session has lost its claim on task 2: its lease ended at" in said
-    assert f'held by the session "{over.session_id}"' in later
+    assert f'claimed by the session "{over.session_id}"' in later
     assert "in_progress" == status(root, 2)
 
 

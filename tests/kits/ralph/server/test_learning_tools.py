@@ -118,7 +118,7 @@ def test_a_list_that_cannot_be_read_is_not_written_over(
     shown = server.call("get_feature", name=name)
     server.call("update_feature", name=name, description=text)
 
-    assert '"learnings" of the feature "broken" cannot be read as a list' in said
+    assert '"learnings" of the feature "broken" is not a list' in said
     assert text == stored(project, name, "learnings")
     assert text == shown["unreadable"]["learnings"]
     if text != "[1]":  # a list of texts may hold numbers

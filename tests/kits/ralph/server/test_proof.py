@@ -236,7 +236,9 @@ def test_a_session_that_cannot_run_checks_says_who_can(project: Path) -> None:
     with connected(project, "yap") as server:
         refusal = server.refusal("set_task_status", id=1, status="done")
 
-    assert 'let the user run "ralphgen task check 1", then "ralphgen task status 1 done"' in refusal
+    assert (
+        'ask the user to run "ralphgen task check 1", then "ralphgen task status 1 done"' in refusal
+    )
 
 
 def test_a_person_takes_any_evidence_on_the_files_as_they_are(project: Path) -> None:

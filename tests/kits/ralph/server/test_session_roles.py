@@ -237,7 +237,7 @@ def test_who_enriches_drafts_gives_tasks_no_other_status(walled: Walled) -> None
     with walled.login("enrichment") as dsn:
         for status in ("in_progress", "done", "skipped"):
             sql = f"UPDATE tasks SET status = '{status}' WHERE id = 3"
-            assert "this session cannot make a task" in refused(dsn, sql)
+            assert "this session may not set a task" in refused(dsn, sql)
         assert "this session cannot" in refused(dsn, "UPDATE tasks SET status='draft' WHERE id = 2")
         with psycopg.connect(dsn) as connection:
             sql = "UPDATE tasks SET status = 'pending' WHERE id = 3"
@@ -388,7 +388,7 @@ def test_roles_of_others_are_left_as_they_are(walled: Walled) -> None:
         assert [(True,)] == walled.run(sql)
         walled.run(f"REVOKE ALL ON tasks FROM {name}; ALTER ROLE {name} LOGIN")
         yap = walled.made.plan.policy.recipes["yap"]
-        with pytest.raises(psycopg.Error, match="is somebody's login"):
+        with pytest.raises(psycopg.Error, match="is a login role"):
             walled.run(walled.sql(**{name.removeprefix("ralphgen_"): yap}))
     finally:
         walled.run(f"DROP ROLE {name}")
@@ -400,12 +400,12 @@ def test_roles_of_others_are_left_as_they_are(walled: Walled) -> None:
         (
             "GRANT CREATE ON SCHEMA public TO PUBLIC",
             "REVOKE CREATE ON SCHEMA public FROM PUBLIC",
-            "sessions could make functions",
+            "sessions could create functions",
         ),
         (
             "ALTER TABLE features DISABLE TRIGGER ralphgen_record",
             "ALTER TABLE features ENABLE TRIGGER ralphgen_record",
-            "changes of features are not put on record",
+            "changes to features are not in the journal",
         ),
     ],
 )

@@ -67,7 +67,7 @@ def test_a_summary_is_a_comment_of_the_same_transaction(project: Path, server: D
 @pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
-        ({"status": "done", "reason": "x"}, '"reason" tells why a task is blocked'),
+        ({"status": "done", "reason": "x"}, '"reason" is only for the status'),
         ({"status": "blocked", "reason": " "}, '"reason" must not be blank'),
         ({"status": "done", "summary": "\t"}, '"summary" must not be blank'),
         ({"status": "DONE"}, 'did you mean "done"?'),

@@ -247,7 +247,7 @@ def test_a_claim_does_not_end_by_the_word_of_an_agent(tmp_path: Path) -> None:
     with connected(root, person=eager, user=None) as agent:
         refusal = agent.refusal("set_task_status", id=2, status="pending")
 
-    assert f'task 2 is held by the session "{holder.session_id}"' in refusal
+    assert f'task 2 is claimed by the session "{holder.session_id}"' in refusal
     assert "force" not in refusal
     assert ([], holder.session_id) == (eager.asked, row(root, 2)[0])
 

@@ -104,7 +104,7 @@ def test_what_is_not_there_cannot_be_called(seen: tuple[str, Rye]) -> None:
     for tool in EVERY:
         if tool not in rye.driver.names():
             _, message = rye.driver.protocol_error(tool, **given)
-            assert f'Unknown tool: "{tool}": the recipe "{profile}" leaves it out' == message
+            assert f'Unknown tool: "{tool}": the recipe "{profile}" does not include it' == message
 
 
 def test_nothing_is_copied_by_who_only_looks(looking: Rye) -> None:

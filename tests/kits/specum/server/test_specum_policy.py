@@ -88,7 +88,7 @@ def test_a_session_has_the_tools_of_its_kind_and_is_refused_all_others(
     assert names == named_in(told)
     assert len(told) <= 2000
     expected = {
-        name: (-32602, f'Unknown tool: "{name}": the recipe "{recipe}" leaves it out')
+        name: (-32602, f'Unknown tool: "{name}": the recipe "{recipe}" does not include it')
         for name in ALL - names
     }
     assert expected == refused
@@ -249,7 +249,7 @@ disable = ["specum:ralph_start", "ralph_cancel"]
     with connected(root, "yap", kit="specum", discipline="frontend") as driver:
         assert PLANS == set(driver.names())
 
-    why = 'the discipline "backend" takes it away'
+    why = 'the discipline "backend" removes it'
     assert (-32602, f'Unknown tool: "ralph_start": {why}') == error
 
 

@@ -99,9 +99,7 @@ def test_lists_are_filtered_searched_and_paged(manual: Driver) -> None:
     assert 5 == first["total"]
     assert 2 == manual.call("list_risks", search="0%_!", filter_severity=2)["total"]
     assert 0 == manual.call("list_risks", search="1_0")["total"]
-    assert manual.refusal("list_risks", cursor="x").startswith(
-        'invalid cursor "x"'
-    )
+    assert manual.refusal("list_risks", cursor="x").startswith('invalid cursor "x"')
 
 
 def test_what_a_column_cannot_hold_is_refused_with_what_it_can(manual: Driver) -> None:

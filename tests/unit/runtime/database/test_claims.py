@@ -50,7 +50,9 @@ def refuse(database: Database, token: int, session: str = "one") -> None:
 
 def test_one_holds_a_task_and_the_next_is_told_who_and_until_when(database: Database) -> None:
     assert 1 == taken(database)
-    with pytest.raises(claims.HeldError, match='task 7 is held by the session "one" until 2') as no:
+    with pytest.raises(
+        claims.HeldError, match='task 7 is claimed by the session "one" until 2'
+    ) as no:
         taken(database, "two")
 
     assert ("one", 1) == (no.value.claim.session, no.value.claim.token)
@@ -104,7 +106,7 @@ def test_the_token_only_grows_and_the_former_holder_is_refused(database: Databas
     assert first < second
     refuse(database, second, "two")
     with pytest.raises(
-        ToolError, match='lost its claim on task 7: it is held by the session "two"'
+        ToolError, match='lost its claim on task 7: it is claimed by the session "two"'
     ):
         refuse(database, first)
 
@@ -159,7 +161,7 @@ def test_who_closed_its_task_may_write_on_until_another_has_it(database: Databas
     database.writing(lambda: claims.release(database, 7, "one", fence=False))
     taken(database, "two")
     database.writing(lambda: claims.take_again(database, 7, "one", token, LEASE))
-    with pytest.raises(ToolError, match='held by the session "two"'):
+    with pytest.raises(ToolError, match='claimed by the session "two"'):
         refuse(database, token)
 
 

@@ -169,7 +169,7 @@ def test_a_login_needs_triggers_or_the_right_to_make_them(
     for owner in journaled("owner"):
         monkeypatch.setenv(VARIABLE, as_login(dsn, login))
         for server in journaled("login"):
-            with pytest.raises(ToolError, match='"tasks" could not be put on record'):
+            with pytest.raises(ToolError, match='"tasks" cannot be recorded'):
                 server.writing(change(server))
             monkeypatch.setenv(VARIABLE, dsn)
             owner.writing(change(owner))
