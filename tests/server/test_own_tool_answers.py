@@ -90,7 +90,7 @@ def lies_within(project: Project, what: str) -> dict[str, list[int]]:
 SIZED = (
     "counts", "words", "nested", "numbers", "rows", "deep", "gaps", "half", "word", "none",
 )  # fmt: skip
-FAILED = "answered something else than it says: go on without it"
+FAILED = "broke its declared return type: continue without it"
 
 
 @pytest.fixture(scope="module", params=["text", "structured"])
@@ -140,7 +140,7 @@ def test_an_answer_of_any_length_is_json_that_fits_its_schema(
 def test_what_no_cut_makes_short_is_refused(server: Driver, most: int) -> None:
     said = server.refusal("anything", most=most)
 
-    assert '"anything" answered more than can be read: have it answer less' == said
+    assert '"anything" returned too much: make it return less' == said
 
 
 @pytest.mark.parametrize("what", ["text", "float", "bool", "none", "list"])

@@ -318,7 +318,7 @@ def test_values_are_parameters_and_bytes_stay_bytes(server: Driver) -> None:
 
 
 def test_a_tool_that_says_it_reads_cannot_write(root: Path, server: Driver) -> None:
-    assert '"sneaky" says that it only reads' in server.refusal("sneaky", how="write")
+    assert '"sneaky" is declared read-only' in server.refusal("sneaky", how="write")
     assert "project.rows only reads" in server.refusal("sneaky", how="cte")
     assert [(2,)] == query(root, "SELECT COUNT(*) FROM tasks")
 
@@ -400,7 +400,7 @@ def test_an_answer_fits(server: Driver) -> None:
     answer = server.call("answers", what="much")
     assert {"long", "many"} <= {*answer["cut"]}
     assert 40_000 >= len(json.dumps(answer))
-    assert "answered something else than it says" in server.refusal("dishonest")
+    assert "broke its declared return type" in server.refusal("dishonest")
 
 
 def test_a_tool_that_closes_everything_is_started_anew(server: Driver) -> None:
@@ -416,7 +416,7 @@ def test_a_copy_of_the_process_answers_nothing(root: Path, server: Driver) -> No
 
 @pytest.mark.thorough
 def test_a_tool_that_hangs_is_stopped_with_all_that_it_started(server: Driver) -> None:
-    late = "took longer than 1 seconds and was stopped; what it wrote until then stays"
+    late = "took longer than 1 seconds and was stopped; its earlier writes remain"
     assert f'"hang" {late}' == server.refusal("hang")
     before = processes()
     assert f'"stubborn" {late}' == server.refusal("stubborn")

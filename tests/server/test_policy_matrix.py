@@ -123,7 +123,7 @@ def test_how_to_close_is_told_exactly_where_a_status_can_be_set(
     cell: tuple[str, Driver],
 ) -> None:
     recipe, driver = cell
-    told = "Close finished work with set_task_status" in (driver.client.instructions or "")
+    told = "Close the task with set_task_status" in (driver.client.instructions or "")
 
     assert ("set_task_status" in EXPECTED[recipe]) == told
 

@@ -132,7 +132,7 @@ def test_a_session_has_one_prompt_that_is_called_after_its_recipe(
     assert ("task_execution", []) == (prompt["name"], prompt.get("arguments", []))
     begin = f'{prompt["description"]}\nWork on task 1 of the feature "auth".'
     assert f"{begin}\n\n## Title\n\n```text\nLog in\n```\n" in text
-    last = "Close finished work with set_task_status: done and a summary, or blocked and a reason."
+    last = "Close the task with set_task_status: done with a summary, or blocked with a reason."
     assert text.endswith(last)
     assert [-32602] * 4 == [cursor, *(code for code, _ in refusals)]
     told = [message for _, message in refusals]
@@ -194,9 +194,9 @@ def test_arguments_are_for_the_rows_that_a_session_can_be_about_and_is_not(
 @pytest.mark.parametrize(
     ("recipe", "expected"),
     [
-        ("ramble", "This session is about the feature auth."),
-        ("opus_review", "This session is about the feature auth."),
-        ("discuss", "This session is about the discipline backend."),
+        ("ramble", "This session works on the feature auth."),
+        ("opus_review", "This session works on the feature auth."),
+        ("discuss", "This session works on the discipline backend."),
         ("enrichment", 'Work on task 1 of the feature "auth".'),
     ],
 )
@@ -374,7 +374,7 @@ def test_prompts_name_only_arguments_of_the_tools_that_they_speak_of(
 
 def test_the_review_names_the_tool_whose_fields_can_be_emptied(project: Path) -> None:
     assert (
-        'name a field in "clear" of update_feature to empty it'
+        'list a field in "clear" of update_feature to empty it'
         in (seen(project, "opus_review")["instructions"])
     )
 
@@ -400,7 +400,7 @@ def test_closing_speaks_of_a_reason_and_a_summary_only_where_they_can_be_given(
     (prompt,) = said["prompts"]
 
     for text in (said["instructions"], prompt["text"]):
-        assert "Close finished work with set_task_status: done, or blocked." in text
+        assert "Close the task with set_task_status: done, or blocked." in text
         assert "summary" not in text
     assert {"status"} == set(said["tools"][0]["inputSchema"]["properties"])
     with connected(project, LITTLE, task_id=1) as driver:
@@ -412,8 +412,8 @@ def test_closing_speaks_of_a_reason_and_a_summary_only_where_they_can_be_given(
 @pytest.mark.parametrize(
     ("statuses", "closing"),
     [
-        (("todo", "in_progress", "done"), ": done and a summary."),
-        (("pending", "done", "blocked"), ": done and a summary, or blocked and a reason."),
+        (("todo", "in_progress", "done"), ": done with a summary."),
+        (("pending", "done", "blocked"), ": done with a summary, or blocked with a reason."),
         (("pending", "in_progress"), "."),
     ],
 )
@@ -432,8 +432,8 @@ def test_only_statuses_of_the_project_are_spoken_of(
     said = seen(tmp_path, "task_execution")
     (prompt,) = said["prompts"]
 
-    assert f"Close finished work with set_task_status{closing}" in said["instructions"]
-    assert prompt["text"].endswith(f"Close finished work with set_task_status{closing}")
+    assert f"Close the task with set_task_status{closing}" in said["instructions"]
+    assert prompt["text"].endswith(f"Close the task with set_task_status{closing}")
     assert ("in_progress" in statuses) == ("in_progress" in prompt["text"])
 
 

@@ -125,9 +125,9 @@ def test_a_workflow_has_the_steps_and_arguments_that_the_session_has(project: Pa
             found[recipe] = read(server, skill["uri"])
 
     assert "## Plan new work" in found["manual"]
-    assert "## Carry a task out and close it" in found["task_execution"]
+    assert "## Do a task and close it" in found["task_execution"]
     assert "## Plan new work" not in found["task_execution"]
-    assert "## Carry a task out and close it" not in found["discuss"]
+    assert "## Do a task and close it" not in found["discuss"]
 
 
 @pytest.mark.parametrize(

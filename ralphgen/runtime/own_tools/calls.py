@@ -199,7 +199,7 @@ class OwnCall:
         answers = self._tool.answers
         if problems := misfits(answers, result, "result"):
             log("error", self._workspace.session.kit, {"tool": self._tool.name, "wrong": problems})
-            raise ToolError(self._failed("answered something else than it says"))
+            raise ToolError(self._failed("broke its declared return type"))
         if isinstance(result, dict):
             return fitted(result)
         if isinstance(result, str) and answers.get("type") in (None, "string"):

@@ -82,7 +82,7 @@ def test_a_second_init_keeps_database_config_and_context_and_regenerates(tmp_pat
 
     assert 0 == done.returncode, done.stderr
     assert (
-        'kept .ralph/db/ralph.db as it is; --title is for a new one, "ralphgen project edit"'
+        'kept .ralph/db/ralph.db unchanged; --title is for a new one, "ralphgen project edit"'
         in done.stderr
     )
     assert before == [(path.read_bytes(), path.stat().st_mtime_ns) for path in kept]
@@ -199,4 +199,4 @@ def test_a_project_inside_another_is_said_to_be_one(tmp_path: Path) -> None:
     done = ralphgen("init", "--no-install", str(tmp_path / "inner"))
 
     assert 0 == done.returncode
-    assert "lies in the project" in done.stderr
+    assert "is inside the project" in done.stderr

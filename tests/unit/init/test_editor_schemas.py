@@ -85,7 +85,7 @@ def test_each_key_of_the_core_is_described_and_no_other() -> None:
 
     assert set(DESCRIPTIONS) == found
     assert (
-        "Tasks in a row"
+        "Unclosed tasks in a row"
         in SCHEMAS["config"]()["$defs"]["LoopConfig"]["properties"]["no_progress"]["description"]
     )
 

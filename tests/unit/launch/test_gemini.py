@@ -119,7 +119,7 @@ def test_settings_that_cannot_be_read_are_no_reason_to_leave_them_out(
     path = session.root / "home/.gemini/settings.json"
     path.write_text("{} // mine", encoding="utf-8")
 
-    with pytest.raises(ProjectError, match="no object of JSON"):
+    with pytest.raises(ProjectError, match="not a JSON object"):
         settings(session)
 
 

@@ -146,7 +146,7 @@ def test_a_stream_without_a_first_event_proves_nothing(launch: Launch) -> None:
 
     assert 6 == launch.run()
     assert ["hello"] == launch.lines
-    assert launch.said[0].endswith("without a word on which servers and tools it had")
+    assert launch.said[0].endswith("without listing its servers and tools")
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,7 @@ def test_an_agent_that_ends_at_once_has_failed(root: Path, script: str) -> None:
     done = started(root)
 
     assert 6 == done.returncode
-    assert "without a word on which servers and tools it had" in done.stderr
+    assert "without listing its servers and tools" in done.stderr
     assert "task 1 is pending: failed" in done.stderr
 
 

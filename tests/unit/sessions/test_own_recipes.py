@@ -154,7 +154,7 @@ def test_what_the_base_is_bound_to_need_not_be_kept_by_a_recipe_that_narrows(own
         assert "blocked" == driver.call("set_task_status", status="blocked")["new"]
         told = driver.client.instructions or ""
 
-    assert "Close finished work with set_task_status: done, or blocked." in told
+    assert "Close the task with set_task_status: done, or blocked." in told
 
 
 def test_a_recipe_that_binds_a_discipline_is_about_it(own: Path) -> None:

@@ -382,7 +382,7 @@ def test_the_default_is_what_a_server_without_a_context_shows(own: Path) -> None
     assert str(own) not in path.read_text(encoding="utf-8")
     said = described(server_command(own))
     assert TOOLS == [tool["name"] for tool in said["tools"]]
-    assert "This session is about task 1" in said["instructions"]
+    assert "This session works on task 1" in said["instructions"]
     assert {"type": "integer", "default": 1} == (
         said["tools"][0]["inputSchema"]["properties"]["id"]
     )

@@ -170,7 +170,7 @@ def _subject(workspace: Workspace, given: Mapping[str, str]) -> tuple[int | None
         task = _id(given["task"]) if "task" in given else session.task
         row = _row(workspace, task, ["feature"])
         if row is None:
-            raise ToolError(f"no task {one_line(given.get('task', str(task)))[:40]}")
+            raise ToolError(f"there is no task {one_line(given.get('task', str(task)))[:40]}")
         feature = row[0] if isinstance(row[0], str) else None
         return task, feature, f"Work on task {task} of the feature {shortened(str(row[0]))}."
     feature = given.get("feature", session.feature)

@@ -218,7 +218,7 @@ STEPS: Mapping[str, Sequence[tuple[str, str]]] = {
     "ramble": (
         ("get_feature", "Read the feature with get_feature."),
         ("list_tasks", "List its tasks with list_tasks."),
-        ("update_feature", "Keep its description current with update_feature."),
+        ("update_feature", "Keep the feature current with update_feature."),
         (
             "append_feature_learning",
             "Record decisions and their reasons with append_feature_learning.",

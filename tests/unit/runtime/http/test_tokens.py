@@ -101,7 +101,7 @@ def test_a_pair_of_keys_lets_verify_who_cannot_sign() -> None:
         ({"tools": "ralph:get_task"}, "wrong type"),
         ({"tools": ["get_task"]}, "kit:tool"),
         ({"tools": [7]}, "kit:tool"),
-        ({"jti": "../one"}, "no id"),
+        ({"jti": "../one"}, "not a session id"),
         ({"admin": True}, "not known"),
     ],
 )
