@@ -22,7 +22,7 @@ def test_it_names_kits_skills_commands_and_checks_and_is_short(section: str) -> 
     assert section.endswith(f"\n{END}\n")
     for words in (
         "- `ralph`: Works",
-        "`ralphgen connect claude --skills --print`",
+        "`ralphgen skill ralph-project`",
         "`ralphgen regen`",
     ):
         assert words in section
