@@ -173,7 +173,7 @@ class Board:
             self._findings = tuple(diagnosis(self.root))
         with self._noting:
             self._counts = self._counts.then(("diagnosis",))
-        ill = sum(bool(finding.fix) for finding in self._findings)
+        ill = sum(bool(finding.fix) and not finding.is_warning for finding in self._findings)
         count = f"{len(self._findings)} things were looked at"
         if ill:
             return ActionResult(False, f"{count}, of which {ill} need a fix")

@@ -3,7 +3,9 @@
 import shlex
 import sys
 from enum import StrEnum
+from itertools import chain
 from pathlib import Path
+from shutil import which
 from typing import Annotated
 
 import typer
@@ -18,6 +20,10 @@ from ralphgen.terminal.options import Folder, Json, Project, Quiet, TrustEdited,
 Install = Annotated[
     bool, typer.Option("--no-install", help="Leave the server's environment as it is.")
 ]
+NOT_ON_PATH = (
+    '"ralphgen" is not on PATH; clients cannot start the server',
+    "pipx install .",
+)
 SHORT_DIFF = 60  # lines that a terminal shows without --diff
 
 projects = typer.Typer(
@@ -300,19 +306,27 @@ def tools(
 @app.command(epilog="Example: [bold]ralphgen doctor[/bold]")
 def doctor(path: Folder = Path(), trust_edited: TrustEdited = False, quiet: Quiet = False) -> None:
     """Look over database, files, environment and server, down to a real handshake."""
-    from ralphgen.doctor.examine import examine
+    from ralphgen.doctor.examine import CheckResult, examine
     from ralphgen.project.root import project_root
 
-    ill = 0
-    for result in examine(project_root(path), trust_edited=trust_edited):
-        ill += bool(result.fix)
-        if result.fix:
-            print(f"not ok  {result.subject}: {plain(result.detail)}")
-            print(f"        fix: {plain(result.fix)}")
-        elif not quiet:
-            print(f"ok      {result.subject}: {plain(result.detail)}")
+    on_path = [CheckResult("PATH", *NOT_ON_PATH, is_warning=True)] * (not which("ralphgen"))
+    errors = warnings = 0
+    for result in chain(examine(project_root(path), trust_edited=trust_edited), on_path):
+        state = "ok" if not result.fix else "warn" if result.is_warning else "error"
+        errors += state == "error"
+        warnings += state == "warn"
+        if state == "error" or not quiet:
+            print(f"{state:<6}{result.subject:<12} {plain(result.detail)}")
+            if result.fix:
+                print(f"{'':<19}fix: {plain(result.fix)}")
         sys.stdout.flush()
-    raise typer.Exit(1 if ill else 0)
+    if not quiet:
+        print(f"\n{_counted(errors, 'error')}, {_counted(warnings, 'warning')}")
+    raise typer.Exit(1 if errors else 0)
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
 
 
 def _refuse_unknown_discipline(root: Path, discipline: str) -> None:

@@ -62,11 +62,15 @@ FIX_TOOL = 'fix it, then run "ralphgen regen"; the server has the packages of re
 
 @dataclass(frozen=True, slots=True)
 class CheckResult:
-    """One thing that was looked at; `fix` is empty where all is well."""
+    """The result of one examination; `fix` is empty if nothing is wrong.
+
+    A warning is a choice that has a fix, and no error.
+    """
 
     subject: str
     detail: str
     fix: str = ""
+    is_warning: bool = False
 
 
 def examine(root: Path, *, trust_edited: bool = False) -> Iterator[CheckResult]:
@@ -255,13 +259,14 @@ def _claims(root: Path) -> CheckResult:
 
 
 def _done(generated: Generated) -> CheckResult:
-    """Say what proves that a task is done; that nothing does is a choice, and no fault."""
+    """Return the checks that prove a task, or a warning if there are none."""
     rules = generated.project.done
     if rules is None:
-        text = "a word, which nothing proves: .ralph/ralphgen.toml has no [[done.checks]]"
-        return CheckResult("done", text)
+        text = "none configured: agents can close tasks without proof"
+        fix = "enable [[done.checks]] in .ralph/ralphgen.toml"
+        return CheckResult("checks", text, fix, is_warning=True)
     names = ", ".join(one_line(check.name) for check in rules.checks)
-    return CheckResult("done", f"proved by the checks {names}")
+    return CheckResult("checks", f"a task is proved by {names}")
 
 
 def _written(root: Path) -> Iterator[CheckResult]:

@@ -13,7 +13,7 @@ from ralphgen.project.root import DATABASE
 pytestmark = pytest.mark.slow
 
 SUBJECTS = ["database", "project", "files", "schema"]
-SUBJECTS += ["ledger", "claims", "done", "environment", "server ralph"]
+SUBJECTS += ["ledger", "claims", "checks", "environment", "server ralph"]
 
 
 @pytest.fixture(scope="module")
@@ -35,11 +35,12 @@ def findings(root: Path, **more: str) -> tuple[int, dict[str, bool], str]:
     done = ralphgen("doctor", root, more=more)
     assert "" == done.stderr
     found = {
-        line[8:].partition(": ")[0]: line.startswith("ok")
+        line[6:18].strip(): not line.startswith("error")
         for line in done.stdout.splitlines()
-        if line.startswith(("ok      ", "not ok  "))
+        if line.startswith(("ok    ", "warn  ", "error "))
     }
-    fixes = [line for line in done.stdout.splitlines() if line.startswith("        fix: ")]
+    assert found.pop("PATH", True)
+    fixes = [line for line in done.stdout.splitlines() if line.lstrip().startswith("fix: ")]
     assert len(fixes) >= list(found.values()).count(False)
     return done.returncode, found, done.stdout
 
@@ -53,7 +54,8 @@ def test_a_healthy_project_is_well_down_to_a_call_by_the_official_client(root: P
     code, found, words = findings(root)
 
     assert (0, dict.fromkeys(SUBJECTS, True)) == (code, found)
-    assert "done: a word, which nothing proves" in words
+    assert "warn  checks       none configured: agents can close tasks without proof\n" in words
+    assert words.splitlines()[-1].startswith("no errors, ")
     assert "10 tools listed, list_tasks called by the official client" in words
     assert ["ralph.db"] == [path.name for path in (root / ".ralph/db").iterdir()]
     assert "" == ralphgen("doctor", root, "--quiet").stdout
@@ -88,7 +90,7 @@ def test_own_tools_that_cannot_be_loaded_are_found(root: Path) -> None:
     mark.unlink()
     (folder / "bad.py").unlink()
     assert 0 == ralphgen("regen", root, "--no-install").returncode
-    assert "own tools: can be loaded: good.py" in findings(root)[2]
+    assert "own tools    can be loaded: good.py" in findings(root)[2]
 
     other = shutil.copytree(root, root.parent / "clone")
     mark.unlink()
@@ -117,7 +119,7 @@ def test_a_server_for_which_a_new_column_waits_is_found_and_started(root: Path) 
 
 
 def test_a_ledger_in_a_database_that_git_has_is_told(root: Path) -> None:
-    assert "ledger: on, version 1" in told_without_server(root)
+    assert "ledger       on, version 1" in told_without_server(root)
     for words in (["init", "-q"], ["add", "-f", DATABASE], ["commit", "-qm", "x"]):
         git(root, *words)
     code, found, told = findings(root)
@@ -126,7 +128,7 @@ def test_a_ledger_in_a_database_that_git_has_is_told(root: Path) -> None:
     assert "the database is committed" in told
 
     assert 0 == ralphgen("ledger", "off", "--yes", root).returncode
-    assert "ledger: off" in told_without_server(root)
+    assert "ledger       off" in told_without_server(root)
 
 
 def test_drift_and_a_moved_schema_are_found(root: Path) -> None:

@@ -224,7 +224,7 @@ def test_home_of_a_bare_repository(main: Path, tmp_path: Path, name: str, home: 
     assert (expected / ".ralph/db/ralph.db").is_file()
     assert not (tree / ".ralph/db").exists()
     assert is_without_tree(str(expected))
-    assert f"home: {expected}" in ralphgen("doctor", cwd=tree).stdout
+    assert f"home         {expected}" in ralphgen("doctor", cwd=tree).stdout
     git(tree, "worktree", "add", "--quiet", "-b", "other", str(tmp_path / "other"))
     assert database_path(tree) == database_path(tmp_path / "other")
 
