@@ -40,12 +40,9 @@ from ralphgen.runtime.session import DEFAULT_RECIPE
 CONTEXT = ".ralph/mcp/context.json"
 IGNORED = ".ralph/.gitignore"
 IGNORED_TEXT = """\
-# What belongs to one machine. Whether db/ralph.db is committed is up to you.
+# Files of one machine. A database that git already tracks stays tracked.
 /backups/
-/db/*-journal
-/db/*-shm
-/db/*-wal
-/db/revoked-sessions
+/db/
 /last-export.jsonl
 /mcp/sessions/
 /sessions/

@@ -92,7 +92,7 @@ def test_what_git_is_to_ignore_gets_the_lines_that_came_later(tmp_path: Path, en
     assert [IGNORED] == write_ignored(tmp_path)
     after = path.read_bytes().decode()
     assert after.startswith(before + end)
-    assert {"/db/revoked-sessions", "/sessions/"} <= {*after.split(end)}
+    assert {"/db/", "/sessions/"} <= {*after.split(end)}
     assert 1 == after.count("/worktrees/")
     assert 1 == after.count("/backups/")
     assert [] == write_ignored(tmp_path)
