@@ -238,10 +238,10 @@ def _make_with_login(
     """Make a session, and a login to PostgreSQL for it; print the login's DSN."""
     from ralphgen.launch.record import open_record
     from ralphgen.loop.limits import parse_duration
-    from ralphgen.project.root import postgresql_place
+    from ralphgen.project.root import ADMIN_DSN, postgresql_place
     from ralphgen.sessions.claims import hand_over
     from ralphgen.sessions.end import end_session
-    from ralphgen.sessions.login import ADMIN, make_login
+    from ralphgen.sessions.login import make_login
     from ralphgen.sessions.token import LONGEST
 
     database = postgresql_place(place.root)
@@ -266,7 +266,7 @@ def _make_with_login(
         return
     tell(f"session {made.session_id}, good for {ttl}: {made.mcp_config}")
     if not login.made:
-        say(f"{ADMIN} is not set: let somebody who may make roles run this first:\n{login.sql}")
+        say(f"{ADMIN_DSN} is not set: let somebody who may make roles run this first:\n{login.sql}")
     print(login.dsn)
 
 

@@ -24,10 +24,12 @@ from ralphgen.project.own_tool import OwnTool
 from ralphgen.project.own_tools import FOLDER as TOOLS
 from ralphgen.project.root import (
     FOLDER,
+    OutsideDatabaseError,
     database_path,
     is_missing,
     postgresql_place,
     project_home,
+    refuse_outside_database,
 )
 from ralphgen.project.rows import open_rows
 from ralphgen.runtime.database.claims import UNRELEASED, Claim, is_live
@@ -79,7 +81,12 @@ def examine(root: Path, *, trust_edited: bool = False) -> Iterator[CheckResult]:
     No server is started that is neither what ralphgen writes nor on record, nor one whose files
     were edited, unless `trust_edited`. Raises `UntrustedError` in place of starting it.
     """
-    place = postgresql_place(root)
+    try:
+        place = postgresql_place(root)
+        refuse_outside_database(root)
+    except OutsideDatabaseError as error:
+        yield CheckResult("database", error.problems[0].text, error.problems[0].hint)
+        return
     home = project_home(root)
     if home != root:
         yield CheckResult("home", f"{home}, for all worktrees of the repository")

@@ -32,6 +32,7 @@ from ralphgen.rendering.server import render_files
 from ralphgen.runtime.session import DEFAULT_RECIPE
 from ralphgen.trust.decide import Ask, accept_database, record_written
 from ralphgen.trust.items import read_settings, run_items, written_items
+from ralphgen.trust.verify import UntrustedError
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,11 @@ def regenerate(
     on the record of trust, as `record_written` does with `ask`.
     """
     if records:
-        accept_database(root, ask)
+        try:
+            accept_database(root, ask)
+        except UntrustedError:
+            if ask is not None or not (root / FACTS).exists():
+                raise  # else the committed facts are enough to write the server
     finish_interrupted(root / FOLDER)
     before = read_before(root)
     if not force:

@@ -41,13 +41,13 @@ from ralphgen.project.recipes import read_recipes
 from ralphgen.project.root import (
     CONFIG,
     DATABASE,
+    OutsideDatabaseError,
     Postgresql,
     database_name,
     database_path,
     has_database,
     is_missing,
     place_name,
-    refuse_outside_database,
 )
 from ralphgen.project.rule_settings import policy_rules
 from ralphgen.project.schema import (
@@ -88,8 +88,6 @@ def inspect_project(root: Path, kits: Sequence[InspectedKit]) -> Project:
     with collected(problems):
         config = read_config(root, tuple(kit.key for kit in kits), settings_models(kits))
         problems.extend(done_problems(config))
-    if not problems:
-        refuse_outside_database(root)
     on = [kit for kit in kits if kit.key in config.values.kits]
     settings = {kit.key: kit_settings(config.values, kit.key) for kit in on}
     with collected(problems):
@@ -239,15 +237,17 @@ def _database_facts(
     Behind that come warnings, and which servers of disciplines are unusable.
     """
     recorded = not is_missing(root / FACTS)
-    if recorded and not has_database(root):
-        warning = NO_DATABASE.format(database_name(root))
-        return (*_committed_facts(root, config, kits), [warning], ())
     try:
+        if recorded and not has_database(root):
+            warning = NO_DATABASE.format(database_name(root))
+            return (*_committed_facts(root, config, kits), [warning], ())
         return _found_facts(root, config, kits)
-    except NoConnectionError as error:
+    except (NoConnectionError, OutsideDatabaseError) as error:
         if not recorded:
             raise
-        warning = f"{error.problems[0].text}: its facts are taken from {FACTS}"
+        problem = error.problems[0]
+        hint = f"; {problem.hint}" if isinstance(error, OutsideDatabaseError) else ""
+        warning = f"{problem.text}: its facts are taken from {FACTS}{hint}"
         return (*_committed_facts(root, config, kits), [warning], ())
 
 

@@ -9,13 +9,14 @@ worktrees of agents. All worktrees of a repository share one home, so code takes
 import json
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ralphgen.errors import NotInProjectError, ProjectError, UsageError
 from ralphgen.runtime.files.main_tree import home_of, is_agents_tree, is_without_tree
+from ralphgen.runtime.postgresql.dsn import schema_of
 from ralphgen.runtime.processes.launched import launched_session
 from ralphgen.terminal.person import refuse_writes_of_agents
 from ralphgen.trust.record import database_digest, read_record
@@ -27,10 +28,12 @@ DATABASE = ".ralph/db/ralph.db"
 """Where the database is in the project's home, unless the settings name another file."""
 DATABASE_VARIABLE = "RALPH_DATABASE"
 """The user's variable with the absolute path of the database."""
+ADMIN_DSN = "RALPH_ADMIN_DSN"
+"""The user's variable with the DSN of a login that may make roles."""
 
 
 class OutsideDatabaseError(ProjectError):
-    """The database is outside of the project, and you have not accepted that."""
+    """The database is not the project's own, and you have not accepted that."""
 
     exit_code = 2
 
@@ -147,46 +150,65 @@ def database_path(root: Path) -> Path:
     PostgreSQL, if the variable does not hold an absolute path, and if the settings or a link name
     a file outside of the project that you have not accepted.
     """
-    if postgresql_place(root) is not None:
+    if is_on_postgresql(root):
         raise ProjectError(
             "the rows are in PostgreSQL, and in no file of this project",
             f'{CONFIG} says engine = "postgresql"',
         )
-    if (users := _users_database()) is not None:
-        return users
-    refuse_outside_database(root)
-    return Path(os.path.normpath(project_home(root) / (_named_database(root) or DATABASE)))
+    if _users_database() is None:
+        refuse_outside_database(root)
+    return _file(root)
 
 
-def outside_database(root: Path, named: str | None = None) -> str:
-    """Return the real path of the database if it is outside of the project, else an empty string.
+def outside_database(root: Path, table: Mapping[str, Any] | None = None) -> tuple[str, ...]:
+    """Return the database if the project chose one that is not its own, else an empty tuple.
 
-    `named` takes the place of `[database] path`.
+    A file outside of the project is its real path. A place in PostgreSQL is the variable with the
+    DSN, and the schema: the user sets `RALPH_DSN` for projects, and no other variable. `table`
+    takes the place of `[database]`.
     """
-    if named is None:
-        if _users_database() is not None or postgresql_place(root) is not None:
-            return ""
-        named = _named_database(root)
+    named = _database_table(root) if table is None else table
+    if (place := _place_in(named)) is not None:
+        usual = Postgresql()
+        schemas = (usual.schema, schema_of(os.environ.get(usual.dsn_env, "")))
+        is_own = place.dsn_env == usual.dsn_env and place.schema in schemas
+        return () if is_own else (place.dsn_env, place.schema)
+    if table is None and _users_database() is not None:
+        return ()
     home = project_home(root)
-    real = os.path.realpath(os.path.normpath(home / (named or DATABASE)))
+    real = os.path.realpath(os.path.normpath(home / (_path_in(named) or DATABASE)))
     inside = any(Path(real).is_relative_to(os.path.realpath(place)) for place in (home, root))
-    return "" if inside else real
+    return () if inside else (real,)
+
+
+def outside_shown(outside: Sequence[str]) -> str:
+    """Return the sentence for the user on what `outside_database` has returned."""
+    if len(outside) == 1:
+        return f"the database is outside of the project: {outside[0]}"
+    return f"the database is outside of the project: {place_name(Postgresql(*outside))}"
 
 
 def refuse_outside_database(root: Path) -> None:
-    """Raise `ProjectError` for a database outside of the project that you have not accepted.
+    """Raise `OutsideDatabaseError` for a database that is not the project's, unless accepted.
 
-    If there is none, nothing outside can be read: `init` alone makes one, and asks before.
+    If there is no such file or variable, nothing outside can be read: `init` alone makes a file,
+    and asks before.
     """
-    real = outside_database(root)
-    if os.path.lexists(real) and database_digest(real) not in read_record(root).digests:
-        text = f'the database "{real}" is outside of the project, and not trusted on this machine'
+    outside = outside_database(root)
+    if not outside or database_digest(*outside) in read_record(root).digests:
+        return
+    if len(outside) == 1:
+        is_there = os.path.lexists(outside[0])
+    else:
+        is_there = outside[0] in os.environ or ADMIN_DSN in os.environ
+    if is_there:
+        text = f"{outside_shown(outside)}, and not trusted on this machine"
         raise OutsideDatabaseError(text, 'look at it, then run "ralphgen trust"')
 
 
 def has_database(root: Path) -> bool:
     """Return whether the file of the database is there; one in PostgreSQL counts as there."""
-    return postgresql_place(root) is not None or not is_missing(database_path(root))
+    return is_on_postgresql(root) or not is_missing(database_path(root))
 
 
 def database_name(root: Path) -> str:
@@ -194,7 +216,7 @@ def database_name(root: Path) -> str:
 
     One in PostgreSQL is called after the variable that holds its DSN.
     """
-    if name := place_name(postgresql_place(root)):
+    if name := place_name(_place_in(_database_table(root))):
         return name
     users = _users_database()
     return str(users) if users is not None else _named_database(root) or DATABASE
@@ -202,7 +224,7 @@ def database_name(root: Path) -> str:
 
 def database_shown(root: Path) -> str:
     """Return where the project's database is: its whole path, or its name in PostgreSQL."""
-    return place_name(postgresql_place(root)) or str(database_path(root))
+    return place_name(_place_in(_database_table(root))) or str(_file(root))
 
 
 def database_named(root: Path) -> str:
@@ -214,7 +236,7 @@ def database_named(root: Path) -> str:
 def refuse_other_engine(root: Path) -> None:
     """Raise `ProjectError` where the server was written for another engine than the config says."""
     engines = ("sqlite", "postgresql")
-    engine = engines[postgresql_place(root) is not None]
+    engine = engines[is_on_postgresql(root)]
     written = [one for one in engines if (root / FOLDER / "runtime" / one).is_dir()]
     if written and engine not in written:
         text = f'{CONFIG} has the rows in "{engine}", and the server was written for "{written[0]}"'
@@ -227,8 +249,24 @@ def place_name(place: Postgresql | None) -> str:
 
 
 def postgresql_place(root: Path) -> Postgresql | None:
-    """Return where in PostgreSQL the project's rows are, None for a file of SQLite."""
-    table = _database_table(root)
+    """Return where in PostgreSQL the project's rows are, None for a file of SQLite.
+
+    Raises `OutsideDatabaseError` if the project chose a variable or schema that you have not
+    accepted. Every connection gets its place from here.
+    """
+    place = _place_in(_database_table(root))
+    if place is not None:
+        refuse_outside_database(root)
+    return place
+
+
+def is_on_postgresql(root: Path) -> bool:
+    """Return whether the project's rows are in PostgreSQL."""
+    return _place_in(_database_table(root)) is not None
+
+
+def _place_in(table: Mapping[str, Any]) -> Postgresql | None:
+    """Return where in PostgreSQL `[database]` has the rows, None for a file of SQLite."""
     if table.get("engine") != "postgresql":
         return None
     given = {"dsn_env": table.get("dsn_env"), "schema": table.get("schema")}
@@ -238,6 +276,13 @@ def postgresql_place(root: Path) -> Postgresql | None:
 def names_schema(root: Path) -> bool:
     """Return whether the config names the schema in PostgreSQL."""
     return "schema" in _database_table(root)
+
+
+def _file(root: Path) -> Path:
+    """Return the file of the database, whether or not it may be opened."""
+    users = _users_database()
+    named = project_home(root) / (_named_database(root) or DATABASE)
+    return Path(os.path.normpath(named)) if users is None else users
 
 
 def _users_database() -> Path | None:
@@ -251,7 +296,11 @@ def _users_database() -> Path | None:
 
 def _named_database(root: Path) -> str:
     """Return `[database] path` of the config, empty where it says nothing."""
-    named = _database_table(root).get("path")
+    return _path_in(_database_table(root))
+
+
+def _path_in(table: Mapping[str, Any]) -> str:
+    named = table.get("path")
     return named if isinstance(named, str) else ""
 
 

@@ -19,7 +19,7 @@ from ralphgen.errors import ProjectError
 from ralphgen.kits.registry import HOSTS
 from ralphgen.planning.roles import LOGINS, PREFIX, role
 from ralphgen.project.postgresql import connected, first_line
-from ralphgen.project.root import Postgresql
+from ralphgen.project.root import ADMIN_DSN, Postgresql
 from ralphgen.runtime.errors import one_line
 from ralphgen.sessions.model import PreparedSession
 from ralphgen.spelling import sql_name, sql_text
@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 
     Connection = psycopg.Connection[Any]
 
-ADMIN = "RALPH_ADMIN_DSN"  # the variable with the DSN of who may make roles
 CONNECTIONS = 20  # that a login may have open at once: its servers, and a person who looks
 ROUNDS = 4096  # of SCRAM-SHA-256, as PostgreSQL itself takes them
 PERSONAL = ("passfile", "service", "servicefile", "sslcert", "sslkey", "sslpassword")
@@ -49,7 +48,7 @@ class SessionLogin:
 def make_login(place: Postgresql, session: PreparedSession, seconds: int) -> SessionLogin:
     """Give a session a login of its own, good for so many seconds; expired ones of others go.
 
-    Without the variable `ADMIN` nothing is made. Raises `ProjectError` where the database has no
+    Without `ADMIN_DSN` nothing is made. Raises `ProjectError` where the database has no
     roles, none for this recipe, or refuses.
     """
     facts = json.loads(session.context.read_bytes())
@@ -61,7 +60,7 @@ def make_login(place: Postgresql, session: PreparedSession, seconds: int) -> Ses
         f"IN ROLE {sql_name(role(facts['base']))}"
     )
     statements = [created, _row(place.schema, name, facts, expires)]
-    is_admin = bool(os.environ.get(ADMIN))
+    is_admin = bool(os.environ.get(ADMIN_DSN))
     if is_admin:
         with connected(_admin(place)) as connection:
             _refuse_without(connection, place, role(facts["base"]))
@@ -75,7 +74,7 @@ def make_login(place: Postgresql, session: PreparedSession, seconds: int) -> Ses
 def revoke_login(place: Postgresql, session_id: str) -> bool | None:
     """End the login of a session: what it begins from now on can neither write nor read.
 
-    Where the variable `ADMIN` lets it, its connections end and its role goes. Returns whether they
+    If `ADMIN_DSN` lets it, its connections end and its role goes. Returns whether they
     did, None where the session has no login; raises `ProjectError` where the database cannot be
     reached, or refuses.
     """
@@ -91,7 +90,7 @@ def revoke_login(place: Postgresql, session_id: str) -> bool | None:
         except psycopg.Error as error:
             raise ProjectError(
                 f"the login was not ended: {one_line(first_line(error))}",
-                f"let {ADMIN} name who owns {LOGINS}",
+                f"let {ADMIN_DSN} name who owns {LOGINS}",
             ) from error
         return None if row is None else _remove(connection, row[0])
 
@@ -137,7 +136,7 @@ def _refuse_without(connection: "Connection", place: Postgresql, wanted: str) ->
         lacking = "roles for sessions" if row != (True, False) else f'role "{wanted}"'
         raise ProjectError(
             f"the database has no {lacking} yet",
-            f'let its owner run them: ralphgen sql --roles | psql "${ADMIN}"',
+            f'let its owner run them: ralphgen sql --roles | psql "${ADMIN_DSN}"',
         )
 
 
@@ -160,12 +159,12 @@ def _run(connection: "Connection", statements: Sequence[str]) -> None:
     except psycopg.Error as error:
         raise ProjectError(
             f"the login was not made: {one_line(first_line(error))}",
-            f"{ADMIN} has to name who owns {LOGINS} and may grant the roles of recipes",
+            f"{ADMIN_DSN} has to name who owns {LOGINS} and may grant the roles of recipes",
         ) from error
 
 
 def _admin(place: Postgresql) -> Postgresql:
-    return Postgresql(ADMIN, place.schema) if os.environ.get(ADMIN) else place
+    return Postgresql(ADMIN_DSN, place.schema) if os.environ.get(ADMIN_DSN) else place
 
 
 def _row(schema: str, name: str, facts: Mapping[str, Any], expires: datetime) -> str:

@@ -19,6 +19,7 @@ from ralphgen.project.config import (
     CheckSettings,
     Config,
     DoneSettings,
+    HttpSettings,
     LaunchConfig,
     LoopConfig,
     config_model,
@@ -35,7 +36,9 @@ from ralphgen.project.root import (
     DATABASE,
     FOLDER,
     database_name,
+    is_on_postgresql,
     outside_database,
+    outside_shown,
     project_home,
 )
 from ralphgen.runtime.processes.launched import is_below_launch
@@ -191,6 +194,9 @@ def settings_items(config: Config) -> list[TrustItem]:
     loop = {key: values["loop"][key] for key in ("copy_files", "setup_when", "remote")}
     found |= {f"loop.{key}": value for key, value in loop.items()}
     usual |= {f"loop.{key}": usual["loop"][key] for key in loop}
+    if config.http is not None:  # a variable whose value others know would sign tokens of theirs
+        found["http.key_env"] = config.http.key_env
+        usual["http.key_env"] = HttpSettings.model_fields["key_env"].default
     return [
         TrustItem(
             _digest("settings", [key, value]),
@@ -202,17 +208,17 @@ def settings_items(config: Config) -> list[TrustItem]:
     ]
 
 
-def database_items(root: Path, named: str | None = None) -> list[TrustItem]:
-    """Return the database if it is outside of the project, whether by its path or by a link.
+def database_items(root: Path, table: Mapping[str, Any] | None = None) -> list[TrustItem]:
+    """Return the database if it is outside of the project, by the settings or by a link.
 
-    `named` takes the place of `[database] path`. Nothing outside is opened.
+    `table` takes the place of `[database]`. Nothing outside is opened.
     """
-    real = outside_database(root, named)
-    if not real:
+    outside = outside_database(root, table)
+    if not outside:
         return []
-    is_named = database_name(root) != DATABASE if named is None else bool(named)
-    shown = f"the database is outside of the project: {real}"
-    return [TrustItem(database_digest(real), shown, CONFIG if is_named else DATABASE)]
+    is_named = database_name(root) != DATABASE if table is None else bool(table)
+    file = CONFIG if is_named else DATABASE
+    return [TrustItem(database_digest(*outside), outside_shown(outside), file)]
 
 
 def file_items(root: Path) -> list[TrustItem]:
@@ -366,7 +372,7 @@ def accept_database(root: Path, ask: Ask | None) -> None:
     if not new:
         return
     path = Path(os.path.normpath(project_home(root) / database_name(root)))
-    is_brought = has_outward_link(root, path)
+    is_brought = not is_on_postgresql(root) and has_outward_link(root, path)
     mine = [item for item in new if not is_brought and _is_own(root, item, record, None)]
     asked = ask if ask is not None else lambda _shown: mine == new
     require_trust(root, new, asked if not is_below_launch() else lambda _shown: False)
@@ -462,7 +468,7 @@ def _digests_in_config(root: Path, text: bytes) -> frozenset[str] | None:
         config = config_model(settings_models(KITS)).model_validate(found)
         ran = (*check_items(config.done), *loop_items(config.loop), *settings_items(config))
         items = [*launch_items(config.launch), *told_items(config.describe), *ran]
-        items += database_items(root, config.database.path or "")
+        items += database_items(root, found.get("database", {}))
         for name, settings in config.disciplines.items():
             servers = discipline_servers(name, None, settings.mcp_servers, ())
             items += discipline_items(name, servers, config)

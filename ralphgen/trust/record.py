@@ -71,9 +71,9 @@ def read_record(root: Path) -> Record:
         return Record()
 
 
-def database_digest(path: str) -> str:
-    """Return the digest of a database outside of the project, by its real path."""
-    return sha256_hex(json.dumps(["database", path]).encode())
+def database_digest(*outside: str) -> str:
+    """Return the digest of a database that is not the project's, as `outside_database` has it."""
+    return sha256_hex(json.dumps(["database", *outside]).encode())
 
 
 def add_to_record(

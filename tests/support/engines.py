@@ -16,6 +16,7 @@ from postgresql import database, needs_postgresql, template_of
 
 from ralphgen.generate.workflows import regenerate
 from ralphgen.ledger import dialect
+from ralphgen.trust.decide import accept_database
 
 with suppress(ModuleNotFoundError):  # tests of SQLite run without it
     import psycopg
@@ -61,6 +62,7 @@ def on_both(
 def move(root: Path, dsn: str, config: str = "") -> None:
     """Generate the project's server anew, for the database of a DSN."""
     (root / ".ralph" / "ralphgen.toml").write_text(f"{config}{CONFIG}", encoding="utf-8")
+    accept_database(root, lambda _shown: True)
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv(VARIABLE, dsn)
         regenerate(root, force=False, say=quiet)

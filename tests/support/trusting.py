@@ -12,6 +12,24 @@ from proved_projects import git
 
 MODE = '\n[launch]\npermission_mode = "bypassPermissions"\nallow = ["Bash(rm:*)"]\n'
 
+REFUSED = "the database is outside of the project"
+# They need no record: the facts of the database are in the project.
+FROM_FACTS = [("regen", "--no-install"), ("regen", "--dry-run"), ("check",), ("inspect",)]
+COMMANDS = [
+    *FROM_FACTS,
+    ("init", "--no-install"),
+    ("doctor",),
+    ("export",),
+    ("task", "list"),
+    ("task", "add", "x", "--feature", "f", "--discipline", "testing"),
+    ("undo", "s"),
+    ("backup",),
+    ("call", "ralph:list_tasks"),
+    ("session", "interactive"),
+    ("loop", "--dry-run"),
+    ("serve", "ralph"),
+]
+
 
 def add(root: Path, sql: str) -> None:
     with closing(sqlite3.connect(root / ".ralph/db/ralph.db")) as database, database:

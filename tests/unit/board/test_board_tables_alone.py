@@ -16,6 +16,7 @@ from ralphgen.board.changes import ChangeWatch
 from ralphgen.board.web.pages import report
 from ralphgen.generate.workflows import regenerate
 from ralphgen.ledger.tables import add_tables
+from ralphgen.trust.decide import accept_database
 
 with suppress(ModuleNotFoundError):
     import psycopg
@@ -50,6 +51,7 @@ def tables_alone(engine: str, root: Path) -> Iterator[Path]:
 
 
 def made(root: Path) -> Path:
+    accept_database(root, lambda _shown: True)
     add_tables(root)
     regenerate(root, force=False, say=quiet)
     return made_here(root)

@@ -13,6 +13,7 @@ from postgresql import database, needs_postgresql
 from ralphgen.errors import ProjectError
 from ralphgen.generate.initialize import initialize
 from ralphgen.generate.workflows import regenerate
+from ralphgen.trust.decide import accept_database
 
 pytestmark = pytest.mark.slow
 CONFIG = '[database]\nengine = "postgresql"\n'
@@ -119,7 +120,9 @@ def test_a_schema_in_the_settings_wins_over_that_of_the_dsn(
     tmp_path: Path, dsn: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RALPH_DSN", f"{dsn}&schema=shop")
-    init(configured(tmp_path / "p", f'{CONFIG}schema = "other"\n'))
+    root = configured(tmp_path / "p", f'{CONFIG}schema = "other"\n')
+    accept_database(root, lambda _shown: True)
+    init(root)
 
     assert "tasks" in tables(dsn, "other")
     assert [] == tables(dsn, "shop")

@@ -15,6 +15,7 @@ from ralphgen.generate.initialize import initialize
 from ralphgen.generate.workflows import checked, generate, regenerate
 from ralphgen.ledger.tables import remove_tables
 from ralphgen.project.root import CONFIG, FOLDER
+from ralphgen.trust.decide import accept_database
 
 pytestmark = [pytest.mark.slow, needs_postgresql]
 
@@ -90,6 +91,7 @@ def test_a_schema_of_any_name_is_made(dsn: str, tmp_path: Path) -> None:
     (root / ".ralph").mkdir(parents=True)
     text = '[database]\nengine = "postgresql"\nschema = \'Ödd "one" %s $1 ?; --\'\n'
     (root / CONFIG).write_text(text, encoding="utf-8")
+    accept_database(root, lambda _shown: True)
 
     begun(root, engine="")
 

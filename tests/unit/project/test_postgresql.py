@@ -14,6 +14,7 @@ from ralphgen.project.connection import open_database
 from ralphgen.project.inspect import inspect_project
 from ralphgen.project.postgresql import NoConnectionError, is_away, open_postgresql
 from ralphgen.project.root import Postgresql, database_path, postgresql_place
+from ralphgen.trust.decide import accept_database
 
 pytestmark = pytest.mark.slow
 
@@ -189,6 +190,7 @@ class TestInspection:
         monkeypatch.setenv("RALPH_DSN", postgresql)
         run(postgresql, f'CREATE SCHEMA "Odd"; SET search_path = "Odd"; {TABLES}')
         root = in_postgresql(tmp_path, 'schema = "Odd"')
+        accept_database(root, lambda _shown: True)
 
         project = inspect_project(root, KITS)
 
@@ -205,9 +207,11 @@ class TestInspection:
     ) -> None:
         monkeypatch.setenv("RALPH_DSN", postgresql)
         run(postgresql, TABLES)
+        root = in_postgresql(tmp_path, 'schema = "elsewhere"')
+        accept_database(root, lambda _shown: True)
 
         with pytest.raises(ProjectError) as refused:
-            inspect_project(in_postgresql(tmp_path, 'schema = "elsewhere"'), KITS)
+            inspect_project(root, KITS)
         assert 'the schema "elsewhere" of RALPH_DSN is not a schema that' in str(refused.value)
 
 
