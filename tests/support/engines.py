@@ -22,7 +22,7 @@ with suppress(ModuleNotFoundError):  # tests of SQLite run without it
     import psycopg
 
 ENGINES = ("sqlite", pytest.param("postgresql", marks=needs_postgresql))
-VARIABLE = "SHOP_DSN"  # of no name that ralphgen itself knows
+VARIABLE = "RALPH_DSN"  # the only one that needs no yes of the user
 CONFIG = f'[database]\nengine = "postgresql"\ndsn_env = "{VARIABLE}"\n'
 LEDGER = Path(__file__).parents[2] / "ralphgen" / "ledger" / "schema.sql"
 ENTRIES = LEDGER.with_name("entries.sql")
