@@ -5,18 +5,15 @@
 
 import inspect
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from enum import Enum
-from importlib import import_module
 from pathlib import Path
 from typing import Any, get_args, get_type_hints
 
-import typer.main
-
 from ralphgen import __version__
-from ralphgen.cli.app import app
+from ralphgen.cli.commands import load
+from ralphgen.cli.table import COMMANDS, HIDDEN
 
-BOLD = re.compile(r"\[bold\](.*?)\[/bold\]")
 CODES = re.compile(r"(?m)^## (Exit codes[^\n]*)\n(.*?)(?=^## |\Z)", re.DOTALL)
 HEAD = r""".\" Made by docs/manpage.py from the commands: change those, not this.
 .TH RALPHGEN 1 "" "ralphgen {version}" "User Commands"
@@ -64,9 +61,9 @@ OPTIONS = {
 
 def page() -> str:
     """Return the man page as roff, of which a line that begins with a dot is an order."""
-    import_module("ralphgen.cli.commands")  # which adds them
     lines = [HEAD.format(version=__version__)]
-    for name, command in _commands(typer.main.get_command(app), "ralphgen"):
+    listed = {name: load(name) for name in COMMANDS if name not in HIDDEN}
+    for name, command in _commands(listed, "ralphgen"):
         lines += _described(name, command)
     lines += _tagged("OPTIONS", OPTIONS, "B")
     lines += _tagged("FILES", FILES, "I")
@@ -77,11 +74,11 @@ def page() -> str:
     return "\n".join([*lines, ""])
 
 
-def _commands(group: Any, path: str) -> Iterator[tuple[str, Any]]:
+def _commands(commands: Mapping[str, Any], path: str) -> Iterator[tuple[str, Any]]:
     """Yield every command that can be run, with its whole name, by name."""
-    for name, command in sorted(group.commands.items()):
+    for name, command in sorted(commands.items()):
         if hasattr(command, "commands"):
-            yield from _commands(command, f"{path} {name}")
+            yield from _commands(command.commands, f"{path} {name}")
         elif not command.hidden:
             yield f"{path} {name}", command
 
@@ -97,7 +94,7 @@ def _described(name: str, command: Any) -> Iterator[str]:
     for one in shown:
         yield f".TP\n{_named(one, _choices(command, one))}\n{_line(one.help + _default(one))}"
     if command.epilog:
-        yield f".PP\n{_line(command.epilog)}"
+        yield f".PP\nExample: \\fB{_text(command.epilog)}\\fR"
 
 
 def _is_argument(parameter: Any) -> bool:
@@ -160,7 +157,6 @@ def _codes(title: str, section: str) -> Iterator[str]:
 def _line(text: str) -> str:
     """Return words as one line of text, which no dot or quote at its start makes an order."""
     shown = _text(" ".join(text.split()))
-    shown = BOLD.sub(r"\\fB\1\\fR", shown)
     return rf"\&{shown}" if shown.startswith((".", "'")) else shown
 
 

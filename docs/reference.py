@@ -1,10 +1,7 @@
 """Makes the pages of the reference from the code: commands, settings, recipe files and tools."""
 
-import html
 import json
 import re
-import subprocess
-import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -13,6 +10,8 @@ from typing import Any
 from reference_errors import errors_page
 from reference_resources import resources_page
 
+from ralphgen.cli.commands import load
+from ralphgen.cli.table import COMMANDS
 from ralphgen.generate.initialize import initialize
 from ralphgen.generate.workflows import generate
 from ralphgen.init.editor_schemas import config_schema, recipe_schema
@@ -68,11 +67,19 @@ def _served() -> dict[str, str]:
 
 
 def _commands() -> str:
-    """Return what Typer says of every command, with the examples as code."""
-    command = [sys.executable, "-m", "typer", "ralphgen.cli.commands", "utils", "docs"]
-    named = [*command, "--name", "ralphgen", "--title", "All commands"]
-    done = subprocess.run(named, capture_output=True, encoding="utf-8", check=True)
-    return html.unescape(re.sub(r"\[/?bold\]", "`", done.stdout))
+    """Return the help of every command."""
+    parts = ["# All commands\n"]
+    for name in COMMANDS:
+        parts += _helps(load(name), f"ralphgen {name}")
+    return "\n".join(parts)
+
+
+def _helps(command: Any, path: str) -> Iterator[str]:
+    """Yield a section for a command, and one for each command in it."""
+    context = command.make_context(path, [], resilient_parsing=True)
+    yield f"## `{path}`\n\n```console\n{command.get_help(context)}\n```\n"
+    for name, inner in getattr(command, "commands", {}).items():
+        yield from _helps(inner, f"{path} {name}")
 
 
 def _settings(path: str, table: Rules, defs: Rules | None = None) -> Iterator[str]:

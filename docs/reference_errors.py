@@ -7,6 +7,7 @@ from importlib import import_module
 from pathlib import Path
 
 from ralphgen import runtime
+from ralphgen.cli.table import COMMANDS
 from ralphgen.errors import ProjectError, RalphgenError
 from ralphgen.launch.outcome import CLOSED, AgentEnd, outcome_of
 from ralphgen.runtime import errors
@@ -21,7 +22,7 @@ a line `hint:` says what to do. Where a message holds a name or a value, `…` s
 
 | who is told | how |
 |---|---|
-| a person, by a command | `ralphgen: …` on standard error, and an exit code |
+| a person, by a command | `error: …` on standard error, and an exit code |
 | an agent, by a tool | an answer with `isError`, whose text says what to do next |
 | a client, by the server | an error of JSON-RPC, or over HTTP a status |
 | a client, by a server that does not start | a line on standard error, and exit code 2 |
@@ -60,7 +61,8 @@ class Said:
 
 def errors_page() -> str:
     """Return the page as Markdown."""
-    import_module("ralphgen.cli.commands")  # which imports all that commands raise
+    for entry in COMMANDS.values():
+        import_module(entry.module)  # with the errors that its commands raise
     kinds = {kind.__name__ for kind in _below(RalphgenError)}
     said = all_said({*kinds, *RYE, "Problem", "HttpError"})
     return "\n".join(

@@ -6,9 +6,11 @@ from typing import Annotated
 
 import typer
 
-from ralphgen.cli.app import app
+from ralphgen.terminal.app import App
 from ralphgen.terminal.console import progress, say
 from ralphgen.terminal.options import Folder, Quiet
+
+app = App()
 
 STANDARD_OUTPUT = "-"
 Output = Annotated[
@@ -20,7 +22,7 @@ WithSessions = Annotated[
 NoOpen = Annotated[bool, typer.Option("--no-open", help="Print the address, open no browser.")]
 
 
-@app.command(epilog="Example: [bold]ralphgen board --no-open[/bold]")
+@app.command(example="ralphgen board --no-open")
 def board(path: Folder = Path(), no_open: NoOpen = False) -> None:
     """Show who sees what and how the project stands, on a local page, until Ctrl-C.
 
@@ -41,7 +43,7 @@ def board(path: Folder = Path(), no_open: NoOpen = False) -> None:
     serve(project_root(path), announce=announce, browse=not no_open)
 
 
-@app.command(epilog="Example: [bold]ralphgen report -o report.html[/bold]")
+@app.command(example="ralphgen report -o report.html")
 def report(
     output: Output, path: Folder = Path(), sessions: WithSessions = False, quiet: Quiet = False
 ) -> None:

@@ -3,22 +3,22 @@
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ralphgen.cli.app import app
 from ralphgen.cli.launch import Recipe
 from ralphgen.cli.recipes import RecipeCommand
 from ralphgen.cli.sessions import Discipline, Feature, Task, open_session
 from ralphgen.errors import ProjectError, harmless, plain
 from ralphgen.sessions.decide import Request
+from ralphgen.terminal.app import App
 from ralphgen.terminal.console import print_json, say
 from ralphgen.terminal.options import Json, Project, TrustEdited
 
 if TYPE_CHECKING:
     from ralphgen.sessions.model import Brief
 
+app = App()
 
-@app.command(
-    cls=RecipeCommand, epilog="Example: [bold]ralphgen brief task_execution --task 7[/bold]"
-)
+
+@app.command(cls=RecipeCommand, example="ralphgen brief task_execution --task 7")
 def brief(
     recipe: Recipe,
     task: Task = None,

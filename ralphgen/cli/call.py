@@ -25,7 +25,7 @@ def call(words: Sequence[str]) -> int:
     try:
         return _call(words)
     except RalphgenError as error:
-        say(f"ralphgen: {error}")
+        say(f"error: {error}")
         return error.exit_code
 
 

@@ -6,16 +6,17 @@ import typer
 
 from ralphgen.calls.rows import Record
 from ralphgen.cli.row_commands import row_tools
-from ralphgen.cli.tasks import Id, tasks
+from ralphgen.cli.tasks import Id, app, tasks
 from ralphgen.errors import harmless, plain
 from ralphgen.terminal.console import print_json
 from ralphgen.terminal.options import Json, Project, TrustEdited
 
+__all__ = ["app", "check"]
 TOOL = "run_checks"
 INDENT = "    "
 
 
-@tasks.command(epilog="Example: [bold]ralphgen task check 7[/bold]")
+@tasks.command(example="ralphgen task check 7")
 def check(
     task: Id,
     trust_edited: TrustEdited = False,

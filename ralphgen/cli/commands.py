@@ -1,98 +1,90 @@
-"""Every command, ours and those of kits, and running one to its exit code."""
+"""Every command, loaded when it runs, and running one to its exit code."""
 
 import os
 import sys
-from copy import copy
 from importlib import import_module
+from typing import Annotated, Any
 
-from typer import Typer
+import typer
+import typer.main
 
-from ralphgen.cli import (
-    board,
-    brief,
-    checks,
-    exchange,
-    history,
-    launch,
-    ledger,
-    loop,
-    plugin,
-    policy,
-    project,
-    schema,
-    server_commands,
-    sessions,
-    skills,
-    sql,
-    status,
-    trust,
-    upgrade,
-)
-from ralphgen.cli.app import app
+from ralphgen import __version__
 from ralphgen.cli.completion import as_bash_splits
-from ralphgen.cli.disciplines import disciplines
-from ralphgen.cli.features import features
-from ralphgen.cli.tasks import tasks
+from ralphgen.cli.table import COMMANDS, HIDDEN, PANELS
 from ralphgen.errors import RalphgenError
-from ralphgen.kits.commands import COMMANDS
+from ralphgen.terminal.app import App, CommandGroup, Misuse, ShellCommand, misuse
 from ralphgen.terminal.console import say
-from ralphgen.terminal.pages import guard_consoles
 
-__all__ = [
-    "board",
-    "brief",
-    "checks",
-    "exchange",
-    "history",
-    "launch",
-    "ledger",
-    "loop",
-    "plugin",
-    "policy",
-    "project",
-    "run",
-    "schema",
-    "server_commands",
-    "sessions",
-    "skills",
-    "sql",
-    "status",
-    "trust",
-    "upgrade",
-]
 
-for group in (project.projects, tasks, features, disciplines):
-    app.add_typer(group, name=group.info.name)
-for module in COMMANDS:
-    app.add_typer(import_module(module).app)
+class LazyCommands(CommandGroup):
+    """The commands of the table: a list shows their summaries, and imports none of them."""
+
+    def list_commands(self, _ctx: Any) -> list[str]:
+        """Return the names in the order of the panels."""
+        return [*COMMANDS]
+
+    def get_command(self, _ctx: Any, cmd_name: str) -> Any:
+        """Return a command's summary as a command, as lists need it."""
+        entry = COMMANDS.get(cmd_name)
+        return entry and ShellCommand(cmd_name, help=entry.summary, hidden=cmd_name in HIDDEN)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find and import the command that the first argument names."""
+        name, command, rest = super().resolve_command(ctx, args)
+        return name, command and load(args[0]), rest
+
+    def format_commands(self, _ctx: Any, formatter: Any) -> None:
+        """Write a list of commands for each panel."""
+        width = max(map(len, COMMANDS))
+        for title, panel in PANELS.items():
+            with formatter.section(title):
+                formatter.write_dl(
+                    [(f"{name:<{width}}", one.summary) for name, one in panel.items()]
+                )
+
+
+app = App(
+    name="ralphgen",
+    cls=LazyCommands,
+    add_completion=True,
+    help="Generate MCP servers from a project's schema and run agents on its tasks.",
+)
+
+
+def _version(wanted: bool) -> None:
+    if wanted:
+        print(f"ralphgen {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _main(
+    _: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+) -> None:
+    """Take the options before a command."""
+
+
+def load(name: str) -> Any:
+    """Import the command of this name; the other commands of its module come with it."""
+    module = import_module(COMMANDS[name].module)
+    return typer.main.get_group(module.app).commands[name]
 
 
 def run() -> int:
-    """Run the command of `sys.argv`; returns its exit code and shows no traceback for a problem."""
-    guard_consoles()
+    """Run the command of `sys.argv`; return its exit code."""
     arguments, passed = _split(sys.argv[1:])
     try:
         with as_bash_splits(os.environ):
-            _only(arguments[:1])(arguments, obj=passed, standalone_mode=True)
+            group: Any = typer.main.get_command(app)
+            return group.main(arguments, "ralphgen", standalone_mode=False, obj=passed) or 0
+    except Misuse as error:
+        problem: RalphgenError = misuse(error)
     except RalphgenError as error:
-        say(f"ralphgen: {error}")
-        return error.exit_code
-    return 0
-
-
-def _only(name: list[str]) -> Typer:
-    """Return the app with the command of this name alone: Typer takes 50 ms to build all of them.
-
-    Without a name, or with one that no command has, it is the app with all of them.
-    """
-    chosen = copy(app)
-    chosen.registered_commands = [
-        one
-        for one in app.registered_commands
-        if [one.name or (one.callback and one.callback.__name__)] == name
-    ]
-    chosen.registered_groups = [one for one in app.registered_groups if [one.name] == name]
-    return chosen if chosen.registered_commands or chosen.registered_groups else app
+        problem = error
+    say(f"error: {problem}")
+    return problem.exit_code
 
 
 def _split(arguments: list[str]) -> tuple[list[str], tuple[str, ...]]:

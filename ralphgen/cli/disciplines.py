@@ -1,14 +1,13 @@
 """The commands on disciplines."""
 
-import typer
-
 from ralphgen.cli.completion import complete_disciplines
 from ralphgen.cli.fields import list_field, text_field
 from ralphgen.cli.row_commands import add_creator, add_deleter, add_editor, add_readers
+from ralphgen.terminal.app import App
 
-disciplines = typer.Typer(
-    name="discipline", no_args_is_help=True, help="Add, list, change and delete disciplines."
-)
+app = App()
+disciplines = App(name="discipline", help="Add, list, change and delete disciplines.")
+app.add_typer(disciplines)
 FIELDS = {
     "display_name": text_field("What people call it."),
     "description": text_field("What it does."),

@@ -7,11 +7,13 @@ from typing import Annotated
 
 import typer
 
-from ralphgen.cli.app import app
 from ralphgen.cli.completion import complete_disciplines, complete_features
 from ralphgen.errors import UsageError, plain
+from ralphgen.terminal.app import App
 from ralphgen.terminal.console import say
 from ralphgen.terminal.options import Project
+
+app = App()
 
 
 class Source(StrEnum):
@@ -40,7 +42,7 @@ Discipline = Annotated[
 OWN = (Source.ralphgen, Source.sqlite)  # those whose rows have a feature and a discipline
 
 
-@app.command(epilog="Example: [bold]ralphgen export tasks.jsonl[/bold]")
+@app.command(example="ralphgen export tasks.jsonl")
 def export(
     file: Annotated[
         Path | None, typer.Argument(help="Where to: standard output, if left out.")
@@ -64,8 +66,7 @@ def export(
 
 @app.command(
     name="import",
-    epilog="Example: [bold]ralphgen import backlog --from backlog --feature auth "
-    "--discipline backend[/bold]",
+    example="ralphgen import backlog --from backlog --feature auth --discipline backend",
 )
 def import_(
     file: Annotated[Path, typer.Argument(help="The file, or the other tool's folder.")],

@@ -1,14 +1,13 @@
 """The commands on features."""
 
-import typer
-
 from ralphgen.cli.completion import complete_features
 from ralphgen.cli.fields import text_field
 from ralphgen.cli.row_commands import add_creator, add_deleter, add_editor, add_readers
+from ralphgen.terminal.app import App
 
-features = typer.Typer(
-    name="feature", no_args_is_help=True, help="Add, list, change and delete features."
-)
+app = App()
+features = App(name="feature", help="Add, list, change and delete features.")
+app.add_typer(features)
 FIELDS = {
     "display_name": text_field("What people call it."),
     "acronym": text_field("A few capital letters."),

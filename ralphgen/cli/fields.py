@@ -6,10 +6,10 @@ from inspect import Parameter, Signature, signature
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperCommand
 
 from ralphgen.calls.arguments import typed
 from ralphgen.errors import UsageError, plain
+from ralphgen.terminal.app import ShellCommand
 
 FIELDS = "ralphgen.fields"  # where a command finds the options that are columns
 
@@ -17,7 +17,7 @@ Given = dict[str, list[str]]
 """What was given for each column, as text, as often as it was given."""
 
 
-class FieldCommand(TyperCommand):
+class FieldCommand(ShellCommand):
     """A command that takes an option for each column of a table, also for those it does not know.
 
     What it does not know stands in `context.meta[FIELDS]`.
@@ -44,6 +44,11 @@ class FieldCommand(TyperCommand):
                 raise UsageError(f'the option "{plain(word)}" needs a value')
             given.setdefault(_column(name), []).append(value if sign else left.pop(0))
         return super().parse_args(ctx, kept)
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Mention the options that this command does not list."""
+        super().format_options(ctx, formatter)
+        formatter.buffer.append("\nEvery other column is an option, too, such as --my-column.\n")
 
 
 def text_field(what: str, metavar: str = "TEXT", *, complete: Any = None) -> Any:
@@ -112,7 +117,7 @@ def arguments_of(given: Given, properties: Mapping[str, Mapping[str, Any]]) -> d
     return arguments
 
 
-def _takes_value(command: TyperCommand, ctx: Any, name: str) -> bool:
+def _takes_value(command: ShellCommand, ctx: Any, name: str) -> bool:
     return any(
         name in one.opts and not getattr(one, "is_flag", False) for one in command.get_params(ctx)
     )

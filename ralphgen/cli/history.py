@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.text import Text
 
-from ralphgen.cli.app import app
 from ralphgen.cli.completion import complete_tasks
 from ralphgen.cli.row_tables import page_console
 from ralphgen.errors import UsageError, plain
 from ralphgen.history.entries import readable, without_hidden
+from ralphgen.terminal.app import App
 from ralphgen.terminal.console import print_json, say
 from ralphgen.terminal.options import Json, Project, Yes
 
@@ -24,13 +24,15 @@ if TYPE_CHECKING:
     from ralphgen.history.entries import Entry
     from ralphgen.history.undo import Undone
 
+app = App()
+
 NEWEST_SESSIONS = 5
 NEWEST = 100  # entries that are shown where nothing is said
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 LONGEST = 200  # characters of a value
 
 
-@app.command(epilog="Example: [bold]ralphgen log --task 7[/bold]")
+@app.command(example="ralphgen log --task 7")
 def log(
     session: Annotated[str, typer.Option(metavar="ID", help="Only what it has changed.")] = "",
     task: Annotated[
@@ -71,7 +73,7 @@ def log(
         say(f"there are older ones: see more with --limit {10 * limit}")
 
 
-@app.command(epilog="Example: [bold]ralphgen undo SESSION --dry-run[/bold]")
+@app.command(example="ralphgen undo SESSION --dry-run")
 def undo(
     session: Annotated[
         str,

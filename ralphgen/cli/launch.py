@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ralphgen.cli.app import app
 from ralphgen.cli.completion import complete_agents, complete_recipes
 from ralphgen.cli.recipes import RecipeCommand
 from ralphgen.cli.sessions import Discipline, Feature, Kits, Next, Task, open_session
 from ralphgen.errors import ProjectError, RalphgenError, Say, plain
 from ralphgen.runtime.context import BY_TERMINAL
 from ralphgen.sessions.decide import Request
+from ralphgen.terminal.app import App
 from ralphgen.terminal.console import progress, say
 from ralphgen.terminal.options import Project, Quiet, TrustEdited
 from ralphgen.terminal.person import refuse_agents
@@ -23,6 +23,8 @@ from ralphgen.terminal.person import refuse_agents
 if TYPE_CHECKING:
     from ralphgen.launch.agent import Agent, LaunchOptions
     from ralphgen.sessions.model import PreparedSession
+
+app = App()
 
 Recipe = Annotated[
     str, typer.Argument(help="The kind of session.", autocompletion=complete_recipes)
@@ -53,7 +55,7 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the command line,
 
 @app.command(
     cls=RecipeCommand,
-    epilog="Example: [bold]ralphgen launch task_execution --task 7 -- --effort high[/bold]",
+    example="ralphgen launch task_execution --task 7 -- --effort high",
 )
 def launch(
     context: typer.Context,

@@ -7,19 +7,20 @@ from typing import Annotated
 
 import typer
 
-from ralphgen.cli.app import app
 from ralphgen.errors import Say, UsageError
+from ralphgen.terminal.app import App
 from ralphgen.terminal.console import print_json, progress, say
 from ralphgen.terminal.options import Folder, Json, Project, Quiet, Yes
 
-ledger = typer.Typer(
-    no_args_is_help=True,
+app = App()
+
+ledger = App(
     help="ralphgen's own tables in the database: sessions, claims, journal and evidence.",
 )
 app.add_typer(ledger, name="ledger")
 
 
-@ledger.command(epilog="Example: [bold]ralphgen ledger on --yes[/bold]")
+@ledger.command(example="ralphgen ledger on --yes")
 def on(path: Folder = Path(), yes: Yes = False, quiet: Quiet = False) -> None:
     """Add the tables, once their SQL was shown, and write the server anew."""
     from ralphgen.ledger.tables import add_tables, definition, read_state
@@ -40,7 +41,7 @@ def on(path: Folder = Path(), yes: Yes = False, quiet: Quiet = False) -> None:
     _say_entries(root)
 
 
-@ledger.command(epilog="Example: [bold]ralphgen ledger off[/bold]")
+@ledger.command(example="ralphgen ledger off")
 def off(path: Folder = Path(), yes: Yes = False, quiet: Quiet = False) -> None:
     """Remove the tables with all that they hold, after a backup, and write the server anew."""
     from ralphgen.errors import ProjectError
@@ -83,7 +84,7 @@ def off(path: Folder = Path(), yes: Yes = False, quiet: Quiet = False) -> None:
         say(f"the {entries:,} entries of learnings.txt and progress.txt are files of .ralph again")
 
 
-@ledger.command(epilog="Example: [bold]ralphgen ledger status --json[/bold]")
+@ledger.command(example="ralphgen ledger status --json")
 def status(path: Folder = Path(), as_json: Json = False) -> None:
     """Show whether the database has the tables, of which version, and what they hold."""
     from ralphgen.ledger.tables import read_state
@@ -100,7 +101,7 @@ def status(path: Folder = Path(), as_json: Json = False) -> None:
             print(f"{table}: {rows:,} {'row' if rows == 1 else 'rows'}")
 
 
-@ledger.command(epilog="Example: [bold]ralphgen ledger upgrade[/bold]")
+@ledger.command(example="ralphgen ledger upgrade")
 def upgrade(path: Folder = Path(), quiet: Quiet = False) -> None:
     """Bring the tables to the version of this ralphgen, all or none, after a backup.
 
@@ -134,7 +135,7 @@ def upgrade(path: Folder = Path(), quiet: Quiet = False) -> None:
     _say_entries(root)
 
 
-@ledger.command(epilog="Example: [bold]ralphgen ledger prune --before 2026-01-31[/bold]")
+@ledger.command(example="ralphgen ledger prune --before 2026-01-31")
 def prune(
     before: Annotated[str, typer.Option(metavar="YYYY-MM-DD", help="Keep what is not older.")],
     path: Folder = Path(),
@@ -161,7 +162,7 @@ def prune(
         say(f"{table}: {rows:,} {'row' if rows == 1 else 'rows'} deleted")
 
 
-@app.command(epilog="Example: [bold]ralphgen backup ~/shop.db[/bold]")
+@app.command(example="ralphgen backup ~/shop.db")
 def backup(
     file: Annotated[
         Path | None,

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ralphgen.cli.app import app
 from ralphgen.cli.completion import complete_agents
 from ralphgen.errors import ProjectError, Say, plain
 from ralphgen.loop.limits import LEAST_COST, MOST_PARALLEL
+from ralphgen.terminal.app import App
 from ralphgen.terminal.console import drop_output, print_json, progress, say
 from ralphgen.terminal.options import Project, Quiet, TrustEdited
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
     from ralphgen.loop.limits import Limits
     from ralphgen.loop.start import PreparedLoop
     from ralphgen.project.root import ProjectPlace
+
+app = App()
 
 SIGPIPE = 13  # its number everywhere; Windows has no name for it
 SHOWN = 10  # tasks of a dry run, where nothing says how many
@@ -60,7 +62,7 @@ Action = Annotated[
 AsJson = Annotated[bool, typer.Option("--json", help="Print what happens as lines of JSON.")]
 
 
-@app.command(epilog="Example: [bold]ralphgen loop --max-time 8h --max-cost 20[/bold]")
+@app.command(example="ralphgen loop --max-time 8h --max-cost 20")
 def loop(
     ask: Action = "",
     parallel: Parallel = 1,

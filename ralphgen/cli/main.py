@@ -1,7 +1,10 @@
 """The console script: `serve` and `call` start at once, the others load the command line."""
 
+import os
 import sys
 
+from ralphgen import __version__
+from ralphgen.cli.table import OVERVIEW
 from ralphgen.terminal.console import show_crash
 from ralphgen.terminal.streams import guard_streams
 
@@ -9,15 +12,22 @@ from ralphgen.terminal.streams import guard_streams
 def main() -> None:
     """Run the command of `sys.argv`."""
     guard_streams()
-    sys.excepthook = show_crash  # before Typer, which passes on to the one that it finds
-    if sys.argv[1:2] == ["serve"] and "--help" not in sys.argv:
+    sys.excepthook = show_crash
+    arguments = sys.argv[1:]
+    if arguments == ["--version"]:
+        print(f"ralphgen {__version__}")
+        return
+    if not arguments and "_RALPHGEN_COMPLETE" not in os.environ:
+        print(OVERVIEW, end="")
+        return
+    if arguments[:1] == ["serve"] and "--help" not in arguments:
         from ralphgen.cli.serve import serve
 
-        sys.exit(serve(sys.argv[2:]))
-    if sys.argv[1:2] == ["call"] and "--help" not in sys.argv:
+        sys.exit(serve(arguments[1:]))
+    if arguments[:1] == ["call"] and "--help" not in arguments:
         from ralphgen.cli.call import call
 
-        sys.exit(call(sys.argv[2:]))
+        sys.exit(call(arguments[1:]))
     from ralphgen.cli.commands import run
 
     sys.exit(run())

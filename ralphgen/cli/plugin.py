@@ -7,13 +7,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ralphgen.cli.app import app
 from ralphgen.errors import Say, UsageError, harmless
+from ralphgen.terminal.app import App
 from ralphgen.terminal.console import progress, say
 from ralphgen.terminal.options import Project, Quiet
 
 if TYPE_CHECKING:
     from ralphgen.output import Files
+
+app = App()
 
 Force = Annotated[bool, typer.Option("--force", help="Overwrite files edited by hand.")]
 Check = Annotated[
@@ -21,7 +23,7 @@ Check = Annotated[
 ]
 
 
-@app.command(epilog="Example: [bold]ralphgen agents --write[/bold]")
+@app.command(example="ralphgen agents --write")
 def agents(
     write: Annotated[bool, typer.Option("--write", help="Write to .claude/agents/.")] = False,
     check: Check = False,
@@ -50,7 +52,7 @@ def agents(
         sys.stdout.writelines(f"{FOLDER}/{path}\n" for path in files)
 
 
-@app.command(epilog="Example: [bold]ralphgen plugin && claude --plugin-dir .ralph/plugin[/bold]")
+@app.command(example="ralphgen plugin && claude --plugin-dir .ralph/plugin")
 def plugin(
     output: Annotated[
         Path | None,
@@ -99,5 +101,5 @@ def _settle(
     sys.stdout.write(harmless(drift.diff))
     sys.stdout.flush()
     how = f'"{command} --force" overwrites edits' if drift.edited else f'run "{command}"'
-    say(f"ralphgen: {shown} is not what would be written now\nhint: {drift.hint or how}")
+    say(f"error: {shown} is not what would be written now\nhint: {drift.hint or how}")
     raise typer.Exit(1)

@@ -7,14 +7,14 @@ from typing import Annotated
 
 import typer
 
-from ralphgen.cli.app import app
 from ralphgen.errors import harmless
+from ralphgen.terminal.app import App
 from ralphgen.terminal.console import print_json
 from ralphgen.terminal.options import Json, Project
 
-policies = typer.Typer(
-    name="policy", no_args_is_help=True, help="Compare what agents may do with what they could."
-)
+app = App()
+
+policies = App(name="policy", help="Compare what agents may do with what they could.")
 app.add_typer(policies)
 
 
@@ -24,7 +24,7 @@ class FailOn(StrEnum):
     gain = "gain"
 
 
-@policies.command(epilog="Example, in CI: [bold]ralphgen policy diff origin/main[/bold]")
+@policies.command(example="ralphgen policy diff origin/main")
 def diff(
     reference: Annotated[
         str, typer.Argument(metavar="[REF]", help="The commit to compare the work tree with.")

@@ -11,11 +11,13 @@ from typing import Annotated
 import typer
 
 from ralphgen import __version__
-from ralphgen.cli.app import app
 from ralphgen.cli.completion import complete_disciplines
 from ralphgen.errors import MissingError, RalphgenError, Say, UsageError, harmless, plain
+from ralphgen.terminal.app import App
 from ralphgen.terminal.console import print_json, progress, say
 from ralphgen.terminal.options import Folder, Json, Project, Quiet, TrustEdited, Yes
+
+app = App()
 
 Install = Annotated[
     bool, typer.Option("--no-install", help="Leave the server's environment as it is.")
@@ -26,9 +28,8 @@ NOT_ON_PATH = (
 )
 SHORT_DIFF = 60  # lines that a terminal shows without --diff
 
-projects = typer.Typer(
-    name="project", no_args_is_help=True, help="Show and change the project's description."
-)
+projects = App(name="project", help="Show and edit the project's title and description.")
+app.add_typer(projects)
 
 
 class StackName(StrEnum):
@@ -48,7 +49,7 @@ class Engine(StrEnum):
     postgresql = "postgresql"
 
 
-@app.command(epilog="Example: [bold]ralphgen init shop --title Shop --stack saas[/bold]")
+@app.command(example="ralphgen init shop --title Shop --stack saas")
 def init(
     path: Annotated[Path, typer.Argument(help="The project's folder; made if missing.")] = Path(),
     title: Annotated[
@@ -108,7 +109,7 @@ def init(
         tell(line)
 
 
-@projects.command(epilog="Example: [bold]ralphgen project show --json[/bold]")
+@projects.command(example="ralphgen project show --json")
 def show(
     trust_edited: TrustEdited = False, project: Project = Path(), as_json: Json = False
 ) -> None:
@@ -125,7 +126,7 @@ def show(
     show_record({key: one for key, one in record.items() if key != "title"}, record["title"])
 
 
-@projects.command(epilog="Example: [bold]ralphgen project edit --description 'A shop.'[/bold]")
+@projects.command(example="ralphgen project edit --description 'A shop.'")
 def edit(
     title: Annotated[str | None, typer.Option(metavar="TEXT", help="Its title.")] = None,
     description: Annotated[
@@ -160,7 +161,7 @@ def edit(
     show_change(answer, f"project: changed {changed}", as_json=as_json)
 
 
-@app.command(epilog="Example: [bold]ralphgen regen --dry-run[/bold]")
+@app.command(example="ralphgen regen --dry-run")
 def regen(
     path: Folder = Path(),
     force: Annotated[bool, typer.Option("--force", help="Overwrite files edited by hand.")] = False,
@@ -197,7 +198,7 @@ def regen(
     _finish(root, install=not no_install, say=tell)
 
 
-@app.command(epilog="Example, in CI: [bold]ralphgen check[/bold]")
+@app.command(example="ralphgen check")
 def check(
     path: Folder = Path(),
     show_diff: Annotated[bool, typer.Option("--diff", help="Print the whole diff.")] = False,
@@ -222,7 +223,7 @@ def check(
     if as_json:
         print_json(report.as_json())
     elif report.drift:
-        say(f"ralphgen: {report.summary()}\nhint: {report.hint()}")
+        say(f"error: {report.summary()}\nhint: {report.hint()}")
         diff = harmless(report.drift.diff)
         lines = diff.count("\n")
         if show_diff or lines <= SHORT_DIFF or not sys.stdout.isatty():
@@ -236,7 +237,7 @@ def check(
     raise typer.Exit(1 if report.drift else 0)
 
 
-@app.command(epilog="Example: [bold]ralphgen inspect --json | jq .schema[/bold]")
+@app.command(example="ralphgen inspect --json | jq .schema")
 def inspect(path: Folder = Path(), as_json: Json = False) -> None:
     """Show the facts that decide what is written, and what the kits would have to serve."""
     from ralphgen.generate.workflows import generate
@@ -273,7 +274,7 @@ def inspect(path: Folder = Path(), as_json: Json = False) -> None:
     show_facts(root, generated, found)
 
 
-@app.command(epilog="Example: [bold]ralphgen tools --json[/bold]")
+@app.command(example="ralphgen tools --json")
 def tools(
     path: Folder = Path(),
     discipline: Annotated[
@@ -303,7 +304,7 @@ def tools(
     show_tools(generated.plan, discipline or None)
 
 
-@app.command(epilog="Example: [bold]ralphgen doctor[/bold]")
+@app.command(example="ralphgen doctor")
 def doctor(path: Folder = Path(), trust_edited: TrustEdited = False, quiet: Quiet = False) -> None:
     """Look over database, files, environment and server, down to a real handshake."""
     from ralphgen.doctor.examine import CheckResult, examine

@@ -1,38 +1,39 @@
-"""Commands that take a kind of session: without one, and in their help, they list what there is."""
+"""Commands that take a recipe: without one, and in their help, they list the recipes."""
 
 from pathlib import Path
 from typing import Any
 
 import typer
-from typer.core import TyperCommand
 
 from ralphgen.errors import RalphgenError, plain
+from ralphgen.terminal.app import ShellCommand
+from ralphgen.terminal.console import say
 
 
-class RecipeCommand(TyperCommand):
-    """A command whose first argument is a kind of session."""
+class RecipeCommand(ShellCommand):
+    """A command whose first argument is a recipe."""
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Name the kinds of session where nothing is asked for, and end with 2.
+        """Print the recipes and exit with 2 if there is no argument.
 
-        A shell that completes a command line asks for nothing.
+        A shell that completes a command line needs none.
         """
         if not args and not ctx.resilient_parsing:
-            show_recipes(f"usage: ralphgen {self.name} RECIPE, which is one of", to_stderr=True)
+            formatter = ctx.make_formatter()
+            formatter.write_usage(ctx.command_path, " ".join(self.collect_usage_pieces(ctx)))
+            _write_recipes(formatter)
+            say(formatter.getvalue().rstrip())
             raise typer.Exit(2)
         return super().parse_args(ctx, args)
 
-    def format_help(self, ctx: Any, formatter: Any) -> None:
-        """Add the kinds of session to the help."""
-        super().format_help(ctx, formatter)
-        show_recipes("The kinds of session:")
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Add the recipes to the help."""
+        super().format_options(ctx, formatter)
+        _write_recipes(formatter)
 
 
-def show_recipes(title: str, *, to_stderr: bool = False) -> None:
-    """Print the kinds of session that there are here, each with its sentence."""
-    from rich.table import Table
-
-    from ralphgen.cli.row_tables import page_console
+def _write_recipes(formatter: Any) -> None:
+    """Write the recipes of the project around the working directory, each with its purpose."""
     from ralphgen.project.root import project_root
     from ralphgen.sessions.recipes import recipe_sentences
 
@@ -40,11 +41,6 @@ def show_recipes(title: str, *, to_stderr: bool = False) -> None:
         root = project_root(Path())
     except RalphgenError:
         root = None
-    table = Table(box=None, pad_edge=False, show_header=False, padding=(0, 1))
-    table.add_column(no_wrap=True)
-    table.add_column()
-    for name, sentence in recipe_sentences(root).items():
-        table.add_row(f" {plain(name)}", plain(sentence))
-    console = page_console(to_stderr=to_stderr)
-    console.print(title, style="bold", soft_wrap=True)
-    console.print(table)
+    with formatter.section("Recipes"):
+        rows = [(plain(name), plain(text)) for name, text in recipe_sentences(root).items()]
+        formatter.write_dl(rows)

@@ -17,12 +17,12 @@ from ralphgen.errors import Problem, plain
 from ralphgen.project.root import project_place
 from ralphgen.runtime.policy import FULL
 from ralphgen.sessions.decide import Request, RowAsRead
+from ralphgen.terminal.app import App
 from ralphgen.terminal.console import print_json, say
 from ralphgen.terminal.options import Json, Project, TrustEdited, Yes
 from ralphgen.terminal.person import agrees
 
 PAGE = 200  # rows of a page, the most that a tool gives
-MORE = "Every other column of the project's {} is an option too."
 DEFAULTS = {"icon": "Wrench", "color": "#6b7280"}  # of a new discipline
 POSITIONAL = {"id": "N", "task_id": "N", "name": "NAME"}
 # Arguments that a refusal of a rule names.
@@ -137,17 +137,13 @@ def change_row(
     show_change(answer, f"{kind} {name}: changed {changed}", as_json=as_json)
 
 
-def add_readers(
-    app: typer.Typer, kind: str, *, about: str, example: str, complete: Complete
-) -> None:
+def add_readers(app: App, kind: str, *, about: str, example: str, complete: Complete) -> None:
     """Add the commands that list features or disciplines, as `kind` says, and show one of them."""
     rows = f"{kind}s"
     of_rows, of_row = f"list_{rows}", f"get_{kind}"
     argument = typer.Argument(metavar="NAME", help="Its name.", autocompletion=complete)
 
-    @app.command(
-        name="list", help=f"List {rows}.", epilog=f"Example: [bold]ralphgen {kind} list[/bold]"
-    )
+    @app.command(name="list", help=f"List {rows}.", example=f"ralphgen {kind} list")
     def list_(
         limit: Annotated[int, typer.Option(metavar="N", min=1, help="How many at most.")] = 50,
         trust_edited: TrustEdited = False,
@@ -166,7 +162,7 @@ def add_readers(
             return
         show_rows(answer[rows], NAMED_COLUMNS, answer["total"])
 
-    @app.command(help=about, epilog=f"Example: [bold]ralphgen {kind} show {example}[/bold]")
+    @app.command(help=about, example=f"ralphgen {kind} show {example}")
     def show(
         name: Annotated[str, argument],
         trust_edited: TrustEdited = False,
@@ -183,7 +179,7 @@ def add_readers(
         show_record({key: one for key, one in record.items() if key != "name"}, f"{kind} {name}")
 
 
-def add_creator(app: typer.Typer, kind: str, fields: Mapping[str, Any], *, example: str) -> None:
+def add_creator(app: App, kind: str, fields: Mapping[str, Any], *, example: str) -> None:
     """Add the command that creates a feature or a discipline, as of `takes_fields`.
 
     Fields that its tool requires and that are not given take values from `DEFAULTS`.
@@ -192,7 +188,7 @@ def add_creator(app: typer.Typer, kind: str, fields: Mapping[str, Any], *, examp
     @app.command(
         cls=FieldCommand,
         help=f"Create a {kind}; its display name is its name if you give none.",
-        epilog=f"{MORE.format(f'{kind}s')} Example: [bold]ralphgen {kind} add {example}[/bold]",
+        example=f"ralphgen {kind} add {example}",
     )
     @takes_fields(fields)
     def add(
@@ -216,13 +212,13 @@ def add_creator(app: typer.Typer, kind: str, fields: Mapping[str, Any], *, examp
         show_change(answer, f"{kind} {name}", as_json=as_json)
 
 
-def add_deleter(app: typer.Typer, kind: str, *, example: str, complete: Complete) -> None:
+def add_deleter(app: App, kind: str, *, example: str, complete: Complete) -> None:
     """Add the command that deletes a feature or a discipline without tasks."""
     argument = typer.Argument(metavar="NAME", help="Its name.", autocompletion=complete)
 
     @app.command(
         help=f"Delete a {kind} that has no tasks; asks first.",
-        epilog=f"Example: [bold]ralphgen {kind} delete {example}[/bold]",
+        example=f"ralphgen {kind} delete {example}",
     )
     def delete(
         name: Annotated[str, argument],
@@ -244,7 +240,7 @@ def add_deleter(app: typer.Typer, kind: str, *, example: str, complete: Complete
 
 
 def add_editor(
-    app: typer.Typer, kind: str, fields: Mapping[str, Any], *, example: str, complete: Complete
+    app: App, kind: str, fields: Mapping[str, Any], *, example: str, complete: Complete
 ) -> None:
     """Add the command that changes fields of a feature or a discipline, as of `takes_fields`."""
     argument = typer.Argument(metavar="NAME", help="Its name.", autocompletion=complete)
@@ -252,7 +248,7 @@ def add_editor(
     @app.command(
         cls=FieldCommand,
         help=f"Change fields of a {kind}; without options, all of them in $EDITOR.",
-        epilog=f"{MORE.format(f'{kind}s')} Example: [bold]ralphgen {kind} edit {example}[/bold]",
+        example=f"ralphgen {kind} edit {example}",
     )
     @takes_fields({**fields, "clear": Clear})
     def edit(

@@ -195,5 +195,5 @@ def _again(error: Exception) -> bool:
 
     if not at_terminal() or isinstance(error, (UsageError, ProjectError)):
         return False
-    say(f"ralphgen: {plain(str(error))}")
+    say(f"error: {plain(str(error))}")
     return confirmed("open it again?")

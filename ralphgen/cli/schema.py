@@ -6,7 +6,9 @@ from typing import Annotated
 
 import typer
 
-from ralphgen.cli.app import app
+from ralphgen.terminal.app import App
+
+app = App()
 
 
 class SchemaName(StrEnum):
@@ -16,7 +18,7 @@ class SchemaName(StrEnum):
     recipe = "recipe"
 
 
-@app.command(epilog="Example: [bold]ralphgen schema recipe > recipe.schema.json[/bold]")
+@app.command(example="ralphgen schema recipe > recipe.schema.json")
 def schema(
     name: Annotated[
         SchemaName, typer.Argument(help="Of .ralph/ralphgen.toml, or of .ralph/recipes/*.toml.")

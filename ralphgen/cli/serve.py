@@ -37,11 +37,11 @@ def serve(arguments: Sequence[str]) -> int:
 
         return subprocess.run(command, check=False).returncode
     except RalphgenError as error:
-        sys.stderr.write(f"ralphgen: {error}\n")
+        sys.stderr.write(f"error: {error}\n")
     except OSError as error:
         named = f'"{error.filename}": ' if error.filename else ""
         reason = (error.strerror or str(error)).lower()
-        sys.stderr.write(f"ralphgen: the server cannot be run: {named}{reason}\n")
+        sys.stderr.write(f"error: the server cannot be run: {named}{reason}\n")
         sys.stderr.write('hint: "ralphgen doctor" says what is wrong\n')
     return 2
 

@@ -5,12 +5,14 @@ from typing import Annotated
 
 import typer
 
-from ralphgen.cli.app import app
 from ralphgen.cli.completion import complete_recipes, complete_tools
+from ralphgen.terminal.app import App
 from ralphgen.terminal.options import TrustEdited
 
+app = App()
 
-@app.command(epilog="Example, in .mcp.json: [bold]ralphgen serve ralph[/bold]")
+
+@app.command(example="ralphgen serve ralph")
 def serve(
     kits: Annotated[
         list[str] | None,
@@ -46,7 +48,7 @@ def serve(
     raise typer.Exit(run_server([*(kits or []), *more, *own, *trusting, *named]))
 
 
-@app.command(epilog="Example: [bold]ralphgen call ralph:set_task_status id=7 status=done[/bold]")
+@app.command(example="ralphgen call ralph:set_task_status id=7 status=done")
 def call(
     tool: Annotated[
         str,

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ralphgen.cli.app import app
 from ralphgen.cli.completion import (
     complete_disciplines,
     complete_features,
@@ -19,12 +18,15 @@ from ralphgen.cli.trust import asked
 from ralphgen.errors import ProjectError, Say, UsageError, plain
 from ralphgen.runtime.context import BY_CLIENT
 from ralphgen.sessions.decide import Request
+from ralphgen.terminal.app import App
 from ralphgen.terminal.console import print_json, progress, say
 from ralphgen.terminal.options import Folder, Json, Project, Quiet, TrustEdited
 
 if TYPE_CHECKING:
     from ralphgen.project.root import ProjectPlace
     from ralphgen.sessions.model import PreparedSession
+
+app = App()
 
 Task = Annotated[
     int | None,
@@ -78,7 +80,7 @@ Write = Annotated[bool, typer.Option("--write", help="Merge it into the client's
 
 @app.command(
     cls=RecipeCommand,
-    epilog="Example: [bold]ralphgen session task_execution --task 7 --json[/bold]",
+    example="ralphgen session task_execution --task 7 --json",
 )
 def session(
     recipe: Annotated[
@@ -131,7 +133,7 @@ def session(
         make_session(place, request, as_json=as_json, tell=tell, trust_edited=trust_edited)
 
 
-@app.command(epilog="Example: [bold]ralphgen config --client cursor --write[/bold]")
+@app.command(example="ralphgen config --client cursor --write")
 def config(
     client: Client = "claude", http: Http = "", write: Write = False, path: Folder = Path()
 ) -> None:

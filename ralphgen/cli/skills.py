@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ralphgen.cli.app import app
 from ralphgen.errors import Say, UsageError
+from ralphgen.terminal.app import App
 from ralphgen.terminal.console import progress, say
 from ralphgen.terminal.options import Quiet
 
@@ -18,12 +18,14 @@ if TYPE_CHECKING:
     from ralphgen.planning.model import ServerPlan
     from ralphgen.skills.rendering import Skill
 
+app = App()
+
 SkillName = Annotated[
     str, typer.Argument(help="One skill alone: its text, or --write and --check.")
 ]
 
 
-@app.command(epilog="Example: [bold]ralphgen skill --write[/bold]")
+@app.command(example="ralphgen skill --write")
 def skill(
     name: SkillName = "",
     write: Annotated[bool, typer.Option("--write", help="Write to .claude/skills/.")] = False,
@@ -95,7 +97,7 @@ def _section_of_agents_md(
     elif diff := section_diff(root, section):
         sys.stdout.write(diff)
         sys.stdout.flush()
-        say(f"ralphgen: {FILE} is not what would be written now")
+        say(f"error: {FILE} is not what would be written now")
         say('hint: run "ralphgen skill --agents-md --write", and commit what it writes')
         raise typer.Exit(1)
     else:
@@ -149,7 +151,7 @@ def _check(root: Path, skills: "Sequence[Skill]", tell: Say) -> None:
     for folder, drift in drifted.items():
         sys.stdout.write(drift.diff)
         sys.stdout.flush()
-        say(f"ralphgen: {folder} is not what would be written now\nhint: {_fix(folder, drift)}")
+        say(f"error: {folder} is not what would be written now\nhint: {_fix(folder, drift)}")
     if drifted:
         raise typer.Exit(1)
     tell("the skills are up to date")

@@ -6,9 +6,11 @@ from typing import Annotated
 
 import typer
 
-from ralphgen.cli.app import app
+from ralphgen.terminal.app import App
 from ralphgen.terminal.console import say
 from ralphgen.terminal.options import Folder
+
+app = App()
 
 Roles = Annotated[
     bool,
@@ -16,7 +18,7 @@ Roles = Annotated[
 ]
 
 
-@app.command(epilog="Example: [bold]ralphgen sql | psql service=shop[/bold]")
+@app.command(example="ralphgen sql | psql service=shop")
 def sql(path: Folder = Path(), roles: Roles = False) -> None:
     """Print the SQL of the indexes that many tasks want and the database lacks; run nothing."""
     from ralphgen.errors import ProjectError

@@ -2,13 +2,15 @@
 
 from pathlib import Path
 
-from ralphgen.cli.app import app
 from ralphgen.errors import harmless
+from ralphgen.terminal.app import App
 from ralphgen.terminal.console import print_json
 from ralphgen.terminal.options import Json, Project
 
+app = App()
 
-@app.command(epilog="Example: [bold]ralphgen status --json[/bold]")
+
+@app.command(example="ralphgen status --json")
 def status(project: Project = Path(), as_json: Json = False) -> None:
     """Summarize tasks, blocked work, branches and the last loop."""
     from ralphgen.loop.summary import summarize, summary_lines

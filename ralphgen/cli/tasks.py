@@ -36,11 +36,14 @@ from ralphgen.cli.sessions import make_session
 from ralphgen.errors import Problem, UsageError, plain
 from ralphgen.project.root import project_place
 from ralphgen.sessions.decide import Request
+from ralphgen.terminal.app import App
 from ralphgen.terminal.console import print_json, say
 from ralphgen.terminal.options import Json, Project, TrustEdited, Yes
 from ralphgen.terminal.person import agrees, refuse_agents
 
-tasks = typer.Typer(name="task", no_args_is_help=True, help="Add, list, change and close tasks.")
+app = App()
+tasks = App(name="task", help="Add, list, change and close tasks.")
+app.add_typer(tasks)
 NOTHING_READY = 8
 CHOICES = 4  # names that a usage error lists
 CLAIMING = "task_execution"  # the recipe of a session that takes a task
@@ -87,15 +90,11 @@ OF_OLD = {
     **FIELDS,
     "clear": Clear,
 }
-MORE = (
-    "Every other column of the project's tasks is an option too, such as [bold]--my-column[/bold]."
-)
 
 
 @tasks.command(
     cls=FieldCommand,
-    epilog=f"{MORE} Example: [bold]ralphgen task add 'Log in' --feature auth --discipline backend"
-    "[/bold]",
+    example="ralphgen task add 'Log in' --feature auth --discipline backend",
 )
 @takes_fields(OF_NEW)
 def add(
@@ -117,7 +116,7 @@ def add(
         print(f"agents skip drafts; to make it ready: ralphgen task status {task} pending")
 
 
-@tasks.command(name="list", epilog="Example: [bold]ralphgen task list --ready[/bold]")
+@tasks.command(name="list", example="ralphgen task list --ready")
 def list_(
     ready: Annotated[bool, typer.Option("--ready", help="What can be begun, the next first.")] = (
         False
@@ -170,7 +169,7 @@ def list_(
     show_rows([_shown(task) for task in answer["tasks"]], TASK_COLUMNS, answer["total"])
 
 
-@tasks.command(name="next", epilog="Example: [bold]ralphgen task next --json | jq .id[/bold]")
+@tasks.command(name="next", example="ralphgen task next --json | jq .id")
 def next_(
     feature: Feature = None,
     discipline: Discipline = None,
@@ -205,7 +204,7 @@ def next_(
     raise typer.Exit(0 if found else NOTHING_READY)
 
 
-@tasks.command(epilog="Example: [bold]ralphgen task show 7[/bold]")
+@tasks.command(example="ralphgen task show 7")
 def show(
     task: Id, trust_edited: TrustEdited = False, project: Project = Path(), as_json: Json = False
 ) -> None:
@@ -227,7 +226,7 @@ def show(
 
 @tasks.command(
     cls=FieldCommand,
-    epilog=f"{MORE} Example: [bold]ralphgen task edit 7 --priority high --depends-on 3[/bold]",
+    example="ralphgen task edit 7 --priority high --depends-on 3",
 )
 @takes_fields(OF_OLD)
 def edit(
@@ -241,7 +240,7 @@ def edit(
     change_row(project, "task", {"id": task}, given, trust_edited=trust_edited, as_json=as_json)
 
 
-@tasks.command(epilog="Example: [bold]ralphgen task status 7 done --summary 'It works'[/bold]")
+@tasks.command(example="ralphgen task status 7 done --summary 'It works'")
 def status(
     task: Id,
     new: Annotated[
@@ -281,7 +280,7 @@ def status(
     show_change(answer, line, as_json=as_json)
 
 
-@tasks.command(epilog="Example: [bold]ralphgen task comment 7 'Use the new API'[/bold]")
+@tasks.command(example="ralphgen task comment 7 'Use the new API'")
 def comment(
     task: Id,
     text: Annotated[str, typer.Argument(help="What to say; - reads it.")],
@@ -303,7 +302,7 @@ def comment(
     show_change(answer, f"comment {answer.get('id', '')} on task {task}", as_json=as_json)
 
 
-@tasks.command(epilog="Example: [bold]ralphgen task delete 7[/bold]")
+@tasks.command(example="ralphgen task delete 7")
 def delete(
     task: Id,
     yes: Yes = False,

@@ -6,18 +6,20 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ralphgen.cli.app import app
 from ralphgen.errors import plain
+from ralphgen.terminal.app import App
 from ralphgen.terminal.console import say
 from ralphgen.terminal.options import Folder
 
 if TYPE_CHECKING:
     from ralphgen.trust.decide import TrustItem
 
+app = App()
+
 Yes = Annotated[bool, typer.Option("--yes", help="Do not ask: I have looked at it.")]
 
 
-@app.command(epilog="Example: [bold]ralphgen trust[/bold], once in a clone of another's project")
+@app.command(example="ralphgen trust")
 def trust(path: Folder = Path(), yes: Yes = False) -> None:
     """Show what sessions of a project make you run, and record that you trust it."""
     from ralphgen.project.root import has_database, written_root

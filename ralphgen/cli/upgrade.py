@@ -7,13 +7,15 @@ from typing import Annotated
 import typer
 
 from ralphgen import __version__
-from ralphgen.cli.app import app
 from ralphgen.errors import harmless
+from ralphgen.terminal.app import App
 from ralphgen.terminal.console import progress, say
 from ralphgen.terminal.options import Folder, Quiet, Yes
 
+app = App()
 
-@app.command(epilog="Example: [bold]ralphgen upgrade --dry-run[/bold]")
+
+@app.command(example="ralphgen upgrade --dry-run")
 def upgrade(
     path: Folder = Path(),
     dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the diff, write nothing.")] = (

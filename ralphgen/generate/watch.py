@@ -42,7 +42,7 @@ def _written(root: Path) -> list[str]:
     try:
         regenerate(root, force=False, say=lines.append, records=False)
     except RalphgenError as error:
-        lines.append(f"ralphgen: {error}")
+        lines.append(f"error: {error}")
     return lines
 
 

@@ -41,7 +41,7 @@ def show_crash(
     if os.environ.get(VARIABLE):
         sys.__excepthook__(kind, error, trace)
         return
-    sys.stderr.write(f"ralphgen: {_sentence(kind, error, trace)}\n")
+    sys.stderr.write(f"error: {_sentence(kind, error, trace)}\n")
 
 
 def _sentence(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> str:

@@ -227,8 +227,8 @@ def refused(*arguments: str | Path, code: int = 1, cwd: Path | None = None) -> s
     done = ralphgen(*arguments, cwd=cwd)
     assert (code, "") == (done.returncode, done.stdout), done.stderr
     assert "Traceback" not in done.stderr
-    assert done.stderr.count("ralphgen: ") == 1
-    return done.stderr.partition("ralphgen: ")[2]
+    assert done.stderr.count("error: ") == 1
+    return done.stderr.partition("error: ")[2]
 
 
 @contextmanager

@@ -10,7 +10,7 @@ from ralphgen.errors import UsageError
 from ralphgen.loop.limits import LEAST_COST, MOST_PARALLEL, parse_duration
 
 HINT = "hint: "
-SAYS = "ralphgen: "  # before the first sentence of a refusal
+SAYS = "error: "  # before the first sentence of a refusal
 SIDE = "│"  # of the frame in which a command says how it was misused
 LIMITS = ("parallel", "max_tasks", "max_cost", "max_time", "review_every")
 """The options that take a value, as the form's fields."""

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ralphgen.errors import ProjectError, UsageError
+from ralphgen.terminal.app import App
 from ralphgen.terminal.console import print_json, say
 from ralphgen.terminal.options import Json
 from ralphgen.terminal.person import confirmed, refuse_agents
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
     from ralphgen.kits.dela.server.allowlist import Rule, Rules
     from ralphgen.kits.dela.server.task import Task
 
-app = typer.Typer()
+app = App()
 KIT = "dela"
 SHOWN = 50  # tasks, where a person has to read them
 Project = Annotated[
@@ -31,7 +32,7 @@ Project = Annotated[
 ]
 
 
-@app.command(epilog="Example: [bold]ralphgen allow build test[/bold]")
+@app.command(example="ralphgen allow build test")
 def allow(
     names: Annotated[
         list[str] | None,
@@ -76,7 +77,7 @@ def allow(
             _tell(f'note: "{task.unique_name}" stays denied by {where}')
 
 
-@app.command(epilog="Example: [bold]ralphgen deny deploy[/bold]")
+@app.command(example="ralphgen deny deploy")
 def deny(
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="The tasks.")],
     files: Annotated[

@@ -6,10 +6,11 @@ from typing import Annotated
 import typer
 
 from ralphgen.errors import plain
+from ralphgen.terminal.app import App
 from ralphgen.terminal.console import say
 
-app = typer.Typer()
-tables = typer.Typer(help="Give tables of your own tools.", no_args_is_help=True)
+app = App()
+tables = App(help="Give tables of your own tools.")
 app.add_typer(tables, name="tables")
 Project = Annotated[
     Path, typer.Option("--project", metavar="DIR", help="The project's folder, or one inside it.")
@@ -21,7 +22,7 @@ def group() -> None:
     """Give tables of your own tools."""
 
 
-@tables.command(epilog="Example: [bold]ralphgen tables add risks[/bold]")
+@tables.command(example="ralphgen tables add risks")
 def add(
     names: Annotated[
         list[str], typer.Argument(metavar="NAME...", help='As "ralphgen inspect" shows them.')

@@ -130,4 +130,4 @@ def test_what_nothing_has_explained_is_no_traceback(capsys: pytest.CaptureFixtur
             error = OSError(24, "Too many open files")
             logging.getLogger(name).error("socket.accept()", exc_info=error)
 
-    assert 2 * "ralphgen: too many open files\n" == capsys.readouterr().err
+    assert 2 * "error: too many open files\n" == capsys.readouterr().err

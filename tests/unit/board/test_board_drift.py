@@ -92,7 +92,7 @@ def test_every_file_has_its_kind_and_all_parts_are_what_check_prints(root: Path)
     for file in found.files:
         assert not file.diff or file.path in "".join(file.diff.splitlines(keepends=True)[:2])
     assert (False, ()) == (found.ok, found.problems)
-    assert f"ralphgen: {found.summary}\nhint: {found.hint}\n" in done.stderr
+    assert f"error: {found.summary}\nhint: {found.hint}\n" in done.stderr
     assert before == snapshot(root)
     assert asdict(found) == json.loads(json.dumps(asdict(found)), object_hook=tupled)
 

@@ -170,7 +170,7 @@ def test_another_version_is_named_and_nothing_else_compared(
     sentence = f".ralph/mcp was written by {version}, this is {__version__}"
 
     assert code == done.returncode
-    assert done.stderr.startswith(f"ralphgen: {sentence}\nhint: ")
+    assert done.stderr.startswith(f"error: {sentence}\nhint: ")
     assert sentence == problem["text"]
 
 

@@ -129,7 +129,7 @@ def test_check_shows_what_a_changed_schema_does_to_a_skill(root: Path) -> None:
     code, out, said = skill(root, "--check")
 
     assert (0, "", "the skills are up to date\n") == same
-    assert (1, 1) == (code, said.count("ralphgen: "))
+    assert (1, 1) == (code, said.count("error: "))
     assert "+| `risk` | string |  | `low`, `high` |  |\n" in out
     assert f"{RALPH} is not what would be written now\n" in said
     assert 'hint: run "ralphgen skill --write", and commit what it writes' in said

@@ -2,13 +2,10 @@
 
 import re
 import shlex
-from importlib import import_module
 from pathlib import Path
-from typing import Any
 
-import typer.main
-
-from ralphgen.cli.app import app
+from ralphgen.cli.commands import load
+from ralphgen.cli.table import COMMANDS as TABLE
 from ralphgen.kits.registry import KITS
 from ralphgen.project.config import Config, read_config
 from ralphgen.project.inspect import settings_models
@@ -23,9 +20,7 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 
 
 def command_names() -> set[str]:
-    import_module("ralphgen.cli.commands")  # which adds them
-    group = typer.main.get_command(app)
-    return {*getattr(group, "commands", {})}
+    return {*TABLE}
 
 
 def typed_commands(page: str) -> list[list[str]]:
@@ -37,7 +32,9 @@ def typed_commands(page: str) -> list[list[str]]:
 
 def refused_words(words: list[str]) -> list[str]:
     """The names of commands and options in a command line that are none."""
-    command: Any = typer.main.get_command(app)
+    if not words or words[0] not in TABLE:
+        return words[:1]
+    command, words = load(words[0]), words[1:]
     while commands := getattr(command, "commands", None):
         if not words or words[0] not in commands:
             return words[:1]
@@ -66,7 +63,6 @@ def test_every_command_is_described_and_no_other() -> None:
 
 
 def test_what_is_shown_of_the_loop_is_there() -> None:
-    import_module("ralphgen.cli.commands")
     shown = typed_commands(LOOP)
 
     assert [] == [words for words in shown if refused_words(words)]
@@ -74,7 +70,6 @@ def test_what_is_shown_of_the_loop_is_there() -> None:
 
 
 def test_what_is_shown_of_http_is_there(tmp_path: Path) -> None:
-    import_module("ralphgen.cli.commands")
     shown = typed_commands(re.sub(r"^export \w+=.*$", "", HTTP, flags=re.MULTILINE))
     shown = [words for words in shown if words]
 
@@ -84,7 +79,6 @@ def test_what_is_shown_of_http_is_there(tmp_path: Path) -> None:
 
 
 def test_what_is_not_there_would_be_noticed() -> None:
-    import_module("ralphgen.cli.commands")
     page = "```sh\nralphgen task nxt\nralphgen board --no-opn . # x\n```\n`ralphgen brod`"
 
     assert [["nxt"], ["--no-opn"], ["brod"]] == [*map(refused_words, typed_commands(page))]

@@ -82,7 +82,7 @@ def test_without_a_project_it_is_one_sentence_and_code_two(tmp_path: Path) -> No
     done = ralphgen("serve", cwd=tmp_path, more={"CLAUDE_PROJECT_DIR": ""})
 
     assert (2, "") == (done.returncode, done.stdout)
-    assert done.stderr.startswith(f'ralphgen: no ".ralph/mcp/server.py" in "{tmp_path}" or above')
+    assert done.stderr.startswith(f'error: no ".ralph/mcp/server.py" in "{tmp_path}" or above')
     assert 'hint: run "ralphgen init" there\n' in done.stderr
 
 

@@ -222,7 +222,7 @@ def ralphgen_below(project: LoopProject) -> tuple[int, str]:
     project.environment["RALPHGEN_SESSION"] = "task_execution-1"
     done = project.loop()
     del project.environment["RALPHGEN_SESSION"]
-    return done.returncode, done.stderr.removeprefix("ralphgen: ").partition(":")[0]
+    return done.returncode, done.stderr.removeprefix("error: ").partition(":")[0]
 
 
 def test_a_project_without_a_ledger_is_told_how_to_get_one(tmp_path: Path) -> None:

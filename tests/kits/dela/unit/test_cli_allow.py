@@ -126,7 +126,7 @@ class TestPerson:
         done = without_terminal(command, "build", cwd=project, home=home)
 
         assert (2, "") == (done.returncode, done.stdout)
-        assert done.stderr.startswith("ralphgen: only a person at a terminal can allow or deny")
+        assert done.stderr.startswith("error: only a person at a terminal can allow or deny")
         assert [] == [*home.iterdir()]
 
     @pytest.mark.parametrize("away", [0, 1, 2])
@@ -237,7 +237,7 @@ class TestPerson:
         code, seen = at_terminal("allow", "build", cwd=project, home=home)
 
         assert 1 == code
-        assert seen.startswith(f'ralphgen: the allowlist "{path}" entry 1: "scope" is "deny", exp')
+        assert seen.startswith(f'error: the allowlist "{path}" entry 1: "scope" is "deny", exp')
         assert [".dela"] == [found.name for found in home.iterdir()]
         assert "deny" in path.read_text(encoding="utf-8")
 

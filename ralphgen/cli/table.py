@@ -1,0 +1,106 @@
+"""The commands by panel, each with its summary and the module that is imported to run it."""
+
+from typing import NamedTuple
+
+
+class CommandEntry(NamedTuple):
+    """A command: its summary in lists, and the module whose `app` has it."""
+
+    summary: str
+    module: str
+
+
+PANELS = {
+    "Get started": {
+        "init": CommandEntry("Set up a project.", "ralphgen.cli.project"),
+        "config": CommandEntry(
+            "Print the configuration for an MCP client.", "ralphgen.cli.sessions"
+        ),
+        "doctor": CommandEntry(
+            "Find problems in the setup and explain how to fix them.", "ralphgen.cli.project"
+        ),
+        "status": CommandEntry(
+            "Summarize tasks, blocked work, branches and the last loop.", "ralphgen.cli.status"
+        ),
+    },
+    "Plan": {
+        "task": CommandEntry("Add, list, edit and close tasks.", "ralphgen.cli.checks"),
+        "feature": CommandEntry("Add, list and edit features.", "ralphgen.cli.features"),
+        "discipline": CommandEntry("List and edit agent roles.", "ralphgen.cli.disciplines"),
+        "project": CommandEntry(
+            "Show and edit the project's title and description.", "ralphgen.cli.project"
+        ),
+        "import": CommandEntry(
+            "Import tasks: exports, beads, task-master, Backlog.md, …", "ralphgen.cli.exchange"
+        ),
+        "export": CommandEntry("Export all visible rows as JSON Lines.", "ralphgen.cli.exchange"),
+    },
+    "Run agents": {
+        "loop": CommandEntry("Run agents on ready tasks until none are left.", "ralphgen.cli.loop"),
+        "launch": CommandEntry("Run one agent session.", "ralphgen.cli.launch"),
+        "session": CommandEntry(
+            "Create, list and end sessions for other MCP clients.", "ralphgen.cli.sessions"
+        ),
+        "brief": CommandEntry("Print the brief of a session.", "ralphgen.cli.brief"),
+        "trust": CommandEntry(
+            "Review and approve the commands a project runs.", "ralphgen.cli.trust"
+        ),
+    },
+    "Review": {
+        "log": CommandEntry("Show every change, with old and new values.", "ralphgen.cli.history"),
+        "undo": CommandEntry("Undo the changes of a session.", "ralphgen.cli.history"),
+        "board": CommandEntry("Open the project board in a browser.", "ralphgen.cli.board"),
+        "report": CommandEntry("Write the project board into one HTML file.", "ralphgen.cli.board"),
+    },
+    "Maintain": {
+        "regen": CommandEntry(
+            "Regenerate the server after a migration or settings change.", "ralphgen.cli.project"
+        ),
+        "check": CommandEntry(
+            "Exit with 1 if the generated server is out of date (for CI).", "ralphgen.cli.project"
+        ),
+        "upgrade": CommandEntry(
+            "Upgrade a project to this version of ralphgen.", "ralphgen.cli.upgrade"
+        ),
+        "backup": CommandEntry("Back up the database.", "ralphgen.cli.ledger"),
+        "sql": CommandEntry("Print SQL for indexes and roles.", "ralphgen.cli.sql"),
+        "ledger": CommandEntry("Manage ralphgen's own tables.", "ralphgen.cli.ledger"),
+    },
+    "Advanced": {
+        "tools": CommandEntry("Show the tools of each recipe.", "ralphgen.cli.project"),
+        "policy": CommandEntry("Compare the tools of each recipe.", "ralphgen.cli.policy"),
+        "tables": CommandEntry(
+            "Generate tools for your own tables.", "ralphgen.kits.tables.commands"
+        ),
+        "skill": CommandEntry("Write Agent Skills.", "ralphgen.cli.skills"),
+        "agents": CommandEntry("Write subagents for Claude Code.", "ralphgen.cli.plugin"),
+        "plugin": CommandEntry("Write a plugin for Claude Code.", "ralphgen.cli.plugin"),
+        "call": CommandEntry("Call one tool and print its result.", "ralphgen.cli.server_commands"),
+        "serve": CommandEntry(
+            "Run the MCP server over stdio or HTTP.", "ralphgen.cli.server_commands"
+        ),
+        "allow": CommandEntry(
+            "Let agents run tasks of the project.", "ralphgen.kits.dela.commands"
+        ),
+        "deny": CommandEntry("Keep agents from running tasks.", "ralphgen.kits.dela.commands"),
+    },
+}
+HIDDEN = {
+    "inspect": CommandEntry(
+        "Show the facts that decide the generated server.", "ralphgen.cli.project"
+    ),
+    "schema": CommandEntry("Print the JSON Schema of a settings file.", "ralphgen.cli.schema"),
+}
+COMMANDS = {name: entry for panel in PANELS.values() for name, entry in panel.items()} | HIDDEN
+OVERVIEW = """\
+ralphgen generates an MCP server from your project's schema and runs agents on its tasks.
+
+Start a project     init · config · doctor · status
+Plan work           task · feature · discipline
+Run agents          launch · loop · trust
+Review              log · undo · board
+Stay current        regen · check
+
+Try: ralphgen init
+All commands: ralphgen --help    Help on one: ralphgen COMMAND --help
+"""

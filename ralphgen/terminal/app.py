@@ -1,0 +1,146 @@
+"""Commands and groups of commands whose help and errors are plain text."""
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import typer
+from typer.core import TyperCommand, TyperGroup
+
+from ralphgen.errors import UsageError, plain
+from ralphgen.runtime.values.arguments import nearest
+
+Function = TypeVar("Function", bound=Callable[..., Any])
+Misuse: Any = typer.BadParameter.__base__
+"""The base class of the errors that parsing a command line raises."""
+
+
+class PlainHelp:
+    """Help in which flags show no type, and the example can be copied."""
+
+    epilog: str | None
+
+    def collect_usage_pieces(self, ctx: Any) -> list[str]:
+        """Return the words of the usage line behind the name of the command."""
+        command = ctx.command
+        arguments = [usage(one) for one in command.get_params(ctx) if is_argument(one)]
+        return ["[OPTIONS]", *arguments, *(["COMMAND"] if hasattr(command, "commands") else [])]
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments, options and commands."""
+        shown = [one for one in ctx.command.get_params(ctx) if not one.hidden]
+        for title, wanted in (("Arguments", True), ("Options", False)):
+            rows = [(label(one), about(one)) for one in shown if is_argument(one) is wanted]
+            if rows:
+                with formatter.section(title):
+                    formatter.write_dl(rows)
+        if hasattr(ctx.command, "commands"):
+            ctx.command.format_commands(ctx, formatter)
+
+    def format_epilog(self, _ctx: Any, formatter: Any) -> None:
+        """Put the example on one line, however long it is."""
+        if self.epilog:
+            formatter.buffer.append(f"\nExample:\n  {self.epilog}\n")
+
+
+class ShellCommand(PlainHelp, TyperCommand):
+    """A command of ralphgen."""
+
+
+class CommandGroup(PlainHelp, TyperGroup):
+    """A group of commands; without one it prints its help and succeeds."""
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Print the help if there is no argument and a command is needed."""
+        if not (args or self.invoke_without_command or ctx.resilient_parsing):
+            print(ctx.get_help())
+            raise typer.Exit
+        return super().parse_args(ctx, args)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command that the first argument names; raise `UsageError` if there is none."""
+        names = self.list_commands(ctx)
+        if args[0] not in names and not ctx.resilient_parsing:
+            raise self.unknown(ctx, args[0], names)
+        return super().resolve_command(ctx, args)
+
+    def unknown(self, ctx: Any, name: str, names: list[str]) -> UsageError:
+        """Return the error for a command that does not exist."""
+        group = ctx.command_path.partition(" ")[2]
+        text = f'unknown command "{plain(f"{group} {name}".strip())}"'
+        near = nearest(name, names)
+        return UsageError(text, f'did you mean "{near}"?' if near else help_hint(ctx.command_path))
+
+
+class App(typer.Typer):
+    """The commands of a module; `add_typer` adds a group to them."""
+
+    def __init__(self, **options: Any) -> None:
+        """Take the options of `typer.Typer`."""
+        plain_text = {"cls": CommandGroup, "rich_markup_mode": None, "add_completion": False}
+        super().__init__(**{**plain_text, **options})
+
+    def command(
+        self, name: str | None = None, *, example: str = "", **options: Any
+    ) -> Callable[[Function], Function]:
+        """Return the decorator of a command; `example` is the end of its help."""
+        given = {"cls": ShellCommand, "epilog": example or None, **options}
+        return super().command(name, **given)
+
+
+def is_argument(parameter: Any) -> bool:
+    """Return whether a parameter is positional."""
+    return bool(parameter.param_type_name == "argument")
+
+
+def usage(argument: Any) -> str:
+    """Return an argument for the usage line: in brackets unless it is required."""
+    name = str(argument.metavar or argument.name.upper())
+    return name if argument.required or name.startswith("[") else f"[{name}]"
+
+
+def label(parameter: Any) -> str:
+    """Return the first column of a parameter in the help."""
+    if is_argument(parameter):
+        return str(parameter.metavar or parameter.name.upper())
+    names = ", ".join(sorted(parameter.opts, key=len))
+    takes_value = not (parameter.is_flag or parameter.name == "help")
+    return f"{names} {parameter.metavar or parameter.name.upper()}" if takes_value else names
+
+
+def about(parameter: Any) -> str:
+    """Return the second column of a parameter in the help: its text, and its default."""
+    value = getattr(parameter.default, "value", parameter.default)
+    has_default = isinstance(value, str | int | float) and not isinstance(value, bool) and value
+    default = f" [default: {value}]" if has_default and "default" not in parameter.help else ""
+    required = " [required]" if parameter.required and not is_argument(parameter) else ""
+    return f"{parameter.help or ''}{default}{required}"
+
+
+def misuse(error: Any) -> UsageError:
+    """Return the error of a wrong command line in the words of ralphgen."""
+    path = error.ctx.command_path if getattr(error, "ctx", None) else "ralphgen"
+    hint = help_hint(path)
+    parameter = getattr(error, "param", None)
+    name = "" if parameter is None else label_of_error(parameter)
+    kind = type(error).__name__
+    if kind == "NoSuchOption":
+        near = [one for one in error.possibilities or () if one.startswith("--")]
+        hint = f'did you mean "{near[0]}"?' if near else hint
+        return UsageError(f"unknown option {plain(error.option_name)}", hint)
+    if kind == "MissingParameter":
+        return UsageError(f"missing {name}", hint)
+    text = str(error.message).partition(", unable to")[0].rstrip(".").replace("'", '"')
+    text = f"{text[:1].lower()}{text[1:]}"
+    return UsageError(f"invalid {name}: {text}" if name else text, hint)
+
+
+def help_hint(path: str) -> str:
+    """Return the hint that names the help of a command."""
+    return f'see "{path} --help"'
+
+
+def label_of_error(parameter: Any) -> str:
+    """Return a parameter as an error names it."""
+    if is_argument(parameter):
+        return f"argument {parameter.metavar or parameter.name.upper()}"
+    return f"option {max(parameter.opts, key=len)}"

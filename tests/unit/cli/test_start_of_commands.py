@@ -1,0 +1,98 @@
+"""Commands import their modules when they run; summaries, overview and errors are plain."""
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from command_line import RALPHGEN, ralphgen, refused
+
+from ralphgen.cli.commands import load
+from ralphgen.cli.table import COMMANDS, OVERVIEW, PANELS
+
+pytestmark = pytest.mark.slow
+LOADED = {
+    "ralphgen",
+    "ralphgen.cli",
+    "ralphgen.cli.table",
+    "ralphgen.errors",
+    "ralphgen.runtime",
+    "ralphgen.runtime.errors",
+    "ralphgen.terminal",
+    "ralphgen.terminal.console",
+    "ralphgen.terminal.streams",
+}
+
+
+def loaded_by(*arguments: str) -> set[str]:
+    """The modules of third parties and of ralphgen that a command imports."""
+    command = [sys.executable, "-X", "importtime", str(RALPHGEN), *arguments]
+    done = subprocess.run(command, capture_output=True, encoding="utf-8", check=True)
+    names = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
+    return {
+        name
+        for name in names
+        if name.partition(".")[0] in ("ralphgen", "typer", "rich", "pydantic")
+    }
+
+
+@pytest.mark.parametrize("arguments", [("--version",), ()], ids=("version", "overview"))
+def test_version_and_overview_load_only_what_prints(arguments: tuple[str, ...]) -> None:
+    assert LOADED | {"ralphgen.cli.main"} == loaded_by(*arguments)
+
+
+def test_help_loads_no_module_of_a_command() -> None:
+    modules = {entry.module for entry in COMMANDS.values()}
+
+    assert set() == modules & loaded_by("--help")
+
+
+def test_bare_ralphgen_prints_the_overview(tmp_path: Path) -> None:
+    done = ralphgen(cwd=tmp_path)
+
+    assert (0, OVERVIEW, "") == (done.returncode, done.stdout, done.stderr)
+
+
+def test_help_shows_six_panels_and_one_line_for_each_command() -> None:
+    lines = ralphgen("--help").stdout.splitlines()
+
+    assert ["Get started", "Plan", "Run agents", "Review", "Maintain", "Advanced"] == [*PANELS]
+    assert "init" == next(iter(PANELS["Get started"]))
+    assert all(len(line) <= 80 for line in lines)
+    for panel, entries in PANELS.items():
+        at = lines.index(f"{panel}:")
+        shown = [f"  {name:<10}  {entry.summary}" for name, entry in entries.items()]
+        assert shown == lines[at + 1 : at + 1 + len(shown)]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_summary_has_at_most_60_characters(name: str) -> None:
+    assert len(COMMANDS[name].summary) <= 60
+    assert name == load(name).name
+
+
+@pytest.mark.parametrize(
+    ("words", "text", "hint"),
+    [
+        (["frobnicate"], 'unknown command "frobnicate"', 'see "ralphgen --help"'),
+        (["task", "lst"], 'unknown command "task lst"', 'did you mean "list"?'),
+        (["board", "--no-opn"], "unknown option --no-opn", 'did you mean "--no-open"?'),
+        (["undo"], "missing argument SESSION", 'see "ralphgen undo --help"'),
+        (
+            ["log", "--limit", "x"],
+            "invalid option --limit: input should be a valid integer",
+            'see "ralphgen log --help"',
+        ),
+    ],
+)
+def test_wrong_command_line_gives_an_error_and_a_hint(
+    words: list[str], text: str, hint: str
+) -> None:
+    assert f"{text}\nhint: {hint}\n" == refused(*words, code=2)
+
+
+def test_help_shows_no_type_for_flags() -> None:
+    text = ralphgen("board", "--help").stdout
+
+    assert "  --no-open " in text
+    assert "<" not in text
