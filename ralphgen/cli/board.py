@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from ralphgen.errors import UsageError
 from ralphgen.terminal.app import App
 from ralphgen.terminal.console import progress, say
 from ralphgen.terminal.options import Folder, Quiet
@@ -13,21 +14,39 @@ from ralphgen.terminal.options import Folder, Quiet
 app = App()
 
 STANDARD_OUTPUT = "-"
-Output = Annotated[
-    str, typer.Option("--output", "-o", metavar="FILE", help='Where to: "-" is standard output.')
+Export = Annotated[
+    str,
+    typer.Option(metavar="FILE", help='Write the board into one HTML file ("-": standard output).'),
 ]
-WithSessions = Annotated[
-    bool, typer.Option("--sessions", help="Add the sessions, with their ids and times.")
-]
-NoOpen = Annotated[bool, typer.Option("--no-open", help="Print the address, open no browser.")]
+WithSessions = Annotated[bool, typer.Option("--sessions", help="Include sessions.")]
+NoOpen = Annotated[bool, typer.Option("--no-open", help="Print the URL without opening a browser.")]
 
 
-@app.command(example="ralphgen board --no-open")
-def board(path: Folder = Path(), no_open: NoOpen = False) -> None:
-    """Show who sees what and how the project stands, on a local page, until Ctrl-C.
+@app.command(example="ralphgen board --export board.html")
+def board(
+    path: Folder = Path(),
+    no_open: NoOpen = False,
+    export: Export = "",
+    sessions: WithSessions = False,
+    quiet: Quiet = False,
+) -> None:
+    """Open the project board in a browser.
 
-    The printed address lets in one browser, which may then do on this machine what the page does.
+    The printed URL lets in one browser, which may then do everything that the page offers. With
+    --export, the same state of the project gives the same bytes on every machine, except for
+    --sessions.
     """
+    from ralphgen.project.root import project_root
+
+    if export:
+        _export(project_root(path), export, sessions=sessions, quiet=quiet)
+    elif sessions:
+        raise UsageError('"--sessions" needs "--export"', "ralphgen board --export FILE --sessions")
+    else:
+        _serve(path, browse=not no_open)
+
+
+def _serve(path: Path, *, browse: bool) -> None:
     from ralphgen.board.web.server import serve
     from ralphgen.project.root import project_root
     from ralphgen.terminal.person import refuse_agents
@@ -40,26 +59,17 @@ def board(path: Folder = Path(), no_open: NoOpen = False) -> None:
         for hint in hints:
             say(hint)
 
-    serve(project_root(path), announce=announce, browse=not no_open)
+    serve(project_root(path), announce=announce, browse=browse)
 
 
-@app.command(example="ralphgen report -o report.html")
-def report(
-    output: Output, path: Folder = Path(), sessions: WithSessions = False, quiet: Quiet = False
-) -> None:
-    """Write who sees what and how the project stands into one HTML file.
-
-    The same state of the project gives the same bytes, on every machine and on every day, but for
-    what `--sessions` adds.
-    """
-    from ralphgen.board.web.pages import report as written
+def _export(root: Path, file: str, *, sessions: bool, quiet: bool) -> None:
+    from ralphgen.board.web.pages import report
     from ralphgen.output.files import put
-    from ralphgen.project.root import project_root
 
-    text = written(project_root(path), sessions=sessions)
-    if output == STANDARD_OUTPUT:
+    text = report(root, sessions=sessions)
+    if file == STANDARD_OUTPUT:
         sys.stdout.write(text)
         sys.stdout.flush()
         return
-    put(Path(output), text)
-    progress(quiet)(f"{output}: {len(text.encode()):,} bytes")
+    put(Path(file), text)
+    progress(quiet)(f"{file}: {len(text.encode()):,} bytes")

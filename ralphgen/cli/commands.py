@@ -10,8 +10,8 @@ import typer.main
 
 from ralphgen import __version__
 from ralphgen.cli.completion import as_bash_splits
-from ralphgen.cli.table import COMMANDS, HIDDEN, PANELS
-from ralphgen.errors import RalphgenError
+from ralphgen.cli.table import COMMANDS, HIDDEN, PANELS, RENAMED
+from ralphgen.errors import RalphgenError, UsageError
 from ralphgen.terminal.app import App, CommandGroup, Misuse, ShellCommand, misuse
 from ralphgen.terminal.console import say
 
@@ -32,6 +32,12 @@ class LazyCommands(CommandGroup):
         """Find and import the command that the first argument names."""
         name, command, rest = super().resolve_command(ctx, args)
         return name, command and load(args[0]), rest
+
+    def unknown(self, ctx: Any, name: str, names: list[str]) -> UsageError:
+        """Return the error for a command that does not exist, or has another name now."""
+        if name in RENAMED:
+            return UsageError(f'unknown command "{name}"', f'use "ralphgen {RENAMED[name]}"')
+        return super().unknown(ctx, name, names)
 
     def format_commands(self, _ctx: Any, formatter: Any) -> None:
         """Write a list of commands for each panel."""

@@ -50,7 +50,6 @@ PANELS = {
         "log": CommandEntry("Show every change, with old and new values.", "ralphgen.cli.history"),
         "undo": CommandEntry("Undo the changes of a session.", "ralphgen.cli.history"),
         "board": CommandEntry("Open the project board in a browser.", "ralphgen.cli.board"),
-        "report": CommandEntry("Write the project board into one HTML file.", "ralphgen.cli.board"),
     },
     "Maintain": {
         "regen": CommandEntry(
@@ -92,6 +91,7 @@ HIDDEN = {
     "schema": CommandEntry("Print the JSON Schema of a settings file.", "ralphgen.cli.schema"),
 }
 COMMANDS = {name: entry for panel in PANELS.values() for name, entry in panel.items()} | HIDDEN
+RENAMED = {"report": "board --export"}
 OVERVIEW = """\
 ralphgen generates an MCP server from your project's schema and runs agents on its tasks.
 

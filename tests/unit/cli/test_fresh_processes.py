@@ -23,7 +23,7 @@ EXPECTED = {
     ("brief", "yap"): "Talk through the tasks",
     ("config",): "mcpServers",
     ("skill",): "ralph-project: ",
-    ("report", "--output", "report.html"): "",
+    ("board", "--export", "report.html"): "",
 }
 
 

@@ -126,7 +126,7 @@ def typed(words: Sequence[str], root: Path) -> str:
 
 
 COMMANDS: tuple[tuple[str, ...], ...] = (
-    ("report", "--output", "-", "--sessions"),
+    ("board", "--export", "-", "--sessions"),
     ("trust",),
     ("session", "list"),
     ("session", "end", EVIL),

@@ -75,6 +75,7 @@ def test_summary_has_at_most_60_characters(name: str) -> None:
     ("words", "text", "hint"),
     [
         (["frobnicate"], 'unknown command "frobnicate"', 'see "ralphgen --help"'),
+        (["report"], 'unknown command "report"', 'use "ralphgen board --export"'),
         (["task", "lst"], 'unknown command "task lst"', 'did you mean "list"?'),
         (["board", "--no-opn"], "unknown option --no-opn", 'did you mean "--no-open"?'),
         (["undo"], "missing argument SESSION", 'see "ralphgen undo --help"'),
