@@ -1,4 +1,4 @@
-"""`ralphgen ledger` and `ralphgen backup`: ralphgen's own tables in the project's database."""
+"""`ralphgen db`: backups, the ledger and SQL to run in the project's database."""
 
 from collections.abc import Sequence
 from datetime import date
@@ -13,14 +13,16 @@ from ralphgen.terminal.console import print_json, progress, say
 from ralphgen.terminal.options import Folder, Json, Project, Quiet, Yes
 
 app = App()
+db = App(name="db", help="Back up, tune and prune the database.")
+app.add_typer(db)
 
 ledger = App(
     help="ralphgen's own tables in the database: sessions, claims, journal and evidence.",
 )
-app.add_typer(ledger, name="ledger")
+db.add_typer(ledger, name="ledger")
 
 
-@ledger.command(example="ralphgen ledger on --yes")
+@ledger.command(example="ralphgen db ledger on --yes")
 def on(path: Folder = Path(), yes: Yes = False, quiet: Quiet = False) -> None:
     """Add the tables, once their SQL was shown, and write the server anew."""
     from ralphgen.ledger.tables import add_tables, definition, read_state
@@ -41,7 +43,7 @@ def on(path: Folder = Path(), yes: Yes = False, quiet: Quiet = False) -> None:
     _say_entries(root)
 
 
-@ledger.command(example="ralphgen ledger off")
+@ledger.command(example="ralphgen db ledger off")
 def off(path: Folder = Path(), yes: Yes = False, quiet: Quiet = False) -> None:
     """Remove the tables with all that they hold, after a backup, and write the server anew."""
     from ralphgen.errors import ProjectError
@@ -84,7 +86,7 @@ def off(path: Folder = Path(), yes: Yes = False, quiet: Quiet = False) -> None:
         say(f"the {entries:,} entries of learnings.txt and progress.txt are files of .ralph again")
 
 
-@ledger.command(example="ralphgen ledger status --json")
+@ledger.command(example="ralphgen db ledger status --json")
 def status(path: Folder = Path(), as_json: Json = False) -> None:
     """Show whether the database has the tables, of which version, and what they hold."""
     from ralphgen.ledger.tables import read_state
@@ -94,14 +96,14 @@ def status(path: Folder = Path(), as_json: Json = False) -> None:
     if as_json:
         print_json({"on": state.version is not None, "version": state.version, "rows": state.rows})
     elif state.version is None:
-        print('off: add it with "ralphgen ledger on"')
+        print('off: add it with "ralphgen db ledger on"')
     else:
         print(f"on, version {state.version}")
         for table, rows in state.rows.items():
             print(f"{table}: {rows:,} {'row' if rows == 1 else 'rows'}")
 
 
-@ledger.command(example="ralphgen ledger upgrade")
+@ledger.command(example="ralphgen db ledger upgrade")
 def upgrade(path: Folder = Path(), quiet: Quiet = False) -> None:
     """Bring the tables to the version of this ralphgen, all or none, after a backup.
 
@@ -135,7 +137,7 @@ def upgrade(path: Folder = Path(), quiet: Quiet = False) -> None:
     _say_entries(root)
 
 
-@ledger.command(example="ralphgen ledger prune --before 2026-01-31")
+@ledger.command(example="ralphgen db ledger prune --before 2026-01-31")
 def prune(
     before: Annotated[str, typer.Option(metavar="YYYY-MM-DD", help="Keep what is not older.")],
     path: Folder = Path(),
@@ -162,7 +164,7 @@ def prune(
         say(f"{table}: {rows:,} {'row' if rows == 1 else 'rows'} deleted")
 
 
-@app.command(example="ralphgen backup ~/shop.db")
+@db.command(example="ralphgen db backup ~/shop.db")
 def backup(
     file: Annotated[
         Path | None,

@@ -1,40 +1,26 @@
-"""`ralphgen sql`: what a person may want to run in the project's database."""
+"""`ralphgen db indexes` and `ralphgen db roles`: SQL for you to run."""
 
 import sys
 from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from ralphgen.terminal.app import App
+from ralphgen.cli.ledger import app, db
 from ralphgen.terminal.console import say
 from ralphgen.terminal.options import Folder
 
-app = App()
-
-Roles = Annotated[
-    bool,
-    typer.Option("--roles", help="Print PostgreSQL's roles and row-level security of sessions."),
-]
+__all__ = ["app", "indexes", "roles"]
 
 
-@app.command(example="ralphgen sql | psql service=shop")
-def sql(path: Folder = Path(), roles: Roles = False) -> None:
-    """Print the SQL of the indexes that many tasks want and the database lacks; run nothing."""
+@db.command(example="ralphgen db indexes | psql service=shop")
+def indexes(path: Folder = Path()) -> None:
+    """Print the SQL of indexes that the database lacks; run nothing."""
     from ralphgen.errors import ProjectError
     from ralphgen.generate.workflows import generate
-    from ralphgen.kits.access import access_sql
     from ralphgen.planning.indexes import missing_indexes
     from ralphgen.project.root import project_root
     from ralphgen.project.rows import open_rows
 
     root = project_root(path)
-    generated = generate(root)
-    project = generated.project
-    if roles:
-        _refuse_old_ledger(root)
-        sys.stdout.write(access_sql(project, generated.plan))
-        return
+    project = generate(root).project
     try:
         with open_rows(root) as rows:
             found = rows.indexes()
@@ -47,6 +33,19 @@ def sql(path: Folder = Path(), roles: Roles = False) -> None:
         print(index.statement(place.schema if place is not None else ""))
 
 
+@db.command(example="ralphgen db roles | psql service=shop")
+def roles(path: Folder = Path()) -> None:
+    """Print the SQL of PostgreSQL's roles and row-level security; run nothing."""
+    from ralphgen.generate.workflows import generate
+    from ralphgen.kits.access import access_sql
+    from ralphgen.project.root import project_root
+
+    root = project_root(path)
+    generated = generate(root)
+    _refuse_old_ledger(root)
+    sys.stdout.write(access_sql(generated.project, generated.plan))
+
+
 def _refuse_old_ledger(root: Path) -> None:
     """Raise `ProjectError` for a ledger that lacks tables of which the roles' SQL speaks."""
     from ralphgen.errors import ProjectError
@@ -55,4 +54,4 @@ def _refuse_old_ledger(root: Path) -> None:
     version = read_state(root).version
     if version is not None and version < VERSION:
         text = f"the ledger is of version {version}, and the roles are for version {VERSION}"
-        raise ProjectError(text, 'run "ralphgen ledger upgrade" first')
+        raise ProjectError(text, 'run "ralphgen db ledger upgrade" first')

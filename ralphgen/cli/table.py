@@ -61,9 +61,7 @@ PANELS = {
         "upgrade": CommandEntry(
             "Upgrade a project to this version of ralphgen.", "ralphgen.cli.upgrade"
         ),
-        "backup": CommandEntry("Back up the database.", "ralphgen.cli.ledger"),
-        "sql": CommandEntry("Print SQL for indexes and roles.", "ralphgen.cli.sql"),
-        "ledger": CommandEntry("Manage ralphgen's own tables.", "ralphgen.cli.ledger"),
+        "db": CommandEntry("Back up, tune and prune the database.", "ralphgen.cli.sql"),
     },
     "Advanced": {
         "tools": CommandEntry("Show the tools of each recipe.", "ralphgen.cli.project"),
@@ -91,7 +89,12 @@ HIDDEN = {
     "schema": CommandEntry("Print the JSON Schema of a settings file.", "ralphgen.cli.schema"),
 }
 COMMANDS = {name: entry for panel in PANELS.values() for name, entry in panel.items()} | HIDDEN
-RENAMED = {"report": "board --export"}
+RENAMED = {
+    "backup": "db backup",
+    "ledger": "db ledger",
+    "report": "board --export",
+    "sql": "db indexes",
+}
 OVERVIEW = """\
 ralphgen generates an MCP server from your project's schema and runs agents on its tasks.
 

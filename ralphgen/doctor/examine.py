@@ -179,7 +179,7 @@ def _indexes(root: Path, project: Project) -> Iterator[CheckResult]:
         return  # it is told of already
     if missing:
         wanted = "; ".join(f"{index.name} for {index.purpose}" for index in missing)
-        text = f'{tasks} tasks lack {wanted}; "ralphgen sql" prints what makes them'
+        text = f'{tasks} tasks lack {wanted}; "ralphgen db indexes" prints what makes them'
         yield CheckResult("indexes", text)
     elif tasks >= MANY:
         yield CheckResult("indexes", f"{tasks} tasks have the indexes that they want")
@@ -192,10 +192,10 @@ def _ledger(root: Path) -> CheckResult:
     except ProjectError as error:
         return CheckResult("ledger", error.problems[0].text, error.problems[0].hint)
     if version is None:
-        return CheckResult("ledger", 'off; "ralphgen ledger on" keeps sessions and evidence')
+        return CheckResult("ledger", 'off; "ralphgen db ledger on" keeps sessions and evidence')
     if version < VERSION:
         text = f"on, of version {version}; this ralphgen keeps it in version {VERSION}"
-        return CheckResult("ledger", text, 'run "ralphgen ledger upgrade"')
+        return CheckResult("ledger", text, 'run "ralphgen db ledger upgrade"')
     if postgresql_place(root) is None and committed_texts(database_path(root)):
         text = "the database is committed, and changes with each session: better out of git"
         return CheckResult("ledger", f"on, version {version}; {text}")

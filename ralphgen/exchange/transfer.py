@@ -296,7 +296,7 @@ class _Move:
             return False
         if ours.version is None:
             self.notes.append(
-                'left out: what is on record; "ralphgen ledger on" makes a place first'
+                'left out: what is on record; "ralphgen db ledger on" makes a place first'
             )
         elif any(here.values()) and here != there:
             self.notes.append(

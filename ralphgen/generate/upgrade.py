@@ -98,7 +98,7 @@ def upgrade(root: Path, *, say: Say) -> None:
         return
     found = read_state(root).version
     if found is None:
-        say('there is no ledger: "ralphgen ledger on" keeps sessions, claims and evidence')
+        say('there is no ledger: "ralphgen db ledger on" keeps sessions, claims and evidence')
     elif found < VERSION:
         say(backed_up(root))
         upgrade_tables(root)

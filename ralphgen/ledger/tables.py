@@ -227,7 +227,7 @@ def prune(root: Path, before: str) -> dict[str, int]:
 
 def no_ledger() -> ProjectError:
     """Return the error of a project whose database has no ledger."""
-    return ProjectError("the database has no ledger", 'add it with "ralphgen ledger on"')
+    return ProjectError("the database has no ledger", 'add it with "ralphgen db ledger on"')
 
 
 def now() -> str:

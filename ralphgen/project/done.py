@@ -82,7 +82,7 @@ def ledger_problem(config: TomlFile[Config], schema: Schema) -> list[Problem]:
         return []
     where = config.place("done", "checks")
     text = f"{where}: checks need ralphgen's own tables, where their evidence is kept"
-    return [Problem(text, 'run "ralphgen ledger on"')]
+    return [Problem(text, 'run "ralphgen db ledger on"')]
 
 
 def done_warnings(connection: DatabaseConnection, config: TomlFile[Config]) -> list[str]:

@@ -251,7 +251,7 @@ def nothing_ready(root: Path, request: Request) -> NothingReadyError:
 def refuse_without_ledger(project: Project) -> None:
     """Raise `ProjectError` for a project in which no task can be claimed."""
     if project.schema.table(MARKER) is None:
-        raise ProjectError(NO_LEDGER, 'add it with "ralphgen ledger on"')
+        raise ProjectError(NO_LEDGER, 'add it with "ralphgen db ledger on"')
 
 
 def _renew(claim: TaskClaim, over: threading.Event, lost: threading.Event) -> None:

@@ -1,6 +1,6 @@
 """Makes and ends logins to PostgreSQL with which a session can do no more than its tools can.
 
-What such a login may do is in the database itself: see `ralphgen sql --roles`.
+What such a login may do is in the database itself: see `ralphgen db roles`.
 """
 
 import base64
@@ -136,7 +136,7 @@ def _refuse_without(connection: "Connection", place: Postgresql, wanted: str) ->
         lacking = "roles for sessions" if row != (True, False) else f'role "{wanted}"'
         raise ProjectError(
             f"the database has no {lacking} yet",
-            f'let its owner run them: ralphgen sql --roles | psql "${ADMIN_DSN}"',
+            f'let its owner run them: ralphgen db roles | psql "${ADMIN_DSN}"',
         )
 
 

@@ -48,7 +48,7 @@ def on_both(folder: Path, tasks: int) -> Iterator[tuple[Path, Path, str]]:
 
 
 def make_indexes(root: Path, dsn: str) -> None:
-    """Run what `ralphgen sql` prints."""
+    """Run what `ralphgen db indexes` prints."""
     with open_rows(root) as rows:
         found = rows.indexes()
     with psycopg.connect(dsn, autocommit=True) as connection:
@@ -113,4 +113,4 @@ def test_calls_with_and_without_the_indexes(tmp_path: Path, tasks: int, rounds: 
         make_indexes(other, dsn)
         with conversation(ours(other)) as talk:
             talk.shake_hands()
-            measure(talk, "PostgreSQL, those of `ralphgen sql`", tasks, rounds, table)
+            measure(talk, "PostgreSQL, those of `ralphgen db indexes`", tasks, rounds, table)

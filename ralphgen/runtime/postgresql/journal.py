@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 UNWATCHED = (
     'writes to "{}" cannot be recorded, because the login of this server may not create a trigger '
     "on it: nothing was changed; ask the owner of the tables to run "
-    '"ralphgen ledger on"'
+    '"ralphgen db ledger on"'
 )
 RECORD = "ralphgen_record"  # the name of the function, and of each trigger
 # A table of the app with a primary key that nobody watches yet.

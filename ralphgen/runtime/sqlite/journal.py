@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 UNWHOLE = (
     "the ledger in the database is incomplete, so this change cannot be recorded: nothing was "
-    'changed; ask the user to run "ralphgen ledger status"'
+    'changed; ask the user to run "ralphgen db ledger status"'
 )
 _INFINITY = float("inf")
 ROWIDS = ("rowid", "oid", "_rowid_")

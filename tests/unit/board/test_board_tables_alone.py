@@ -131,7 +131,7 @@ def test_what_others_change_is_seen(
 
 def test_without_a_ledger_it_has_no_record(tmp_path: Path) -> None:
     with tables_alone("sqlite", tmp_path / "p") as root:
-        assert 0 == ralphgen("ledger", "off", "--yes", cwd=root).returncode
+        assert 0 == ralphgen("db", "ledger", "off", "--yes", cwd=root).returncode
         with running_board(root) as board:
             assert '<section id="record" hidden>' in board.get("sessions")
         assert '<section id="record"' not in report(root, sessions=True)

@@ -126,7 +126,7 @@ def test_a_word_that_loosens_is_asked_for_by_regen(root: Path) -> None:
 
 
 def test_the_ledger_stays_as_long_as_checks_keep_their_evidence_in_it(root: Path) -> None:
-    done = ralphgen("ledger", "off", "--yes", cwd=root)
+    done = ralphgen("db", "ledger", "off", "--yes", cwd=root)
 
     assert 1 == done.returncode
     assert "keep their evidence in the ledger" in done.stderr

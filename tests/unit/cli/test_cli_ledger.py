@@ -1,4 +1,4 @@
-"""`ralphgen ledger` and `ralphgen backup` as a person types them."""
+"""`ralphgen db ledger` and `ralphgen db backup` as a person types them."""
 
 import json
 from pathlib import Path
@@ -22,15 +22,15 @@ def test_off_and_on_again_leave_what_was_there(root: Path) -> None:
     before = query(root, "SELECT name, sql FROM sqlite_master ORDER BY name")
     run_sql(root, "INSERT INTO ralphgen_sessions (id, recipe, started) VALUES ('s', 'r', 't')")
 
-    off = ralphgen("ledger", "off", "--yes", cwd=root)
+    off = ralphgen("db", "ledger", "off", "--yes", cwd=root)
     assert 0 == off.returncode
     assert "backup: " in off.stderr
     assert "the ledger is off" in off.stderr
-    assert "off: add it" in ralphgen("ledger", "status", cwd=root).stdout
+    assert "off: add it" in ralphgen("db", "ledger", "status", cwd=root).stdout
     assert 0 == ralphgen("check", cwd=root).returncode
     assert not query(root, "SELECT 1 FROM sqlite_master WHERE name LIKE 'ralphgen%'")
 
-    on = ralphgen("ledger", "on", "--yes", cwd=root)
+    on = ralphgen("db", "ledger", "on", "--yes", cwd=root)
     assert 0 == on.returncode
     assert "CREATE TABLE ralphgen_evidence (" in on.stderr
     assert 0 == ralphgen("check", cwd=root).returncode
@@ -45,17 +45,17 @@ def test_a_task_in_the_hands_of_a_session_keeps_the_ledger(root: Path) -> None:
         "VALUES (7, 's', 1, '2999-01-01T00:00:00Z')",
     )
 
-    off = ralphgen("ledger", "off", "--yes", cwd=root)
+    off = ralphgen("db", "ledger", "off", "--yes", cwd=root)
     assert 1 == off.returncode
     assert "sessions hold tasks by the ledger now: 7\n" in off.stderr
-    assert "on, version" in ralphgen("ledger", "status", cwd=root).stdout
+    assert "on, version" in ralphgen("db", "ledger", "status", cwd=root).stdout
 
     run_sql(root, "UPDATE ralphgen_claims SET expires = '2000-01-01T00:00:00Z'")
-    assert 0 == ralphgen("ledger", "off", "--yes", cwd=root).returncode
+    assert 0 == ralphgen("db", "ledger", "off", "--yes", cwd=root).returncode
 
 
 def test_status_says_what_is_there_and_writes_nothing(root: Path) -> None:
-    said = json.loads(ralphgen("ledger", "status", "--json", cwd=root).stdout)
+    said = json.loads(ralphgen("db", "ledger", "status", "--json", cwd=root).stdout)
     names = [path.name for path in (root / ".ralph/db").iterdir()]
 
     assert (True, 1) == (said["on"], said["version"])
@@ -66,11 +66,11 @@ def test_status_says_what_is_there_and_writes_nothing(root: Path) -> None:
 @pytest.mark.parametrize("command", ["on", "off", "prune"])
 def test_without_a_terminal_a_question_needs_its_answer(root: Path, command: str) -> None:
     if command == "on":
-        ralphgen("ledger", "off", "--yes", cwd=root)
+        ralphgen("db", "ledger", "off", "--yes", cwd=root)
     options = ("--before", DAY) if command == "prune" else ()
     before = query(root, "SELECT name FROM sqlite_master")
 
-    assert "pass --yes" in refused("ledger", command, *options, code=2, cwd=root)
+    assert "pass --yes" in refused("db", "ledger", command, *options, code=2, cwd=root)
     assert before == query(root, "SELECT name FROM sqlite_master")
 
 
@@ -79,7 +79,7 @@ def test_an_agent_is_refused(root: Path, command: str, monkeypatch: pytest.Monke
     monkeypatch.setenv("RALPHGEN_SESSION", "s")
     options = ("--before", DAY) if command == "prune" else ()
 
-    assert "is not for agents" in refused("ledger", command, *options, code=2, cwd=root)
+    assert "is not for agents" in refused("db", "ledger", command, *options, code=2, cwd=root)
 
 
 def test_a_session_for_a_client_of_ones_own_is_on_record_until_it_is_ended(root: Path) -> None:
@@ -97,14 +97,14 @@ def test_pruning_says_what_went(root: Path) -> None:
         "INSERT INTO ralphgen_evidence (check_name, definition, started, seconds, tree) "
         "VALUES ('tests', 'd', '2025-12-31T10:00:00Z', 1, 't')",
     )
-    done = ralphgen("ledger", "prune", "--before", DAY, "--yes", cwd=root)
+    done = ralphgen("db", "ledger", "prune", "--before", DAY, "--yes", cwd=root)
 
     assert "ralphgen_evidence: 1 row deleted" in done.stderr
-    assert "is no day" in refused("ledger", "prune", "--before", "May", code=2, cwd=root)
+    assert "is no day" in refused("db", "ledger", "prune", "--before", "May", code=2, cwd=root)
 
 
 def test_an_upgrade_of_the_newest_changes_nothing(root: Path) -> None:
-    done = ralphgen("ledger", "upgrade", cwd=root)
+    done = ralphgen("db", "ledger", "upgrade", cwd=root)
 
     assert (0, "the ledger is of version 1, the newest\n") == (done.returncode, done.stderr)
     assert not (root / ".ralph/backups").exists()
@@ -118,16 +118,16 @@ def test_an_upgrade_makes_the_indexes_that_older_tables_lack(tmp_path: Path, eng
         sql = f"SELECT 1 FROM {catalog} WHERE {name} = 'ralphgen_journal_session'"
         new = project.query(sql)
         project.query("DROP INDEX ralphgen_journal_session")
-        done = [ralphgen("ledger", "upgrade", cwd=project.root).stderr for _ in range(2)]
+        done = [ralphgen("db", "ledger", "upgrade", cwd=project.root).stderr for _ in range(2)]
 
         assert [(1,)] == new == project.query(sql)
     assert ["made 1 index that the ledger lacked" in said for said in done] == [True, False]
 
 
 def test_a_backup_is_where_it_says(root: Path, tmp_path: Path) -> None:
-    done = ralphgen("backup", cwd=root)
-    named = ralphgen("backup", tmp_path / "mine.db", cwd=root)
+    done = ralphgen("db", "backup", cwd=root)
+    named = ralphgen("db", "backup", tmp_path / "mine.db", cwd=root)
 
     assert Path(done.stdout.strip()).read_bytes().startswith(b"SQLite format 3\0")
     assert tmp_path / "mine.db" == Path(named.stdout.strip())
-    assert "exists already" in refused("backup", tmp_path / "mine.db", cwd=root)
+    assert "exists already" in refused("db", "backup", tmp_path / "mine.db", cwd=root)

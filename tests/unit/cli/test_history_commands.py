@@ -31,7 +31,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = create_project(tmp_path_factory.mktemp("history") / "p")
-    ran("ledger", "on", "--yes", "--quiet", cwd=root)
+    ran("db", "ledger", "on", "--yes", "--quiet", cwd=root)
     return root
 
 
@@ -270,7 +270,7 @@ def test_without_the_tables_both_name_the_command_that_adds_them(
 ) -> None:
     root = create_project(tmp_path / "p")
 
-    assert "ralphgen ledger on" in refused(*words, "--project", root)
+    assert "ralphgen db ledger on" in refused(*words, "--project", root)
 
 
 def test_a_servers_first_write_finishes_an_undo(root: Path) -> None:

@@ -32,7 +32,7 @@ def test_each_command_does_what_stands_beside_it(tmp_path: Path) -> None:
         git(root, *command.split())
     path = f"{tmp_path}{os.pathsep}{os.environ['PATH']}"
     claude_program(tmp_path, write_plan(tmp_path / "plan.json", {"*": [WORKS]}))
-    assert 0 == ralphgen("ledger", "on", "--yes", cwd=root).returncode
+    assert 0 == ralphgen("db", "ledger", "on", "--yes", cwd=root).returncode
     said = {}
     for line in lines():
         if "--worktrees" in line:

@@ -25,16 +25,16 @@ def test_off_and_on_again_leave_what_was_there(root: Path) -> None:
     assert 7 == len(before)
     assert [("ralphgen_record",)] == query(root, TRIGGERS)
 
-    off = ralphgen("ledger", "off", "--yes", cwd=root)
+    off = ralphgen("db", "ledger", "off", "--yes", cwd=root)
     assert 0 == off.returncode, off.stderr
     assert 'pg_dump --format=custom --file=ralph.dump --schema=\'"public"\' "$RALPH_DSN"' in (
         off.stderr
     )
     assert [] == [*query(root, OWN), *query(root, TRIGGERS), *query(root, FUNCTIONS)]
-    assert "off: add it" in ralphgen("ledger", "status", cwd=root).stdout
+    assert "off: add it" in ralphgen("db", "ledger", "status", cwd=root).stdout
     assert 0 == ralphgen("check", cwd=root).returncode
 
-    on = ralphgen("ledger", "on", "--yes", cwd=root)
+    on = ralphgen("db", "ledger", "on", "--yes", cwd=root)
     assert 0 == on.returncode, on.stderr
     assert "seconds     double precision NOT NULL" in on.stderr
     assert 0 == ralphgen("check", cwd=root).returncode
@@ -48,17 +48,20 @@ def test_status_pruning_and_an_upgrade_of_the_newest(root: Path) -> None:
         "INSERT INTO ralphgen_evidence (check_name, definition, started, seconds, tree) "
         "VALUES ('tests', 'd', '2025-12-31T10:00:00Z', 1, 't')",
     )
-    said = json.loads(ralphgen("ledger", "status", "--json", cwd=root).stdout)
+    said = json.loads(ralphgen("db", "ledger", "status", "--json", cwd=root).stdout)
     assert (True, 1, 1) == (said["on"], said["version"], said["rows"]["ralphgen_evidence"])
 
     day = ("--before", "2026-01-01", "--yes")
-    assert "ralphgen_evidence: 1 row deleted" in ralphgen("ledger", "prune", *day, cwd=root).stderr
-    done = ralphgen("ledger", "upgrade", cwd=root)
+    assert (
+        "ralphgen_evidence: 1 row deleted"
+        in ralphgen("db", "ledger", "prune", *day, cwd=root).stderr
+    )
+    done = ralphgen("db", "ledger", "upgrade", cwd=root)
     assert (0, "the ledger is of version 1, the newest\n") == (done.returncode, done.stderr)
 
 
 def test_a_backup_is_refused_with_what_makes_one(root: Path) -> None:
-    text = refused("backup", cwd=root)
+    text = refused("db", "backup", cwd=root)
 
     assert "is no file that can be copied" in text
     assert "pg_dump --format=custom" in text

@@ -36,7 +36,7 @@ def project(tmp_path: Path, postgresql: str, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def with_roles(project: EngineProject) -> None:
-    done = ralphgen("sql", "--roles", cwd=project.root)
+    done = ralphgen("db", "indexes", "--roles", cwd=project.root)
     assert 0 == done.returncode, done.stderr
     project.run(done.stdout)
 
@@ -113,7 +113,7 @@ def test_a_database_without_roles_makes_no_login_and_leaves_no_session(
     text = refused(*words, code=1, cwd=project.root)
 
     assert "the database has no roles for sessions yet" in text
-    assert "ralphgen sql --roles" in text
+    assert "ralphgen db roles" in text
     assert [] == json.loads(ralphgen("session", "list", "--json", cwd=project.root).stdout)
     assert [(None,)] == project.query("SELECT max(session) FROM ralphgen_claims")
 
@@ -127,7 +127,7 @@ def test_a_recipe_that_came_later_needs_the_roles_again(project: EngineProject) 
     assert 0 == ralphgen("regen", cwd=project.root).returncode
     text = refused("session", name, "--login", code=1, cwd=project.root)
     assert f'the database has no role "ralphgen_{name}" yet' in text
-    assert "ralphgen sql --roles" in text
+    assert "ralphgen db roles" in text
 
     with_roles(project)
     made = ralphgen("session", name, "--login", cwd=project.root)
@@ -231,4 +231,4 @@ def test_sqlite_has_no_logins(tmp_path: Path) -> None:
     assert "a project on SQLite has no logins" in refused(
         "session", "yap", "--login", code=2, cwd=root
     )
-    assert "roles are PostgreSQL's" in refused("sql", "--roles", code=1, cwd=root)
+    assert "roles are PostgreSQL's" in refused("db", "indexes", "--roles", code=1, cwd=root)

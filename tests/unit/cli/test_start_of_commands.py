@@ -76,6 +76,7 @@ def test_summary_has_at_most_60_characters(name: str) -> None:
     [
         (["frobnicate"], 'unknown command "frobnicate"', 'see "ralphgen --help"'),
         (["report"], 'unknown command "report"', 'use "ralphgen board --export"'),
+        (["ledger", "on"], 'unknown command "ledger"', 'use "ralphgen db ledger"'),
         (["task", "lst"], 'unknown command "task lst"', 'did you mean "list"?'),
         (["board", "--no-opn"], "unknown option --no-opn", 'did you mean "--no-open"?'),
         (["undo"], "missing argument SESSION", 'see "ralphgen undo --help"'),

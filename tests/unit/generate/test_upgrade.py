@@ -62,7 +62,7 @@ def test_one_command_brings_all_of_it_along(root: Path) -> None:
     }
     assert f"{MCP}/runtime/handover.py" not in after
     assert {".ralph/.gitignore", ".ralph/schemas/config.json"} <= {*after}
-    assert '"ralphgen ledger on"' in done.stderr
+    assert '"ralphgen db ledger on"' in done.stderr
     assert "the server was written by " in ralphgen("upgrade", root).stderr
 
 

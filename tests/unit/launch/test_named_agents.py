@@ -49,7 +49,7 @@ WAITS = "print('here', flush=True)\ntime.sleep(600)\n"
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = create_project(tmp_path_factory.mktemp("named") / "p")
-    ran("ledger", "on", "--yes", "--quiet", cwd=root)
+    ran("db", "ledger", "on", "--yes", "--quiet", cwd=root)
     return root
 
 

@@ -25,7 +25,7 @@ DONE = "agent.call('set_task_status', status='done')\n"
 @pytest.fixture(scope="module")
 def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = create_project(tmp_path_factory.mktemp("recorded") / "p")
-    ran("ledger", "on", "--yes", "--quiet", cwd=root)
+    ran("db", "ledger", "on", "--yes", "--quiet", cwd=root)
     return root
 
 

@@ -234,7 +234,7 @@ def test_a_project_without_a_ledger_is_told_how_to_get_one(tmp_path: Path) -> No
     done = project.loop()
 
     assert 1 == done.returncode
-    assert '"ralphgen ledger on"' in done.stderr
+    assert '"ralphgen db ledger on"' in done.stderr
 
 
 def test_a_dry_run_shows_what_comes_first_and_changes_nothing(tmp_path: Path) -> None:

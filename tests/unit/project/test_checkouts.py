@@ -27,7 +27,7 @@ WRITING = (
     ("plugin", "--output", "elsewhere"),
     ("upgrade",),
     ("trust", "--yes"),
-    ("ledger", "on"),
+    ("db", "ledger", "on"),
 )
 
 

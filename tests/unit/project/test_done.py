@@ -85,7 +85,7 @@ def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, config: str, expec
 def test_checks_need_a_place_for_their_evidence(tmp_path: Path) -> None:
     expected = (
         "1: checks need ralphgen's own tables, where their evidence is kept\n"
-        'hint: run "ralphgen ledger on"'
+        'hint: run "ralphgen db ledger on"'
     )
 
     assert [expected] == problems(tmp_path, TESTS, ledger=False)

@@ -84,7 +84,7 @@ def test_rows_are_written_and_read_from_the_command_line(project: Path) -> None:
 
 
 def test_what_a_session_has_written_is_undone_with_what_went_with_it(project: Path) -> None:
-    ralphgen("ledger", "on", "--yes", cwd=project)
+    ralphgen("db", "ledger", "on", "--yes", cwd=project)
     called(project, "create_album", title="One", artist_id=1)
     called(project, "delete_artist", artist_id=1)
     deleting = ralphgen("log", "--json", cwd=project)
@@ -182,7 +182,7 @@ def test_a_table_of_a_long_name_is_added_by_a_name_that_the_config_takes(project
 
 def test_rows_are_exported_and_imported_and_taken_back(project: Path, tmp_path: Path) -> None:
     other = shutil.copytree(project, tmp_path / "other")
-    assert 0 == ralphgen("ledger", "on", "--yes", cwd=project).returncode
+    assert 0 == ralphgen("db", "ledger", "on", "--yes", cwd=project).returncode
     called(other, "create_artist", name="Other")
     called(other, "create_album", title="One", artist_id=2)
     ralphgen("export", "rows.jsonl", cwd=project)
