@@ -162,5 +162,5 @@ def _launched(
     for line in last_lines(made, end):
         tell(line)
     if end.fault is not None:
-        say(f"ralphgen: {end.fault}")
+        say(f"error: {end.fault}")
     return end.outcome.exit_code

@@ -23,7 +23,7 @@ COMMANDS = [
     ("task", "list"),
     ("task", "add", "x", "--feature", "f", "--discipline", "testing"),
     ("undo", "s"),
-    ("backup",),
+    ("db", "backup"),
     ("call", "ralph:list_tasks"),
     ("session", "interactive"),
     ("loop", "--dry-run"),

@@ -301,7 +301,7 @@ def test_check_prints_the_verdict_first_and_a_long_diff_on_request(root: Path) -
         ralphgen_on_terminal(root, *options) for options in (("check",), ("check", "--diff"), ())
     )
 
-    assert short.startswith("ralphgen: .ralph/mcp is not what would be generated now")
+    assert short.startswith("error: .ralph/mcp is out of date")
     assert "files: ralphgen check --diff" in short
     assert "\n--- " not in short
     assert "\n--- " in whole.partition("hint: ")[2]

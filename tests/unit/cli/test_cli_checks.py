@@ -80,7 +80,7 @@ def test_a_person_closes_a_task_without_proof_on_the_record(root: Path) -> None:
 
     assert 1 == refused.returncode
     assert (
-        'ralphgen: task 1 is not done: check "tests" has not passed on the current files\n'
+        'error: task 1 is not done: check "tests" has not passed on the current files\n'
         'hint: run "ralphgen task check 1"; to close it anyway: --force --because REASON\n'
     ) == refused.stderr
     assert (0, "") == (done.returncode, done.stderr)

@@ -51,7 +51,7 @@ def test_what_a_clone_makes_one_run_is_refused_until_it_is_trusted(
     assert before == {*(clone / ".ralph/mcp").rglob("*")}
 
     unasked = ralphgen("trust", clone)
-    shown, _, refusal = unasked.stderr.partition("ralphgen: ")
+    shown, _, refusal = unasked.stderr.partition("error: ")
     assert 2 == unasked.returncode
     assert shown.startswith("this project runs these commands on your machine:\n  ")
     assert "confirmation needed, but there is no terminal\nhint: pass --yes\n" == refusal
