@@ -142,7 +142,9 @@ class ProjectWorkplace:
             if self.is_away():
                 self._held.append((session, outcome, comment))
 
-    def _say_given_up(self, task: int, status: str | None, outcome: str, worker: int) -> None:
+    def _say_given_up(
+        self, task: int | None, status: str | None, outcome: str, worker: int
+    ) -> None:
         """Name a task that is blocked now, though its agent has left it open."""
         if status == BLOCKED and outcome != BLOCKED:
             self._note(

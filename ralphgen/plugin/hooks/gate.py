@@ -21,7 +21,6 @@ from ralphgen.plugin.hooks.governing import (
 )
 from ralphgen.runtime.files.main_tree import repository_of
 from ralphgen.runtime.files.protection import (
-    PROTECTED,
     RALPH,
     is_client_setting,
     is_of_git,
@@ -36,7 +35,7 @@ if TYPE_CHECKING:
 BEFORE_TOOL = "PreToolUse"
 FILE_TOOLS = ("Edit", "MultiEdit", "NotebookEdit", "Write")
 PATHS = ("file_path", "notebook_path", "path")
-OURS = frozenset({*PROTECTED, "db", "specum"})  # of `.ralph`, for no agent's own hand
+WORKTREES = "worktrees"  # all else in `.ralph` is for no agent's own hand
 TOOLS = "enabled_tools"
 CLOSING, CHECKING = "set_task_status", "run_checks"
 CLOSED = ("done", "blocked", "skipped")
@@ -118,7 +117,7 @@ def _file_reasons(session: GoverningSession, asked: Mapping[str, Any]) -> Iterat
             yield f"{quoted(whole)} is git's: no session may change it by hand"
         for below in seen:
             folder, _, rest = below.partition("/")
-            ours = folder.casefold() == RALPH and rest.partition("/")[0].casefold() in {"", *OURS}
+            ours = folder.casefold() == RALPH and rest.partition("/")[0].casefold() != WORKTREES
             if (
                 ours
                 or is_client_setting(below)

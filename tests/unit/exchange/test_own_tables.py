@@ -24,6 +24,7 @@ from ralphgen.history.undo import undo_session
 from ralphgen.ledger.dialect import for_postgresql
 from ralphgen.ledger.tables import definition
 from ralphgen.project.root import DATABASE
+from ralphgen.trust.decide import accept_database
 
 pytestmark = pytest.mark.slow
 
@@ -115,6 +116,7 @@ def _maker(engine: str, folder: Path, patched: pytest.MonkeyPatch) -> Iterator[M
                     connection.executescript(f"{base}{CIRCLE[engine]}")
                 config = ""
             (root / ".ralph/ralphgen.toml").write_text(f"{config}{TABLES}", encoding="utf-8")
+            accept_database(root, lambda _shown: True)
             for statement in statements:
                 query(root, statement)
             return root
@@ -512,6 +514,7 @@ def test_values_of_all_types_of_postgresql_come_to_the_last_digit(
             (tmp_path / name / ".ralph").mkdir(parents=True)
             text = f'kits = ["tables"]\n{CONFIG.replace(VARIABLE, name)}{settings}'
             (tmp_path / name / ".ralph/ralphgen.toml").write_text(text, encoding="utf-8")
+            accept_database(tmp_path / name, lambda _shown: True)
         for statement in ODD_ROWS:
             query(tmp_path / "OURS", statement)
         file = exported(tmp_path / "OURS")

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.slow
 
 PLUGIN = ".ralph/plugin"
 GATE = f"{PLUGIN}/hooks/gate.py"
+NOTES = ".ralph/notes.md"
 PROTECT = '[done]\nprotect = ["golden/**"]\n'
 OPEN = ("pending", "in_progress")
 
@@ -120,7 +121,7 @@ def test_protected_files_are_denied_however_they_are_named(root: Path) -> None:
     (root / "golden").mkdir()
     (root / "link").symlink_to(".ralph/mcp")
     (root / "src").mkdir()
-    protected = ("golden/new/a.txt", ".ralph/ralphgen.toml", GATE, ".ralph/db/ralph.db")
+    protected = ("golden/new/a.txt", ".ralph/ralphgen.toml", GATE, ".ralph/db/ralph.db", NOTES)
     spelled = ("src/../golden/a", "link/server.py", ".RALPH/MCP/server.py", "golden/./a")
     meant = ("golden/a ", "~root/../golden/a", "~nobody/../.ralph/mcp/server.py")
     for path in (*protected, *spelled, *meant):
@@ -129,7 +130,7 @@ def test_protected_files_are_denied_however_they_are_named(root: Path) -> None:
     assert "is protected" in refusal(root, "NotebookEdit", {"notebook_path": GATE}, **mark)
     for path in (f" {root}/golden/a", "\n.ralph/mcp/server.py", "\tgolden/a"):
         assert "is protected" in refusal(root, "Write", {"file_path": path}, **mark)
-    for path in ("src/golden/a", "golden.txt", ".ralphrc", ".ralph/notes.md", "/golden/a"):
+    for path in ("src/golden/a", "golden.txt", ".ralphrc", ".ralph/worktrees/1/a", "/golden/a"):
         assert "" == refusal(root, "Write", {"file_path": path}, **mark)
     assert "" == refusal(root, "Read", {"file_path": GATE}, **mark)
 
