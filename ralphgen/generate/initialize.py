@@ -226,7 +226,9 @@ def _make_database(
     elif is_missing(database_path(root)):
         created = create_database(root, named, loaded, committed, description)
     else:
-        created = add_tables(root, named, loaded, description)
+        with open_database(root) as connection:  # for reading: a write moves the log of the app
+            lacks_tables = not read_facts(connection)
+        created = lacks_tables and add_tables(root, named, loaded, description)
         made = f"added the tables of ralphgen to {database_name(root)}"
     if created:
         count = len(loaded.disciplines)

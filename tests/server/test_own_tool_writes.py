@@ -230,7 +230,7 @@ def test_a_value_may_name_what_cannot_be_written(server: Driver) -> None:
 
 
 def test_what_only_reads_runs_no_check(server: Driver) -> None:
-    assert '"check" says that it only reads, and a check runs' in server.refusal("check")
+    assert '"check" is declared read-only, and a check runs' in server.refusal("check")
 
 
 @pytest.mark.thorough

@@ -508,6 +508,6 @@ def test_where_there_are_no_tasks_tools_ask_queries_too(tmp_path: Path) -> None:
     regenerate(tmp_path, force=False, say=quiet)
     with connected(made_here(tmp_path), kit="tables") as server:
         assert {"rows": [{"id": 2}]} == server.call("ask", name="some_risks", least=2)
-        assert "only reads" in server.refusal("ask", name="drop_risk", least=2)
+        assert "read-only" in server.refusal("ask", name="drop_risk", least=2)
         gone = {"changed": 1, "rows": [{"id": 1}], "left": [{"id": 2}]}
         assert gone == server.call("drop")

@@ -170,8 +170,8 @@ def offset_of(cursor: str, size: int) -> int:
     """Return the byte that a cursor stands for, of a file of `size`; `ToolError` where none."""
     if not _CURSOR.fullmatch(cursor) or int(cursor) > size:
         raise ToolError(
-            f'the cursor "{cursor[:40]}" is none of this file: take "next_cursor" of a page, or '
-            "leave it out to begin at the end"
+            f'invalid cursor "{cursor[:40]}": use "next_cursor" of a page, or '
+            "omit it to start at the end"
         )
     return int(cursor)
 

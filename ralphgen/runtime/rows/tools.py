@@ -191,8 +191,8 @@ def _first(cursor: str | None) -> int:
     digits = cursor.isascii() and cursor.isdecimal() and len(cursor) <= len(str(FARTHEST))
     if not digits or int(cursor) > FARTHEST:
         raise ToolError(
-            f'the cursor {shortened(cursor)} is none of this list: take "next_cursor" of a page, '
-            "or leave it out to begin at the start"
+            f'invalid cursor {shortened(cursor)}: use "next_cursor" of a page, '
+            "or omit it to start at the beginning"
         )
     return int(cursor)
 

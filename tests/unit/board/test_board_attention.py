@@ -51,7 +51,7 @@ def test_a_server_that_is_out_of_date_waits_and_leads_to_health(root: Path) -> N
     with running_board(root) as board:
         found, html = words(board, "attention"), board.get("sections/attention")
 
-    assert "Waits for a person 1 out of date .ralph/mcp is not what would be" in found
+    assert "Waits for a person 1 out of date .ralph/mcp is out of date" in found
     assert 'href="/health#drift"' in html
 
 

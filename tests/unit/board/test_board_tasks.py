@@ -367,7 +367,7 @@ class TestEditing:
         assert 409 == late.status
         assert "mine" in late.text
         assert 422 == wrong.status
-        assert "leave it out for any other status" in wrong.text
+        assert "is only for the status" in wrong.text
         assert [("done",)] == query(root, "SELECT status FROM tasks WHERE id = 1")
 
     @pytest.mark.thorough

@@ -161,6 +161,8 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("inspect", ".", "--json"),
     ("tools", "."),
     ("doctor", "."),
+    ("status",),
+    ("status", "--json"),
     ("schema",),
     ("serve", EVIL),
     ("call", "ralph:get_task", "id=1"),

@@ -36,7 +36,7 @@ def project(tmp_path: Path, postgresql: str, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def with_roles(project: EngineProject) -> None:
-    done = ralphgen("db", "indexes", "--roles", cwd=project.root)
+    done = ralphgen("db", "roles", cwd=project.root)
     assert 0 == done.returncode, done.stderr
     project.run(done.stdout)
 
@@ -231,4 +231,4 @@ def test_sqlite_has_no_logins(tmp_path: Path) -> None:
     assert "a project on SQLite has no logins" in refused(
         "session", "yap", "--login", code=2, cwd=root
     )
-    assert "roles are PostgreSQL's" in refused("db", "indexes", "--roles", code=1, cwd=root)
+    assert "roles are PostgreSQL's" in refused("db", "roles", code=1, cwd=root)

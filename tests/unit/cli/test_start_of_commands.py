@@ -79,7 +79,7 @@ def test_summary_has_at_most_60_characters(name: str) -> None:
         (["ledger", "on"], 'unknown command "ledger"', 'use "ralphgen db ledger"'),
         (["task", "lst"], 'unknown command "task lst"', 'did you mean "list"?'),
         (["board", "--no-opn"], "unknown option --no-opn", 'did you mean "--no-open"?'),
-        (["undo"], "missing argument SESSION", 'see "ralphgen undo --help"'),
+        (["import"], "missing argument FILE", 'see "ralphgen import --help"'),
         (
             ["log", "--limit", "x"],
             "invalid option --limit: input should be a valid integer",

@@ -109,7 +109,7 @@ def test_what_the_config_takes_away_has_been_said_there(root: Path) -> None:
         (
             [NO_RISK],
             'the database is behind: it lacks the column "tasks.risk"',
-            "migrate this database; if it is right as it is, ",
+            "migrate this database; if it is correct, ",
         ),
         (
             [DUE],

@@ -50,7 +50,7 @@ def test_letter_case_and_the_kind_of_a_number_are_changes_too(path: Path, writer
 
 
 @pytest.mark.parametrize(
-    ("db", "indexes", "told"),
+    ("sql", "told"),
     [
         ("x'00FF'", '{"blob":"00FF"}'),
         ("NULL", "null"),
@@ -91,7 +91,7 @@ def test_cascades_are_seen_in_a_table_of_its_own_too(path: Path, writer: Writer)
 
 
 @pytest.mark.parametrize(
-    ("db", "indexes", "told"),
+    ("sql", "told"),
     [
         ("REPLACE INTO pairs VALUES ('k', 1, 'new')", [("old", None), (None, "new")]),
         ("INSERT OR IGNORE INTO pairs VALUES ('k', 1, 'new')", []),

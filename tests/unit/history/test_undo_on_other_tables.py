@@ -163,7 +163,7 @@ def test_without_the_journal_alone_nothing_is_written(tmp_path: Path) -> None:
         writer.write("INSERT INTO homes VALUES ('h', NULL)")
         before = rows_of(tmp_path / DATABASE)
         migrate(tmp_path, "DROP TABLE ralphgen_journal")
-        with pytest.raises(ToolError, match="not whole"):
+        with pytest.raises(ToolError, match="incomplete"):
             writer.write("INSERT INTO homes VALUES ('i', NULL)")
 
     assert before == rows_of(tmp_path / DATABASE)

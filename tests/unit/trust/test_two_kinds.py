@@ -218,7 +218,7 @@ def test_state_that_ralphgen_writes_is_no_item(own: Path) -> None:
     write(own, "node_modules/a/AGENTS.md", "x")
 
     assert 0 == session(own)
-    assert "nothing that you do not trust" in ralphgen("trust", own).stderr
+    assert "nothing to approve" in ralphgen("trust", own).stderr
 
 
 def test_a_link_out_of_the_project_that_git_has_needs_a_question(shared: Path) -> None:

@@ -70,7 +70,7 @@ class JobResources:
         Raises `NotThereError` for a cursor that is none.
         """
         if cursor is not None and not re.fullmatch(_CURSOR, cursor):
-            raise NotThereError(f"the cursor {shortened(cursor)} is none of this list")
+            raise NotThereError(f"invalid cursor {shortened(cursor)}")
         first = int(cursor or 0)
         jobs, schemes = _jobs(dela), _seen(dela)
         if not schemes:

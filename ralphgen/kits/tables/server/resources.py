@@ -28,9 +28,7 @@ class NoResources:
     ) -> tuple[list[dict[str, str]], str]:
         """Return an empty page; raises `NotThereError` for a cursor, since none leads here."""
         if cursor is not None:
-            raise NotThereError(
-                f"the cursor {shortened(cursor)} is none of this list: leave it out"
-            )
+            raise NotThereError(f"invalid cursor {shortened(cursor)}: omit it")
         return [], ""
 
     def read(self, _workspace: OpenTables, uri: str) -> tuple[str, str]:

@@ -238,7 +238,9 @@ def test_who_enriches_drafts_gives_tasks_no_other_status(walled: Walled) -> None
         for status in ("in_progress", "done", "skipped"):
             sql = f"UPDATE tasks SET status = '{status}' WHERE id = 3"
             assert "this session may not set a task" in refused(dsn, sql)
-        assert "this session cannot" in refused(dsn, "UPDATE tasks SET status='draft' WHERE id = 2")
+        assert "this session may not" in refused(
+            dsn, "UPDATE tasks SET status='draft' WHERE id = 2"
+        )
         with psycopg.connect(dsn) as connection:
             sql = "UPDATE tasks SET status = 'pending' WHERE id = 3"
             assert 1 == connection.execute(sql.encode()).rowcount

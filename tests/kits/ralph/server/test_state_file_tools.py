@@ -100,8 +100,8 @@ def test_pages_from_the_end_are_the_whole_file(project: Path, server: Driver, na
 
     assert whole == "".join(pages)
     assert 9 == answer["total"]
-    assert "is none of this file" in server.refusal(read, cursor="x")
-    assert "is none of this file" in server.refusal(read, cursor=str(len(whole) * 9))
+    assert "invalid cursor" in server.refusal(read, cursor="x")
+    assert "invalid cursor" in server.refusal(read, cursor=str(len(whole) * 9))
 
 
 @both

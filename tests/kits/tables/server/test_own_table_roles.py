@@ -239,7 +239,7 @@ def test_queries_that_write_do_so_in_the_sessions_own_rows(walled: Walled) -> No
 def test_a_query_that_nothing_ties_to_the_session_is_left_out_and_told(walled: Walled) -> None:
     said = [line for line in walled.sql().splitlines() if '"loose"' in line]
 
-    assert ["-- No login of"] == [line[:14] for line in said]
+    assert ['-- Logins of "'] == [line[:14] for line in said]
     assert '"task_execution"' in said[0]
 
 

@@ -8,7 +8,7 @@ from ralphgen.project.queries.tokens import read_tokens, without_comments
 
 
 @pytest.mark.parametrize(
-    ("db", "indexes", "tied"),
+    ("sql", "tied"),
     [
         ("UPDATE t SET a = 1 WHERE id = :id", {"id": "id"}),
         ("UPDATE t SET a = CASE WHEN b THEN 1 END WHERE :id = t.ID", {"id": "id"}),

@@ -353,7 +353,7 @@ def test_a_cursor_of_another_file_is_refused(tmp_path: Path, cursor: str) -> Non
     path = tmp_path / "progress.txt"
     path.write_bytes(b"one\n")
 
-    with pytest.raises(ToolError, match=r"is none of this file: take \"next_cursor\" of a page"):
+    with pytest.raises(ToolError, match=r"use \"next_cursor\" of a page"):
         read_entries(str(path), 1, cursor)
 
 

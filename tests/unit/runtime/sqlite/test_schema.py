@@ -81,7 +81,7 @@ def test_a_strict_type_stays_what_it_is(declared: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("db", "indexes", "expected"),
+    ("sql", "expected"),
     [
         ("CREATE TABLE tasks (a TEXT PRIMARY KEY) STRICT", {"a": (True, 1)}),
         ("CREATE TABLE tasks (a INTEGER PRIMARY KEY) STRICT", {"a": (False, 1)}),
