@@ -91,6 +91,7 @@ def test_every_file_of_the_package_is_inside(wheel: dict[str, bytes]) -> None:
     }
 
 
+@pytest.mark.thorough
 def test_the_templates_are_inside_as_they_are(wheel: dict[str, bytes]) -> None:
     folder = "ralphgen/templates/"
 

@@ -79,6 +79,7 @@ def test_a_variable_of_a_template_is_completed_by_its_beginning(
     assert {"values": expected, "total": len(expected), "hasMore": False} == found
 
 
+@pytest.mark.thorough
 def test_at_most_a_hundred_values_are_told_and_how_many_there_are(server: Asking) -> None:
     found = server.complete(TASKS, "id", "")["result"]["completion"]
 

@@ -93,6 +93,7 @@ def test_a_line_that_is_no_request_is_refused(
     assert "result" in server.ask("tools/list")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("line", SILENT)
 def test_what_is_no_request_and_asks_for_nothing_is_not_answered(server: Wire, line: str) -> None:
     assert server.process.stdin is not None

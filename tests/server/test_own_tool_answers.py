@@ -136,6 +136,7 @@ def test_an_answer_of_any_length_is_json_that_fits_its_schema(
         assert answer["cut"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("most", [1, 40])
 def test_what_no_cut_makes_short_is_refused(server: Driver, most: int) -> None:
     said = server.refusal("anything", most=most)

@@ -224,6 +224,7 @@ def test_what_ralphgen_keeps_is_not_written(server: Driver, sql: str) -> None:
     assert OURS == server.refusal("write", sql=sql)
 
 
+@pytest.mark.thorough
 def test_a_value_may_name_what_cannot_be_written(server: Driver) -> None:
     sql = "UPDATE tasks SET title = 'see ralphgen_claims' WHERE id IN (SELECT 3)"
     assert 1 == server.call("write", sql=sql)["changed"]

@@ -497,6 +497,7 @@ DELETE FROM risks WHERE id = :id RETURNING id;
 """
 
 
+@pytest.mark.thorough
 def test_where_there_are_no_tasks_tools_ask_queries_too(tmp_path: Path) -> None:
     rows = "CREATE TABLE risks (id INTEGER PRIMARY KEY); INSERT INTO risks VALUES (1), (2)"
     create_database(tmp_path, rows)

@@ -59,6 +59,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
         yield driver
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "sql",
     [

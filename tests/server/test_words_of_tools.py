@@ -60,6 +60,7 @@ def configured(root: Path, words: dict[str, str]) -> None:
     (root / ".ralph/ralphgen.toml").write_text(text, encoding="utf-8")
 
 
+@pytest.mark.thorough
 def test_what_looks_like_code_or_a_template_is_words(tmp_path: Path) -> None:
     root = project(tmp_path / "p")
     words = dict(zip(ENTRIES, WORDS, strict=True))

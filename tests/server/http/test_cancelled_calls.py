@@ -104,6 +104,7 @@ def test_a_call_ends_whose_client_has_gone(server: HttpServer, version: str) -> 
     assert goes_on(server)
 
 
+@pytest.mark.thorough
 def test_a_call_ends_that_its_client_cancels(server: HttpServer) -> None:
     connection, pids = begun(server, HANDSHAKES[-1])
     notice = {"jsonrpc": "2.0", "method": "notifications/cancelled"}

@@ -42,6 +42,7 @@ def test_a_session_that_was_ended_is_refused_at_once(tmp_path: Path) -> None:
         assert 200 == server.call(other)[0]
 
 
+@pytest.mark.thorough
 def test_a_session_that_is_ended_while_its_body_comes_is_refused(server: HttpServer) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", server.port, timeout=PATIENCE)
     with closing(connection):

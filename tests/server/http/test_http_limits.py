@@ -37,6 +37,7 @@ class TestLimits:
         assert {200, 429} == {*statuses}
         assert 200 == limited.call(other)[0]
 
+    @pytest.mark.thorough
     def test_a_long_body_is_refused_before_it_is_read(self, limited: HttpServer) -> None:
         own = headers(token(limited.root, jti="long"), HANDSHAKES[0])
 

@@ -44,6 +44,7 @@ def test_the_sdks_client_lists_and_calls(server: HttpServer, era: Era) -> None:
         assert "Log in" == remote.call("get_task", id=1)["title"]
 
 
+@pytest.mark.thorough
 def test_a_session_sees_what_its_token_says(server: HttpServer) -> None:
     narrow = token(
         server.root,
@@ -166,6 +167,7 @@ def test_who_regenerates_has_to_start_the_server_again(tmp_path: Path) -> None:
         assert 503 == server.ask("/readyz")[0]
 
 
+@pytest.mark.thorough
 def test_sessions_go_on_where_the_database_was_replaced(tmp_path: Path) -> None:
     root = http_project(tmp_path / "p", "workers = 1\n")
     path, own = root / ".ralph/db/ralph.db", token(root)

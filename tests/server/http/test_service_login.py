@@ -74,6 +74,7 @@ def test_it_is_ready_and_every_kind_of_tool_works(
     assert [("session-1",)] == project.query(sql)
 
 
+@pytest.mark.thorough
 def test_what_a_person_ends_is_ended(server: HttpServer, project: EngineProject) -> None:
     own = token(project.root, jti="ended")
     assert 200 == server.call(own)[0]

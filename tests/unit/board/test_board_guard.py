@@ -226,6 +226,7 @@ def test_only_the_head_of_a_page_may_be_asked_for(board: Running) -> None:
     assert is_guarded(answer)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_reading_changes_nothing(board: Running, root: Path) -> None:
     before = texts(root)

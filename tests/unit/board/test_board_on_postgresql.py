@@ -108,6 +108,7 @@ def test_the_page_of_a_session_and_its_undo_are_the_same_on_both_engines(tmp_pat
     assert 1 == ours[3].changed
 
 
+@pytest.mark.thorough
 def test_an_edit_is_saved_and_journaled_and_one_of_what_was_changed_is_stale(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -33,6 +33,7 @@ class TestPages:
         with closing(sqlite3.connect(root / DATABASE, isolation_level=None)) as connection:
             yield connection
 
+    @pytest.mark.thorough
     def test_without_a_ledger_there_is_no_such_section(self, tmp_path: Path) -> None:
         root = create_project(tmp_path / "p")
         with running_board(root) as board:

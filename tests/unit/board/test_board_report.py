@@ -80,6 +80,7 @@ def test_it_is_the_same_in_every_folder_and_on_every_day(
     assert "Shop" in found
 
 
+@pytest.mark.thorough
 def test_sessions_of_the_machine_are_there_when_they_are_asked_for(
     root: Path, html: str, tmp_path: Path
 ) -> None:

@@ -194,6 +194,7 @@ def test_below_launch_a_call_is_the_sessions(root: Path) -> None:
     assert "which is none of the project" in done.stderr
 
 
+@pytest.mark.thorough
 def test_the_session_of_a_process_above_counts_more_than_the_own_variable(root: Path) -> None:
     own = made(root, "task_execution", "--task", "1")
     forged = 'RALPHGEN_SESSION=manual sh -c "$0 call ralph:delete_task id=2; exit \\$?"; exit $?'

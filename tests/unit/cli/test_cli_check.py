@@ -98,6 +98,7 @@ def test_a_changed_check_list_is_one_line_outside_of_what_is_marked_generated(ro
     assert ['+    "mid",'] == [line for line in ours.splitlines() if line[:1] in "+-"][1:]
 
 
+@pytest.mark.thorough
 def test_edits_are_refused_by_name_and_overwritten_by_force(root: Path) -> None:
     good = texts(root)
     append(root / SERVER, "# mine\n")
@@ -260,6 +261,7 @@ def test_commands_that_read_write_nothing(root: Path, command: str, whole: bool)
     assert before == after
 
 
+@pytest.mark.thorough
 def test_a_checkout_that_may_only_be_read_can_be_checked(project: Path) -> None:
     with open_folder() as folder:
         root = copytree(project, folder / "p")
@@ -294,6 +296,7 @@ def test_whatever_lies_beside_the_generated_files_is_reported(root: Path) -> Non
     assert f"(unknown: {named})" in done.stderr
 
 
+@pytest.mark.thorough
 def test_check_prints_the_verdict_first_and_a_long_diff_on_request(root: Path) -> None:
     run_sql(root, RISK)
     append(root / SERVER, "".join(f"# line {number}\n" for number in range(61)))

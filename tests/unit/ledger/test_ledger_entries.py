@@ -115,6 +115,7 @@ def test_a_file_of_sqlite_has_no_such_table(tmp_path: Path) -> None:
     assert PROGRESS == (tmp_path / ".ralph/progress.txt").read_text(encoding="utf-8")
 
 
+@pytest.mark.thorough
 def test_entries_of_another_machine_are_taken_in_later(root: Path) -> None:
     """Its files were not there when those of the first became rows."""
     older(root)

@@ -23,6 +23,7 @@ def status(project: LoopProject) -> tuple[list[str], dict[str, Any]]:
     return lines.stdout.splitlines(), json.loads(facts.stdout)
 
 
+@pytest.mark.thorough
 def test_loop_ends_with_the_summary_of_status(tmp_path: Path) -> None:
     change = ["begin", ["write", "new.txt", "1"], "done"]
     project = LoopProject(tmp_path, 4, {"2": [KEY], "*": [change]}, repository=True)
@@ -53,6 +54,7 @@ def test_loop_ends_with_the_summary_of_status(tmp_path: Path) -> None:
     assert 0 == ralphgen("undo", session, "--dry-run", "--project", project.root).returncode
 
 
+@pytest.mark.thorough
 def test_older_blocked_tasks_and_drafts_leave_a_loop_with_0(tmp_path: Path) -> None:
     project = LoopProject(tmp_path, 3, {})
     query(project.root, "UPDATE tasks SET status = 'blocked', blocked_by = 'x' WHERE id = 1")
@@ -64,6 +66,7 @@ def test_older_blocked_tasks_and_drafts_leave_a_loop_with_0(tmp_path: Path) -> N
     assert "cost" not in idle.stderr
 
 
+@pytest.mark.thorough
 def test_attempts_that_block_a_task_leave_a_loop_with_5(tmp_path: Path) -> None:
     once = "[loop]\nattempts = 1\n"
     project = LoopProject(tmp_path, 2, {"1": [["begin"]], "2": [WORKS]}, config=once)
@@ -101,6 +104,7 @@ def test_tasks_done_by_the_loop_are_told_from_earlier_ones(tmp_path: Path) -> No
     assert "  3 done      last loop: 3 Task 3" in lines
 
 
+@pytest.mark.thorough
 def test_note_on_an_agent_appears_only_if_it_lacks_a_file(tmp_path: Path) -> None:
     words = [word for word in agent_command(tmp_path / "plan.json") if "prompt" not in word]
     more = f"[loop.agents.robot]\ncommand = {json.dumps(words)}\n"

@@ -178,6 +178,7 @@ def test_links_and_folders_are_refused(tmp_path: Path) -> None:
     assert f"{FOLDER}/pipe.py: cannot be read" in found
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_ten_thousand_tools_are_refused(tmp_path: Path) -> None:
     functions = "".join(f'def a{at}(p: Project) -> str: "B"\n' for at in range(5_000))

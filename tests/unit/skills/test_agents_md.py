@@ -83,6 +83,7 @@ def test_a_file_that_cannot_be_kept_whole_is_refused(
     assert content == path.read_bytes()
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_the_command_shows_writes_and_checks_it(tmp_path: Path) -> None:
     root = create_project(tmp_path / "p")

@@ -127,6 +127,7 @@ class TestOnPostgresql:
             monkeypatch.setenv("PROD_DSN", dsn)
             yield root
 
+    @pytest.mark.thorough
     def test_a_plain_clone_answers_without_a_question(self, theirs: Path, tmp_path: Path) -> None:
         clone = shutil.copytree(theirs, tmp_path / "elsewhere" / "clone")
 
@@ -134,6 +135,7 @@ class TestOnPostgresql:
 
         assert 0 == listed.returncode, listed.stderr
 
+    @pytest.mark.thorough
     def test_another_variable_opens_after_the_users_yes(self, theirs: Path, tmp_path: Path) -> None:
         choose(theirs)
         assert 0 == ralphgen("regen", theirs, "--no-install").returncode  # typed by its owner

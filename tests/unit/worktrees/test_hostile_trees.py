@@ -237,6 +237,7 @@ def worked_on(root: Path, config: LoopConfig, task: int, path: str) -> Worktree:
     return tree
 
 
+@pytest.mark.thorough
 def test_files_of_a_submodule_are_not_lost_and_do_not_reach_the_next_task(
     root: Path, tmp_path: Path
 ) -> None:
@@ -249,6 +250,7 @@ def test_files_of_a_submodule_are_not_lost_and_do_not_reach_the_next_task(
     assert "1" == (again.root / "sub/code.c").read_text(encoding="utf-8")
 
 
+@pytest.mark.thorough
 def test_new_files_of_a_submodule_are_named_and_do_not_reach_the_next_task(
     root: Path, tmp_path: Path
 ) -> None:

@@ -57,6 +57,7 @@ def test_an_entry_on_a_file_of_the_project_holds_for_it_in_a_work_tree(
     assert str(linked) in json.dumps(ran)
 
 
+@pytest.mark.thorough
 def test_a_denial_holds_there_too(root: Path, linked: Path, tmp_path: Path) -> None:
     allow(
         tmp_path / "home",

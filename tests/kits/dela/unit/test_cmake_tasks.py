@@ -278,6 +278,7 @@ def test_cmake_itself_computes_the_same_names(tmp_path: Path, case: str) -> None
     assert set(names) == shown - OF_CMAKE
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "text",
     [

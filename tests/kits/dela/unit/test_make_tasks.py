@@ -258,6 +258,7 @@ def test_files_that_include_each_other_are_read_once(tmp_path: Path) -> None:
     assert not folder.problems
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_very_long_chain_of_includes_is_followed(tmp_path: Path) -> None:
     count = 1500

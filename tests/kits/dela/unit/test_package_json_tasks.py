@@ -206,6 +206,7 @@ def test_a_lock_file_that_appears_later_is_noticed(tmp_path: Path) -> None:
     assert {real, str(Path(real, "package.json"))} <= set(folder.stamps)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.skipif(NPM is None, reason="the machine has no npm")
 def test_npm_itself_knows_each_script_of_the_awkward_project(tmp_path: Path) -> None:

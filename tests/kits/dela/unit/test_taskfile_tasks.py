@@ -520,6 +520,7 @@ VALUES = st.recursive(
 )
 
 
+@pytest.mark.thorough
 @given(VALUES, VALUES, VALUES)
 def test_no_value_is_too_odd(
     tmp_path_factory: pytest.TempPathFactory, tasks: object, includes: object, all_: object

@@ -95,6 +95,7 @@ def test_a_task_that_may_still_be_waited_for_is_not_deleted(tmp_path: Path, stor
     assert [(1,), (2,)] == query(root, "SELECT id FROM tasks ORDER BY id")
 
 
+@pytest.mark.thorough
 def test_deleting_is_not_offered_where_what_forbids_it_is_hidden(tmp_path: Path) -> None:
     root = create_project(tmp_path, config='[schema]\nhide = ["tasks.depends_on"]\n')
     with connected(root) as server:

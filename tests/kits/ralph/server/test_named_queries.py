@@ -94,6 +94,7 @@ def test_one_row_or_null(client: Driver) -> None:
     assert "U+0000" in client.refusal("titled", title="a\0b")
 
 
+@pytest.mark.thorough
 def test_many_rows_come_in_pages(project: EngineProject, client: Driver) -> None:
     sql = "INSERT INTO tasks (id, feature, discipline, title) VALUES (?, 'auth', 'backend', ?)"
     for number in range(100, 150):
@@ -129,6 +130,7 @@ def test_what_runs_for_ever_is_stopped_and_others_are_answered(client: Driver) -
     assert 1 == client.call("titled", title="Log in")["row"]["id"]
 
 
+@pytest.mark.thorough
 def test_what_is_written_is_journaled_and_can_be_undone(project: EngineProject) -> None:
     with connected(
         project.root, "task_execution", session_id="s-write", env=environment(project)

@@ -57,6 +57,7 @@ def test_a_session_works_with_its_own_login(walled: Walled) -> None:
     assert entries == [("test",)]
 
 
+@pytest.mark.thorough
 def test_the_login_can_do_no_more_than_the_session(walled: Walled) -> None:
     with walled.login("task_execution", task=1) as dsn:
         for sql in (

@@ -121,6 +121,7 @@ def test_a_token_answers_no_question_in_the_users_place(
         assert REFUSED == result["content"][0]["text"]
 
 
+@pytest.mark.thorough
 def test_a_token_has_no_argument_that_only_the_user_gives(server: HttpServer) -> None:
     with http_client(server, token(server.root, "manual", jti="all")) as agent:
         given: dict[str, dict[str, Any]] = {

@@ -90,6 +90,7 @@ def briefs(draw: st.DrawFn) -> list[Section]:
     return [cuttable(draw, rank, at) for at, rank in enumerate(ranks)]
 
 
+@pytest.mark.thorough
 @settings(max_examples=examples(300))
 @given(briefs(), st.floats(0, 1.1))
 def test_sections_are_cut_in_order_and_only_as_far_as_needed(

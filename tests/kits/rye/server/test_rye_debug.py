@@ -18,6 +18,7 @@ def lines(folder: Path) -> list[dict[str, Any]]:
     return [line["data"] for line in told if line["level"] == "debug"]
 
 
+@pytest.mark.thorough
 def test_each_call_is_told_with_its_item_and_its_milliseconds(tmp_path: Path) -> None:
     with serving(tmp_path, environment={"RYE_DEBUG": " on "}) as rye:
         rye.put("tool", "demo/echo")

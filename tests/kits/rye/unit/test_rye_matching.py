@@ -134,6 +134,7 @@ ENTRIES = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.thorough
 @settings(max_examples=examples(150), deadline=None)
 @given(st.lists(ENTRIES, min_size=3, max_size=3), QUERIES, st.integers(0, 3))
 def test_a_search_finds_what_a_plain_evaluation_finds(

@@ -85,6 +85,7 @@ def test_a_prompt_leads_to_the_tool_of_its_phase(person: Driver) -> None:
     assert f"{CALLED} When" in said(person, "research", {"spec_name": "auth"})
 
 
+@pytest.mark.thorough
 def test_what_is_no_name_of_a_spec_is_refused_before_it_is_put_into_the_text(
     person: Driver,
 ) -> None:
@@ -129,6 +130,7 @@ def test_a_prompt_offers_no_argument_that_its_tool_does_not_take(project: Path) 
     assert "Call ralph_research and do what it answers." == text
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kits", ['["ralph", "specum"]', '["specum"]'])
 def test_the_command_line_knows_the_kit(tmp_path: Path, kits: str) -> None:
     """Launching and inspecting, with the project's tasks and without them."""

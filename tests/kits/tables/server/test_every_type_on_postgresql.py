@@ -109,6 +109,7 @@ def test_a_value_of_any_type_is_created_read_listed_and_changed(manual: Driver, 
     manual.call("delete_thing", **key)
 
 
+@pytest.mark.thorough
 def test_rows_are_filtered_and_searched_by_such_values(manual: Driver) -> None:
     key = manual.call("create_thing", c0="10.9.8.7", c4="[70,80)", c21=TYPES["uuid"][0])
 

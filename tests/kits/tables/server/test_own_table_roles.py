@@ -126,6 +126,7 @@ def test_every_tool_of_a_bound_session_works(walled: Walled) -> None:
     assert [("test",)] == names
 
 
+@pytest.mark.thorough
 def test_a_row_that_others_would_go_with_unseen_stays(walled: Walled) -> None:
     """Of a table without tools nobody knows whose rows they are, and its login reads none."""
     log = "CREATE TABLE logs (id integer, risk integer REFERENCES risks ON DELETE CASCADE)"
