@@ -166,8 +166,8 @@ TOOLS = (
         module="project",
         hints="READ_ONLY",
         description=(
-            "Check files, front matter and required sections of a project. Use for an audit or "
-            "before a review; the meaning of the text is not checked."
+            "Check files, front matter and required sections of a project. Use when you "
+            "audit it or prepare a review; the meaning of the text is not checked."
         ),
         arguments=(PROJECT_PATH,),
         search_hint="audit",

@@ -29,6 +29,7 @@ _DECIMAL_BITS = 14_000
 _PATTERN_PART = r"(?s)\\.|\[(?:\\.|[^\]\\])*\]|\$"  # compiled at its first use
 # A word is compared in time that grows with its square, and nobody misspells a name this long.
 LONGEST_NAME = 200
+ALMOST = 0.8  # how alike a misspelled value is: "desing" is "design", "deliver" no "discover"
 
 
 def check_arguments(
@@ -44,8 +45,8 @@ def check_arguments(
     written as 5.0 comes back as 5; a text that contains JSON of the right type, such as "[1]" for
     an array, comes back as that value if the schema takes no text; nothing else is changed.
     `refusals` maps arguments of the schema to the sentence that replaces the usual problem.
-    `{value}` in it is the value: such a sentence is not used for a missing argument, nor for a
-    value that only needs another case.
+    `{value}` in it is the value: such a sentence is not used for a missing argument, nor for an
+    allowed value that is misspelled.
 
     Raises:
         ToolError: with one line for each problem: the arguments in the schema's order, then the
@@ -81,9 +82,13 @@ def check_arguments(
 
 
 def _is_misspelled(rule: Mapping[str, Any], value: object) -> bool:
-    """Return whether a text differs from one of the allowed values only by case and spaces."""
+    """Return whether a text differs from an allowed one by case, spaces or a letter or two."""
     choices = rule.get("enum", ())
-    return isinstance(value, str) and value.strip().casefold() in choices and value not in choices
+    if not choices or not isinstance(value, str) or len(value) > LONGEST_NAME or value in choices:
+        return False
+    from difflib import get_close_matches
+
+    return bool(get_close_matches(value.strip().casefold(), choices, n=1, cutoff=ALMOST))
 
 
 def decoded(rule: Mapping[str, Any], value: object) -> object:
@@ -367,8 +372,8 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     """Return the entry of `known` nearest to `name`, or None where none is near.
 
     Case, hyphens, underscores and spaces do not count: "featureName" is "feature_name". Neither
-    does the prefix that clients give the names of tools: "mcp__rye__load" is "load". The answer
-    does not depend on the order of `known`.
+    does the prefix that clients give the names of tools: "mcp__rye__load" is "load", and
+    "mcp__rye__laod" is near it. The answer does not depend on the order of `known`.
     """
     from difflib import get_close_matches
 
@@ -379,8 +384,10 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     if tail in known:
         return tail
     entries = {_letters(entry): entry for entry in sorted(known, reverse=True)}
-    matches = get_close_matches(_letters(name), entries, n=1)
-    return entries[matches[0]] if matches else None
+    for text in (name, tail):
+        if matches := get_close_matches(_letters(text), entries, n=1):
+            return entries[matches[0]]
+    return None
 
 
 def _letters(name: str) -> str:

@@ -5,14 +5,24 @@ from __future__ import annotations
 import os
 import re
 
-from ralphgen.runtime.errors import ToolError
+from ralphgen.runtime.errors import ToolError, log
 from ralphgen.runtime.files import read_file, reason
 from ralphgen.runtime.files.entry_log import without_controls
 from ralphgen.runtime.files.write import replace_file
 
 from .documents import PROGRESS, goal_of, new_progress, with_goal
 from .names import free_name, name_from_goal, problem_of
-from .state import FILE, PHASES, Corrupt, new_state, read_state, set_aside, spelled, write_state
+from .state import (
+    BACKUP,
+    FILE,
+    PHASES,
+    Corrupt,
+    new_state,
+    read_state,
+    set_aside,
+    spelled,
+    write_state,
+)
 from .status import ARTIFACTS, TOOLS, described, echoed, is_completed, missing, reached, run_tool
 from .store import FOLDER, LARGEST
 
@@ -24,6 +34,7 @@ if TYPE_CHECKING:
     from .store import Specs
     from .workspace import Specum
 
+LOGGER = "ralph-specum"
 IGNORED = ".gitignore"
 CHANGING = ("specs/.current-spec", "**/.progress.md")  # with every step of a spec
 NO_GOAL = (
@@ -87,6 +98,7 @@ def ralph_start(specum: Specum, arguments: dict[str, Any]) -> str:
     notes: list[str] = []
     if again:
         state = _begun_again(specum, name, goal, quick=quick)
+        notes = _kept_aside(name, lost)
     else:
         state = _begun(specum, name, goal, quick=quick)
         notes = _taken(specum, name, str(state.fields["name"]))
@@ -173,6 +185,15 @@ def _begun_again(specum: Specum, name: str, goal: str, *, quick: bool) -> State:
         specs.edit(name, PROGRESS, lambda text: with_goal(text, goal))
     write_state(specs, name, state)
     return state
+
+
+def _kept_aside(name: str, lost: object) -> list[str]:
+    """Return the line on a corrupt state that was set aside, and log it."""
+    if not isinstance(lost, Corrupt):
+        return []
+    problem = f"State corrupt: {lost.reason}. Backup at {FOLDER}/{name}/{BACKUP}."
+    log("error", LOGGER, {"tool": "ralph_start", "error": problem})
+    return [f"- **Warning**: {problem}"]
 
 
 def _taken(specum: Specum, wanted: str, name: str) -> list[str]:

@@ -177,6 +177,13 @@ class TestTrouble:
         assert expected == library.refuses("get_stage", stage="deliver")
         assert expected == library.refuses("get_review_prompt", stage="deliver", phase="internal")
 
+    @pytest.mark.parametrize("stage", ["desing", "desin", "Desing"])
+    def test_a_misspelled_stage_is_told_the_nearest(self, library: Library, stage: str) -> None:
+        refusal = library.refuses("get_stage", stage=stage)
+
+        assert refusal.startswith(f'argument "stage" is "{stage}": expected one of "discover", ')
+        assert refusal.endswith('; did you mean "design"?')
+
     @pytest.mark.parametrize("stage", ["Design", "DESIGN", " design "])
     def test_a_stage_in_another_case_is_suggested(self, library: Library, stage: str) -> None:
         expected = 'expected one of "discover", "design", "develop"; did you mean "design"?'

@@ -166,6 +166,7 @@ def test_every_tool_answers_a_client_of_either_era(tmp_path: Path, era: Any) -> 
     [
         ("mcp__rye__search", "search"),
         ("mcp__plugin_ralphgen_rye__load", "load"),
+        ("mcp__rye__serach", "search"),
         ("Sign", "sign"),
         ("executes", "execute"),
     ],

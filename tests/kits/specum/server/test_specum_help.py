@@ -199,3 +199,19 @@ class TestProcess:
         assert ["ralph_design", "ralph_cancel"] == [line["data"]["tool"] for line in logged]
         assert {("error", "ralph-specum")} == {(line["level"], line["logger"]) for line in logged}
         assert logged[0]["data"]["error"].startswith("Currently in research phase. ")
+
+    def test_a_corrupt_state_that_a_start_sets_aside_is_one_line_too(self, desk: Desk) -> None:
+        desk.write("auth", STATE, "{broken")
+        context = context_for(desk.root, "manual")
+        with running(desk.root, "specum", *on_context(context)) as wire:
+            wire.shake_hands()
+            call = {"name": "ralph_start", "arguments": {"name": "auth", "goal": GOAL}}
+            answer = wire.ask("tools/call", call)["result"]["content"][0]["text"]
+            wire.leave()
+            (line,) = [json.loads(text) for text in wire.errors().splitlines()]
+
+        problem = line["data"]["error"]
+        assert ("error", "ralph-specum") == (line["level"], line["logger"])
+        assert problem.startswith('State corrupt: ".ralph-state.json" is no JSON: ')
+        assert problem.endswith(" Backup at specs/auth/.ralph-state.json.bak.")
+        assert f"- **Warning**: {problem}\n" in answer
