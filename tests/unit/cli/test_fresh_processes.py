@@ -20,7 +20,7 @@ EXPECTED = {
     ("session", "yap"): "mcp.json",
     ("call", "ralph:list_tasks"): "tasks",
     ("task", "list"): "there is no task yet",
-    ("brief", "yap"): "Talk through the tasks",
+    ("brief", "yap"): "Discuss the tasks",
     ("config",): "mcpServers",
     ("skill",): "ralph-project: ",
     ("board", "--export", "report.html"): "",

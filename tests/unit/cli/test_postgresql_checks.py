@@ -51,7 +51,8 @@ def test_what_fails_is_no_proof(project: EngineProject) -> None:
     done = ralphgen("task", "check", "1", cwd=project.root)
 
     assert 1 == done.returncode
-    assert "tests: exit code 3, " in done.stdout
+    assert "tests failed in " in done.stdout
+    assert "(exit code 3)" in done.stdout
     assert [(1, "tests", 3)] == project.query(EVIDENCE)
     assert 1 == ralphgen("task", "status", "1", "done", cwd=project.root).returncode
 

@@ -209,7 +209,7 @@ def _task(workspace: Workspace, task: int) -> Iterator[Section]:
     rows = found(workspace, shown, ["title", "status"])
     outcomes = [_outcome(one) for one in dependencies(workspace, shown, rows)]
     if outcomes:
-        title = f"Finished dependencies{_of(outcomes, len(needed))} and their outcomes"
+        title = f"Dependencies{_of(outcomes, len(needed))} and their outcomes"
         whole = f"{uri}{AT}dependencies"
         yield Section(title, outcomes, rank=CUT_OUTCOMES, resource=whole)
 

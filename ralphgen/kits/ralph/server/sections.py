@@ -252,7 +252,7 @@ STEPS: Mapping[str, Sequence[tuple[str, str]]] = {
             "add_feature_context_file",
             "Add files that later tasks need with add_feature_context_file.",
         ),
-        ("append_learning", "Save anything that would have saved you time with append_learning."),
+        ("append_learning", "Save findings that would have saved you time with append_learning."),
         ("append_progress", "Summarize the result in one entry with append_progress."),
         ("run_checks", "When the files are final, run the checks with run_checks."),
         ("set_task_status", CLOSE),

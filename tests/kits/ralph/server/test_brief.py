@@ -46,7 +46,7 @@ class TestParts:
         quoted = sections(system)
 
         begin = (
-            'This is a session of the recipe "task_execution": Do one task, completely, and close '
+            'Recipe of this session: "task_execution". Complete one task and close '
             'it.\nYou work as the discipline "frontend".\n'
         )
         assert system.startswith(begin)
@@ -71,18 +71,18 @@ class TestParts:
             "Pseudocode": "draw(form)\n",
             "Hints": "look at the old one\n",
             "Context files": "[exists] src/form.py\n[missing] src/gone.py\n",
-            "The tasks that it waited for, each with its outcome": (
+            "Dependencies and their outcomes": (
                 "- task 1 (pending): Log in\n  Cookies hold the session\n"
             ),
             "Description of the feature": "Who may come in\n",
             "Architecture of the feature": "A hexagon\n",
             "Boundaries of the feature": "No payment here\n",
             "Files of the feature": "[missing] docs/auth.md\n",
-            "What was learned on the feature": "- cookies expire (human)\n  Reason: seen in May\n",
+            "Learnings of the feature": "- cookies expire (human)\n  Reason: seen in May\n",
             "Comments, the newest last": "- human, 2026-01-02T03:04:05Z: Mind the gap\n",
         } == quoted
         assert 'Work on task 2 of the feature "auth".' in plain
-        assert plain.endswith("done and a summary, or blocked and a reason.\n")
+        assert plain.endswith("done with a summary, or blocked with a reason.\n")
 
     def test_a_discussion_is_told_the_words_of_its_discipline(self, project: Path) -> None:
         found = brief(project, "discuss", discipline="backend")
@@ -94,7 +94,7 @@ class TestParts:
         query(own, "UPDATE tasks SET depends_on = '[1, 77]' WHERE id = 2")
         quoted = sections(brief(own, "task_execution", task=2)["task"])
 
-        title = "The tasks that it waited for, each with its outcome"
+        title = "Dependencies and their outcomes"
         assert quoted[title].endswith("- task 77: there is no such task\n")
 
     def test_the_checks_that_done_asks_for_are_named_and_never_cut(self, tmp_path: Path) -> None:
@@ -297,7 +297,7 @@ class TestCommand:
         sessions = own / ".ralph/mcp/sessions"
 
         assert 0 == done.returncode
-        assert done.stdout.startswith("# System part\n\nThis is a session of the recipe")
+        assert done.stdout.startswith("# System part\n\nRecipe of this session")
         assert "\n\n# Task part\n\nComplete one task and close it.\n" in done.stdout
         assert re.search(r"^system part: \d+ characters\n +\d+  The project\n", done.stderr)
         assert [] == [*sessions.iterdir()]

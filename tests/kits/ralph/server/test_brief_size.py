@@ -25,7 +25,7 @@ def own(project: Path, tmp_path: Path) -> Path:
 # The sections that are cut, in their order, as far as those of the large brief are long.
 ORDER = [
     "Comments",
-    "What was learned on the feature",
+    "Learnings of the feature",
     "Description of the feature",
     "Architecture of the feature",
     "Boundaries of the feature",
@@ -62,14 +62,12 @@ class TestSize:
         assert quoted["Acceptance criteria"].count("criterion") == 10
         assert {
             "Comments (20 of 61), the newest last": "ralph://tasks/2?cursor=comments",
-            "What was learned on the feature (20 of 60)": "ralph://features/auth",
+            "Learnings of the feature (20 of 60)": "ralph://features/auth",
             "Files of the feature": "ralph://features/auth",
             "Description of the feature": "ralph://features/auth",
             "Architecture of the feature": "ralph://features/auth",
             "Boundaries of the feature": "ralph://features/auth",
-            "The tasks that it waited for, each with its outcome": (
-                "ralph://tasks/2?cursor=dependencies"
-            ),
+            "Dependencies and their outcomes": ("ralph://tasks/2?cursor=dependencies"),
             "Hints": "ralph://tasks/2?cursor=hints",
             "Pseudocode": "ralph://tasks/2?cursor=pseudocode",
         }.items() >= cut.items()

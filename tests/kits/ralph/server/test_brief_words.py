@@ -33,7 +33,7 @@ class TestOwnWords:
         say(own, "yap", "Never told.")
         system = brief(own, "task_execution", task=2)["system"]
 
-        ours = "## The project's own words, from .ralph/prompts"
+        ours = "## Instructions of the project, from .ralph/prompts"
         assert system.endswith(
             f"\n\n{ours}/all.md\n\n# Ours\n\n```\n{{{{ x }}}} {{tools}}"
             f"\n\n{ours}/task_execution.md\n\nTest first.\r"
@@ -120,9 +120,7 @@ class TestRecipes:
         assert told.startswith(
             "The project's database, for a session of the recipe triage. Sort what came in.\n"
         )
-        assert facts["system"].startswith(
-            'This is a session of the recipe "triage": Sort what came in.\n'
-        )
+        assert facts["system"].startswith('Recipe of this session: "triage". Sort what came in.\n')
         steps = "Read {tools} and ```sort```.\nThen stop."
         assert f"Sort what came in.\n\n## What to do\n\n{steps}" == facts["prompt"]
         assert "haiku" == facts["model"]

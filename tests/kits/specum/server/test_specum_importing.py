@@ -270,7 +270,7 @@ def test_without_tags_nothing_can_be_imported_and_everything_else_works(tmp_path
         ok(driver, "ralph_complete_phase", phase="tasks", summary="cut")
         assert "task 1 of 3" in ok(driver, "ralph_implement").splitlines()[0]
 
-    assert 'the project\'s tasks have no column "tags"' in refusal
+    assert 'the table "tasks" has no column "tags"' in refusal
 
 
 def test_a_column_that_must_be_given_and_that_no_task_of_a_spec_has_is_named(

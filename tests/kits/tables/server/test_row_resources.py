@@ -141,8 +141,8 @@ def test_sessions_read_what_their_tools_get(project: Path) -> None:
             return own, answer.get("error", {}).get("message", "")
 
     assert ({RISK}, "") == seen("ramble")
-    assert "there is no resource" in seen("yap")[1]
-    assert "there is no resource" in seen("task_execution")[1]
+    assert "no resource " in seen("yap")[1]
+    assert "no resource " in seen("task_execution")[1]
     assert RISK not in seen("manual", disabled_tools={"ralph": ["get_risk"]})[0]
     bound = {"ralph": {"get_risk": {"id": 12}}}
     assert "works on the row 12 only" in seen("manual", bindings=bound)[1]
