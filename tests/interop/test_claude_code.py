@@ -213,7 +213,7 @@ def test_the_skill_of_a_server_is_among_the_skills_and_its_text_is_handed_out(
 
     assert "ralph-project" in session.events[0]["skills"]
     assert "when work is planned or a draft enriched" in session.told
-    assert "A session ends by setting the status" in str(session.api.asked[1]["messages"])
+    assert "End a session with done" in str(session.api.asked[1]["messages"])
 
 
 def test_when_the_time_is_up_the_commands_of_the_agent_end_too(project: Path) -> None:

@@ -126,7 +126,7 @@ def test_it_is_told_its_brief_its_calls_change_the_database_and_refusals_help(
     assert f"failed {tool('set_task_status')}" in session.done.stdout
     assert "Reset the password" in session.asked
     assert session.asked.index("frontend") < session.asked.index("Say hello")
-    assert 1 == session.done.stderr.count("takes no system prompt beside its own")
+    assert 1 == session.done.stderr.count("has a fixed system prompt")
     assert "task 7 is done: done" in session.done.stderr
     statuses = query(project, "SELECT id, status FROM tasks WHERE id IN (1, 7) ORDER BY id")
     assert [(1, "pending"), (7, "done")] == statuses

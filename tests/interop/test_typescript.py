@@ -145,7 +145,7 @@ def test_a_person_at_a_typescript_client_is_asked(tmp_path: Path, major: str) ->
         return [one["message"] for one in seen["asked"]], result["content"][0]["text"]
 
     asked, refused = with_person({"action": "decline"})
-    assert asked[0].startswith('Task 1 "Log in" is to be deleted, and these tasks wait for it:')
+    assert asked[0].startswith('Delete Task 1 "Log in"? These tasks wait for it:')
     assert "the user declined: nothing was changed" in refused
     _, done = with_person({"action": "accept", "content": {"confirm": True}})
     assert {"deleted": 1, "freed": [2]} == json.loads(done)

@@ -266,7 +266,7 @@ def test_an_error_that_cannot_be_told_is_one_line(server: Driver) -> None:
         ("line", "ended its process"),
         ("rows", "the rows have more than 20 MB: ask for fewer"),
         ("value", "a value is too long"),
-        ("asked", "what is asked has 10,000,"),
+        ("asked", "the request has 10,000,"),
         ("nul", "null character"),
         ("surrogate", "half of a surrogate pair"),
         ("number", "an integer is beyond 64 bits"),

@@ -262,8 +262,8 @@ def test_problems_of_all_disciplines_are_said_at_once_by_the_command(own: Path) 
     assert not (own / SESSIONS).exists()
 
 
-IDLE = '"{}" takes nothing away: no recipe but "manual" has it here'
-CLOSING = '"{}" takes away a tool that sessions close their work with'
+IDLE = '"{}" removes nothing: no recipe except "manual" has it here'
+CLOSING = '"{}" removes a tool that sessions need to close their work'
 
 
 def test_overrides_without_effect_or_against_closing_are_warned_of(own: Path) -> None:

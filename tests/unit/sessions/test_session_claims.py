@@ -210,7 +210,7 @@ def test_a_stale_task_is_taken_over_before_ready_ones_of_its_priority(root: Path
     assert 3 == over.task
     assert (over.session_id, 2, 1) == row(root, 3)
     (said,) = comments(root, 3)[-1:]
-    assert f'Taken over by the session "{over.session_id}"' in said
+    assert f'Session "{over.session_id}" took this task over' in said
     assert lost.session_id in said
     assert "in_progress" == status(root, 3)
 

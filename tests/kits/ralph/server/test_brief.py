@@ -54,9 +54,9 @@ class TestParts:
         assert {
             "The project": "Shop of T\n",
             "Description of the project": "Sells what it has\n",
-            "The prompt of your discipline": "You build pages\n",
-            "The skills of your discipline": "- html\n- css\n",
-            "The conventions of your discipline": "Tabs, never spaces\n",
+            "Prompt of your discipline": "You build pages\n",
+            "Skills of your discipline": "- html\n- css\n",
+            "Conventions of your discipline": "Tabs, never spaces\n",
         } == quoted
 
     def test_the_task_part_holds_all_that_the_task_stands_in(self, project: Path) -> None:

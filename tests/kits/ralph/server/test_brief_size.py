@@ -112,7 +112,7 @@ class TestSize:
         found = brief(own, "task_execution", task=2)
 
         assert sections(found["task"])["Acceptance criteria"].count("criterion") == 2_000
-        assert 9_000 == sections(found["system"])["The conventions of your discipline"].count("c")
+        assert 9_000 == sections(found["system"])["Conventions of your discipline"].count("c")
         assert found["characters"] > 16_000
         over = (
             f"warning: {found['characters'] - 16_000:,} more than max_characters of [brief] allows"

@@ -59,12 +59,12 @@ def test_a_task_that_others_wait_for_goes_where_a_person_agrees(root: Path, era:
 
     (asked,) = person.asked
     assert asked == (
-        'Task 1 "Log in" is to be deleted, and these tasks wait for it:\n'
+        'Delete Task 1 "Log in"? These tasks wait for it:\n'
         '- 2 "Show the form"\n- 3 "Log out"'
     )
     assert [(2, "[]"), (3, "[2]")] == query(root, "SELECT id, depends_on FROM tasks ORDER BY id")
     noted = (
-        'Task 1 "Log in" was deleted, and this task waits for it no longer: a person agreed '
+        'Task 1 "Log in" was deleted and removed from this task\'s dependencies: the user agreed '
         "(asked through mcp)"
     )
     assert [noted] == comments(root, 2) == comments(root, 3)
@@ -146,7 +146,7 @@ def test_a_question_that_blocks_a_task_is_answered_by_a_person(root: Path, era: 
         "answered": "Blue.",
         "comment": 1,
     } == answer
-    assert ['Task 1 "Log in" is to be blocked by a question:\nWhich colour?'] == person.asked
+    assert ['A question blocks Task 1 "Log in":\nWhich colour?'] == person.asked
     assert ["answer"] == person.forms[0]["required"]
     assert "pending" == status(root, 1)
     noted = "Asked: Which colour?\n\nThe user answered: Blue. (asked through mcp)"
@@ -184,7 +184,7 @@ def test_a_person_says_what_blocks_a_task_where_the_agent_does_not(root: Path, e
     assert [("blocked", "A key")] == query(
         root, "SELECT status, blocked_by FROM tasks WHERE id = 1"
     )
-    assert ["Blocked, since a person said: A key (asked through mcp)"] == comments(root, 1)
+    assert ["Blocked by the user: A key (asked through mcp)"] == comments(root, 1)
 
 
 @ERAS
@@ -205,7 +205,7 @@ def test_a_claim_ends_where_a_person_says_so(tmp_path: Path, era: Era) -> None:
 
     assert made.session_id in person.asked[0]
     assert row(root, 2)[0] is None
-    ended = f'The claim of the session "{made.session_id}" was ended by a person'
+    ended = f'The user ended the claim of session "{made.session_id}"'
     assert [f"{ended} (asked through mcp)"] == comments(root, 2)
 
 
@@ -259,7 +259,7 @@ def test_what_a_person_said_is_in_the_journal(tmp_path: Path) -> None:
 
     told = query(root, "SELECT tool, table_name, after FROM ralphgen_journal ORDER BY number")
     assert {"delete_task"} == {tool for tool, *_ in told}
-    assert any("a person agreed" in (after or "") for _, _, after in told)
+    assert any("the user agreed" in (after or "") for _, _, after in told)
 
 
 @pytest.mark.parametrize("engine", ENGINES)

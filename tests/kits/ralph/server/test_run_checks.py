@@ -216,7 +216,7 @@ def test_a_call_while_checks_run_joins_them(tmp_path: Path) -> None:
         written(root, [("go.log", "")])
         answers = [call.result(60) for call in calls]
 
-    assert "the checks of task 1 are running" in refusal
+    assert "the checks of task 1 are still running" in refusal
     assert answers[0] == answers[1]
     assert (1, 1) == (runs(root), len(evidence(root)))
 
@@ -384,7 +384,7 @@ def test_an_agent_is_told_what_its_task_must_pass(tmp_path: Path) -> None:
     assert "Checks that must pass before the task is done" in prompt
     assert "tests: npm test" in prompt
     assert "looks" not in prompt
-    assert "Run the checks with run_checks" in prompt
+    assert "run the checks with run_checks" in prompt
 
 
 @pytest.mark.parametrize("era", ["auto", "legacy"])

@@ -37,18 +37,17 @@ FORM: dict[str, Any] = {"elicitation": {"form": {}}}
 ODD: dict[str, Any] = {**FORM, "experimental": {"a": {"x/y": 1}}}
 REASON = {"reason": {"type": "string", "minLength": 1, "maxLength": 4_000, "title": "Reason"}}
 ANSWER = {"answer": {**REASON["reason"], "title": "Answer"}}
-BLOCKED = 'Task 1 "Log in" is to be blocked'
+TASK = 'Task 1 "Log in"'
 # What the server would ask, as an agent can compute it, and an answer that it would like.
 FORGERIES: dict[str, tuple[Question, dict[str, Any]]] = {
-    "answer": (Question(f"{BLOCKED} by a question:\n{QUESTION}", ANSWER), {"answer": FORGED}),
+    "answer": (Question(f"A question blocks {TASK}:\n{QUESTION}", ANSWER), {"answer": FORGED}),
     "reason": (
-        Question(f"{BLOCKED}. What keeps it from being done?", REASON),
+        Question(f"Why is {TASK} blocked?", REASON),
         {"reason": "The user is away."},
     ),
     "delete": (
         confirmation(
-            'Task 1 "Log in" is to be deleted, and these tasks wait for it:\n'
-            '- 2 "Show the form"\n- 3 "Log out"',
+            f'Delete {TASK}? These tasks wait for it:\n- 2 "Show the form"\n- 3 "Log out"',
             "Delete it and remove these dependencies",
         ),
         AGREES,

@@ -94,7 +94,7 @@ def test_what_no_key_or_text_can_be_is_refused(manual: Driver) -> None:
     assert "takes a text or a number" in manual.refusal("get_loose_one", k=[1])
     assert "U+0000" in manual.refusal("list_risks", search="m\0zzz")
     assert "10,000 at most" in manual.refusal("list_risks", search="a" * 60_000)
-    assert "none of this list" in manual.refusal("list_risks", cursor="0" * 5_000)
+    assert "invalid cursor" in manual.refusal("list_risks", cursor="0" * 5_000)
 
 
 def test_a_column_that_goes_is_missed_also_where_the_server_was_written_anew(root: Path) -> None:
