@@ -169,7 +169,7 @@ def test_in_a_work_tree_the_main_folders_tools_are_run_there(tmp_path: Path) -> 
     done = project.loop("--worktrees")
     where = json.loads(said(project)[0])
 
-    assert 0 == done.returncode, done.stderr
+    assert 5 == done.returncode, done.stderr
     assert str(project.root / FILE) == where["file"]
     assert "evil" not in where
     assert f"{project.root}/.ralph/worktrees/" in f"{where['cwd']}/"

@@ -18,7 +18,7 @@ from making_sessions import empty_sessions, opened
 from wire import Wire, refused, running
 
 from ralphgen.board.views.sessions import KitTools, read_sessions
-from ralphgen.errors import ProjectError, UsageError
+from ralphgen.errors import MissingError, ProjectError
 from ralphgen.ledger.tables import add_tables
 from ralphgen.project.root import SESSIONS
 from ralphgen.sessions.model import PreparedSession
@@ -302,7 +302,7 @@ def test_no_other_name_ends_anything(project: Path, shelf: Path, tmp_path: Path,
     (shelf / "link").symlink_to(tmp_path)
     (shelf / "file").write_text("mine", encoding="utf-8")
     before = snapshot(project), snapshot(tmp_path)
-    with pytest.raises(UsageError) as refusal:
+    with pytest.raises(MissingError) as refusal:
         end_session(project, name)
 
     assert str(refusal.value).replace("\n", "").isprintable()

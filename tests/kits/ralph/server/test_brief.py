@@ -95,7 +95,7 @@ class TestParts:
         quoted = sections(brief(own, "task_execution", task=2)["task"])
 
         title = "Dependencies and their outcomes"
-        assert quoted[title].endswith("- task 77: there is no such task\n")
+        assert quoted[title].endswith("- task 77: missing\n")
 
     def test_the_checks_that_done_asks_for_are_named_and_never_cut(self, tmp_path: Path) -> None:
         checks = check("tests", "npm", "test") + check("style", "```", disciplines=["frontend"])
@@ -306,7 +306,7 @@ class TestCommand:
         done = ralphgen("brief", cwd=own)
 
         assert (2, "") == (done.returncode, done.stdout)
-        assert "usage: ralphgen brief RECIPE, which is one of\n" in done.stderr
+        assert "Usage: ralphgen brief [OPTIONS] RECIPE\n" in done.stderr
         assert "task_execution" in done.stderr
 
     @pytest.mark.parametrize(

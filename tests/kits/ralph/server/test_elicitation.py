@@ -59,8 +59,7 @@ def test_a_task_that_others_wait_for_goes_where_a_person_agrees(root: Path, era:
 
     (asked,) = person.asked
     assert asked == (
-        'Delete Task 1 "Log in"? These tasks wait for it:\n'
-        '- 2 "Show the form"\n- 3 "Log out"'
+        'Delete Task 1 "Log in"? These tasks wait for it:\n- 2 "Show the form"\n- 3 "Log out"'
     )
     assert [(2, "[]"), (3, "[2]")] == query(root, "SELECT id, depends_on FROM tasks ORDER BY id")
     noted = (

@@ -62,7 +62,7 @@ def test_a_handshake_connection_is_asked_by_a_request_and_goes_on_meanwhile(
     answer = wire.read()
     assert "delete" == answer["id"]
     assert {"deleted": 1, "freed": [2, 3]} == json.loads(answer["result"]["content"][0]["text"])
-    assert ["a person agreed (asked through hand-made)"] == [
+    assert ["the user agreed (asked through hand-made)"] == [
         text.rpartition(": ")[2] for text in comments(root, 2)
     ]
 
@@ -89,7 +89,7 @@ def test_an_answer_that_is_none_changes_nothing(
     result = wire.read()["result"]
 
     assert result["isError"]
-    assert result["content"][0]["text"].startswith(f"{REFUSED}; a person was asked")
+    assert result["content"][0]["text"].startswith(f"{REFUSED}; the user")
     assert before == rows(root)
 
 
