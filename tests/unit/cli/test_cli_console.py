@@ -112,7 +112,7 @@ def test_wrong_use_is_code_two_and_helps() -> None:
     option = ralphgen("regen", "--forse")
 
     assert (2, 2) == (unknown.returncode, option.returncode)
-    assert "No such command 'frobnicate'" in unknown.stderr
+    assert 'unknown command "frobnicate"' in unknown.stderr
     assert "--force" in option.stderr
 
 
@@ -145,8 +145,10 @@ main()
 """
 STOPPED = """
 import signal
+import sys
 import ralphgen.cli.commands
 from ralphgen.cli.main import main
+sys.argv = ["ralphgen", "check"]
 signal.signal(signal.SIGINT, signal.default_int_handler)  # whatever we were started with
 ralphgen.cli.commands.run = lambda: signal.raise_signal(signal.SIGINT)
 main()

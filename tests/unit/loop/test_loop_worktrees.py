@@ -216,7 +216,7 @@ def test_what_is_red_on_the_merged_files_alone_never_reaches_the_base(tmp_path: 
     (late,) = [task for task, status in project.statuses().items() if status == "blocked"]
     files = git(project.root, "ls-files").split()
 
-    assert 0 == done.returncode, done.stderr
+    assert 5 == done.returncode, done.stderr
     assert f'task {late}: not merged: "together" failed on the merged files' in done.stderr
     assert 'It was not merged: "together" failed' in comments(project, late)
     assert [late == 2, late == 1] == ["a" in files, "b" in files]

@@ -10,7 +10,6 @@ from proved_projects import git
 from trusting import MODE, add, commit, configure, task_session
 
 from ralphgen.errors import ProjectError
-from ralphgen.trust import record
 from ralphgen.trust.record import add_to_record, read_record
 
 pytestmark = pytest.mark.slow
@@ -114,7 +113,7 @@ def test_without_a_home_there_is_no_record(
     add_to_record(clone, ["0"])
     kept = user_config_path("ralphgen", appauthor=False)
     shutil.copytree(kept, clone / "~/.config/ralphgen")
-    monkeypatch.setattr(record, "user_config_path", place)
+    monkeypatch.setattr("platformdirs.user_config_path", place)
 
     assert frozenset() == read_record(clone).digests
     with pytest.raises(ProjectError, match="no place for a record"):
