@@ -38,17 +38,17 @@ def board(
     """
     from ralphgen.project.root import project_root
 
+    root = project_root(path)
     if export:
-        _export(project_root(path), export, sessions=sessions, quiet=quiet)
+        _export(root, export, sessions=sessions, quiet=quiet)
     elif sessions:
         raise UsageError('"--sessions" needs "--export"', "ralphgen board --export FILE --sessions")
     else:
-        _serve(path, browse=not no_open)
+        _serve(root, browse=not no_open)
 
 
-def _serve(path: Path, *, browse: bool) -> None:
+def _serve(root: Path, *, browse: bool) -> None:
     from ralphgen.board.web.server import serve
-    from ralphgen.project.root import project_root
     from ralphgen.terminal.person import refuse_agents
 
     refuse_agents("board")  # whoever has it works as a person
@@ -59,7 +59,7 @@ def _serve(path: Path, *, browse: bool) -> None:
         for hint in hints:
             say(hint)
 
-    serve(project_root(path), announce=announce, browse=browse)
+    serve(root, announce=announce, browse=browse)
 
 
 def _export(root: Path, file: str, *, sessions: bool, quiet: bool) -> None:

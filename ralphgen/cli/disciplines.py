@@ -9,16 +9,20 @@ app = App()
 disciplines = App(name="discipline", help="Add, list, change and delete disciplines.")
 app.add_typer(disciplines)
 FIELDS = {
-    "display_name": text_field("What people call it."),
-    "description": text_field("What it does."),
-    "system_prompt": text_field("What it is told."),
-    "skills": list_field("What it can do; repeatable."),
-    "conventions": text_field("How it works."),
+    "display_name": text_field("Display name."),
+    "description": text_field("Description, in Markdown."),
+    "system_prompt": text_field("System prompt of the agent."),
+    "skills": list_field("A skill of the agent. Repeatable."),
+    "conventions": text_field("Conventions that the agent follows."),
 }
 add_creator(
     disciplines,
     "discipline",
-    {**FIELDS, "icon": text_field("Its icon."), "color": text_field("Its color.", "#RRGGBB")},
+    {
+        **FIELDS,
+        "icon": text_field("Icon on the board."),
+        "color": text_field("Color on the board.", "#RRGGBB"),
+    },
     example="data --description 'Keeps the data.'",
 )
 add_readers(

@@ -30,13 +30,15 @@ class Source(StrEnum):
 Feature = Annotated[
     str,
     typer.Option(
-        metavar="NAME", help="The feature of new tasks.", autocompletion=complete_features
+        metavar="NAME", help="Name of the feature of new tasks.", autocompletion=complete_features
     ),
 ]
 Discipline = Annotated[
     str,
     typer.Option(
-        metavar="NAME", help="The discipline of new tasks.", autocompletion=complete_disciplines
+        metavar="NAME",
+        help="Name of the agent role of new tasks.",
+        autocompletion=complete_disciplines,
     ),
 ]
 OWN = (Source.ralphgen, Source.sqlite)  # those whose rows have a feature and a discipline
@@ -45,7 +47,7 @@ OWN = (Source.ralphgen, Source.sqlite)  # those whose rows have a feature and a 
 @app.command(example="ralphgen export tasks.jsonl")
 def export(
     file: Annotated[
-        Path | None, typer.Argument(help="Where to: standard output, if left out.")
+        Path | None, typer.Argument(help="File to write (default: standard output).")
     ] = None,
     project: Project = Path(),
 ) -> None:
@@ -69,15 +71,19 @@ def export(
     example="ralphgen import backlog --from backlog --feature auth --discipline backend",
 )
 def import_(
-    file: Annotated[Path, typer.Argument(help="The file, or the other tool's folder.")],
-    source: Annotated[Source, typer.Option("--from", help="What wrote it.")] = Source.ralphgen,
+    file: Annotated[
+        Path, typer.Argument(help="File to import, or the directory of the other tool.")
+    ],
+    source: Annotated[
+        Source, typer.Option("--from", help="Format of the source.")
+    ] = Source.ralphgen,
     feature: Feature = "",
     discipline: Discipline = "",
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be done, change nothing.")
+        bool, typer.Option("--dry-run", help="Show the changes without making them.")
     ] = False,
     allow_removals: Annotated[
-        bool, typer.Option("--allow-removals", help="Remove what is gone on the other side.")
+        bool, typer.Option("--allow-removals", help="Delete rows that the other side has deleted.")
     ] = False,
     strict: Annotated[
         bool, typer.Option("--strict", help="Refuse the file if a record is unreadable.")

@@ -9,11 +9,11 @@ app = App()
 features = App(name="feature", help="Add, list, change and delete features.")
 app.add_typer(features)
 FIELDS = {
-    "display_name": text_field("What people call it."),
-    "acronym": text_field("A few capital letters."),
-    "description": text_field("What it is."),
-    "architecture": text_field("How it is built."),
-    "boundaries": text_field("What is no part of it."),
+    "display_name": text_field("Display name."),
+    "acronym": text_field("Four capital letters or digits."),
+    "description": text_field("Description, in Markdown."),
+    "architecture": text_field("Architecture, in Markdown."),
+    "boundaries": text_field("Limits of the feature, in Markdown."),
 }
 
 

@@ -34,17 +34,21 @@ LONGEST = 200  # characters of a value
 
 @app.command(example="ralphgen log --task 7")
 def log(
-    session: Annotated[str, typer.Option(metavar="ID", help="Only what it has changed.")] = "",
+    session: Annotated[str, typer.Option(metavar="ID", help="Only changes by this session.")] = "",
     task: Annotated[
         int | None,
         typer.Option(
-            metavar="N", help="Only the task and its comments.", autocompletion=complete_tasks
+            metavar="N",
+            help="Only changes to this task and its comments.",
+            autocompletion=complete_tasks,
         ),
     ] = None,
     since: Annotated[
-        str, typer.Option(metavar="WHEN", help="A day or a moment (UTC), or how long ago: 2h, 3d.")
+        str, typer.Option(metavar="WHEN", help="A day or time (UTC), or an age such as 2h or 3d.")
     ] = "",
-    limit: Annotated[int, typer.Option(min=1, metavar="N", help="The newest of them.")] = NEWEST,
+    limit: Annotated[
+        int, typer.Option(min=1, metavar="N", help="Number of changes to show.")
+    ] = NEWEST,
     project: Project = Path(),
     as_json: Json = False,
 ) -> None:
@@ -80,7 +84,7 @@ def undo(
         typer.Argument(metavar="[SESSION]", help="Id of the session (default: list five)."),
     ] = "",
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Only show what would be done.")
+        bool, typer.Option("--dry-run", help="Show the changes without making them.")
     ] = False,
     yes: Yes = False,
     project: Project = Path(),

@@ -27,30 +27,33 @@ if TYPE_CHECKING:
 app = App()
 
 Recipe = Annotated[
-    str, typer.Argument(help="The kind of session.", autocompletion=complete_recipes)
+    str, typer.Argument(help="Recipe of the session.", autocompletion=complete_recipes)
 ]
 Prompt = Annotated[
-    str, typer.Argument(help="What to say first; - reads it. The recipe's own if left out.")
+    str, typer.Argument(help='First message (default: from the recipe; "-" reads stdin).')
 ]
 AgentName = Annotated[
     str,
     typer.Option(
         "--agent",
         metavar="NAME",
-        help="claude, codex, gemini or one of the settings.",
+        help="claude, codex, gemini or a name from [loop.agents].",
         autocompletion=complete_agents,
     ),
 ]
 Model = Annotated[str, typer.Option(metavar="NAME", help="The model to use.")]
-MaxTurns = Annotated[int | None, typer.Option(min=1, metavar="N", help="End after so many turns.")]
+MaxTurns = Annotated[
+    int | None, typer.Option(min=1, metavar="N", help="Stop after this many turns.")
+]
 Timeout = Annotated[
-    float | None, typer.Option(min=1, metavar="SECONDS", help="Stop it after so long.")
+    float | None,
+    typer.Option(min=1, metavar="SECONDS", help="Stop the agent after this many seconds."),
 ]
-Printing = Annotated[
-    bool, typer.Option("--print", help="Without a terminal, also for conversations.")
+Printing = Annotated[bool, typer.Option("--print", help="Run without a terminal and print events.")]
+Raw = Annotated[bool, typer.Option("--raw", help="Print the agent's JSON stream unchanged.")]
+DryRun = Annotated[
+    bool, typer.Option("--dry-run", help="Print the command line without starting the agent.")
 ]
-Raw = Annotated[bool, typer.Option("--raw", help="Print the stream of JSON as it is.")]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Print the command line, start nothing.")]
 
 
 @app.command(

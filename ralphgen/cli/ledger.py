@@ -139,7 +139,9 @@ def upgrade(path: Folder = Path(), quiet: Quiet = False) -> None:
 
 @ledger.command(example="ralphgen db ledger prune --before 2026-01-31")
 def prune(
-    before: Annotated[str, typer.Option(metavar="YYYY-MM-DD", help="Keep what is not older.")],
+    before: Annotated[
+        str, typer.Option(metavar="YYYY-MM-DD", help="Keep entries from this day on.")
+    ],
     path: Folder = Path(),
     yes: Yes = False,
 ) -> None:
@@ -168,7 +170,9 @@ def prune(
 def backup(
     file: Annotated[
         Path | None,
-        typer.Argument(help="Where to: in .ralph/backups, of which five are kept, if left out."),
+        typer.Argument(
+            help="File to write (default: .ralph/backups, which keeps the newest five)."
+        ),
     ] = None,
     project: Project = Path(),
 ) -> None:

@@ -29,20 +29,26 @@ app = App()
 SIGPIPE = 13  # its number everywhere; Windows has no name for it
 SHOWN = 10  # tasks of a dry run, where nothing says how many
 Parallel = Annotated[
-    int, typer.Option(min=1, max=MOST_PARALLEL, metavar="N", help="So many at once.")
+    int,
+    typer.Option(
+        min=1, max=MOST_PARALLEL, metavar="N", help="Number of agents to run in parallel."
+    ),
 ]
 MaxTasks = Annotated[
-    int | None, typer.Option(min=1, metavar="M", help="Stop after so many sessions on tasks.")
+    int | None, typer.Option(min=1, metavar="M", help="Stop after this many sessions.")
 ]
 MaxCost = Annotated[
-    float | None, typer.Option(min=LEAST_COST, metavar="USD", help="Stop when so much is used up.")
+    float | None, typer.Option(min=LEAST_COST, metavar="USD", help="Stop after spending this much.")
 ]
-MaxTime = Annotated[str, typer.Option(metavar="TIME", help="Stop after 30s, 10m or 4h.")]
+MaxTime = Annotated[
+    str, typer.Option(metavar="TIME", help="Stop after this time, such as 30s, 10m or 4h.")
+]
 ReviewEvery = Annotated[
-    int | None, typer.Option(min=1, metavar="K", help="Have every K tasks reviewed.")
+    int | None, typer.Option(min=1, metavar="K", help="Run a review session after every K tasks.")
 ]
 Worktrees = Annotated[
-    bool, typer.Option("--worktrees", help="Each in a work tree of its own; what passes is merged.")
+    bool,
+    typer.Option("--worktrees", help="Use a git worktree per agent and merge work that passes."),
 ]
 AllowFailingBase = Annotated[
     bool,
@@ -50,16 +56,21 @@ AllowFailingBase = Annotated[
 ]
 AgentName = Annotated[
     str,
-    typer.Option("--agent", metavar="NAME", help="Who works.", autocompletion=complete_agents),
+    typer.Option(
+        "--agent",
+        metavar="NAME",
+        help="claude, codex, gemini or a name from [loop.agents].",
+        autocompletion=complete_agents,
+    ),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="Show what it would begin with.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="List the tasks it would start with.")]
 Action = Annotated[
     str,
     typer.Argument(
-        metavar="[ASK]", help="Asks it of the loop that runs: pause, resume, stop, stop-now."
+        metavar="[ASK]", help="Control the running loop: pause, resume, stop or stop-now."
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="Print what happens as lines of JSON.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print events as JSON Lines.")]
 
 
 @app.command(example="ralphgen loop --max-time 8h --max-cost 20")

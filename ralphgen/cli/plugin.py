@@ -17,10 +17,8 @@ if TYPE_CHECKING:
 
 app = App()
 
-Force = Annotated[bool, typer.Option("--force", help="Overwrite files edited by hand.")]
-Check = Annotated[
-    bool, typer.Option("--check", help="Compare, write nothing; exit 1 where they differ.")
-]
+Force = Annotated[bool, typer.Option("--force", help="Overwrite hand-edited files.")]
+Check = Annotated[bool, typer.Option("--check", help="Exit with 1 if the files are out of date.")]
 
 
 @app.command(example="ralphgen agents --write")
@@ -56,7 +54,12 @@ def agents(
 def plugin(
     output: Annotated[
         Path | None,
-        typer.Option("--output", "-o", metavar="FOLDER", help="Where; .ralph/plugin if left out."),
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FOLDER",
+            help="Directory of the plugin (default: .ralph/plugin).",
+        ),
     ] = None,
     check: Check = False,
     force: Force = False,

@@ -27,10 +27,10 @@ class FailOn(StrEnum):
 @policies.command(example="ralphgen policy diff origin/main")
 def diff(
     reference: Annotated[
-        str, typer.Argument(metavar="[REF]", help="The commit to compare the work tree with.")
+        str, typer.Argument(metavar="[REF]", help="Commit to compare with.")
     ] = "HEAD",
     fail_on: Annotated[
-        FailOn | None, typer.Option(help="End with 1 where a session may do more than before.")
+        FailOn | None, typer.Option(help="Exit with 1 if a session may do more than before.")
     ] = None,
     as_json: Json = False,
     project: Project = Path(),

@@ -20,7 +20,7 @@ from ralphgen.terminal.options import Folder, Json, Project, Quiet, TrustEdited,
 app = App()
 
 Install = Annotated[
-    bool, typer.Option("--no-install", help="Leave the server's environment as it is.")
+    bool, typer.Option("--no-install", help="Do not build the server's environment.")
 ]
 NOT_ON_PATH = (
     '"ralphgen" is not on PATH; clients cannot start the server',
@@ -51,23 +51,21 @@ class Engine(StrEnum):
 
 @app.command(example="ralphgen init shop --title Shop --stack saas")
 def init(
-    path: Annotated[Path, typer.Argument(help="The project's folder; made if missing.")] = Path(),
-    title: Annotated[
-        str, typer.Option(help="The project's title: the folder's name if left out.")
-    ] = "",
+    path: Annotated[
+        Path, typer.Argument(help="Project directory; created if it is missing.")
+    ] = Path(),
+    title: Annotated[str, typer.Option(help="Project title (default: the directory name).")] = "",
     description: Annotated[
-        str, typer.Option(metavar="TEXT", help="What the project is, for every session.")
+        str, typer.Option(metavar="TEXT", help="Description of the project, for every session.")
     ] = "",
     stack: Annotated[
         StackName | None,
-        typer.Option(help="The disciplines of a new database: generic if left out."),
+        typer.Option(help="Set of disciplines for a new database (default: generic)."),
     ] = None,
-    kit: Annotated[list[str] | None, typer.Option(help="Switch a kit on; repeatable.")] = None,
+    kit: Annotated[list[str] | None, typer.Option(help="Enable a kit. Repeatable.")] = None,
     engine: Annotated[
         Engine | None,
-        typer.Option(
-            help="Where a new project's rows are; for postgresql, RALPH_DSN holds the DSN."
-        ),
+        typer.Option(help="Database engine. PostgreSQL reads its DSN from RALPH_DSN."),
     ] = None,
     no_install: Install = False,
     yes: Yes = False,
@@ -128,12 +126,12 @@ def show(
 
 @projects.command(example="ralphgen project edit --description 'A shop.'")
 def edit(
-    title: Annotated[str | None, typer.Option(metavar="TEXT", help="Its title.")] = None,
+    title: Annotated[str | None, typer.Option(metavar="TEXT", help="Title of the task.")] = None,
     description: Annotated[
-        str | None, typer.Option(metavar="TEXT", help="What it is; - reads it.")
+        str | None, typer.Option(metavar="TEXT", help='Description ("-" reads stdin).')
     ] = None,
     clear: Annotated[
-        list[str] | None, typer.Option("--clear", metavar="FIELD", help="Empty a field.")
+        list[str] | None, typer.Option("--clear", metavar="FIELD", help="Name of a field to empty.")
     ] = None,
     project: Project = Path(),
     as_json: Json = False,
@@ -164,18 +162,16 @@ def edit(
 @app.command(example="ralphgen regen --dry-run")
 def regen(
     path: Folder = Path(),
-    force: Annotated[bool, typer.Option("--force", help="Overwrite files edited by hand.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the diff, write nothing.")] = (
-        False
-    ),
+    force: Annotated[bool, typer.Option("--force", help="Overwrite hand-edited files.")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the changes without making them.")
+    ] = (False),
     allow_removals: Annotated[
         bool,
-        typer.Option(
-            "--allow-removals", help="Take away what the server on disk has: columns, tools, proof."
-        ),
+        typer.Option("--allow-removals", help="Allow the removal of columns, tools or checks."),
     ] = False,
     watch: Annotated[
-        bool, typer.Option("--watch", help="Go on: write it after each change, until Ctrl-C.")
+        bool, typer.Option("--watch", help="Regenerate on every change until Ctrl-C.")
     ] = False,
     no_install: Install = False,
     quiet: Quiet = False,
@@ -281,7 +277,7 @@ def tools(
         str,
         typer.Option(
             metavar="NAME",
-            help="What is left where this one works.",
+            help="Only the tools that remain for this agent role.",
             autocompletion=complete_disciplines,
         ),
     ] = "",

@@ -32,7 +32,8 @@ NAMED = re.compile(
 )
 Complete = Callable[[typer.Context, str], list[Offer]]
 Clear = Annotated[
-    list[str] | None, typer.Option("--clear", metavar="FIELD", help="Empty a field; repeatable.")
+    list[str] | None,
+    typer.Option("--clear", metavar="FIELD", help="Name of a field to empty. Repeatable."),
 ]
 
 
@@ -141,11 +142,13 @@ def add_readers(app: App, kind: str, *, about: str, example: str, complete: Comp
     """Add the commands that list features or disciplines, as `kind` says, and show one of them."""
     rows = f"{kind}s"
     of_rows, of_row = f"list_{rows}", f"get_{kind}"
-    argument = typer.Argument(metavar="NAME", help="Its name.", autocompletion=complete)
+    argument = typer.Argument(metavar="NAME", help=f"Name of the {kind}.", autocompletion=complete)
 
     @app.command(name="list", help=f"List {rows}.", example=f"ralphgen {kind} list")
     def list_(
-        limit: Annotated[int, typer.Option(metavar="N", min=1, help="How many at most.")] = 50,
+        limit: Annotated[
+            int, typer.Option(metavar="N", min=1, help="Maximum number of rows.")
+        ] = 50,
         trust_edited: TrustEdited = False,
         project: Project = Path(),
         as_json: Json = False,
@@ -193,7 +196,7 @@ def add_creator(app: App, kind: str, fields: Mapping[str, Any], *, example: str)
     @takes_fields(fields)
     def add(
         given: Given,
-        name: Annotated[str, typer.Argument(metavar="NAME", help="Its name.")],
+        name: Annotated[str, typer.Argument(metavar="NAME", help=f"Name of the {kind}.")],
         trust_edited: TrustEdited = False,
         project: Project = Path(),
         as_json: Json = False,
@@ -214,7 +217,7 @@ def add_creator(app: App, kind: str, fields: Mapping[str, Any], *, example: str)
 
 def add_deleter(app: App, kind: str, *, example: str, complete: Complete) -> None:
     """Add the command that deletes a feature or a discipline without tasks."""
-    argument = typer.Argument(metavar="NAME", help="Its name.", autocompletion=complete)
+    argument = typer.Argument(metavar="NAME", help=f"Name of the {kind}.", autocompletion=complete)
 
     @app.command(
         help=f"Delete a {kind} that has no tasks; asks first.",
@@ -243,7 +246,7 @@ def add_editor(
     app: App, kind: str, fields: Mapping[str, Any], *, example: str, complete: Complete
 ) -> None:
     """Add the command that changes fields of a feature or a discipline, as of `takes_fields`."""
-    argument = typer.Argument(metavar="NAME", help="Its name.", autocompletion=complete)
+    argument = typer.Argument(metavar="NAME", help=f"Name of the {kind}.", autocompletion=complete)
 
     @app.command(
         cls=FieldCommand,

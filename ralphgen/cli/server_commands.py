@@ -16,22 +16,28 @@ app = App()
 def serve(
     kits: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[KIT]...", help="The kit to serve."),
+        typer.Argument(metavar="[KIT]...", help="Kit to serve."),
     ] = None,
-    context: Annotated[str, typer.Option(metavar="FILE", help="The context of a session.")] = "",
-    sha256: Annotated[str, typer.Option(metavar="HEX", help="What its digest must be.")] = "",
-    http: Annotated[bool, typer.Option("--http", help="Serve over HTTP, as [http] says.")] = False,
-    host: Annotated[str, typer.Option(help="Where to listen over HTTP.")] = "",
+    context: Annotated[str, typer.Option(metavar="FILE", help="Context file of the session.")] = "",
+    sha256: Annotated[
+        str, typer.Option(metavar="HEX", help="Expected SHA-256 of the context file.")
+    ] = "",
+    http: Annotated[
+        bool, typer.Option("--http", help="Serve over HTTP with the settings in [http].")
+    ] = False,
+    host: Annotated[str, typer.Option(help="HTTP address to listen on.")] = "",
     port: Annotated[
-        int | None, typer.Option(min=0, max=65_535, metavar="N", help="The port of HTTP.")
+        int | None, typer.Option(min=0, max=65_535, metavar="N", help="HTTP port.")
     ] = None,
     recipe: Annotated[
-        str, typer.Option(metavar="NAME", help="Make a session that ends with the server.")
+        str, typer.Option(metavar="NAME", help="Create a session that ends with the server.")
     ] = "",
-    task: Annotated[int | None, typer.Option(metavar="N", help="The session's task.")] = None,
-    next_: Annotated[bool, typer.Option("--next", help="The session takes the next task.")] = False,
-    feature: Annotated[str, typer.Option(metavar="NAME", help="The session's feature.")] = "",
-    discipline: Annotated[str, typer.Option(metavar="NAME", help="The agent's discipline.")] = "",
+    task: Annotated[int | None, typer.Option(metavar="N", help="Id of the session's task.")] = None,
+    next_: Annotated[bool, typer.Option("--next", help="Claim the next ready task.")] = False,
+    feature: Annotated[
+        str, typer.Option(metavar="NAME", help="Name of the session's feature.")
+    ] = "",
+    discipline: Annotated[str, typer.Option(metavar="NAME", help="Name of the agent role.")] = "",
     trust_edited: TrustEdited = False,
 ) -> None:
     """Run the server of the project around the working directory, on standard input and output."""
@@ -53,24 +59,33 @@ def call(
     tool: Annotated[
         str,
         typer.Argument(
-            metavar="KIT:TOOL", help="The tool, and whose it is.", autocompletion=complete_tools
+            metavar="KIT:TOOL", help="Tool to call, as KIT:TOOL.", autocompletion=complete_tools
         ),
     ],
     arguments: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[KEY=VALUE]...", help="Its arguments; - reads them as JSON."),
+        typer.Argument(metavar="[KEY=VALUE]...", help='Arguments ("-" reads JSON from stdin).'),
     ] = None,
-    as_json: Annotated[str, typer.Option("--json", metavar="OBJECT", help="Its arguments.")] = "",
+    as_json: Annotated[
+        str, typer.Option("--json", metavar="OBJECT", help="Arguments as a JSON object.")
+    ] = "",
     recipe: Annotated[
         str,
-        typer.Option(metavar="NAME", help="The kind of session.", autocompletion=complete_recipes),
+        typer.Option(
+            metavar="NAME", help="Recipe of the session.", autocompletion=complete_recipes
+        ),
     ] = "manual",
-    task: Annotated[int | None, typer.Option(metavar="N", help="The session's task.")] = None,
-    feature: Annotated[str, typer.Option(metavar="NAME", help="The session's feature.")] = "",
-    discipline: Annotated[str, typer.Option(metavar="NAME", help="The agent's discipline.")] = "",
+    task: Annotated[int | None, typer.Option(metavar="N", help="Id of the session's task.")] = None,
+    feature: Annotated[
+        str, typer.Option(metavar="NAME", help="Name of the session's feature.")
+    ] = "",
+    discipline: Annotated[str, typer.Option(metavar="NAME", help="Name of the agent role.")] = "",
     trust_edited: TrustEdited = False,
     project: Annotated[
-        Path, typer.Option(metavar="PATH", help="The project's folder, or one inside it.")
+        Path,
+        typer.Option(
+            metavar="PATH", help="Project directory (default: search upwards for .ralph)."
+        ),
     ] = Path(),
 ) -> None:
     """Call a tool of any kit, and print its answer; exit 1 where it refuses.

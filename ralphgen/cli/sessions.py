@@ -30,42 +30,41 @@ app = App()
 
 Task = Annotated[
     int | None,
-    typer.Option(metavar="N", help="The task that it is about.", autocompletion=complete_tasks),
+    typer.Option(metavar="N", help="Id of the task.", autocompletion=complete_tasks),
 ]
 Next = Annotated[
-    bool, typer.Option("--next", help="About the next task, which it takes; exit 8 if none.")
+    bool, typer.Option("--next", help="Claim the next ready task. Exits with 8 if there is none.")
 ]
 Feature = Annotated[
     str,
-    typer.Option(
-        metavar="NAME", help="The feature that it is about.", autocompletion=complete_features
-    ),
+    typer.Option(metavar="NAME", help="Name of the feature.", autocompletion=complete_features),
 ]
 Discipline = Annotated[
     str,
     typer.Option(
         metavar="NAME",
-        help="The agent's discipline; in discuss, the one it is about.",
+        help="Name of the agent role; in discuss, of the role to discuss.",
         autocompletion=complete_disciplines,
     ),
 ]
 Kits = Annotated[
     list[str] | None,
-    typer.Option("--kit", metavar="NAME", help="A kit to serve; repeatable. All if left out."),
+    typer.Option("--kit", metavar="NAME", help="Kit to serve (default: all). Repeatable."),
 ]
 Default = Annotated[
-    bool, typer.Option("--default", help="For clients that name no session of their own.")
+    bool, typer.Option("--default", help="Use this session for clients without one.")
 ]
-Token = Annotated[bool, typer.Option("--token", help="Print a token for HTTP, and make no files.")]
+Token = Annotated[
+    bool, typer.Option("--token", help="Print an HTTP token instead of writing files.")
+]
 Login = Annotated[
-    bool, typer.Option("--login", help="Print a DSN that can do no more; PostgreSQL's roles.")
+    bool,
+    typer.Option("--login", help="Print a DSN with only the session's privileges (PostgreSQL)."),
 ]
 Ttl = Annotated[
-    str, typer.Option(metavar="TIME", help="How long a token or login is good: 24h at most.")
+    str, typer.Option(metavar="TIME", help="Lifetime of the token or login (at most 24h).")
 ]
-Http = Annotated[
-    str, typer.Option("--http", metavar="URL", help="Reach what is served over HTTP there.")
-]
+Http = Annotated[str, typer.Option("--http", metavar="URL", help="URL of the HTTP server.")]
 ENDING = ("end", "revoke")
 STILL_OPEN = (
     "connections that it has open were not ended: a transaction that is open there goes on as it "
@@ -75,7 +74,9 @@ Client = Annotated[
     str,
     typer.Option(help="claude, cursor, vscode, codex, gemini, opencode, zed, windsurf or desktop."),
 ]
-Write = Annotated[bool, typer.Option("--write", help="Merge it into the client's own file.")]
+Write = Annotated[
+    bool, typer.Option("--write", help="Merge it into the client's configuration file.")
+]
 
 
 @app.command(
@@ -91,7 +92,7 @@ def session(
             autocompletion=complete_recipes,
         ),
     ],
-    ended: Annotated[str, typer.Argument(metavar="[ID]", help="The session to end.")] = "",
+    ended: Annotated[str, typer.Argument(metavar="[ID]", help="Id of the session.")] = "",
     task: Task = None,
     next_: Next = False,
     feature: Feature = "",

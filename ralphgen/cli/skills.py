@@ -20,24 +20,23 @@ if TYPE_CHECKING:
 
 app = App()
 
-SkillName = Annotated[
-    str, typer.Argument(help="One skill alone: its text, or --write and --check.")
-]
+SkillName = Annotated[str, typer.Argument(help="Name of one skill (default: all).")]
 
 
 @app.command(example="ralphgen skill --write")
 def skill(
     name: SkillName = "",
     write: Annotated[bool, typer.Option("--write", help="Write to .claude/skills/.")] = False,
-    force: Annotated[bool, typer.Option("--force", help="Overwrite files edited by hand.")] = False,
+    force: Annotated[bool, typer.Option("--force", help="Overwrite hand-edited files.")] = False,
     check: Annotated[
-        bool, typer.Option("--check", help="Compare, write nothing; exit 1 where they differ.")
+        bool, typer.Option("--check", help="Exit with 1 if the files are out of date.")
     ] = False,
     agents_md: Annotated[
-        bool, typer.Option("--agents-md", help="Not the skills, but a short section of AGENTS.md.")
+        bool,
+        typer.Option("--agents-md", help="Write a short section of AGENTS.md instead of skills."),
     ] = False,
     project: Annotated[
-        Path, typer.Option("--project", metavar="PATH", help="The project's folder.")
+        Path, typer.Option("--project", metavar="PATH", help="Project directory.")
     ] = Path(),
     quiet: Quiet = False,
 ) -> None:

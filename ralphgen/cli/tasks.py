@@ -51,31 +51,43 @@ READY = 10  # ids of tasks that are named after a change
 # The computed states of tasks in the status column, by their names in answers.
 INFERRED = {"waiting_on_deps": "waiting", "held": "claimed", "ready": "ready", "stale": "stale"}
 Id = Annotated[
-    int, typer.Argument(metavar="N", help="The task's id.", autocompletion=complete_tasks)
+    int, typer.Argument(metavar="N", help="Id of the task.", autocompletion=complete_tasks)
 ]
 Feature = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="Its feature.", autocompletion=complete_features),
+    typer.Option(metavar="NAME", help="Name of the feature.", autocompletion=complete_features),
 ]
 Discipline = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="Its discipline.", autocompletion=complete_disciplines),
+    typer.Option(
+        metavar="NAME", help="Name of the agent role.", autocompletion=complete_disciplines
+    ),
 ]
 Status = Annotated[
     str | None,
-    typer.Option(metavar="STATUS", help="Its status.", autocompletion=complete_statuses),
+    typer.Option(
+        metavar="STATUS",
+        help="draft or pending (default: draft).",
+        autocompletion=complete_statuses,
+    ),
 ]
 Priority = Annotated[
     str | None,
-    typer.Option(metavar="PRIORITY", help="How urgent.", autocompletion=complete_priorities),
+    typer.Option(
+        metavar="PRIORITY",
+        help="low, medium, high or critical (default: medium).",
+        autocompletion=complete_priorities,
+    ),
 ]
 FIELDS = {
-    "depends_on": list_field("A task that it waits for; repeatable.", "N", complete=complete_tasks),
-    "description": text_field("What is to be done."),
-    "acceptance_criteria": list_field("When it is done; repeatable."),
-    "tags": list_field("Repeatable.", "TAG"),
-    "context_files": list_field("What to read first; repeatable.", "PATH"),
-    "hints": text_field("What helps."),
+    "depends_on": list_field(
+        "Id of a task to finish first. Repeatable.", "N", complete=complete_tasks
+    ),
+    "description": text_field("Description, in Markdown."),
+    "acceptance_criteria": list_field("A criterion the result must meet. Repeatable."),
+    "tags": list_field("A tag. Repeatable.", "TAG"),
+    "context_files": list_field("A file the agent reads first. Repeatable.", "PATH"),
+    "hints": text_field("Advice for the agent."),
 }
 OF_NEW = {
     "feature": Feature,
@@ -85,7 +97,7 @@ OF_NEW = {
     **FIELDS,
 }
 OF_OLD = {
-    "title": text_field("What it is called."),
+    "title": text_field("Title of the task."),
     "priority": Priority,
     **FIELDS,
     "clear": Clear,
@@ -99,7 +111,7 @@ OF_OLD = {
 @takes_fields(OF_NEW)
 def add(
     given: Given,
-    title: Annotated[str, typer.Argument(help="What it is called.")],
+    title: Annotated[str, typer.Argument(help="Title of the task.")],
     trust_edited: TrustEdited = False,
     project: Project = Path(),
     as_json: Json = False,
@@ -118,21 +130,23 @@ def add(
 
 @tasks.command(name="list", example="ralphgen task list --ready")
 def list_(
-    ready: Annotated[bool, typer.Option("--ready", help="What can be begun, the next first.")] = (
+    ready: Annotated[bool, typer.Option("--ready", help="Only ready tasks, next one first.")] = (
         False
     ),
     status: Annotated[
         str | None,
         typer.Option(
             metavar="STATUS",
-            help="Its status: a stored one, ready, waiting, claimed or stale.",
+            help="Stored status, or ready, waiting, claimed or stale.",
             autocompletion=complete_states,
         ),
     ] = None,
     feature: Feature = None,
     discipline: Discipline = None,
-    search: Annotated[str, typer.Option(metavar="TEXT", help="What stands in its title.")] = "",
-    limit: Annotated[int, typer.Option(metavar="N", min=1, help="How many at most.")] = 50,
+    search: Annotated[
+        str, typer.Option(metavar="TEXT", help="Only titles that contain this text.")
+    ] = "",
+    limit: Annotated[int, typer.Option(metavar="N", min=1, help="Maximum number of rows.")] = 50,
     trust_edited: TrustEdited = False,
     project: Project = Path(),
     as_json: Json = False,
@@ -174,7 +188,7 @@ def next_(
     feature: Feature = None,
     discipline: Discipline = None,
     claim: Annotated[
-        bool, typer.Option("--claim", help="Take it: as session task_execution --next.")
+        bool, typer.Option("--claim", help="Claim the task, like session task_execution --next.")
     ] = False,
     trust_edited: TrustEdited = False,
     project: Project = Path(),
@@ -237,6 +251,9 @@ def edit(
     as_json: Json = False,
 ) -> None:
     """Change fields of a task; without options, all of them in $EDITOR."""
+    if "status" in given:
+        command = shlex.join(["ralphgen", "task", "status", str(task), given["status"][-1]])
+        raise UsageError('unknown option "--status"', command)
     change_row(project, "task", {"id": task}, given, trust_edited=trust_edited, as_json=as_json)
 
 
@@ -245,16 +262,23 @@ def status(
     task: Id,
     new: Annotated[
         str,
-        typer.Argument(metavar="STATUS", help="Its new status.", autocompletion=complete_statuses),
+        typer.Argument(metavar="STATUS", help="New status.", autocompletion=complete_statuses),
     ],
-    reason: Annotated[str, typer.Option(metavar="TEXT", help="Why it is blocked.")] = "",
-    summary: Annotated[str, typer.Option(metavar="TEXT", help="What was done: a comment.")] = "",
+    reason: Annotated[
+        str, typer.Option(metavar="TEXT", help="Why the task is blocked (required for blocked).")
+    ] = "",
+    summary: Annotated[
+        str, typer.Option(metavar="TEXT", help="Summary of the work, stored as a comment.")
+    ] = "",
     force: Annotated[
         bool,
-        typer.Option("--force", help="End a session's claim; with --because, without proof too."),
+        typer.Option("--force", help="Take the task from the session that claimed it."),
     ] = False,
     because: Annotated[
-        str, typer.Option(metavar="TEXT", help="Why it is done without proof, with --force.")
+        str,
+        typer.Option(
+            metavar="TEXT", help="Close without passing checks, for this reason (needs --force)."
+        ),
     ] = "",
     trust_edited: TrustEdited = False,
     project: Project = Path(),
@@ -283,9 +307,9 @@ def status(
 @tasks.command(example="ralphgen task comment 7 'Use the new API'")
 def comment(
     task: Id,
-    text: Annotated[str, typer.Argument(help="What to say; - reads it.")],
+    text: Annotated[str, typer.Argument(help='Text of the comment ("-" reads stdin).')],
     author: Annotated[
-        str, typer.Option(metavar="NAME", help="Who says it: you, if left out.")
+        str, typer.Option(metavar="NAME", help="Author of the comment (default: you).")
     ] = "",
     priority: Priority = None,
     trust_edited: TrustEdited = False,

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 app = App()
 
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask: I have looked at it.")]
+Yes = Annotated[bool, typer.Option("--yes", help="Answer yes to every question.")]
 
 
 @app.command(example="ralphgen trust")

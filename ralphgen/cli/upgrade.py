@@ -18,12 +18,12 @@ app = App()
 @app.command(example="ralphgen upgrade --dry-run")
 def upgrade(
     path: Folder = Path(),
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the diff, write nothing.")] = (
-        False
-    ),
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the changes without making them.")
+    ] = (False),
     yes: Yes = False,
     no_install: Annotated[
-        bool, typer.Option("--no-install", help="Leave the server's environment as it is.")
+        bool, typer.Option("--no-install", help="Do not build the server's environment.")
     ] = False,
     quiet: Quiet = False,
 ) -> None:

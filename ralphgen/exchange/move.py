@@ -83,8 +83,7 @@ def import_rows(
 
     What both sides had is the last export or import. Unreadable lines are left out and named, and
     nothing is removed then. Raises `ProjectError` for a conflict, for removals that are not
-    allowed, and with `strict` for an unreadable line or a dependency that cannot be met; nothing is
-    changed then.
+    allowed, and with `strict` for an unreadable line; nothing is changed then.
     """
     own = read_own(root)
     tables = own.tables
@@ -120,8 +119,7 @@ def import_rows(
         notes += [f'{file} has no row of "{name}": those here stay' for name in silent]
         return replace(merged, notes=(*(stale if at else ()), *notes, *_odd_statuses(merged)))
 
-    excused = None if strict else theirs
-    changes = import_planned(root, plan, dry_run=dry_run, say=say, theirs=excused)
+    changes = import_planned(root, plan, dry_run=dry_run, say=say, theirs=theirs)
     if not dry_run and left_out and bases:
         theirs = {**bases[0], **theirs}
     if not dry_run:

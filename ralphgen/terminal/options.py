@@ -5,13 +5,18 @@ from typing import Annotated
 
 import typer
 
-Folder = Annotated[Path, typer.Argument(help="The project's folder, or one inside it.")]
-Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Say nothing but problems.")]
-Json = Annotated[bool, typer.Option("--json", help="Print JSON on standard output.")]
-Project = Annotated[
-    Path, typer.Option("--project", metavar="PATH", help="The project's folder, or one inside it.")
+Folder = Annotated[
+    Path, typer.Argument(help="Project directory (default: search upwards for .ralph).")
 ]
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Project = Annotated[
+    Path,
+    typer.Option(
+        "--project", metavar="PATH", help="Project directory (default: search upwards for .ralph)."
+    ),
+]
+Yes = Annotated[bool, typer.Option("--yes", help="Answer yes to every question.")]
 TrustEdited = Annotated[
-    bool, typer.Option("--trust-edited", help="Start servers whose files were edited by hand.")
+    bool, typer.Option("--trust-edited", help="Run a server with hand-edited files.")
 ]

@@ -11,7 +11,6 @@ from ralphgen.loop.limits import LEAST_COST, MOST_PARALLEL, parse_duration
 
 HINT = "hint: "
 SAYS = "error: "  # before the first sentence of a refusal
-SIDE = "│"  # of the frame in which a command says how it was misused
 LIMITS = ("parallel", "max_tasks", "max_cost", "max_time", "review_every")
 """The options that take a value, as the form's fields."""
 LABELS = {
@@ -43,8 +42,7 @@ def limit_problems(name: str, given: str) -> tuple[FieldProblem, ...]:
         try:
             parse_duration(given)
         except UsageError as error:
-            hint = f'"{label}": {error.problems[0].hint}'
-            return (FieldProblem(name, error.problems[0].text, hint),)
+            return (FieldProblem(name, f'"{label}": {error.problems[0].text}'),)
         return ()
     if name == "max_cost":
         text = f'"{label}" takes an amount from {LEAST_COST} on, as 20 or 7.5, not "{shown}"'
@@ -68,9 +66,6 @@ def known_options(found: object) -> tuple[Mapping[str, str], Sequence[str]]:
 
 def refusals(said: Sequence[str]) -> tuple[FieldProblem, ...]:
     """Return what a command says of why it does nothing, in the words of the page."""
-    framed = [one.strip(f"{SIDE} ") for one in said if one.startswith(SIDE)]
-    if framed:  # a misuse, as typer draws it: the sentence alone is for a page
-        said = [" ".join(framed)]
     first = next((at for at, one in enumerate(said) if one.startswith(SAYS)), 0)
     problems: list[FieldProblem] = []
     for one in said[first:]:

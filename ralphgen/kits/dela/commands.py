@@ -28,7 +28,10 @@ app = App()
 KIT = "dela"
 SHOWN = 50  # tasks, where a person has to read them
 Project = Annotated[
-    Path, typer.Option("--project", metavar="DIR", help="The project's folder, or one inside it.")
+    Path,
+    typer.Option(
+        "--project", metavar="DIR", help="Project directory (default: search upwards for .ralph)."
+    ),
 ]
 
 
@@ -36,16 +39,16 @@ Project = Annotated[
 def allow(
     names: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[NAME]...", help="The tasks, as --list names them."),
+        typer.Argument(metavar="[NAME]...", help="Names of the tasks, as --list prints them."),
     ] = None,
     whole_file: Annotated[
-        bool, typer.Option("--file", help="Allow every task of the files that define them.")
+        bool, typer.Option("--file", help="Allow every task in the files that define these.")
     ] = False,
     directory: Annotated[
-        bool, typer.Option("--directory", help="Allow every task in and below their folders.")
+        bool, typer.Option("--directory", help="Allow every task in and below their directories.")
     ] = False,
     listed: Annotated[
-        bool, typer.Option("--list", help="Show what is allowed; so does no name at all.")
+        bool, typer.Option("--list", help="List the allowed tasks (default without names).")
     ] = False,
     project: Project = Path(),
     as_json: Json = False,
@@ -82,7 +85,9 @@ def deny(
     names: Annotated[list[str], typer.Argument(metavar="NAME...", help="The tasks.")],
     files: Annotated[
         bool,
-        typer.Option("--file", help="The names are files, or folders: deny all that is there."),
+        typer.Option(
+            "--file", help="Treat the names as files or directories and deny all their tasks."
+        ),
     ] = False,
     project: Project = Path(),
 ) -> None:

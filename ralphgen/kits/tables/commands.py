@@ -13,7 +13,10 @@ app = App()
 tables = App(help="Give tables of your own tools.")
 app.add_typer(tables, name="tables")
 Project = Annotated[
-    Path, typer.Option("--project", metavar="DIR", help="The project's folder, or one inside it.")
+    Path,
+    typer.Option(
+        "--project", metavar="DIR", help="Project directory (default: search upwards for .ralph)."
+    ),
 ]
 
 
@@ -25,7 +28,8 @@ def group() -> None:
 @tables.command(example="ralphgen tables add risks")
 def add(
     names: Annotated[
-        list[str], typer.Argument(metavar="NAME...", help='As "ralphgen inspect" shows them.')
+        list[str],
+        typer.Argument(metavar="NAME...", help='Keys, as "ralphgen inspect" prints them.'),
     ],
     project: Project = Path(),
 ) -> None:

@@ -132,7 +132,7 @@ def test_what_cannot_be_is_refused_in_the_words_of_the_form(project: LoopProject
         several = board.act("loop/start", {**FIELDS, **values})
 
     assert 'invalid duration "<b>soon"' in notice_in(page)
-    assert 'invalid duration "<b>soon": use 30s, 10m or 4h' in notice_in(page)
+    assert '"Time at most": invalid duration "<b>soon": use 30s, 10m or 4h' in notice_in(page)
     assert "<b>soon" not in page
     assert 'value="3"' in part(typed, "loop")
     assert not agent["ok"]

@@ -452,3 +452,14 @@ def test_next_names_the_reason_if_no_task_is_ready(tmp_path: Path) -> None:
     said(root, "session", "end", session)
     said(root, "task", "status", "1", "blocked", "--reason", "needs a key")
     assert why().startswith("no task is ready: 1 waiting for task 1, 1 blocked: needs a key\n")
+
+
+@pytest.mark.parametrize("words", [["--status", "done"], ["--title", "x", "--status=done"]])
+def test_editing_a_status_names_the_command_for_it(root: Path, words: list[str]) -> None:
+    before = query(root, "SELECT * FROM tasks")
+
+    done = ralphgen("task", "edit", "2", *words, cwd=root)
+
+    assert "hint: ralphgen task status 2 done" in done.stderr
+    assert done.returncode
+    assert before == query(root, "SELECT * FROM tasks")

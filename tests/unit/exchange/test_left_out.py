@@ -444,21 +444,21 @@ class TestExports:
             "UPDATE tasks SET depends_on = '[' || (3 - id) || ']'",
         ],
     )
+    @pytest.mark.parametrize("strict", [False, True])
     def test_import_reads_what_export_writes(
-        self, root: Path, tmp_path: Path, make_empty: Callable[[], Path], statement: str
+        self,
+        root: Path,
+        tmp_path: Path,
+        make_empty: Callable[[], Path],
+        statement: str,
+        *,
+        strict: bool,
     ) -> None:
         query(root, statement)
         export_file(root, tmp_path / "rows.jsonl", quiet)
         empty = make_empty()
 
-        import_rows(
-            empty,
-            tmp_path / "rows.jsonl",
-            is_database=False,
-            dry_run=False,
-            allow_removals=False,
-            say=quiet,
-        )
+        take_rows(empty, tmp_path / "rows.jsonl", strict=strict)
 
         assert export_text(root) == export_text(empty)
 
