@@ -166,7 +166,7 @@ def waiting_call(team: Team, own: str) -> Iterator[tuple[Any, Callable[[], None]
     """A call that waits for a row which somebody else holds, until that is released."""
     with ThreadPoolExecutor() as pool, psycopg.connect(team.dsn) as holder:
         holder.execute(TASK)
-        calling = pool.submit(team.call, own, "set_task_status", id=1, status="blocked")
+        calling = pool.submit(team.call, own, "set_task_status", id=1, status="blocked", reason="x")
         waits = "SELECT 1 FROM pg_locks WHERE NOT granted"
         with psycopg.connect(team.dsn, autocommit=True) as looking:
             assert until(lambda: looking.execute(waits).fetchone() is not None)
