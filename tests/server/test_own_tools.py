@@ -380,6 +380,7 @@ def test_a_call_that_is_cancelled_while_its_process_starts_is_not_run(root: Path
     assert [] == query(root, "SELECT id FROM tasks WHERE title = 'Too late'")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("how", ["exit", "_exit", "kill", "interrupt", "deep", "group", "raise"])
 def test_a_tool_that_ends_or_raises_is_one_line(server: Driver, how: str) -> None:
     text = server.refusal("ends", how=how)

@@ -69,6 +69,7 @@ def cell(project: Path, request: pytest.FixtureRequest) -> Iterator[tuple[str, D
         yield recipe, driver
 
 
+@pytest.mark.thorough
 def test_a_session_sees_what_the_seed_allows_and_nothing_else(cell: tuple[str, Driver]) -> None:
     recipe, driver = cell
     names = driver.names()

@@ -171,6 +171,7 @@ def test_lists_and_answers_are_the_same_in_every_era(project: Path) -> None:
     assert [answers[0]] * 3 == answers
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("era", ["auto", "legacy"])
 def test_structured_answers_hold_the_facts_of_the_text_and_fit_their_schema(
     tmp_path: Path, era: Any

@@ -149,6 +149,7 @@ def test_what_is_no_skill_is_refused(project: Path, method: str, uri: str) -> No
     assert uri in error["message"]
 
 
+@pytest.mark.thorough
 def test_a_session_without_tools_has_no_skill(every_kit: Path) -> None:
     context = context_for(every_kit, "manual", enabled_tools={})
     with running(every_kit, "specum", *on_context(context)) as server:

@@ -28,6 +28,7 @@ def refusal(driver: Driver, tool: str, **arguments: object) -> str:
     return text.replace('\\"', '"')
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("key", KEYS)
 def test_a_misspelt_argument_is_refused_with_the_nearest_name(project: Path, key: str) -> None:
     """The originals of acm and specum ignore it: a typo must not pass in silence."""

@@ -60,6 +60,7 @@ def session(version: str, *asked: tuple[str, Any]) -> list[bytes]:
     return [*opening(version), *requested]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("version", VERSIONS)
 def test_the_first_answers_load_next_to_nothing(project: Path, version: str) -> None:
     """Neither `re` nor `enum` nor `functools`, which `json`, `signal` and `sqlite3` import."""
@@ -68,6 +69,7 @@ def test_the_first_answers_load_next_to_nothing(project: Path, version: str) -> 
     assert FIRST | (LITTLE & found) >= found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_plain_session_loads_a_few_modules_of_the_standard_library(
     project: Path, version: str
@@ -78,6 +80,7 @@ def test_a_plain_session_loads_a_few_modules_of_the_standard_library(
     assert set() == loaded(project, session(version, *PLAIN)) - cheap - LITTLE
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("version", VERSIONS)
 def test_a_refusal_costs_no_sdk_either(project: Path, version: str) -> None:
     found = loaded(project, session(version, *READS))

@@ -78,6 +78,7 @@ def test_a_new_column_is_a_gain_of_each_recipe_that_writes_it(root: Path) -> Non
     assert "task_execution" not in created["recipes"]
 
 
+@pytest.mark.thorough
 def test_a_gain_fails_where_that_is_asked_and_a_loss_does_not(root: Path) -> None:
     (root / ".ralph/ralphgen.toml").write_text("", encoding="utf-8")
     regenerate(root, force=False, say=quiet)
@@ -160,6 +161,7 @@ def test_a_tool_that_declares_to_read_and_then_writes_is_a_gain(root: Path) -> N
     assert all("declares" in one["text"] for one in found)
 
 
+@pytest.mark.thorough
 def test_a_query_with_another_text_is_a_gain(root: Path) -> None:
     queries = root / ".ralph/queries"
     queries.mkdir(exist_ok=True)
@@ -205,6 +207,7 @@ def test_what_is_not_as_generated_is_refused_by_name(root: Path) -> None:
     assert '"policy.py" of "HEAD" is not' in refused("policy", "diff", "--project", root)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("reference", ["nowhere", "--output=x", "HEAD:README.md", ""])
 def test_a_commit_that_is_none_is_refused(root: Path, reference: str) -> None:
     said = refused("policy", "diff", "--project", root, "--", reference, code=2)
@@ -240,6 +243,7 @@ def test_a_column_that_is_hidden_no_longer_is_a_gain(root: Path) -> None:
     assert "rows of `tasks` show `pseudocode`" in texts_of(diff(root), gain=True)
 
 
+@pytest.mark.thorough
 def test_a_setting_of_a_kit_that_differs_counts_as_a_gain(root: Path) -> None:
     config = root / ".ralph/ralphgen.toml"
     with_rye = 'kits = ["ralph", "rye"]\n'
@@ -265,6 +269,7 @@ def test_what_is_said_of_checks_can_do_nothing_in_a_comment() -> None:
     assert '`"**/tests/**" is protected no longer`' in text
 
 
+@pytest.mark.thorough
 def test_rules_that_came_and_went_are_told(root: Path) -> None:
     """One that goes lets the next change through: that is a gain."""
     rule = '\n[policy.rules]\ntask_execution = { never = ["delete_*"] }\n'

@@ -99,6 +99,7 @@ def test_disciplines_beyond_those_that_are_named_are_counted(root: Path) -> None
     assert "and 3 more disciplines" in found
 
 
+@pytest.mark.thorough
 def test_a_page_does_not_wait_for_the_comparison(root: Path) -> None:
     """Where there are scripts it comes by itself, else with the next page."""
     with running_board(root) as board:

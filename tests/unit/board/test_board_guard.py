@@ -68,6 +68,7 @@ def test_the_cookie_is_of_this_board_alone_and_for_no_script(root: Path) -> None
         assert "no-store" == other.let_in.headers["cache-control"]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "change",
@@ -152,6 +153,7 @@ def test_a_request_of_no_host_is_refused(board: Running) -> None:
     assert b" 403 " in first
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "headers",

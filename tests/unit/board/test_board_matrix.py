@@ -83,6 +83,7 @@ def test_a_cell_says_what_a_real_session_has(
     assert set(RECIPES) == set(full[1].plan.policy.recipes)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_what_is_listed_and_what_it_costs_is_what_a_server_lists(case: str, tmp_path: Path) -> None:

@@ -98,6 +98,7 @@ class TestOnTheBoard:
         assert {**before, column: stored} == row(root)
         assert f"discipline-{column}" == area["id"]
 
+    @pytest.mark.thorough
     def test_a_column_of_ones_own_is_there_and_a_hidden_one_is_not(self, root: Path) -> None:
         run_sql(
             root,
@@ -168,6 +169,7 @@ class TestOnTheBoard:
         assert saved["ok"], saved
         assert expected == {name: row(root)[name] for name in columns}
 
+    @pytest.mark.thorough
     def test_a_value_that_no_session_can_read_is_shown_and_mended(self, root: Path) -> None:
         query(
             root,
@@ -199,6 +201,7 @@ class TestOnTheBoard:
         assert {"additional_disabled": []} == json.loads(found["mcp_tool_overrides"])
         assert "cannot be read" not in after
 
+    @pytest.mark.thorough
     def test_what_is_too_long_or_no_text_is_left_as_it_is(self, root: Path) -> None:
         long = "x" * (LONGEST + 1)
         query(root, "UPDATE disciplines SET system_prompt = ? WHERE name = 'testing'", long)

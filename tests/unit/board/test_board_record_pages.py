@@ -94,6 +94,7 @@ class TestPages:
         assert ">stale</span> left by <code>s-9</code>" in found
         assert 'href="/sessions?' not in found
 
+    @pytest.mark.thorough
     def test_a_report_says_of_sessions_only_what_is_asked_for(
         self, root: Path, writer: sqlite3.Connection
     ) -> None:

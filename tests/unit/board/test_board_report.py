@@ -55,6 +55,7 @@ class Elements(HTMLParser):
         self.found.append((tag, dict(attrs)))
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_it_has_the_sections_without_what_depends_on_the_machine(html: str) -> None:
     found = Elements(html).found

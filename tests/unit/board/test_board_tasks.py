@@ -69,6 +69,7 @@ class TestTheList:
     def test_it_names_every_task_each_with_a_link(self, board: Running) -> None:
         assert [1, 2, 3, 4, 5] == asked(board)
 
+    @pytest.mark.thorough
     @pytest.mark.parametrize(
         ("fields", "wanted"),
         [
@@ -239,6 +240,7 @@ class TestEditing:
             root, "SELECT title, hints FROM tasks WHERE id = 1"
         )
 
+    @pytest.mark.thorough
     def test_what_the_other_alone_has_changed_is_no_conflict_and_stays(self, root: Path) -> None:
         with running_board(root) as board:
             fields = form_of(whole(board, "tasks/1"), "/tasks/1/edit")
@@ -283,6 +285,7 @@ class TestEditing:
         assert 409 == answer.status
         assert ("1, 3, 99, 5", "1, 3") == (form["depends_on"], form["was.depends_on"])
 
+    @pytest.mark.thorough
     def test_what_it_waits_for_is_added_put_in_order_and_taken_away(self, root: Path) -> None:
         def stored() -> object:
             return query(root, "SELECT depends_on FROM tasks WHERE id = 4")
@@ -332,6 +335,7 @@ class TestEditing:
             root, "SELECT title, depends_on, provenance FROM tasks WHERE id = 6"
         )
 
+    @pytest.mark.thorough
     def test_an_empty_project_says_what_comes_first(self, tmp_path: Path) -> None:
         with running_board(initialized(tmp_path / "empty")) as board:
             tasks, new, overview = (whole(board, path) for path in ("tasks", "tasks/new", ""))
@@ -403,6 +407,7 @@ class TestEditing:
         assert "Log in" in page
         assert 422 == refused.status
 
+    @pytest.mark.thorough
     def test_a_draft_is_made_ready(self, root: Path) -> None:
         with running_board(root) as board:
             fields = form_of(whole(board, "tasks/4"), "/tasks/4/enrich")

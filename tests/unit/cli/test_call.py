@@ -36,6 +36,7 @@ def called(root: Path, *words: str, stdin: str = "") -> object:
     return json.loads(done.stdout)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("words", "stdin"),
     [
@@ -86,6 +87,7 @@ def test_a_recipe_leaves_what_it_leaves(root: Path) -> None:
     assert 'the recipe "yap" does not include it' in done.stderr
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("words", "problem", "hint"),
     [
@@ -213,6 +215,7 @@ def test_the_session_of_a_process_above_counts_more_than_the_own_variable(root: 
     assert 'the recipe "task_execution" does not include it' in done.stderr
 
 
+@pytest.mark.thorough
 def test_a_terminal_is_not_steered_by_an_answer(root: Path) -> None:
     query(root, "UPDATE tasks SET title = 'a\u202eb' WHERE id = 1")
     words = [str(RALPHGEN), "call", "ralph:get_task", "id=1"]

@@ -71,6 +71,7 @@ def test_a_changed_schema_is_a_diff_on_stdout_and_words_on_stderr(root: Path) ->
     assert before == snapshot(root)
 
 
+@pytest.mark.thorough
 def test_regen_brings_what_check_and_dry_run_promise(root: Path) -> None:
     run_sql(root, RISK)
     before = snapshot(root)
@@ -241,6 +242,7 @@ def test_check_says_that_a_write_was_interrupted_and_leaves_it_so(root: Path) ->
     assert before == snapshot(root)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("command", shortened(["tools", "inspect", "doctor"], "tools", "inspect"))
 @pytest.mark.parametrize("whole", [True, False])
 def test_commands_that_read_write_nothing(root: Path, command: str, whole: bool) -> None:

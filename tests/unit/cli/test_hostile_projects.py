@@ -226,6 +226,7 @@ def test_no_command_steers_a_terminal(root: Path, words: tuple[str, ...]) -> Non
     assert not STEERS.search(screen), STEERS.sub("§", screen)
 
 
+@pytest.mark.thorough
 def test_colours_reach_a_terminal(root: Path) -> None:
     for words in (["task", "list"],):
         assert "\x1b[" in typed(words, root)

@@ -11,6 +11,7 @@ pytestmark = pytest.mark.slow
 PAGE = (Path(__file__).parents[3] / "docs/own-tools.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.thorough
 def test_each_command_does_what_stands_around_it(tmp_path: Path) -> None:
     root = create_project(tmp_path / "p")
     (root / ".ralph/tools").mkdir()

@@ -39,10 +39,12 @@ def served(cwd: Path, *arguments: str, **environment: str) -> list[str]:
             return Driver(session, portal).names()
 
 
+@pytest.mark.thorough
 def test_a_folder_inside_the_project_is_enough(root: Path) -> None:
     assert 10 == len(served(root / "src/deep"))
 
 
+@pytest.mark.thorough
 def test_a_session_is_named_by_its_context(root: Path) -> None:
     context = context_for(root, "discuss")
 

@@ -37,6 +37,7 @@ def test_the_commands_and_the_settings_of_the_page_work(tmp_path: Path) -> None:
     ran("regen", "--no-install", "--allow-removals", cwd=root)
 
 
+@pytest.mark.thorough
 def test_what_could_have_tools_is_shown_and_added_by_name(tmp_path: Path) -> None:
     root = create_project(tmp_path / "p", TABLES)
     found = json.loads(ralphgen("inspect", "--json", cwd=root).stdout)["found"]

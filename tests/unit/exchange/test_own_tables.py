@@ -159,6 +159,7 @@ def test_an_export_has_the_visible_rows_of_tables_and_says_what_it_leaves_out(ma
     assert ['left out: "loose" has no primary key, which tells its rows apart'] == said
 
 
+@pytest.mark.thorough
 def test_a_new_project_takes_them_with_circles_and_gives_the_same_bytes(
     make: Make, tmp_path: Path
 ) -> None:
@@ -175,6 +176,7 @@ def test_a_new_project_takes_them_with_circles_and_gives_the_same_bytes(
     assert [(7.5, 15.0)] == query(theirs, "SELECT weight, twice FROM risks WHERE id = 1")
 
 
+@pytest.mark.thorough
 def test_a_circle_whose_rows_need_others_keeps_each_name(make: Make, tmp_path: Path) -> None:
     ours, theirs = make("ours"), make("theirs")
     tables = (
@@ -202,6 +204,7 @@ def test_a_circle_whose_rows_need_others_keeps_each_name(make: Make, tmp_path: P
     assert text == export_text(theirs)
 
 
+@pytest.mark.thorough
 def test_what_each_side_has_changed_is_merged_and_taken_back(pair: tuple[Path, Path]) -> None:
     ours, theirs = pair
     query(ours, "UPDATE risks SET weight = 9 WHERE id = 1")
@@ -294,6 +297,7 @@ def test_a_row_that_goes_with_a_feature_is_named(pair: tuple[Path, Path]) -> Non
     assert before == export_text(ours)
 
 
+@pytest.mark.thorough
 def test_a_row_that_names_nothing_is_named_in_a_dry_run_too(make: Make, tmp_path: Path) -> None:
     root, file = make("ours"), tmp_path / "rows.jsonl"
     row = {"id": 5, "title": "x", "feature": "gone"}
@@ -347,6 +351,7 @@ def test_a_hidden_column_that_must_be_given_keeps_rows_out(make: Make, tmp_path:
     assert "fire" not in export_text(ours)
 
 
+@pytest.mark.thorough
 def test_a_side_that_does_not_name_the_table_takes_nothing_away(pair: tuple[Path, Path]) -> None:
     ours, theirs = pair
     settings = theirs / ".ralph/ralphgen.toml"
@@ -437,6 +442,7 @@ VALUES = (
 KEYS = st.text(st.characters(exclude_categories=["Cs"]), max_size=4) | st.integers(-9, 9)
 
 
+@pytest.mark.thorough
 @settings(max_examples=examples(60), suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(
     rows=st.dictionaries(

@@ -148,6 +148,7 @@ def test_a_row_of_the_same_number_that_differs_refuses_all(moving: Moving) -> No
     assert "task 2 is another one there" in text
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("change", "said"),
     [

@@ -46,6 +46,7 @@ def take_table(root: Path) -> None:
     path.write_text(path.read_text("utf-8").partition("\n[tables.")[0] + "\n", encoding="utf-8")
 
 
+@pytest.mark.thorough
 def test_as_init_wrote_it_it_gets_new_tools_and_loses_those_that_go(root: Path) -> None:
     before = context(root)
     add_table(root)
@@ -72,6 +73,7 @@ def test_where_a_person_has_taken_a_tool_out_it_is_kept_and_told_of(root: Path) 
     assert '"ralphgen session interactive --default"' in line
 
 
+@pytest.mark.thorough
 def test_what_it_names_too_much_is_told_with_the_command_that_helps(root: Path) -> None:
     add_table(root)
     regenerated(root)
@@ -89,6 +91,7 @@ def test_what_it_names_too_much_is_told_with_the_command_that_helps(root: Path) 
     assert 0 == described(root)
 
 
+@pytest.mark.thorough
 def test_of_a_recipe_it_lacks_only_what_that_has(root: Path) -> None:
     ran("session", "interactive", "--default", "--quiet", cwd=root)
     assert CONTEXT not in regenerated(root)

@@ -29,6 +29,7 @@ def is_valid(name: str, text: str) -> bool:
     return Draft202012Validator(schema).is_valid(tomllib.loads(text))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "text",
     ["", CONFIG_TEXT, SETTINGS, 'kits = ["of-others"]', '[dela]\nroot = "app"\n'],
@@ -37,6 +38,7 @@ def test_valid_settings_are_valid(text: str) -> None:
     assert is_valid("config", text)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "text",
     [

@@ -55,6 +55,7 @@ def test_a_name_that_yaml_would_take_for_another_value_is_one(root: Path) -> Non
     assert "null" == yaml.safe_load(head)["name"]
 
 
+@pytest.mark.thorough
 def test_the_same_project_gives_the_same_bytes_and_check_sees_what_differs(root: Path) -> None:
     folder = written(root)
     before = texts(folder)

@@ -55,6 +55,7 @@ def test_it_holds_skills_commands_hooks_and_what_names_them(tmp_path: Path) -> N
         assert [] == [name for name in names if "ralphgen" in name]
 
 
+@pytest.mark.thorough
 def test_commands_are_about_what_the_project_has(root: Path, tmp_path: Path) -> None:
     folder = written(root)
     done = (folder / "commands/done.md").read_text(encoding="utf-8")
@@ -105,6 +106,7 @@ def test_check_names_what_differs_and_edits_are_not_overwritten(root: Path) -> N
     assert "a person's" == (folder / "commands/own.md").read_text(encoding="utf-8")
 
 
+@pytest.mark.thorough
 def test_another_folder_holds_the_same(root: Path, tmp_path: Path) -> None:
     there = tmp_path / "else where"
     written(root, "-o", there)

@@ -123,6 +123,7 @@ def test_a_migration_is_written_into_the_worktree(main: Path, dev: Path) -> None
     assert "ticket" in (dev / ".ralph/mcp/project.json").read_text(encoding="utf-8")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("words", "file"),
     [

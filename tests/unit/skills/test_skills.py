@@ -312,6 +312,7 @@ class TestSessions:
             assert "[z](u)" not in skill.files[path]
             assert "\u202e" not in skill.files[path]
 
+    @pytest.mark.thorough
     @pytest.mark.slow
     def test_it_stays_short_however_many_recipes_there_are(self, tmp_path: Path) -> None:
         root = lay_down("a8", tmp_path / "p")

@@ -143,6 +143,7 @@ def test_watch_records_none(own: Path) -> None:
     assert 2 == ralphgen("feature", "list", cwd=own).returncode
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 2)])
 @pytest.mark.parametrize("command", ["init", "regen"])
 def test_at_a_terminal_the_user_is_asked_once(

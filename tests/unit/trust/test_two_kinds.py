@@ -232,6 +232,7 @@ def test_a_link_out_of_the_project_that_git_has_needs_a_question(shared: Path) -
     assert 2 == session(shared)
 
 
+@pytest.mark.thorough
 def test_the_users_own_links_need_no_question(shared: Path) -> None:
     write(shared, "AGENTS.md", "x")
     (shared / "CLAUDE.md").symlink_to("AGENTS.md")
@@ -242,6 +243,7 @@ def test_the_users_own_links_need_no_question(shared: Path) -> None:
     assert 0 == session(shared)
 
 
+@pytest.mark.thorough
 def test_a_hard_link_is_asked_about_by_its_content(own: Path) -> None:
     write(own.parent, "other.json", HOOKS)
     (own / ".claude").mkdir()
@@ -300,6 +302,7 @@ def test_watch_records_nothing(own: Path) -> None:
     assert 2 == session(own)
 
 
+@pytest.mark.thorough
 def test_a_project_unpacked_at_a_recorded_path_is_not_trusted(own: Path, tmp_path: Path) -> None:
     shutil.rmtree(own)
     other = initialized(tmp_path / "other")

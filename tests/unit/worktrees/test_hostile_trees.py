@@ -97,6 +97,7 @@ def test_a_forged_git_starts_no_program(
     assert f"gitdir: {root}/.git/worktrees/1\n" == (again.path / ".git").read_text(encoding="utf-8")
 
 
+@pytest.mark.thorough
 def test_a_deleted_git_hides_no_file_from_the_proof(root: Path) -> None:
     tree = worked(root, 1, [("new.txt", "x")])
     before = tree_files(str(tree.root))
@@ -174,6 +175,7 @@ def test_a_list_of_variables_for_checks_does_not_count_for_git(
     assert "RALPH_KEY" not in names
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("kept", [5, TAIL - 10])
 def test_a_secret_is_masked_before_the_output_of_git_is_cut(
     root: Path, monkeypatch: pytest.MonkeyPatch, kept: int

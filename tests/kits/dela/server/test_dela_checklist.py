@@ -122,6 +122,7 @@ def test_what_ends_within_a_second_is_answered_with_its_output(dela: Driver) -> 
     assert bad["initial_output"].startswith("oops\n")
 
 
+@pytest.mark.thorough
 def test_what_takes_longer_is_found_read_and_stopped(dela: Driver) -> None:
     answer = dela.call("task_start", unique_name="long")
     pid = answer["pid"]

@@ -285,6 +285,7 @@ class TestStopping:
         assert "Process stopped gracefully by signal 15" == answer["message"]
         assert ("failed", 15) == (job(dela, pid)["state"], job(dela, pid)["signal"])
 
+    @pytest.mark.thorough
     @pytest.mark.parametrize("grace", [0, 1])
     def test_who_does_not_end_is_killed_after_the_grace(self, dela: Driver, grace: int) -> None:
         pid = begun(dela, "stubborn", "started")

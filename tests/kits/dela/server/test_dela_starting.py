@@ -223,6 +223,7 @@ class TestEnds:
 class TestWaiting:
     """A start waits as long as it was told to, and never longer than the task takes."""
 
+    @pytest.mark.thorough
     def test_what_takes_longer_than_a_second_goes_on(self, dela: Driver) -> None:
         answer = dela.call("task_start", unique_name="hold")
 

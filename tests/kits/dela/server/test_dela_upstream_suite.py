@@ -128,6 +128,7 @@ def test_6_unknown_and_not_allowed_are_told_apart_by_code(dela: Driver) -> None:
     assert -32010 == refusal(dela, "task_start", unique_name="custom-exe").code
 
 
+@pytest.mark.thorough
 def test_7_a_longer_wait_sees_the_end_of_a_longer_task(dela: Driver) -> None:
     answer = dela.call("task_start", unique_name="two-lines", wait_for_exit_seconds=20)
 

@@ -236,6 +236,7 @@ def test_a_server_starts_on_the_columns_that_its_queries_read_only(tmp_path: Pat
     assert "named queries read what the database does not have (risks.title)" in done.stderr
 
 
+@pytest.mark.thorough
 def test_no_value_in_a_statement_is_without_bounds(tmp_path: Path) -> None:
     """A step that makes 10 MB takes milliseconds, and there are thousands of them in a second."""
     root = create_project(tmp_path / "p")

@@ -252,6 +252,7 @@ def test_resources_and_completions_are_the_same(both: Pair) -> None:
         assert read(sqlite, uri) == read(postgresql, uri)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "recipe",
     shortened(["task_execution", "braindump", "opus_review", "ramble"], "task_execution"),
@@ -283,6 +284,7 @@ def run(dsn: str, sql: str) -> None:
         connection.execute(sql.encode())
 
 
+@pytest.mark.thorough
 def test_what_is_no_number_is_answered_as_text(theirs: tuple[Path, str]) -> None:
     root, dsn = theirs
     run(
@@ -297,6 +299,7 @@ def test_what_is_no_number_is_answered_as_text(theirs: tuple[Path, str]) -> None
     assert (task["ratio"], task["cost"]) == ("nan", "-Infinity")
 
 
+@pytest.mark.thorough
 def test_a_session_fits_its_project_in_whichever_time_zone_it_was_made(
     theirs: tuple[Path, str],
 ) -> None:

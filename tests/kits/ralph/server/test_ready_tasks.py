@@ -113,6 +113,7 @@ def test_without_dependencies_all_pending_tasks_are_ready(tmp_path: Path) -> Non
         assert [1, 2] == ids(driver.call("list_tasks", filter_ready=True))
 
 
+@pytest.mark.thorough
 def test_forty_thousand_tasks_are_ordered(tmp_path: Path) -> None:
     rows = (
         "DELETE FROM tasks; WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n LIMIT "

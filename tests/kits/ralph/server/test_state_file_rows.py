@@ -180,6 +180,7 @@ def test_the_same_learning_of_many_at_once_is_kept_once(
     assert [1] * 20 == [sum(map(bool, calls)) for calls in zip(*written, strict=True)]
 
 
+@pytest.mark.thorough
 def test_an_entry_that_cannot_be_put_on_record_is_not_added(
     both: tuple[Path, Path, str],
 ) -> None:
@@ -229,6 +230,7 @@ def test_an_undo_removes_exactly_the_rows_of_its_session(both: tuple[Path, Path,
     assert 3 == tools.count(f"undo {undone.session}")
 
 
+@pytest.mark.thorough
 def test_an_entry_that_somebody_has_changed_since_is_left(both: tuple[Path, Path, str]) -> None:
     _, root, dsn = both
     with connected(root, env={VARIABLE: dsn}) as server:

@@ -226,6 +226,7 @@ def test_an_agent_with_every_tool_has_no_argument_that_only_the_user_gives(
     assert [("No.",)] == query(root, "SELECT body FROM task_comments")
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("era", ["auto", "legacy"])
 @pytest.mark.parametrize("recipe", ["manual", "yap", "task_execution"])
 def test_without_a_user_in_its_context_a_session_asks_nobody(
@@ -329,6 +330,7 @@ def test_a_server_that_a_launched_agent_starts_asks_nobody(tmp_path: Path) -> No
     assert ([], []) == (eager.asked, comments(root, 1))
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("user", ["client", "command"])
 @pytest.mark.parametrize("is_default", [False, True])
 def test_a_server_that_a_launched_agent_starts_does_not_take_it_for_the_user(

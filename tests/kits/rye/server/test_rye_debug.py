@@ -42,6 +42,7 @@ def test_each_call_is_told_with_its_item_and_its_milliseconds(tmp_path: Path) ->
     assert all(0 <= line["milliseconds"] < 30_000 for line in told)
 
 
+@pytest.mark.thorough
 def test_the_time_of_a_tool_is_that_until_it_has_ended(tmp_path: Path) -> None:
     code = "import time\n\ndef execute(params, project_path):\n    time.sleep(0.3)\n"
     settings = 'policy = "off"'

@@ -59,6 +59,7 @@ def ids(answer: dict[str, Any]) -> list[str]:
 class TestTheWay:
     """It is told element by element, each with its space and its signature."""
 
+    @pytest.mark.thorough
     def test_a_python_tool_goes_by_the_runtime(self, rye: Rye) -> None:
         rye.put("tool", "demo/t", python_tool("demo/t"))
         chain = rye.run("tool", "demo/t")["chain"]

@@ -158,6 +158,7 @@ def test_a_tool_gets_a_variable_only_if_the_user_permits_it(
         assert given == rye.run("tool", "hello")["data"]["found"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("hosts", "why"),
     [

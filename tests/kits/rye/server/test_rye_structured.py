@@ -28,6 +28,7 @@ def rye(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
         yield found
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("tool", "given"),
     [

@@ -30,6 +30,7 @@ def put_command(workspace: Workspace, *words: str, schema: Any = None, **config:
 class TestArguments:
     """What a command is given."""
 
+    @pytest.mark.thorough
     @pytest.mark.parametrize(
         "value",
         [
@@ -214,6 +215,7 @@ class TestOutcome:
         assert "begun\n" == error.facts["details"]["stdout"]
         assert 30 > time.monotonic() - started
 
+    @pytest.mark.thorough
     def test_the_servers_time_limit_is_the_most(self, tmp_path: Path) -> None:
         with opened(tmp_path, max_timeout=1) as workspace:
             put_command(workspace, "sleep", "60", timeout=50)

@@ -97,6 +97,7 @@ class TestToolParameters:
         assert 20 == len(error.facts["issues"])
         assert 300 == max(len(issue) for issue in error.facts["issues"])
 
+    @pytest.mark.thorough
     @pytest.mark.slow
     @pytest.mark.parametrize(
         ("schema", "why"),

@@ -310,6 +310,7 @@ class TestSeveral:
         assert ["a", "c"] == answer["signed"]
         assert python_tool("b") == (outside / "b.py").read_text(encoding="utf-8")
 
+    @pytest.mark.thorough
     @pytest.mark.parametrize("fit", [True, False])
     def test_the_lists_fit_an_answer(self, workspace: Workspace, fit: bool) -> None:
         for number in range(400):

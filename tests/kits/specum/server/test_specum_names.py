@@ -78,6 +78,7 @@ def around(sweep: Desk) -> dict[str, tuple[bytes, int]]:
 class TestNames:
     """A name never leads out of `specs/`, whatever it is."""
 
+    @pytest.mark.thorough
     @pytest.mark.parametrize("name", BAD_NAMES, ids=lambda name: repr(name[:20]))
     def test_what_is_no_spec_is_not_found_and_nothing_is_touched(
         self, sweep: Desk, around: dict[str, tuple[bytes, int]], name: str
@@ -111,6 +112,7 @@ class TestNames:
         assert around == sweep.outside()
         assert specs == texts(sweep.specs)
 
+    @pytest.mark.thorough
     @pytest.mark.parametrize("pointer", BAD_NAMES, ids=lambda name: repr(name[:20]))
     def test_no_pointer_leads_there_either(
         self, sweep: Desk, around: dict[str, tuple[bytes, int]], pointer: str

@@ -257,6 +257,7 @@ def test_a_login_that_has_ended_reads_none_of_them(walled: Walled, end: str) -> 
         assert 0 == connection.execute("UPDATE risks SET title = 'x'").rowcount
 
 
+@pytest.mark.thorough
 def test_a_server_of_tables_alone_has_roles_too(tmp_path_factory: pytest.TempPathFactory) -> None:
     root = tmp_path_factory.mktemp("alone") / "p"
     (root / ".ralph/queries").mkdir(parents=True)

@@ -88,6 +88,7 @@ def test_a_running_server_refuses_a_redefined_view(
         refused(driver)
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("engine", ENGINES)
 def test_views_that_no_tool_reads_can_be_redefined(tmp_path: Path, engine: str) -> None:
     with (

@@ -62,6 +62,7 @@ def manual(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
             yield driver
 
 
+@pytest.mark.thorough
 def test_a_row_is_created_read_changed_listed_and_deleted(manual: Driver) -> None:
     given = {
         "name": "Zoë 'Z' ?",
@@ -161,6 +162,7 @@ def test_what_has_no_form_in_json_is_left_out(manual: Driver) -> None:
     assert plain | arrays | {"address"} == {*create["inputSchema"]["properties"]}
 
 
+@pytest.mark.thorough
 def test_pages_of_rows_without_a_key_repeat_none_and_leave_none_out(tmp_path: Path) -> None:
     """Where they lie changes with each write; types without an order have that of their text."""
     schema = """

@@ -162,6 +162,7 @@ def test_no_order_changes_a_fingerprint(tables: Tables, random: Random) -> None:
 ERAS = sorted(SCHEMAS.glob("*.sql"))
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("path", ERAS, ids=lambda path: path.stem)
 def test_every_era_is_read_and_equals_itself_alone(path: Path) -> None:

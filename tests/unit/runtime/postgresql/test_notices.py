@@ -118,6 +118,7 @@ def test_behind_a_pooler_that_keeps_notices_one_looks_as_often_as_ever(
     assert until(lambda: not run(dsn, f"SELECT pid {OTHERS}"))
 
 
+@pytest.mark.thorough
 def test_a_board_sees_what_a_session_writes_before_its_next_slow_look(tmp_path: Path) -> None:
     with on_engine("postgresql", tmp_path, ledger=True) as project:
         clock = [0.0]

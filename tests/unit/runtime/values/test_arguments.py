@@ -280,6 +280,7 @@ def test_an_arguments_own_sentence_is_silent_while_the_argument_is_right() -> No
     assert line == refusal(TASK, {"id": "x7", "title": "a"}, {"title": "say a title"})
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_flood_of_wrong_items_and_names_gives_a_short_answer() -> None:
     tags = [{"at": place} for place in range(100_000)]

@@ -253,6 +253,7 @@ def test_arguments_are_accepted_exactly_when_json_schema_accepts_them(
         assert without_optional_nulls(schema, arguments) == check_arguments(schema, arguments)
 
 
+@pytest.mark.thorough
 @given(calls())
 @PROPERTY
 def test_each_wrong_argument_and_no_right_one_has_a_line(
