@@ -32,12 +32,10 @@ NOTHING_USED = Usage()
 class AgentEnd:
     """How an agent ended.
 
-    `code` is its own exit code, negative for the signal that ended it. `by_person` is the signal
-    with which a person ended it, 0 where none did. `out_of_time` says that it was stopped when its
-    time was up, `claim_lost` when its session held the task no longer, `silent` that it never named
-    its servers though it should. Of what it says itself, `out_of_budget` is that its turns or its
-    money are used up, `rate_limited` that its model did not answer for now, and `is_error` any
-    other failure; `model` is the one that it has used, empty where it said nothing.
+    `code` is its exit code, negative for a signal. `by_person` is the signal that the user sent, or
+    0. `out_of_time` means that its time limit stopped it, `claim_lost` that its session lost the
+    task, `silent` that it did not list its servers. The agent itself reports `out_of_budget` (turns
+    or money), `rate_limited`, any other failure as `is_error`, and its `model`, empty if unknown.
     """
 
     code: int = 0

@@ -61,10 +61,10 @@ def free_dependents(workspace: Workspace, task: int, refusal: str) -> list[int]:
 
 
 def may_force(workspace: Workspace, task: int, *, force: bool) -> bool:
-    """Return whether the claim of another session on a task may be ended: a person is asked.
+    """Ask the user whether to end another session's claim on a task; return the answer.
 
-    Where nobody can be asked, that is what the caller says. Raises `ToolError` where the answer is
-    no, and as for any held task where nobody can be asked for what the caller does not say.
+    Returns `force` if the user cannot be asked. Raises `ToolError` if the user declines, or if the
+    task is claimed, the user cannot be asked and `force` is not set.
     """
     claim = holder(workspace, task)
     asks = claim is not None and workspace.session.leaves("set_task_status", "force")

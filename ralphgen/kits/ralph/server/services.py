@@ -25,15 +25,14 @@ SOURCE, KEY, MARK = "spec", "spec-task", "spec-mark"
 
 @writing
 def import_tasks(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Make a task of each of `tasks`, once: one that bears its tags already is kept.
+    """Create the tasks of a spec that do not exist yet; a task with the same tags is kept.
 
-    `feature` and `discipline` are where they belong, `source` the spec that they come from. Each
-    has a `key`, a `mark` of what it says, a `title`, a `description`, `acceptance_criteria`,
-    whether it is `done`, and in `after` the keys of those that it waits for. Answers the pairs of
-    key and id that were `created` and `kept`, and of those that were `replanned`, created beside
-    one of their key that says something else, with its id; and of those that are `unproved`: in a
-    project with checks, what a spec says is done begins as any other. Raises `ToolError`, and makes
-    none, where a home or a column is missing.
+    `feature` and `discipline` apply to all tasks, `source` names the spec. Each of `tasks` has a
+    `key`, a `mark` (the digest of its text), a `title`, a `description`, `acceptance_criteria`,
+    `done`, and `after`, the keys of its dependencies. Returns pairs of key and id: `created`,
+    `kept`, `replanned` (created because the text of their key has changed, with the old id) and
+    `unproved` (done in the spec, but open in a project with checks). Raises `ToolError`, and
+    creates no task, if the feature, the discipline or a column is missing.
     """
     from .claims import forget
 
