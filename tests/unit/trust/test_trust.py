@@ -17,6 +17,12 @@ SERVER = '\n[disciplines.testing.mcp_servers.notes]\ncommand = "touch"\nargs = [
 CHECK = '\n[[done.checks]]\nname = "tests"\nrun = ["touch", "PWNED"]\n'
 SETUP = '\n[loop]\nsetup = [["touch", "PWNED"]]\n'
 AGENT = '\n[loop.agents.mine]\ncommand = ["touch", "PWNED"]\n'
+KEY = """
+[http]
+id = "1b671a64-40d5-491e-99b0-da01ff1f3341"
+url = "https://mcp.example.com/mcp"
+key_env = "PATH"
+"""
 
 
 def test_a_clone_as_ralphgen_writes_it_needs_no_record(clone: Path) -> None:
@@ -33,6 +39,7 @@ def test_a_clone_as_ralphgen_writes_it_needs_no_record(clone: Path) -> None:
         (CHECK, 'the check "tests" runs touch PWNED'),
         (SETUP, "[loop] setup runs touch PWNED"),
         (AGENT, 'the agent "mine" runs touch PWNED'),
+        (KEY, '[http.key_env] of .ralph/ralphgen.toml is "PATH"'),
     ],
 )
 def test_what_a_clone_makes_one_run_is_refused_until_it_is_trusted(
