@@ -9,7 +9,7 @@ import typer
 from ralphgen.errors import UsageError
 from ralphgen.terminal.app import App
 from ralphgen.terminal.console import progress, say
-from ralphgen.terminal.options import Folder, Quiet
+from ralphgen.terminal.options import Project, Quiet
 
 app = App()
 
@@ -24,7 +24,7 @@ NoOpen = Annotated[bool, typer.Option("--no-open", help="Print the URL without o
 
 @app.command(example="ralphgen board --export board.html")
 def board(
-    path: Folder = Path(),
+    project: Project = Path(),
     no_open: NoOpen = False,
     export: Export = "",
     sessions: WithSessions = False,
@@ -38,7 +38,7 @@ def board(
     """
     from ralphgen.project.root import project_root
 
-    root = project_root(path)
+    root = project_root(project)
     if export:
         _export(root, export, sessions=sessions, quiet=quiet)
     elif sessions:

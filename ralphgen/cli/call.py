@@ -12,7 +12,7 @@ from ralphgen.runtime.policy import FULL
 from ralphgen.sessions.decide import Request
 from ralphgen.terminal.console import say
 
-VALUED = ("--recipe", "--task", "--feature", "--discipline", "--project", "--json")
+VALUED = ("--recipe", "--task", "--feature", "--discipline", "--project", "-C", "--json")
 USAGE = (
     "ralphgen call KIT:TOOL [key=value … | --json '{…}' | -] "
     "[--recipe NAME] [--task N] [--feature NAME] [--discipline NAME]"
@@ -38,7 +38,7 @@ def _call(words: Sequence[str]) -> int:
     if not sign or not kit or not tool:
         raise UsageError(f"usage: {USAGE}", '"ralphgen tools" lists the tools of each kit')
     fixed = _fixed(given, options)
-    place = project_place(Path(options.get("--project", "")))
+    place = project_place(Path(options.get("--project") or options.get("-C", "")))
     with open_server(
         place, kit, tool, _request(options), trust_edited=trust_edited, say=say
     ) as server:

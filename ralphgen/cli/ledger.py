@@ -10,7 +10,7 @@ import typer
 from ralphgen.errors import Say, UsageError
 from ralphgen.terminal.app import App
 from ralphgen.terminal.console import print_json, progress, say
-from ralphgen.terminal.options import Folder, Json, Project, Quiet, Yes
+from ralphgen.terminal.options import Json, Project, Quiet, Yes
 
 app = App()
 db = App(name="db", help="Back up, tune and prune the database.")
@@ -23,13 +23,13 @@ db.add_typer(ledger, name="ledger")
 
 
 @ledger.command(example="ralphgen db ledger on --yes")
-def on(path: Folder = Path(), yes: Yes = False, quiet: Quiet = False) -> None:
+def on(project: Project = Path(), yes: Yes = False, quiet: Quiet = False) -> None:
     """Add the tables, once their SQL was shown, and write the server anew."""
     from ralphgen.ledger.tables import add_tables, definition, read_state
     from ralphgen.project.root import postgresql_place
     from ralphgen.terminal.person import agrees
 
-    root = _root_for_a_person(path, "ledger on")
+    root = _root_for_a_person(project, "ledger on")
     if read_state(root).version is not None:
         say("the ledger is on already")
         return
@@ -44,7 +44,7 @@ def on(path: Folder = Path(), yes: Yes = False, quiet: Quiet = False) -> None:
 
 
 @ledger.command(example="ralphgen db ledger off")
-def off(path: Folder = Path(), yes: Yes = False, quiet: Quiet = False) -> None:
+def off(project: Project = Path(), yes: Yes = False, quiet: Quiet = False) -> None:
     """Remove the tables with all that they hold, after a backup, and write the server anew."""
     from ralphgen.errors import ProjectError
     from ralphgen.ledger.backup import backed_up
@@ -56,7 +56,7 @@ def off(path: Folder = Path(), yes: Yes = False, quiet: Quiet = False) -> None:
     from ralphgen.terminal.person import agrees
     from ralphgen.trust.items import read_settings
 
-    root = _root_for_a_person(path, "ledger off")
+    root = _root_for_a_person(project, "ledger off")
     state = read_state(root)
     if state.version is None:
         say("the ledger is off already")
@@ -87,12 +87,12 @@ def off(path: Folder = Path(), yes: Yes = False, quiet: Quiet = False) -> None:
 
 
 @ledger.command(example="ralphgen db ledger status --json")
-def status(path: Folder = Path(), as_json: Json = False) -> None:
+def status(project: Project = Path(), as_json: Json = False) -> None:
     """Show whether the database has the tables, of which version, and what they hold."""
     from ralphgen.ledger.tables import read_state
     from ralphgen.project.root import project_root
 
-    state = read_state(project_root(path))
+    state = read_state(project_root(project))
     if as_json:
         print_json({"on": state.version is not None, "version": state.version, "rows": state.rows})
     elif state.version is None:
@@ -104,7 +104,7 @@ def status(path: Folder = Path(), as_json: Json = False) -> None:
 
 
 @ledger.command(example="ralphgen db ledger upgrade")
-def upgrade(path: Folder = Path(), quiet: Quiet = False) -> None:
+def upgrade(project: Project = Path(), quiet: Quiet = False) -> None:
     """Bring the tables to the version of this ralphgen, all or none, after a backup.
 
     In PostgreSQL, what this machine's learnings.txt and progress.txt hold besides becomes rows.
@@ -119,7 +119,7 @@ def upgrade(path: Folder = Path(), quiet: Quiet = False) -> None:
         upgrade_tables,
     )
 
-    root = _root_for_a_person(path, "ledger upgrade")
+    root = _root_for_a_person(project, "ledger upgrade")
     found = read_state(root).version
     if found is None:
         raise no_ledger()
@@ -142,7 +142,7 @@ def prune(
     before: Annotated[
         str, typer.Option(metavar="YYYY-MM-DD", help="Keep entries from this day on.")
     ],
-    path: Folder = Path(),
+    project: Project = Path(),
     yes: Yes = False,
 ) -> None:
     """Delete journal, evidence and ended sessions from before a day (UTC), after a backup."""
@@ -151,7 +151,7 @@ def prune(
     from ralphgen.ledger.tables import prune as prune_tables
     from ralphgen.terminal.person import agrees
 
-    root = _root_for_a_person(path, "ledger prune")
+    root = _root_for_a_person(project, "ledger prune")
     try:
         day = date.fromisoformat(before)
     except ValueError as error:

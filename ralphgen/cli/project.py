@@ -15,7 +15,15 @@ from ralphgen.cli.completion import complete_disciplines
 from ralphgen.errors import MissingError, RalphgenError, Say, UsageError, harmless, plain
 from ralphgen.terminal.app import App
 from ralphgen.terminal.console import print_json, progress, say
-from ralphgen.terminal.options import Folder, Json, Project, Quiet, TrustEdited, Yes
+from ralphgen.terminal.options import (
+    Folder,
+    Json,
+    Project,
+    Quiet,
+    TrustEdited,
+    Yes,
+    chosen_project,
+)
 
 app = App()
 
@@ -54,6 +62,7 @@ def init(
     path: Annotated[
         Path, typer.Argument(help="Project directory; created if it is missing.")
     ] = Path(),
+    project: Project = Path(),
     title: Annotated[str, typer.Option(help="Project title (default: the directory name).")] = "",
     description: Annotated[
         str, typer.Option(metavar="TEXT", help="Description of the project, for every session.")
@@ -82,6 +91,7 @@ def init(
     from ralphgen.terminal.person import agrees, at_terminal, refuse_writes_of_agents
     from ralphgen.trust.record import read_record
 
+    path = chosen_project(path, project)
     refuse_writes_of_agents("init", path)
     tell = progress(quiet)
     asked = tuple(kit or ())
@@ -162,6 +172,7 @@ def edit(
 @app.command(example="ralphgen regen --dry-run")
 def regen(
     path: Folder = Path(),
+    project: Project = Path(),
     force: Annotated[bool, typer.Option("--force", help="Overwrite hand-edited files.")] = False,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the changes without making them.")
@@ -183,7 +194,8 @@ def regen(
     from ralphgen.terminal.person import at_terminal
 
     tell = progress(quiet)
-    root = project_root(path) if dry_run else written_root(path, "regen")
+    place = chosen_project(path, project)
+    root = project_root(place) if dry_run else written_root(place, "regen")
     if watch:
         _watch(root, tell, alone=not (force or allow_removals or dry_run))
     if dry_run:
@@ -197,6 +209,7 @@ def regen(
 @app.command(example="ralphgen check")
 def check(
     path: Folder = Path(),
+    project: Project = Path(),
     show_diff: Annotated[bool, typer.Option("--diff", help="Print the whole diff.")] = False,
     as_json: Json = False,
     quiet: Quiet = False,
@@ -210,7 +223,7 @@ def check(
 
     tell = progress(quiet)
     try:
-        report = checked(project_root(path), say=tell)
+        report = checked(project_root(chosen_project(path, project)), say=tell)
     except RalphgenError as error:
         if as_json:
             found = [{"text": one.text, "hint": one.hint} for one in error.problems]
@@ -234,14 +247,14 @@ def check(
 
 
 @app.command(example="ralphgen inspect --json | jq .schema")
-def inspect(path: Folder = Path(), as_json: Json = False) -> None:
+def inspect(project: Project = Path(), as_json: Json = False) -> None:
     """Show the facts that decide what is written, and what the kits would have to serve."""
     from ralphgen.generate.workflows import generate
     from ralphgen.kits.registry import KITS
     from ralphgen.project.inspect import found_by_kits
     from ralphgen.project.root import database_shown, project_root
 
-    root = project_root(path)
+    root = project_root(project)
     generated = generate(root)
     found = found_by_kits(root, generated.project, KITS)
     warnings = [*generated.plan.warnings]
@@ -301,14 +314,20 @@ def tools(
 
 
 @app.command(example="ralphgen doctor")
-def doctor(path: Folder = Path(), trust_edited: TrustEdited = False, quiet: Quiet = False) -> None:
-    """Look over database, files, environment and server, down to a real handshake."""
+def doctor(
+    path: Folder = Path(),
+    project: Project = Path(),
+    trust_edited: TrustEdited = False,
+    quiet: Quiet = False,
+) -> None:
+    """Find problems in the setup and explain how to fix them."""
     from ralphgen.doctor.examine import CheckResult, examine
     from ralphgen.project.root import project_root
 
     on_path = [CheckResult("PATH", *NOT_ON_PATH, is_warning=True)] * (not which("ralphgen"))
     errors = warnings = 0
-    for result in chain(examine(project_root(path), trust_edited=trust_edited), on_path):
+    root = project_root(chosen_project(path, project))
+    for result in chain(examine(root, trust_edited=trust_edited), on_path):
         state = "ok" if not result.fix else "warn" if result.is_warning else "error"
         errors += state == "error"
         warnings += state == "warn"

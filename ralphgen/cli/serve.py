@@ -13,6 +13,7 @@ from ralphgen.sessions.server_command import server_command
 SERVER = Path(FOLDER, "server.py")
 FLAGS = ("--next", "--trust-edited")
 VALUES = ("--recipe", "--task", "--feature", "--discipline")
+PROJECT = ("--project", "-C")
 HELP = '"ralphgen serve --help" shows what there is'
 
 
@@ -23,9 +24,10 @@ def serve(arguments: Sequence[str]) -> int:
     becomes the server, so that signals reach it directly.
     """
     try:
+        named, arguments = _project(arguments)
         if any(one.split("=")[0] == "--recipe" for one in arguments):
-            return _serve_session(arguments)
-        server = _find_server()
+            return _serve_session(arguments, named)
+        server = _find_server(named)
         trust_edited = "--trust-edited" in arguments
         kits = [one for one in arguments if not one.startswith("-")]
         root = server.parents[2]
@@ -46,7 +48,7 @@ def serve(arguments: Sequence[str]) -> int:
     return 2
 
 
-def _serve_session(arguments: Sequence[str]) -> int:
+def _serve_session(arguments: Sequence[str], named: str) -> int:
     """Serve a kit in a session of its own; raises `UsageError` for words that are none."""
     from ralphgen.launch.serving import serve_session
     from ralphgen.sessions.decide import Request
@@ -67,8 +69,23 @@ def _serve_session(arguments: Sequence[str]) -> int:
         tuple(kits),
         next="--next" in given,
     )
-    place = project_place(_find_server().parents[2] if _elsewhere() else Path())
+    is_here = not (named or _elsewhere())
+    place = project_place(Path() if is_here else _find_server(named).parents[2])
     return serve_session(place, request, say=_say, trust_edited="--trust-edited" in given)
+
+
+def _project(arguments: Sequence[str]) -> tuple[str, list[str]]:
+    """Return the directory that --project names, or an empty text, and the other words."""
+    named, rest, words = "", [], iter(arguments)
+    for word in words:
+        name, sign, value = word.partition("=")
+        if name in PROJECT:
+            named = value if sign else next(words, "")
+            if not named:
+                raise UsageError(f'"{name}" needs a value', HELP)
+        else:
+            rest.append(word)
+    return named, rest
 
 
 def _told(arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
@@ -100,10 +117,10 @@ def _elsewhere() -> bool:
     return False
 
 
-def _find_server() -> Path:
-    """Return the server of the nearest project above the working directory, else Claude Code's."""
-    starts = [Path.cwd()]
-    if os.environ.get("CLAUDE_PROJECT_DIR"):
+def _find_server(named: str) -> Path:
+    """Return the server of the project that is named, else around here, else Claude Code's."""
+    starts = [Path(named).absolute()]
+    if not named and os.environ.get("CLAUDE_PROJECT_DIR"):
         starts.append(Path(os.environ["CLAUDE_PROJECT_DIR"]).absolute())
     for start in starts:
         with suppress(NotInProjectError):

@@ -7,7 +7,7 @@ import typer
 
 from ralphgen.cli.completion import complete_recipes, complete_tools
 from ralphgen.terminal.app import App
-from ralphgen.terminal.options import TrustEdited
+from ralphgen.terminal.options import Project, TrustEdited
 
 app = App()
 
@@ -39,14 +39,16 @@ def serve(
     ] = "",
     discipline: Annotated[str, typer.Option(metavar="NAME", help="Name of the agent role.")] = "",
     trust_edited: TrustEdited = False,
+    project: Project = Path(),
 ) -> None:
-    """Run the server of the project around the working directory, on standard input and output."""
+    """Run the MCP server over stdio or HTTP."""
     from ralphgen.cli.serve import serve as run_server
 
     named = ["--context", context, "--sha256", sha256] if context else []
     listening = ["--host", host] if host else []
     listening += ["--port", str(port)] if port is not None else []
     more = [*(["--http"] if http else []), *listening]
+    more += [f"--project={project}"] if project != Path() else []
     trusting = ["--trust-edited"] if trust_edited else []
     values = {"--recipe": recipe, "--feature": feature, "--discipline": discipline}
     own = [f"{name}={value}" for name, value in values.items() if value]
@@ -81,12 +83,7 @@ def call(
     ] = "",
     discipline: Annotated[str, typer.Option(metavar="NAME", help="Name of the agent role.")] = "",
     trust_edited: TrustEdited = False,
-    project: Annotated[
-        Path,
-        typer.Option(
-            metavar="PATH", help="Project directory (default: search upwards for .ralph)."
-        ),
-    ] = Path(),
+    project: Project = Path(),
 ) -> None:
     """Call a tool of any kit, and print its answer; exit 1 where it refuses.
 

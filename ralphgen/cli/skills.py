@@ -9,7 +9,7 @@ import typer
 from ralphgen.errors import Say, UsageError
 from ralphgen.terminal.app import App
 from ralphgen.terminal.console import progress, say
-from ralphgen.terminal.options import Quiet
+from ralphgen.terminal.options import Project, Quiet
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -35,9 +35,7 @@ def skill(
         bool,
         typer.Option("--agents-md", help="Write a short section of AGENTS.md instead of skills."),
     ] = False,
-    project: Annotated[
-        Path, typer.Option("--project", metavar="PATH", help="Project directory.")
-    ] = Path(),
+    project: Project = Path(),
     quiet: Quiet = False,
 ) -> None:
     """Show or write an Agent Skill for each kit that is on: when to use which tool, and how.

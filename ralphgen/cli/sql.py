@@ -5,13 +5,13 @@ from pathlib import Path
 
 from ralphgen.cli.ledger import app, db
 from ralphgen.terminal.console import say
-from ralphgen.terminal.options import Folder
+from ralphgen.terminal.options import Project
 
 __all__ = ["app", "indexes", "roles"]
 
 
 @db.command(example="ralphgen db indexes | psql service=shop")
-def indexes(path: Folder = Path()) -> None:
+def indexes(project: Project = Path()) -> None:
     """Print the SQL of indexes that the database lacks; run nothing."""
     from ralphgen.errors import ProjectError
     from ralphgen.generate.workflows import generate
@@ -19,7 +19,7 @@ def indexes(path: Folder = Path()) -> None:
     from ralphgen.project.root import project_root
     from ralphgen.project.rows import open_rows
 
-    root = project_root(path)
+    root = project_root(project)
     project = generate(root).project
     try:
         with open_rows(root) as rows:
@@ -34,13 +34,13 @@ def indexes(path: Folder = Path()) -> None:
 
 
 @db.command(example="ralphgen db roles | psql service=shop")
-def roles(path: Folder = Path()) -> None:
+def roles(project: Project = Path()) -> None:
     """Print the SQL of PostgreSQL's roles and row-level security; run nothing."""
     from ralphgen.generate.workflows import generate
     from ralphgen.kits.access import access_sql
     from ralphgen.project.root import project_root
 
-    root = project_root(path)
+    root = project_root(project)
     generated = generate(root)
     _refuse_old_ledger(root)
     sys.stdout.write(access_sql(generated.project, generated.plan))

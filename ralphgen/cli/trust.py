@@ -2,31 +2,29 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 import typer
 
 from ralphgen.errors import plain
 from ralphgen.terminal.app import App
 from ralphgen.terminal.console import say
-from ralphgen.terminal.options import Folder
+from ralphgen.terminal.options import Project, Yes
 
 if TYPE_CHECKING:
     from ralphgen.trust.decide import TrustItem
 
 app = App()
 
-Yes = Annotated[bool, typer.Option("--yes", help="Answer yes to every question.")]
-
 
 @app.command(example="ralphgen trust")
-def trust(path: Folder = Path(), yes: Yes = False) -> None:
+def trust(project: Project = Path(), yes: Yes = False) -> None:
     """Show what sessions of a project make you run, and record that you trust it."""
     from ralphgen.project.root import has_database, written_root
     from ralphgen.sessions.items import project_items
     from ralphgen.trust.decide import database_items
 
-    root = written_root(path, "trust")
+    root = written_root(project, "trust")
     if _recorded(root, database_items(root), yes=yes) and not has_database(root):
         say('approved; next: "ralphgen init" creates the database')
     elif _recorded(root, project_items(root), yes=yes, marks=True):

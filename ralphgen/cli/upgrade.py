@@ -10,7 +10,7 @@ from ralphgen import __version__
 from ralphgen.errors import harmless
 from ralphgen.terminal.app import App
 from ralphgen.terminal.console import progress, say
-from ralphgen.terminal.options import Folder, Quiet, Yes
+from ralphgen.terminal.options import Folder, Project, Quiet, Yes, chosen_project
 
 app = App()
 
@@ -18,6 +18,7 @@ app = App()
 @app.command(example="ralphgen upgrade --dry-run")
 def upgrade(
     path: Folder = Path(),
+    project: Project = Path(),
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Show the changes without making them.")
     ] = (False),
@@ -37,7 +38,7 @@ def upgrade(
     from ralphgen.project.root import written_root
     from ralphgen.terminal.person import agrees
 
-    root = written_root(path, "upgrade")
+    root = written_root(chosen_project(path, project), "upgrade")
     planned = plan_upgrade(root)
     if planned is None:
         say(f'the server was written by {__version__}: "ralphgen check" says whether it is current')

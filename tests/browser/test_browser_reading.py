@@ -207,7 +207,7 @@ def test_axe_finds_nothing(chromium: Chromium, board: BoardProcess, place: str) 
 
 def test_axe_finds_nothing_in_a_report(chromium: Chromium, hostile: Path, tmp_path: Path) -> None:
     target = tmp_path / "report.html"
-    assert 0 == ralphgen("board", hostile, "--export", target, "--quiet").returncode
+    assert 0 == ralphgen("board", "-C", hostile, "--export", target, "--quiet").returncode
     with chromium.page(target.as_uri()) as page:
         page.script("for (const one of document.querySelectorAll('details')) one.open = true")
 

@@ -131,7 +131,7 @@ def looping(folder: Path, steps: Steps) -> LoopProject:
     git(project.root, "config", "user.email", "e@example.org")
     git(project.root, "add", "--all")
     git(project.root, "commit", "--quiet", "--message", "tools")
-    assert 0 == ralphgen("trust", project.root, "--yes").returncode
+    assert 0 == ralphgen("trust", "-C", project.root, "--yes").returncode
     return project
 
 

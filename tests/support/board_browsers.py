@@ -246,13 +246,13 @@ def board_process(
     if most_files or fresh:
         limited = ["sh", "-c", f'ulimit -n {most_files}; exec "$0" "$@"']
         process = subprocess.Popen(
-            [*(limited if most_files else ()), RALPHGEN, "board", root, "--no-open"],
+            [*(limited if most_files else ()), RALPHGEN, "board", "-C", root, "--no-open"],
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             encoding="utf-8",
         )
     else:
-        process = started_beside("board", root, "--no-open")
+        process = started_beside("board", "-C", root, "--no-open")
     with process:
         try:
             running = BoardProcess(process)

@@ -14,7 +14,7 @@ import typer
 from ralphgen.errors import ProjectError, UsageError
 from ralphgen.terminal.app import App
 from ralphgen.terminal.console import print_json, say
-from ralphgen.terminal.options import Json
+from ralphgen.terminal.options import Json, Project
 from ralphgen.terminal.person import confirmed, refuse_agents
 
 if TYPE_CHECKING:
@@ -27,12 +27,6 @@ if TYPE_CHECKING:
 app = App()
 KIT = "dela"
 SHOWN = 50  # tasks, where a person has to read them
-Project = Annotated[
-    Path,
-    typer.Option(
-        "--project", metavar="DIR", help="Project directory (default: search upwards for .ralph)."
-    ),
-]
 
 
 @app.command(example="ralphgen allow build test")

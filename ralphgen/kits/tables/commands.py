@@ -8,16 +8,11 @@ import typer
 from ralphgen.errors import plain
 from ralphgen.terminal.app import App
 from ralphgen.terminal.console import say
+from ralphgen.terminal.options import Project
 
 app = App()
 tables = App(help="Give tables of your own tools.")
 app.add_typer(tables, name="tables")
-Project = Annotated[
-    Path,
-    typer.Option(
-        "--project", metavar="DIR", help="Project directory (default: search upwards for .ralph)."
-    ),
-]
 
 
 @tables.callback()

@@ -49,7 +49,7 @@ def browser(folder: Path) -> dict[str, str]:
 @pytest.fixture
 def shown(root: Path, tmp_path: Path) -> Iterator[tuple[BoardProcess, str]]:
     """A board that opens a browser, and the address that this is given."""
-    process = started_beside("board", root, env=browser(tmp_path))
+    process = started_beside("board", "-C", root, env=browser(tmp_path))
     with process:
         try:
             board = BoardProcess(process)
@@ -165,7 +165,7 @@ def test_its_port_can_be_fixed_and_is_told_of_where_it_is_taken(root: Path, tmp_
         config = own / ".ralph/ralphgen.toml"
         config.write_text(f"[board]\nport = {port}\n", encoding="utf-8")
 
-        assert f"the board cannot listen at port {port}" in refused("board", own, "--no-open")
+        assert f"the board cannot listen at port {port}" in refused("board", "-C", own, "--no-open")
     with board_process(own) as board:
         assert port == board.port
         assert f"ralphgen_board_{port}=" in board.cookie
@@ -217,7 +217,7 @@ def test_no_other_user_is_let_in_by_a_cookie_of_ours(
 
 
 def test_without_a_browser_there_is_no_second_address(root: Path, tmp_path: Path) -> None:
-    process = started_beside("board", root, "--no-open", env=browser(tmp_path))
+    process = started_beside("board", "-C", root, "--no-open", env=browser(tmp_path))
     with process:
         BoardProcess(process).get()
         process.send_signal(signal.SIGINT)
@@ -230,11 +230,11 @@ def test_without_a_browser_there_is_no_second_address(root: Path, tmp_path: Path
 
 
 def test_a_folder_without_a_project_is_refused(tmp_path: Path) -> None:
-    assert "is not a project" in refused("board", tmp_path, "--no-open")
+    assert "is not a project" in refused("board", "-C", tmp_path, "--no-open")
 
 
 def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    assert "there is no" in refused("board", tmp_path / "nowhere", "--no-open", code=2)
+    assert "there is no" in refused("board", "-C", tmp_path / "nowhere", "--no-open", code=2)
 
 
 def test_the_help_names_it(root: Path) -> None:

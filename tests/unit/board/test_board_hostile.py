@@ -68,7 +68,7 @@ def test_half_a_character_keeps_no_action_from_saying_what_it_did(halves: Path) 
 def test_half_a_character_in_the_name_of_a_file_is_reported(root: Path) -> None:
     folder = root / ".ralph/mcp"
     (folder / os.fsdecode(b"x\xff.py")).write_text("# mine\n", encoding="utf-8")
-    done = ralphgen("board", root, "--export", "-")
+    done = ralphgen("board", "-C", root, "--export", "-")
 
     assert (0, "") == (done.returncode, done.stderr)
     assert "x\ufffd.py" in done.stdout
@@ -78,7 +78,7 @@ def test_no_report_says_where_the_project_lies(root: Path, tmp_path: Path) -> No
     manifest = root / ".ralph/mcp/manifest.json"
     manifest.unlink()
     manifest.mkdir()
-    html = ralphgen("board", root, "--export", "-").stdout
+    html = ralphgen("board", "-C", root, "--export", "-").stdout
 
     assert "cannot be read" in html
     assert str(tmp_path) not in html
@@ -96,7 +96,7 @@ def test_endless_names_are_cut(root: Path) -> None:
         page = board.everything("?discipline=backend")
 
     assert len(page) < 300_000
-    assert len(ralphgen("board", root, "--export", "-").stdout) < 300_000
+    assert len(ralphgen("board", "-C", root, "--export", "-").stdout) < 300_000
 
 
 def test_who_asks_often_while_the_database_is_locked_waits_no_longer(root: Path) -> None:

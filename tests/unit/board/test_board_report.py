@@ -37,7 +37,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def html(root: Path) -> str:
     """The report on standard output."""
-    done = ralphgen("board", root, "--export", "-")
+    done = ralphgen("board", "-C", root, "--export", "-")
     assert (0, "") == (done.returncode, done.stderr)
     return done.stdout
 
@@ -87,7 +87,7 @@ def test_sessions_of_the_machine_are_there_when_they_are_asked_for(
 ) -> None:
     (session,) = (root / ".ralph/mcp/sessions").iterdir()
     bare = shutil.copytree(root, tmp_path / "q", ignore=shutil.ignore_patterns("sessions"))
-    done = ralphgen("board", root, "--sessions", "--export", "-")
+    done = ralphgen("board", "-C", root, "--sessions", "--export", "-")
     found = [row["id"] for tag, row in Elements(done.stdout).found if tag == "section"]
 
     assert session.name not in html
@@ -114,7 +114,7 @@ def test_its_sheet_is_the_only_thing_that_its_policy_lets_in(html: str) -> None:
 
 def test_it_is_written_whole_and_says_how_much(root: Path, html: str, tmp_path: Path) -> None:
     target = tmp_path / "new" / "report.html"
-    done = ralphgen("board", root, "--export", target)
+    done = ralphgen("board", "-C", root, "--export", target)
     size = len(target.read_bytes())
 
     assert (0, "", f"{target}: {size:,} bytes\n") == (done.returncode, done.stdout, done.stderr)
@@ -135,6 +135,6 @@ def test_of_very_many_open_tasks_it_tells_of_the_first(
 
 
 def test_what_cannot_be_reported_or_written_is_refused(root: Path, tmp_path: Path) -> None:
-    assert "is not a project" in refused("board", tmp_path, "--export", "-")
-    assert "cannot be written" in refused("board", root, "--export", tmp_path)
-    assert 2 == ralphgen("board", root, "--sessions").returncode
+    assert "is not a project" in refused("board", "-C", tmp_path, "--export", "-")
+    assert "cannot be written" in refused("board", "-C", root, "--export", tmp_path)
+    assert 2 == ralphgen("board", "-C", root, "--sessions").returncode

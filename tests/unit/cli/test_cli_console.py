@@ -63,7 +63,7 @@ def test_the_matrix_says_what_the_json_says(root: Path) -> None:
 
 
 def test_facts_fit_and_names_are_shown_as_they_are(root: Path) -> None:
-    done = ralphgen("inspect", root)
+    done = ralphgen("inspect", "-C", root)
 
     assert 0 == done.returncode
     assert 80 >= max(len(line.replace(str(root), "p")) for line in done.stdout.splitlines())
@@ -73,7 +73,7 @@ def test_facts_fit_and_names_are_shown_as_they_are(root: Path) -> None:
 
 
 def test_facts_as_json_hold_schema_recipes_and_warnings(root: Path) -> None:
-    facts = json.loads(ralphgen("inspect", root, "--json").stdout)
+    facts = json.loads(ralphgen("inspect", "-C", root, "--json").stdout)
 
     assert ["ralph"] == facts["config"]["kits"]
     assert {
@@ -118,7 +118,7 @@ def test_wrong_use_is_code_two_and_helps() -> None:
 
 def test_a_reader_that_leaves_early_gets_no_traceback(root: Path) -> None:
     with subprocess.Popen(
-        [RALPHGEN, "inspect", root, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [RALPHGEN, "inspect", "-C", root, "--json"], stdout=subprocess.PIPE, stderr=subprocess.PIPE
     ) as child:
         assert child.stdout is not None
         assert child.stderr is not None

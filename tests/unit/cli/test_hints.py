@@ -143,7 +143,7 @@ def test_what_an_agent_did_outlasts_its_session(root: Path) -> None:
 
 
 def test_the_ledger_says_when_a_session_was_ended(root: Path) -> None:
-    assert 0 == ralphgen("db", "ledger", "on", "--yes", root).returncode
+    assert 0 == ralphgen("db", "ledger", "on", "--yes", "-C", root).returncode
     name = made(root, "yap")["session_id"]
     sql = "SELECT outcome, ended IS NULL FROM ralphgen_sessions"
 

@@ -127,7 +127,7 @@ def test_a_ledger_in_a_database_that_git_has_is_told(root: Path) -> None:
     assert (0, True) == (code, found["ledger"])
     assert "the database is committed" in told
 
-    assert 0 == ralphgen("db", "ledger", "off", "--yes", root).returncode
+    assert 0 == ralphgen("db", "ledger", "off", "--yes", "-C", root).returncode
     assert "ledger       off" in told_without_server(root)
 
 

@@ -88,14 +88,14 @@ def test_missing_indexes_are_told_once_they_are_felt_and_printed_until_they_are_
         f"FROM disciplines), 'Task ' || n FROM generate_series(1, {MANY}) AS n",
     )
     (many,) = (one for one in examine(root) if one.subject == "indexes")
-    printed = ralphgen("db", "indexes", str(root)).stdout
+    printed = ralphgen("db", "indexes", "-C", str(root)).stdout
     run(dsn, printed, "ANALYZE tasks")
     (after,) = (one for one in examine(root) if one.subject == "indexes")
 
     assert [] == few
     assert "10000 tasks lack tasks_listed for" in many.detail
     assert "have the indexes that they want" in after.detail
-    assert "" == ralphgen("db", "indexes", str(root)).stdout
+    assert "" == ralphgen("db", "indexes", "-C", str(root)).stdout
     for condition, index in (
         ("status = 'pending' ORDER BY id LIMIT 20", "tasks_listed"),
         ('lower(title COLLATE "C") = lower(\'task 7\' COLLATE "C")', "tasks_titled"),
@@ -126,7 +126,7 @@ def test_the_ledger_and_the_claims_in_it_are_told(tmp_path: Path) -> None:
 
 def test_the_indexes_of_sqlite_are_printed_and_used(tmp_path: Path) -> None:
     root = create_project(tmp_path)
-    printed = ralphgen("db", "indexes", str(root)).stdout
+    printed = ralphgen("db", "indexes", "-C", str(root)).stdout
     with closing(sqlite3.connect(root / ".ralph/db/ralph.db")) as connection:
         connection.executescript(printed)
         plans = [
@@ -139,7 +139,7 @@ def test_the_indexes_of_sqlite_are_printed_and_used(tmp_path: Path) -> None:
 
     assert "tasks_listed" in plans[0]
     assert "tasks_titled" in plans[1]
-    assert "" == ralphgen("db", "indexes", str(root)).stdout
+    assert "" == ralphgen("db", "indexes", "-C", str(root)).stdout
 
 
 @needs_postgresql

@@ -229,7 +229,7 @@ def test_the_commands_show_a_project_and_never_the_dsn(dsn: str, tmp_path: Path)
     root = begun(tmp_path / "shop")
 
     done = [ralphgen(*words, str(root)) for words in (["inspect"], ["tools"], ["check"])]
-    asked = ralphgen("inspect", "--json", str(root))
+    asked = ralphgen("inspect", "--json", "-C", str(root))
 
     assert [0, 0, 0, 0] == [one.returncode for one in (*done, asked)], done
     assert 'the schema "public" of RALPH_DSN' == json.loads(asked.stdout)["database"]

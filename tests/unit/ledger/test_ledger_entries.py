@@ -66,7 +66,7 @@ def test_a_ledger_without_them_is_upgraded(root: Path) -> None:
     older(root)
     assert WITHOUT_ENTRIES == read_state(root).version
     doctor = ralphgen("doctor", root)
-    done = ralphgen("db", "ledger", "upgrade", root)
+    done = ralphgen("db", "ledger", "upgrade", "-C", root)
 
     assert 'run "ralphgen db ledger upgrade"' in doctor.stdout + doctor.stderr
     assert 0 == done.returncode, done.stderr
@@ -119,12 +119,12 @@ def test_a_file_of_sqlite_has_no_such_table(tmp_path: Path) -> None:
 def test_entries_of_another_machine_are_taken_in_later(root: Path) -> None:
     """Its files were not there when those of the first became rows."""
     older(root)
-    assert 0 == ralphgen("db", "ledger", "upgrade", root).returncode
+    assert 0 == ralphgen("db", "ledger", "upgrade", "-C", root).returncode
     files = {"progress.txt": f"{PROGRESS}- of the second\n", "learnings.txt": "- learned\n"}
     for name, text in files.items():
         (root / ".ralph" / name).write_text(text, encoding="utf-8")
-    done = ralphgen("db", "ledger", "upgrade", root)
-    again = ralphgen("db", "ledger", "upgrade", root)
+    done = ralphgen("db", "ledger", "upgrade", "-C", root)
+    again = ralphgen("db", "ledger", "upgrade", "-C", root)
 
     assert "2 entries of this machine's learnings.txt and progress.txt are rows now" in done.stderr
     assert "entries" not in again.stderr
@@ -136,7 +136,7 @@ def test_entries_of_another_machine_are_taken_in_later(root: Path) -> None:
 
 def test_roles_are_refused_before_the_ledger_is_upgraded(root: Path) -> None:
     older(root)
-    done = ralphgen("db", "roles", root)
+    done = ralphgen("db", "roles", "-C", root)
 
     assert (1, "") == (done.returncode, done.stdout)
     assert "the ledger is of version 0, and the roles are for version 1" in done.stderr

@@ -34,7 +34,7 @@ def trusted(project: LoopProject, root: Path) -> LoopProject:
     git(root, "config", "user.name", "n")
     git(root, "config", "user.email", "e@example.org")
     project.root = root
-    assert 0 == ralphgen("trust", root, "--yes").returncode
+    assert 0 == ralphgen("trust", "-C", root, "--yes").returncode
     return project
 
 

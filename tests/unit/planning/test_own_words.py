@@ -45,7 +45,7 @@ def test_clients_are_given_a_projects_own_words(root: Path) -> None:
     assert "1 is {{ most }} urgent" == priority["description"]
     told = "your own description (46 bytes) replaces that of ralphgen (52 bytes)"
     assert f'"ralph:create_task": {told}' in said
-    shown = ralphgen("inspect", root)
+    shown = ralphgen("inspect", "-C", root)
     assert '"ralph:create_task.hints": your own description (19 bytes)' in shown.stdout
 
 

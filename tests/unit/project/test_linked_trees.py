@@ -182,11 +182,11 @@ def test_the_config_says_where_the_database_is(tmp_path: Path) -> None:
 
     refused = ralphgen("init", str(root), "--no-install")
     is_made = (tmp_path / "shop.db").exists()
-    allowed = ralphgen("trust", str(root), "--yes")
+    allowed = ralphgen("trust", "-C", str(root), "--yes")
     made = ralphgen("init", str(root), "--no-install")
-    trusted = ralphgen("trust", str(root), "--yes")
+    trusted = ralphgen("trust", "-C", str(root), "--yes")
     added = ralphgen("feature", "add", "cart", "--project", str(root))
-    shown = ralphgen("inspect", str(root))
+    shown = ralphgen("inspect", "-C", str(root))
 
     assert (2, False) == (refused.returncode, is_made)
     assert f"outside of the project: {tmp_path / 'shop.db'}" in refused.stderr

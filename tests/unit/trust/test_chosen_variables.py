@@ -92,7 +92,7 @@ def test_the_schema_that_the_users_dsn_names_needs_no_record(
 def test_a_choice_that_changes_is_asked_about_again(clone: Path, change: str) -> None:
     settings = f'{HERE}dsn_env = "PROD_DSN"\nschema = "payroll"\n'
     configure(clone, settings)
-    ralphgen("trust", clone, "--yes")
+    ralphgen("trust", "-C", clone, "--yes")
     assert REFUSED not in ralphgen("task", "list", cwd=clone).stderr
     path = clone / ".ralph/ralphgen.toml"
     path.write_text(path.read_text(encoding="utf-8").replace(change, "PATH"), encoding="utf-8")
@@ -144,7 +144,7 @@ class TestOnPostgresql:
 
         refused = ralphgen("task", "list", cwd=clone)
         checked = ralphgen("check", clone)
-        trusted = ralphgen("trust", clone, "--yes")
+        trusted = ralphgen("trust", "-C", clone, "--yes")
         listed = ralphgen("task", "list", cwd=clone)
 
         assert (2, 0) == (refused.returncode, checked.returncode)

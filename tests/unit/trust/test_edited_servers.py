@@ -31,7 +31,7 @@ def test_a_server_that_ralphgen_does_not_write_needs_a_record(clone: Path, how: 
         assert 2 == refused.returncode
         assert "the server in .ralph/mcp is not one that ralphgen" in refused.stderr
 
-    assert 0 == ralphgen("trust", clone, "--yes").returncode
+    assert 0 == ralphgen("trust", "-C", clone, "--yes").returncode
     assert 0 == task_session(clone).returncode
 
 
@@ -112,7 +112,7 @@ def test_serve_starts_no_server_of_another_without_a_record(clone: Path) -> None
     assert 2 == refused.returncode
     assert 'hint: look at it, then run "ralphgen trust"' in refused.stderr
 
-    assert 0 == ralphgen("trust", clone, "--yes").returncode
+    assert 0 == ralphgen("trust", "-C", clone, "--yes").returncode
     assert 0 == ralphgen("serve", "ralph", cwd=clone).returncode
 
 
@@ -127,7 +127,7 @@ def test_a_record_covers_every_file_that_starts(clone: Path, how: str) -> None:
         del manifest["files"]["server.py"]
     path.write_text(json.dumps(manifest), encoding="utf-8")
 
-    assert 2 == ralphgen("trust", clone, "--yes").returncode
+    assert 2 == ralphgen("trust", "-C", clone, "--yes").returncode
     for refused in (task_session(clone), ralphgen("serve", "ralph", cwd=clone)):
         assert 2 == refused.returncode
         assert "manifest.json does not list" in refused.stderr

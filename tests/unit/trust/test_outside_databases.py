@@ -74,8 +74,8 @@ def test_it_is_refused_however_the_project_leads_there(clone: Path, way: object)
     way(clone, move_database(clone))
 
     assert 2 == ralphgen("feature", "list", cwd=clone).returncode
-    assert 2 == ralphgen("trust", clone).returncode  # without a terminal
-    trusted = ralphgen("trust", clone, "--yes")
+    assert 2 == ralphgen("trust", "-C", clone).returncode  # without a terminal
+    trusted = ralphgen("trust", "-C", clone, "--yes")
     listed = ralphgen("feature", "list", cwd=clone)
 
     assert 0 == trusted.returncode, trusted.stderr
@@ -86,7 +86,7 @@ def test_it_is_refused_however_the_project_leads_there(clone: Path, way: object)
 def test_a_place_that_changes_is_asked_about_again(clone: Path) -> None:
     moved = move_database(clone)
     link_file(clone, moved)
-    assert 0 == ralphgen("trust", clone, "--yes").returncode
+    assert 0 == ralphgen("trust", "-C", clone, "--yes").returncode
     shutil.copy(moved, moved.with_name("y.db"))
     (clone / ".ralph/db/ralph.db").unlink()
     link_file(clone, moved.with_name("y.db"))

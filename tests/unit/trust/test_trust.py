@@ -57,18 +57,18 @@ def test_what_a_clone_makes_one_run_is_refused_until_it_is_trusted(
         assert 'run "ralphgen trust"' in refused.stderr
     assert before == {*(clone / ".ralph/mcp").rglob("*")}
 
-    unasked = ralphgen("trust", clone)
+    unasked = ralphgen("trust", "-C", clone)
     shown, _, refusal = unasked.stderr.partition("error: ")
     assert 2 == unasked.returncode
     assert shown.startswith("this project runs these commands on your machine:\n  ")
     assert "confirmation needed, but there is no terminal\nhint: pass --yes\n" == refusal
-    done = ralphgen("trust", clone, "--yes")
+    done = ralphgen("trust", "-C", clone, "--yes")
 
     assert 0 == done.returncode
     assert said in done.stderr
     assert said in task_session(clone).stderr  # every time, whether it asks or not
     assert 0 == task_session(clone).returncode
-    assert "nothing to approve" in ralphgen("trust", clone).stderr
+    assert "nothing to approve" in ralphgen("trust", "-C", clone).stderr
 
     configure(clone, '\n[disciplines.testing.mcp_servers.more]\ncommand = "id"\n')
 
@@ -118,7 +118,7 @@ def test_at_a_terminal_a_person_is_asked(clone: Path, answer: str, code: int) ->
 def test_no_agent_trusts_for_a_person(clone: Path) -> None:
     """Nor where it takes the mark out of its own environment: that of its shell has it."""
     configure(clone, MODE)
-    command = [str(RALPHGEN), "trust", "--yes", str(clone)]
+    command = [str(RALPHGEN), "trust", "--yes", "-C", str(clone)]
     unmarked = (
         f"import os; del os.environ['RALPHGEN_SESSION']; os.execv({str(RALPHGEN)!r}, {command})"
     )
@@ -145,7 +145,7 @@ def test_hooks_in_a_clone_are_asked_for(clone: Path) -> None:
 
     assert 2 == refused.returncode
     assert 'Claude Code takes "hooks" from .claude/settings.json' in refused.stderr
-    assert 0 == ralphgen("trust", clone, "--yes").returncode
+    assert 0 == ralphgen("trust", "-C", clone, "--yes").returncode
     assert 0 == task_session(clone).returncode
 
 

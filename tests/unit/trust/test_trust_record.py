@@ -18,7 +18,7 @@ pytestmark = pytest.mark.slow
 def test_no_other_work_tree_asks_again(own: Path, tmp_path: Path) -> None:
     configure(own, MODE)
     commit(own)
-    assert 0 == ralphgen("trust", own, "--yes").returncode
+    assert 0 == ralphgen("trust", "-C", own, "--yes").returncode
     beside = tmp_path / "beside"
     git(own, "worktree", "add", "-q", str(beside))
     shutil.copytree(own / ".ralph", beside / ".ralph", dirs_exist_ok=True)
@@ -28,7 +28,7 @@ def test_no_other_work_tree_asks_again(own: Path, tmp_path: Path) -> None:
 
 def test_a_record_that_others_may_write_says_nothing(clone: Path, configuration: Path) -> None:
     configure(clone, MODE)
-    assert 0 == ralphgen("trust", clone, "--yes").returncode
+    assert 0 == ralphgen("trust", "-C", clone, "--yes").returncode
     (record,) = (configuration / "ralphgen/trust").iterdir()
     assert 0o600 == record.stat().st_mode & 0o777
     record.chmod(0o666)
@@ -61,7 +61,7 @@ def test_work_trees_of_two_bare_repositories_beside_each_other_share_nothing(
         trees.append(
             shutil.copytree(clone / ".ralph", tmp_path / name / ".ralph", dirs_exist_ok=True)
         )
-    assert 0 == ralphgen("trust", trees[0].parent, "--yes").returncode
+    assert 0 == ralphgen("trust", "-C", trees[0].parent, "--yes").returncode
 
     assert 0 == task_session(trees[0].parent).returncode
     add(clone, "DELETE FROM ralphgen_claims")
@@ -80,7 +80,7 @@ def test_where_no_record_can_be_written_what_needs_none_goes_on(
     assert "warning: what is trusted was not recorded" in made.stderr
 
     configure(clone, MODE)
-    refused = ralphgen("trust", clone, "--yes")
+    refused = ralphgen("trust", "-C", clone, "--yes")
     assert 1 == refused.returncode
     assert "cannot be written" in refused.stderr
 
@@ -92,7 +92,7 @@ def test_trust_does_not_say_that_it_recorded_what_nobody_will_believe(
     folder = configuration / "ralphgen/trust"
     folder.mkdir(parents=True)
     folder.chmod(0o775)
-    refused = ralphgen("trust", clone, "--yes")
+    refused = ralphgen("trust", "-C", clone, "--yes")
 
     assert 1 == refused.returncode
     assert f'run "chmod go-w {folder}"' in refused.stderr

@@ -37,7 +37,7 @@ def test_a_clones_tools_need_a_record_which_a_change_ends(
     assert f"the server does not start yet: sessions run {FILE}" in done.stderr
     assert 2 == ralphgen("call", "ralph:own", cwd=clone).returncode
 
-    assert 0 == ralphgen("trust", clone, "--yes").returncode
+    assert 0 == ralphgen("trust", "-C", clone, "--yes").returncode
     assert 0 == ralphgen("session", "yap", "--project", clone).returncode
 
     (clone / FILE).write_text(TOOL + "\n", encoding="utf-8")

@@ -62,7 +62,7 @@ def test_a_clones_words_need_a_record(clone: Path) -> None:
     code, said = session(clone, "triage")
     assert (2, True) == (code, f'agents follow "prompt" of {RECIPE}' in said)
 
-    assert 0 == ralphgen("trust", clone, "--yes").returncode
+    assert 0 == ralphgen("trust", "-C", clone, "--yes").returncode
     assert (0, 0) == (session(clone)[0], session(clone, "triage")[0])
 
     write(clone, PROMPT, "Be cruel.")

@@ -133,7 +133,7 @@ def test_a_strangers_check_needs_a_question_before_and_after_regen(shared: Path,
     assert 'the check "t" runs touch PWNED' in regen(shared)
     assert 2 == session(shared)
 
-    assert 0 == ralphgen("trust", shared, "--yes").returncode
+    assert 0 == ralphgen("trust", "-C", shared, "--yes").returncode
     assert 0 == session(shared)
 
 
@@ -163,7 +163,7 @@ def test_settings_of_clients_and_files_below_ralph_need_a_record(own: Path, file
 
     refused = ralphgen("session", "braindump", "--project", own)
     assert (2, True) == (refused.returncode, file in refused.stderr)
-    shown = ralphgen("trust", own, "--yes")
+    shown = ralphgen("trust", "-C", own, "--yes")
     assert file in shown.stderr
     assert 0 == session(own)
     write(own, file, HOOKS + " ")
@@ -218,7 +218,7 @@ def test_state_that_ralphgen_writes_is_no_item(own: Path) -> None:
     write(own, "node_modules/a/AGENTS.md", "x")
 
     assert 0 == session(own)
-    assert "nothing to approve" in ralphgen("trust", own).stderr
+    assert "nothing to approve" in ralphgen("trust", "-C", own).stderr
 
 
 def test_a_link_out_of_the_project_that_git_has_needs_a_question(shared: Path) -> None:
@@ -237,7 +237,7 @@ def test_the_users_own_links_need_no_question(shared: Path) -> None:
     write(shared, "AGENTS.md", "x")
     (shared / "CLAUDE.md").symlink_to("AGENTS.md")
     commit(shared)
-    assert 0 == ralphgen("trust", shared, "--yes").returncode
+    assert 0 == ralphgen("trust", "-C", shared, "--yes").returncode
     write(shared, "AGENTS.md", "y")
 
     assert 0 == session(shared)
@@ -249,7 +249,7 @@ def test_a_hard_link_is_asked_about_by_its_content(own: Path) -> None:
     (own / ".claude").mkdir()
     (own / ".claude/settings.json").hardlink_to(own.parent / "other.json")
     assert 2 == session(own)
-    assert 0 == ralphgen("trust", own, "--yes").returncode
+    assert 0 == ralphgen("trust", "-C", own, "--yes").returncode
     assert 0 == session(own)
     write(own.parent, "other.json", HOOKS + " ")
 
@@ -264,7 +264,7 @@ def test_a_shallow_clone_is_asked_about_what_its_commits_have(shared: Path) -> N
     git(shared.parent, "clone", "-q", "--depth", "1", f"file://{shared}", str(shallow))
     shutil.copytree(shared / ".ralph/db", shallow / ".ralph/db")
     assert 2 == session(shallow)
-    assert 0 == ralphgen("trust", shallow, "--yes").returncode
+    assert 0 == ralphgen("trust", "-C", shallow, "--yes").returncode
     assert 0 == session(shallow)
 
     write(shared, "Makefile", "all:\n\ttouch PWNED\n")
@@ -310,7 +310,7 @@ def test_a_project_unpacked_at_a_recorded_path_is_not_trusted(own: Path, tmp_pat
     shutil.copytree(other, own)
 
     assert 2 == session(own)
-    assert 0 == ralphgen("trust", own, "--yes").returncode
+    assert 0 == ralphgen("trust", "-C", own, "--yes").returncode
     assert 0 == session(own)
 
 

@@ -200,7 +200,7 @@ def test_a_column_that_must_be_filled_is_required_and_one_that_cannot_be_ends_th
     assert ("seal BLOB" in must, "team TEXT" in must) == (True, True)
     create_database(tmp_path, must, ROWS.partition("INSERT INTO features")[0])
     assert 0 == ralphgen("regen", tmp_path, "--no-install").returncode
-    facts = json.loads(ralphgen("inspect", tmp_path, "--json").stdout)
+    facts = json.loads(ralphgen("inspect", "-C", tmp_path, "--json").stdout)
 
     reason = '"features.seal" needs a value that no argument can give'
     assert reason == facts["absent"]["ralph"]["create_feature"]

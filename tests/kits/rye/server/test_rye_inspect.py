@@ -116,7 +116,7 @@ def test_looking_runs_and_writes_nothing(tmp_path: Path) -> None:
 
 def test_the_command_shows_the_items_of_the_fixture(tmp_path: Path) -> None:
     root = lay_down("rye", tmp_path / "p")
-    said = ralphgen("inspect", root, more={"COLUMNS": "200"}).stdout
+    said = ralphgen("inspect", "-C", root, more={"COLUMNS": "200"}).stdout
 
     assert "2 directives, 3 tools, 2 entries of knowledge" in said
     for item_id in ("demo/greet", "release/notes", "text/shout", "web/weather", "api/retry-limits"):

@@ -140,7 +140,7 @@ def test_the_command_line_knows_the_kit(tmp_path: Path, kits: str) -> None:
     target = ("--task", "1") if "ralph" in kits else ()
     assert 0 == ralphgen("regen", root).returncode  # a dry run builds no environment
     launched = ralphgen("launch", "task_execution", *target, "--dry-run", "--project", root)
-    inspected = ralphgen("inspect", root, "--json")
+    inspected = ralphgen("inspect", "-C", root, "--json")
 
     assert (0, 0) == (launched.returncode, inspected.returncode), launched.stderr + inspected.stderr
     assert "mcp__specum__ralph_implement" in launched.stdout
