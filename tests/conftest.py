@@ -37,13 +37,12 @@ PYTHON3 = shutil.which("python3")
 if PYTHON3 and Path(PYTHON3).read_bytes().startswith(b"#!"):
     os.environ["PATH"] = os.pathsep.join((f"{sys.base_prefix}/bin", os.environ["PATH"]))
 
+# Printed commands start with `ralphgen`, as for a user who has it on PATH.
+os.environ["PATH"] = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
+
 # Under `nohup` and `&`, programs that tests start would ignore a closed terminal and Ctrl-C.
 if hasattr(signal, "SIGHUP"):
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
-if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
-
-# A background job of a shell ignores Ctrl-C, and so would every process that it starts.
 if signal.getsignal(signal.SIGINT) == signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 

@@ -4,8 +4,8 @@ import os
 import sys
 
 from ralphgen import __version__
-from ralphgen.cli.table import OVERVIEW
-from ralphgen.terminal.console import show_crash
+from ralphgen.cli.table import COMMANDS, OVERVIEW
+from ralphgen.terminal.console import as_typed, name_program, show_crash
 from ralphgen.terminal.streams import guard_streams
 
 
@@ -13,12 +13,13 @@ def main() -> None:
     """Run the command of `sys.argv`."""
     guard_streams()
     sys.excepthook = show_crash
+    name_program(sys.argv[0], COMMANDS)
     arguments = sys.argv[1:]
     if arguments == ["--version"]:
         print(f"ralphgen {__version__}")
         return
     if not arguments and "_RALPHGEN_COMPLETE" not in os.environ:
-        print(OVERVIEW, end="")
+        print(as_typed(OVERVIEW), end="")
         return
     if arguments[:1] == ["serve"] and "--help" not in arguments:
         from ralphgen.cli.serve import serve

@@ -14,7 +14,7 @@ from ralphgen import __version__
 from ralphgen.cli.completion import complete_disciplines
 from ralphgen.errors import MissingError, RalphgenError, Say, UsageError, harmless, plain
 from ralphgen.terminal.app import App
-from ralphgen.terminal.console import print_json, progress, say
+from ralphgen.terminal.console import as_typed, print_json, progress, say
 from ralphgen.terminal.options import (
     Folder,
     Json,
@@ -88,7 +88,12 @@ def init(
     from ralphgen.cli.next_steps import next_steps, widening
     from ralphgen.cli.trust import asked as asked_to_trust
     from ralphgen.generate.initialize import initialize
-    from ralphgen.terminal.person import agrees, at_terminal, refuse_writes_of_agents
+    from ralphgen.terminal.person import (
+        agrees,
+        at_terminal,
+        confirmed,
+        refuse_writes_of_agents,
+    )
     from ralphgen.trust.record import read_record
 
     path = chosen_project(path, project)
@@ -106,6 +111,7 @@ def init(
         agree=lambda question: agrees(question, yes=yes),
         engine=engine.value if engine else "",
         ask=asked_to_trust if at_terminal() else None,
+        enable=lambda question: yes or (at_terminal() and confirmed(question)),
     )
     _finish(root, install=not no_install, say=tell)
     tell("done; next:")
@@ -334,7 +340,7 @@ def doctor(
         if state == "error" or not quiet:
             print(f"{state:<6}{result.subject:<12} {plain(result.detail)}")
             if result.fix:
-                print(f"{'':<19}fix: {plain(result.fix)}")
+                print(as_typed(f"{'':<19}fix: {plain(result.fix)}"))
         sys.stdout.flush()
     if not quiet:
         print(f"\n{_counted(errors, 'error')}, {_counted(warnings, 'warning')}")

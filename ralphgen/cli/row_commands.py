@@ -18,7 +18,7 @@ from ralphgen.project.root import project_place
 from ralphgen.runtime.policy import FULL
 from ralphgen.sessions.decide import Request, RowAsRead
 from ralphgen.terminal.app import App
-from ralphgen.terminal.console import print_json, say
+from ralphgen.terminal.console import as_typed, print_json, say
 from ralphgen.terminal.options import Json, Project, TrustEdited, Yes
 from ralphgen.terminal.person import agrees
 
@@ -114,7 +114,7 @@ def show_change(answer: Record, words: str, *, as_json: bool) -> None:
         return
     for warning in answer.get("warnings", ()):
         say(f"warning: {warning}")
-    print(words)
+    print(as_typed(words))
 
 
 def change_row(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from ralphgen.errors import harmless
 from ralphgen.terminal.app import App
-from ralphgen.terminal.console import print_json
+from ralphgen.terminal.console import as_typed, print_json
 from ralphgen.terminal.options import Json, Project
 
 app = App()
@@ -21,4 +21,4 @@ def status(project: Project = Path(), as_json: Json = False) -> None:
         print_json(facts)
         return
     for line in summary_lines(facts, last=True):
-        print(harmless(line))
+        print(as_typed(harmless(line)))

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from ralphgen.errors import ProjectError, Say, UsageError
+from ralphgen.errors import ProjectError, Say, UsageError, plain
 from ralphgen.generate.workflows import read_before, regenerate
 from ralphgen.init.editor_schemas import write_schemas
 from ralphgen.init.postgresql import create_tables, has_tables
@@ -30,6 +30,7 @@ from ralphgen.ledger.tables import make_triggers
 from ralphgen.output import finish_interrupted
 from ralphgen.project.config import FILE as CONFIG
 from ralphgen.project.connection import open_database
+from ralphgen.project.database import is_sqlite
 from ralphgen.project.inspect import FACTS, refuse_other_schemas
 from ralphgen.project.postgresql import open_postgresql
 from ralphgen.project.root import (
@@ -52,6 +53,9 @@ from ralphgen.trust.decide import Ask, accept_database
 from ralphgen.trust.files import client_files, content_files
 from ralphgen.trust.record import keep_record
 
+DATABASES = ("*.db", "*.sqlite", "*.sqlite3")
+NAMED = 3  # databases of the app that init names
+
 
 def initialize(
     path: Path,
@@ -64,13 +68,15 @@ def initialize(
     engine: str = "",
     description: str = "",
     ask: Ask | None = None,
+    enable: Callable[[str], bool] = lambda _question: False,
 ) -> Path:
     """Set a project up in the folder and write its server; return the folder, resolved.
 
     `title` is the folder's name and `stack` generic where it is empty. `engine` says where the rows
     of a new project shall be, "postgresql" or "sqlite"; where it is empty, the config does. A clone
     without its database gets one with the tables of its server, if `agree` says yes. `ask` is for a
-    database outside of the project, see `accept_database`. Raises
+    database outside of the project, see `accept_database`; `enable` says whether the checks that were
+    found decide about "done" from now on. Raises
     `UsageError` for a kit that ralphgen does not have, `ProjectError` for a folder that cannot hold
     a project, and where `agree` says no. What is there already is kept; a refusal leaves no file.
     """
@@ -79,7 +85,7 @@ def initialize(
     _refuse_bare(root)
     with removed_on_refusal(root, kits):
         _make_folder(root, path)
-        _initialize(root, (title, description), stack, kits, say, agree, engine, ask)
+        _initialize(root, (title, description), stack, kits, say, agree, engine, ask, enable)
     return root
 
 
@@ -92,6 +98,7 @@ def _initialize(
     agree: Callable[[str], bool],
     engine: str,
     ask: Ask | None,
+    enable: Callable[[str], bool],
 ) -> None:
     finish_interrupted(root / FOLDER)
     read_before(root).refuse_other_versions(root)
@@ -117,17 +124,20 @@ def _initialize(
     switch_on(root, kits, place)
     if needs_tasks or committed is not None:
         _make_database(root, about, stack, committed, say)
-    for written in (*write_ignored(root), *write_setup_files(root, kits)):
-        say(f"wrote {written}")
+    write_ignored(root)
+    for written in write_setup_files(root, kits):
+        say(f"created {written}")
     write_schemas(root)
+    checks = propose_checks(root, enable)
     is_ours = is_new and not (client_files(root) or content_files(root))
     if is_ours and (warning := keep_record(root, [], marks=True)):
         say(f"warning: {warning}")
     generated = regenerate(root, force=False, say=say)
-    if write_default_context(root, generated.plan):
-        say(f"wrote {FOLDER}/context.json: your own client only reads")
-    if names := propose_checks(root):
-        say(f"proposed checks in {CONFIG}, as comments: {', '.join(names)}")
+    write_default_context(root, generated.plan)
+    if checks:
+        say(checks)
+    if is_new and needs_tasks and place is None:
+        _name_databases(root, say)
 
 
 def _refuse_bare(root: Path) -> None:
@@ -218,7 +228,7 @@ def _make_database(
     title, description = (_readable(text).replace("\0", "") for text in about)
     named = title or _readable(root.name) or "Untitled Project"
     place = postgresql_place(root)
-    made = f"created {database_name(root)}"
+    verb = "created"
     if place is not None:
         created = create_tables(place, named, loaded, description)
         if created:
@@ -229,11 +239,11 @@ def _make_database(
         with open_database(root) as connection:  # for reading: a write moves the log of the app
             lacks_tables = not read_facts(connection)
         created = lacks_tables and add_tables(root, named, loaded, description)
-        made = f"added the tables of ralphgen to {database_name(root)}"
+        verb = "added tables for tasks to"
     if created:
-        count = len(loaded.disciplines)
-        tables = f" and the tables of {FACTS}" if committed is not None else ""
-        say(f"{made} with {count} disciplines ({stack or 'generic'}){tables}")
+        disciplines = f'{len(loaded.disciplines)} disciplines, stack "{stack or "generic"}"'
+        tables = f", tables of {FACTS}" if committed is not None else ""
+        say(f"{verb} {database_name(root)} ({disciplines}{tables})")
     else:
         given = {"--title": title, "--description": description, "--stack": stack}
         options = " and ".join(option for option, value in given.items() if value)
@@ -249,6 +259,17 @@ def _warn_of_nesting(root: Path, say: Say) -> None:
     outer = next((folder for folder in root.parents if (folder / ".ralph").is_dir()), None)
     if outer is not None and not (root / ".ralph").is_dir():
         say(f'warning: "{root}" is inside the project "{outer}" and becomes a separate project')
+
+
+def _name_databases(root: Path, say: Say) -> None:
+    """Name the SQLite files of an app, which the project may use in place of its own."""
+    found = sorted(one for end in DATABASES for one in root.glob(end) if is_sqlite(one))
+    for name in (plain(path.name) for path in found[:NAMED]):
+        say(
+            f"note: found {name}; ralphgen keeps tasks in {database_name(root)}\n"
+            f'hint: to use {name}, set path = "{name}" below [database] in {CONFIG}, and '
+            'kits = ["tables"] if it has no tasks, features and disciplines tables'
+        )
 
 
 def _make_folder(root: Path, shown: Path) -> None:

@@ -136,9 +136,10 @@ def regenerate(
         _refuse_edited_sides(before.merge)
     known = tools_on_disk(root, DEFAULT_RECIPE)
     merged = before.merge.listed if before.merge else None
+    is_new = not (root / FACTS).exists()
     written = write(root / FOLDER, generated.files, force=force, merged=merged)
     for line in (
-        _written(written),
+        _written(written, is_new=is_new),
         *renew_default_context(root, generated.plan, known),
         *_remarks(generated.plan),
     ):
@@ -232,15 +233,15 @@ def _generated(root: Path, say: Say) -> Generated:
     return generated
 
 
-def _written(written: Written) -> str:
-    counts = [
-        f"{len(paths)} {what}"
-        for what, paths in (
-            ("added", written.added),
-            ("changed", written.changed),
-            ("removed", written.removed),
-        )
-        if paths
-    ]
+def _written(written: Written, *, is_new: bool) -> str:
+    kinds = {"added": written.added, "changed": written.changed, "removed": written.removed}
+    counts = [f"{len(paths):,} {what}" for what, paths in kinds.items() if paths]
     unknown = f"; left alone: {', '.join(written.unknown)}" if written.unknown else ""
-    return f"{FOLDER}: {', '.join(counts) or 'nothing to change'}{unknown}"
+    if is_new:
+        return f"created {FOLDER} (MCP server, {len(written.added):,} files){unknown}"
+    if not counts:
+        return f"{FOLDER} is up to date{unknown}"
+    first, *rest = counts
+    noun = "file" if first.startswith("1 ") else "files"
+    number, _, what = first.partition(" ")
+    return f"regenerated {FOLDER}: {', '.join([f'{number} {noun} {what}', *rest])}{unknown}"

@@ -12,8 +12,11 @@ LOOKED_AT = 20  # files of tests
 NPM_PLACEHOLDER = "no test specified"  # what "npm init" writes as the test of a package
 TARGET = r"(?m)^{}\s*:(?!=)"
 HEAD = """
-# What must pass before a task is done: take away the marks of those that you want, and run
-# "ralphgen regen". README: "Done is a fact".
+# Checks that must pass before a task is done. Uncomment the ones you want, then run
+# "ralphgen regen".
+"""
+HEAD_ON = """
+# Checks that must pass before a task is done. Run "ralphgen regen" after a change.
 """
 
 
@@ -34,8 +37,8 @@ def proposed_checks(root: Path) -> list[Proposal]:
     return list(found.values())
 
 
-def proposal_text(proposals: list[Proposal]) -> str:
-    """Return the proposals as lines of the config, each of them a comment."""
+def proposal_text(proposals: list[Proposal], *, is_on: bool) -> str:
+    """Return the proposals as lines of the settings; each is a comment unless they are on."""
     lines: list[str] = []
     for proposal in proposals:
         lines += ["[[done.checks]]", f"name = {json.dumps(proposal.name)}"]
@@ -43,8 +46,9 @@ def proposal_text(proposals: list[Proposal]) -> str:
     protect = sorted({proposal.protect for proposal in proposals if proposal.protect})
     if protect:
         lines += ["[done]", f"protect = {json.dumps(protect)}", ""]
-    commented = [f"# {line}".rstrip() for line in lines[:-1]]
-    return HEAD + "\n".join(commented) + "\n"
+    mark = "" if is_on else "# "
+    head = HEAD_ON if is_on else HEAD
+    return head + "\n".join(f"{mark}{line}".rstrip() for line in lines[:-1]) + "\n"
 
 
 def _of_node(root: Path) -> Iterator[Proposal]:

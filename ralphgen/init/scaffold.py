@@ -1,9 +1,10 @@
 """What `init` writes into a folder, never over anything that is there."""
 
 import json
+import shlex
 import sqlite3
 import tomllib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from dataclasses import asdict
 from pathlib import Path
@@ -255,19 +256,25 @@ def write_setup_files(root: Path, kits: Iterable[str]) -> list[str]:
     return written
 
 
-def propose_checks(root: Path) -> list[str]:
-    """Add the checks that the project's files suggest to its config, as comments; return the names.
+def propose_checks(root: Path, enable: Callable[[str], bool]) -> str:
+    """Add the checks that the project's files suggest to its settings; return what was done.
 
-    A config that speaks of checks already is left alone. Raises `ProjectError` where it cannot be
-    written.
+    They are comments, unless `enable` says yes to the question. Settings that speak of checks
+    already are left alone. Raises `ProjectError` where they cannot be written.
     """
     path = root / FILE
+    proposals = [] if "done.checks" in read_text(path, FILE) else proposed_checks(root)
+    if not proposals:
+        return ""
+    listed = ", ".join(f'"{one.name}" ({shlex.join(one.run)})' for one in proposals)
+    is_on = enable(f"found checks: {listed}\nmust they pass before a task is done?")
     with config_lock(root):
         text = read_text(path, FILE)
-        proposals = [] if "done.checks" in text else proposed_checks(root)
-        if proposals:
-            put(path, text.rstrip("\n") + "\n" + proposal_text(proposals))
-    return [proposal.name for proposal in proposals]
+        put(path, text.rstrip("\n") + "\n" + proposal_text(proposals, is_on=is_on))
+    names = ", ".join(one.name for one in proposals)
+    if is_on:
+        return f"enabled checks in {FILE}: {names}"
+    return f'found checks: {names}; enable them in {FILE} to prove "done"'
 
 
 def write_default_context(root: Path, plan: ServerPlan) -> bool:

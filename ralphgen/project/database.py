@@ -89,6 +89,15 @@ def _open_alone(path: Path, patience: float, *, briefly: bool) -> Iterator[sqlit
         raise _changed(path)
 
 
+def is_sqlite(path: Path) -> bool:
+    """Return whether a file can be read and begins as an SQLite database does."""
+    try:
+        with path.open("rb") as stream:
+            return path.is_file() and stream.read(len(_MAGIC)) == _MAGIC
+    except OSError:
+        return False
+
+
 def _header(path: Path, file: Path) -> bytes:
     """Return the first 100 bytes, once the file is seen to be a database."""
     name = _quoted(path)

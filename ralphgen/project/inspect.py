@@ -363,17 +363,16 @@ def refuse_other_schemas(root: Path, place: Postgresql | None) -> None:
 def _refuse_incomplete(connection: DatabaseConnection, schema: Schema, name: str) -> None:
     """Raise `ProjectError`, naming what is missing, for a schema that cannot be served."""
     missing = missing_required_columns(schema, table_names(connection))
-    if missing:
-        needed = (
-            "a server needs tasks(id, feature, discipline, title, status), features(name) and "
-            "disciplines(name)"
-            if schema.tables
-            else '"ralphgen init" adds these tables'
-        )
-        raise ProjectError(
-            f"{name} is not a schema that ralphgen can serve: {'; '.join(missing)}",
-            f'{needed}; to serve other tables, write kits = ["tables"] into {CONFIG}',
-        )
+    if not missing:
+        return
+    tables = f'generate tools for your tables only: kits = ["tables"] in {CONFIG}'
+    if not schema.tables:
+        text = f"{name} has no tasks, features and disciplines tables"
+        raise ProjectError(text, f'add them with "ralphgen init", or {tables}')
+    raise ProjectError(
+        f"{name} cannot hold tasks: {'; '.join(missing)}",
+        f"add what is missing, keep tasks in .ralph/db/ralph.db (remove [database]), or {tables}",
+    )
 
 
 def _committed_facts(

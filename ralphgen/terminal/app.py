@@ -8,6 +8,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from ralphgen.errors import UsageError, plain
 from ralphgen.runtime.values.arguments import nearest
+from ralphgen.terminal.console import as_typed
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 Misuse: Any = typer.BadParameter.__base__
@@ -39,7 +40,7 @@ class PlainHelp:
     def format_epilog(self, _ctx: Any, formatter: Any) -> None:
         """Put the example on one line, however long it is."""
         if self.epilog:
-            formatter.buffer.append(f"\nExample:\n  {self.epilog}\n")
+            formatter.buffer.append(as_typed(f"\nExample:\n  {self.epilog}\n"))
 
 
 class ShellCommand(PlainHelp, TyperCommand):

@@ -2,18 +2,44 @@
 
 import json
 import os
+import re
+import shlex
 import sys
+from collections.abc import Iterable
+from shutil import which
 from types import TracebackType
 
 from ralphgen.errors import Say, harmless
 from ralphgen.terminal.streams import escaped
 
 VARIABLE = "RALPHGEN_TRACEBACK"
+NAME = "ralphgen"
+_typed: list[tuple[re.Pattern[str], str]] = []  # what to replace in commands, and by what
+
+
+def name_program(typed: str, commands: Iterable[str]) -> None:
+    """Print each of the commands as it was typed, unless PATH finds that program by its name."""
+    _typed.clear()
+    found = which(NAME)
+    is_name = os.path.basename(typed) == typed or not os.path.exists(typed)
+    if is_name or (found and os.path.samefile(found, typed)):
+        return
+    is_module = os.path.basename(typed) == "__main__.py"
+    words = shlex.join([sys.executable, "-m", NAME] if is_module else [typed])
+    pattern = re.compile(rf"(?<![\w./-]){NAME} (?=--|(?:{'|'.join(commands)})\b)")
+    _typed.append((pattern, words))
+
+
+def as_typed(text: str) -> str:
+    """Return text in which each command starts with the program as it was typed."""
+    for pattern, words in _typed:
+        text = pattern.sub(lambda _found: f"{words} ", text)
+    return text
 
 
 def say(line: str) -> None:
     """Print a line for people, which steers no terminal, whatever names it holds."""
-    print(harmless(line), file=sys.stderr, flush=True)
+    print(as_typed(harmless(line)), file=sys.stderr, flush=True)
 
 
 def progress(quiet: bool) -> Say:

@@ -63,7 +63,7 @@ def test_a_program_of_the_page_regenerates(board: Running, root: Path) -> None:
 
     assert "tasks.py" in before or "tools.py" in before
     assert (True, []) == (answer["ok"], answer["problems"])
-    assert any(".ralph/mcp: " in line for line in answer["lines"])
+    assert any("regenerated .ralph/mcp: " in line for line in answer["lines"])
     assert 0 == ralphgen("check", root, "--quiet").returncode
     assert "up to date" in board.get("sections/drift")
 

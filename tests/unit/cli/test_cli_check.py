@@ -80,7 +80,10 @@ def test_regen_brings_what_check_and_dry_run_promise(root: Path) -> None:
     assert (0, "") == (preview.returncode, preview.stderr)
     assert ralphgen("check", root).stdout == preview.stdout
     assert before == snapshot(root)
-    assert ".ralph/mcp: 4 changed\n" == ralphgen("regen", root, "--no-install").stderr
+    assert (
+        "regenerated .ralph/mcp: 4 files changed\n"
+        == ralphgen("regen", root, "--no-install").stderr
+    )
     assert 0 == ralphgen("check", root).returncode
     assert "" == ralphgen("regen", root, "--dry-run").stdout
 

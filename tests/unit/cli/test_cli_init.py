@@ -1,6 +1,7 @@
 """`ralphgen init`: a new project in one command, and nothing that is there already is lost."""
 
 import json
+import os
 import sqlite3
 import subprocess
 from contextlib import closing
@@ -8,7 +9,7 @@ from pathlib import Path
 from shutil import which
 
 import pytest
-from command_line import initialized, ralphgen, refused, run_sql, snapshot, texts
+from command_line import RALPHGEN, initialized, ralphgen, refused, run_sql, snapshot, texts
 from driving import SCHEMAS, create_database, query
 
 pytestmark = pytest.mark.slow
@@ -21,12 +22,10 @@ def test_a_new_folder_becomes_a_project_and_init_says_what_it_did(tmp_path: Path
 
     assert (0, "") == (done.returncode, done.stdout)
     lines = done.stderr.splitlines()
-    assert "created .ralph/db/ralph.db with 8 disciplines (generic)" == lines[0]
-    assert "wrote .ralph/.gitignore" == lines[1]
-    assert lines[2].startswith(".ralph/mcp: ")
-    assert ".ralph/mcp/context.json" in lines[3]
-    assert ["done; next:", "  ralphgen feature add start --project new/shop"] == lines[4:6]
-    assert 11 == len(lines)
+    assert 'created .ralph/db/ralph.db (8 disciplines, stack "generic")' == lines[0]
+    assert lines[1].startswith("created .ralph/mcp (MCP server, ")
+    assert ["done; next:", "  ralphgen feature add start --project new/shop"] == lines[2:4]
+    assert 9 == len(lines)
     assert "  ralphgen session yap --default --project new/shop" == lines[-1]
     assert [("shop",)] == query(tmp_path / "new/shop", "SELECT project_title FROM metadata")
     assert 0 == ralphgen("check", tmp_path / "new/shop").returncode
@@ -53,6 +52,41 @@ def test_any_title_is_kept_and_stays_out_of_the_generated_files(tmp_path: Path) 
 
     assert [(HOSTILE,)] == query(root, "SELECT project_title FROM metadata")
     assert not [path for path, text in texts(root / ".ralph/mcp").items() if b"He said" in text]
+
+
+def test_a_database_of_the_app_is_named_with_the_way_to_use_it(tmp_path: Path) -> None:
+    with closing(sqlite3.connect(tmp_path / "app.db")) as connection:
+        connection.execute("CREATE TABLE orders (id INTEGER PRIMARY KEY)")
+    (tmp_path / "notes.db").write_text("no database", encoding="utf-8")
+    done = ralphgen("init", "--no-install", cwd=tmp_path)
+
+    assert "note: found app.db; ralphgen keeps tasks in .ralph/db/ralph.db\n" in done.stderr
+    assert 'hint: to use app.db, set path = "app.db" below [database]' in done.stderr
+    assert "notes.db" not in done.stderr
+    assert "found app.db" not in ralphgen("init", "--no-install", cwd=tmp_path).stderr
+
+
+def test_commands_are_printed_as_the_program_was_typed(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    typed = tmp_path / "bin/ralphgen"
+    typed.symlink_to(RALPHGEN)
+    path = {**os.environ, "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(
+        ["bin/ralphgen", "init", "--no-install"],
+        cwd=tmp_path,
+        env=path,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    shown = subprocess.run(
+        ["bin/ralphgen"], cwd=tmp_path, env=path, capture_output=True, text=True, check=True
+    )
+
+    assert "\n  bin/ralphgen feature add start\n" in done.stderr
+    assert "  ralphgen " not in done.stderr
+    assert "Try: bin/ralphgen init\n" in shown.stdout
+    assert shown.stdout.startswith("ralphgen generates an MCP server")
 
 
 def test_the_working_directory_is_the_default_and_a_strange_name_is_a_title(tmp_path: Path) -> None:

@@ -63,7 +63,7 @@ def test_the_files_of_a_project_suggest_checks(
 
 
 def test_proposals_are_comments_that_hold_a_valid_config() -> None:
-    text = proposal_text([PYTEST, Proposal("e2e", ("./test.sh",), protect="test.sh")])
+    text = proposal_text([PYTEST, Proposal("e2e", ("./test.sh",), protect="test.sh")], is_on=False)
     marked = [line.removeprefix("# ").removeprefix("#") for line in text.splitlines()[3:]]
     assert {} == tomllib.loads(text)
 
@@ -79,7 +79,25 @@ def test_proposals_are_comments_that_hold_a_valid_config() -> None:
 def test_proposals_are_added_once(tmp_path: Path) -> None:
     written(tmp_path, [(".ralph/ralphgen.toml", 'kits = ["ralph"]'), ("go.mod", "")])
 
-    assert ["tests"] == propose_checks(tmp_path)
+    assert propose_checks(tmp_path, no).startswith("found checks: tests; enable them")
     text = (tmp_path / ".ralph/ralphgen.toml").read_text(encoding="utf-8")
-    assert text.startswith('kits = ["ralph"]\n\n# What must pass')
-    assert [] == propose_checks(tmp_path)
+    assert text.startswith('kits = ["ralph"]\n\n# Checks that must pass')
+    assert "" == propose_checks(tmp_path, no)
+
+
+def test_proposals_are_enabled_by_a_yes(tmp_path: Path) -> None:
+    written(tmp_path, [(".ralph/ralphgen.toml", 'kits = ["ralph"]'), ("go.mod", "")])
+    asked: list[str] = []
+
+    def yes(question: str) -> bool:
+        asked.append(question)
+        return True
+
+    assert "enabled checks in .ralph/ralphgen.toml: tests" == propose_checks(tmp_path, yes)
+    settings = tomllib.loads((tmp_path / ".ralph/ralphgen.toml").read_text(encoding="utf-8"))
+    assert [{"name": "tests", "run": ["go", "test", "./..."]}] == settings["done"]["checks"]
+    assert 'found checks: "tests" (go test ./...)' in asked[0]
+
+
+def no(_question: str) -> bool:
+    return False

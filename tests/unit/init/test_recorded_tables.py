@@ -54,8 +54,8 @@ def test_the_database_is_the_one_that_the_server_was_written_for(case: str, tmp_
     (root / DATABASE).unlink()
     said = initialized_anew(root)
 
-    assert f"created {DATABASE} with " in "\n".join(said)
-    assert ".ralph/mcp: nothing to change" in said
+    assert f"created {DATABASE} (" in "\n".join(said)
+    assert ".ralph/mcp is up to date" in said
     assert not checked(root, say=quiet).drift
 
 
