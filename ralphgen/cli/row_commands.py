@@ -24,6 +24,10 @@ from ralphgen.terminal.person import agrees
 
 PAGE = 200  # rows of a page, the most that a tool gives
 DEFAULTS = {"icon": "Wrench", "color": "#6b7280"}  # of a new discipline
+VERBS = {"create": "add", "update": "edit"}
+WRONG = re.compile(r'argument "([^"]+)" is (.*?): expected (.*)')
+MISSING = re.compile(r'argument "([^"]+)" is missing')
+UNKNOWN = re.compile(r'unknown argument "([^"]+)"(?:: did you mean "([^"]+)")?')
 POSITIONAL = {"id": "N", "task_id": "N", "name": "NAME"}
 # Arguments that a refusal of a rule names.
 NAMED = re.compile(
@@ -57,13 +61,11 @@ def row_tools(
         try:
             yield RowTools(server)
         except RefusalError as error:
-            error.problems = tuple(
-                Problem(in_options(one.text, named), one.hint, one.output) for one in error.problems
-            )
+            error.problems = tuple(in_options(one, tool, named) for one in error.problems)
             raise
 
 
-def in_options(text: str, positional: Mapping[str, str]) -> str:
+def in_options(problem: Problem, tool: str, positional: Mapping[str, str]) -> Problem:
     """Return a tool's refusal with the options of a command for the arguments of the tool.
 
     `positional` has the names, as in the help, of those that are arguments of the command too.
@@ -73,21 +75,34 @@ def in_options(text: str, positional: Mapping[str, str]) -> str:
         name = re.sub(r"^filter_|[.\[].*", "", argument)
         return positional.get(name) or f"--{name.replace('_', '-')}"
 
-    def listed(match: re.Match[str]) -> str:
-        names = map(option, re.findall(r'"([^"]*)"', match[1]))
-        return f"this command takes {', '.join(one for one in names if one[:2] == '--')}"
+    text, hint = problem.text, problem.hint
+    if found := WRONG.fullmatch(text):
+        name = option(found[1]).lower()
+        field = name.lstrip("-") if name.count("-") == 2 and name != "--clear" else name
+        text = f"invalid {field} {found[2]}: {_wanted(found[3])}"
+    elif found := MISSING.match(text):
+        name = option(found[1])
+        text = f"missing {'option' if name[:2] == '--' else 'argument'} {name}"
+    elif found := UNKNOWN.match(text):
+        verb, _, noun = tool.partition("_")
+        page = f"ralphgen {noun.removesuffix('s')} {VERBS.get(verb, verb)} --help"
+        about = f'options are the columns of "{noun.removesuffix("s")}s": see "{page}"'
+        text = f"unknown option {option(found[1])}"
+        hint = f'did you mean "{option(found[2])}"?' if found[2] else about
+    else:
+        text = NAMED.sub(lambda one: f'"{option(one[1] or one[2])}"', text)
+    return Problem(text, hint, problem.output)
 
-    text = re.sub(r'\bthis tool takes ((?:"[^"]*"(?:, )?)+)', listed, text)
-    text = text.replace("this tool takes no", "this command takes no")
-    if text.startswith("unknown argument "):
-        text = re.sub(r'(?<=did you mean )"([^"]*)"', lambda one: f'"{option(one[1])}"', text)
-    text = re.sub(
-        r'\b(unknown )?argument "([^"]*)"',
-        lambda one: f'{"unknown option " if one[1] else ""}"{option(one[2])}"',
-        text,
-    )
-    head, values, tail = text.partition(": expected one of ")  # names of fields after "--clear"
-    return NAMED.sub(lambda one: f'"{option(one[1] or one[2])}"', head) + values + tail
+
+def _wanted(expected: str) -> str:
+    """Return what a tool expected as advice: "one of" and names become "use a, b or c"."""
+    listed, is_meant, meant = expected.partition("; did you mean ")
+    if not listed.startswith("one of "):
+        return f"use {expected}"
+    names = re.findall(r'"([\w.-]+)"(?:, |$)|(.+?)(?:, |$)', listed.removeprefix("one of "))
+    *others, last = [plain_name or other for plain_name, other in names]
+    choice = f"{', '.join(others)} or {last}" if others else last
+    return f"use {choice}{is_meant}{meant}"
 
 
 def listed(tools: RowTools, tool: str, rows: str, limit: int, **arguments: object) -> Record:

@@ -75,10 +75,10 @@ def initialize(
     `title` is the folder's name and `stack` generic where it is empty. `engine` says where the rows
     of a new project shall be, "postgresql" or "sqlite"; where it is empty, the config does. A clone
     without its database gets one with the tables of its server, if `agree` says yes. `ask` is for a
-    database outside of the project, see `accept_database`; `enable` says whether the checks that were
-    found decide about "done" from now on. Raises
-    `UsageError` for a kit that ralphgen does not have, `ProjectError` for a folder that cannot hold
-    a project, and where `agree` says no. What is there already is kept; a refusal leaves no file.
+    database outside of the project, see `accept_database`; `enable` says whether the checks that
+    were found decide about "done" from now on. Raises `UsageError` for a kit that ralphgen does not
+    have, `ProjectError` for a folder that cannot hold a project, and where `agree` says no. What is
+    there already is kept; a refusal leaves no file.
     """
     _refuse_unknown_kits(kits)
     root = resolved(path)

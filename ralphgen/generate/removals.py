@@ -22,10 +22,7 @@ from ralphgen.runtime.database.schema import fingerprint, fold
 Recorded = Mapping[str, Any]
 """The facts of `project.json`, as one commit or the disk has them."""
 
-WAYS_OUT = (
-    "if this database lacks a migration, run that first; if all of it is to go, run "
-    '"ralphgen regen --allow-removals"'
-)
+WAYS_OUT = 'run the missing migration, or remove them with "ralphgen regen --allow-removals"'
 
 
 _CREATED = re.compile(r"CREATE (?:UNIQUE )?(INDEX|TRIGGER) (?:IF NOT EXISTS )?(\S+)", re.IGNORECASE)
@@ -43,8 +40,8 @@ class Lag:
 
     def sentence(self) -> str:
         """Return which side is behind; empty where none is."""
-        of_database = f"the database is behind: it lacks {', '.join(self.database)}"
-        of_server = f"the server is behind: it lacks {', '.join(self.server)}"
+        of_database = f"the database is out of date: {_absent(self.database)}"
+        of_server = f"the server is out of date: {_absent(self.server)}"
         said = [of_database] * bool(self.database) + [of_server] * bool(self.server)
         return "; ".join(said)
 
@@ -56,6 +53,12 @@ class Lag:
             away = '"ralphgen regen --allow-removals" removes them'
             return f"migrate this database; if it is correct, {away}"
         return 'run "ralphgen regen" and commit the result' if self.server else ""
+
+
+def _absent(parts: Sequence[str]) -> str:
+    """Return that these parts are missing."""
+    named = ", ".join(part.removeprefix("the ") for part in parts)
+    return f"{named} {'is' if len(parts) == 1 else 'are'} missing"
 
 
 def lag(recorded: Iterable[Recorded], project: Project) -> Lag:
@@ -92,12 +95,14 @@ def refuse_removals(
     parts = [one for one in gone if one not in {f'the table "{name}"' for name in removed}]
     tools = sorted({tool for one in recorded for tool in _lost_tools(one, project, plan)})
     texts = [f"{FOLDER} would lose {one}" for one in (*parts, *tools)]
+    proof: list[str] = []
     for one in recorded:
         lost = loosened(one["config"].get("done"), project.done)
-        texts += [f"tasks would be done with less proof: {what}" for what in lost]
-    if texts:
-        *others, last = sorted(set(texts))
-        raise ProjectError.of([*map(Problem, others), Problem(last, WAYS_OUT)])
+        proof += [f'{what}; this can weaken the proof of "done"' for what in lost]
+    if texts or proof:
+        *others, last = sorted({*texts, *proof})
+        hint = WAYS_OUT if texts else 'apply it with "ralphgen regen --allow-removals"'
+        raise ProjectError.of([*map(Problem, others), Problem(last, hint)])
 
 
 def refuse_behind(root: Path, project: Project) -> None:

@@ -278,8 +278,8 @@ def find_program(agent: Agent) -> str:
     """Return where the agent's program is; raises `ProjectError` where PATH has none."""
     found = shutil.which(agent.program)
     if found is None:
-        text = f'{agent.title} is not there: no "{harmless(agent.program)}" on PATH'
-        raise ProgramError(text, agent.install)
+        text = f'{agent.title} is not installed ("{harmless(agent.program)}" is not on PATH)'
+        raise ProgramError(text, f"{agent.install}, or choose another agent with --agent")
     return found
 
 

@@ -135,11 +135,11 @@ def _edit(state: FolderState, path: str) -> str:
         return f'"{path}" differs from what is generated, and "{MANIFEST}" cannot be read'
     if path not in state.old:
         return f'"{path}" is in the way: it was not generated'
-    return f'"{path}" was edited by hand'
+    return f"{path} was edited by hand; not overwritten"
 
 
 def _edit_hint(state: FolderState) -> str:
-    hint = 'see what differs with "ralphgen check", overwrite it with "ralphgen regen --force"'
+    hint = 'compare with "ralphgen check", or discard the edit with "ralphgen regen --force"'
     return f"{LINE_ENDS_HINT}; or {hint}" if state.line_ends else hint
 
 

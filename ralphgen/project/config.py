@@ -311,7 +311,7 @@ def read_config(
     config = read_toml(path, model, FILE)
     problems = [
         Problem(
-            f'{config.place("kits", at)}: "kits" names "{kit}", which is no kit',
+            f'{config.place("kits", at)}: unknown kit "{kit}" in "kits"',
             suggestion(kit, kits, "the kits"),
         )
         for at, kit in enumerate(config.values.kits)

@@ -112,7 +112,9 @@ def _header(path: Path, file: Path) -> bytes:
         with file.open("rb") as stream:
             header = stream.read(100)
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise ProjectError(f"no database at {name}", "ralphgen init creates one") from error
+        raise ProjectError(
+            f"no database at {name}", 'create it with "ralphgen init", then review "ralphgen trust"'
+        ) from error
     except OSError as error:
         raise _unreadable(path, error) from error
     if not header:

@@ -124,11 +124,13 @@ def loosened_facts(before: Mapping[str, Any], facts: Mapping[str, Any]) -> list[
     for name, old in earlier.items():
         new = checks.get(name)
         if new is None:
-            found.append(f'the check "{name}" is gone')
+            found.append(f'check "{name}" would be removed')
             continue
         if any(old.get(key) != new.get(key) for key in ("run", "dela")):
-            found.append(f'the check "{name}" runs something else')
+            found.append(f'check "{name}" would change')
         if new.get("disciplines") and not {*old.get("disciplines", ["*"])} <= {*new["disciplines"]}:
-            found.append(f'the check "{name}" is for fewer disciplines')
-    found += [f'"{one}" is protected no longer' for one in protected if one not in facts["protect"]]
+            found.append(f'check "{name}" would apply to fewer disciplines')
+    found += [
+        f'"{one}" would no longer be protected' for one in protected if one not in facts["protect"]
+    ]
     return found

@@ -106,8 +106,8 @@ def project_place(start: Path) -> ProjectPlace:
         if root is not None:
             return ProjectPlace(root, candidate, root / folder.relative_to(candidate))
     raise NotInProjectError(
-        f'"{folder}" is not a project: neither it nor a folder above it has ".ralph"',
-        f'run "ralphgen init {start}"',
+        f"not a ralphgen project: no .ralph in {folder} or its parents",
+        'run "ralphgen init", or change to your project',
     )
 
 
@@ -202,8 +202,8 @@ def refuse_outside_database(root: Path) -> None:
     else:
         is_there = outside[0] in os.environ or ADMIN_DSN in os.environ
     if is_there:
-        text = f"{outside_shown(outside)}, and not trusted on this machine"
-        raise OutsideDatabaseError(text, 'look at it, then run "ralphgen trust"')
+        text = f"{outside_shown(outside)}, and has not been approved on this machine"
+        raise OutsideDatabaseError(text, 'review and approve with "ralphgen trust"')
 
 
 def has_database(root: Path) -> bool:

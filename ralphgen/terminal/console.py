@@ -6,6 +6,7 @@ import re
 import shlex
 import sys
 from collections.abc import Iterable
+from pathlib import Path
 from shutil import which
 from types import TracebackType
 
@@ -19,21 +20,20 @@ _typed: list[tuple[re.Pattern[str], str]] = []  # what to replace in commands, a
 
 def name_program(typed: str, commands: Iterable[str]) -> None:
     """Print each of the commands as it was typed, unless PATH finds that program by its name."""
+    program, found = Path(typed), which(NAME)
     _typed.clear()
-    found = which(NAME)
-    is_name = os.path.basename(typed) == typed or not os.path.exists(typed)
-    if is_name or (found and os.path.samefile(found, typed)):
+    if typed == program.name or not program.exists() or (found and program.samefile(found)):
         return
-    is_module = os.path.basename(typed) == "__main__.py"
+    is_module = program.name == "__main__.py"
     words = shlex.join([sys.executable, "-m", NAME] if is_module else [typed])
     pattern = re.compile(rf"(?<![\w./-]){NAME} (?=--|(?:{'|'.join(commands)})\b)")
-    _typed.append((pattern, words))
+    _typed.append((pattern, f"{words} "))
 
 
 def as_typed(text: str) -> str:
     """Return text in which each command starts with the program as it was typed."""
     for pattern, words in _typed:
-        text = pattern.sub(lambda _found: f"{words} ", text)
+        text = pattern.sub(words.replace("\\", r"\\"), text)
     return text
 
 

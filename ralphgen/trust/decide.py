@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ralphgen import __version__
-from ralphgen.errors import Problem, ProjectError
+from ralphgen.errors import ProjectError, plain
 from ralphgen.kits.registry import KITS
 from ralphgen.output.manifest import MANIFEST, Files, digest
 from ralphgen.project.config import FILE as CONFIG
@@ -351,10 +351,9 @@ def require_trust(
     """
     foreign = untrusted(root, items)
     if foreign and not ask([item.shown for item in foreign]):
-        problems = [Problem(f"not trusted on this machine: {item.shown}") for item in foreign]
-        *others, last = problems
-        hint = 'look at it, then run "ralphgen trust", which records that you trust it'
-        raise UntrustedError.of([*others, Problem(last.text, hint)])
+        text = "this project has not been approved on this machine; it would run:"
+        listed = "\n".join(f"  {plain(item.shown)}" for item in foreign)
+        raise UntrustedError(text, 'review and approve with "ralphgen trust"', listed)
     if is_below_launch():  # an agent's edit is nobody's yes
         return ""
     failure = record_items(root, items, marks=bool(foreign) and is_whole)
@@ -408,10 +407,10 @@ def record_written(
     missing = {item.digest for item in run} & {item.digest for item in held}
     written = [] if missing else [TrustItem(digest(manifest.encode()), "")]
     failure = record_items(root, [*mine, *written], marks=accepted)
-    hint = 'look at it, then run "ralphgen trust"'
-    warnings = [f"not trusted yet: {item.shown}: {hint}" for item in held if item not in run]
+    hint = 'review and approve with "ralphgen trust"'
+    warnings = [f"not approved yet: {item.shown}; {hint}" for item in held if item not in run]
     if stopping := [item.shown for item in held if item in run]:
-        warnings.append(f"the server does not start yet: {'; '.join(stopping)}: {hint}")
+        warnings.append(f"the server does not start yet: {'; '.join(stopping)}; {hint}")
     return [*([failure] if failure else []), *warnings]
 
 

@@ -258,7 +258,7 @@ def _connect(path: str) -> sqlite3.Connection:
     if os.path.isdir(path):
         raise StartError(f'the database "{path}" is a folder: move it to another place')
     if not os.path.isfile(path):
-        raise StartError(f'there is no database at "{path}": run "ralphgen init"')
+        raise StartError(f'no database at "{path}": run "ralphgen init"')
     if not os.path.getsize(path):
         raise StartError(f'the database "{path}" is empty: restore it from a copy')
     connection = None

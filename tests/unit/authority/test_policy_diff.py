@@ -265,8 +265,8 @@ def test_what_is_said_of_checks_can_do_nothing_in_a_comment() -> None:
     before = Authority(Policy(recipes={}, removed_tools={}, absent={}), done=RULES)
     text = markdown(changes(before, NOTHING), "HEAD")
 
-    assert '`the check "<!-- *x* @all" is gone`' in text
-    assert '`"**/tests/**" is protected no longer`' in text
+    assert '`check "<!-- *x* @all" would be removed`' in text
+    assert '`"**/tests/**" would no longer be protected`' in text
 
 
 @pytest.mark.thorough

@@ -230,7 +230,7 @@ def test_without_a_browser_there_is_no_second_address(root: Path, tmp_path: Path
 
 
 def test_a_folder_without_a_project_is_refused(tmp_path: Path) -> None:
-    assert "is not a project" in refused("board", "-C", tmp_path, "--no-open")
+    assert "not a ralphgen project: no .ralph in" in refused("board", "-C", tmp_path, "--no-open")
 
 
 def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:

@@ -159,9 +159,10 @@ def test_regenerating_refuses_hand_edits_as_the_command_does(root: Path) -> None
     said: list[str] = []
     problems = regenerate(root, said.append)
 
-    assert ['"policy.py" was edited by hand', '"server.py" was edited by hand'] == [
-        problem.text for problem in problems
-    ]
+    assert [
+        "policy.py was edited by hand; not overwritten",
+        "server.py was edited by hand; not overwritten",
+    ] == [problem.text for problem in problems]
     assert 'see what differs with "ralphgen check"' in problems[-1].hint
     assert [] == said
     assert before == texts(root)

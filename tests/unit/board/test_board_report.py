@@ -135,6 +135,8 @@ def test_of_very_many_open_tasks_it_tells_of_the_first(
 
 
 def test_what_cannot_be_reported_or_written_is_refused(root: Path, tmp_path: Path) -> None:
-    assert "is not a project" in refused("board", "-C", tmp_path, "--export", "-")
+    assert "not a ralphgen project: no .ralph in" in refused(
+        "board", "-C", tmp_path, "--export", "-"
+    )
     assert "cannot be written" in refused("board", "-C", root, "--export", tmp_path)
     assert 2 == ralphgen("board", "-C", root, "--sessions").returncode

@@ -189,7 +189,7 @@ def test_hand_edits_hinder_regenerating_and_the_edit_stays_saved(root: Path) -> 
 
     assert "saved" == saved.state
     assert saved.sentence.endswith(", but the server was not written anew")
-    assert '"server.py" was edited by hand' == problem.text
+    assert "server.py was edited by hand; not overwritten" == problem.text
     assert ["docs", "more"] == [one.name for one in seen(root).servers or ()]
     assert server.read_text(encoding="utf-8").endswith("# mine\n")
 

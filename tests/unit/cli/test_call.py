@@ -145,7 +145,9 @@ def test_what_cannot_be_asked_is_a_usage_error(
 
 
 def test_outside_of_a_project_there_is_nothing_to_call(tmp_path: Path) -> None:
-    assert "is not a project" in refused("call", "ralph:list_tasks", cwd=tmp_path)
+    assert "not a ralphgen project: no .ralph in" in refused(
+        "call", "ralph:list_tasks", cwd=tmp_path
+    )
 
 
 def test_an_edited_policy_is_not_believed(root: Path) -> None:
@@ -171,7 +173,7 @@ def test_a_server_that_nobody_trusts_is_not_started(root: Path) -> None:
 
     said = refused("call", "ralph:list_tasks", code=2, cwd=root)
 
-    assert "not trusted on this machine" in said
+    assert "has not been approved on this machine" in said
 
 
 def test_below_launch_a_call_is_the_sessions(root: Path) -> None:

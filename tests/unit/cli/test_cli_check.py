@@ -110,7 +110,10 @@ def test_edits_are_refused_by_name_and_overwritten_by_force(root: Path) -> None:
     before = snapshot(root)
     said = refused("regen", root, "--no-install")
 
-    assert said.startswith('"policy.py" was edited by hand\n"server.py" was edited by hand\nhint: ')
+    assert said.startswith(
+        "policy.py was edited by hand; not overwritten\n"
+        "server.py was edited by hand; not overwritten\nhint: "
+    )
     assert "regen --force" in said
     assert before == snapshot(root)
     assert "regen --force" in ralphgen("check", root).stderr

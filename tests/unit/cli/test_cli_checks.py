@@ -70,7 +70,7 @@ def test_checks_of_a_clone_are_not_run_until_somebody_trusts_them(
         done = ralphgen(*words, cwd=clone)
 
         assert 2 == done.returncode
-        assert 'not trusted on this machine: the check "tests" runs' in done.stderr
+        assert 'it would run:\n  the check "tests" runs' in done.stderr
     assert [] == query(clone, "SELECT 1 FROM ralphgen_evidence")
 
 
@@ -121,7 +121,7 @@ def test_a_word_that_loosens_is_asked_for_by_regen(root: Path) -> None:
     done = ralphgen("regen", "--no-install", "--allow-removals", cwd=root)
 
     assert 1 == refused.returncode
-    assert 'tasks would be done with less proof: the check "tests" is gone' in refused.stderr
+    assert 'check "tests" would be removed; this can weaken' in refused.stderr
     assert 0 == done.returncode
 
 

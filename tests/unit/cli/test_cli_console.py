@@ -181,7 +181,7 @@ def test_a_folder_that_is_no_project_is_named_with_the_way_out(tmp_path: Path) -
     for command in ("regen", "check", "inspect", "tools", "doctor"):
         said = refused(command, tmp_path / "p")
 
-        assert said.startswith(f'"{tmp_path / "p"}" is not a project')
+        assert said.startswith(f"not a ralphgen project: no .ralph in {tmp_path / 'p'} or")
         assert f'hint: run "ralphgen init {tmp_path / "p"}"\n' in said
 
 

@@ -71,21 +71,16 @@ def test_commands_are_printed_as_the_program_was_typed(tmp_path: Path) -> None:
     typed = tmp_path / "bin/ralphgen"
     typed.symlink_to(RALPHGEN)
     path = {**os.environ, "PATH": "/usr/bin:/bin"}
-    done = subprocess.run(
-        ["bin/ralphgen", "init", "--no-install"],
-        cwd=tmp_path,
-        env=path,
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    shown = subprocess.run(
-        ["bin/ralphgen"], cwd=tmp_path, env=path, capture_output=True, text=True, check=True
+    done, shown = (
+        subprocess.run(
+            [typed, *words], cwd=tmp_path, env=path, capture_output=True, text=True, check=True
+        )
+        for words in (["init", "--no-install"], [])
     )
 
-    assert "\n  bin/ralphgen feature add start\n" in done.stderr
+    assert f"\n  {typed} feature add start\n" in done.stderr
     assert "  ralphgen " not in done.stderr
-    assert "Try: bin/ralphgen init\n" in shown.stdout
+    assert f"Try: {typed} init\n" in shown.stdout
     assert shown.stdout.startswith("ralphgen generates an MCP server")
 
 

@@ -206,7 +206,7 @@ def test_less_proof_than_one_side_asks_for_is_refused(tmp_path: Path) -> None:
     run_sql(root, RISK, *LEDGER)
     (root / ".ralph/ralphgen.toml").unlink()
 
-    assert 'the check "tests" is gone' in refused("regen", root, "--no-install")
+    assert 'check "tests" would be removed' in refused("regen", root, "--no-install")
 
 
 def test_a_side_of_a_later_version_is_not_written_by_this_one(tmp_path: Path) -> None:

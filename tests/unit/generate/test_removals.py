@@ -108,19 +108,19 @@ def test_what_the_config_takes_away_has_been_said_there(root: Path) -> None:
     [
         (
             [NO_RISK],
-            'the database is behind: it lacks the column "tasks.risk"',
+            'the database is out of date: column "tasks.risk" is missing',
             "migrate this database; if it is correct, ",
         ),
         (
             [DUE],
-            'the server is behind: it lacks the column "tasks.due"',
+            'the server is out of date: column "tasks.due" is missing',
             'run "ralphgen regen" and commit the result',
         ),
         (
             [NO_RISK, DUE],
             (
-                'the database is behind: it lacks the column "tasks.risk"; '
-                'the server is behind: it lacks the column "tasks.due"'
+                'the database is out of date: column "tasks.risk" is missing; '
+                'the server is out of date: column "tasks.due" is missing'
             ),
             'migrate this database first, then run "ralphgen regen" and commit',
         ),

@@ -142,7 +142,7 @@ def test_an_edit_by_hand_is_named_and_kept(tmp_path: Path) -> None:
     done = ralphgen("upgrade", root, "--yes", "--no-install")
 
     assert 1 == done.returncode
-    assert 'error: "ralph/tasks.py" was edited by hand\n' in done.stderr
+    assert "error: ralph/tasks.py was edited by hand; not overwritten\n" in done.stderr
     assert {**before, f"{MCP}/.lock": b""} == {**texts(root), f"{MCP}/.lock": b""}
 
 

@@ -118,7 +118,7 @@ def test_without_the_agents_program_nothing_is_claimed(tmp_path: Path) -> None:
     done = project.loop("--agent", "mine")
 
     assert 1 == done.returncode
-    assert 'the agent "mine" is not there: no "no-such-agent" on PATH' in done.stderr
+    assert 'the agent "mine" is not installed ("no-such-agent" is not on PATH)' in done.stderr
     assert {} == project.outcomes()
     assert 0 == project.loop("--agent", "mine", "--dry-run").returncode
 

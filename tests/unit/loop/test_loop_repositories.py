@@ -84,7 +84,7 @@ def test_an_archive_starts_nothing_before_it_is_trusted(tmp_path: Path) -> None:
     done = project.loop("--worktrees", "--max-tasks", "1")
 
     assert 2 == done.returncode
-    assert "not trusted" in done.stderr
+    assert "has not been approved" in done.stderr
     assert not mark.exists()
 
 

@@ -37,9 +37,9 @@ def test_hand_edits_are_named_and_kept(folder: Path) -> None:
 
     assert (
         '"acm/tools.py" is in the way: it was not generated\n'
-        '"dela/tools.py" was edited by hand\n'
-        '"server.py" was edited by hand\n'
-        'hint: see what differs with "ralphgen check", overwrite it with "ralphgen regen --force"'
+        "dela/tools.py was edited by hand; not overwritten\n"
+        "server.py was edited by hand; not overwritten\n"
+        'hint: compare with "ralphgen check", or discard the edit with "ralphgen regen --force"'
     ) == str(caught.value)
     assert before == tree(folder)
 

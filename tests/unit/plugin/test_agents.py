@@ -77,7 +77,7 @@ def test_the_same_project_gives_the_same_bytes_and_check_sees_what_differs(root:
     (folder / "backend.md").write_text("mine", encoding="utf-8")
     said = refused("agents", "--write", "--project", root)
 
-    assert '"backend.md" was edited by hand' in said
+    assert "backend.md was edited by hand; not overwritten" in said
     assert '"ralphgen agents --write --force"' in said
     assert 'see what differs with "ralphgen agents --check"' in said
     assert 0 == ralphgen("agents", "--write", "--force", "--project", root).returncode

@@ -98,9 +98,9 @@ def test_check_names_what_differs_and_edits_are_not_overwritten(root: Path) -> N
     (folder / "hooks/gate.py").write_text("mine", encoding="utf-8")
     said = refused("plugin", "--project", root)
 
-    assert '"hooks/gate.py" was edited by hand' in said
+    assert "hooks/gate.py was edited by hand; not overwritten" in said
     assert '"ralphgen plugin --force"' in said
-    assert 'see what differs with "ralphgen plugin --check"' in said
+    assert 'compare with "ralphgen plugin --check"' in said
     written(root, "--force")
     assert 0 == ralphgen("plugin", "--check", "--project", root).returncode
     assert "a person's" == (folder / "commands/own.md").read_text(encoding="utf-8")

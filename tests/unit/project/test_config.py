@@ -72,8 +72,8 @@ def test_without_a_near_key_all_are_listed(tmp_path: Path) -> None:
 
 def test_kits_that_are_none_are_named_each_with_its_line(tmp_path: Path) -> None:
     assert [
-        '3: "kits" names "della", which is no kit\nhint: did you mean "dela"?',
-        '4: "kits" names "qqqq", which is no kit\nhint: the kits are ralph, dela',
+        '3: unknown kit "della" in "kits"\nhint: did you mean "dela"?',
+        '4: unknown kit "qqqq" in "kits"\nhint: the kits are ralph, dela',
     ] == problems(tmp_path, b'kits = [\n "ralph",\n "della",\n "qqqq"]\n')
 
 

@@ -112,16 +112,16 @@ FRONT = Check("tests", ("npm", "test"), "", 600, ("frontend",))
     ("before", "after", "lost"),
     [
         (rules(ONE), rules(ONE), []),
-        (rules(ONE), None, ['the check "tests" is gone', '"a" is protected no longer']),
+        (rules(ONE), None, ['check "tests" would be removed', '"a" would no longer be protected']),
         (rules(ONE), rules(ONE, protect=("a", "b")), []),
         (rules(ONE), rules(ONE, watch=()), []),
-        (rules(ONE), rules(ONE, protect=()), ['"a" is protected no longer']),
-        (rules(ONE), rules(FRONT), ['the check "tests" is for fewer disciplines']),
+        (rules(ONE), rules(ONE, protect=()), ['"a" would no longer be protected']),
+        (rules(ONE), rules(FRONT), ['check "tests" would apply to fewer disciplines']),
         (rules(FRONT), rules(ONE), []),
         (
             rules(ONE),
             rules(Check("tests", ("true",), "", 600, ())),
-            ['the check "tests" runs something else'],
+            ['check "tests" would change'],
         ),
         (rules(ONE), rules(Check("tests", ("npm", "test"), "", 5, ())), []),
     ],
@@ -146,8 +146,8 @@ def test_a_server_is_not_loosened_in_passing(tmp_path: Path) -> None:
     regenerate(root, force=False, say=lambda _: None, allow_removals=True)
 
     text = str(caught.value)
-    assert 'tasks would be done with less proof: the check "tests" is gone' in text
-    assert 'run "ralphgen regen --allow-removals"' in text
+    assert 'check "tests" would be removed; this can weaken' in text
+    assert 'apply it with "ralphgen regen --allow-removals"' in text
     assert not (root / ".ralph/mcp/ralph/done.py").exists()
 
 

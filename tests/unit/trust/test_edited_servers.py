@@ -45,7 +45,7 @@ def test_a_database_that_a_pull_has_left_behind_is_named(own: Path, tmp_path: Pa
 
     refused = ralphgen("task", "list", cwd=own)
     assert 1 == refused.returncode
-    assert 'the database is behind: it lacks the column "tasks.risk"\n' in refused.stderr
+    assert 'the database is out of date: column "tasks.risk" is missing\n' in refused.stderr
     assert "hint: migrate this database" in refused.stderr
     add(own, "ALTER TABLE tasks ADD COLUMN risk TEXT")
     assert 0 == ralphgen("task", "list", cwd=own).returncode
@@ -63,7 +63,7 @@ def test_nobody_is_asked_for_a_start_that_a_database_left_behind_refuses(
     refused = ralphgen(*command, cwd=own)
 
     assert 1 == refused.returncode, refused.stderr
-    assert 'the database is behind: it lacks the column "tasks.risk"\n' in refused.stderr
+    assert 'the database is out of date: column "tasks.risk" is missing\n' in refused.stderr
     assert "trust" not in refused.stderr
 
 

@@ -29,7 +29,7 @@ def test_a_clones_tools_need_a_record_which_a_change_ends(
     refused = ralphgen("session", "yap", "--project", clone)
 
     assert 2 == refused.returncode
-    assert f"not trusted on this machine: sessions run {FILE}" in refused.stderr
+    assert f"  sessions run {FILE}" in refused.stderr
     assert 2 == ralphgen("call", "ralph:own", cwd=clone).returncode
 
     done = ralphgen("regen", clone, "--no-install")

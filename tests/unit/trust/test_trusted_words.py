@@ -56,7 +56,7 @@ def test_a_clones_words_need_a_record(clone: Path) -> None:
     code, said = session(clone)
 
     assert 2 == code
-    assert f"not trusted on this machine: agents follow {PROMPT}" in said
+    assert f"  agents follow {PROMPT}" in said
     assert "triage" not in said  # a session of yap is not told what it says
     assert 2 == ralphgen("brief", "yap", "--project", clone).returncode
     code, said = session(clone, "triage")
