@@ -23,9 +23,9 @@ def check(
     project: Project = Path(),
     as_json: Json = False,
 ) -> None:
-    """Run the checks that a task must pass before it is done; exit 1 where it does not.
+    """Run the checks of a task. Exits with 1 if one fails.
 
-    What has passed proves the task as long as the files stay as they are.
+    Passed checks prove the task while the files stay unchanged.
     """
     from ralphgen.project.root import project_root
 

@@ -6,7 +6,7 @@ from ralphgen.cli.row_commands import add_creator, add_deleter, add_editor, add_
 from ralphgen.terminal.app import App
 
 app = App()
-disciplines = App(name="discipline", help="Add, list, change and delete disciplines.")
+disciplines = App(name="discipline", help="List and edit agent roles.")
 app.add_typer(disciplines)
 FIELDS = {
     "display_name": text_field("Display name."),
@@ -28,7 +28,7 @@ add_creator(
 add_readers(
     disciplines,
     "discipline",
-    about="Show all of a discipline: what it is told, its skills and its conventions.",
+    about="Show a discipline, its skills and its conventions.",
     example="backend",
     complete=complete_disciplines,
 )

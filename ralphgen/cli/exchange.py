@@ -14,6 +14,11 @@ from ralphgen.terminal.console import say
 from ralphgen.terminal.options import Project
 
 app = App()
+IMPORT = """\
+Import tasks: exports, beads, task-master, Backlog.md, …
+
+Skips unreadable records, and names and counts them. A row that both sides changed since the
+last export or import is a conflict: exit code 1."""
 
 
 class Source(StrEnum):
@@ -51,9 +56,9 @@ def export(
     ] = None,
     project: Project = Path(),
 ) -> None:
-    """Write every visible row as a line of JSON, sorted, without secrets.
+    """Export all visible rows as JSON Lines.
 
-    A file is what the other side goes on from: the next import is merged by it.
+    Rows are sorted and hold no secrets. The next import merges with the last exported file.
     """
     from ralphgen.exchange.move import export_file, export_text
     from ralphgen.project.root import project_root
@@ -68,6 +73,7 @@ def export(
 
 @app.command(
     name="import",
+    help=IMPORT,
     example="ralphgen import backlog --from backlog --feature auth --discipline backend",
 )
 def import_(
@@ -90,11 +96,7 @@ def import_(
     ] = False,
     project: Project = Path(),
 ) -> None:
-    """Import rows of an export, or another tool's tasks.
-
-    Unreadable records are left out, named and counted. What both sides have changed since the
-    last export or import is a conflict: exit 1.
-    """
+    """Import the rows of an export, or the tasks of another tool."""
     from ralphgen.exchange.adopt import import_tasks
     from ralphgen.exchange.move import import_rows
     from ralphgen.project.root import postgresql_place, project_root

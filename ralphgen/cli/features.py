@@ -6,7 +6,7 @@ from ralphgen.cli.row_commands import add_creator, add_deleter, add_editor, add_
 from ralphgen.terminal.app import App
 
 app = App()
-features = App(name="feature", help="Add, list, change and delete features.")
+features = App(name="feature", help="Add, list and edit features.")
 app.add_typer(features)
 FIELDS = {
     "display_name": text_field("Display name."),
@@ -21,7 +21,7 @@ add_creator(features, "feature", FIELDS, example="auth --display-name Accounts")
 add_readers(
     features,
     "feature",
-    about="Show all that is known of a feature, and its tasks counted by status.",
+    about="Show a feature, with the number of tasks by status.",
     example="auth",
     complete=complete_features,
 )

@@ -52,7 +52,7 @@ def log(
     project: Project = Path(),
     as_json: Json = False,
 ) -> None:
-    """Show what was changed, by whom: each row with what it held before and after."""
+    """Show every change, with old and new values."""
     from ralphgen.history.entries import read_entries
     from ralphgen.history.undo import finish_undone
     from ralphgen.project.root import project_root
@@ -89,9 +89,9 @@ def undo(
     yes: Yes = False,
     project: Project = Path(),
 ) -> None:
-    """Set back what a session has changed, where nobody has changed it since.
+    """Undo the changes of a session.
 
-    The rest is shown and left alone, and the exit code is 1 then. A backup is made first.
+    Makes a backup first. Leaves rows that somebody changed later, shows them, and exits with 1.
     """
     from ralphgen.history.undo import finish_undone, undo_session
     from ralphgen.ledger.backup import backed_up

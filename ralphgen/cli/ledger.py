@@ -17,14 +17,18 @@ db = App(name="db", help="Back up, tune and prune the database.")
 app.add_typer(db)
 
 ledger = App(
-    help="ralphgen's own tables in the database: sessions, claims, journal and evidence.",
+    help="Manage ralphgen's own tables in the database.\n\n"
+    "They hold sessions, claims, the journal and evidence.",
 )
 db.add_typer(ledger, name="ledger")
 
 
 @ledger.command(example="ralphgen db ledger on --yes")
 def on(project: Project = Path(), yes: Yes = False, quiet: Quiet = False) -> None:
-    """Add the tables, once their SQL was shown, and write the server anew."""
+    """Add the tables and regenerate the server.
+
+    Shows the SQL and asks first.
+    """
     from ralphgen.ledger.tables import add_tables, definition, read_state
     from ralphgen.project.root import postgresql_place
     from ralphgen.terminal.person import agrees
@@ -45,7 +49,7 @@ def on(project: Project = Path(), yes: Yes = False, quiet: Quiet = False) -> Non
 
 @ledger.command(example="ralphgen db ledger off")
 def off(project: Project = Path(), yes: Yes = False, quiet: Quiet = False) -> None:
-    """Remove the tables with all that they hold, after a backup, and write the server anew."""
+    """Remove the tables and their rows, after a backup."""
     from ralphgen.errors import ProjectError
     from ralphgen.ledger.backup import backed_up
     from ralphgen.ledger.opened import opened_database
@@ -88,7 +92,7 @@ def off(project: Project = Path(), yes: Yes = False, quiet: Quiet = False) -> No
 
 @ledger.command(example="ralphgen db ledger status --json")
 def status(project: Project = Path(), as_json: Json = False) -> None:
-    """Show whether the database has the tables, of which version, and what they hold."""
+    """Show the version of the tables and their number of rows."""
     from ralphgen.ledger.tables import read_state
     from ralphgen.project.root import project_root
 
@@ -105,9 +109,9 @@ def status(project: Project = Path(), as_json: Json = False) -> None:
 
 @ledger.command(example="ralphgen db ledger upgrade")
 def upgrade(project: Project = Path(), quiet: Quiet = False) -> None:
-    """Bring the tables to the version of this ralphgen, all or none, after a backup.
+    """Upgrade the tables to this version, after a backup.
 
-    In PostgreSQL, what this machine's learnings.txt and progress.txt hold besides becomes rows.
+    In PostgreSQL, other lines of this machine's learnings.txt and progress.txt become rows.
     """
     from ralphgen.ledger.backup import backed_up
     from ralphgen.ledger.tables import (
@@ -145,7 +149,10 @@ def prune(
     project: Project = Path(),
     yes: Yes = False,
 ) -> None:
-    """Delete journal, evidence and ended sessions from before a day (UTC), after a backup."""
+    """Delete old journal entries, evidence and sessions.
+
+    Makes a backup first. Days are in UTC.
+    """
     from ralphgen.ledger.backup import backed_up
     from ralphgen.ledger.tables import no_ledger, read_state
     from ralphgen.ledger.tables import prune as prune_tables
@@ -176,7 +183,10 @@ def backup(
     ] = None,
     project: Project = Path(),
 ) -> None:
-    """Copy the database while others use it, and print the copy's path."""
+    """Copy the database and print the path of the copy.
+
+    Others can use the database meanwhile.
+    """
     from ralphgen.ledger.backup import make_backup
     from ralphgen.project.root import project_root
 

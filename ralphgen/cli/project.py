@@ -80,10 +80,11 @@ def init(
     yes: Yes = False,
     quiet: Quiet = False,
 ) -> None:
-    """Set a project up: a database where there is none, settings, the server and its environment.
+    """Set up a project.
 
-    What is there already is kept: a second init behaves as regen. In a clone without its database
-    it asks whether to make one with the tables that the server was written for.
+    Creates a database if there is none, settings, the server and its environment. It keeps what is
+    there: a second init works like regen. In a clone without its database it asks whether to create
+    one with the tables of the server.
     """
     from ralphgen.cli.next_steps import next_steps, widening
     from ralphgen.cli.trust import asked as asked_to_trust
@@ -127,7 +128,7 @@ def init(
 def show(
     trust_edited: TrustEdited = False, project: Project = Path(), as_json: Json = False
 ) -> None:
-    """Show title, description and creation date, as sessions read them."""
+    """Show the title, description and creation date."""
     from ralphgen.cli.row_commands import row_tools
 
     with row_tools(project, "get_project_info", trust_edited=trust_edited) as tools:
@@ -152,9 +153,9 @@ def edit(
     project: Project = Path(),
     as_json: Json = False,
 ) -> None:
-    """Change title and description; without options, both in $EDITOR.
+    """Edit title and description. Without options, they open in $EDITOR.
 
-    Sessions that were created under another title must be created again.
+    Create sessions again after you change the title.
     """
     from ralphgen.calls.edited_row import EditedProject
     from ralphgen.cli.row_commands import show_change
@@ -193,7 +194,7 @@ def regen(
     no_install: Install = False,
     quiet: Quiet = False,
 ) -> None:
-    """Write the server anew, after a migration or a change of settings."""
+    """Regenerate the server after a migration or settings change."""
     from ralphgen.cli.trust import asked
     from ralphgen.generate.workflows import preview, regenerate
     from ralphgen.project.root import project_root, written_root
@@ -254,7 +255,7 @@ def check(
 
 @app.command(example="ralphgen inspect --json | jq .schema")
 def inspect(project: Project = Path(), as_json: Json = False) -> None:
-    """Show the facts that decide what is written, and what the kits would have to serve."""
+    """Show the facts that decide the generated server."""
     from ralphgen.generate.workflows import generate
     from ralphgen.kits.registry import KITS
     from ralphgen.project.inspect import found_by_kits

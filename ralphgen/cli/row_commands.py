@@ -76,13 +76,14 @@ def in_options(problem: Problem, tool: str, positional: Mapping[str, str]) -> Pr
         return positional.get(name) or f"--{name.replace('_', '-')}"
 
     text, hint = problem.text, problem.hint
-    if found := WRONG.fullmatch(text):
-        name = option(found[1]).lower()
-        field = name.lstrip("-") if name.count("-") == 2 and name != "--clear" else name
-        text = f"invalid {field} {found[2]}: {_wanted(found[3])}"
-    elif found := MISSING.match(text):
+    if found := MISSING.match(text):
         name = option(found[1])
         text = f"missing {'option' if name[:2] == '--' else 'argument'} {name}"
+    elif found := WRONG.fullmatch(text):
+        name = option(found[1]).lower()
+        word = name.removeprefix("--")
+        field = name if "-" in word or word == "clear" else word
+        text = f"invalid {field} {found[2]}: {_wanted(found[3])}"
     elif found := UNKNOWN.match(text):
         verb, _, noun = tool.partition("_")
         page = f"ralphgen {noun.removesuffix('s')} {VERBS.get(verb, verb)} --help"
@@ -98,7 +99,7 @@ def _wanted(expected: str) -> str:
     """Return what a tool expected as advice: "one of" and names become "use a, b or c"."""
     listed, is_meant, meant = expected.partition("; did you mean ")
     if not listed.startswith("one of "):
-        return f"use {expected}"
+        return f"use {expected.replace('an integer', 'a whole number')}"
     names = re.findall(r'"([\w.-]+)"(?:, |$)|(.+?)(?:, |$)', listed.removeprefix("one of "))
     *others, last = [plain_name or other for plain_name, other in names]
     choice = f"{', '.join(others)} or {last}" if others else last
@@ -205,7 +206,7 @@ def add_creator(app: App, kind: str, fields: Mapping[str, Any], *, example: str)
 
     @app.command(
         cls=FieldCommand,
-        help=f"Create a {kind}; its display name is its name if you give none.",
+        help=f"Create a {kind}.",
         example=f"ralphgen {kind} add {example}",
     )
     @takes_fields(fields)
@@ -235,7 +236,7 @@ def add_deleter(app: App, kind: str, *, example: str, complete: Complete) -> Non
     argument = typer.Argument(metavar="NAME", help=f"Name of the {kind}.", autocompletion=complete)
 
     @app.command(
-        help=f"Delete a {kind} that has no tasks; asks first.",
+        help=f"Delete a {kind} that has no tasks.",
         example=f"ralphgen {kind} delete {example}",
     )
     def delete(
@@ -265,7 +266,7 @@ def add_editor(
 
     @app.command(
         cls=FieldCommand,
-        help=f"Change fields of a {kind}; without options, all of them in $EDITOR.",
+        help=f"Edit a {kind}. Without options, it opens in $EDITOR.",
         example=f"ralphgen {kind} edit {example}",
     )
     @takes_fields({**fields, "clear": Clear})

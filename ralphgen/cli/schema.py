@@ -24,7 +24,7 @@ def schema(
         SchemaName, typer.Argument(help="Of .ralph/ralphgen.toml, or of .ralph/recipes/*.toml.")
     ] = SchemaName.config,
 ) -> None:
-    """Print the JSON Schema by which an editor completes and checks a settings file."""
+    """Print the JSON Schema of a settings file."""
     from ralphgen.init.editor_schemas import schema_text
 
     sys.stdout.write(schema_text(name.value))

@@ -85,9 +85,10 @@ def call(
     trust_edited: TrustEdited = False,
     project: Project = Path(),
 ) -> None:
-    """Call a tool of any kit, and print its answer; exit 1 where it refuses.
+    """Call one tool and print its result.
 
-    A value is read as the tool's schema has it: texts as they are, all else as JSON.
+    Exits with 1 if the tool refuses. The tool's schema decides how a value is read: text as it is,
+    anything else as JSON.
     """
     from ralphgen.cli.call import call as call_tool
 

@@ -12,7 +12,7 @@ __all__ = ["app", "indexes", "roles"]
 
 @db.command(example="ralphgen db indexes | psql service=shop")
 def indexes(project: Project = Path()) -> None:
-    """Print the SQL of indexes that the database lacks; run nothing."""
+    """Print SQL for missing indexes, without running it."""
     from ralphgen.errors import ProjectError
     from ralphgen.generate.workflows import generate
     from ralphgen.planning.indexes import missing_indexes
@@ -35,7 +35,7 @@ def indexes(project: Project = Path()) -> None:
 
 @db.command(example="ralphgen db roles | psql service=shop")
 def roles(project: Project = Path()) -> None:
-    """Print the SQL of PostgreSQL's roles and row-level security; run nothing."""
+    """Print SQL for PostgreSQL roles and row-level security."""
     from ralphgen.generate.workflows import generate
     from ralphgen.kits.access import access_sql
     from ralphgen.project.root import project_root

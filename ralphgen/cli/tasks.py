@@ -42,7 +42,7 @@ from ralphgen.terminal.options import Json, Project, TrustEdited, Yes
 from ralphgen.terminal.person import agrees, refuse_agents
 
 app = App()
-tasks = App(name="task", help="Add, list, change and close tasks.")
+tasks = App(name="task", help="Add, list, edit and close tasks.")
 app.add_typer(tasks)
 NOTHING_READY = 8
 CHOICES = 4  # names that a usage error lists
@@ -116,7 +116,7 @@ def add(
     project: Project = Path(),
     as_json: Json = False,
 ) -> None:
-    """Create a task in a feature, for a discipline."""
+    """Create a task."""
     named = {"title": "TITLE"}
     with row_tools(project, "create_task", trust_edited=trust_edited, positional=named) as tools:
         fields = _completed(tools, {"title": [title], **given})
@@ -153,7 +153,7 @@ def list_(
     project: Project = Path(),
     as_json: Json = False,
 ) -> None:
-    """List tasks by id, or with --ready in the order in which they are to be done."""
+    """List tasks by id; with --ready, the next one first."""
     state = "" if status is None else status
     wanted = {
         "filter_status": None if state in STATES else status,
@@ -196,7 +196,7 @@ def next_(
     project: Project = Path(),
     as_json: Json = False,
 ) -> None:
-    """Show the task that is to be done next; exit 8 where none is ready."""
+    """Show the next ready task. Exits with 8 if there is none."""
     if claim:
         refuse_agents("task next --claim")
         request = Request(CLAIMING, feature=feature or "", discipline=discipline or "", next=True)
@@ -224,7 +224,7 @@ def next_(
 def show(
     task: Id, trust_edited: TrustEdited = False, project: Project = Path(), as_json: Json = False
 ) -> None:
-    """Show all of a task: its fields, what it waits for, what waits for it, and comments."""
+    """Show a task, its dependencies and its comments."""
     with row_tools(project, "get_task", trust_edited=trust_edited) as tools:
         record = tools.ask("get_task", id=task)
     if as_json:
@@ -252,7 +252,7 @@ def edit(
     project: Project = Path(),
     as_json: Json = False,
 ) -> None:
-    """Change fields of a task; without options, all of them in $EDITOR."""
+    """Edit a task. Without options, it opens in $EDITOR."""
     if "status" in given:
         command = shlex.join(["ralphgen", "task", "status", str(task), given["status"][-1]])
         raise UsageError('unknown option "--status"', command)
@@ -286,7 +286,7 @@ def status(
     project: Project = Path(),
     as_json: Json = False,
 ) -> None:
-    """Set a task's status, by the same rules as an agent's."""
+    """Change the status of a task, by the rules for agents."""
     if force or because:
         refuse_agents("task status --force")
     words = {"reason": reason, "summary": summary, "because": because}
@@ -336,7 +336,7 @@ def delete(
     project: Project = Path(),
     as_json: Json = False,
 ) -> None:
-    """Delete a task that no other depends on, with its comments; asks first."""
+    """Delete a task and its comments, if no task depends on it."""
     with row_tools(project, "delete_task", trust_edited=trust_edited) as tools:
         title = "" if yes else tools.ask("get_task", id=task)["title"]
         if not agrees(f'delete task {task} "{plain(title)}"?', yes=yes):

@@ -19,7 +19,7 @@ app = App()
 
 @app.command(example="ralphgen trust")
 def trust(project: Project = Path(), yes: Yes = False) -> None:
-    """Show what sessions of a project make you run, and record that you trust it."""
+    """Review and approve the commands a project runs."""
     from ralphgen.project.root import has_database, written_root
     from ralphgen.sessions.items import project_items
     from ralphgen.trust.decide import database_items

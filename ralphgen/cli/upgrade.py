@@ -28,9 +28,9 @@ def upgrade(
     ] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Show what this ralphgen changes of a project that an earlier one wrote, ask, and write it.
+    """Upgrade a project to this version of ralphgen.
 
-    The diff goes by kind: tools, policy, facts, server; of vendored files it gives the number.
+    Shows the changes by kind (tools, policy, facts, server), asks, and writes them.
     """
     from ralphgen.generate.upgrade import plan_upgrade
     from ralphgen.generate.upgrade import upgrade as upgrade_project

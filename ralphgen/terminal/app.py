@@ -1,5 +1,6 @@
 """Commands and groups of commands whose help and errors are plain text."""
 
+import re
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -11,6 +12,7 @@ from ralphgen.runtime.values.arguments import nearest
 from ralphgen.terminal.console import as_typed
 
 Function = TypeVar("Function", bound=Callable[..., Any])
+EXTRA = re.compile(r"Got unexpected extra arguments?(?:\(s\))? \((\S+).*\)", re.DOTALL)
 Misuse: Any = typer.BadParameter.__base__
 """The base class of the errors that parsing a command line raises."""
 
@@ -130,6 +132,8 @@ def misuse(error: Any) -> UsageError:
         return UsageError(f"unknown option {plain(error.option_name)}", hint)
     if kind == "MissingParameter":
         return UsageError(f"missing {name}", hint)
+    if extra := EXTRA.fullmatch(str(error.message)):
+        return UsageError(f'unexpected argument "{plain(extra[1])}"', hint)
     text = str(error.message).partition(", unable to")[0].rstrip(".").replace("'", '"')
     text = f"{text[:1].lower()}{text[1:]}"
     return UsageError(f"invalid {name}: {text}" if name else text, hint)
