@@ -19,10 +19,15 @@ _typed: list[tuple[re.Pattern[str], str]] = []  # what to replace in commands, a
 
 
 def name_program(typed: str, commands: Iterable[str]) -> None:
-    """Print each of the commands as it was typed, unless PATH finds that program by its name."""
+    """Print each of the commands with the program as it was typed, if PATH does not find it.
+
+    An absolute path counts as found if PATH has any: a shim may have started the program.
+    """
     program, found = Path(typed), which(NAME)
     _typed.clear()
-    if typed == program.name or not program.exists() or (found and program.samefile(found)):
+    if typed == program.name or not program.exists():
+        return
+    if found and (program.is_absolute() or program.samefile(found)):
         return
     is_module = program.name == "__main__.py"
     words = shlex.join([sys.executable, "-m", NAME] if is_module else [typed])
