@@ -14,6 +14,7 @@ from ralphgen.calls.rows import KIT, Record, RefusalError, RowTools
 from ralphgen.cli.completion import Offer
 from ralphgen.cli.fields import FieldCommand, Given, arguments_of, takes_fields
 from ralphgen.errors import Problem, plain
+from ralphgen.generate.outdated import outdated_warning
 from ralphgen.project.root import project_place
 from ralphgen.runtime.policy import FULL
 from ralphgen.sessions.decide import Request, RowAsRead
@@ -57,6 +58,8 @@ def row_tools(
     """
     place, named = project_place(project), {**POSITIONAL, **(positional or {})}
     request = Request(FULL, as_read=as_read) if as_read is not None else None
+    if warning := outdated_warning(place.root):
+        say(f"warning: {warning}")
     with open_server(place, KIT, tool, request, trust_edited=trust_edited, say=say) as server:
         try:
             yield RowTools(server)

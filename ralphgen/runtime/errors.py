@@ -92,15 +92,26 @@ def log_exception(logger: str, **data: object) -> None:
 def log(level: str, logger: str, data: object) -> None:
     """Write one line; `level` is a syslog word of the protocol (info, warning, error).
 
-    A client that has closed standard error loses the line, and nothing else.
+    A terminal gets text, anything else JSON. A client that has closed standard error loses the
+    line, and nothing else.
     """
     import json
 
-    stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-    line = {"level": level, "logger": logger, "data": data, "timestamp": stamp}
     try:
-        text = json.dumps(line, default=str).replace("\x7f", "\\u007f")
+        if sys.stderr.isatty():
+            text = f"{'note' if level == 'info' else level}: {_words(data)}"
+        else:
+            stamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+            line = {"level": level, "logger": logger, "data": data, "timestamp": stamp}
+            text = json.dumps(line, default=str).replace("\x7f", "\\u007f")
         sys.stderr.write(text + "\n")
         sys.stderr.flush()
     except (OSError, ValueError):
         return
+
+
+def _words(data: object) -> str:
+    """Return what is logged as one line that steers no terminal."""
+    if isinstance(data, dict):
+        data = ", ".join(f"{name} {value}" for name, value in data.items())
+    return one_line(str(data))

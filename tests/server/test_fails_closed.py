@@ -150,7 +150,7 @@ def test_new_columns_that_may_be_left_out_are_left_out_and_said(own: Path) -> No
         assert not made.get("isError"), made
         assert '"risk"' not in json.dumps(listed)
         assert [
-            ("warning", "ralph", f'the new column "{name}" is left out until "ralphgen regen"')
+            ("warning", "ralph", f'column {name} is new; run "ralphgen regen"')
             for name in ("features.o'\n1", "tasks.effort", "tasks.risk")
         ] == sorted({(line["level"], line["logger"], line["data"]) for line in said})
 
@@ -158,7 +158,7 @@ def test_new_columns_that_may_be_left_out_are_left_out_and_said(own: Path) -> No
 def test_a_database_that_is_none_is_refused_with_a_mend(own: Path) -> None:
     path = own / ".ralph" / "db" / "ralph.db"
     path.unlink()
-    assert "there is no database" in refused(own)
+    assert "no database at" in refused(own)
     path.write_bytes(b"x" * 4096)
     assert "cannot be" in refused(own)
     path.write_bytes(b"")

@@ -71,12 +71,17 @@ class _CommandWorkspace(Workspace):
 
 
 class TaskDesk:
-    """Where tasks are taken and given back; `may_comment` says whether comments can be written."""
+    """Where tasks are taken and given back.
 
-    def __init__(self, workspace: Workspace, *, may_comment: bool) -> None:
+    `may_comment` says whether comments can be written, and `may_block` whether tasks have the
+    status "blocked".
+    """
+
+    def __init__(self, workspace: Workspace, *, may_comment: bool, may_block: bool) -> None:
         self._workspace = workspace
         self._database = workspace.database
         self._may_comment = may_comment
+        self._may_block = may_block
 
     def next_tasks(self, wanted: TaskFilter) -> list[int]:
         """Return the tasks that can be begun, the next one first, as they are at one moment."""
@@ -225,9 +230,10 @@ class TaskDesk:
     def _block(self, task: int, attempts: int, said: str) -> str:
         sessions = "1 session" if attempts == 1 else f"{attempts} sessions"
         reason = f"{sessions} ended without closing it"
-        self._set(task, {"status": "blocked", "blocked_by": reason, "completed": None})
+        status = "blocked" if self._may_block else "pending"
+        self._set(task, {"status": status, "blocked_by": reason, "completed": None})
         self._say(task, f"{said} Blocked: {reason}.")
-        return "blocked"
+        return status
 
     def _set(self, task: int, values: dict[str, object]) -> None:
         stamps = {"updated": tables.today()}
@@ -262,7 +268,11 @@ def open_desk(root: Path, schema: Schema, session_id: str) -> Iterator[TaskDesk]
             raise ProjectError(str(error)) from error
         database.before_writes.clear()  # the desk says itself who does what
         try:
-            yield TaskDesk(workspace, may_comment=comment_needs_no_more(offered))
+            yield TaskDesk(
+                workspace,
+                may_comment=comment_needs_no_more(offered),
+                may_block="blocked" in offered["tasks"].values("status"),
+            )
         except HeldError:
             raise
         except ToolError as error:

@@ -177,13 +177,18 @@ def _arguments(tool: TableTool, tables: Mapping[str, OfferedTable]) -> tuple[Arg
 def _special(tool: TableTool, field: str, tables: Mapping[str, OfferedTable]) -> Argument | None:
     """Return the argument of a field that is no plain column, if it is one."""
     tasks = tables["tasks"]
-    if field == "reason" and "blocked_by" in tasks.columns and "blocked" in tasks.values("status"):
+    if field == "reason" and _takes_reason(tables) and "blocked" in tasks.values("status"):
         return Argument("reason", REASON)
     if field == "summary" and comment_needs_no_more(tables):
         return Argument("summary", SUMMARY)
     if field == "status" and tool.name == "create_task":
         return Argument("status", {"type": "string", "enum": list(first_statuses(tables))})
     return None
+
+
+def _takes_reason(tables: Mapping[str, OfferedTable]) -> bool:
+    """Return whether the reason for a blocked task can be stored: in its row, or as a comment."""
+    return "blocked_by" in tables["tasks"].columns or comment_needs_no_more(tables)
 
 
 def comment_needs_no_more(tables: Mapping[str, OfferedTable]) -> bool:
@@ -233,6 +238,7 @@ def _tables_module(tables: Mapping[str, OfferedTable], project: Project) -> Modu
         "tables": described,
         "first_status": first[0],
         "ledger": project.schema.table(MARKER) is not None,
+        "takes_reason": _takes_reason(tables),
         "database": project.postgresql.named if project.postgresql else project.database,
     }
     return Module(f"{SERVER.key}/tables.py", "tables.py.jinja", values)

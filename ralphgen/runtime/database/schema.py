@@ -29,7 +29,7 @@ TABLES = (
     "tasks",
 )
 
-WAITING = 'the new column "{}" is left out until "ralphgen regen"'
+WAITING = 'column {} is new; run "ralphgen regen"'
 _ASPECTS = (
     ("type", "type"),
     ("not_null", "NOT NULL"),

@@ -140,6 +140,31 @@ def test_init_ends_with_three_commands_that_work(tmp_path: Path, kit: str, folde
     assert "only reads" not in ralphgen("init", folder, cwd=tmp_path).stderr
 
 
+def test_a_terminal_gets_the_servers_log_as_text(root: Path) -> None:
+    query(root, "ALTER TABLE tasks ADD COLUMN risk TEXT")
+    _, screen = typed(root, ["task", "list"])
+
+    assert 'warning: column tasks.risk is new; run "ralphgen regen"' in screen
+    assert '"level"' not in screen
+
+
+def test_newer_settings_are_told_until_regen(root: Path) -> None:
+    warning = 'warning: the generated server is out of date: run "ralphgen regen"\n'
+    settings = root / ".ralph/ralphgen.toml"
+    text = settings.read_text(encoding="utf-8") if settings.exists() else ""
+    assert warning not in ralphgen("task", "list", cwd=root).stderr
+
+    settings.write_text(f"{text}\n# a comment\n", encoding="utf-8")
+    assert warning not in ralphgen("task", "list", cwd=root).stderr
+
+    settings.write_text(f'{text}\n[schema]\nhide = ["tasks.hints"]\n', encoding="utf-8")
+    for _ in range(2):
+        assert warning in ralphgen("task", "list", cwd=root).stderr
+
+    assert 0 == ralphgen("regen", "--no-install", cwd=root).returncode
+    assert warning not in ralphgen("task", "list", cwd=root).stderr
+
+
 EDITOR = """#!/bin/sh
 if grep -q Mine "$1"; then
     sed -i "$AGAIN" "$1"

@@ -233,7 +233,9 @@ def test_without_claude_code_a_sentence_says_where_to_get_it(
 ) -> None:
     monkeypatch.setenv("PATH", str(launch.root))
 
-    with pytest.raises(ProjectError, match='no "claude" on PATH\nhint: install it'):
+    with pytest.raises(
+        ProjectError, match=r'is not installed \("claude" is not on PATH\)\nhint: install it'
+    ):
         launch.run()
 
 

@@ -334,7 +334,7 @@ def test_a_session_says_which_new_column_waits_and_has_what_was_generated(
     enabled = json.loads(after.context.read_bytes())["enabled_tools"]["ralph"]
     assert list(before.served[0].names) == enabled
     waiting = [
-        f'the new column "{name}" is left out until "ralphgen regen"'
+        f'column {name} is new; run "ralphgen regen"'
         for name in ("features.learnings", "tasks.risk")
     ]
     assert waiting == list(after.warnings)

@@ -58,6 +58,9 @@ def _stored(
     answer: dict[str, Any] = {"id": task, "old": plain(old), "new": new}
     if told:
         answer["told"] = told
+    if "reason" in arguments and "blocked_by" not in workspace.tables.tasks:
+        body = f"Blocked: {arguments['reason']}"
+        answer["comment"] = comments.write(workspace, task, {"body": body})
     if "summary" in arguments:
         body = "\n\n".join([arguments["summary"], *told])
         answer["comment"] = comments.write(workspace, task, {"body": body})
@@ -93,7 +96,8 @@ def _said_of_block(
         from .people import answer_to
 
         return {}, answer_to(workspace, task, reason)
-    if not reason and _needs_reason(workspace):
+    takes_reason = workspace.tables.takes_reason
+    if takes_reason and not reason and workspace.session.leaves("set_task_status", "reason"):
         from .people import asked_reason
 
         refusal = '"blocked" needs a "reason": state what keeps this task from being done'
@@ -109,9 +113,3 @@ def _force(workspace: Workspace, arguments: Mapping[str, Any]) -> bool:
     from .people import may_force
 
     return may_force(workspace, arguments["id"], force=force)
-
-
-def _needs_reason(workspace: Workspace) -> bool:
-    """Return whether the schema can store a reason, and the session can give one."""
-    session, tasks = workspace.session, workspace.tables.tasks
-    return "blocked_by" in tasks and session.leaves("set_task_status", "reason")

@@ -35,9 +35,9 @@ DATABASE = ".ralph/db/ralph.db"
 class Tables:
     """The tables that the project has; `comments` and `metadata` may be missing.
 
-    `first_status` is what a new task gets where nothing else is asked for. `ledger` says whether
-    there are ralphgen's own tables too. `database` is the file, by its path from the project's
-    folder.
+    `first_status` is the default status of a new task. `ledger` says whether there are ralphgen's
+    own tables too, and `takes_reason` whether the reason for a blocked task can be stored.
+    `database` is the file, by its path from the project's folder.
     """
 
     __slots__ = (
@@ -48,6 +48,7 @@ class Tables:
         "first_status",
         "ledger",
         "metadata",
+        "takes_reason",
         "tasks",
     )
 
@@ -61,11 +62,13 @@ class Tables:
         metadata: StoredTable | None = None,
         first_status: str,
         ledger: bool = False,
+        takes_reason: bool = True,
         database: str = DATABASE,
     ) -> None:
         self.database = database
         self.first_status = first_status
         self.ledger = ledger
+        self.takes_reason = takes_reason
         self.tasks = tasks
         self.features = features
         self.disciplines = disciplines

@@ -136,7 +136,7 @@ def test_a_later_era_is_refused_by_what_it_lacks(tmp_path: Path, era: str, missi
     said = refused("regen", tmp_path, "--no-install")
 
     assert missing in said
-    assert "hint: a server needs tasks(id, feature, discipline, title, status)" in said
+    assert "hint: add what is missing, keep tasks in .ralph/db/ralph.db" in said
 
 
 ADDED = """

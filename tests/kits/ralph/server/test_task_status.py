@@ -1,11 +1,16 @@
 """The status of a task: what moves with it, and what keeps it from moving."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import Driver, query
+from cases import lay_down
+from driving import Driver, connected, query, quiet
 from task_rows import create, stored, today
+
+from ralphgen.generate.workflows import regenerate
 
 
 def test_done_stamps_and_anything_else_takes_the_stamp_back(project: Path, server: Driver) -> None:
@@ -94,3 +99,39 @@ def test_closing_a_task_names_those_that_wait_for_nothing_more(server: Driver, s
 
     assert [both, one] == server.call("set_task_status", id=second, status=status)["unblocked"]
     assert "unblocked" not in server.call("set_task_status", id=second, status="done")
+
+
+WITHOUT_BLOCKED_BY = "ALTER TABLE tasks DROP COLUMN blocked_by"
+WITHOUT_COMMENTS = "DROP TABLE task_comments"
+
+
+@pytest.mark.thorough
+def test_a_reason_without_a_column_is_a_comment(tmp_path: Path) -> None:
+    with served(tmp_path, WITHOUT_BLOCKED_BY) as server:
+        task = create(server, "No key", status="pending")
+        refused = server.refusal("set_task_status", id=task, status="blocked")
+        answer = server.call("set_task_status", id=task, status="blocked", reason="no key")
+        (comment,) = server.call("get_task", id=task)["comments"]
+
+    assert '"blocked" needs a "reason"' in refused
+    assert (answer["comment"], "Blocked: no key") == (comment["id"], comment["body"])
+
+
+@pytest.mark.thorough
+def test_a_reason_that_nothing_can_store_is_not_required(tmp_path: Path) -> None:
+    with served(tmp_path, WITHOUT_BLOCKED_BY, WITHOUT_COMMENTS) as server:
+        task = create(server, "No key", status="pending")
+        answer = server.call("set_task_status", id=task, status="blocked")
+        (schema,) = [one for one in server.tools() if one["name"] == "set_task_status"]
+
+    assert "blocked" == answer["new"]
+    assert "reason" not in schema["inputSchema"]["properties"]
+
+
+@contextmanager
+def served(folder: Path, *statements: str) -> Iterator[Driver]:
+    """A server of a project whose schema was changed."""
+    root = lay_down("full", folder / "p", *statements)
+    regenerate(root, force=False, say=quiet)
+    with connected(root, "manual") as server:
+        yield server

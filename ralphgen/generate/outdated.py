@@ -1,0 +1,40 @@
+"""Finds out, at little cost, whether the settings are newer than the generated server."""
+
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from ralphgen.errors import RalphgenError
+from ralphgen.output.files import put
+from ralphgen.project.root import FOLDER, project_home
+
+NOTE = ".ralph/sessions/.settings"  # the stamps of settings that the server was seen to match
+OUTDATED = 'the generated server is out of date: run "ralphgen regen"'
+
+
+def outdated_warning(root: Path) -> str:
+    """Return a warning if the generated server does not match the settings, or an empty text.
+
+    The full comparison runs only after settings or server were written. A project that cannot be
+    compared gets no warning: other commands name the problem.
+    """
+    note, stamps = project_home(root) / NOTE, "\n".join(_stamps(root))
+    with suppress(OSError, ValueError):
+        if note.read_text(encoding="ascii") == stamps:
+            return ""
+    from ralphgen.generate.workflows import checked
+
+    with suppress(RalphgenError):
+        if checked(root, say=lambda _line: None).drift:
+            return OUTDATED
+        put(note, stamps)
+    return ""
+
+
+def _stamps(root: Path) -> Iterator[str]:
+    """Yield the time and size of the manifest and of each settings file."""
+    recipes = sorted((root / ".ralph/recipes").glob("*.toml"))
+    for path in (root / FOLDER / "manifest.json", root / ".ralph/ralphgen.toml", *recipes):
+        with suppress(OSError):
+            facts = path.stat()
+            yield f"{facts.st_mtime_ns} {facts.st_size}"
