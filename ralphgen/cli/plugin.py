@@ -13,7 +13,7 @@ from ralphgen.terminal.console import progress, say
 from ralphgen.terminal.options import Project, Quiet
 
 if TYPE_CHECKING:
-    from ralphgen.output import Files
+    from ralphgen.output.manifest import Files
 
 app = App()
 

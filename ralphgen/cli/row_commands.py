@@ -5,11 +5,10 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ralphgen.calls.caller import open_server
 from ralphgen.calls.rows import KIT, Record, RefusalError, RowTools
 from ralphgen.cli.completion import Offer
 from ralphgen.cli.fields import FieldCommand, Given, arguments_of, takes_fields
@@ -17,11 +16,13 @@ from ralphgen.errors import Problem, plain
 from ralphgen.generate.outdated import outdated_warning
 from ralphgen.project.root import project_place
 from ralphgen.runtime.policy import FULL
-from ralphgen.sessions.decide import Request, RowAsRead
 from ralphgen.terminal.app import App
 from ralphgen.terminal.console import as_typed, print_json, say
 from ralphgen.terminal.options import Json, Project, TrustEdited, Yes
 from ralphgen.terminal.person import agrees
+
+if TYPE_CHECKING:
+    from ralphgen.sessions.decide import RowAsRead
 
 PAGE = 200  # rows of a page, the most that a tool gives
 DEFAULTS = {"icon": "Wrench", "color": "#6b7280"}  # of a new discipline
@@ -46,7 +47,7 @@ Clear = Annotated[
 def row_tools(
     project: Path,
     tool: str,
-    as_read: RowAsRead | None = None,
+    as_read: "RowAsRead | None" = None,
     *,
     trust_edited: bool = False,
     positional: Mapping[str, str] | None = None,
@@ -56,6 +57,9 @@ def row_tools(
     Refusals name options; `positional` has the command's other arguments, as of `in_options`.
     Raises `UsageError` where the project has no such `tool`.
     """
+    from ralphgen.calls.caller import open_server
+    from ralphgen.sessions.decide import Request
+
     place, named = project_place(project), {**POSITIONAL, **(positional or {})}
     request = Request(FULL, as_read=as_read) if as_read is not None else None
     if warning := outdated_warning(place.root):

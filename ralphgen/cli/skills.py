@@ -14,7 +14,7 @@ from ralphgen.terminal.options import Project, Quiet
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ralphgen.output import Drift
+    from ralphgen.output.compare import Drift
     from ralphgen.planning.model import ServerPlan
     from ralphgen.skills.rendering import Skill
 

@@ -32,10 +32,8 @@ from ralphgen.cli.row_commands import (
     row_tools,
     show_change,
 )
-from ralphgen.cli.sessions import make_session
 from ralphgen.errors import Problem, UsageError, plain
 from ralphgen.project.root import project_place
-from ralphgen.sessions.decide import Request
 from ralphgen.terminal.app import App
 from ralphgen.terminal.console import as_typed, print_json, say
 from ralphgen.terminal.options import Json, Project, TrustEdited, Yes
@@ -198,6 +196,9 @@ def next_(
 ) -> None:
     """Show the next ready task. Exits with 8 if there is none."""
     if claim:
+        from ralphgen.cli.sessions import make_session
+        from ralphgen.sessions.decide import Request
+
         refuse_agents("task next --claim")
         request = Request(CLAIMING, feature=feature or "", discipline=discipline or "", next=True)
         place = project_place(project)

@@ -27,7 +27,7 @@ from ralphgen.init.scaffold import (
 from ralphgen.init.stacks import load_stack
 from ralphgen.kits.registry import KITS
 from ralphgen.ledger.tables import make_triggers
-from ralphgen.output import finish_interrupted
+from ralphgen.output.write import finish_interrupted
 from ralphgen.project.config import FILE as CONFIG
 from ralphgen.project.connection import open_database
 from ralphgen.project.database import is_sqlite

@@ -10,7 +10,7 @@ from ralphgen import __version__
 from ralphgen.clients.forms import COMMAND
 from ralphgen.errors import ProjectError, plain
 from ralphgen.launch.claude.command import tool_name
-from ralphgen.output import Files, seal
+from ralphgen.output.manifest import Files, seal
 from ralphgen.planning.model import ServerPlan
 from ralphgen.project.connection import open_database
 from ralphgen.project.disciplines import discipline_rows

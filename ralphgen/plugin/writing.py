@@ -4,7 +4,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from ralphgen.errors import EditedError, Problem, ProjectError, RalphgenError
-from ralphgen.output import Drift, Files, Written, compare, finish_interrupted, write
+from ralphgen.output.compare import Drift, compare
+from ralphgen.output.manifest import Files
+from ralphgen.output.write import Written, finish_interrupted, write
 
 
 def write_files(folder: Path, files: Files, command: str, *, force: bool) -> Written:

@@ -27,7 +27,6 @@ from ralphgen.project.config_values import (
     VariableName,
 )
 from ralphgen.project.database_settings import DatabaseSettings
-from ralphgen.project.own_tool import OwnToolSettings
 from ralphgen.project.queries.settings import QueriesSettings
 from ralphgen.project.root import CONFIG
 from ralphgen.project.rule_settings import PolicySettings
@@ -41,6 +40,21 @@ SERVER_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what Claude Code's `mcp__<na
 PermissionMode = Literal[
     "acceptEdits", "auto", "bypassPermissions", "default", "dontAsk", "manual", "plan"
 ]
+
+
+class OwnToolSettings(BaseModel):
+    """`[own_tools.NAME]`: recipes that have the tool besides the ones that everything is in.
+
+    A tool that only reads is in `interactive`, unless that is false; `manual` has them all. It may
+    run for so many `seconds`. `bind` names, by argument, the kind of row that is the session's own.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    recipes: list[Name] = []
+    interactive: bool = True
+    seconds: Annotated[int, Field(ge=1, le=3_600)] = 20
+    bind: dict[Name, Literal["task", "feature", "discipline"]] = {}
 
 
 class _Strict(BaseModel):

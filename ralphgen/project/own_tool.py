@@ -1,26 +1,7 @@
-"""A tool of the project's own: what its file says of it, and what the config says."""
+"""A tool of the project's own, as its file and the settings describe it."""
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Literal
-
-from pydantic import BaseModel, ConfigDict, Field
-
-from ralphgen.project.config_values import Name
-
-
-class OwnToolSettings(BaseModel):
-    """`[own_tools.NAME]`: recipes that have the tool besides the ones that everything is in.
-
-    A tool that only reads is in `interactive`, unless that is false; `manual` has them all. It may
-    run for so many `seconds`. `bind` names, by argument, the kind of row that is the session's own.
-    """
-
-    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
-
-    recipes: list[Name] = []
-    interactive: bool = True
-    seconds: Annotated[int, Field(ge=1, le=3_600)] = 20
-    bind: dict[Name, Literal["task", "feature", "discipline"]] = {}
+from typing import Any
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

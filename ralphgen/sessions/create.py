@@ -16,8 +16,9 @@ from ralphgen.environment.location import (
 )
 from ralphgen.errors import ProjectError, Say, UsageError
 from ralphgen.kits.registry import KITS
-from ralphgen.output import finish_interrupted, interrupted
 from ralphgen.output.files import put, refuse_irregular
+from ralphgen.output.stage import interrupted
+from ralphgen.output.write import finish_interrupted
 from ralphgen.planning.model import Names, ServerPlan
 from ralphgen.planning.preview import runtime_policy
 from ralphgen.planning.server import plan_server

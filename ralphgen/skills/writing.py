@@ -6,7 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralphgen.errors import EditedError, Problem, ProjectError, RalphgenError
-from ralphgen.output import Drift, Written, compare, finish_interrupted, write
+from ralphgen.output.compare import Drift, compare
+from ralphgen.output.write import Written, finish_interrupted, write
 from ralphgen.skills.rendering import SKILLS, Skill
 
 # What a hint about the server says, and what helps with a skill.

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, TypeVar
 
 import typer
@@ -21,6 +22,16 @@ class PlainHelp:
     """Help in which flags show no type, and the example can be copied."""
 
     epilog: str | None
+
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the command line without the help of pydantic where that is possible."""
+        parent: Any = super()
+        for parameter in parent.get_params(ctx):
+            if hasattr(parameter, "get_runtime_param"):
+                convert = QuickConversion(parameter.get_runtime_param)
+                vars(parameter)["get_runtime_param"] = lambda convert=convert: convert
+        rest: list[str] = parent.parse_args(ctx, args)
+        return rest
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
         """Return the words of the usage line behind the name of the command."""
@@ -47,6 +58,25 @@ class PlainHelp:
 
 class ShellCommand(PlainHelp, TyperCommand):
     """A command of ralphgen."""
+
+
+class QuickConversion:
+    """Converts values that need no check itself: Typer imports pydantic for each of them."""
+
+    def __init__(self, slow: Callable[[], Any]) -> None:
+        """Take what returns Typer's own conversion."""
+        self._slow = slow
+
+    def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
+        """Return the value of a parameter as its command takes it."""
+        kind = param.type_descriptor.annotation
+        if value is None or (kind in {str, int, Path} and isinstance(value, kind)):
+            return () if value is None and (param.multiple or param.nargs == -1) else value
+        if kind is Path and isinstance(value, str | Path):
+            return Path(value)
+        if kind == list[str] and isinstance(value, list | tuple):
+            return [*value]
+        return self._slow().coerce(value, param=param, ctx=ctx)
 
 
 class CommandGroup(PlainHelp, TyperGroup):

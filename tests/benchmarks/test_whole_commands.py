@@ -1,6 +1,7 @@
 """Commands as whole processes, and how they grow with a project's rows and columns."""
 
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -72,6 +73,31 @@ def test_commands_as_whole_processes(tmp_path: Path) -> None:
             table.add("ralphgen serve to tools/list", "ms", start(serve))
             for shown, command in commands.items():
                 table.add(shown, "ms", process(command, environment, root))
+
+
+def processor_time(command: list[str], environment: Mapping[str, str], folder: Path) -> float:
+    """Milliseconds of processor time of a process that must end well."""
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    process(command, environment, folder)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return (after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime) * 1000
+
+
+def test_processor_time_beside_the_import_of_typer(tmp_path: Path) -> None:
+    root = project(tmp_path / "project")
+    typed = {"_RALPHGEN_COMPLETE": "complete_bash", "COMP_WORDS": "ralphgen task list --status "}
+    commands = {
+        "python -c 'import typer'": ([sys.executable, "-c", "import typer"], {}),
+        "ralphgen --version": ([RALPHGEN, "--version"], {}),
+        "ralphgen": ([RALPHGEN], {}),
+        "ralphgen task list": ([RALPHGEN, "task", "list"], {}),
+        "completion": ([RALPHGEN], {**typed, "COMP_CWORD": "4"}),
+    }
+    process([RALPHGEN, "regen"], {}, root)  # makes the environment
+    with topic("Processor time of commands") as table:
+        for _ in range(ROUNDS):
+            for shown, (command, environment) in commands.items():
+                table.add(shown, "ms", processor_time(command, environment, root))
 
 
 def test_growth(tmp_path: Path) -> None:

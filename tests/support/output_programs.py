@@ -13,7 +13,9 @@ from itertools import count
 from pathlib import Path
 
 from ralphgen.errors import ProjectError
-from ralphgen.output import Files, finish_interrupted, interrupted, seal, write
+from ralphgen.output.manifest import Files, seal
+from ralphgen.output.stage import interrupted
+from ralphgen.output.write import finish_interrupted, write
 
 OLD = seal(
     {

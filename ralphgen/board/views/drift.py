@@ -7,7 +7,7 @@ from typing import Literal
 
 from ralphgen.errors import Problem, RalphgenError
 from ralphgen.generate import workflows
-from ralphgen.output import Drift
+from ralphgen.output.compare import Drift
 from ralphgen.output.manifest import MANIFEST
 
 Kind = Literal["edited", "stale", "missing", "leftover", "unknown"]

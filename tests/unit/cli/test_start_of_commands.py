@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from command_line import RALPHGEN, ralphgen, refused
+from driving import create_project
 
 from ralphgen.cli.commands import load
 from ralphgen.cli.table import COMMANDS, OVERVIEW, PANELS
@@ -45,6 +46,18 @@ def test_help_loads_no_module_of_a_command() -> None:
     modules = {entry.module for entry in COMMANDS.values()}
 
     assert set() == modules & loaded_by("--help")
+
+
+@pytest.mark.thorough
+def test_a_command_on_rows_loads_no_pydantic(tmp_path: Path) -> None:
+    root = create_project(tmp_path)
+    ralphgen("task", "list", "-C", root)  # compares settings and server, once
+
+    assert not [
+        name
+        for name in loaded_by("task", "list", "--limit", "5", "-C", str(root))
+        if name.startswith("pydantic")
+    ]
 
 
 def test_bare_ralphgen_prints_the_overview(tmp_path: Path) -> None:

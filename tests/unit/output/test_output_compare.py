@@ -8,7 +8,9 @@ import pytest
 from output_trees import FACTS, NEW, OLD, tree
 
 from ralphgen.errors import EditedError
-from ralphgen.output import Drift, compare, diff, seal, write
+from ralphgen.output.compare import Drift, compare, diff
+from ralphgen.output.manifest import seal
+from ralphgen.output.write import write
 
 
 @pytest.fixture
