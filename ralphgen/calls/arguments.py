@@ -1,17 +1,24 @@
 """The arguments of a call, from what stands on a command line."""
 
-import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ralphgen.errors import UsageError, plain
+from ralphgen.runtime.values.encoding import JsonReader, written_number
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is no JSON")
+
+
+_READER = JsonReader(constant=_refuse_constant, real=written_number)
 
 
 def from_json(text: str) -> dict[str, Any]:
     """Return the object that a text spells; raises `UsageError` for anything else."""
     hint = """such as '{"id": 7}'"""
     try:
-        found = json.loads(text, parse_constant=_refuse_constant)
+        found = _READER.read(text)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"the arguments are not JSON: {plain(str(error))}", hint) from error
     if not isinstance(found, dict):
@@ -47,7 +54,7 @@ def _value(text: str, rule: Mapping[str, Any] | None) -> Any:
     if rule is None or "string" in _types(rule) or text in rule.get("enum", ()):
         return text
     try:
-        return json.loads(text, parse_constant=_refuse_constant)
+        return _READER.read(text)
     except (ValueError, RecursionError):
         return text
 
@@ -55,7 +62,3 @@ def _value(text: str, rule: Mapping[str, Any] | None) -> Any:
 def _types(rule: Mapping[str, Any]) -> Sequence[str]:
     kind = rule.get("type", [])
     return [kind] if isinstance(kind, str) else kind
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 from ralphgen import __version__
 from ralphgen.errors import ProjectError
+from ralphgen.runtime.values.encoding import write_written_json
 
 PROTOCOL = "2025-11-25"
 INITIALIZE = {
@@ -91,7 +92,8 @@ class ServerConnection:
         raise self._gone()
 
     def _send(self, message: Mapping[str, object]) -> None:
-        line = json.dumps({"jsonrpc": "2.0", **message}, ensure_ascii=True).encode() + b"\n"
+        text = write_written_json({"jsonrpc": "2.0", **message})
+        line = text.encode("utf-8", "backslashreplace") + b"\n"
         try:
             if self._process.stdin is not None:
                 self._process.stdin.write(line)

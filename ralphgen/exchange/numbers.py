@@ -1,16 +1,8 @@
 """Reads numbers of PostgreSQL without the loss of a digit."""
 
-import json
 from decimal import Decimal
-from typing import Any
 
 from ralphgen.project.postgresql import PostgresqlConnection
-
-
-class _Digits(str):
-    """A number of JSON as it is spelled."""
-
-    __slots__ = ()
 
 
 def exact_numbers(connection: PostgresqlConnection) -> None:
@@ -30,21 +22,6 @@ def exact_numbers(connection: PostgresqlConnection) -> None:
 
     connection.raw.adapters.register_loader("numeric", NumericLoader)
     connection.raw.adapters.register_loader("jsonb", TextLoader)
-
-
-def read_exactly(text: str) -> Any:
-    """Return the value of JSON, for `spelled_exactly`; raises what `json.loads` raises."""
-    return json.loads(text, parse_float=_Digits)
-
-
-def spelled_exactly(value: Any) -> str:
-    """Return a value of `read_exactly` as JSON without spaces, and with all digits."""
-    if isinstance(value, dict):
-        pairs = ((spelled_exactly(key), spelled_exactly(one)) for key, one in value.items())
-        return f"{{{','.join(f'{key}:{one}' for key, one in pairs)}}}"
-    if isinstance(value, list):
-        return f"[{','.join(map(spelled_exactly, value))}]"
-    return value if isinstance(value, _Digits) else json.dumps(value, ensure_ascii=False)
 
 
 def number(text: str) -> str | int | float:

@@ -6,13 +6,14 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ralphgen.exchange.numbers import exact_numbers, read_exactly, spelled_exactly
+from ralphgen.exchange.numbers import exact_numbers
 from ralphgen.exchange.tables import Key, MovedTable, Row, Value, key_order
 from ralphgen.project.connection import DatabaseConnection
 from ralphgen.project.model import Schema
 from ralphgen.project.postgresql import PostgresqlConnection
 from ralphgen.runtime.processes.secrets import MASK, masked_server
 from ralphgen.runtime.sqlite.library import quoted
+from ralphgen.runtime.values.encoding import read_written_json, write_written_json
 from ralphgen.terminal.streams import escaped
 
 SECRET = ("disciplines", "mcp_servers")
@@ -126,7 +127,7 @@ def _json_in_order(value: Value) -> Value:
     try:
         if not isinstance(value, str):
             return value
-        return spelled_exactly(_in_order(read_exactly(value)))
+        return write_written_json(_in_order(read_written_json(value)))
     except (ValueError, RecursionError):
         return value
 

@@ -4,11 +4,11 @@ import json
 import re
 from typing import Any
 
-from ralphgen.exchange.numbers import read_exactly, spelled_exactly
 from ralphgen.kits.ralph.rows import decode_integers, decode_strings, encode
+from ralphgen.runtime.values.encoding import read_written_json, write_written_json
 
 NUL = "a text holds the character U+0000, which PostgreSQL cannot hold"
-_FROM_TEXT = ("NUMERIC", "ANY", "BOOLEAN", "REAL")
+_FROM_TEXT = ("NUMERIC", "DECIMAL", "ANY", "BOOLEAN", "REAL")
 _NUMBERS = ("depends_on",)  # lists that older programs wrote as 1;2, of numbers and not of texts
 
 
@@ -62,10 +62,11 @@ def _array(kind: str, column: str, value: Any) -> str:
     """Return a stored list as an array's text; raise `ValueError` for what is none."""
     try:
         found = json.loads(value, parse_float=str, parse_int=str, parse_constant=_refused)
+        if kind == "JSON[]" and isinstance(found, list):  # whose items may be lists themselves
+            items = read_written_json(value)
+            found = [None if one is None else write_written_json(one) for one in items]
     except (ValueError, TypeError, RecursionError):
         found = None
-    if kind == "JSON[]" and isinstance(found, list):  # whose items may be lists themselves
-        found = [None if one is None else spelled_exactly(one) for one in read_exactly(value)]
     text = _array_text(found if isinstance(found, list) else _items(column, value))
     _refuse_unstorable(text)
     return text

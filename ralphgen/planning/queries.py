@@ -22,6 +22,7 @@ from ralphgen.project.model import Project
 from ralphgen.project.queries.model import PreparedQuery
 from ralphgen.runtime.database.queries import ROWS, SECONDS
 from ralphgen.runtime.policy import GRANTS, REQUIRED
+from ralphgen.runtime.values.arguments import DIGITS
 from ralphgen.spelling import Construction, Lines, Name, Value, constant
 from ralphgen.suggestion import suggestion
 
@@ -140,8 +141,11 @@ def _tool(query: PreparedQuery, said: Mapping[str, Any], rows: int, run: ToolRun
 
 def _arguments(query: PreparedQuery, rows: int) -> Iterator[Argument]:
     for one in query.parameters:
-        default: JsonObject = {} if one.default is None else {"default": one.default}
-        yield typed(one.name, one.type, one.description, required=not one.optional, **default)
+        rules: JsonObject = {} if one.default is None else {"default": one.default}
+        kind = one.type
+        if kind == "decimal":
+            kind, rules = "string", {"format": DIGITS, **rules}
+        yield typed(one.name, kind, one.description, required=not one.optional, **rules)
     if query.kind == "many":
         yield typed("limit", "integer", minimum=1, maximum=rows)
         yield Argument("cursor", Name("CURSOR"))

@@ -18,7 +18,8 @@ from ralphgen.suggestion import suggestion
 KEY = "tables"  # of the config
 READING = VERBS[:2]
 TEXTS = ("TEXT", "NUMERIC", "ANY")  # types that a text can be looked for in
-GIVEN = (*TEXTS, "BOOLEAN", "INTEGER", "JSON", "REAL")  # types of which an argument has a value
+# Types of which an argument has a value.
+GIVEN = (*TEXTS, "BOOLEAN", "DECIMAL", "INTEGER", "JSON", "REAL")
 INTERNAL = ("sqlite_", PREFIX)
 UNSHOWN = "hide it, or make a view without it"
 _KINDS = "SELECT name, type FROM pragma_table_list WHERE schema = 'main'"

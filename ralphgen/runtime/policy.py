@@ -212,7 +212,7 @@ class BoundArgument:
 
     def refuse_another(self, argument: str, value: object) -> None:
         """Raise `ToolError` for a value that the session's own row is not, where that counts."""
-        if self.reach == OWN and value != self.value:
+        if self.reach == OWN and value not in (self.value, str(self.value)):
             from .values.arguments import shortened
 
             own = shortened(self.value)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from ralphgen.planning.model import Argument, Names, Values
 from ralphgen.project.model import Column, Schema, ServedTable
+from ralphgen.runtime.values.arguments import DIGITS, JSON
 from ralphgen.spelling import Name, Value, argument_name, constant
 
 # By the type of a column, the schema of its argument; a blob is none.
@@ -15,16 +16,20 @@ SCHEMAS: Mapping[str, Value] = {
     "INTEGER": Name("INTEGER"),
     "REAL": Name("NUMBER"),
     "NUMERIC": Name("STRING"),  # a date, or whatever else the column takes as text
+    "DECIMAL": {"type": "string", "format": DIGITS},
     "BOOLEAN": {"type": "boolean"},
-    "JSON": {},
-    "ANY": {},
+    "JSON": {"type": "string", "format": JSON},
+    "ANY": {"format": DIGITS},
     "BLOB": None,
     "TEXT[]": Name("STRINGS"),  # arrays of PostgreSQL
     "INTEGER[]": Name("INTEGERS"),
     "REAL[]": {"type": "array", "items": {"type": "number"}},
     "NUMERIC[]": Name("STRINGS"),
+    "DECIMAL[]": {"type": "array", "items": {"type": "string", "format": DIGITS}},
     "ANY[]": Name("STRINGS"),
     "BOOLEAN[]": {"type": "array", "items": {"type": "boolean"}},
+    "JSON[]": {"type": "array", "items": {"type": "string", "format": JSON}},
+    "BLOB[]": None,
 }
 ARRAY = "[]"  # the end of their types
 TYPES = {"TEXT": "string", "NUMERIC": "string", "INTEGER": "integer", "REAL": "number"}
@@ -65,7 +70,9 @@ class ToolTable:
     def kind(self, column: str) -> str:
         """Return what a column holds, in the words of runtime/rows/table.py."""
         kind = self.columns[column].type
-        return "list" if kind.endswith(ARRAY) else kind.lower()
+        if kind.endswith(ARRAY):
+            return "blobs" if kind == "BLOB[]" else "list"
+        return kind.lower()
 
     def given(self) -> Names:
         """Return the columns that can be written."""

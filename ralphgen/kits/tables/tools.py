@@ -47,7 +47,8 @@ CONSTANTS = (
     *("CURSOR", "DESTRUCTIVE", "IDEMPOTENT", "INTEGER", "INTEGERS", "LIMIT"),
     *("NON_DESTRUCTIVE", "NUMBER", "READ_ONLY", "STRING", "STRINGS", "TOOLS"),
 )
-SPELLED = {"boolean", "integer", "numeric", "real", "text"}  # of which a URI can hold a value
+# Kinds of which a URI can hold a value.
+SPELLED = {"boolean", "decimal", "integer", "numeric", "real", "text"}
 OWN, EACH = "own {}", "any {}"
 NAMED = 8  # tables in the description of a skill
 ABOUT = (

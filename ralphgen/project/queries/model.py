@@ -11,7 +11,8 @@ Names = tuple[str, ...]
 class Parameter:
     """An argument: its type in JSON ("boolean", "integer", "number", "string"), and its default.
 
-    `optional` says that it may be left out, and `default` is its value then.
+    The type "decimal" is a text with a number of any length. `optional` says that it may be left
+    out, and `default` is its value then.
     """
 
     name: str

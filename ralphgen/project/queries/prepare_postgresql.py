@@ -36,13 +36,13 @@ from ralphgen.runtime.postgresql.library import settings
 if TYPE_CHECKING:
     import psycopg
 
-_NUMBERS = {"real": "number", "double precision": "number", "numeric": "number"}
 _TYPES = {
-    **_NUMBERS,
+    **dict.fromkeys(("real", "double precision"), "number"),
+    "numeric": "decimal",
     **dict.fromkeys(("smallint", "integer", "bigint"), "integer"),
     "boolean": "boolean",
 }
-_SHOWN = {**_TYPES, "boolean": "integer"}
+_SHOWN = {**_TYPES, "boolean": "integer", "numeric": ""}  # a number, or a text of its digits
 _UNTOLD = ("bytea", "record", "unknown")
 _OIDS = {"boolean": 16, "integer": 20, "number": 701, "text": 25}
 _EXACT = ("boolean", "number")  # of which a value would change where PostgreSQL takes integers
@@ -275,8 +275,10 @@ class _Preparing:
     def _parameter(self, name: str, kind: str) -> Parameter:
         said = self.declared.get(name)
         if said is not None:
-            taken = _JSON[said.type]
-            return Parameter(name, taken, said.description, said.optional, said.default)
+            default, taken = said.default, _JSON[said.type]
+            if taken == "number" and kind == "numeric":
+                taken, default = "decimal", None if default is None else str(default)
+            return Parameter(name, taken, said.description, said.optional, default)
         if kind.endswith("[]") or kind in _UNTOLD:
             text = f'{self.query.where}:{self._line}: ":{name}" has the type {kind}'
             raise ProjectError(f"{text}, which no argument can give")

@@ -168,6 +168,19 @@ def comparable(column: str) -> str:
     return f"CAST({column} AS TEXT)"
 
 
+def same_json(column: str) -> str:
+    """Return the condition that a column holds a value of JSON, however it is spelled."""
+    return f"CAST({column} AS jsonb) = CAST(? AS jsonb)"
+
+
+def same_text(column: str) -> str:
+    """Return the condition that a column has a value: some types have no equality.
+
+    `coalesce` gives the value the type of the column, so that its text is spelled alike.
+    """
+    return f"CAST({column} AS TEXT) = CAST(coalesce(?, {column}) AS TEXT)"
+
+
 def returning(key: str) -> str:
     """Return what an INSERT needs besides to tell the number of its row."""
     return f" RETURNING {quoted(key)}"

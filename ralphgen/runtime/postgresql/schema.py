@@ -112,7 +112,7 @@ _KINDS = {
 }
 # By the letters of a type's category and of its sort: b for a base type, e for an ENUM.
 _CATEGORIES = {"Sb": "TEXT", "Ee": "TEXT", "Db": "NUMERIC", "Tb": "NUMERIC"}
-_MEANT = {"bool": "BOOLEAN", "numeric": "REAL"}  # what columns of further tables hold
+_MEANT = {"bool": "BOOLEAN", "numeric": "DECIMAL"}  # what columns of further tables hold
 _WIDER = ("citext",)  # types that take more spellings of a value than a CHECK lists
 _CAST_LITERAL = re.compile(r"('(?:[^']|'')*')::[^'()]+(?:\([0-9, ]+\))?")
 

@@ -7,7 +7,7 @@ behind the SDK. Any other line is left to the SDK, which is told of the handshak
 from __future__ import annotations
 
 from ..errors import RefusedError
-from ..values.encoding import JsonReader
+from ..values.encoding import NESTED, JsonReader, too_deep, written_number
 from . import messages
 
 TYPE_CHECKING = False
@@ -231,7 +231,7 @@ def _doubt_odd_values(
 
     Of one in the arguments of a tool, the tool's own answer says so, which an agent reads.
     """
-    if line.count(b"[") + line.count(b"{") > messages.NESTED and messages.too_deep(frame):
+    if line.count(b"[") + line.count(b"{") > NESTED and too_deep(frame):
         raise DoubtError
     if b"\\u" in line:
         if method == "tools/call":
@@ -253,4 +253,4 @@ def _refused(_constant: str) -> None:
     raise DoubtError
 
 
-_STRICT = JsonReader(_once, _refused)
+_STRICT = JsonReader(_once, _refused, real=written_number)

@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 
 from ..errors import INVALID_REQUEST, PARSE_ERROR, RefusedError
-from ..values.encoding import BLANKS, JsonReader
-from .messages import NESTED, half_pair, refusal, too_deep
+from ..values.encoding import BLANKS, NESTED, JsonReader, too_deep
+from .messages import half_pair, refusal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -38,7 +38,6 @@ TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
 STATELESS_ONLY = frozenset(("server/discover", "subscriptions/listen", *TASKS))
 # They read nothing of the project, and so wait for nobody.
 AT_ONCE = ("tools/list", "prompts/list", "resources/templates/list", "skills/list", "skills/get")
-NESTED = 200  # objects and lists in each other; the SDK reads hardly more
 INFO = frozenset(("name", "version", "title", "description", "websiteUrl"))
 CAPABILITIES = frozenset(("roots", "sampling", "elicitation", "experimental", "extensions"))
 LISTENED = ("resourceSubscriptions", "taskIds")
@@ -167,21 +166,6 @@ def half_pair(value: object) -> str:
     if type(value) is dict:
         return next(filter(None, map(half_pair, (*value, *value.values()))), "")
     return next(filter(None, map(half_pair, value)), "") if type(value) is list else ""
-
-
-def too_deep(value: dict[str, Any]) -> bool:
-    """Return whether objects and lists stand in each other more than `NESTED` levels deep."""
-    level: list[Any] = [value]
-    for _ in range(NESTED):
-        level = [
-            inner
-            for outer in level
-            for inner in (outer.values() if type(outer) is dict else outer)
-            if type(inner) in (dict, list)
-        ]
-        if not level:
-            return False
-    return True
 
 
 def refusal(identity: int | str | None, error: RefusedError) -> bytes:

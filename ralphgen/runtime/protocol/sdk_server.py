@@ -15,6 +15,7 @@ from mcp.server import Server, ServerRequestContext
 from mcp.shared.message import SessionMessage
 
 from ..errors import INTERNAL_ERROR, INVALID_REQUEST, RefusedError, log_exception
+from ..values.encoding import JsonReader, written_number
 from .fast_path import CALL, REPLAYED
 from .malformed import refused, unreadable, unreadable_answer
 from .messages import AT_ONCE, MODERN, can_ask, progress
@@ -58,6 +59,8 @@ EXTENSIONS: dict[str, type[t.RequestParams]] = {
     "skills/get": t.SubscribeRequestParams,
 }
 KEPT = {"ttlMs": 0, "cacheScope": "private"}
+
+_WRITTEN = JsonReader(real=written_number)  # the SDK rounds numbers
 
 
 class KitServer(Server[None]):
@@ -223,6 +226,8 @@ class SdkServer:
         try:
             text = line.decode("utf-8", "replace")
             message = t.jsonrpc_message_adapter.validate_json(text, by_name=False)
+            if isinstance(message, t.JSONRPCRequest) and message.method == CALL and message.params:
+                message.params |= {"arguments": _WRITTEN.read(text)["params"].get("arguments")}
         except ValueError:
             answered = unreadable_answer(line)
             if answered is not None:  # to a question: whoever has asked must not wait for another

@@ -14,7 +14,7 @@ from ..errors import (
     log_exception,
 )
 from ..statements.tools import in_child
-from ..values.arguments import check_arguments, shortened
+from ..values.arguments import check_arguments, decoded, shortened
 from ..values.encoding import write_json
 from .messages import half_pair
 
@@ -131,7 +131,8 @@ def _called_in_child(kit: Kit, name: str, workspace: Any, params: Params) -> Ans
         except ToolError as error:
             return _result(_told(kit, error), failed=True)
 
-    answer = refusing(lambda: calling(ToolName(name))(workspace, {**params}))
+    plain = {**params, "arguments": decoded({}, params.get("arguments"))}
+    answer = refusing(lambda: calling(ToolName(name))(workspace, plain))
     if not isinstance(answer, DeferredResult):
         return answer
     outcome = answer.outcome

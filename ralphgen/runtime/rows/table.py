@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..errors import ToolError
-from ..sqlite.library import UNTYPED_NUMBERS, quoted
+from ..sqlite.library import UNTYPED_NUMBERS, quoted, same_json, same_text
 from ..values.encoding import read_exact_json, read_json, write_json
 
 TYPE_CHECKING = False
@@ -13,16 +13,22 @@ if TYPE_CHECKING:
 
     from ..session import Session
 
-# What a column may hold besides "text", "integer", "real" and "numeric", which is a number, or text
-# that is none, such as a date.
+# What a column may hold besides "text", "integer", "real", "decimal", whose numbers are given as
+# text, and "numeric", which is a number, or text that is none, such as a date.
 BOOLEAN = "boolean"
 JSON = "json"  # any value of JSON, kept as text
 ANY = "any"  # a text or a number
 LIST = "list"  # an array, which PostgreSQL alone has
 BLOB = "blob"  # shown as its length, and never written
+BLOBS = "blobs"  # an array of them
 
 FILTER = "filter_"  # what the arguments begin with that a list is filtered by
-_READ = {BLOB: "length({})", LIST: "to_json({})::text"}
+_READ = {
+    BLOB: "length({0})",
+    BLOBS: "CASE WHEN {0} IS NOT NULL THEN "
+    "to_json(ARRAY(SELECT length(item) FROM unnest({0}) AS item))::text END",
+    LIST: "to_json({0})::text",
+}
 _INFINITY = float("inf")
 _NOTHING: Mapping[str, str] = {}
 
@@ -96,7 +102,7 @@ class RowTable:
     def selected(self) -> str:
         """Return the columns in SQL; of a blob only its length is read, and an array as JSON."""
         return ", ".join(
-            _READ.get(kind, "{}").format(self.column(name)) for name, kind in self.columns.items()
+            _READ.get(kind, "{0}").format(self.column(name)) for name, kind in self.columns.items()
         )
 
     def ordered(self) -> str:
@@ -111,7 +117,7 @@ class RowTable:
             f"length({self.column(name)})"
             if kind == BLOB
             else f"CAST({self.column(name)} AS TEXT)"
-            if kind in (JSON, ANY, LIST)
+            if kind in (JSON, ANY, LIST, BLOBS)
             else self.column(name)
             for name, kind in self.columns.items()
         )
@@ -126,7 +132,7 @@ class RowTable:
             field = self._fields[column]
             try:
                 record[field] = _shown(kind, value)
-            except ValueError:
+            except (ValueError, RecursionError):
                 unreadable[field] = value
         return {**record, "unreadable": unreadable} if unreadable else record
 
@@ -173,6 +179,13 @@ class RowTable:
         }
         return self.stored(asked)
 
+    def is_value(self, name: str) -> str:
+        """Return the condition that a column has a value, also for a type without equality."""
+        kind, column = self.columns[name], self.column(name)
+        if kind == JSON:
+            return same_json(column)
+        return same_text(column) if kind == ANY else f"{column} = ?"
+
     def own_row(self, session: Session) -> dict[str, int | str]:
         """Return, by column, the rows that a session is about, of the columns that are such."""
         rows = {"task": session.task, "feature": session.feature, "discipline": session.target}
@@ -181,8 +194,6 @@ class RowTable:
 
     def _storable(self, column: str, value: Any) -> Any:
         kind = self.columns[column]
-        if kind == JSON:
-            return write_json(_json_of(value) if isinstance(value, str) else value)
         if kind == ANY and UNTYPED_NUMBERS and isinstance(value, str):
             value = _number_of(value)
         texts = value if kind == LIST else [value]
@@ -196,17 +207,12 @@ class RowTable:
         return _array(value) if kind == LIST else value
 
 
-def _json_of(text: str) -> Any:
-    """Return the value of a JSON text; any other text is a value itself."""
-    try:
-        return read_json(text)
-    except (ValueError, RecursionError):
-        return text
-
-
 def _number_of(text: str) -> str | float:
     """Return the number that a text spells as JSON does, or the text."""
-    value = _json_of(text)
+    try:
+        value = read_json(text)
+    except (ValueError, RecursionError):
+        return text
     is_number = type(value) in (int, float) and write_json(value) == text
     return value if is_number else text
 
@@ -224,6 +230,8 @@ def _shown(kind: str, value: Any) -> Any:
         return {"bytes": value}
     if isinstance(value, bytes):
         return {"bytes": len(value)}
+    if kind == BLOBS:
+        return [None if size is None else {"bytes": size} for size in read_json(value)]
     if kind in (JSON, LIST) and isinstance(value, str):
         return read_exact_json(value)
     if kind == BOOLEAN and value in (0, 1):

@@ -7,7 +7,7 @@ from ..sqlite.library import DIFFERS, comparable, quoted
 from ..statements.tools import in_child
 from ..values.arguments import nearest, shortened
 from ..values.paging import PAGE, fitted, page
-from .table import ANY, JSON, RowTable
+from .table import ANY, JSON, LIST, RowTable
 
 __all__ = ["RowTable", "creating", "deleting", "getting", "listing", "updating"]
 
@@ -154,7 +154,7 @@ def _writing(run: Run, table: RowTable, tool: str) -> Run:
 
 def _page(database: Database, table: RowTable, arguments: Mapping[str, Any]) -> dict[str, Any]:
     filters = table.filters(arguments)
-    clauses = [f"{table.column(name)} = ?" for name in filters]
+    clauses = [*map(table.is_value, filters)]
     values = [*filters.values()]
     if "search" in arguments:
         held = [f"lower(CAST({table.column(one)} AS TEXT)) {HOLDS}" for one in table.search]
@@ -207,7 +207,7 @@ def _changed(
     if not values:
         raise ToolError("nothing to change: give at least one field")
     refuse_missing(database, table, values)
-    opaque = [one for one in values if table.columns[one] in (ANY, JSON)]
+    opaque = [one for one in values if table.columns[one] in (ANY, JSON, LIST)]
     texts = {one: comparable(table.column(one)) for one in opaque}
     tests = ", ".join(f"{texts.get(one, table.column(one))} {DIFFERS} ?" for one in values)
     sql = f"SELECT {tests} FROM {table.quoted} WHERE {table.is_key()}"

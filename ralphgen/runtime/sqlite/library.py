@@ -133,6 +133,17 @@ def comparable(column: str) -> str:
     return column
 
 
+def same_json(column: str) -> str:
+    """Return the condition that a column holds a value of JSON, with any blanks."""
+    same = f"{column} = given OR json_valid({column}) AND json({column}) = given"
+    return f"(SELECT {same} FROM (SELECT ? AS given))"
+
+
+def same_text(column: str) -> str:
+    """Return the condition that a column has a value, whatever its type."""
+    return f"{column} = ?"
+
+
 def returning(_key: str) -> str:
     """Return what an INSERT needs besides to tell the number of its row: SQLite always does."""
     return ""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..errors import ToolError
+from .encoding import Digits, read_written_json, too_deep, write_written_json, written_number
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -10,6 +11,8 @@ if TYPE_CHECKING:
     from re import Match
     from typing import Any
 
+# Formats of texts: JSON, of which any value is its text, and numbers of any length.
+JSON, DIGITS = "json", "digits"
 # The words for a type, and the exact Python types of its values: a boolean is no integer.
 _KINDS: dict[str, tuple[str, tuple[type, ...]]] = {
     "string": ("a string", (str,)),
@@ -43,7 +46,8 @@ def check_arguments(
     `arguments` is what the request carried: an object, or None for none. An optional argument
     that is null is left out, because omitted and null both mean "leave alone"; an integer
     written as 5.0 comes back as 5; a text that contains JSON of the right type, such as "[1]" for
-    an array, comes back as that value if the schema takes no text; nothing else is changed.
+    an array, comes back as that value if the schema takes no text. Of the formats `JSON` and
+    `DIGITS` a value comes back as its text; nothing else is changed.
     `refusals` maps arguments of the schema to the sentence that replaces the usual problem.
     `{value}` in it is the value: such a sentence is not used for a missing argument, nor for an
     allowed value that is misspelled.
@@ -64,7 +68,8 @@ def check_arguments(
             found = [_missing(name, rule)] if name in required else []
         else:
             found = []
-            kept[name] = _read(rule, decoded(rule, value), name, found)
+            value = decoded(rule, value)
+            kept[name] = _read(rule, value, name, found)
         if len(found) > SHOWN_PROBLEMS:
             rest = f"argument {_quoted(name)} has more problems than these {SHOWN_PROBLEMS}"
             found[SHOWN_PROBLEMS:] = [rest]
@@ -94,13 +99,21 @@ def _is_misspelled(rule: Mapping[str, Any], value: object) -> bool:
 def decoded(rule: Mapping[str, Any], value: object) -> object:
     """Return a value in which JSON texts are values, if `rule` takes these and no text.
 
-    Some clients can send nothing but texts.
+    Some clients can send nothing but texts. A value of the formats `JSON` and `DIGITS` becomes its
+    text, with all digits; elsewhere `Digits` become numbers.
     """
-    kind = rule.get("type")
-    if isinstance(value, str) and kind not in (None, "string"):
+    kind, form = rule.get("type"), rule.get("format")
+    if form == JSON:
+        return _json_text(value)
+    if type(value) is str and kind not in (None, "string"):
         value = _parsed(kind, value)
-    if isinstance(value, list) and "items" in rule:
-        return [decoded(rule["items"], item) for item in value]
+    if type(value) is Digits:
+        value = str(value) if form == DIGITS else float(value)
+    elif form == DIGITS and type(value) in (int, float):
+        value = repr(value)
+    if isinstance(value, list) and ("items" in rule or not too_deep(value)):
+        items = rule.get("items", {})
+        return [decoded(items, item) for item in value]
     if isinstance(value, dict):
         members, others = rule.get("properties", {}), rule.get("additionalProperties")
         rest = others if isinstance(others, dict) else {}
@@ -136,7 +149,7 @@ def _read(rule: Mapping[str, Any], value: object, path: str, problems: list[str]
     kind = rule.get("type")
     if kind == "integer" and isinstance(value, float) and value.is_integer():
         value = int(value)
-    if kind is not None and not _has_type(kind, value):
+    if kind is not None and not (_has_type(kind, value) and _is_spelled(rule, value)):
         finite = kind == "number" and isinstance(value, float)
         problems.append(_wrong(path, value, "a finite number" if finite else _expected(rule)))
         return value
@@ -158,14 +171,34 @@ def _read(rule: Mapping[str, Any], value: object, path: str, problems: list[str]
     return value
 
 
+def _json_text(value: object) -> object:
+    """Return a value as JSON text, or the value if it is not JSON.
+
+    A text that is not JSON is a value itself. Raises `ToolError` for a value nested too deeply.
+    """
+    try:
+        if type(value) is str:
+            try:
+                value = read_written_json(value)
+            except ValueError:
+                return write_written_json(value)
+        return write_written_json(value)
+    except ValueError:
+        return value
+    except RecursionError:
+        raise ToolError("a value of JSON is nested too deeply") from None
+
+
 def _parsed(kind: str, text: str) -> object:
     """Return the value of a type that a text contains as JSON, or the text."""
     import json
 
     try:
-        value = json.loads(text)
+        value = json.loads(text, parse_float=written_number)
     except (ValueError, RecursionError):
         return text
+    if type(value) is Digits:
+        value = float(value)
     if kind == "integer" and isinstance(value, float) and value.is_integer():
         value = int(value)
     return value if _has_type(kind, value) else text
@@ -213,6 +246,17 @@ def _has_type(kind: str, value: object) -> bool:
     if type(value) not in _KINDS[kind][1]:
         return False
     return not isinstance(value, float) or abs(value) < float("inf")
+
+
+def _is_spelled(rule: Mapping[str, Any], value: object) -> bool:
+    """Return whether a text is that of a number, if the rule's format is `DIGITS`."""
+    if rule.get("format") != DIGITS or not isinstance(value, str):
+        return True
+    try:
+        float(value)
+    except ValueError:
+        return False
+    return True
 
 
 def _match(rule: Mapping[str, Any], text: str) -> str | None:
@@ -290,6 +334,8 @@ def _expected(rule: Mapping[str, Any]) -> str:
     if "enum" in rule:
         return f"one of {', '.join(map(shortened, rule['enum']))}"
     kind = rule.get("type")
+    if rule.get("format") == DIGITS:
+        return "a decimal number"
     if kind == "array" and "type" in rule.get("items", {}):
         return f"an array of {rule['items']['type']}s"
     others = rule.get("additionalProperties")

@@ -10,13 +10,19 @@ import _json
 import sys
 
 __all__ = [
+    "NESTED",
+    "Digits",
     "JsonReader",
     "exact_number",
     "read_exact_json",
     "read_json",
+    "read_written_json",
     "sha256",
     "sha256_hex",
+    "too_deep",
     "write_json",
+    "write_written_json",
+    "written_number",
 ]
 
 TYPE_CHECKING = False
@@ -35,6 +41,13 @@ else:
 
 BLANKS = " \t\n\r"
 EXACT = 15  # digits that a double always keeps
+NESTED = 200  # objects and lists in each other; the SDK reads hardly more
+
+
+class Digits(str):
+    """A number as JSON text: in it no digit is rounded."""
+
+    __slots__ = ()
 
 
 class JsonReader:
@@ -87,7 +100,7 @@ class JsonReader:
 def exact_number(text: str) -> float | str:
     """Return the number that a text spells, or the text if no double is equal to it."""
     number = float(text)
-    if len(text) > EXACT or number - number != 0:
+    if _may_be_rounded(text):
         from decimal import Decimal
 
         if Decimal(repr(number)) != Decimal(text):
@@ -95,8 +108,23 @@ def exact_number(text: str) -> float | str:
     return number
 
 
+def _may_be_rounded(text: str) -> bool:
+    return len(text) > EXACT or "e" in text or "E" in text
+
+
+def written_number(text: str) -> float:
+    """Return the number that a text spells, as `Digits` if a double may round it."""
+    found: Any = Digits(text) if _may_be_rounded(text) else float(text)
+    return found
+
+
+def _no_number(name: str) -> None:
+    raise ValueError(f"{name} is not JSON")
+
+
 _PLAIN = JsonReader()
 _EXACT = JsonReader(real=exact_number)
+_WRITTEN = JsonReader(constant=_no_number, integer=Digits, real=Digits)
 
 
 def read_json(text: str) -> Any:
@@ -107,16 +135,50 @@ def read_json(text: str) -> Any:
 def read_exact_json(text: str) -> Any:
     """Return the value of a text, with numbers that no double is equal to as texts.
 
-    Raises ValueError if the text is not JSON.
+    Raises ValueError if the text is not JSON, and RecursionError if it is nested too deeply.
     """
-    return _EXACT.read(text)
+    return _shallow(_EXACT.read(text))
 
 
-def write_json(value: object) -> str:
+def read_written_json(text: str) -> Any:
+    """Return the value of a text, in which each number is `Digits`; raises as `read_exact_json`."""
+    return _shallow(_WRITTEN.read(text))
+
+
+def write_json(value: object, spell: Callable[[str], str] = _json.encode_basestring) -> str:
     """Return a value as JSON without blanks; raises ValueError or TypeError where it is none."""
-    spell = _json.encode_basestring
     write = _json.make_encoder({}, _refuse, spell, None, ":", ",", False, False, False)
     return "".join(write(value, 0))
+
+
+def write_written_json(value: object) -> str:
+    """Return a value as `write_json` does, with its `Digits` as numbers."""
+    return write_json(value, _written)
+
+
+def too_deep(value: dict[str, Any] | list[Any]) -> bool:
+    """Return whether objects and lists stand in each other more than `NESTED` levels deep."""
+    level: list[Any] = [value]
+    for _ in range(NESTED):
+        level = [
+            inner
+            for outer in level
+            for inner in (outer.values() if type(outer) is dict else outer)
+            if type(inner) in (dict, list)
+        ]
+        if not level:
+            return False
+    return True
+
+
+def _shallow(value: Any) -> Any:
+    if type(value) in (dict, list) and too_deep(value):
+        raise RecursionError
+    return value
+
+
+def _written(text: str) -> str:
+    return text if type(text) is Digits else _json.encode_basestring(text)
 
 
 def _refuse(value: object) -> None:

@@ -6,12 +6,15 @@ every request of the session fails. A server still checks calls against the full
 
 from __future__ import annotations
 
+from .arguments import DIGITS, JSON
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
 JSON_TEXT = "JSON text"
+DESCRIBED = {JSON: JSON_TEXT, DIGITS: "decimal number"}
 _NAMES = {bool: "boolean", int: "integer", float: "number", str: "string"}
 
 
@@ -20,6 +23,11 @@ def portable(rule: Mapping[str, Any]) -> dict[str, Any]:
     found = dict(rule)
     if "enum" in found:
         _spell_enum(found)
+    form = found["format"] if found.get("format") in DESCRIBED else ""
+    if form:
+        del found["format"]
+    if form and "type" in found:
+        _describe(found, DESCRIBED[form])
     if "type" not in found:
         found = {"type": "string", **found}
         _describe(found, JSON_TEXT)

@@ -154,11 +154,11 @@ def test_keys_of_several_columns_and_keys_that_make_themselves(manual: Driver) -
     manual.call("delete_order_line", key=key)
 
 
-def test_what_has_no_form_in_json_is_left_out(manual: Driver) -> None:
+def test_bytes_are_no_argument(manual: Driver) -> None:
     (create,) = [tool for tool in manual.tools() if tool["name"] == "create_artist"]
 
     plain = {"artist_id", "name", "mood", "since", "rating", "alive", "facts", "seen", "size"}
-    arrays = {"tags", "marks", "moods", "dates", "rates", "flags"}
+    arrays = {"tags", "marks", "moods", "dates", "rates", "flags", "boxes"}
     assert plain | arrays | {"address"} == {*create["inputSchema"]["properties"]}
 
 

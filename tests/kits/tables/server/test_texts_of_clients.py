@@ -18,11 +18,16 @@ CREATE TABLE things (
     free JSON,
     untyped
 );
+CREATE TABLE amounts (
+    id BIGINT PRIMARY KEY, fixed DECIMAL(30, 10), word DECIMALTEXT, count BIGINT, free JSON, untyped
+);
+INSERT INTO amounts (id, free) VALUES (1, '{ "a" : [1.50] }');
 CREATE TABLE untyped_keys (k PRIMARY KEY, v TEXT);
 INSERT INTO untyped_keys VALUES (5, 'five'), ('five', 'text');
 """
 SETTINGS = (
     'kits = ["tables"]\n[tables.things]\nnoun = "thing"\n[tables.untyped_keys]\nnoun = "word"\n'
+    '[tables.amounts]\nnoun = "amount"\nfilter = ["fixed", "word", "count", "free", "untyped"]\n'
 )
 
 
@@ -38,9 +43,9 @@ def client(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
 
 
 def test_numbers_and_booleans_come_as_texts(client: Driver) -> None:
-    client.call("create_thing", id="1", state="3", size="1.5", flag="true", word="")
+    client.call("create_thing", id="100", state="3", size="1.5", flag="true", word="")
 
-    row = client.call("get_thing", id="1")
+    row = client.call("get_thing", id="100")
     assert (3, 1.5, True, "") == (row["state"], row["size"], row["flag"], row["word"])
 
 
@@ -77,3 +82,51 @@ def test_a_column_without_a_type_keeps_any_other_text(client: Driver, text: str)
     made = client.call("create_thing", state=1, untyped=text)
 
     assert text == client.call("get_thing", id=made["id"])["untyped"]
+
+
+LONG = "12345678901234567890.12345678901234567890"
+
+
+@pytest.mark.parametrize(
+    ("column", "given", "stored"),
+    [
+        ("word", LONG, LONG),
+        ("fixed", 9007199254740993, 9007199254740993),
+        ("fixed", "9223372036854775807", 2**63 - 1),
+        ("fixed", "0.1", 0.1),
+        ("fixed", LONG, float(LONG)),  # SQLite has no longer numbers
+        ("count", "-9223372036854775808", -(2**63)),
+        ("free", f'{{"a": {LONG}}}', {"a": LONG}),
+        ("free", "9223372036854775808", 2**63),
+        ("free", "[1e400]", ["1e400"]),
+        ("untyped", "9223372036854775807", 2**63 - 1),
+        ("untyped", LONG, LONG),
+        ("untyped", 1e22, 1e22),
+        ("untyped", 7, 7),
+    ],
+)
+def test_a_number_keeps_the_digits_that_sqlite_can_hold(
+    client: Driver, column: str, given: object, stored: object
+) -> None:
+    client.call("create_amount", id=2, **{column: given})
+    try:
+        assert stored == client.call("get_amount", id=2)[column]
+        assert [] == client.call("update_amount", id=2, **{column: given})["changed"]
+        found = client.call("list_amounts", **{f"filter_{column}": given})
+        assert [2] == [row["id"] for row in found["amounts"]]
+    finally:
+        client.call("delete_amount", id=2)
+
+
+@pytest.mark.parametrize("column", ["fixed", "count"])
+@pytest.mark.parametrize("given", [2**63, "9223372036854775808", "null", "1e400", True, ""])
+def test_a_value_that_sqlite_cannot_hold_as_a_number_is_refused(
+    client: Driver, column: str, given: object
+) -> None:
+    assert "inside the server" not in client.refusal("create_amount", id=2, **{column: given})
+
+
+def test_a_filter_finds_json_with_any_blanks(client: Driver) -> None:
+    (found,) = client.call("list_amounts", filter_free='{"a":[1.50]}')["amounts"]
+
+    assert {"id": 1, "free": {"a": [1.5]}} == found
