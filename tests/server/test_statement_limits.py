@@ -13,6 +13,7 @@ from driving import (
     Driver,
     connected,
     context_for,
+    create_project,
     made_here,
     on_context,
     query,
@@ -531,3 +532,20 @@ def test_resources_completion_and_triggers_end_at_the_limit_and_others_are_answe
             assert "took longer" in words or "took too long" in words, (name, words)
         assert seconds < 20 + 2 * BUSY
         assert before == query(root, "SELECT id, title, status FROM tasks ORDER BY id")
+
+
+def test_a_number_of_many_digits_reaches_a_tool_in_a_child_process(tmp_path: Path) -> None:
+    root = create_project(
+        tmp_path / "p", "CREATE TRIGGER noted AFTER UPDATE ON tasks BEGIN SELECT 1; END;"
+    )
+    call = '{"name": "update_task", "arguments": {"id": 1.0000000000000000, "title": "New"}}'
+    with running(root, *on_context(context_for(root, "manual"))) as wire:
+        wire.shake_hands()
+        assert wire.process.stdin is not None
+        frame = f'{{"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": {call}}}\n'
+        wire.process.stdin.write(frame)
+        wire.process.stdin.flush()
+        answer = wire.read()["result"]
+
+    assert not answer["isError"], answer
+    assert [("New",)] == query(root, "SELECT title FROM tasks WHERE id = 1")

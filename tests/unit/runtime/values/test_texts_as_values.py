@@ -5,7 +5,8 @@ from typing import Any
 import pytest
 from refused_arguments import refusal
 
-from ralphgen.runtime.values.arguments import check_arguments, misfits
+from ralphgen.runtime.values.arguments import DIGITS, JSON, check_arguments, misfits
+from ralphgen.runtime.values.encoding import Digits, read_exact_json, read_written_json
 
 INTEGERS = {"type": "array", "items": {"type": "integer"}}
 STRINGS = {"type": "array", "items": {"type": "string"}}
@@ -79,3 +80,58 @@ def test_any_other_text_is_refused(rule: dict[str, Any], text: str) -> None:
 def test_an_answer_that_is_checked_must_have_the_type_itself() -> None:
     """What a function answers is not converted: a text is no number there."""
     assert [] != misfits({"type": "integer"}, "1", "result")
+
+
+LONG = "1234567890.12345678901234567890"
+DECIMAL = {"type": "string", "format": DIGITS}
+
+
+@pytest.mark.parametrize(
+    ("rule", "given", "value"),
+    [
+        (DECIMAL, Digits(LONG), LONG),
+        (DECIMAL, 0.1, "0.1"),
+        (DECIMAL, 7, "7"),
+        (DECIMAL, "NaN", "NaN"),
+        ({"format": DIGITS}, Digits(LONG), LONG),
+        ({"format": DIGITS}, True, True),
+        ({"type": "array", "items": DECIMAL}, f"[{LONG}, 2]", [LONG, "2"]),
+        ({"type": "object", "properties": {"a": DECIMAL}}, {"a": Digits(LONG)}, {"a": LONG}),
+        ({"type": "string", "format": JSON}, {"a": [Digits(LONG)]}, f'{{"a":[{LONG}]}}'),
+        ({"type": "string", "format": JSON}, f" [{LONG}, 1.50]", f"[{LONG},1.50]"),
+        ({"type": "string", "format": JSON}, "a b", '"a b"'),
+        ({"type": "string", "format": JSON}, None, "null"),
+        ({"type": "number"}, Digits(LONG), float(LONG)),
+        ({"type": "integer"}, Digits("5.0000000000000000"), 5),
+        ({}, {"a": [[Digits(LONG)]]}, {"a": [[float(LONG)]]}),
+        (INTEGERS, "[5.0000000000000000]", [5]),
+    ],
+)
+def test_a_number_keeps_its_digits_where_a_text_of_it_is_asked_for(
+    rule: dict[str, Any], given: object, value: object
+) -> None:
+    found = check_arguments({**schema(rule), "required": ["x"]}, {"x": given})["x"]
+
+    assert repr(value) == repr(found)  # which tells the types of items, too
+
+
+@pytest.mark.parametrize("given", [Digits(LONG), "one", "", True])
+def test_text_is_no_number_and_a_number_no_text(given: object) -> None:
+    rule = {"type": "string"} if isinstance(given, Digits) else DECIMAL
+    expected = "a string" if isinstance(given, Digits) else "a decimal number"
+
+    assert refusal(schema(rule), {"x": given}).endswith(f"expected {expected}")
+
+
+@pytest.mark.parametrize("text", ["1e400", "1e-400", "1.23456e-320", "0.10000000000000000001"])
+def test_a_number_that_no_double_is_equal_to_is_read_as_text(text: str) -> None:
+    assert [text] == read_exact_json(f"[{text}]")
+
+
+@pytest.mark.parametrize("depth", [201, 99_999])
+def test_json_that_is_nested_deeply_is_not_read(depth: int) -> None:
+    text = "[" * depth + "]" * depth
+
+    for read in (read_exact_json, read_written_json):
+        with pytest.raises(RecursionError):
+            read(text)
