@@ -103,7 +103,9 @@ def exact_number(text: str) -> float | str:
     if _may_be_rounded(text):
         from decimal import Decimal
 
-        if Decimal(repr(number)) != Decimal(text):
+        try:
+            return number if Decimal(repr(number)) == Decimal(text) else text
+        except ArithmeticError:  # its exponent is beyond those of `Decimal`
             return text
     return number
 
@@ -112,10 +114,9 @@ def _may_be_rounded(text: str) -> bool:
     return len(text) > EXACT or "e" in text or "E" in text
 
 
-def written_number(text: str) -> float:
+def written_number(text: str) -> float | Digits:
     """Return the number that a text spells, as `Digits` if a double may round it."""
-    found: Any = Digits(text) if _may_be_rounded(text) else float(text)
-    return found
+    return Digits(text) if _may_be_rounded(text) else float(text)
 
 
 def _no_number(name: str) -> None:
