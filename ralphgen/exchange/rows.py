@@ -112,7 +112,7 @@ def _column(name: str, kind: str, is_typed: bool) -> str:
     """Return what selects a column; of PostgreSQL, lists as JSON, and what SQLite lacks as text."""
     if is_typed and kind.endswith("[]"):
         return f"to_json({quoted(name)})::text"
-    return f"{quoted(name)}::text" if is_typed and kind == "ANY" else quoted(name)
+    return f"{quoted(name)}::text" if is_typed and kind in ("ANY", "OPAQUE") else quoted(name)
 
 
 def _read(value: Any) -> Value:

@@ -8,7 +8,7 @@ from ralphgen.kits.ralph.rows import decode_integers, decode_strings, encode
 from ralphgen.runtime.values.encoding import read_written_json, write_written_json
 
 NUL = "a text holds the character U+0000, which PostgreSQL cannot hold"
-_FROM_TEXT = ("NUMERIC", "DECIMAL", "ANY", "BOOLEAN", "REAL")
+_FROM_TEXT = ("NUMERIC", "DECIMAL", "ANY", "OPAQUE", "BOOLEAN", "REAL")
 _NUMBERS = ("depends_on",)  # lists that older programs wrote as 1;2, of numbers and not of texts
 
 

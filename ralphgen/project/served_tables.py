@@ -17,7 +17,7 @@ from ralphgen.suggestion import suggestion
 
 KEY = "tables"  # of the config
 READING = VERBS[:2]
-TEXTS = ("TEXT", "NUMERIC", "ANY")  # types that a text can be looked for in
+TEXTS = ("TEXT", "NUMERIC", "ANY", "OPAQUE")  # types that a text can be looked for in
 # Types of which an argument has a value.
 GIVEN = (*TEXTS, "BOOLEAN", "DECIMAL", "INTEGER", "JSON", "REAL")
 INTERNAL = ("sqlite_", PREFIX)

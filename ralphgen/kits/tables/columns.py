@@ -20,6 +20,7 @@ SCHEMAS: Mapping[str, Value] = {
     "BOOLEAN": {"type": "boolean"},
     "JSON": {"type": "string", "format": JSON},
     "ANY": {"format": DIGITS},
+    "OPAQUE": {"format": DIGITS},  # a type of PostgreSQL without equality, such as point
     "BLOB": None,
     "TEXT[]": Name("STRINGS"),  # arrays of PostgreSQL
     "INTEGER[]": Name("INTEGERS"),

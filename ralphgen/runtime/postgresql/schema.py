@@ -37,6 +37,10 @@ SELECT found.relname::text, a.attname::text,
     coalesce(item.typcategory, base.typcategory)::text
         || coalesce(item.typtype, base.typtype)::text,
     item.oid IS NOT NULL,
+    base.typtype IN ('r', 'm') OR EXISTS (
+        SELECT FROM pg_catalog.pg_operator AS o
+        WHERE o.oprname = '=' AND o.oprleft = base.oid AND o.oprright = base.oid
+            AND (o.oprcanmerge OR o.oprcanhash)),
     a.attnotnull OR domains.not_null,
     coalesce(pg_catalog.pg_get_expr(d.adbin, d.adrelid), domains.standard),
     coalesce(pg_catalog.array_position(p.conkey, a.attnum), 0),
@@ -128,11 +132,11 @@ def read_tables(
 
     `connection` is one of psycopg with raw cursors; without `schema` the first of its search path
     is read. A column is what `read_tables` of SQLite says of one; its type is one of those, or JSON
-    (json, jsonb), or that of an array's items and `[]`. Names are told apart by their letter case.
-    An identity column says no more than SQLite's INTEGER PRIMARY KEY: it fills itself. The values
-    are those of an ENUM, or of an array of one, as far as the CHECKs on the column alone and on its
-    domains allow them. `also` names further tables, and views, of whose columns a type may be
-    BOOLEAN too. Takes one query; raises what psycopg raises.
+    (json, jsonb), OPAQUE (without equality), or that of an array's items and `[]`. Names are told
+    apart by their letter case. An identity column says no more than SQLite's INTEGER PRIMARY KEY:
+    it fills itself. The values are those of an ENUM, or of an array of one, as far as the CHECKs on
+    the column alone and on its domains allow them. `also` names further tables, and views, of whose
+    columns a type may be BOOLEAN or DECIMAL too. Takes one query; raises what psycopg raises.
     """
     tables: dict[str, list[Column]] = {}
     names = [*own, *also]
@@ -169,6 +173,7 @@ def _column(  # one row of the statement above
     base: str,
     category: str,
     is_array: bool,
+    has_equality: bool,
     not_null: bool,
     default: str | None,
     key: int,
@@ -178,7 +183,8 @@ def _column(  # one row of the statement above
     labels: str | None,
     checks: str | None,
 ) -> Column:
-    kind = _KINDS.get(base) or _CATEGORIES.get(category, "ANY")
+    rest = "ANY" if has_equality or is_array else "OPAQUE"
+    kind = _KINDS.get(base) or _CATEGORIES.get(category, rest)
     lists = [json.loads(labels)] if labels else []
     if checks and not is_array and base not in _WIDER:
         lists += [found for text in json.loads(checks) if (found := check_values(text)) is not None]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ..errors import ToolError
-from ..sqlite.library import UNTYPED_NUMBERS, quoted, same_json, same_text
+from ..sqlite.library import UNTYPED_NUMBERS, quoted, same_text
 from ..values.encoding import read_exact_json, read_json, write_json
 
 TYPE_CHECKING = False
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 BOOLEAN = "boolean"
 JSON = "json"  # any value of JSON, kept as text
 ANY = "any"  # a text or a number
+OPAQUE = "opaque"  # a text of a type that has no equality, which PostgreSQL alone has
 LIST = "list"  # an array, which PostgreSQL alone has
 BLOB = "blob"  # shown as its length, and never written
 BLOBS = "blobs"  # an array of them
@@ -117,7 +118,7 @@ class RowTable:
             f"length({self.column(name)})"
             if kind == BLOB
             else f"CAST({self.column(name)} AS TEXT)"
-            if kind in (JSON, ANY, LIST, BLOBS)
+            if kind in (JSON, ANY, OPAQUE, LIST, BLOBS)
             else self.column(name)
             for name, kind in self.columns.items()
         )
@@ -146,7 +147,7 @@ class RowTable:
 
     def is_key(self) -> str:
         """Return the condition that a row has the values of a key."""
-        return " AND ".join(f"{self.column(column)} = ?" for column in self.key)
+        return " AND ".join(map(self.is_value, self.key))
 
     def spelled_key(self, values: Sequence[Any]) -> dict[str, Any]:
         """Return the values of a key by the names of their arguments."""
@@ -180,11 +181,9 @@ class RowTable:
         return self.stored(asked)
 
     def is_value(self, name: str) -> str:
-        """Return the condition that a column has a value, also for a type without equality."""
-        kind, column = self.columns[name], self.column(name)
-        if kind == JSON:
-            return same_json(column)
-        return same_text(column) if kind == ANY else f"{column} = ?"
+        """Return the condition that a column has a value."""
+        column = self.column(name)
+        return same_text(column) if self.columns[name] == OPAQUE else f"{column} = ?"
 
     def own_row(self, session: Session) -> dict[str, int | str]:
         """Return, by column, the rows that a session is about, of the columns that are such."""
@@ -202,7 +201,7 @@ class RowTable:
                 f'"{self._fields[column]}" holds the character U+0000, which the database cannot '
                 "hold: leave it out"
             )
-        if kind == ANY and isinstance(value, list | dict):
+        if kind in (ANY, OPAQUE) and isinstance(value, list | dict):
             raise ToolError(f'"{self._fields[column]}" takes a text or a number')
         return _array(value) if kind == LIST else value
 

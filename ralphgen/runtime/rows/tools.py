@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from ..errors import ToolError
-from ..sqlite.library import DIFFERS, comparable, quoted
+from ..sqlite.library import DIFFERS, comparable, quoted, same_json
 from ..statements.tools import in_child
 from ..values.arguments import nearest, shortened
 from ..values.paging import PAGE, fitted, page
-from .table import ANY, JSON, LIST, RowTable
+from .table import ANY, JSON, LIST, OPAQUE, RowTable
 
 __all__ = ["RowTable", "creating", "deleting", "getting", "listing", "updating"]
 
@@ -154,7 +154,10 @@ def _writing(run: Run, table: RowTable, tool: str) -> Run:
 
 def _page(database: Database, table: RowTable, arguments: Mapping[str, Any]) -> dict[str, Any]:
     filters = table.filters(arguments)
-    clauses = [*map(table.is_value, filters)]
+    clauses = [
+        same_json(table.column(one)) if table.columns[one] == JSON else table.is_value(one)
+        for one in filters
+    ]
     values = [*filters.values()]
     if "search" in arguments:
         held = [f"lower(CAST({table.column(one)} AS TEXT)) {HOLDS}" for one in table.search]
@@ -207,7 +210,7 @@ def _changed(
     if not values:
         raise ToolError("nothing to change: give at least one field")
     refuse_missing(database, table, values)
-    opaque = [one for one in values if table.columns[one] in (ANY, JSON, LIST)]
+    opaque = [one for one in values if table.columns[one] in (ANY, OPAQUE, JSON, LIST)]
     texts = {one: comparable(table.column(one)) for one in opaque}
     tests = ", ".join(f"{texts.get(one, table.column(one))} {DIFFERS} ?" for one in values)
     sql = f"SELECT {tests} FROM {table.quoted} WHERE {table.is_key()}"

@@ -84,6 +84,7 @@ CREATE TABLE amounts (
     cash money, many numeric[], doc jsonb, text_doc json, docs jsonb[], raw bytea, raws bytea[],
     near double precision
 );
+CREATE TABLE classes (class regclass PRIMARY KEY, size numrange);
 INSERT INTO numbers VALUES
     (9007199254740993, {LONG}, 12.50, ARRAY[{LONG}, 1.5], '{{"a": {LONG}, "b": 0.1}}',
      '{{"a": {LONG}}}'),
@@ -116,6 +117,9 @@ filter = [{", ".join(f'"c{at}"' for at, kind in enumerate(TYPES) if "[" not in k
 search = ["c0", "c4", "c13"]
 [tables.numbers]
 noun = "number"
+[tables.classes]
+noun = "class"
+filter = ["size"]
 [tables.amounts]
 noun = "amount"
 filter = ["amount", "fixed", "cost", "cash", "doc", "text_doc", "near"]
@@ -286,6 +290,16 @@ def test_a_key_keeps_its_digits(manual: Driver) -> None:
     assert key["id"] == manual.call("get_amount", id=f"{LONG}000")["id"]
     assert {"id": LONG, "amount": 1} == json.loads(manual.read(f"tables://tables/amounts/{LONG}"))
     manual.call("delete_amount", **key)
+
+
+def test_a_key_of_a_type_without_equality_and_a_filter_by_equality(manual: Driver) -> None:
+    key = manual.call("create_class", **{"class": "pg_type", "size": "[1.0,2.5]"})
+
+    assert {"class": "pg_type"} == key
+    assert {**key, "size": "[1.0,2.5]"} == manual.call("get_class", **key)
+    assert 1 == manual.call("list_classes", filter_size="[1,2.50]")["total"]
+    assert ["size"] == manual.call("update_class", **key, size="empty")["changed"]
+    assert {"deleted": key} == manual.call("delete_class", **key)
 
 
 @pytest.mark.parametrize("more", ["", ', "odd": 1'])

@@ -64,7 +64,15 @@ def columns(dsn: str, declared: str, more: str = "") -> dict[str, dict[str, Any]
         ("interval", ("NUMERIC", None)),
         ("bytea", ("BLOB", None)),
         ("int4range", ("ANY", None)),
-        ("tasks_row", ("ANY", None)),
+        ("nummultirange", ("ANY", None)),
+        ("money", ("ANY", None)),
+        ("tasks_row", ("OPAQUE", None)),
+        ("point", ("OPAQUE", None)),
+        ("box", ("OPAQUE", None)),
+        ("xml", ("OPAQUE", None)),
+        ("regclass", ("OPAQUE", None)),
+        ("point[]", ("ANY[]", None)),
+        ("jsonb[]", ("JSON[]", None)),
     ],
 )
 def test_a_type_is_one_of_the_facts_and_its_values_are_known(
