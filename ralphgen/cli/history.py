@@ -13,7 +13,7 @@ from rich.text import Text
 from ralphgen.cli.completion import complete_tasks
 from ralphgen.cli.row_tables import page_console
 from ralphgen.errors import UsageError, plain
-from ralphgen.history.entries import readable, without_hidden
+from ralphgen.history.entries import readable, shown_value, without_hidden
 from ralphgen.terminal.app import App
 from ralphgen.terminal.console import print_json, say
 from ralphgen.terminal.options import Json, Project, Yes
@@ -174,7 +174,7 @@ def _words(entry: "Entry") -> str:
     if entry.is_line:
         verb = "gets" if entry.after is not None else "loses"
         return f"{entry.table} {verb} {(entry.after or entry.before or {})['line']}"
-    name = f"{entry.table} {_key(json.loads(entry.key))}"
+    name = f"{entry.table} {_key(entry.row)}"
     if entry.before is None or entry.after is None:
         row = {key: one for key, one in (entry.after or entry.before or {}).items() if one}
         verb = "new" if entry.before is None else "deleted"
@@ -235,5 +235,5 @@ def _value(value: object, *, key: bool = False) -> str:
         value = readable(value)
         if key:
             return value
-    text = json.dumps(value, ensure_ascii=False)
+    text = json.dumps(shown_value(value), ensure_ascii=False)
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"

@@ -14,6 +14,7 @@ from ralphgen.project.connection import open_database
 from ralphgen.runtime.database.entries import KEPT, NO_ROW, TABLE
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.values.arguments import nearest
+from ralphgen.runtime.values.encoding import exact_number
 from ralphgen.suggestion import suggestion
 
 Values = dict[str, Any]
@@ -63,6 +64,11 @@ class Entry:
     after: Values | None
 
     @property
+    def row(self) -> Any:
+        """The key of its row, as the journal has it."""
+        return json.loads(readable(self.key), parse_float=SpelledNumber)
+
+    @property
     def is_line(self) -> bool:
         """Whether it is on a line of a state file."""
         return self.key == NO_ROW
@@ -75,7 +81,7 @@ class Entry:
             "session": self.session,
             "tool": self.tool,
             "table": self.table,
-            "row": None if self.is_line else json.loads(readable(self.key)),
+            "row": None if self.is_line else shown_value(self.row),
             "before": shown(self.before),
             "after": shown(self.after),
         }
@@ -159,7 +165,7 @@ def values_of(text: str, *, nested: bool = False) -> Values:
 
 def key_of(text: str) -> tuple[object, ...]:
     """Return the values of the key of an entry on a row."""
-    value = json.loads(text)
+    value = json.loads(text, parse_float=SpelledNumber)
     values = value if isinstance(value, list) else [value]
     return tuple(bytes.fromhex(one["blob"]) if isinstance(one, dict) else one for one in values)
 
@@ -176,7 +182,7 @@ def shown(values: Values | None) -> Values | None:
     """Return values for JSON: a blob as the journal has it, and what is no UTF-8 as U+FFFD."""
     if values is None:
         return None
-    return {column: _shown(value) for column, value in values.items()}
+    return {column: shown_value(value) for column, value in values.items()}
 
 
 def decoded(raw: bytes) -> str:
@@ -190,10 +196,22 @@ def _is_blob(value: object, *, nested: bool) -> bool:
     return value.keys() == {"blob"} and _HEX.fullmatch(str(value["blob"])) is not None
 
 
-def _shown(value: object) -> object:
+def shown_value(value: object) -> object:
+    """Return a value for JSON, with numbers that no float is equal to as texts."""
     if isinstance(value, bytes):
         return {"blob": value.hex().upper()}
-    return readable(value) if isinstance(value, str) else value
+    try:
+        return readable(value) if isinstance(value, str) else _exact(value)
+    except RecursionError:
+        return value
+
+
+def _exact(value: object) -> object:
+    if isinstance(value, list):
+        return [_exact(one) for one in value]
+    if isinstance(value, dict):
+        return {name: _exact(one) for name, one in value.items()}
+    return exact_number(value.text) if isinstance(value, SpelledNumber) else value
 
 
 def without_hidden(

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 from engines import CONFIG, ENGINES, LEDGER, MARKER, VARIABLE
-from postgresql import database, template_of
+from postgresql import database, needs_postgresql, template_of
 
 from ralphgen.history.entries import read_entries
 from ralphgen.history.undo import undo_session
@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.slow
 
+LONG = "12345678901234567890.12345678901234567890"
 ON_BOTH = """
 CREATE TABLE "Order ""Lines" (
     "Order" TEXT, line INTEGER, "a?$1" TEXT, price {real}, photo {blob}, facts {json},
@@ -52,6 +53,7 @@ ONLY = {
             plain json, spent interval, span int4range, at timestamptz, ip inet, n numeric,
             many numeric[], f float4, PRIMARY KEY (id, day)
         );
+        CREATE TABLE digits (n numeric PRIMARY KEY, v numeric, doc jsonb);
         CREATE TABLE places (region text, name text, PRIMARY KEY (region, name))
             PARTITION BY LIST (region);
         CREATE TABLE north PARTITION OF places FOR VALUES IN ('north');
@@ -87,6 +89,7 @@ FILL = {
         '{"b": 1, "a": 1.50}', '1 day 2 hours', '[1,5)', '2026-02-10 17:56:00.123456+02',
         '10.0.0.1/8', 'NaN', '{1.50,12345678901234567890.1}', 'Infinity')""",
         "INSERT INTO places VALUES ('north', 'a'), ('south', 'a')",
+        f"INSERT INTO digits VALUES ({LONG}, {LONG}, '[{LONG}, 0.5]'), (1.50, 1, NULL)",
     ),
 }
 NAMES = {
@@ -132,6 +135,11 @@ OWN_CHANGES = {
             "UPDATE kinds SET moods = NULL, days = '{}', raws = NULL, plain = '{}', n = 1, f = 0",
             "UPDATE kinds SET day = '2026-02-11', many = NULL, spent = NULL, span = NULL",
             "DELETE FROM kinds",
+        ),
+        "digits": (
+            f"UPDATE digits SET v = {LONG} + 1, doc = '{{}}' WHERE n = {LONG}",
+            "UPDATE digits SET v = 2 WHERE n = 1.5",
+            "DELETE FROM digits",
         ),
         "another partition": (
             "UPDATE places SET region = 'south', name = 'b' WHERE region = 'north'",
@@ -213,6 +221,18 @@ def test_what_was_done_is_undone_and_done_again(root: Path, engine: str, what: s
     assert before == back, [row for row in undone.rows if row.left]
     assert after == rows(root, engine), [row for row in again.rows if row.left]
     assert [one.as_json() for one in read_entries(root)]
+
+
+@needs_postgresql
+@pytest.mark.parametrize("engine", ["postgresql"], indirect=True)
+def test_a_change_is_shown_with_all_digits(root: Path, engine: str) -> None:
+    run(root, "first", *FILL[engine])
+    run(root, "second", "UPDATE digits SET v = 0.25, doc = NULL WHERE n > 2")
+    (entry,) = read_entries(root, session="second")
+
+    assert LONG == entry.as_json()["row"]
+    assert {"v": LONG, "doc": [LONG, 0.5]} == entry.as_json()["before"]
+    assert {"v": 0.25, "doc": None} == entry.as_json()["after"]
 
 
 def test_all_that_a_session_made_goes(root: Path, engine: str) -> None:
