@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from ralphgen.generate.workflows import generate
 from ralphgen.planning.preview import listed_tools
+from ralphgen.runtime.values.arguments import DIGITS, JSON
 from ralphgen.runtime.values.portable import portable
 
 TYPES = {"string", "integer", "number", "boolean", "array", "object"}
@@ -24,7 +25,7 @@ TYPES = {"string", "integer", "number", "boolean", "array", "object"}
 KEYWORDS = {
     *("type", "description", "enum", "default", "items", "properties", "required"),
     *("minimum", "maximum", "minItems", "maxItems", "minLength", "maxLength", "pattern"),
-    *("additionalProperties", "uniqueItems", "title", "format"),
+    *("additionalProperties", "uniqueItems", "title"),
 }
 TOOL_NAME = re.compile(r"[a-zA-Z_][a-zA-Z0-9_-]{0,63}")  # OpenAI, Gemini, Bedrock
 ARGUMENT_NAME = re.compile(r"[a-zA-Z0-9_.-]{1,64}")  # Anthropic
@@ -119,6 +120,7 @@ RULES = st.recursive(
         st.fixed_dictionaries({"enum": st.lists(VALUES, unique_by=repr, max_size=4)}),
         st.sampled_from([{"type": kind} for kind in sorted(TYPES)]),
         st.just({"type": "integer", "enum": [0, 1, 3], "description": "how far"}),
+        st.sampled_from([{"type": "string", "format": JSON}, {"format": DIGITS}]),
     ),
     lambda rule: st.one_of(
         st.fixed_dictionaries({"type": st.just("array"), "items": rule}),
@@ -144,3 +146,11 @@ def test_values_that_an_enum_cannot_hold_are_described() -> None:
     assert {"type": "integer", **described} == portable(integers)
     assert {"type": "string", "enum": ["a"], "description": 'one of "a", ""'} == portable(texts)
     assert {"type": "string", "description": "JSON text"} == portable({})
+
+
+def test_the_formats_of_texts_are_described() -> None:
+    number = {"type": "string", "format": DIGITS, "description": "Price"}
+
+    assert {"type": "string", "description": "Price (decimal number)"} == portable(number)
+    assert {"type": "string", "description": "JSON text"} == portable({"format": JSON})
+    assert {"type": "string", "description": "JSON text"} == portable({"format": DIGITS})
