@@ -14,6 +14,7 @@ from ralphgen.terminal.console import as_typed
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 EXTRA = re.compile(r"Got unexpected extra arguments?(?:\(s\))? \((\S+).*\)", re.DOTALL)
+NUMBER = re.compile(r"[0-9]{1,18}")
 Misuse: Any = typer.BadParameter.__base__
 """The base class of the errors that parsing a command line raises."""
 
@@ -69,11 +70,14 @@ class QuickConversion:
 
     def coerce(self, value: Any, param: Any, ctx: Any) -> Any:
         """Return the value of a parameter as its command takes it."""
-        kind = param.type_descriptor.annotation
+        descriptor = param.type_descriptor
+        kind = descriptor.annotation
         if value is None or (kind in {str, int, Path} and isinstance(value, kind)):
             return () if value is None and (param.multiple or param.nargs == -1) else value
         if kind is Path and isinstance(value, str | Path):
             return Path(value)
+        if kind is int and not descriptor.is_ranged and NUMBER.fullmatch(str(value)):
+            return int(value)
         if kind == list[str] and isinstance(value, list | tuple):
             return [*value]
         return self._slow().coerce(value, param=param, ctx=ctx)
