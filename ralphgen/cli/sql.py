@@ -20,15 +20,15 @@ def indexes(project: Project = Path()) -> None:
     from ralphgen.project.rows import open_rows
 
     root = project_root(project)
-    project = generate(root).project
+    served = generate(root).project
     try:
         with open_rows(root) as rows:
             found = rows.indexes()
     except ProjectError as error:
         found = set()
         say(f"warning: {error.problems[0].text}: all are printed")
-    place = project.postgresql
-    for index in missing_indexes(project, found):
+    place = served.postgresql
+    for index in missing_indexes(served, found):
         print(f"-- {index.purpose}")
         print(index.statement(place.schema if place is not None else ""))
 

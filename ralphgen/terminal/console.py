@@ -31,7 +31,8 @@ def name_program(typed: str, commands: Iterable[str]) -> None:
         return
     is_module = program.name == "__main__.py"
     words = shlex.join([sys.executable, "-m", NAME] if is_module else [typed])
-    pattern = re.compile(rf"(?<![\w./-]){NAME} (?=--|(?:{'|'.join(commands)})\b)")
+    names = "|".join(f"(?<!a {NAME} ){name}" for name in commands)  # "a ralphgen project"
+    pattern = re.compile(rf"(?<![\w./-]){NAME} (?=--|(?:{names})\b)")
     _typed.append((pattern, f"{words} "))
 
 
