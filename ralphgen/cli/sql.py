@@ -15,12 +15,16 @@ def indexes(project: Project = Path()) -> None:
     """Print SQL for missing indexes, without running it."""
     from ralphgen.errors import ProjectError
     from ralphgen.generate.workflows import generate
+    from ralphgen.init.scaffold import serves_any_database
     from ralphgen.planning.indexes import missing_indexes
     from ralphgen.project.root import project_root
     from ralphgen.project.rows import open_rows
 
     root = project_root(project)
     served = generate(root).project
+    if serves_any_database(root):
+        say("this project has no tasks, so it needs no index")
+        return
     try:
         with open_rows(root) as rows:
             found = rows.indexes()

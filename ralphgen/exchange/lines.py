@@ -9,13 +9,11 @@ from ralphgen.errors import Problem, ProjectError
 from ralphgen.exchange.files import read_text
 from ralphgen.exchange.rows import Rows, stored_value
 from ralphgen.exchange.tables import (
-    TABLES,
     Key,
     MovedTable,
     Row,
     RowKey,
     Value,
-    key_column,
     key_values,
 )
 from ralphgen.project.root import CONFIG
@@ -93,14 +91,11 @@ def refuse_unknown_columns(rows: Rows, columns: Mapping[str, Sequence[str]], sho
 
 def shown_key(key: Key) -> str:
     """Return what people call a row."""
-    table, name = key
+    table, values = key[0], key_values(key[1])
     words = {"tasks": "task", "task_comments": "comment"}
-    named = ", ".join(map(_shown, key_values(name)))
-    if table == "metadata":
-        return "the metadata"
-    if table in words:
-        return f"{words[table]} {named}"
-    return f'the row "{named}" of {table}'
+    if table in words and [*map(type, values)] == [int]:
+        return f"{words[table]} {_shown(values[0])}"
+    return f'the row "{", ".join(map(_shown, values))}" of {table}'
 
 
 def _shown(value: object) -> str:
@@ -125,7 +120,7 @@ def _parsed(line: str, before: Rows, tables: Mapping[str, MovedTable]) -> tuple[
     found_key = table.key_of(values)
     if found_key is None or not _fits(table, found_key):
         raise _StrangeRowError(_no_key(table))
-    if name in TABLES and isinstance(found_key, int) and found_key > LARGEST_NUMBER:
+    if table.is_ralphs and isinstance(found_key, int) and found_key > LARGEST_NUMBER:
         raise ValueError(f"{found_key} is no number of a row: the largest is {LARGEST_NUMBER}")
     if (name, found_key) in before:
         raise ValueError(f"{shown_key((name, found_key))} stands there twice")
@@ -134,14 +129,12 @@ def _parsed(line: str, before: Rows, tables: Mapping[str, MovedTable]) -> tuple[
 
 def _fits(table: MovedTable, key: RowKey) -> bool:
     """Return whether a value can be the key of one of ralphgen's own tables; others may be all."""
-    if table.name in TABLES and table.key == (key_column(table.name),):
-        return isinstance(key, str if table.key == ("name",) else int)
-    return True
+    return not table.is_ralphs or isinstance(key, str if table.key == ("name",) else int)
 
 
 def _no_key(table: MovedTable) -> str:
     named = ", ".join(f'"{column}"' for column in table.key)
-    if table.name in TABLES and table.key == (key_column(table.name),):
+    if table.is_ralphs:
         return f"{named} is missing, or no {'text' if table.key == ('name',) else 'number'}"
     return f"{named} is missing"
 

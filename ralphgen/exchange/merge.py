@@ -1,13 +1,13 @@
 """Merges rows from elsewhere into a project's own, by what both sides had in common."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from ralphgen.exchange.lines import shown_key
 from ralphgen.exchange.rows import Rows, same
-from ralphgen.exchange.tables import TABLES, Key, Row, Value, key_order, table_order
+from ralphgen.exchange.tables import Key, Row, Value, key_order, table_order
 
 COMMENTS = "task_comments"
 LATER = "updated"  # of two different days, the later one is kept
@@ -56,27 +56,30 @@ class _ConflictError(Exception):
     """Both sides have changed the same."""
 
 
-def merge(base: Rows | None, ours: Rows, theirs: Rows, older: Sequence[Rows] = ()) -> MergedRows:
+def merge(
+    base: Rows | None, ours: Rows, theirs: Rows, older: Sequence[Rows], ralphs: Collection[str]
+) -> MergedRows:
     """Return what has to be done to our rows, so that what they have changed is there too.
 
     `base` are the rows that both sides had; without it, only rows that we do not have are added. A
     new comment whose number is taken gets another one, unless it is there already. `older` are what
-    both sides had before, without the rows that were made since.
+    both sides had before, without the rows that were made since. `ralphs` are as in `Own`.
     """
     changes: list[RowEdit] = []
     conflicts: list[str] = []
     differing: list[Key] = []
-    theirs = _with_free_numbers(base or {}, ours, theirs, older)
+    if COMMENTS in ralphs:
+        theirs = _with_free_numbers(base or {}, ours, theirs, older)
     for key in sorted({*ours, *theirs}, key=_order):
         try:
             if base is not None:
-                _refuse_another_of_later(key, ours, theirs, older)
-                changes += _merged(key, base.get(key), ours.get(key), theirs.get(key))
+                _refuse_another_of_later(key, ours, theirs, older, ralphs)
+                changes += _merged(key, base.get(key), ours.get(key), theirs.get(key), ralphs)
             elif key not in ours:
                 changes.append(RowEdit("add", key, theirs[key]))
             elif key in theirs and _differing(ours[key], theirs[key]):
-                if key[0] in TABLES:
-                    _refuse_another(key, ours[key], theirs[key])
+                if key[0] in ralphs:
+                    _refuse_another(key, ours[key], theirs[key], ralphs)
                 differing.append(key)
         except _ConflictError as error:
             conflicts.append(f"{shown_key(key)}{error}")
@@ -103,7 +106,9 @@ def after(ours: Rows, changes: tuple[RowEdit, ...]) -> Rows:
     return rows
 
 
-def _merged(key: Key, base: Row | None, ours: Row | None, theirs: Row | None) -> Iterator[RowEdit]:
+def _merged(
+    key: Key, base: Row | None, ours: Row | None, theirs: Row | None, ralphs: Collection[str]
+) -> Iterator[RowEdit]:
     """Yield the change of one row, if any; raises `_ConflictError`."""
     if theirs is None:
         if ours is not None and base is not None:
@@ -116,15 +121,17 @@ def _merged(key: Key, base: Row | None, ours: Row | None, theirs: Row | None) ->
         elif _differing(base, theirs):
             raise _ConflictError(" is gone here and was changed there")
     else:
-        columns = _merged_columns(key, base, ours, theirs)
+        columns = _merged_columns(key, base, ours, theirs, ralphs)
         if columns:
             yield RowEdit("change", key, columns)
 
 
-def _merged_columns(key: Key, base: Row | None, ours: Row, theirs: Row) -> dict[str, Value]:
+def _merged_columns(
+    key: Key, base: Row | None, ours: Row, theirs: Row, ralphs: Collection[str]
+) -> dict[str, Value]:
     """Return what we take over; a column that the common past did not have was null there."""
     if base is None:
-        _refuse_another(key, ours, theirs)
+        _refuse_another(key, ours, theirs, ralphs)
     taken: dict[str, Value] = {}
     clashing: list[str] = []
     for column in _differing(ours, theirs):
@@ -156,9 +163,9 @@ def _differing(one: Row, other: Row) -> list[str]:
     return sorted(name for name, value in other.items() if not same(one.get(name), value))
 
 
-def _refuse_another(key: Key, ours: Row, theirs: Row) -> None:
+def _refuse_another(key: Key, ours: Row, theirs: Row, ralphs: Collection[str]) -> None:
     """Raise `_ConflictError` where the same number was given to two different rows."""
-    if key[0] not in TABLES:
+    if key[0] not in ralphs:
         if named := _differing(ours, theirs):
             text = f" is another one here and there, by {', '.join(named)}"
             raise _ConflictError(text)
@@ -169,24 +176,28 @@ def _refuse_another(key: Key, ours: Row, theirs: Row) -> None:
         raise _ConflictError(f" is another one: {_shown(mine)} here, {_shown(other)} there")
 
 
-def _refuse_another_of_later(key: Key, ours: Rows, theirs: Rows, older: Sequence[Rows]) -> None:
+def _refuse_another_of_later(
+    key: Key, ours: Rows, theirs: Rows, older: Sequence[Rows], ralphs: Collection[str]
+) -> None:
     """Raise `_ConflictError` where both sides have made a row under a number that was free."""
     mine, other = ours.get(key), theirs.get(key)
-    has_name = key[0] in NAMES or (key[0] not in TABLES and isinstance(key[1], int))
+    has_name = key[0] in NAMES if key[0] in ralphs else isinstance(key[1], int)
     if not has_name or mine is None or other is None:
         return
-    if _is_another(key, mine, other, older):
-        _refuse_another(key, mine, other)
+    if _is_another(key, mine, other, older, ralphs):
+        _refuse_another(key, mine, other, ralphs)
 
 
-def _is_another(key: Key, mine: Row, other: Row, older: Sequence[Rows]) -> bool:
+def _is_another(
+    key: Key, mine: Row, other: Row, older: Sequence[Rows], ralphs: Collection[str]
+) -> bool:
     """Return whether two people have made rows under a number that was free before.
 
     Of a table of the project's own nobody knows which columns tell: it is half of them then.
     """
     if all(key in rows for rows in older):
         return False
-    if key[0] in TABLES:
+    if key[0] in ralphs:
         told = MADE_WITH[key[0]]
         return any(not same(mine.get(column), other.get(column)) for column in told)
     given = [name for name in other if other[name] is not None or mine.get(name) is not None]
@@ -204,7 +215,7 @@ def _with_free_numbers(base: Rows, ours: Rows, theirs: Rows, older: Sequence[Row
         if (
             key[0] != COMMENTS
             or mine is None
-            or (key in base and not _is_another(key, mine, row, older))
+            or (key in base and not _is_another(key, mine, row, older, (COMMENTS,)))
             or not _differing(mine, row)
         ):
             rows[key] = row

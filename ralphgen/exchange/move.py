@@ -16,7 +16,7 @@ from ralphgen.exchange.own import Own, own_of, read_file, read_own
 from ralphgen.exchange.references import broken_references, circle, homeless, unreadable_lists
 from ralphgen.exchange.rows import Rows, spelled_lines
 from ralphgen.exchange.spelling import spelled
-from ralphgen.exchange.tables import TABLES, Key, MovedTable, no_rows
+from ralphgen.exchange.tables import Key, MovedTable, no_rows
 from ralphgen.kits.ralph.rows import STATUSES, prerequisites
 from ralphgen.ledger.backup import backed_up
 from ralphgen.ledger.opened import connection_of, journal_of, opened_database
@@ -91,7 +91,7 @@ def import_rows(
     theirs = (
         read_file(file, root).rows if is_database else read_lines(file, tables, left_out=left_out)
     )
-    lost = homeless(own.rows, theirs)
+    lost = homeless(own.rows, theirs) if own.has_tasks else {}
     left_out += [f"{file}: {why}" for why in lost.values()]
     theirs = {key: row for key, row in theirs.items() if key not in lost}
     if strict and left_out:
@@ -110,14 +110,15 @@ def import_rows(
         at = nearest(known, rows) if known else None
         if left_out and at is not None:  # one of these lines may be a row that seems to be gone
             rows = own.ordered({**known[at], **rows})
-        merged = merge(None if at is None else known[at], ours, rows, known)
+        merged = merge(None if at is None else known[at], ours, rows, known, own.ralphs)
         if not allow_removals:
             _refuse_removals(merged)
         stale = [f"{file} comes from before the last export or import: what it has is merged so"]
         silent = sorted({key[0] for rows in bases for key in rows} & unsaid)
         notes = [*_waiting_in_vain(merged, rows), *_faulty_lists(merged, own)]
+        notes = [*notes, *_odd_statuses(merged)] if own.has_tasks else []
         notes += [f'{file} has no row of "{name}": those here stay' for name in silent]
-        return replace(merged, notes=(*(stale if at else ()), *notes, *_odd_statuses(merged)))
+        return replace(merged, notes=(*(stale if at else ()), *notes))
 
     changes = import_planned(root, plan, dry_run=dry_run, say=say, theirs=theirs)
     if not dry_run and left_out and bases:
@@ -213,7 +214,8 @@ def _unsaid_tables(theirs: Rows, tables: Mapping[str, MovedTable]) -> set[str]:
 
     It may not have them at all, or not name them in its settings: what is here stays.
     """
-    return {name for name in tables if name not in TABLES} - {key[0] for key in theirs}
+    own = {name for name, table in tables.items() if not table.is_ralphs}
+    return own - {key[0] for key in theirs}
 
 
 def _without(rows: Rows, tables: Collection[str]) -> Rows:

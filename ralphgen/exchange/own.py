@@ -2,17 +2,18 @@
 
 import sqlite3
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralphgen.errors import ProjectError
 from ralphgen.exchange.rows import Rows, read_rows, with_json_in_order
-from ralphgen.exchange.tables import TABLES, MovedTable, has_tasks, left_out, moved_tables
+from ralphgen.exchange.tables import TABLES, MovedTable, left_out, moved_tables
 from ralphgen.kits.registry import KITS
+from ralphgen.project.config import read_config
 from ralphgen.project.connection import DatabaseConnection, open_database
 from ralphgen.project.database import open_without_trace
-from ralphgen.project.inspect import read_schema
-from ralphgen.project.model import Schema
+from ralphgen.project.inspect import read_schema, settings_models, takes_any_schema
+from ralphgen.project.model import Names, Schema
 from ralphgen.project.postgresql import PostgresqlConnection
 from ralphgen.project.schema import table_names
 from ralphgen.runtime.sqlite.library import quoted
@@ -23,7 +24,8 @@ class Own:
     """The rows of a project, the tables that they are of, and its schema.
 
     With `is_typed` a column holds values of its kind alone, as in PostgreSQL; in a file of SQLite
-    any value may stand anywhere. `notes` say what of the tables cannot be moved.
+    any value may stand anywhere. `notes` say what of the tables cannot be moved. `ralphs` are the
+    names that stand for tasks, features, disciplines and so on: none in a project of tables alone.
     """
 
     rows: Rows
@@ -31,15 +33,22 @@ class Own:
     schema: Schema
     is_typed: bool
     notes: tuple[str, ...]
+    ralphs: Names
 
     @property
     def has_tasks(self) -> bool:
         """Whether there are tasks, features and disciplines, which refer to each other."""
-        return has_tasks(self.schema)
+        return bool(self.ralphs)
 
     def ordered(self, rows: Rows) -> Rows:
         """Return rows from elsewhere with JSON spelled as it is here."""
         return with_json_in_order(rows, self.schema) if self.is_typed else rows
+
+
+def ralphs_tables(root: Path) -> Names:
+    """Return `TABLES`, or nothing in a project of tables alone: there no name has a meaning."""
+    config = read_config(root, tuple(kit.key for kit in KITS), settings_models(KITS))
+    return () if takes_any_schema(config, KITS) else TABLES
 
 
 def read_own(root: Path) -> Own:
@@ -56,12 +65,13 @@ def own_of(connection: DatabaseConnection, root: Path) -> Own:
     """Return the rows of a database that has the settings of the project in `root`."""
     schema = read_schema(connection, root, KITS)
     stored = table_names(connection)
-    tables = moved_tables(schema, stored)
+    ralphs = ralphs_tables(root)
+    tables = moved_tables(schema, stored, ralphs)
     rows = read_rows(connection, tables)
     is_typed = isinstance(connection, PostgresqlConnection)
-    notes = (*left_out(schema, stored), *_without_key(connection, tables))
-    own = Own(rows, tables, schema, is_typed, notes)
-    return Own(own.ordered(rows), tables, schema, is_typed, notes)
+    notes = (*left_out(schema, stored, ralphs), *_without_key(connection, tables))
+    own = Own(rows, tables, schema, is_typed, notes, ralphs)
+    return replace(own, rows=own.ordered(rows))
 
 
 def read_file(file: Path, root: Path) -> Own:
@@ -76,7 +86,7 @@ def read_file(file: Path, root: Path) -> Own:
 def _without_key(connection: DatabaseConnection, tables: Mapping[str, MovedTable]) -> Iterator[str]:
     """Yield what to say of rows whose key is missing, as SQLite allows it."""
     for name, table in tables.items():
-        if name in TABLES:
+        if table.is_ralphs:
             continue
         missing = " OR ".join(f"{quoted(column)} IS NULL" for column in table.key)
         sql = f"SELECT count(*) FROM {quoted(name)} WHERE {missing}"

@@ -5,7 +5,6 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 
 from ralphgen.project.model import Names, Schema, Table
-from ralphgen.project.schema import missing_required_columns
 from ralphgen.project.served_tables import key_of
 from ralphgen.runtime.database.entries import PREFIX
 
@@ -29,7 +28,8 @@ class MovedTable:
 
     `kinds` are those of its columns, as `read_tables` names them. `references` holds, by column,
     the table and the column that it names, and `optional` the columns that may be empty. `lacking`
-    are hidden columns without a value of which no row can be added.
+    are hidden columns without a value of which no row can be added. `is_ralphs` says that it is one
+    of `TABLES`, in a project that has these.
     """
 
     name: str
@@ -39,6 +39,7 @@ class MovedTable:
     references: Mapping[str, tuple[str, str]]
     optional: frozenset[str]
     lacking: Names
+    is_ralphs: bool
 
     def key_of(self, row: Row) -> RowKey | None:
         """Return what a row is known by, None where a part of it is missing."""
@@ -69,26 +70,26 @@ def key_order(key: RowKey) -> list[tuple[int, Value]]:
     return [(ranks.get(type(value), 0), value) for value in key_values(key)]
 
 
-def has_tasks(schema: Schema) -> bool:
-    """Return whether the project has tasks, features and disciplines."""
-    return not missing_required_columns(schema)
-
-
-def moved_tables(schema: Schema, stored: Collection[str]) -> dict[str, MovedTable]:
+def moved_tables(
+    schema: Schema, stored: Collection[str], ralphs: Collection[str]
+) -> dict[str, MovedTable]:
     """Return the tables whose rows are moved, by name, ralphgen's own first.
 
-    These are those of the servers that are `stored` as tables, and have a visible key.
+    These are those of the servers that are `stored` as tables, and have a visible key. `ralphs` are
+    `TABLES`, or none in a project of tables alone.
     """
-    found = (_moved(schema, table) for table in _stored(schema, stored))
+    found = (
+        _moved(schema, table, is_ralphs=table.name in ralphs) for table in _stored(schema, stored)
+    )
     moved = [table for table in found if table.key and {*table.key} <= {*table.columns}]
     return {table.name: table for table in sorted(moved, key=lambda one: table_order(one.name))}
 
 
-def left_out(schema: Schema, stored: Collection[str]) -> Iterator[str]:
+def left_out(schema: Schema, stored: Collection[str], ralphs: Collection[str]) -> Iterator[str]:
     """Yield what to say of tables that cannot be moved, or to which no row can be added."""
-    moved = moved_tables(schema, stored)
+    moved = moved_tables(schema, stored, ralphs)
     for table in _stored(schema, stored):
-        if table.name not in moved and table.name not in TABLES:
+        if table.name not in moved and table.name not in ralphs:
             yield f'left out: "{table.name}" has no primary key, which tells its rows apart'
     yield from (f"warning: {no_rows(one)}" for one in moved.values() if one.lacking)
 
@@ -105,9 +106,8 @@ def _stored(schema: Schema, stored: Collection[str]) -> list[Table]:
     return [table for table in tables if schema.folded(table.name) in names]
 
 
-def _moved(schema: Schema, table: Table) -> MovedTable:
-    is_own = table.name not in TABLES or not has_tasks(schema)
-    key = key_of(table) if is_own else (key_column(table.name),)
+def _moved(schema: Schema, table: Table, *, is_ralphs: bool) -> MovedTable:
+    key = (key_column(table.name),) if is_ralphs else key_of(table)
     stored = [column for column in table.columns if not column.generated]
     columns = [one for one in stored if not schema.hidden(table.name, one.name)]
     references = {
@@ -127,4 +127,5 @@ def _moved(schema: Schema, table: Table) -> MovedTable:
             for one in stored
             if one not in columns and one.not_null and one.default is None
         ),
+        is_ralphs=is_ralphs,
     )

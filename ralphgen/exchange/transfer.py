@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from ralphgen.errors import Problem, ProjectError, Say, plain
 from ralphgen.exchange.incoming import IncomingRows, MovedColumn
 from ralphgen.exchange.lines import SHOWN
-from ralphgen.exchange.tables import TABLES, key_column
+from ralphgen.exchange.own import ralphs_tables
+from ralphgen.exchange.tables import key_column
 from ralphgen.init.postgresql import make_tables
 from ralphgen.init.stacks import STACKS, load_stack
 from ralphgen.kits.ralph.rows import decode_strings
@@ -20,8 +21,9 @@ from ralphgen.ledger.opened import of_postgresql, opened_database
 from ralphgen.ledger.state_files import move_in
 from ralphgen.ledger.tables import FOLDER, LedgerState, state_of
 from ralphgen.project.config import read_config
+from ralphgen.project.connection import DatabaseConnection
 from ralphgen.project.database import open_without_trace
-from ralphgen.project.inspect import settings_models, takes_any_schema
+from ralphgen.project.inspect import settings_models
 from ralphgen.project.postgresql import PostgresqlConnection
 from ralphgen.project.root import CONFIG, project_home
 from ralphgen.project.schema import REQUIRED_COLUMNS, Facts, read_facts, table_names
@@ -69,7 +71,8 @@ def move_project(root: Path, file: Path, *, dry_run: bool, say: Say) -> Mapping[
     """
     done: list[tuple[dict[str, int], list[str]]] = []
     config = read_config(root, tuple(kit.key for kit in KITS), settings_models(KITS))
-    needed = () if takes_any_schema(config, KITS) else tuple(REQUIRED_COLUMNS)
+    ralphs = ralphs_tables(root)
+    needed = tuple(REQUIRED_COLUMNS) if ralphs else ()
     beside = (folder for folder in file.resolve().parents if folder.name == FOLDER)
     folder = next(beside, project_home(root) / FOLDER)
     with (
@@ -82,8 +85,7 @@ def move_project(root: Path, file: Path, *, dry_run: bool, say: Say) -> Mapping[
             raise ProjectError("the project's rows are in SQLite", f"say engine in {CONFIG} first")
 
         def work() -> None:
-            tables = (*(TABLES if needed else ()), *names_of(config))
-            move = _Move(own, source, file, tables, folder)
+            move = _Move(own, source, file, (ralphs, names_of(config)), folder)
             done[:] = [(move.run(), move.notes)]
             if dry_run:
                 raise _DryRunError
@@ -146,9 +148,10 @@ class _Move:
         database: Database,
         source: sqlite3.Connection,
         file: Path,
-        tables: Sequence[str],
+        tables: tuple[Sequence[str], Sequence[str]],
         folder: Path,
     ) -> None:
+        """Move ralph's tables, of which there may be none, and those of the project's own."""
         self.notes: list[str] = []
         self._database = database
         self._schema = database.path.partition("/")[2]
@@ -156,27 +159,27 @@ class _Move:
         self._own = PostgresqlConnection(self._connection)
         self._source = source
         self._file = file
-        self._tables = tables
+        self._ralphs, self._named = tables
+        self._tables = [*self._ralphs, *self._named]
         self._folder = folder  # of the state files
 
     def run(self) -> dict[str, int]:
         """Return how many rows were added to each table; raises `ProjectError`."""
         self._connection.execute(b"SET LOCAL statement_timeout = 0")
-        theirs, theirs_state = read_facts(self._source, self._tables), state_of(self._source)
+        theirs, theirs_state = self._facts(self._source), state_of(self._source)
         if theirs_state.rows.get("ralphgen_unfinished"):
             text = f'an undo in "{self._file}" was stopped before it was done'
             raise ProjectError(text, 'finish it there: "ralphgen log" does')
-        has_tasks = "tasks" in self._tables
-        if has_tasks and not any(table in TABLES for table in table_names(self._own)):
+        if self._ralphs and not {*self._ralphs} & {*table_names(self._own)}:
             self._make_tables(theirs, with_ledger=theirs_state.version is not None)
-        ours = self._stored(read_facts(self._own, self._tables))
+        ours = self._stored(self._facts(self._own))
         keys = self._keys(theirs, ours)
         columns = self._columns(theirs, ours, keys)
         if self._takes_ledger(theirs_state, state_of(self._own)):
             columns.update((table, self._same_columns(table)) for table in LEDGER)
             keys.update(LEDGER)
         self._tell_others()
-        if has_tasks:
+        if self._ralphs:
             self._give_way()
         incoming = [
             IncomingRows(self._connection, table, keys[table], moved)
@@ -190,6 +193,9 @@ class _Move:
         entries, told = move_in(self._database, self._folder)
         self.notes += told
         return added | {KEPT: entries}
+
+    def _facts(self, connection: DatabaseConnection) -> Facts:
+        return read_facts(connection, self._named, own=self._ralphs)
 
     def _stored(self, facts: Facts) -> Facts:
         """Return the facts of tables, without those of views."""
@@ -213,7 +219,7 @@ class _Move:
                 continue
             keys = sorted((one["primary_key"], one["name"]) for one in ours[table])
             key = tuple(name for number, name in keys if number)
-            if "tasks" in self._tables and table in TABLES:
+            if table in self._ralphs:
                 found[table] = (key_column(table),)
             elif key:
                 found[table] = key
@@ -237,7 +243,7 @@ class _Move:
             watch(self._database)
         self.notes.append("makes the tables, as a new project has them")
         ours = read_facts(self._own)
-        for table in TABLES:
+        for table in self._ralphs:
             known = {column["name"] for column in ours[table]}
             for column in theirs.get(table, ()):
                 name = fold(column["name"])

@@ -10,7 +10,7 @@ from ralphgen.errors import ProjectError, Say, UsageError, plain
 from ralphgen.generate.workflows import read_before, regenerate
 from ralphgen.init.editor_schemas import write_schemas
 from ralphgen.init.postgresql import create_tables, has_tables
-from ralphgen.init.recorded import migrations, read_committed
+from ralphgen.init.recorded import migrations, read_committed, recorded_kits
 from ralphgen.init.scaffold import (
     add_tables,
     any_database,
@@ -241,9 +241,11 @@ def _make_database(
         created = lacks_tables and add_tables(root, named, loaded, description)
         verb = "added tables for tasks to"
     if created:
-        disciplines = f'{len(loaded.disciplines)} disciplines, stack "{stack or "generic"}"'
-        tables = f", tables of {FACTS}" if committed is not None else ""
-        say(f"{verb} {database_name(root)} ({disciplines}{tables})")
+        parts = [f'{len(loaded.disciplines)} disciplines, stack "{stack or "generic"}"']
+        if committed is not None:
+            own = any_database(recorded_kits(committed))
+            parts = [*([] if own else parts), f"tables of {FACTS}"]
+        say(f"{verb} {database_name(root)} ({', '.join(parts)})")
     else:
         given = {"--title": title, "--description": description, "--stack": stack}
         options = " and ".join(option for option, value in given.items() if value)

@@ -104,8 +104,8 @@ class PostgresqlReverter(Reverter):
 
     _tables: dict[str, Any]
 
-    def __init__(self, database: "Database", held: Any) -> None:
-        super().__init__(database, held)
+    def __init__(self, database: "Database", held: Any, *, has_tasks: bool) -> None:
+        super().__init__(database, held, has_tasks=has_tasks)
         self._references = [
             _Reference(child, json.loads(own), parent, json.loads(named), bool(within))
             for parent, child, own, named, within in database.rows(_REFERENCES)

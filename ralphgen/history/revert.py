@@ -47,11 +47,13 @@ class Reverter:
     """Sets rows back on a connection that reads text with `entries.decoded`.
 
     Foreign keys must be off: rows are set back one by one, and looked at when all are. The caller
-    is in a transaction of `database.writing`. `held` are the tasks that are left, with the reason.
+    is in a transaction of `database.writing`. `held` are the tasks that are left, with the reason;
+    unless the project `has_tasks`, a table of that name is like any other.
     """
 
-    def __init__(self, database: "Database", held: Mapping[Key, str]) -> None:
+    def __init__(self, database: "Database", held: Mapping[Key, str], *, has_tasks: bool) -> None:
         self._database = database
+        self._has_tasks = has_tasks
         self._held = held
         self._tables = {table.name: table for table in self._watched()}
 
@@ -249,7 +251,7 @@ class Reverter:
 
     def _in_vain(self) -> Iterator[tuple[int, int]]:
         """Yield each task that waits for one that is not there, and the number of that one."""
-        table = self._tables.get("tasks")
+        table = self._tables.get("tasks") if self._has_tasks else None
         if table is None or not {"id", "depends_on"} <= {*table.columns}:
             return
         found = dict(self._database.rows("SELECT id, depends_on FROM tasks"))

@@ -94,7 +94,7 @@ def undo_session(root: Path, session: str, *, dry_run: bool = False) -> Undone:
     on record, and `ProjectError` where there is no ledger or the database cannot be written.
     """
     config = read_config(root, tuple(kit.key for kit in KITS), settings_models(KITS))
-    stamps = {} if takes_any_schema(config, KITS) else STAMPS
+    has_tasks = not takes_any_schema(config, KITS)
     own = f"undo-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{os.urandom(4).hex()}"
     with _recorded(root, own, session) as (database, journal):
 
@@ -104,12 +104,12 @@ def undo_session(root: Path, session: str, *, dry_run: bool = False) -> Undone:
                 refuse_unknown(session, [one for (one,) in database.rows(SESSIONS) if one != own])
             held: dict[Key, str] = {
                 (task,): f"it is claimed by {holder_of(claim)}"
-                for task, claim in live_claims(database).items()
+                for task, claim in (live_claims(database) if has_tasks else {}).items()
             }
             reverter = Reverter if of_postgresql(database) is None else PostgresqlReverter
             others = _others(database, session, own, entries)
-            changes = row_changes(entries, others, stamps)
-            found = reverter(database, held).revert(changes)
+            changes = row_changes(entries, others, STAMPS if has_tasks else {})
+            found = reverter(database, held, has_tasks=has_tasks).revert(changes)
             rows = [row for row in found if row.table != KEPT]
             lines = [*_kept(found, changes)]
             entries += _of_undos(database, session)

@@ -23,7 +23,7 @@ from ralphgen.project.definitions import (
 )
 from ralphgen.project.disciplines import COLUMN, KEY, LIST_COLUMN
 from ralphgen.project.inspect import FACTS
-from ralphgen.project.schema import Facts, missing_required_columns, schema_from_facts
+from ralphgen.project.schema import Facts
 from ralphgen.runtime.database.ledger import MARKER
 from ralphgen.runtime.database.schema import TABLES, differences, fold
 from ralphgen.runtime.sqlite.schema import read_tables
@@ -71,6 +71,7 @@ def read_committed(root: Path) -> Mapping[str, Any]:
                 _definition(column)
         for names in facts["disciplines"].values():
             json.dumps(sorted(names))
+        set(recorded_kits(facts))
         recorded_parts(facts)
         known = {fold(table) for table in facts["schema"]}
         only_read = sorted(name for name in facts.get("queries", {}) if fold(name) not in known)
@@ -86,9 +87,10 @@ def read_committed(root: Path) -> Mapping[str, Any]:
     return found
 
 
-def has_tasks(facts: Facts) -> bool:
-    """Return whether the recorded tables are those of a project with tasks."""
-    return not missing_required_columns(schema_from_facts(facts))
+def recorded_kits(facts: Mapping[str, Any]) -> Sequence[str]:
+    """Return the kits that the facts of a committed server name; none before 0.2."""
+    kits: Sequence[str] = facts.get("config", {}).get("kits", ())
+    return kits
 
 
 def migrations(root: Path) -> list[str]:
@@ -97,7 +99,11 @@ def migrations(root: Path) -> list[str]:
 
 
 def make_tables(
-    connection: sqlite3.Connection, facts: Facts, definitions: Definitions | None = None
+    connection: sqlite3.Connection,
+    facts: Facts,
+    definitions: Definitions | None = None,
+    *,
+    has_tasks: bool = True,
 ) -> None:
     """Make the recorded tables in an empty database.
 
@@ -105,8 +111,10 @@ def make_tables(
     made by what they say. Where these were not recorded, by a ralphgen before 0.2, a table is that
     of a new project with the columns that were added to it. Raises `ProjectError` where the tables
     would not be those that the server was written for, and where no row could be written to them.
+    Unless the project `has_tasks`, no table is one of ralphgen's by its name.
     """
-    known = _default_tables() if definitions is None else {}
+    own = TABLES if has_tasks else (MARKER,)
+    known = _default_tables() if definitions is None and has_tasks else {}
     parts = definitions or {}
     views = {table for table, part in _pairs(parts) if part.startswith(VIEW)}
     tables = {table: columns for table, columns in facts.items() if table not in views}
@@ -117,15 +125,15 @@ def make_tables(
                 connection.execute("INSERT INTO ralphgen_ledger (created) VALUES (?)", (now(),))
             else:
                 default = known.get(table, ("", []))
-                _make_table(connection, table, columns, default, parts.get(table, ()))
+                said = parts.get(table, ())
+                _make_table(connection, table, columns, default, said, is_own=table not in own)
         _make_parents(connection, tables, is_known=definitions is not None)
-        if definitions is None:
+        if definitions is None and has_tasks:
             _make_default_indexes(connection)
         for _, statement in sorted(_pairs(parts)):
             if statement.startswith((*CREATED, VIEW)):
                 connection.execute(statement)
         _try_writing(connection, tables)
-        own = TABLES if has_tasks(facts) else (MARKER,)
         found = read_tables(connection, [name for name in facts if name not in own], own=own)
     except sqlite3.Error as error:
         raise _unmade(str(error)) from error
@@ -178,6 +186,8 @@ def _make_table(
     columns: Sequence[Mapping[str, Any]],
     default: tuple[str, Sequence[Mapping[str, Any]]],
     parts: Sequence[str],
+    *,
+    is_own: bool,
 ) -> None:
     sql, expected = default
     by_name = {column["name"]: column for column in columns}
@@ -199,7 +209,6 @@ def _make_table(
         (column for column in columns if column["primary_key"]),
         key=lambda column: int(column["primary_key"]),
     )
-    is_own = table not in TABLES
     items = [_definition(column, parts, is_own=is_own) for column in columns]
     if "AUTOINCREMENT" in parts:
         at = next((at for at, column in enumerate(columns) if column["primary_key"]), 0)
@@ -244,8 +253,8 @@ def _definition(
 ) -> str:
     """Return a column as SQL, without the primary key; raise ValueError for a type that is none.
 
-    `parts` are those of its table, `is_own` says that this is not one of `TABLES`. How a column is
-    generated that they do not say, nobody knows: it is always null then.
+    `parts` are those of its table, and `is_own` says that it is not one of ralphgen's. How a column
+    is generated that they do not say, nobody knows: it is always null then.
     """
     kind = str(column["type"])
     if not re.fullmatch("[A-Z]+", kind):

@@ -14,7 +14,7 @@ from typing import Any
 from ralphgen.errors import ProjectError
 from ralphgen.init.checks import proposal_text, proposed_checks
 from ralphgen.init.editor_schemas import FOLDER as SCHEMAS
-from ralphgen.init.recorded import add_row, default_schema, has_tasks, make_tables, take_away
+from ralphgen.init.recorded import add_row, default_schema, make_tables, recorded_kits, take_away
 from ralphgen.init.stacks import Stack, first_rows
 from ralphgen.kits.registry import KITS
 from ralphgen.ledger.tables import definition, now, statements
@@ -337,15 +337,17 @@ def _fill(
 ) -> None:
     with closing(sqlite3.connect(path)) as connection:
         connection.execute("PRAGMA journal_mode = WAL")
+        has_tasks = committed is None or not any_database(recorded_kits(committed))
         if committed is None:
             connection.executescript(default_schema())
             connection.executescript(definition())
             connection.execute("INSERT INTO ralphgen_ledger (created) VALUES (?)", (now(),))
         else:
-            make_tables(connection, committed["schema"], committed.get("definitions"))
-        if committed is None or has_tasks(committed["schema"]):
+            facts, definitions = committed["schema"], committed.get("definitions")
+            make_tables(connection, facts, definitions, has_tasks=has_tasks)
+        if has_tasks:
             for table, row in rows:
                 add_row(connection, table, row)
-        if committed is not None:
+        if committed is not None and has_tasks:
             take_away(connection, committed["disciplines"])
         connection.commit()

@@ -11,7 +11,6 @@ from __future__ import annotations
 from ..database.entries import ENDED, KEPT, PREFIX, TABLE, moment
 from ..database.journal import SessionJournal
 from ..database.ledger import MARKER
-from ..database.schema import TABLES
 from ..errors import ToolError
 from .library import quoted
 
@@ -25,26 +24,28 @@ UNWATCHED = (
     '"ralphgen db ledger on"'
 )
 RECORD = "ralphgen_record"  # the name of the function, and of each trigger
-# A table of the app with a primary key that nobody watches yet.
+# A table of the app with a primary key that nobody watches yet, and the entries of state files.
 _UNWATCHED = f"""
 FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
 WHERE n.nspname = current_schema() AND c.relkind IN ('r', 'p') AND NOT c.relispartition
     AND EXISTS (SELECT 1 FROM pg_constraint AS k WHERE k.conrelid = c.oid AND k.contype = 'p')
     AND NOT EXISTS (SELECT 1 FROM pg_trigger AS t
                     WHERE t.tgrelid = c.oid AND t.tgname = '{RECORD}')
+    AND (NOT starts_with(lower(c.relname), '{PREFIX}') OR c.relname = '{KEPT}')
 """
-_WRITTEN = ", ".join(f"'{name}'" for name in (*TABLES, KEPT))
-# Whether there is a ledger, and whether a table that tools write to has been made anew.
+_MAY_WRITE = """
+has_any_column_privilege(c.oid, 'INSERT, UPDATE') OR has_table_privilege(c.oid, 'DELETE')
+"""
+# Whether there is a ledger, and whether a table that this login may write to has been made anew.
+# OFFSET has the server look at rights of the few unwatched tables alone.
 _LOOK = f"""
 SELECT to_regclass('{MARKER}') IS NOT NULL,
-    EXISTS (SELECT 1 {_UNWATCHED} AND c.relname IN ({_WRITTEN}))
+    EXISTS (SELECT 1 FROM (SELECT c.oid {_UNWATCHED} OFFSET 0) AS c WHERE {_MAY_WRITE})
 """
 # By table: whether this login may watch it, and whether it may write to it.
 _TABLES = f"""
-SELECT c.relname::text, has_table_privilege(c.oid, 'TRIGGER'),
-    has_any_column_privilege(c.oid, 'INSERT, UPDATE') OR has_table_privilege(c.oid, 'DELETE')
-{_UNWATCHED} AND (NOT starts_with(lower(c.relname), '{PREFIX}') OR c.relname = '{KEPT}')
-ORDER BY c.relname
+SELECT c.relname::text, has_table_privilege(c.oid, 'TRIGGER'), {_MAY_WRITE}
+{_UNWATCHED} ORDER BY c.relname
 """
 _MADE = f"""
 SELECT p.prosrc, has_function_privilege(p.oid, 'EXECUTE'),

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import psycopg
 import pytest
+from command_line import ralphgen
 from driving import Driver, connected, made_here, quiet
 from engines import CONFIG as ON_POSTGRESQL
 from engines import VARIABLE
@@ -80,32 +81,40 @@ def test_a_key_is_demanded_unless_the_database_fills_it(named: Driver, name: str
         assert {"id": 7} == named.call(f"create_{name}", id=7, title="x")
 
 
-def test_a_clone_gets_these_tables_and_no_row(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("key", "columns"),
+    [("INTEGER PRIMARY KEY", ""), ("INT PRIMARY KEY", ", feature, discipline, title, status")],
+)
+def test_a_clone_gets_these_tables_and_no_row(tmp_path: Path, key: str, columns: str) -> None:
     root = tmp_path / "p"
     (root / ".ralph").mkdir(parents=True)
     (root / ".ralph/ralphgen.toml").write_text(
-        f"{CONFIG}[tables.tasks]\n[tables.disciplines]\n[tables.metadata]\n", encoding="utf-8"
+        f"{CONFIG}[tables.tasks]\n[tables.disciplines]\n[tables.metadata]\n[tables.features]\n",
+        encoding="utf-8",
     )
     with closing(sqlite3.connect(root / "app.db")) as connection:
-        connection.execute("CREATE TABLE tasks (id INTEGER PRIMARY KEY, at BOOLEAN, doc JSON)")
-        connection.execute("CREATE TABLE disciplines (name TEXT PRIMARY KEY)")
+        connection.execute(f"CREATE TABLE tasks (id {key}, at BOOLEAN, doc JSON{columns})")
+        connection.execute("CREATE TABLE disciplines (name TEXT, at INT, PRIMARY KEY (name, at))")
+        connection.execute("CREATE TABLE features (name ANY PRIMARY KEY) STRICT")
         connection.execute("CREATE TABLE metadata (key TEXT PRIMARY KEY, value TEXT)")
     regenerate(root, force=False, say=quiet)
     before = (root / ".ralph/mcp/project.json").read_bytes()
     facts = {one["name"]: one["type"] for one in json.loads(before)["schema"]["tasks"]}
     (root / "app.db").unlink()
+    said: list[str] = []
     initialize(
-        root, title="", stack="", kits=(), say=quiet, agree=lambda _question: True, engine=""
+        root, title="", stack="", kits=(), say=said.append, agree=lambda _question: True, engine=""
     )
 
-    assert {"id": "INTEGER", "at": "BOOLEAN", "doc": "JSON"} == facts
+    assert "created app.db with the tables of .ralph/mcp/project.json" in said
+    assert {"id": "INTEGER", "at": "BOOLEAN", "doc": "JSON"}.items() <= facts.items()
     assert before == (root / ".ralph/mcp/project.json").read_bytes()
     with closing(sqlite3.connect(root / "app.db")) as connection:
-        for table in ("tasks", "disciplines", "metadata"):
+        for table in ("tasks", "disciplines", "metadata", "features"):
             assert [] == connection.execute(f"SELECT * FROM {table}").fetchall()
 
 
-def test_any_column_can_be_hidden(tmp_path: Path) -> None:
+def test_any_column_can_be_hidden_and_no_index_is_lacking(tmp_path: Path) -> None:
     (tmp_path / ".ralph").mkdir()
     with closing(sqlite3.connect(tmp_path / "app.db")) as connection:
         connection.execute("CREATE TABLE tasks (id INTEGER PRIMARY KEY, title TEXT, note TEXT)")
@@ -114,6 +123,7 @@ def test_any_column_can_be_hidden(tmp_path: Path) -> None:
     regenerate(tmp_path, force=False, say=quiet)
 
     emitted = (tmp_path / ".ralph/mcp/tables/tasks.py").read_text(encoding="utf-8")
+    assert "" == ralphgen("db", "indexes", str(tmp_path)).stdout
     assert '"note":' in emitted
     assert '"title":' not in emitted
 

@@ -96,13 +96,19 @@ def test_the_end_of_a_session_is_noted_though_its_first_write_was_not_done(dsn: 
     assert run(dsn, "SELECT ended IS NOT NULL FROM ralphgen_sessions") == [(True,)]
 
 
-def test_a_table_that_was_made_anew_is_watched_again(dsn: str, server: Database) -> None:
+@pytest.mark.parametrize("table", ["tasks", "orders"])
+def test_a_table_of_any_name_that_was_made_anew_is_watched_again(
+    dsn: str, server: Database, table: str
+) -> None:
+    made = f"DROP TABLE IF EXISTS {table}; CREATE TABLE {table} (id int PRIMARY KEY, title text)"
     server.writing(change(server))
     server.writing(change(server))
-    run(dsn, "DROP TABLE tasks; CREATE TABLE tasks (id int PRIMARY KEY, title text)")
-    server.writing(change(server, "INSERT INTO tasks VALUES (7, 'new')"))
+    run(dsn, made)
+    server.writing(change(server, f"INSERT INTO {table} VALUES (7, 'new')"))
+    run(dsn, made)
+    server.writing(change(server, f"INSERT INTO {table} VALUES (8, 'newer')"))
 
-    assert entries(dsn)[2:] == [("mine", "tasks", "7")]
+    assert entries(dsn)[2:] == [("mine", table, "7"), ("mine", table, "8")]
 
 
 def test_a_key_and_bytes_that_came_later_are_written_as_they_are(
