@@ -13,7 +13,7 @@ from ralphgen.exchange.left_out import refusal_of, report_left_out
 from ralphgen.exchange.lines import read_lines, refuse_unknown_columns, shown_key
 from ralphgen.exchange.merge import MergedRows, RowEdit, after, merge, nearest
 from ralphgen.exchange.own import Own, own_of, read_file, read_own
-from ralphgen.exchange.references import broken_references, circle, homeless, unreadable_lists
+from ralphgen.exchange.references import broken_references, circle, dangling, unreadable_lists
 from ralphgen.exchange.rows import Rows, spelled_lines
 from ralphgen.exchange.spelling import spelled
 from ralphgen.exchange.tables import Key, MovedTable, no_rows
@@ -53,7 +53,9 @@ def export_text(root: Path, say: Say = _unsaid) -> str:
     What cannot be moved is said.
     """
     own = read_own(root)
-    for note in own.notes:
+    lost = [f"warning: {why}: imports leave this row out" for why in _refused(own).values()]
+    more = [f"warning: imports leave out {len(lost) - SHOWN} more such rows"] * (len(lost) > SHOWN)
+    for note in (*own.notes, *lost[:SHOWN], *more):
         say(note)
     return "".join(spelled_lines(own.rows))
 
@@ -91,9 +93,9 @@ def import_rows(
     theirs = (
         read_file(file, root).rows if is_database else read_lines(file, tables, left_out=left_out)
     )
-    lost = homeless(own.rows, theirs) if own.has_tasks else {}
-    left_out += [f"{file}: {why}" for why in lost.values()]
-    theirs = {key: row for key, row in theirs.items() if key not in lost}
+    while lost := _refused(own, theirs):
+        left_out += [f"{file}: {why}" for why in lost.values()]
+        theirs = {key: row for key, row in theirs.items() if key not in lost}
     if strict and left_out:
         raise refusal_of(left_out)
     report_left_out(left_out, say)
@@ -115,8 +117,10 @@ def import_rows(
             _refuse_removals(merged)
         stale = [f"{file} comes from before the last export or import: what it has is merged so"]
         silent = sorted({key[0] for rows in bases for key in rows} & unsaid)
-        notes = [*_waiting_in_vain(merged, rows), *_faulty_lists(merged, own)]
-        notes = [*notes, *_odd_statuses(merged)] if own.has_tasks else []
+        notes = [*_dangling(merged, own)]
+        if own.has_tasks:
+            notes += [*_waiting_in_vain(merged, rows), *_faulty_lists(merged, own)]
+            notes += _odd_statuses(merged)
         notes += [f'{file} has no row of "{name}": those here stay' for name in silent]
         return replace(merged, notes=(*(stale if at else ()), *notes))
 
@@ -229,6 +233,19 @@ def _refuse_removals(merged: MergedRows) -> None:
             f"these are gone there since the last export or import: {_listed(gone)}",
             "to remove them here too, say --allow-removals",
         )
+
+
+def _refused(own: Own, theirs: Rows | None = None) -> dict[Key, str]:
+    """Return the rows of theirs, or our own, whose foreign keys lead nowhere, with the reason."""
+    rows, before = (own.rows, None) if theirs is None else (theirs, own.rows)
+    found = dangling(own, rows, {**own.rows, **rows}, before)
+    return {one.key: one.text for one in found if one.is_bound}
+
+
+def _dangling(merged: MergedRows, own: Own) -> Iterator[str]:
+    """Yield what to say of new rows that name missing rows, where no foreign key forbids it."""
+    rows, changed = after(own.rows, merged.changes), {change.key for change in merged.changes}
+    yield from (one.text for one in dangling(own, rows, rows, own.rows) if one.key in changed)
 
 
 def _waiting_in_vain(merged: MergedRows, rows: Rows) -> Iterator[str]:

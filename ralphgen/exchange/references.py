@@ -1,11 +1,13 @@
 """Says what rows refer to in vain, and which tasks would wait for each other."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from graphlib import CycleError, TopologicalSorter
 
 from ralphgen.exchange.lines import shown_key
+from ralphgen.exchange.own import Own
 from ralphgen.exchange.rows import Rows
-from ralphgen.exchange.tables import Key, RowKey, Value
+from ralphgen.exchange.tables import Key, Row, RowKey, Value, key_column
 from ralphgen.kits.ralph.rows import prerequisites
 
 REFERENCES = (
@@ -17,20 +19,63 @@ REFERENCES = (
 """Which column of which table names rows of which other one."""
 
 
-def homeless(ours: Rows, theirs: Rows) -> dict[Key, str]:
-    """Return the rows of theirs whose feature, discipline or task is on neither side, with why."""
-    before = {missing for missing, _ in _missing_homes(ours)}
-    found: dict[Key, str] = {}
-    while True:
-        rows = {key: row for key, row in {**ours, **theirs}.items() if key not in found}
-        more = {
-            key: f"{shown_key(key)} names {_named(parent, value)}, which does not exist"
-            for (parent, value), key in _missing_homes(rows)
-            if (parent, value) not in before and key in theirs
-        }
-        if not more:
-            return found
-        found |= more
+@dataclass(frozen=True, slots=True)
+class Dangling:
+    """A row that names a missing row, with the sentence on it.
+
+    With `is_bound` the column has a foreign key, so the database refuses the row.
+    """
+
+    key: Key
+    text: str
+    is_bound: bool
+
+
+def dangling(own: Own, rows: Rows, known: Rows, before: Rows | None = None) -> Iterator[Dangling]:
+    """Yield the rows that name a row which is not in `known`.
+
+    A name that is missing for rows of `before` already is not counted.
+    """
+    places = {
+        (table.name, column): (place, True)
+        for table in own.tables.values()
+        for column, place in table.references.items()
+        if place[0] in own.tables and place[1] in own.tables[place[0]].columns
+    }
+    for table, column, parent in REFERENCES if own.has_tasks else ():
+        places.setdefault((table, column), ((parent, key_column(parent)), False))
+    sides = [_by_table(side) for side in (rows, known, before or {})]
+    for (table, column), ((parent, named), is_bound) in places.items():
+        there, here = ({*_values(side, parent, named).values()} for side in sides[1:])
+        missed = {*_values(sides[2], table, column).values()} - here
+        is_ralphs = parent in own.ralphs and named == key_column(parent)
+        loosely = set() if is_ralphs else {*map(_loosely, there)}
+        for key, value in _values(sides[0], table, column).items():
+            if value in there or value in missed or _loosely(value) in loosely:
+                continue
+            name = _named(parent, value) if is_ralphs else f'the row "{value!s}" of {parent}'
+            yield Dangling(key, f"{shown_key(key)} names {name}, which does not exist", is_bound)
+
+
+def _by_table(rows: Rows) -> dict[str, dict[Key, Row]]:
+    found: dict[str, dict[Key, Row]] = {}
+    for key, row in rows.items():
+        found.setdefault(key[0], {})[key] = row
+    return found
+
+
+def _values(rows: Mapping[str, Rows], table: str, column: str) -> dict[Key, Value]:
+    """Return the values of a column, without those that are null."""
+    found = {key: row.get(column) for key, row in rows.get(table, {}).items()}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _loosely(value: Value) -> Value:
+    """Return a value as a database may compare it: of numbers, and of letters in any case."""
+    try:
+        return value if isinstance(value, bytes) else str(float(value or 0))
+    except ValueError:
+        return str(value).casefold()
 
 
 def broken_references(

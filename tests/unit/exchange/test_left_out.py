@@ -1,13 +1,14 @@
 """Imports leave unreadable records out, name and count them, and import the others."""
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 from cases import INIT_SCHEMA
-from driving import create_database, query, quiet
+from driving import ROWS, create_database, query, quiet
 
 from ralphgen.doctor.examine import examine
 from ralphgen.errors import ProjectError
@@ -428,11 +429,42 @@ class TestExports:
         reason: str,
     ) -> None:
         query(root, statement)
-        export_file(root, tmp_path / "rows.jsonl", quiet)
+        said: list[str] = []
+        export_file(root, tmp_path / "rows.jsonl", said.append)
 
         notes = take_rows(make_empty(), tmp_path / "rows.jsonl")
 
+        assert [f"warning: {reason}: imports leave this row out"] == said
         assert [f"left out {tmp_path / 'rows.jsonl'}: {reason}"] == left_out(notes)
+
+    @pytest.mark.parametrize("strict", [False, True])
+    @pytest.mark.parametrize(
+        ("statement", "reason"),
+        [
+            (
+                "UPDATE tasks SET feature = 'gone' WHERE id = 1",
+                'task 1 names the feature "gone", which does not exist',
+            ),
+            ("DELETE FROM tasks WHERE id = 1", "comment 1 names task 1, which does not exist"),
+        ],
+    )
+    def test_a_row_that_names_nothing_is_kept_without_a_foreign_key(
+        self, tmp_path: Path, statement: str, reason: str, *, strict: bool
+    ) -> None:
+        schema = INIT_SCHEMA.read_text(encoding="utf-8")
+        free = re.sub(r" REFERENCES \w+ \(\w+\) ON DELETE [A-Z ]+", "", schema)
+        said = "INSERT INTO task_comments (task_id, author, body) VALUES (1, 'x', 'y')"
+        create_database(tmp_path / "a", free, ROWS, said)
+        create_database(tmp_path / "b", free)
+        query(tmp_path / "a", statement)
+        warnings: list[str] = []
+        export_file(tmp_path / "a", tmp_path / "rows.jsonl", warnings.append)
+
+        notes = take_rows(tmp_path / "b", tmp_path / "rows.jsonl", strict=strict)
+
+        assert [] == warnings
+        assert f"warning: {reason}" in notes
+        assert export_text(tmp_path / "a") == export_text(tmp_path / "b")
 
     @pytest.mark.parametrize(
         "statement",

@@ -302,11 +302,33 @@ def test_a_row_that_names_nothing_is_named_in_a_dry_run_too(make: Make, tmp_path
     root, file = make("ours"), tmp_path / "rows.jsonl"
     row = {"id": 5, "title": "x", "feature": "gone"}
     file.write_text(json.dumps({"table": "risks", "row": row}) + "\n", encoding="utf-8")
+    said: list[str] = []
+    why = 'the row "5" of risks names the feature "gone", which does not exist'
     for dry_run in (True, False):
-        with pytest.raises(ProjectError, match='the row "5" of risks'):
-            take(root, file, dry_run=dry_run)
+        assert () == take(root, file, dry_run=dry_run, say=said.append)
+        with pytest.raises(ProjectError, match=why):
+            take(root, file, dry_run=dry_run, strict=True)
 
+    assert [f"left out {file}: {why}", "warning: left out 1 unreadable record"] * 2 == said
     assert [] == query(root, "SELECT id FROM risks")
+
+
+@pytest.mark.parametrize("make", [ENGINES[1]], indirect=True)
+def test_rows_that_name_nothing_come_in_where_no_foreign_key_forbids_it(make: Make) -> None:
+    roots = [make(name) for name in ("ours", "theirs")]
+    for root in roots:
+        for table, key in (("tasks", "feature"), ("tasks", "discipline"), ("risks", "feature")):
+            query(root, f"ALTER TABLE {table} DROP CONSTRAINT {table}_{key}_fkey")
+    query(roots[0], "UPDATE tasks SET feature = 'gone', discipline = 'gone' WHERE id = 1")
+    query(roots[0], "INSERT INTO risks (id, title, feature) VALUES (1, 'x', 'gone')")
+    said: list[str] = []
+    file = exported(roots[0])
+    query(roots[1], "DELETE FROM tasks WHERE id = 1")
+    take(roots[1], file, say=said.append, strict=True)
+
+    assert export_text(roots[0]) == export_text(roots[1])
+    assert 'warning: task 1 names the feature "gone", which does not exist' in said
+    assert 'warning: task 1 names the discipline "gone", which does not exist' in said
 
 
 @pytest.mark.thorough
