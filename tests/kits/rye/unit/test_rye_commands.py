@@ -56,9 +56,49 @@ class TestArguments:
 
     def test_what_was_not_given_is_left_out(self, workspace: Workspace) -> None:
         schema: dict[str, Any] = {"type": "object", "properties": {"a": {}, "b": {}}}
-        put_command(workspace, "printf", "[%s]", "{a}", "x{a}", "{b}", schema=schema)
+        put_command(
+            workspace,
+            "sh",
+            "-c",
+            'printf "[%s]" "$@"; printenv V || echo unset',
+            "sh",
+            "{a}",
+            "{b}",
+            schema=schema,
+            env={"V": "{a}"},
+            cwd="{a}",
+            input_data="{a}",
+        )
 
-        assert "[x][1]" == workspace.run("demo/x", b=1)["data"]["stdout"]
+        assert "[1]unset\n" == workspace.run("demo/x", b=1)["data"]["stdout"]
+
+    @pytest.mark.parametrize("dry_run", [False, True])
+    @pytest.mark.parametrize(
+        "config",
+        [
+            {"args": ["-p", "out/{a}"]},
+            {"env": {"V": "x{a}"}},
+            {"cwd": "{project_path}/{a}"},
+            {"input_data": "<{a}>"},
+        ],
+    )
+    def test_what_was_not_given_is_refused_within_a_longer_text(
+        self, workspace: Workspace, config: dict[str, Any], *, dry_run: bool
+    ) -> None:
+        schema: dict[str, Any] = {"type": "object", "properties": {"a": {"type": "string"}}}
+        told = {"command": "mkdir", "args": ["made"], **config}
+        text = yaml_tool("demo/x", config=told, config_schema=schema)
+        workspace.put("tool", "demo/x", text, extension=".yaml")
+        error = workspace.refuses("tool", "demo/x", parameters={}, dry_run=dry_run)
+
+        assert 'the placeholder "{a}" is not filled: give "a"' in str(error)
+        assert {".ai", ".ralph"} == {path.name for path in workspace.root.iterdir()}
+
+    def test_a_default_fills_a_longer_text(self, workspace: Workspace) -> None:
+        schema = {"type": "object", "properties": {"a": {"default": ""}, "b": {"default": 5}}}
+        put_command(workspace, "printf", "[%s]", "x{a}", "-n{b}", schema=schema)
+
+        assert "[x][-n5]" == workspace.run("demo/x")["data"]["stdout"]
 
 
 class TestSurroundings:

@@ -35,7 +35,7 @@ class TestText:
             ("{} {1} {print $1} $HOME {{a}}", "{} {1} {print $1} $HOME {x}"),
             ("{project_path}", "/project"),
             ("{list} {map} {yes} {n} {f}", '[1, "é"] {"k": null} true 5 1.5'),
-            ("[{given-not}]", "[]"),
+            ("{given-not}", ""),
             ("[{null}]", "[]"),
         ],
     )
@@ -87,7 +87,6 @@ class TestArgument:
     @pytest.mark.parametrize(
         ("author", "expected"),
         [
-            ("--x={absent}", "--x="),
             ("{many}", '["a b", "c"]'),
             ("{spaces}", "a b; c"),
             ("{empty}", ""),
@@ -107,6 +106,16 @@ def test_a_name_that_no_parameter_has_is_refused_and_the_nearest_named(author: s
     for fill in (found.text, found.argument, found.value, found.shown):
         with pytest.raises(CodedError, match=r'"\{names\}" is not filled: .*"\{name\}"'):
             fill(author)
+
+
+@pytest.mark.parametrize("author", ["--x={absent}", "{absent}/", " {absent}", "{absent}{a}"])
+def test_a_parameter_that_was_not_given_is_refused_within_a_longer_text(author: str) -> None:
+    found = filling(("absent",), a="x", null=None)
+
+    for fill in (found.text, found.argument, found.value, lambda one: found.value([{"a": one}])):
+        with pytest.raises(CodedError, match=r'"\{absent\}" is not filled: give "absent"'):
+            fill(author)
+    assert "--x=" == found.text("--x={null}")
 
 
 class TestBody:

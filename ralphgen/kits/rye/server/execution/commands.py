@@ -118,12 +118,17 @@ def _folder(written: object, filling: Filling, project: str) -> str:
 
 
 def _variables(said: object, filling: Filling) -> dict[str, str]:
-    """Return the variables that a config sets for its command alone."""
+    """Return the variables that a config sets for its command alone.
+
+    A variable that is only a parameter that was not given is left out.
+    """
     variables = {}
     for name, text in mapping_at("config.env", said).items():
         where = f"config.env.{name}"
         checked_name("config.env", name)
-        variables[name] = _passable(where, filling.text(scalar_at(where, text)))
+        value = filling.argument(scalar_at(where, text))
+        if value is not None:
+            variables[name] = _passable(where, value)
     return variables
 
 

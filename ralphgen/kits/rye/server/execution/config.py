@@ -21,6 +21,10 @@ _PLACEHOLDER = re.compile(
 )
 # Characters that are put in for one call: a short text can name a long value very often.
 MOST = 1 << 24
+NOT_GIVEN = (
+    'the placeholder "{{{name}}}" is not filled: give "{name}", or a default for it in '
+    '"config_schema", which may be empty'
+)
 
 
 def refusal(where: str, expected: str, found: object) -> CodedError:
@@ -129,10 +133,10 @@ class Filling:
     """Fills the values that an author's text names into it.
 
     `{name}` is a built-in value, else a parameter; `${VARIABLE}` or `${VARIABLE:-default}` is one
-    of the child's environment. `declared` are the names of all parameters that may be given: of
-    one that was not, nothing is put in. `unset` collects the variables that are not there, which
-    are empty. `CodedError` is raised for a name that is not a parameter's, and if too much would be
-    put in.
+    of the child's environment. `declared` are the names of all parameters that may be given: a text
+    that is only one that was not given is empty. `unset` collects the variables that are not there,
+    which are empty. `CodedError` is raised for a name that is not a parameter's, for a parameter
+    that was not given within a longer text, and if too much would be put in.
     """
 
     __slots__ = ("_built_in", "_declared", "_parameters", "_room", "_variables", "unset")
@@ -200,7 +204,10 @@ class Filling:
             if found["name"] is None:
                 yield self._taken(self._variable(found["variable"], found["default"])), False
             else:
-                yield self._taken(self._given(found)), True
+                value = self._given(found)
+                if value is LEFT_OUT and found[0] != author:
+                    raise CodedError(VALIDATION_FAILED, NOT_GIVEN.format(name=found["name"]))
+                yield self._taken(value), True
         yield author[end:], False
 
     def _taken(self, value: Any) -> Any:
