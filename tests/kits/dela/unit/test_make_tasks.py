@@ -59,7 +59,11 @@ NAMES = {
     "a static pattern": ("a.o b.o: %.o: %.c\n", ["a.o", "b.o"]),
     "a static pattern with a reference": ("a $(B:.c=.o): %.o: %.c\n", ["a"]),
     "patterns are none": ("%.o: %.c\nx%: z\ny:\n", ["y"]),
-    "dots and underscores": (".PHONY: a\n.a:\n_b:\n../c:\nd:\n", ["d"]),
+    "dots and underscores": (".PHONY: _a\n.a:\n_b:\n../c:\nd:\n", ["d"]),
+    "phony targets without a rule": (
+        "T = a b\n.PHONY: $(T) c | ./d e%\na:\nifdef NO\n.PHONY: f\nendif\n.PHONY .x:: g # h\n",
+        ["a", "b", "c", "d", "g"],
+    ),
     "what make takes off the front": ("./a .//b c/./d:\n", ["a", "b", "c/./d"]),
     "references": ("$(A) ${B} $C x$(D)y $$E f:\n$(call g,h: i)\n", ["xy", "f"]),
     "references within each other": ("$(foreach a,$(b) (c),$(d:e) ${f}) g: h\n", ["g"]),
@@ -604,6 +608,56 @@ def test_patterns_of_includes_stay_in_the_project(tmp_path: Path) -> None:
     folder = written(inner, Makefile="a:\n-include ../*.mk link/*.mk $(wildcard ../*.mk)\n")
 
     assert [("a", None)] == listed(folder)
+
+
+COMPARED = {
+    "phony": ".PHONY: x y $(T) ./z | w\nT = late\ny:\nifdef NO\n.PHONY: v\nendif\n",
+    "options": "MAKEFLAGS += -I inc -e\n-include more.mk\nHOME = a\n$(HOME): ;\n",
+    "origin": """
+A = 1
+B := 2
+define C
+x
+endef
+override D = 4
+E ?= 5
+$(foreach v,A B C D E F PATH,$(v)-$(origin $(v))-$(flavor $(v))): ;
+ifeq ($(origin F),undefined)
+yes: ;
+else
+no: ;
+endif
+""",
+    "level": "ifeq ($(MAKELEVEL),0)\na: ;\nelse\nb: ;\nendif\n",
+    "macros": """
+define R
+ifeq ($(1),a)
+$(1)-only: ;
+endif
+$(1)-x $(1)-y: $(1)-z ;
+endef
+$(foreach n,a b,$(eval $(call R,$(n))))
+""",
+    "variables of targets": "a: X := 1\nb: private Y = 2\na: ;\nd: override W += 4\nd: ;\n",
+    "texts": "S = src/a.c src/b.c\n$(S:.c=.o) $(S:src/%.c=%): ;\n$(basename $(notdir $(S)))-z: ;\n",
+    "values at their time": "A = $(B)\nB = b\n$(A): ;\nB = c\n$(A) $(or ,d) $(and 1,e): ;\n",
+}
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(MAKE is None, reason="the machine has no make")
+@pytest.mark.parametrize("case", COMPARED)
+def test_the_list_is_that_of_the_database_of_make(case: str, tmp_path: Path) -> None:
+    (tmp_path / "inc").mkdir()
+    (tmp_path / "inc/more.mk").write_text("inner: ;\n", encoding="utf-8")
+    folder = written(tmp_path, Makefile=COMPARED[case])
+    lines = make(tmp_path, "-pqR").stdout.partition("\n# Files\n")[2].split("\n")
+    pairs = zip(["", *lines], lines, strict=False)
+    rules = [line for before, line in pairs if ":" in line and before != "# Not a target:"]
+    rules = [rule for rule in rules if rule[0].isalpha() and "=" not in rule]
+    targets = {rule.partition(":")[0] for rule in rules} - {"Makefile"}
+
+    assert targets == {name for name, _ in listed(folder)}
 
 
 @pytest.mark.slow

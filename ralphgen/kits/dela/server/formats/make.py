@@ -42,7 +42,8 @@ def make_tasks(folder: Folder) -> Iterator[Task]:
     The file is read by rules of our own, since make itself runs what `$(shell ...)` holds even
     where it only lists. Variables, functions of plain text and conditions are followed; of a
     condition that only make knows, both sides are tasks. Those of the Makefile come first, then
-    those of included files; the first rule for a name is where it is defined. A description is
+    those of included files, then phony targets without a rule, which make takes too; the first rule
+    for a name is where it is defined. A description is
     `## text` behind the target, else the comment directly above, else what the first line of the
     recipe says with `@echo`. Raises `UnreadableError`; an include that cannot be used is reported.
     """
@@ -50,12 +51,16 @@ def make_tasks(folder: Folder) -> Iterator[Task]:
     rules = _Reader(folder).read(makefile)
     own = os.path.realpath(makefile or folder.path)
     tasks: dict[str, Task] = {}
-    for path, rule in sorted(rules, key=lambda found: found[0] != own):
-        for name in map(_without_here, rule.targets):
-            if not GOAL.fullmatch(name) or not name.isprintable():
-                continue
-            if name not in tasks:
-                tasks[name] = Task(name, runner="make", argv=("make", name), path=path)
+    rules = sorted(rules, key=lambda found: found[0] != own)
+    named = [(path, rule, name) for path, rule in rules for name in rule.targets]
+    phony = [(path, None, name) for path, rule in rules for name in rule.phony]
+    for path, rule, written in (*named, *phony):
+        name = _without_here(written)
+        if not GOAL.fullmatch(name) or not name.isprintable():
+            continue
+        if name not in tasks:
+            tasks[name] = Task(name, runner="make", argv=("make", name), path=path)
+        if rule is not None:
             tasks[name].description = tasks[name].description or _described(rule, name)
     yield from tasks.values()
 

@@ -38,13 +38,14 @@ class MakeRule:
     """A rule: the words before its colon and what describes it.
 
     The words are without their escapes; a "$" in one stands for a reference whose value only make
-    knows.
+    knows. `phony` are targets that the rule makes by declaring them.
     """
 
-    __slots__ = ("_has_recipe", "description", "targets")
+    __slots__ = ("_has_recipe", "description", "phony", "targets")
 
     def __init__(self, targets: Sequence[str], description: str | None) -> None:
         self.targets = tuple(targets)
+        self.phony: tuple[str, ...] = ()
         self.description = description
         self._has_recipe = False
 
@@ -217,6 +218,9 @@ class Makefile:
         self._rule = MakeRule(targets, words_of_help or comment)
         if tail.startswith(";"):
             self._rule.add_recipe(tail[1:])
+        if ".PHONY" in targets:
+            words = _words(expanded[found.end() :].removeprefix(":"))
+            self._rule.phony = tuple(word for word in words if word != "|")
         if targets == [".PHONY"]:
             self._comment = comment  # it describes the target that was declared in between
         return self._rule

@@ -36,11 +36,20 @@ class Variables:
     that was assigned under a condition has all its possible values, as one list.
     """
 
-    __slots__ = ("_environment", "_fixed", "_folder", "_is_exact", "_left", "_values", "evaluated")
+    __slots__ = (
+        "_environment",
+        "_fixed",
+        "_folder",
+        "_is_exact",
+        "_left",
+        "_overriding",
+        "_values",
+        "evaluated",
+    )
 
     def __init__(self, folder: Folder, environment: Mapping[str, str]) -> None:
         self._folder = folder
-        self._environment = environment
+        self._environment = {"MAKELEVEL": "0", **environment}
         self._left = MOST
         self._is_exact = False  # a value that varies is not known
         self.evaluated: list[str] = []  # the texts of `eval` that are still to be read
@@ -48,6 +57,7 @@ class Variables:
         given = [word.partition("=") for word in " ".join(flags).split() if word[0] != "-"]
         # What the command line of a make around this one assigns goes before the file.
         self._fixed = {name: value for name, sign, value in given if sign}
+        self._overriding: set[str] = set()  # variables with `override`
         # By name: the text, whether it is expanded at each use, whether it varies.
         self._values: dict[str, tuple[str | None, bool, bool]] = {
             "CURDIR": (folder.path, False, False),
@@ -59,7 +69,9 @@ class Variables:
         found = _WRITTEN.fullmatch(line)
         if found is None:
             return
-        if found[1] not in self._fixed:
+        if "override" in line[: found.start(1)].split():
+            self._overriding.add(found[1])
+        if found[1] not in self._fixed or found[1] in self._overriding:
             self.set(found[1], found[2] or "", COMMENT.sub("", found[3]), is_certain=is_certain)
 
     def set(self, name: str, operator: str, written: str, *, is_certain: bool) -> None:
@@ -232,6 +244,27 @@ class Variables:
     def _written(self, texts: Sequence[str], _: int) -> str | None:
         return self._values.get(texts[0], ("", False, False))[0]
 
+    def _origin(self, texts: Sequence[str], _: int) -> str | None:
+        name = texts[0]
+        if name in self._overriding:
+            return "override"
+        if name in self._fixed:
+            return "command line"
+        if name in self._values:
+            return None if self._values[name][2] or name == "CURDIR" else "file"
+        if name in self._environment:
+            return "environment"
+        return None if _OF_MAKE.fullmatch(name) else "undefined"
+
+    def _flavor(self, texts: Sequence[str], _: int) -> str | None:
+        name = texts[0]
+        if name in self._values:
+            text, is_lazy, varies = self._values[name]
+            return None if varies or text is None else "recursive" if is_lazy else "simple"
+        if name in self._environment:
+            return "recursive"
+        return None if _OF_MAKE.fullmatch(name) else "undefined"
+
     def _evaluate(self, texts: Sequence[str], _: int) -> str:
         self.evaluated.append(",".join(texts))
         return ""
@@ -268,6 +301,8 @@ class Variables:
         "abspath": _paths,
         "call": _called,
         "eval": _evaluate,
+        "flavor": _flavor,
+        "origin": _origin,
         "realpath": _paths,
         "value": _written,
         "wildcard": _wildcard,
