@@ -112,6 +112,39 @@ def test_the_tasks_of_one_file(text: str, expected: list[str], tmp_path: Path) -
     assert [] == folder.problems
 
 
+WORKSPACES: dict[str, tuple[Files, list[str]]] = {
+    "npm": ({"package.json": {"workspaces": ["packages/*", "!packages/no"]}}, ["a", "c"]),
+    "yarn": (
+        {"package.json": {"workspaces": {"packages": ["./packages/**"]}}},
+        ["a", "b", "c", "no"],
+    ),
+    "pnpm": (
+        {"package.json": {"workspaces": ["no"]}, "pnpm-workspace.yaml": "packages: ['**/a', ext?]"},
+        ["a", "d"],
+    ),
+    "folders by name": ({"package.json": {"workspaces": ["packages/a", "ext1/"]}}, ["a", "d"]),
+    "none": ({"package.json": {"name": "all"}}, ["a", "b", "c", "d", "no", "gone"]),
+}
+
+
+@pytest.mark.parametrize("case", WORKSPACES)
+def test_only_packages_of_the_workspace_count(case: str, tmp_path: Path) -> None:
+    found, members = WORKSPACES[case]
+    named = {"a": "packages/a", "b": "packages/deep/b", "c": "packages/c", "d": "ext1"}
+    named |= {"no": "packages/no"}
+    files: dict[str, object] = {
+        **found,
+        "turbo.json": tasks("x", *(f"{n}#y" for n in [*named, "gone"])),
+    }
+    for name, place in named.items():
+        files[f"{place}/package.json"] = {"name": name}
+        files[f"{place}/turbo.json"] = tasks(f"of-{name}", extends=PACKAGE)
+    expected = {"x", *(f"{name}#y" for name in members)}
+    expected |= {f"of-{name}" for name in members if name in named}
+
+    assert expected == {*names(write(tmp_path, files))}
+
+
 @pytest.mark.parametrize(
     ("place", "expected"),
     [

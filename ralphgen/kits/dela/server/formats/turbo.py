@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import os
+import re
 
 from ..folder import UnreadableError
-from ..parsing import mapping, read_json, read_json5
+from ..parsing import mapping, read_json, read_json5, read_yaml
 from ..task import Task, is_word
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from ..folder import Folder
 
@@ -18,6 +19,15 @@ FILES = ("turbo.json", "turbo.jsonc")
 MOST_FOLDERS = 2000  # that are searched for packages
 _UNSEARCHED = frozenset((".git", "node_modules"))
 _REPOSITORY = "//"  # what a package extends to have the tasks of the whole repository
+_PARTS = re.compile(r"(/?\*\*/?|\*|\?)")
+_STARS = {
+    "**": ".*",
+    "/**": "(?:/.*)?",
+    "**/": "(?:.*/)?",
+    "/**/": "/(?:.*/)?",
+    "*": "[^/]*",
+    "?": "[^/]",
+}
 _LONGEST = 100  # packages that one extends, itself or by way of others
 
 Config = dict[str, object]
@@ -27,9 +37,10 @@ def turbo_tasks(folder: Folder) -> Iterator[Task]:
     """Yield the tasks of the nearest turbo.json, from the folder up to the root of the repository.
 
     Nothing above the root of the project is read. In the folder of the repository's own
-    turbo.json the tasks of all packages below belong to it; that of a package has its own tasks
-    and those of what it extends. Names such as `web#build` are listed as they are, since turbo
-    takes them. Raises `UnreadableError`; what a package has and cannot be used is reported.
+    turbo.json the tasks of all packages of its workspace belong to it; that of a package has its
+    own tasks and those of what it extends. Names such as `web#build` are listed as they are, since
+    turbo takes them if the workspace has the package. Raises `UnreadableError`; what a package has
+    and cannot be used is reported.
     """
     path = _nearest(folder, folder.path)
     if path is None:
@@ -42,8 +53,10 @@ def turbo_tasks(folder: Folder) -> Iterator[Task]:
         if os.path.dirname(path) == folder.path:
             for name, file in _below(folder):
                 tasks.setdefault(name, file)
+    known = _known_packages(folder, path) if any("#" in name for name in tasks) else None
     for name, file in tasks.items():
-        if is_word(name):
+        package, sign, _ = name.partition("#")
+        if is_word(name) and (not sign or known is None or package in known):
             yield Task(
                 name,
                 runner="turbo",
@@ -97,7 +110,10 @@ def _is_out(task: object) -> bool:
 def _below(folder: Folder) -> Iterator[tuple[str, str]]:
     """Yield the tasks of the packages below the folder, with their files."""
     closed: set[str] = set()
+    members = _workspace(folder, folder.path)
     for place in _folders(folder, folder.path, closed):
+        if members is not None and not _is_member(folder.path, place, members):
+            continue
         try:
             path = _config_file(folder, place)
             config = _read(folder, path) if path else {}
@@ -108,6 +124,45 @@ def _below(folder: Folder) -> Iterator[tuple[str, str]]:
             yield from dict.fromkeys(_defined(config), path).items()
         elif path:
             closed.add(place)  # a repository within the repository
+
+
+def _workspace(folder: Folder, top: str) -> list[str] | None:
+    """Return the patterns of the folders of packages; None for a folder that is no workspace."""
+    pnpm = folder.first("pnpm-workspace.yaml", folder=top)
+    path = pnpm or folder.first("package.json", folder=top)
+    try:
+        found = mapping((read_yaml if pnpm else read_json)(folder, path)) if path else {}
+    except UnreadableError:
+        return None  # it is reported where its own tasks are listed
+    listed = found.get("packages" if pnpm else "workspaces")
+    listed = mapping(listed).get("packages") if isinstance(listed, dict) else listed
+    if not isinstance(listed, list):
+        return None
+    return [pattern for pattern in listed if isinstance(pattern, str)]
+
+
+def _is_member(top: str, place: str, patterns: Sequence[str]) -> bool:
+    """Return whether a folder is one of a workspace: what a later pattern says of it counts."""
+    path = os.path.relpath(place, top)
+    is_member = False
+    for pattern in patterns:
+        is_out = pattern.startswith("!")
+        plain = os.path.normpath(pattern.removeprefix("!"))
+        parts = [_STARS.get(part) or re.escape(part) for part in _PARTS.split(plain)]
+        if re.fullmatch("".join(parts), path):
+            is_member = not is_out
+    return is_member
+
+
+def _known_packages(folder: Folder, path: str) -> set[str] | None:
+    """Return the names of packages that tasks may name; None where that is not certain."""
+    repository = path if not _extended(_read(folder, path)) else _repository(folder, folder.path)
+    top = os.path.dirname(repository or path)
+    members = _workspace(folder, top)
+    if members is None:
+        return None
+    packages = _packages(folder, top).items()
+    return {_REPOSITORY, *(name for name, place in packages if _is_member(top, place, members))}
 
 
 def _folders(folder: Folder, top: str, closed: set[str]) -> Iterator[str]:
