@@ -230,6 +230,17 @@ tasks: {four: echo, five: echo}
         },
         ["a:one", "b:two"],
     ),
+    "named by variables of plain text": (
+        {
+            "Taskfile.yml": """
+vars: {D: d, E: e.yml, F: {sh: "touch ran; echo d/e.yml"}}
+includes: {a: './{{.D}}/{{ .E }}', b: {taskfile: '{{.D}}/f.yml', optional: true}}
+tasks: {one: echo}
+""",
+            "d/e.yml": "tasks: {two: echo}\n",
+        },
+        ["one", "a:two"],
+    ),
 }
 
 
@@ -253,6 +264,7 @@ def test_the_tasks_of_included_files(case: str, tmp_path: Path) -> None:
 
     assert expected == [task.name for task in listed(folder)]
     assert [] == folder.problems
+    assert not (tmp_path / "ran").exists()
 
 
 @pytest.mark.slow

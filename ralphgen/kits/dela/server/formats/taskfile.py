@@ -44,6 +44,7 @@ _DEEPEST = 20  # files of which each includes the next
 _YES = frozenset(("y", "yes", "on", "true"))
 _SPECIAL = frozenset("{}$`~:\\'\"")  # what makes a template, a pattern or an address of a path
 _NAMED = re.compile(r"\{\{\s*(OS|ARCH)\s*\}\}")
+_VALUE = re.compile(r"\{\{\s*\.(\w+)\s*\}\}")
 _SYSTEMS = {"win32": "windows"}
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64", "i386": "386", "i686": "386"}
 _VARIABLES = re.compile(r"\{\{-?\s*\.(\w+)\s*-?\}\}|\{\{[^{}]*\}\}")
@@ -188,6 +189,8 @@ class TaskfileSources:
         file = merged(read_yaml(self._folder, path), _MOST_FIELDS)
         plain = all(field in _PLAIN or field.startswith("x-") for field in file)
         self.is_plain = self.is_plain and plain and not has_tags(self._folder, path)
+        texts = mapping(file.get("vars")).items()
+        values = {name: text for name, text in texts if isinstance(text, str) and "{{" not in text}
         tasks = mapping(file.get("tasks"))
         self._tasks_read += len(tasks)
         if self._tasks_read > MOST_TASKS:
@@ -197,7 +200,8 @@ class TaskfileSources:
             for name, task in tasks.items()
         ]
         for namespace, include in mapping(file.get("includes")).items():
-            fields = {"taskfile": include} if isinstance(include, str) else merged(include)
+            fields = {"taskfile": include} if isinstance(include, str) else dict(merged(include))
+            fields["taskfile"] = self._filled(fields.get("taskfile"), values)
             found += self._included(path, namespace, fields, way)
         unique: dict[str, FoundTask] = {}
         for task in found:
@@ -205,6 +209,17 @@ class TaskfileSources:
                 first = unique[task.name].path
                 self._miss(task.path, f'task "{task.name}" is left out: "{first}" has it too')
         return list(unique.values())
+
+    def _filled(self, given: object, values: dict[str, str]) -> object:
+        """Return the path of an include with variables of plain text filled in.
+
+        For such a path `task` looks at every variable, and runs what `sh` of one says.
+        """
+        if not isinstance(given, str):
+            return given
+        filled = _VALUE.sub(lambda one: values.get(one[1], one[0]), given)
+        self.is_plain = self.is_plain and filled == given
+        return filled
 
     def _included(
         self, path: str, namespace: str, fields: dict[str, Any], way: tuple[str, ...]
