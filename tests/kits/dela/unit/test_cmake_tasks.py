@@ -2,6 +2,7 @@
 
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -276,6 +277,155 @@ def test_cmake_itself_computes_the_same_names(tmp_path: Path, case: str) -> None
     shown = {line.split()[1] for line in ran.stdout.splitlines() if line.startswith("... ")}
 
     assert set(names) == shown - OF_CMAKE
+
+
+FACTS = """
+set(A a)
+set(B)
+set(N 5)
+set(V v)
+set(v 1)
+set(NUMBER 1.9.1)
+set(L a b c)
+set(E "")
+set(NONE X-NOTFOUND)
+add_custom_target(first)
+function(own)
+  set(OUT 1 PARENT_SCOPE)
+  set(LOCAL 1)
+endfunction()
+set(LOCAL 0)
+own()
+macro(change)
+  set(CHANGED 1)
+endmacro()
+change()
+option(ON_BY_DEFAULT "x" ON)
+option(OFF_BY_DEFAULT "x")
+set(CACHED c CACHE STRING "d")
+find_program(FOUND no_such_program_of_any_machine)
+include(CTest)
+set(BRANCHED 0)
+if(NOT TARGET second AND FALSE)
+elseif(A)
+  if(B)
+    set(BRANCHED 2)
+  else()
+    set(BRANCHED 1)
+  endif()
+else()
+  set(BRANCHED 3)
+endif()
+set(DOUBTFUL 0)
+if(NOT_SAID_ANYWHERE)
+  set(DOUBTFUL 1)
+  return()
+endif()
+set(REPLACED abc)
+string(REGEX REPLACE "b" "" REPLACED "${REPLACED}")
+list(LENGTH L LENGTH)
+"""
+HOLD = [
+    *("TRUE", "1", "ON", '"ON"', "2", "-1", "y", "NOT TRUE OR A", "NOT B", "A", "V", "${V}"),
+    *("L", 'A STREQUAL a AND "${A}" STREQUAL "a"', "A MATCHES ^a", "N EQUAL 5", "N LESS 6"),
+    *("5 GREATER_EQUAL N", "NUMBER VERSION_LESS 1.10", '"1.2" VERSION_EQUAL "1.2.0"'),
+    *('"a" IN_LIST L AND A', "TRUE OR FALSE", "B OR B OR A", "(A AND B) OR V", "NOT (A AND B)"),
+    *("DEFINED A", "TARGET first", "COMMAND own", "PROJECT_NAME STREQUAL kit", "CHANGED"),
+    *("CMAKE_SOURCE_DIR STREQUAL CMAKE_CURRENT_SOURCE_DIR", "CMAKE_PROJECT_NAME STREQUAL kit"),
+    *("EXISTS ${CMAKE_SOURCE_DIR}/sub", "ON_BY_DEFAULT", "BUILD_TESTING", 'CACHED STREQUAL "c"'),
+    *("PROJECT_IS_TOP_LEVEL", "BRANCHED EQUAL 1", "A STRLESS b", 'E STREQUAL ""'),
+]
+FAIL = [
+    *("FALSE", "0", "off", '"x"', '""', "NOT 1", "B", "NOT A", '"${A}"', 'A STREQUAL "b"'),
+    *("A MATCHES ^b.*$", "N GREATER 6", '"1.2.3" VERSION_LESS 1.2', "A AND B"),
+    *("TRUE OR TRUE AND FALSE", "NOT DEFINED A", "NOT TARGET first", "0.0", "X-NOTFOUND", "NONE"),
+    *(
+        "EXISTS ${CMAKE_SOURCE_DIR}/gone",
+        "OFF_BY_DEFAULT",
+        "LOCAL",
+        "E",
+        "Ignore",
+        "N",
+        '"z" IN_LIST L',
+    ),
+]
+DOUBTFUL = [
+    *("NOT_SAID_ANYWHERE", "DEFINED FOO", "FOUND", "OUT", "DOUBTFUL", "LENGTH EQUAL 3"),
+    *("TARGET later", "POLICY CMP0054", "CMAKE_VERSION VERSION_LESS 3.0", "REPLACED STREQUAL ac"),
+    *("CMAKE_BUILD_TYPE STREQUAL Debug", "A STREQUAL a AND FOO", "NOT DOUBTFUL"),
+]
+
+
+def branches(conditions: list[str]) -> str:
+    """Of each condition two targets, of which it decides."""
+    parts = (
+        f"if({condition})\nadd_custom_target(yes-{at})\nelse()\nadd_custom_target(no-{at})\nendif()"
+        for at, condition in enumerate(conditions)
+    )
+    return "\n".join((FACTS, *parts))
+
+
+def test_a_condition_that_plain_text_decides_is_followed(tmp_path: Path) -> None:
+    conditions = [*HOLD, *FAIL, *DOUBTFUL]
+    names = {task.name for task in cmake_tasks(computed(tmp_path / "p", branches(conditions)))}
+    found = [(f"yes-{at}" in names, f"no-{at}" in names) for at in range(len(conditions))]
+
+    expected = dict.fromkeys(HOLD, (True, False)) | dict.fromkeys(FAIL, (False, True))
+
+    assert expected | dict.fromkeys(DOUBTFUL, (True, True)) == dict(
+        zip(conditions, found, strict=True)
+    )
+
+
+@pytest.mark.parametrize("system", ["linux", "darwin", "win32"])
+def test_the_system_is_the_one_that_cmake_runs_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, system: str
+) -> None:
+    monkeypatch.setattr(sys, "platform", system)
+    names = ("UNIX", "WIN32", "APPLE")
+    text = "\n".join(f"if({name})\nadd_custom_target({name})\nendif()" for name in names)
+    expected = {"linux": ["UNIX"], "darwin": ["UNIX", "APPLE"], "win32": ["WIN32"]}[system]
+
+    assert expected == [task.name for task in cmake_tasks(folder(tmp_path, text))]
+
+
+def test_the_cache_of_the_build_decides(tmp_path: Path) -> None:
+    text = "option(DOCS x OFF)\nset(T a CACHE STRING b)\nif(DOCS)\nadd_custom_target(${T})\nendif()"
+    (tmp_path / "build").mkdir()
+    cache = "# c\nDOCS:BOOL=ON\n//d\nT:STRING=e-f\nCMAKE_HOME_DIRECTORY:INTERNAL={}\n"
+    found = []
+    for home in (tmp_path, tmp_path / "other"):
+        text_of_cache = cache.format(home)
+        (tmp_path / "build/CMakeCache.txt").write_text(text_of_cache, encoding="utf-8")
+        found.append([task.name for task in cmake_tasks(folder(tmp_path, text))])
+
+    assert [["e-f"], []] == found
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not shutil.which("cmake") or not shutil.which("make"), reason="needs CMake")
+@pytest.mark.parametrize("options", [[], ["-DOFF_BY_DEFAULT=ON", "-DCACHED=q", "-DFOO=1"]])
+def test_cmake_itself_decides_the_same(tmp_path: Path, options: list[str]) -> None:
+    root = tmp_path / "source"
+    computed(root, branches([*HOLD, *FAIL, *DOUBTFUL]))
+    for words in (
+        ["-S", ".", "-B", "build", "-G", "Unix Makefiles", *options],
+        ["--build", "build", *HELP],
+    ):
+        command = ["cmake", *words]
+        ran = subprocess.run(command, cwd=root, check=True, capture_output=True, text=True)
+    shown = {line.split()[1] for line in ran.stdout.splitlines() if line.startswith("... ")}
+    own = {name for name in shown if name.startswith(("yes-", "no-"))}
+    ours = {task.name for task in cmake_tasks(Folder(str(root), str(root)))} - {"first"}
+    decided = {
+        name
+        for name in ours
+        if not {f"yes-{name.split('-')[1]}", f"no-{name.split('-')[1]}"} <= ours
+    }
+
+    assert own <= ours
+    assert len(decided) >= len([*HOLD, *FAIL])
+    assert decided <= own
 
 
 @pytest.mark.thorough

@@ -1,7 +1,7 @@
 """Finds the custom targets of a CMake project, without running CMake.
 
-Variables, loops, functions and macros are followed as far as plain text goes. What stands in a
-condition counts, whether the condition holds or not.
+Variables, conditions, loops, functions and macros are followed as far as plain text and the cache
+of `build` go. Of a condition that only CMake knows, both sides count.
 """
 
 from __future__ import annotations
@@ -11,12 +11,14 @@ import re
 
 from ..folder import UnreadableError
 from ..task import Task, one_line, with_names
+from .cmake_conditions import Conditions, cached, of_the_system
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from ..folder import Folder
+    from .cmake_conditions import Word
 
     _Argument = tuple[str, str]  # kind and text
     _Command = tuple[str, list[_Argument]]
@@ -26,7 +28,34 @@ MOST_COMMANDS = 50_000  # that are followed, each time that a loop repeats one
 _A_COMMAND = 100  # characters of arguments that take as long as a command
 _DEEPEST = 30  # calls and files within each other
 _LONGEST = 100_000  # characters of a value
-_BLOCKS = {"foreach": "endforeach", "function": "endfunction", "macro": "endmacro"}
+_BLOCKS = {
+    "foreach": "endforeach",
+    "function": "endfunction",
+    "macro": "endmacro",
+    "if": "endif",
+    "while": "endwhile",
+}
+BUILD = "build"  # the folder in which the targets are built
+_LARGEST_CACHE = 1 << 22  # bytes
+# Commands that change no variable, whatever they name.
+_HARMLESS = frozenset(
+    (
+        *(
+            "add_compile_definitions",
+            "add_compile_options",
+            "add_custom_command",
+            "add_definitions",
+        ),
+        *("add_dependencies", "add_executable", "add_library", "add_link_options", "add_test"),
+        *("enable_language", "enable_testing", "include_directories", "install", "link_libraries"),
+        *("find_file", "find_library", "find_package", "find_path", "find_program"),
+        *("cmake_minimum_required", "cmake_policy", "export", "mark_as_advanced", "message"),
+        *("set_property", "set_source_files_properties", "set_target_properties"),
+        *("set_tests_properties", "source_group", "target_compile_definitions"),
+        *("target_compile_features", "target_compile_options", "target_include_directories"),
+        *("target_link_libraries", "target_link_options", "target_sources"),
+    )
+)
 _TARGET = re.compile(r"[A-Za-z0-9_.+][A-Za-z0-9_.+-]*")  # CMake's rule, but for options
 _VARIABLES = re.compile(r"\$\{([\w.-]+)\}|\$<[^<>]*>")
 _REFERENCE = re.compile(r"\$\{([\w./+-]+)\}")
@@ -56,8 +85,10 @@ def cmake_tasks(folder: Folder) -> Iterator[Task]:
     path = folder.first("CMakeLists.txt")
     if path is None:
         return
+    cache = _cache(folder)
+    scope = {**of_the_system(cache), **cache, "CMAKE_SOURCE_DIR": folder.path}
     project = _Project(folder)
-    project.run(path, {"CMAKE_SOURCE_DIR": folder.path, **_place(folder.path)})
+    project.run(path, scope | _place(folder.path))
     yield from project.tasks.values()
 
 
@@ -66,15 +97,45 @@ def _place(path: str) -> dict[str, str]:
     return {"CMAKE_CURRENT_SOURCE_DIR": path}
 
 
+def _cache(folder: Folder) -> dict[str, str]:
+    """Return the variables with which the build folder was made; none where there is none."""
+    path = folder.place(BUILD, "CMakeCache.txt")
+    try:
+        text = folder.text(path, _LARGEST_CACHE) if folder.is_file(path) else ""
+    except UnreadableError as error:
+        folder.report(error.path, error.why)
+        text = ""
+    return cached(text, folder.path)
+
+
+class _ReturnError(Exception):
+    """A file or a function ends before its last command."""
+
+
 class _Project:
     """Follows the commands of the files of a project; `tasks` are its targets by name."""
 
-    __slots__ = ("_bodies", "_depth", "_files", "_folder", "_left", "tasks")
+    __slots__ = (
+        "_bodies",
+        "_calls",
+        "_conditions",
+        "_depth",
+        "_doubts",
+        "_files",
+        "_folder",
+        "_left",
+        "_targets",
+        "tasks",
+    )
 
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
         self._bodies: dict[str, tuple[str, list[str], list[_Command], str]] = {}
         self._depth = 0
+        self._calls = 0  # of functions and macros
+        self._doubts = 0  # conditions around a command that only CMake knows
+        self._targets: dict[str, None] = {}
+        self._conditions = Conditions(self._targets, self._bodies, self._exists)
         self._files: set[tuple[str, str]] = set()
         self._left = MOST_COMMANDS
         self.tasks: dict[str, Task] = {}
@@ -84,31 +145,95 @@ class _Project:
         commands = list(_commands(self._folder.text(path)))
         before = {name: scope.get(name) for name in _OF_A_FILE}
         scope |= dict(zip(_OF_A_FILE, (os.path.dirname(path), path), strict=True))
-        self._follow(commands, path, scope)
-        scope |= {name: value for name, value in before.items() if value is not None}
+        try:
+            self._follow(commands, path, scope)
+        except _ReturnError:
+            return
+        finally:
+            scope |= {name: value for name, value in before.items() if value is not None}
 
     def _follow(self, commands: Sequence[_Command], path: str, scope: dict[str, str]) -> None:
         if self._depth > _DEEPEST:
             return
         self._depth += 1
+        try:
+            self._follow_each(commands, path, scope)
+        finally:
+            self._depth -= 1
+
+    def _follow_each(self, commands: Sequence[_Command], path: str, scope: dict[str, str]) -> None:
         remaining = iter(commands)
         for name, written in remaining:
             arguments = list(_filled(written, scope)) if self._left > 0 else []
             self._left -= 1 + sum(map(len, arguments)) // _A_COMMAND
             if self._left < 0:
                 break
-            if name in _BLOCKS:
+            if name == "if":
+                self._branch(written, list(_body(remaining, name)), path, scope)
+            elif name in _BLOCKS:
                 body = list(_body(remaining, name))
                 self._block(name, arguments, body, path, scope)
+            elif name == "return" and not self._doubts:
+                raise _ReturnError
             elif name in self._bodies:
                 self._call(self._bodies[name], arguments, scope)
             elif name in {"include", "add_subdirectory"} and arguments:
                 self._read(name, arguments, path, scope)
             elif name == "add_custom_target" and arguments and _TARGET.fullmatch(arguments[0]):
+                self._targets[arguments[0]] = None
                 self.tasks.setdefault(arguments[0], _task(path, arguments))
             elif arguments:
-                _assign(name, arguments, scope)
-        self._depth -= 1
+                self._assign(name, arguments, scope)
+
+    def _branch(
+        self, condition: list[_Argument], body: list[_Command], path: str, scope: dict[str, str]
+    ) -> None:
+        """Follow the branches of a condition that hold, or may."""
+        before = self._doubts
+        try:
+            for words, commands in _branches(condition, body):
+                holds = words is None or self._conditions.holds([*self._words(words, scope)], scope)
+                if holds is False:
+                    continue
+                self._doubts += holds is None
+                self._follow(commands, path, scope)
+                if holds:
+                    break
+        finally:
+            self._doubts = before
+
+    def _words(self, arguments: Sequence[_Argument], scope: dict[str, str]) -> Iterator[Word]:
+        """Yield the words of a condition; of one that names what is not known, no text."""
+        for kind, written in arguments:
+            names = _REFERENCE.findall(written) if kind != "verbatim" else []
+            is_known = all(
+                name in scope and name not in self._conditions.uncertain for name in names
+            )
+            if not is_known or "$ENV{" in written or "$<" in written:
+                yield kind, None, True
+                continue
+            for text in _filled([(kind, written)], scope):
+                yield kind, None if "${" in text else text, bool(names)
+
+    def _exists(self, path: str) -> bool | None:
+        """Return whether something is at a path in the project; None for others."""
+        place = os.path.normpath(path)
+        if not os.path.isabs(path) or not self._folder.is_inside(place):
+            return None
+        self._folder.look(place)
+        return os.path.exists(place)
+
+    def _assign(self, command: str, arguments: list[str], scope: dict[str, str]) -> None:
+        """Follow a command that may assign variables."""
+        if command in {"add_executable", "add_library"}:
+            self._targets[arguments[0]] = None
+        changed = _assigned(command, arguments, scope)
+        if changed is None and command not in _HARMLESS:
+            self._conditions.uncertain |= {*arguments} & scope.keys()
+        elif changed and self._doubts:
+            self._conditions.uncertain.add(changed)
+        elif changed and not self._calls:
+            self._conditions.uncertain.discard(changed)
 
     def _block(
         self,
@@ -120,6 +245,11 @@ class _Project:
     ) -> None:
         """Follow a loop, or note a function or macro."""
         if not arguments:
+            return
+        if name == "while":
+            self._doubts += 1
+            self._follow(body, path, scope)
+            self._doubts -= 1
             return
         if name != "foreach":
             self._bodies[arguments[0].lower()] = name, arguments[1:], body, path
@@ -140,7 +270,14 @@ class _Project:
         given |= {"ARGC": str(len(arguments)), "ARGV": ";".join(arguments)}
         given |= {"ARGN": ";".join(arguments[len(names) :])}
         inner = {**scope, **given}
-        self._follow(body, path, inner)
+        self._calls += 1
+        try:
+            self._follow(body, path, inner)
+        except _ReturnError:
+            if kind == "macro":
+                raise
+        finally:
+            self._calls -= 1
         if kind == "macro":
             scope |= {name: value for name, value in inner.items() if name not in given}
 
@@ -151,6 +288,8 @@ class _Project:
         """
         given = arguments[0]
         is_module = command == "include" and "/" not in given and not given.endswith(".cmake")
+        if (command, given) == ("include", "CTest"):
+            scope.setdefault("BUILD_TESTING", "ON")
         if "$" in given or is_module or not given.isprintable():
             return
         path = os.path.normpath(os.path.join(scope["CMAKE_CURRENT_SOURCE_DIR"], given))
@@ -176,17 +315,43 @@ class _Project:
 def _task(path: str, arguments: Sequence[str]) -> Task:
     following = dict(zip(reversed(arguments[:-1]), reversed(arguments), strict=False))
     text = with_names(one_line(following.get("COMMENT")), _VARIABLES)
-    argv, real = ("cmake", "--build", "build", "--target", arguments[0]), os.path.realpath(path)
+    argv, real = ("cmake", "--build", BUILD, "--target", arguments[0]), os.path.realpath(path)
     return Task(arguments[0], runner="cmake", argv=argv, path=real, description=text)
 
 
-def _assign(command: str, arguments: list[str], scope: dict[str, str]) -> None:
-    """Follow a command that assigns a variable."""
+def _branches(
+    condition: list[_Argument], body: list[_Command]
+) -> Iterator[tuple[list[_Argument] | None, list[_Command]]]:
+    """Yield the branches of a condition, each with its own; that of `else` has none."""
+    depth = 0
+    own: list[_Argument] | None = condition
+    commands: list[_Command] = []
+    for name, arguments in body:
+        depth += (name == "if") - (name == "endif")
+        if depth or name not in {"else", "elseif"}:
+            commands.append((name, arguments))
+            continue
+        yield own, commands
+        own, commands = (arguments if name == "elseif" else None), []
+    yield own, commands
+
+
+def _assigned(command: str, arguments: list[str], scope: dict[str, str]) -> str | None:
+    """Follow a command that assigns a variable, and return its name; None for other commands."""
     name, *values = arguments
+    changed: str | None = name
     match command, name:
         case "set", _:
             ends = [at for at, value in enumerate(values) if value in _END_OF_SET]
-            scope[name] = ";".join(values[: ends[0]] if ends else values)
+            value = ";".join(values[: ends[0]] if ends else values)
+            if values[-1:] == ["PARENT_SCOPE"]:
+                changed = None
+            elif ends and values[-1] != "FORCE":
+                scope.setdefault(name, value)
+            else:
+                scope[name] = value
+        case "option", _:
+            scope.setdefault(name, values[1] if len(values) > 1 else "OFF")
         case "unset", _:
             scope.pop(name, None)
         case "project", _:
@@ -194,11 +359,21 @@ def _assign(command: str, arguments: list[str], scope: dict[str, str]) -> None:
             scope.setdefault("CMAKE_PROJECT_NAME", name)
             scope["PROJECT_SOURCE_DIR"] = scope["CMAKE_CURRENT_SOURCE_DIR"]
             scope[f"{name}_SOURCE_DIR"] = scope["CMAKE_CURRENT_SOURCE_DIR"]
+            is_top = scope["CMAKE_CURRENT_SOURCE_DIR"] == scope["CMAKE_SOURCE_DIR"]
+            scope["PROJECT_IS_TOP_LEVEL"] = "ON" if is_top else "OFF"
         case "list", "APPEND" if values:
             before = [scope[values[0]]] if scope.get(values[0]) else []
             scope[values[0]] = ";".join([*before, *values[1:]])[:_LONGEST]
+            changed = values[0]
+        case "list", "FIND" | "GET" | "JOIN" | "LENGTH" | "SUBLIST" if values:
+            changed = values[-1]
+            scope.pop(changed, None)
         case "string", "TOLOWER" | "TOUPPER" if len(values) > 1:
             scope[values[1]] = values[0].lower() if name == "TOLOWER" else values[0].upper()
+            changed = values[1]
+        case _:
+            changed = None
+    return changed
 
 
 def _items(arguments: list[str], scope: dict[str, str]) -> list[str]:

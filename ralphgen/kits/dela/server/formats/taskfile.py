@@ -200,7 +200,9 @@ class TaskfileSources:
             for name, task in tasks.items()
         ]
         for namespace, include in mapping(file.get("includes")).items():
-            fields = {"taskfile": include} if isinstance(include, str) else dict(merged(include))
+            fields: dict[str, Any] = dict(merged(include))
+            if isinstance(include, str):
+                fields = {"taskfile": include}
             fields["taskfile"] = self._filled(fields.get("taskfile"), values)
             found += self._included(path, namespace, fields, way)
         unique: dict[str, FoundTask] = {}
