@@ -9,6 +9,7 @@ from ..folder import UnreadableError
 from ..parsing import read_xml
 from ..runners import nearest_program
 from ..task import Task
+from .maven_profiles import Profiles, below, tag_of, text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from ..folder import Folder
 
     _Goals = dict[tuple[str, str], list[tuple[str, str, bool]]]
-    _Settings = tuple[set[str], dict[str, str]]  # active profiles and properties
 
 _PHASES = {
     "clean": "remove what earlier builds made",
@@ -36,7 +36,6 @@ _GROUPS = frozenset((_OWN_GROUP, "org.codehaus.mojo"))  # where Maven looks for 
 _PREFIX = re.compile(r"maven-(?P<own>.+)-plugin|(?P<other>.+)-maven-plugin")
 _WORD = re.compile(r"[A-Za-z0-9_][\w.-]*")  # no option, and nothing that is still to be filled in
 _PROPERTY = re.compile(r"\$\{([^${}]+)\}")
-_BY_DEFAULT = ("activation", "activeByDefault")
 _DEEPEST = 20  # parents of a project, and properties within properties
 _LONGEST = 1000  # characters of a name
 _MOST_MODULES = 200
@@ -102,10 +101,10 @@ def maven_tasks(folder: Folder) -> Iterator[Task]:
     path = folder.first("pom.xml")
     if path is None:
         return
-    settings = _settings(folder)
-    model = _model(folder, path, settings, ())
+    given = Profiles(folder)
+    model = _model(folder, path, given, ())
     found = {name: (path, text) for name, text in _PHASES.items()} | dict(model.goals(model))
-    for module in _modules(folder, path, model, settings):
+    for module in _modules(folder, path, model, given):
         for name, goal in module.goals(model):
             found.setdefault(name, goal)
     program = nearest_program(folder, "mvnw", "mvn")
@@ -114,39 +113,33 @@ def maven_tasks(folder: Folder) -> Iterator[Task]:
         yield Task(name, runner="mvn", argv=(program, name), path=real, description=text)
 
 
-def _model(folder: Folder, path: str, settings: _Settings, way: tuple[str, ...]) -> _Model:
+def _model(folder: Folder, path: str, given: Profiles, way: tuple[str, ...]) -> _Model:
     """Return the model of a pom.xml; `way` are its children. Raises `UnreadableError`."""
     project = read_xml(folder, path)
-    if _tag(project) != "project":
-        raise UnreadableError(path, f"its root element is '{_tag(project)}', not 'project'")
-    profiles = _below(project, "profiles", "profile")
-    named = [profile for profile in profiles if _text(profile, "id") in settings[0]]
-    by_default = [
-        profile
-        for profile in profiles
-        if any((e.text or "").strip() == "true" for e in _below(profile, *_BY_DEFAULT))
-    ]
-    model = _Model()
-    for part in (project, *(named or by_default)):
-        for goals, place in ((model.plugins, ()), (model.managed, ("pluginManagement",))):
-            for plugin in _below(part, "build", *place, "plugins", "plugin"):
-                key = _text(plugin, "groupId") or _OWN_GROUP, _text(plugin, "artifactId")
-                goals.setdefault(key, []).extend(_goals(plugin, path))
-        for properties in _below(part, "properties"):
-            model.properties |= {_tag(each): (each.text or "").strip() for each in properties}
-        for kind in (("modules", "module"), ("subprojects", "subproject")):
-            model.modules += [(module.text or "").strip() for module in _below(part, *kind)]
-    model.properties |= settings[1]
-    parent = next(iter(_below(project, "parent")), None)
-    for name in ("groupId", "artifactId", "version"):
-        inherited = "" if parent is None else _text(parent, name)
-        model.properties[f"project.{name}"] = _text(project, name) or inherited
-        model.properties[f"project.parent.{name}"] = inherited
+    if tag_of(project) != "project":
+        raise UnreadableError(path, f"its root element is '{tag_of(project)}', not 'project'")
     way = (*way, os.path.realpath(path))
+    active = given.active(below(project, "profiles", "profile"), os.path.dirname(way[0]))
+    model = _Model()
+    for part in (project, *active):
+        for goals, place in ((model.plugins, ()), (model.managed, ("pluginManagement",))):
+            for plugin in below(part, "build", *place, "plugins", "plugin"):
+                key = text_of(plugin, "groupId") or _OWN_GROUP, text_of(plugin, "artifactId")
+                goals.setdefault(key, []).extend(_goals(plugin, path))
+        for properties in below(part, "properties"):
+            model.properties |= {tag_of(each): (each.text or "").strip() for each in properties}
+        for kind in (("modules", "module"), ("subprojects", "subproject")):
+            model.modules += [(module.text or "").strip() for module in below(part, *kind)]
+    model.properties |= given.properties
+    parent = next(iter(below(project, "parent")), None)
+    for name in ("groupId", "artifactId", "version"):
+        inherited = "" if parent is None else text_of(parent, name)
+        model.properties[f"project.{name}"] = text_of(project, name) or inherited
+        model.properties[f"project.parent.{name}"] = inherited
     above = None if parent is None or len(way) > _DEEPEST else _parent(folder, path, parent)
     if above is not None and os.path.realpath(above) not in way:
         try:
-            model.inherit(_model(folder, above, settings, way))
+            model.inherit(_model(folder, above, given, way))
         except UnreadableError as error:
             folder.report(error.path, error.why)
     return model
@@ -154,17 +147,17 @@ def _model(folder: Folder, path: str, settings: _Settings, way: tuple[str, ...])
 
 def _goals(plugin: Element, path: str) -> Iterator[tuple[str, str, bool]]:
     """Yield the declaration of a plugin, then the goals of its executions."""
-    is_inherited = _text(plugin, "inherited") != "false"
+    is_inherited = text_of(plugin, "inherited") != "false"
     yield "", path, is_inherited
-    for execution in _below(plugin, "executions", "execution"):
-        for goal in _below(execution, "goals", "goal"):
-            is_passed_on = is_inherited and _text(execution, "inherited") != "false"
+    for execution in below(plugin, "executions", "execution"):
+        for goal in below(execution, "goals", "goal"):
+            is_passed_on = is_inherited and text_of(execution, "inherited") != "false"
             yield (goal.text or "").strip(), path, is_passed_on
 
 
 def _parent(folder: Folder, path: str, parent: Element) -> str | None:
     """Return the parent's file; None for one that Maven takes from a repository."""
-    written = next(iter(_below(parent, "relativePath")), None)
+    written = next(iter(below(parent, "relativePath")), None)
     given = "../pom.xml" if written is None else (written.text or "").strip()
     file = _file(folder, path, given) if given else None
     if file is None:
@@ -174,10 +167,10 @@ def _parent(folder: Folder, path: str, parent: Element) -> str | None:
     except UnreadableError as error:
         folder.report(error.path, error.why)
         return None
-    return file if _text(found, "artifactId") == _text(parent, "artifactId") else None
+    return file if text_of(found, "artifactId") == text_of(parent, "artifactId") else None
 
 
-def _modules(folder: Folder, path: str, model: _Model, settings: _Settings) -> Iterator[_Model]:
+def _modules(folder: Folder, path: str, model: _Model, given: Profiles) -> Iterator[_Model]:
     """Yield the models of the modules, and of theirs; one that cannot be used is reported."""
     pending = [(path, model)]
     seen = {os.path.realpath(path)}
@@ -189,7 +182,7 @@ def _modules(folder: Folder, path: str, model: _Model, settings: _Settings) -> I
             elif os.path.realpath(file) not in seen and len(seen) < _MOST_MODULES:
                 seen.add(os.path.realpath(file))
                 try:
-                    inner = _model(folder, file, settings, ())
+                    inner = _model(folder, file, given, ())
                 except UnreadableError as error:
                     folder.report(error.path, error.why)
                     continue
@@ -207,21 +200,6 @@ def _file(folder: Folder, source: str, given: str) -> str | None:
     return folder.first("pom.xml", folder=place)
 
 
-def _settings(folder: Folder) -> _Settings:
-    """Return the profiles and properties that the nearest `.mvn/maven.config` gives to Maven."""
-    places = (os.path.join(place, ".mvn", "maven.config") for place in folder.upwards())
-    path = next(filter(folder.is_file, places), None)
-    try:
-        text = folder.text(path) if path else ""
-    except UnreadableError as error:
-        folder.report(error.path, error.why)
-        text = ""
-    words = re.sub(r"(?<!\S)(-P|--activate-profiles)[\s=]*", "-P", text).split()
-    given = [word[2:].partition("=") for word in words if word.startswith("-D")]
-    profiles = {name for word in words if word.startswith("-P") for name in word[2:].split(",")}
-    return profiles, {name: value for name, _, value in given}
-
-
 def _prefix(group: str, artifact: str, *, is_known: bool) -> str:
     """Return what stands before a plugin's goals; an empty text where that is not known.
 
@@ -232,21 +210,3 @@ def _prefix(group: str, artifact: str, *, is_known: bool) -> str:
         return ""
     short = _PREFIX.fullmatch(artifact) if is_known or group in _GROUPS else None
     return short["own"] or short["other"] if short else f"{group}:{artifact}"
-
-
-def _below(element: Element, *names: str) -> list[Element]:
-    """Return the elements at the end of a path of local names, in order."""
-    found = [element]
-    for name in names:
-        found = [child for parent in found for child in parent if _tag(child) == name]
-    return found
-
-
-def _text(element: Element, name: str) -> str:
-    child = next(iter(_below(element, name)), None)
-    return "" if child is None else (child.text or "").strip()
-
-
-def _tag(element: Element) -> str:
-    """Return the name of an element without its namespace."""
-    return element.tag.rpartition("}")[2]
