@@ -600,6 +600,20 @@ def test_makefiles_and_flags_of_the_environment_count(
     assert not folder.problems
 
 
+@pytest.mark.parametrize("flags", ["-I inc", "I inc", "wI inc", "--include-dir=inc -e", "-Iinc"])
+def test_folders_of_the_flags_of_the_environment_are_searched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, flags: str
+) -> None:
+    monkeypatch.setenv("MAKEFLAGS", flags)
+    monkeypatch.setenv("NAME", "b")
+    (tmp_path / "inc").mkdir()
+    (tmp_path / "inc/more.mk").write_text("more:\n", encoding="utf-8")
+    folder = written(tmp_path, Makefile="NAME = a\ninclude more.mk\n$(NAME):\n")
+
+    assert ["b" if "-e" in flags else "a", "more"] == [name for name, _ in listed(folder)]
+    assert not folder.problems
+
+
 def test_patterns_of_includes_stay_in_the_project(tmp_path: Path) -> None:
     (tmp_path / "secret.mk").write_text("secret:\n", encoding="utf-8")
     inner = tmp_path / "inner"

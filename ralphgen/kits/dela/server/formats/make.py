@@ -125,7 +125,7 @@ class _Reader:
     ) -> Iterator[tuple[str, Iterator[MakeRule | Include | Fault]]]:
         """Yield the files of an include; their paths are relative to where make runs."""
         for name in self._names(path, include):
-            place = self._folder.place(name)
+            place = self._place(name)
             if not self._folder.is_inside(place):
                 why = f"line {include.line}: includes '{name}', which is outside of the project"
                 self._folder.report(path, why)
@@ -137,6 +137,15 @@ class _Reader:
                     yield self._open(place)
                 except UnreadableError as error:
                     self._folder.report(error.path, error.why)
+
+    def _place(self, name: str) -> str:
+        """Return the path of a file to include: where make runs, else in a folder of its -I."""
+        place = self._folder.place(name)
+        others = (self._folder.place(one, name) for one in self._variables.included_from)
+        if os.path.isabs(name) or os.path.exists(place):
+            return place
+        inside = filter(self._folder.is_inside, others)
+        return next(filter(self._folder.is_file, inside), place)
 
     def _names(self, path: str, include: Include) -> Iterator[str]:
         """Yield the names of the files that an include means, as far as they are known."""

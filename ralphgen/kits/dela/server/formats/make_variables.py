@@ -45,6 +45,7 @@ class Variables:
         "_overriding",
         "_values",
         "evaluated",
+        "included_from",
     )
 
     def __init__(self, folder: Folder, environment: Mapping[str, str]) -> None:
@@ -55,8 +56,12 @@ class Variables:
         self.evaluated: list[str] = []  # the texts of `eval` that are still to be read
         flags = [environment.get(name, "") for name in ("GNUMAKEFLAGS", "MAKEFLAGS")]
         given = [word.partition("=") for word in " ".join(flags).split() if word[0] != "-"]
-        # What the command line of a make around this one assigns goes before the file.
-        self._fixed = {name: value for name, sign, value in given if sign}
+        # What the command line of a make around this one assigns goes before the file, and with
+        # its option -e so does the environment.
+        self.included_from: list[str] = []  # by its option -I
+        has_e = [_options(text.split(), self.included_from) for text in flags]
+        own = environment if any(has_e) else {}
+        self._fixed = {**own, **{name: value for name, sign, value in given if sign}}
         self._overriding: set[str] = set()  # variables with `override`
         # By name: the text, whether it is expanded at each use, whether it varies.
         self._values: dict[str, tuple[str | None, bool, bool]] = {
@@ -326,6 +331,26 @@ class Variables:
         if before is not None:
             self._values[name.strip()] = before
         return " ".join(parts)
+
+
+def _options(flags: list[str], folders: list[str]) -> bool:
+    """Return whether MAKEFLAGS have the option -e; add the folders of -I."""
+    has_e = False
+    if flags and not flags[0].startswith("-") and "=" not in flags[0]:
+        flags[0] = f"-{flags[0]}"
+    words = iter(flags)
+    for word in words:
+        if word == "--":
+            break
+        name, sign, value = word.partition("=")
+        if name == "--include-dir":
+            folders.append(value if sign else next(words, "."))
+        elif not word.startswith("--"):
+            letters, option, rest = word[1:].partition("I")
+            has_e = has_e or (word.startswith("-") and "e" in letters)
+            folders += [rest or next(words, ".")] if option and word.startswith("-") else []
+        has_e = has_e or word == "--environment-overrides"
+    return has_e
 
 
 def reference_end(line: str, start: int) -> int:

@@ -49,7 +49,8 @@ def package_json_tasks(folder: Folder) -> Iterator[Task]:
     the folder or the nearest one around it, else npm. Without a package.json, pnpm reads its other
     two forms. It does not matter which of them are installed: a task's unique name is made from its
     manager, and must not change from one machine to the next. A name that looks like an option
-    is a task for npm alone, which takes `--` before it. Raises `UnreadableError`.
+    is a task for npm alone, which takes `--` before it. What is no text is no script. Raises
+    `UnreadableError`.
     """
     path = folder.first(*_PACKAGES)
     if path is None:
@@ -61,7 +62,8 @@ def package_json_tasks(folder: Folder) -> Iterator[Task]:
     manager, real = _manager(folder, package), os.path.realpath(path)
     for name, script in mapping(package.get("scripts")).items():
         is_option = name.startswith("-")
-        if not name or not name.isprintable() or (is_option and manager != "npm"):
+        is_named = bool(name) and name.isprintable() and (manager == "npm" or not is_option)
+        if not is_named or not isinstance(script, str):
             continue
         yield Task(
             name,
@@ -73,9 +75,7 @@ def package_json_tasks(folder: Folder) -> Iterator[Task]:
         )
 
 
-def _text(script: object) -> str | None:
-    if not isinstance(script, str):
-        return None
+def _text(script: str) -> str | None:
     # JSON can spell half of a character.
     return one_line(script.encode("utf-8", "replace").decode("utf-8"))
 
