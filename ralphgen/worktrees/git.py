@@ -16,7 +16,7 @@ from ralphgen.project.git import settings_of
 from ralphgen.project.root import FOLDER
 from ralphgen.runtime.files.git import run_git
 from ralphgen.runtime.files.main_tree import linked_tree, repository_of
-from ralphgen.runtime.files.work_tree import GITLINK
+from ralphgen.runtime.files.work_tree import GITLINK, nested_repositories
 from ralphgen.runtime.processes.inherited import passed_on
 from ralphgen.runtime.processes.secrets import masked
 from ralphgen.trust.repository import trusted_settings
@@ -284,15 +284,20 @@ class Git:
         entries = [entry.partition("\t") for entry in self.names("ls-files", "--stage")]
         return [path for facts, _, path in entries if facts.startswith(GITLINK)]
 
-    def stage(self) -> list[str]:
+    def stage(self, *, whole: bool = True) -> list[str]:
         """Stage the files of the work tree; return the repositories within it, which are not.
 
-        git enters neither these nor submodules.
+        git enters neither these nor submodules. Files that git cannot add raise `ProgramError` if
+        the `whole` tree has to be staged.
         """
-        others = self.names("ls-files", "--others", "--exclude-standard")
-        nested = [name.rstrip("/") for name in others if name.endswith("/")]
-        skipped = [f":(top,exclude,literal){path}" for path in (*nested, *self.submodules())]
-        self.say("add", "--all", "--", ":/", *skipped)
+        known = self.submodules()
+        nested = nested_repositories(str(self.folder), known)
+        skipped = [f":(top,exclude,literal){path}" for path in (*nested, *known)]
+        words = ("--", ":/", *skipped)
+        if whole:
+            self.say("add", "--all", *words)
+        else:
+            self.asked("add", "--all", "--ignore-errors", *words)
         return nested
 
     def record(self, message: str, *parents: str) -> None:

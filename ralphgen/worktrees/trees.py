@@ -19,7 +19,13 @@ from ralphgen.project.config import LoopConfig
 from ralphgen.project.root import project_home
 from ralphgen.runtime.files.main_tree import linked_trees
 from ralphgen.runtime.files.protection import is_of_git, pattern_of
-from ralphgen.runtime.files.work_tree import changed_files, mark_of, submodules, tree_files
+from ralphgen.runtime.files.work_tree import (
+    changed_files,
+    mark_of,
+    nested_repositories,
+    submodules,
+    tree_files,
+)
 from ralphgen.runtime.values.encoding import sha256_hex
 from ralphgen.worktrees.git import Git, base_branch, run, top_of, tree_at
 
@@ -101,6 +107,8 @@ def prepare(
     git.own_file(HELD_FOR).write_text(branch, encoding="utf-8")
     git.say("checkout", "--quiet", "--force", "--ignore-other-worktrees", "-B", branch, began)
     git.say("clean", "--quiet", "-ffd")
+    for nested in nested_repositories(str(path), git.submodules()):  # around tracked files
+        _remove(path / nested / ".git")
     place = path / root.resolve().relative_to(top)
     make_ready(git, root, place, config, say, stop)
     git.own_file(SUBMODULES).write_text(json.dumps(_submodule_files(git)), encoding="ascii")
@@ -144,15 +152,20 @@ def opened_tree(root: Path, path: Path) -> Git:
         git = _added_tree(Git(root), path)
     mark, expected = path / ".git", f"gitdir: {git.repository.git_dir}\n"
     if mark.is_symlink() or not mark.is_file() or mark.read_bytes() != os.fsencode(expected):
-        if mark.is_dir() and not mark.is_symlink():
-            shutil.rmtree(mark)
-        mark.unlink(missing_ok=True)
+        _remove(mark)
         mark.write_bytes(os.fsencode(expected))
     unlock(git)
     for what in ("MERGE_HEAD", "CHERRY_PICK_HEAD", "rebase-merge", "rebase-apply"):
         if git.own_file(what).exists():
             git.say("reset", "--quiet", "--merge")
     return git
+
+
+def _remove(path: Path) -> None:
+    """Remove a file, a link or a folder; there may be none."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    path.unlink(missing_ok=True)
 
 
 def _added_tree(main: Git, path: Path) -> Git:
@@ -210,8 +223,13 @@ def release(git: Git) -> None:
 
 
 def keep_leftover(git: Git, say: Say) -> None:
-    """Commit what a work tree still holds, on its branch: nothing that an agent wrote is lost."""
-    nested = git.stage()
+    """Commit what a work tree still holds, on its branch, without files that git cannot add."""
+    try:
+        nested = git.stage()
+    except ProgramError as error:
+        git.refuse_unwritable()
+        say(f'files in "{git.folder}" cannot be kept: {error.problems[0].output}')
+        nested = git.stage(whole=False)
     files = [file for path in nested for file in _files_below(git.folder, path)]
     given = b"".join(os.fsencode(file) + b"\0" for file in files)
     git.say("update-index", "--add", "-z", "--stdin", given=given)
@@ -229,7 +247,7 @@ def keep_leftover(git: Git, say: Say) -> None:
 
 def _files_below(top: Path, path: str) -> Iterator[str]:
     """Yield the files of a repository within a work tree, without those of git."""
-    for folder, folders, files in os.walk(top / path):
+    for folder, folders, files in () if is_of_git(path) else os.walk(top / path):
         folders[:] = [name for name in folders if not is_of_git(name)]
         at = os.path.relpath(folder, top)
         yield from (f"{at}/{name}" for name in files if not is_of_git(name))

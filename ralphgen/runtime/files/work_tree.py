@@ -15,7 +15,7 @@ from ..values.encoding import sha256, sha256_hex
 from . import AT_ONCE, NO_LINK
 from .git import run_git
 from .main_tree import opened_tree, repository_of
-from .protection import PROTECTED, RALPH, pattern_of
+from .protection import PROTECTED, RALPH, is_of_git, pattern_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -216,7 +216,7 @@ def nested_repositories(root: str, expected: Iterable[str]) -> list[str]:
     if tree is None:
         return []
     entries = _untracked(tree, root) or set()
-    folders = {name.rstrip("/") for name in entries if name.endswith("/")}
+    folders = {*filter(None, map(_repository_in, entries))}
     folders |= {*_submodules(_tracked(tree, root) or ())}
     found = sorted(path for path in folders - {*expected} if not _is_own(path))
     if not found:
@@ -225,6 +225,20 @@ def nested_repositories(root: str, expected: Iterable[str]) -> list[str]:
     words = ("check-ignore", "-z", "--stdin", "--no-index")
     ignored = _names(tree, words, folder=root, settings=(), given=asked) or ()
     return [path for path in found if path not in ignored]
+
+
+def _repository_in(name: str) -> str:
+    """Return the repository that a name listed by git means, empty if it means none.
+
+    git marks a repository by a slash at the end. If its `.git` is spelled in another way, git lists
+    its files and cannot add them: then the path of that directory is returned.
+    """
+    parts = name.split("/")
+    ends = (at for at, part in enumerate(parts, 1) if is_of_git(part))
+    end = next(ends, None) if is_of_git(name) else None
+    if end is not None:
+        return "/".join(parts[:end])
+    return name.rstrip("/") if name.endswith("/") else ""
 
 
 def _listed(root: str) -> Iterator[str]:

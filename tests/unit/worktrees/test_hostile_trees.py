@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from lanes import shortened
-from merging_projects import SETTLED, base, closed, merged, merging_project, say, worked
+from merging_projects import SETTLED, base, branches, closed, merged, merging_project, say, worked
 from proved_projects import TESTS, git, written
 
 from ralphgen.environment.location import environment_for
@@ -363,3 +363,58 @@ def test_a_forged_record_of_a_work_tree_starts_no_program(
 
     assert not mark.exists()
     assert before.strip() in git(root, "rev-list", "HEAD").splitlines()
+
+
+SPELLED = (".GIT", "git~1", ".git ", ".g\u200cit", ".git::$INDEX_ALLOCATION")
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("name", shortened(SPELLED, ".GIT"))
+@pytest.mark.parametrize("folder", ["", "sub/"])
+def test_a_repository_in_another_spelling_is_refused_and_stops_no_loop(
+    root: Path, name: str, folder: str
+) -> None:
+    path = f"{folder}{name}"
+    tree = worked(root, 1, [("new.txt", "x"), (f"{path}/config", "[core]\n"), ("sub/a.txt", "y")])
+
+    assert [path] == nested_repositories(str(tree.root), [])
+    outcome = merged(root, tree, 1)
+    assert isinstance(outcome, RedCheck)
+    assert f"a repository within the work tree cannot be merged: {path}" == outcome.tail
+    again = prepare(root, 1, 2, SETTLED, say)
+    assert not (again.root / path).exists()
+    assert "y" == git(root, "show", f"{branches(root)[0]}:sub/a.txt")
+
+
+@pytest.mark.thorough
+def test_a_file_that_git_cannot_add_stops_no_loop(root: Path) -> None:
+    tree = worked(root, 1, [("new.txt", "x"), ("target", "y")])
+    (tree.root / ".gitmodules").symlink_to("target")
+
+    assert isinstance(merged(root, tree, 1), RedCheck)
+    again = prepare(root, 1, 2, SETTLED, say)
+    assert not (again.root / ".gitmodules").is_symlink()
+    assert not (again.root / "new.txt").exists()
+
+
+@pytest.mark.thorough
+def test_a_repository_around_tracked_files_is_refused_and_does_not_reach_the_next_task(
+    root: Path, mark: Path
+) -> None:
+    written(root, [("src/a.py", "a"), ("src/b.py", "b")])
+    git(root, "add", "src")
+    git(root, "commit", "--quiet", "--message", "code")
+    tree = worked(root, 1, [("src/a.py", "x"), ("src/new.py", "y")])
+    git(tree.root / "src", "init", "--quiet")
+    git(tree.root / "src", "config", "core.fsmonitor", f"touch '{mark}'")
+
+    assert ["src"] == nested_repositories(str(tree.root), [])
+    outcome = merged(root, tree, 1)
+    assert isinstance(outcome, RedCheck)
+    assert "a repository within the work tree cannot be merged: src" == outcome.tail
+    again = prepare(root, 1, 2, SETTLED, say)
+    assert [] == nested_repositories(str(again.root), [])
+    assert "a" == (again.root / "src/a.py").read_text(encoding="utf-8")
+    assert "x" == git(root, "show", f"{branches(root)[0]}:src/a.py")
+    assert "y" == git(root, "show", f"{branches(root)[0]}:src/new.py")
+    assert not mark.exists()
