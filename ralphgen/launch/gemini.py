@@ -32,7 +32,12 @@ from ralphgen.launch.servers import session_servers, start_command
 from ralphgen.output.files import WRITE_HINT
 from ralphgen.project.root import postgresql_place
 from ralphgen.runtime.files import reason
-from ralphgen.runtime.files.protection import GIT_PART
+from ralphgen.runtime.files.protection import (
+    CLIENT_FILES,
+    CLIENT_FOLDERS,
+    CLIENT_PARTS,
+    GIT_PART,
+)
 from ralphgen.runtime.files.write import write_new
 from ralphgen.sessions.model import PreparedSession
 from ralphgen.sessions.store import GEMINI_HOME, OURS_ALONE, remove_inner
@@ -50,9 +55,17 @@ BUSY = re.compile(
     r"\b(429|503|529)\b|RESOURCE_EXHAUSTED|quota|rate.limit|overloaded", re.IGNORECASE
 )
 # Files from which a client takes permissions, programs and servers, as a regular expression.
-FOREIGN_SETTINGS = (
-    r"(\.claude/(?!skills/|worktrees/|CLAUDE)|\.(codex|cursor|gemini|opencode|windsurf|zed)/"
-    r'|\.vscode/(mcp|settings|tasks)\.json"|\.mcp\.json"|opencode\.jsonc?")'
+FOREIGN_SETTINGS = "|".join(
+    (
+        r"\.claude/(?!skills/|worktrees/|CLAUDE)",
+        *(f"{re.escape(name)}/" for name in sorted(CLIENT_FOLDERS - {".claude"})),
+        *(f'{re.escape(name)}"' for name in sorted(CLIENT_FILES)),
+        *(
+            f'{re.escape(f"{folder}/{name}")}["/]'
+            for folder, names in CLIENT_PARTS.items()
+            for name in sorted(names)
+        ),
+    )
 )
 # Rules of its policy engine. Work trees lie in `.ralph` too, and in each of them another `.ralph`.
 RULES = rf"""[[rule]]
@@ -71,7 +84,7 @@ denyMessage = "the files of a repository are changed by git alone"
 
 [[rule]]
 toolName = ["write_file", "replace"]
-argsPattern = '"file_path":"([^"]*/)?{FOREIGN_SETTINGS}'
+argsPattern = '"file_path":"([^"]*/)?({FOREIGN_SETTINGS})'
 decision = "deny"
 priority = 999
 denyMessage = "clients take permissions from this file"

@@ -13,7 +13,7 @@ from ralphgen.runtime.files.main_tree import tree_top
 from ralphgen.runtime.files.protection import (
     CLIENT_FILES,
     CLIENT_FOLDERS,
-    EDITOR,
+    CLIENT_PARTS,
     RALPH,
     is_client_setting,
 )
@@ -34,11 +34,13 @@ COVERED = re.compile(
 )
 ENVIRONMENT = ".env"  # some clients and runners load it, and what its name begins
 PRUNED = frozenset({".git", RALPH, "node_modules"})
-CLAUDE, LOCKS = ".claude", ".lock"
+LOCKS = ".lock"
+CLIENT_INNER = (".claude/", ".github/")  # above a project, instructions are in these too
 INSTRUCTIONS = frozenset(
     {
         *("agents.md", "agents.override.md", "claude.md", "claude.local.md", "gemini.md"),
-        *(".cursorrules", ".windsurfrules"),
+        *("agent.md", "crush.md", "iflow.md", "qwen.md", "copilot-instructions.md"),
+        *(".clinerules", ".cursorrules", ".goosehints", ".roorules", ".rules", ".windsurfrules"),
     }
 )
 TASKS = frozenset(
@@ -99,13 +101,16 @@ def _is_uncovered(path: str) -> bool:
 
 
 def client_files(tree: Path) -> list[str]:
-    """Return the files from which clients take settings in a work tree, sorted."""
-    tops = [EDITOR, *CLIENT_FOLDERS]
-    found = [path for top in tops for path in _below(tree, top) if is_authority(path)]
-    names = [name for name in _names(tree) if name.casefold() in CLIENT_FILES]
-    return sorted(
-        path for path in {*found, *names} if not path.endswith(LOCKS) and (tree / path).is_file()
-    )
+    """Return the files from which clients take settings in a work tree, sorted.
+
+    Some clients take settings from the folders above too, up to the top of the repository.
+    """
+    tops, found = (*CLIENT_PARTS, *CLIENT_FOLDERS), set[str]()
+    for place, way in (tree, ""), *_above(tree):
+        inner = [path for top in tops for path in _below(place, top) if is_authority(path)]
+        names = [name for name in _names(place) if name.casefold() in CLIENT_FILES]
+        found |= {f"{way}{path}" for path in (*inner, *names) if not path.endswith(LOCKS)}
+    return sorted(path for path in found if (tree / path).is_file())
 
 
 def content_files(tree: Path) -> list[str]:
@@ -135,15 +140,19 @@ def _instructions_below(tree: Path) -> Iterator[str]:
 
 
 def _instructions_above(tree: Path) -> Iterator[str]:
+    for place, way in _above(tree):
+        for inner in ("", *CLIENT_INNER):
+            for name in _names(place / inner):
+                if name.casefold() in INSTRUCTIONS:
+                    yield f"{way}{inner}{name}"
+
+
+def _above(tree: Path) -> Iterator[tuple[Path, str]]:
+    """Yield the folders above a work tree up to the top of its repository, and the way there."""
     top, place, way = tree_top(str(tree)), tree, ""
     while top is not None and str(place) != top and place != place.parent:
         place, way = place.parent, f"../{way}"
-        yield from (
-            f"{way}{inner}{name}"
-            for inner in ("", f"{CLAUDE}/")
-            for name in _names(place / inner)
-            if name.casefold() in INSTRUCTIONS
-        )
+        yield place, way
 
 
 def _names(folder: Path) -> list[str]:

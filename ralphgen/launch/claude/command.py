@@ -4,7 +4,7 @@ import re
 
 from ralphgen.launch.agent import EDITING, LaunchOptions, prints, refuse_options, some
 from ralphgen.project.root import project_home
-from ralphgen.runtime.files.protection import CLIENT_FOLDERS, EDITOR, EDITOR_FILES
+from ralphgen.runtime.files.protection import CLIENT_FILES, CLIENT_FOLDERS, CLIENT_PARTS
 from ralphgen.sessions.model import CLAUDE, PreparedSession
 
 EDIT_MODE = "acceptEdits"
@@ -29,10 +29,15 @@ DENIED_EVERYWHERE = ("Edit(//**/.[gG][iI][tT])", "Edit(//**/.[gG][iI][tT]/**)")
 # From these, later sessions of this client or another one take permissions, programs and servers.
 SETTINGS = (
     *("Edit(**/.claude)", "Edit(**/.claude/settings*.json)", "Edit(**/.claude/agents/**)"),
-    *("Edit(**/.claude/commands/**)", "Edit(**/.claude/hooks/**)", "Edit(**/.mcp.json)"),
+    *("Edit(**/.claude/commands/**)", "Edit(**/.claude/hooks/**)"),
     *(f"Edit(**/{folder}/**)" for folder in sorted(CLIENT_FOLDERS - {".claude"})),
-    *("Edit(**/opencode.json)", "Edit(**/opencode.jsonc)"),
-    *(f"Edit(**/{EDITOR}/{name})" for name in sorted(EDITOR_FILES)),
+    *(f"Edit(**/{name})" for name in sorted(CLIENT_FILES)),
+    *(
+        f"Edit(**/{folder}/{name})"
+        for folder, names in CLIENT_PARTS.items()
+        for one in sorted(names)
+        for name in ((one,) if "." in one else (one, f"{one}/**"))
+    ),
 )
 
 _UNNAMEABLE = re.compile(r"[^a-zA-Z0-9_-]")

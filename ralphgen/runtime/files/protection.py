@@ -17,10 +17,23 @@ GIT_PART = _BLANK.join(["", "[.]", "[gG]", "[iI]", "[tT]", ""]) + "[ .]*"
 _GIT = re.compile(rf"(?:{GIT_PART}|git~\d+[ .]*)(?::.*)?", re.IGNORECASE | re.DOTALL)
 # Files and folders from which clients take permissions, programs and servers, in small letters.
 CLIENT_FOLDERS = frozenset(
-    {".claude", ".codex", ".cursor", ".gemini", ".opencode", ".windsurf", ".zed"}
+    {
+        *(".amazonq", ".amp", ".augment", ".claude", ".clinerules", ".codex", ".continue"),
+        *(".crush", ".cursor", ".factory", ".gemini", ".iflow", ".junie", ".kilocode", ".kiro"),
+        *(".opencode", ".qwen", ".roo", ".trae", ".windsurf", ".zed"),
+    }
 )
-CLIENT_FILES = frozenset({".mcp.json", "opencode.json", "opencode.jsonc"})
-EDITOR, EDITOR_FILES = ".vscode", frozenset({"mcp.json", "settings.json", "tasks.json"})
+CLIENT_FILES = frozenset(
+    {
+        *(".aider.conf.yml", ".continuerc.json", ".crush.json", ".crushrc", ".mcp.json"),
+        *(".roomodes", "crush.json", "crushrc", "opencode.json", "opencode.jsonc"),
+    }
+)
+# Folders of editors and hosts, of which only these parts are such settings.
+CLIENT_PARTS = {
+    ".github": frozenset({"copilot", "hooks"}),
+    ".vscode": frozenset({"mcp.json", "settings.json", "tasks.json"}),
+}
 _CLAUDE, _READ = ".claude", frozenset({"skills", "worktrees", "claude.md", "claude.local.md"})
 _SPELLED = {"**/": "(?:.*/)?", "/**": "(?:/.*)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
 
@@ -34,7 +47,7 @@ def is_client_setting(path: str) -> bool:
             return True
         if part in CLIENT_FILES and not below:
             return True
-        if part == EDITOR and (not below or below[0] in EDITOR_FILES):
+        if part in CLIENT_PARTS and (not below or below[0] in CLIENT_PARTS[part]):
             return True
     return False
 

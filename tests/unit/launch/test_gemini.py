@@ -143,6 +143,11 @@ def test_settings_that_cannot_be_read_are_no_reason_to_leave_them_out(
         ("/p/.gemini/settings.json", True),
         (".claude/settings.local.json", True),
         (".mcp.json", True),
+        ("/p/.qwen/settings.json", True),
+        ("/p/.github/hooks/a.json", True),
+        ("sub/.vscode/tasks.json", True),
+        (".aider.conf.yml", True),
+        (".vscode/extensions.json", False),
         (".claude/skills/a/SKILL.md", False),
     ],
 )

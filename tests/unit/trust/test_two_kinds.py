@@ -25,6 +25,11 @@ CLIENTS = [
     "opencode.json",
     ".cursor/mcp.json",
     ".vscode/mcp.json",
+    ".qwen/settings.json",
+    ".kiro/settings/mcp.json",
+    ".github/hooks/a.json",
+    ".aider.conf.yml",
+    "crush.json",
 ]
 CONTENT = [
     *("Makefile", "AGENTS.md", "CLAUDE.md", "package.json", ".claude/skills/a/SKILL.md"),
@@ -36,6 +41,7 @@ CONTENT = [
         "docs/GEMINI.md",
         ".env",
         ".env.local",
+        ".github/copilot-instructions.md",
     ),
     *("packages/x/.claude/skills/a/run.py", "packages/x/.ai/tools/a.py"),
 ]
@@ -209,6 +215,20 @@ def test_instructions_above_a_project_in_a_repository_count(own: Path, file: str
 
     write(own.parent, file, "y")
     git(own.parent, "add", file)
+    assert 2 == session(own)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("file", [".codex/config.toml", ".gemini/settings.json", "opencode.json"])
+def test_settings_of_clients_above_a_project_in_a_repository_count(own: Path, file: str) -> None:
+    git(own.parent, "init", "-q", "-b", "main")
+    write(own.parent, file, HOOKS)
+
+    refused = ralphgen("session", "braindump", "--project", own)
+    assert (2, True) == (refused.returncode, file in refused.stderr)
+    assert 0 == ralphgen("trust", own, "--yes").returncode
+    assert 0 == session(own)
+    write(own.parent, file, HOOKS + " ")
     assert 2 == session(own)
 
 
