@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ralphgen.project.git import ask_git, read_files_of_git, work_tree_around
+from ralphgen.runtime.files.main_tree import PROJECT
 
 CONVERTING = ("ident", "working-tree-encoding", "filter")  # attributes that change a file
 HASHES = ("sha1", "sha256")  # by which a repository may name its objects
 # What a merge, a pick or a fetch leaves behind besides refs.
 HALF_DONE = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "REBASE_HEAD", "FETCH_HEAD")
+_SPECIAL, _ESCAPED = re.compile(r"([\\*?\[\]])"), r"\\\1"  # in a glob of git
 _OBJECT = re.compile(rb"\b(?:[0-9a-f]{64}|[0-9a-f]{40})\b")
 
 
@@ -38,7 +40,8 @@ def has_objects_of(path: Path, content: bytes, *, is_parsed: bool = False) -> bo
 def known_texts(path: Path) -> list[bytes] | None:
     """Return every version of a file that a ref, a reflog or an unfinished merge leads to.
 
-    Empty outside of a repository; None if git cannot tell.
+    The project may be in another folder there. Empty outside of a repository; None if git cannot
+    tell.
     """
     top = _top(path)
     if top is None:
@@ -48,11 +51,14 @@ def known_texts(path: Path) -> list[bytes] | None:
     inside = os.fspath(path.resolve().relative_to(top))
     walk = ["log", "--ignore-missing", "--all", "--reflog", *HALF_DONE]
     shown = ["--full-history", "-m", "--root", "--raw", "--no-abbrev", "--format=", "--no-renames"]
-    answer = ask_git(top, [*walk, *shown, "--", f":(literal){inside}"])
+    _, below, rest = f"/{inside}".partition(f"/{PROJECT}/")
+    anywhere = f":(glob)**/{PROJECT}/{_SPECIAL.sub(_ESCAPED, rest)}"
+    names = [f":(literal){inside}", *([anywhere] if below else [])]
+    answer = ask_git(top, [*walk, *shown, "--", *names])
     if answer is None:
         return None
-    names = [*dict.fromkeys(_OBJECT.findall(answer)), *(b"HEAD:" + os.fsencode(inside),)]
-    texts = read_files_of_git(top, names)
+    objects = [*dict.fromkeys(_OBJECT.findall(answer)), b"HEAD:" + os.fsencode(inside)]
+    texts = read_files_of_git(top, objects)
     return None if texts is None else [text for text in texts if text is not None]
 
 

@@ -18,9 +18,11 @@ _WORD = re.compile(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])")
 # How a word in the name of a secret ends: DB_PASS, PGPASSWORD, apiKey, SECRET_KEY_BASE.
 _SECRET_WORD = re.compile(
     r"(?:PASS|PASSWORD|PASSWD|PASSPHRASE|PASSCODE|PWD|PW|SECRET|TOKEN|CREDENTIAL|CRED|COOKIE|KEY"
-    r"|AUTH|AUTHORIZATION|BEARER|JWT|DSN|PEM|SALT|WEBHOOK|CONNSTR|CONNECTIONSTRING)S?$"
+    r"|AUTH|AUTHORIZATION|BEARER|JWT|DSN|MNEMONIC|PEM|SALT|WEBHOOK|CONNSTR|CONNECTIONSTRING)S?$"
 )
-_SHORT_WORDS = frozenset(("PAT", "OTP", "PIN", "SAS", "SK"))  # that many other words end with
+_SHORT_WORDS = frozenset(
+    ("PAT", "OTP", "PIN", "PSK", "SAS", "SK")
+)  # many other words end so
 _OTHER_WORD = re.compile(
     r"(?:ASK|BY|COM|ENCOM|OVER|SUR|TRES|UNDER)PASS|BASALTS?|COBALTS?|OLDPWD|(?:DON|HOC|HOT|JOC|MON|PASS|TUR|WHIS)KEYS?"
 )
@@ -36,6 +38,7 @@ _ABOUT = re.compile(
     r"|TIMEOUT|TTL|TYPE|URI|URL|USER|USERNAME|VERSION"
 )
 _SETTING = re.compile(r"(?i)always|bearer|default|(?:en|dis)abled?|optional|prompt|required")
+_AUTHORIZATION = re.compile(r"(?i)\bauthorization\W{0,2}[:=]\s*(?:[a-z]+\s+)?([^\s\"',;]+)")
 _IN_URL = re.compile(r"""(://[^/\s:@"'<>]*:)[^/\s"'<>]+@""")
 _USER_INFO = re.compile(r"://([^\s/?#]*)@|://([^\s/?#:]*:[^\s]*)@")
 _PAIR = re.compile(r"""\b([A-Za-z][\w .-]{0,60}?)\s*=\s*("[^"]*"|'[^']*'|[^;&\s"']+)""")
@@ -237,6 +240,11 @@ def _secrets(name: str, value: str) -> Iterator[str]:
             yield from _lines(password)
         elif len(user) >= LONGEST_USER:
             yield user
+    for text in _AUTHORIZATION.findall(value):  # as in GIT_CONFIG_VALUE_0
+        yield from _lines(text)
+    for text in re.findall(_KNOWN_FORM, value):
+        if len(text) >= LONGEST_USER:
+            yield from _lines(text)
     for key, text in _PAIR.findall(value):
         if is_secret(key.replace(" ", "_")):
             yield from _lines(text.strip("\"'"))

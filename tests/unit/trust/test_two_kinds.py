@@ -162,6 +162,23 @@ def test_a_strangers_check_beside_the_users_own_line_is_named(shared: Path) -> N
     assert "Bash(ls)" not in said
 
 
+def test_a_strangers_check_from_another_folder_of_a_repository_is_named(
+    own: Path, tmp_path: Path
+) -> None:
+    shutil.copytree(own, tmp_path / "theirs")
+    configure(tmp_path / "theirs", CHECK)
+    for folder in (tmp_path / "theirs", own.parent):
+        git(folder, "init", "-q", "-b", "main")
+    commit(tmp_path / "theirs")
+    git(own.parent, "fetch", "-q", str(tmp_path / "theirs"), "main")
+    configure(own, CHECK + '\n[launch]\nallow = ["Bash(ls)"]\n')
+
+    said = regen(own)
+    assert 'the check "t"' in said
+    assert "Bash(ls)" not in said
+    assert 2 == session(own)
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("file", [*CLIENTS, *BELOW])
 def test_settings_of_clients_and_files_below_ralph_need_a_record(own: Path, file: str) -> None:

@@ -34,7 +34,7 @@ SECRET = (
     *("AUTHORIZATION", "BEARER", "APP_JWT", "SENTRY_DSN", "DB_CONNECTION_STRING", "CONNSTR"),
     *("ConnectionString", "SESSION_COOKIE", "PRIVATE_PEM", "SLACK_WEBHOOK_URL", "MY_OTP"),
     *("MYSQL_ROOTPW", "STRIPE_SK", "STORAGE_SAS", "PASSWORD_SALT", "RSA_PRIVATE", "MAX_TOKEN"),
-    *("MAX_DB_PASS", "AUTH_LIMIT_KEY"),
+    *("MAX_DB_PASS", "AUTH_LIMIT_KEY", "WIFI_PSK", "WALLET_MNEMONIC"),
 )
 HARMLESS = (
     *("PATH", "HOME", "PWD", "OLDPWD", "LANG", "LC_ALL", "LANGUAGE", "TERM", "HTTP_PROXY"),
@@ -127,6 +127,9 @@ def test_spellings_of_a_shell_are_masked(script: str) -> None:
         ("STORAGE", "host=x password='hunter 2' dbname=y", "hunter 2"),
         ("STORAGE", "https://x/y?a=b&access_token=hunter2!", "hunter2!"),
         ("STORAGE", json.dumps({"a": [{"private_key": "one1one\ntwo2two"}]}), "two2two"),
+        ("GIT_CONFIG_VALUE_0", "AUTHORIZATION: basic dXNlcjpodW50ZXIy", "dXNlcjpodW50ZXIy"),
+        ("CURL_OPTIONS", "-H 'Authorization: Bearer hunter2!'", "hunter2!"),
+        ("NOTES", "use ghp_0123456789abcdef", "ghp_0123456789abcdef"),
         ("MY_KEY", "one1one\ntwo2two\n", "two2two"),
         ("MY_KEY", "one1one\\ntwo2two", "two2two"),
     ],
