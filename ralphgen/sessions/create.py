@@ -55,7 +55,7 @@ from ralphgen.sessions.store import (
     remove,
 )
 from ralphgen.suggestion import suggestion
-from ralphgen.trust.decide import Ask, TrustItem, untrusted
+from ralphgen.trust.decide import Ask, TrustItem, context_items, record_items, untrusted
 from ralphgen.trust.items import read_settings, servers_of
 from ralphgen.trust.verify import TRUST_EDITED, refuse_edited
 
@@ -222,7 +222,8 @@ def create_default_context(
     path = root / FOLDER / DEFAULT_FILE
     refuse_irregular(root / FOLDER, [DEFAULT_FILE])  # a link in a clone may lead anywhere
     put(path, json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
-    return path, session.warnings
+    failure = record_items(root, context_items(root))
+    return path, (*session.warnings, *filter(None, [failure]))
 
 
 def _finish_write(root: Path, *, may: bool) -> None:

@@ -49,7 +49,14 @@ from ralphgen.trust.committed import (
     known_texts,
 )
 from ralphgen.trust.files import authority_files, client_files, content_files
-from ralphgen.trust.record import Record, database_digest, keep_record, read_record
+from ralphgen.trust.record import (
+    CONTEXT,
+    Record,
+    context_digest,
+    database_digest,
+    keep_record,
+    read_record,
+)
 from ralphgen.trust.verify import UntrustedError, refuse_edited
 
 HARMLESS_MODES = frozenset({"default", "manual", "plan"})  # in which Claude Code asks as it is used
@@ -219,6 +226,13 @@ def database_items(root: Path, table: Mapping[str, Any] | None = None) -> list[T
     is_named = database_name(root) != DATABASE if table is None else bool(table)
     file = CONFIG if is_named else DATABASE
     return [TrustItem(database_digest(*outside), outside_shown(outside), file)]
+
+
+def context_items(root: Path) -> list[TrustItem]:
+    """Return the context of clients without a session, if it lets them do more than read."""
+    found = context_digest(root)
+    shown = f"clients without a session get the tools that {CONTEXT} names"
+    return [TrustItem(found, shown, CONTEXT)] if found else []
 
 
 def file_items(root: Path) -> list[TrustItem]:

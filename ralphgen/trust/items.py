@@ -19,6 +19,7 @@ from ralphgen.trust.decide import (
     check_items,
     client_items,
     content_items,
+    context_items,
     database_items,
     discipline_items,
     file_items,
@@ -68,7 +69,7 @@ def own_items(
 def run_items(root: Path, config: Config) -> list[TrustItem]:
     """Return what the project's server starts or reaches besides itself."""
     settings = [*settings_items(config), *database_items(root)]
-    return [*check_items(config.done), *tool_items(root), *settings]
+    return [*check_items(config.done), *tool_items(root), *context_items(root), *settings]
 
 
 def written_items(root: Path, project: Project) -> list[TrustItem]:

@@ -30,6 +30,8 @@ STARTED = (
 )
 
 
+CONTEXT = ".ralph/mcp/context.json"  # of a client that the user starts without a session
+READING = "interactive"  # the recipe whose tools only read, which a client has without that file
 MARK = ".ralph/trust/mark"  # in the project's folder: a word that only the record repeats
 LONGEST_MARK = 100  # bytes
 KINDS = ("authority", "content")
@@ -74,6 +76,20 @@ def read_record(root: Path) -> Record:
 def database_digest(*outside: str) -> str:
     """Return the digest of a database that is not the project's, as `outside_database` has it."""
     return sha256_hex(json.dumps(["database", *outside]).encode())
+
+
+def context_digest(root: Path) -> str:
+    """Return the digest of the context of clients without a session; empty if it only reads."""
+    try:
+        data = (root / CONTEXT).read_bytes()
+        facts = json.loads(data)
+        if {facts["recipe"], facts.get("base", READING)} == {READING}:
+            return ""
+    except OSError:
+        return ""
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        pass  # no server starts with it
+    return sha256_hex(json.dumps(["context", sha256_hex(data)]).encode())
 
 
 def add_to_record(

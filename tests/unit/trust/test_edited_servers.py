@@ -116,6 +116,23 @@ def test_serve_starts_no_server_of_another_without_a_record(clone: Path) -> None
     assert 0 == ralphgen("serve", "ralph", cwd=clone).returncode
 
 
+def test_a_context_that_widens_what_clients_may_do_needs_a_record(clone: Path) -> None:
+    """Also after the server itself is on record; the user's own command records its context."""
+    context, usual = clone / ".ralph/mcp/context.json", ("serve", "ralph")
+    assert 0 == ralphgen(*usual, cwd=clone).returncode
+    facts = json.loads(context.read_text(encoding="utf-8"))
+    for change in ({"recipe": "manual"}, {"base": "manual"}):
+        context.write_text(json.dumps({**facts, **change}), encoding="utf-8")
+        refused = ralphgen(*usual, cwd=clone)
+        assert (2, True) == (refused.returncode, "context.json" in refused.stderr)
+        assert 2 == ralphgen("call", "ralph:list_tasks", cwd=clone).returncode
+    context.write_text(json.dumps(facts), encoding="utf-8")
+    assert 0 == ralphgen(*usual, cwd=clone).returncode
+
+    assert 0 == ralphgen("session", "manual", "--default", cwd=clone).returncode
+    assert 0 == ralphgen(*usual, cwd=clone).returncode
+
+
 @pytest.mark.parametrize("how", ["illegal", "missing"])
 def test_a_record_covers_every_file_that_starts(clone: Path, how: str) -> None:
     """A manifest that leaves files out would stay as it is while they change."""
@@ -144,9 +161,9 @@ def test_a_pipe_in_place_of_a_file_is_not_waited_for(clone: Path) -> None:
 
 
 def test_a_link_is_not_followed_to_write_the_default_context(clone: Path, tmp_path: Path) -> None:
-    (tmp_path / "other").write_text("kept", encoding="utf-8")
-    (clone / ".ralph/mcp/context.json").unlink()
+    (clone / ".ralph/mcp/context.json").rename(tmp_path / "other")
+    kept = (tmp_path / "other").read_bytes()
     (clone / ".ralph/mcp/context.json").symlink_to(tmp_path / "other")
 
     assert 1 == task_session(clone, "--default").returncode
-    assert "kept" == (tmp_path / "other").read_text(encoding="utf-8")
+    assert kept == (tmp_path / "other").read_bytes()
