@@ -10,7 +10,7 @@ from ralphgen.project.connection import DatabaseConnection
 from ralphgen.project.model import Schema
 from ralphgen.project.postgresql import PostgresqlConnection
 from ralphgen.project.queries.postgresql import read_by_view
-from ralphgen.project.queries.rules import is_secret
+from ralphgen.project.queries.rules import Hidden, is_secret, merged_secrets
 from ralphgen.project.queries.sqlite import (
     QueriedTables,
     Watcher,
@@ -51,13 +51,13 @@ def view_reads(connection: DatabaseConnection, schema: Schema) -> Reads:
                 raise ProjectError(text, "fix it, or take its tools out") from error
             # An authorizer does not report columns that a join merges.
             if not any(is_secret(*one, schema.hidden) for one in watcher.reads):
-                _refuse_merged(catalog, visible, known)
+                _refuse_merged(catalog, visible, known, schema.hidden)
         return watcher.reads
 
     return found
 
 
-def _refuse_merged(whole: QueriedTables, visible: QueriedTables, view: str) -> None:
+def _refuse_merged(whole: QueriedTables, visible: QueriedTables, view: str, hidden: Hidden) -> None:
     """Raise `ProjectError` if a view means something else without the hidden columns."""
     watcher = Watcher(visible)
     reason = ""
@@ -67,10 +67,12 @@ def _refuse_merged(whole: QueriedTables, visible: QueriedTables, view: str) -> N
         except sqlite3.Error as error:
             reason = str(error)
     waiting, words, natural = [view], set[str](), False
+    merged: list[str] = []
     while waiting:
         definition = visible.tables[waiting.pop()].view
         tokens = without_comments(read_tokens(definition, view, 1, sqlite=True))
         natural = natural or any(token.is_word("NATURAL") for token in tokens)
+        merged += merged_secrets(tokens, hidden)
         names = {fold(token.name or token.text[1:-1]) for token in tokens} - words
         words |= names
         waiting += [one for one in map(visible.named, names) if one and visible.tables[one].view]
@@ -83,6 +85,8 @@ def _refuse_merged(whole: QueriedTables, visible: QueriedTables, view: str) -> N
     )
     if not reason and natural and reduced:
         reason = "it joins by NATURAL, which names no columns"
+    if not reason and merged:
+        reason = f'it joins by "{merged[0]}"'
     if reason:
         text = f'the view "{view}" may read hidden columns: {reason}'
         raise ProjectError(text, "name the columns that it joins by, and only visible ones")

@@ -24,6 +24,7 @@ def read(project: Project, sql: str) -> Any:
     """Read anything."""
     return project.rows(sql)
 '''
+X, Y = ("(SELECT 'SECRET1' AS secret) x", "(SELECT 'SECRET1' AS secret) y")
 STATEMENTS = (
     "ALTER TABLE tasks ADD COLUMN secret TEXT",
     "UPDATE tasks SET secret = 'SECRET' || id",
@@ -43,8 +44,14 @@ STATEMENTS = (
     ),
     "CREATE VIEW shape AS SELECT sql FROM (SELECT 'z' AS sql) FULL JOIN sqlite_master USING (sql)",
     "CREATE VIEW around AS SELECT title FROM main.tasks WHERE secret = 'SECRET1'",
+    f"CREATE VIEW second AS SELECT t.id FROM tasks t, {X} JOIN {Y} USING (secret)",
+    "CREATE VIRTUAL TABLE search USING fts5 (title, secret, content = 'tasks', content_rowid = id)",
+    "INSERT INTO search (search) VALUES ('rebuild')",
+    "CREATE VIRTUAL TABLE terms USING fts5vocab (search, row)",
+    "CREATE VIEW hits AS SELECT rowid FROM search WHERE search MATCH 'SECRET1'",
+    "CREATE VIRTUAL TABLE titles USING fts5 (title)",
+    "INSERT INTO titles VALUES ('Log in')",
 )
-X = "(SELECT 'SECRET1' AS secret) x"
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +92,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
         "SELECT stolen FROM merged",
         "SELECT sql FROM shape",
         "SELECT title FROM around",
+        "SELECT rowid FROM search WHERE search MATCH 'SECRET1'",
+        "SELECT count(*) FROM search_data",
+        "SELECT term FROM terms",
+        "SELECT rowid FROM hits",
+        "SELECT count(*) FROM [Search_Idx]",
     ],
 )
 def test_reads_that_need_hidden_columns_are_refused(server: Driver, sql: str) -> None:
@@ -119,6 +131,10 @@ def test_a_natural_join_does_not_depend_on_a_hidden_value(server: Driver) -> Non
 def test_reads_of_visible_columns_work_and_use_indexes(server: Driver) -> None:
     merged = "SELECT title FROM visible JOIN (SELECT 1 AS id) USING (id)"
     assert 1 == len(server.call("read", sql=merged)["result"])
+    titles = server.call("read", sql="SELECT title FROM titles WHERE titles MATCH 'log'")["result"]
+    assert [{"title": "Log in"}] == titles
+    items = server.call("read", sql="SELECT value FROM json_each('[7]')")["result"]
+    assert [{"value": 7}] == items
     plan = "EXPLAIN QUERY PLAN SELECT title FROM tasks WHERE id = 1"
     assert "USING INTEGER PRIMARY KEY" in str(server.call("read", sql=plan))
 
@@ -152,6 +168,18 @@ def test_reads_of_visible_columns_work_and_use_indexes(server: Driver) -> None:
         "INSERT INTO log SELECT rowid FROM numbers",
         "DELETE FROM numbers WHERE rowid = 7777",
         "DELETE FROM tasks WHERE secret = 'other'",
+        f"DELETE FROM log WHERE rowid IN (SELECT t.id FROM tasks t, {X} JOIN {Y} USING (secret))",
+        f"DELETE FROM log WHERE 1 IN (SELECT 1 FROM Tasks, {X} JOIN {Y} USING ([SECRET]))",
+        "DELETE FROM log WHERE rowid IN (SELECT id FROM second)",
+        (
+            "WITH noted AS (SELECT id, 'x' AS secret FROM tasks WHERE secret = 'SECRET1') "
+            "DELETE FROM log WHERE rowid IN (SELECT id FROM noted)"
+        ),
+        "INSERT INTO log SELECT rowid FROM search WHERE search MATCH 'SECRET1'",
+        "INSERT INTO log SELECT hex(block) FROM search_data",
+        "INSERT INTO log SELECT term FROM terms",
+        "INSERT INTO log SELECT rowid FROM hits",
+        "INSERT INTO log VALUES (last_insert_rowid())",
     ],
 )
 def test_writes_that_need_hidden_columns_are_refused(server: Driver, sql: str) -> None:
@@ -164,5 +192,8 @@ def test_other_writes_work_and_triggers_of_the_application_run(server: Driver) -
     assert [{"id": 1, "title": "New"}] == done["rows"]
     log = server.call("read", sql="SELECT body FROM log")["result"]
     assert [{"body": "7"}] == log
+    for rows in ("id FROM tasks JOIN visible USING (id)", "1 FROM titles WHERE titles MATCH 'log'"):
+        sql = f"UPDATE tasks SET title = 'Found' WHERE id IN (SELECT {rows})"
+        assert 0 < server.call("write", sql=sql)["changed"]
     upsert = "INSERT INTO numbers (name) VALUES ('one') ON CONFLICT (name) DO UPDATE SET name = "
     assert 1 == server.call("write", sql=upsert + "excluded.name")["changed"]

@@ -4,6 +4,7 @@ import re
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, suppress
+from dataclasses import replace
 from typing import Any
 
 from ralphgen.errors import Problem, ProjectError
@@ -26,6 +27,7 @@ from ralphgen.project.queries.rules import (
     is_secret,
     kind_problem,
     lists_all,
+    merged_secrets,
     refused_names,
     refused_reads,
     refused_writes,
@@ -105,14 +107,16 @@ class _Preparing:
         hidden: Hidden,
     ) -> None:
         self.query = query
-        self.catalog = catalog
+        self.tokens = without_comments(query.tokens)
+        # The authorizer tells a WITH from a trigger only by its name.
+        words = {fold(token.name or token.text[1:-1]) for token in self.tokens}
+        self.catalog = replace(catalog, triggers=catalog.triggers - words)
         self.empty = empty
-        self.whole = whole
+        self.whole = replace(whole, triggers=whole.triggers - words)
         self.connection = connection
         self.hidden = hidden
-        self.tokens = without_comments(query.tokens)
         self.sql = "".join(map(_spelled, one_line(query.tokens)))
-        self.watcher = Watcher(catalog)
+        self.watcher = Watcher(self.catalog)
         self.touched: set[tuple[str, str]] = set()
 
     def done(self) -> tuple[PreparedQuery, set[tuple[str, str]]]:
@@ -245,6 +249,12 @@ class _Preparing:
         ):
             text = f'{place}: the query "{self.query.name}" writes, and joins by NATURAL'
             yield Problem(text, "name the columns with USING or ON")
+        for tokens in (self.tokens, *texts) if verb else ():
+            for secret in dict.fromkeys(merged_secrets(tokens, self.hidden)):
+                text = (
+                    f'{place}: the query "{self.query.name}" joins by "{secret}", which is hidden'
+                )
+                yield Problem(text, "join with ON")
         if verb and is_all and reduced:
             text = f'{place}: * stands for hidden columns of "{min(reduced)}" too'
             yield Problem(text, "name the columns")

@@ -72,6 +72,20 @@ def _may_name_table(before: Token | None) -> bool:
     return before is not None and (before.text in ("(", ",") or before.is_word("FROM", "JOIN"))
 
 
+def merged_secrets(tokens: Sequence[Token], hidden: Hidden) -> Iterator[str]:
+    """Yield, as "table.column", each hidden column that a USING may join by.
+
+    SQLite joins by the first table that has the column, so one next to the join counts too.
+    `tokens` are without comments and spaces.
+    """
+    words = sorted({fold(token.name or token.text[1:-1]) for token in tokens})
+    is_using = False
+    for token in tokens:
+        is_using = (is_using and token.text != ")") or token.is_word("USING")
+        name = fold(token.name) if is_using else ""
+        yield from (f"{one}.{name}" for one in words if name and is_secret(one, name, hidden))
+
+
 def lists_all(tokens: Sequence[Token]) -> bool:
     """Return whether a statement has a * that stands for columns."""
     return any(

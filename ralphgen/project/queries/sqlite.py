@@ -2,12 +2,13 @@
 
 import re
 import sqlite3
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ralphgen.errors import ProjectError
+from ralphgen.project.queries.tokens import read_tokens
 from ralphgen.runtime.database.schema import fold
 from ralphgen.runtime.sqlite.library import quoted
 from ralphgen.runtime.sqlite.query_rules import FUNCTIONS, TABLE_FUNCTIONS, WARMING, is_counted
@@ -123,7 +124,15 @@ def found_catalog(connection: sqlite3.Connection) -> QueriedTables:
                 bool(without_rowid),
                 sql if kind == "view" else "",
             )
-    return QueriedTables(tables, frozenset(virtual), frozenset(triggers))
+    named = {word for table in tables.values() for word in _words(table.view)}
+    return QueriedTables(tables, frozenset(virtual), frozenset(triggers - named))
+
+
+def _words(view: str) -> Iterator[str]:
+    """Yield the names in the definition of a view, which may have a WITH called like a trigger."""
+    with suppress(ProjectError):  # a query that reads it is refused
+        for token in read_tokens(view, "", 1, sqlite=True):
+            yield fold(token.name)
 
 
 def _columns(connection: sqlite3.Connection, name: str) -> list[tuple[str, str, int, int]]:

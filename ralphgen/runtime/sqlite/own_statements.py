@@ -9,12 +9,14 @@ from ..database.queries import kept_records
 from ..errors import ToolError
 from .database import Database, in_memory
 from .library import quoted, sqlite3
+from .query_rules import WARMING
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
     from typing import Any
 
+    Objects = Sequence[tuple[str, str, str]]
     Records = list[dict[str, Any]]
 
 LONGEST = 10_000_000  # bytes of a value
@@ -22,6 +24,7 @@ LEDGER = "what ralphgen keeps for itself cannot be written"
 READS = "project.rows only reads: use project.write"
 ALWAYS_HIDDEN = ("disciplines.mcp_servers",)  # may hold secrets
 _INTERNAL = (PREFIX, "sqlite_", "pragma_")
+_FUNCTIONS = ("last_insert_rowid",)  # return the key of a row, which may be hidden
 _WRITING = (sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE)
 _READING = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE, sqlite3.SQLITE_FUNCTION)
 _DEFINITION = "CREATE VIEW "  # how the schema table spells the start of each view
@@ -29,7 +32,11 @@ _TOKENS = (
     r"""(?s)--[^\n]*|/\*.*?(?:\*/|\Z)|'(?:[^']|'')*'|"(?:[^"]|"")*"|"""
     r"""`(?:[^`]|``)*`|\[[^\]]*\]|\w+|\S"""
 )
-_OBJECTS = "SELECT type, name, sql FROM main.sqlite_master WHERE sql IS NOT NULL"
+_OBJECTS = """
+    SELECT coalesce(l.type, m.type), m.name, m.sql FROM main.sqlite_master AS m
+        LEFT JOIN pragma_table_list AS l ON l.schema = 'main' AND l.name = m.name
+    WHERE m.sql IS NOT NULL
+"""
 _COLUMNS = "SELECT name, pk FROM pragma_table_xinfo(?, 'main') WHERE hidden <> 1"
 _UNIQUE = "SELECT name FROM pragma_index_list(?) WHERE origin = 'u'"
 _INDEXED = "SELECT name FROM pragma_index_info(?) ORDER BY seqno"
@@ -63,8 +70,11 @@ class StatementGuard:
         elif action == sqlite3.SQLITE_READ:
             if (by or "").lower() not in self._triggers and self._hides(table, column):
                 reason = f'a statement of a tool cannot read "{first}.{second}"'
+        elif action == sqlite3.SQLITE_FUNCTION and column in _FUNCTIONS:
+            reason = f'a statement of a tool cannot use the function "{column}"'
         elif action not in _READING and not self._writes:
-            reason = READS
+            is_search = (action, table) == (sqlite3.SQLITE_PRAGMA, "data_version")  # of FTS5
+            reason = "" if is_search else READS
         self.refused = self.refused or reason
         return sqlite3.SQLITE_DENY if reason else sqlite3.SQLITE_OK
 
@@ -86,6 +96,7 @@ class StatementReader(Database):
         self.guard = StatementGuard(self.hidden, set(), writes=False)
         self._version = -1
         self.connection.execute("PRAGMA temp_store = MEMORY")
+        self.connection.execute(WARMING).fetchall()
         self.connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
         self.connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
 
@@ -97,14 +108,18 @@ class StatementReader(Database):
         self._version = -1
         for (name,) in self.rows("SELECT name FROM temp.sqlite_master WHERE type = 'view'"):
             self.change(f"DROP VIEW temp.{quoted(name)}")
-        for kind, name, sql in self.rows(_OBJECTS):
-            if kind == "table":
-                columns = _columns(self.connection, name)
+        objects = self.rows(_OBJECTS)
+        missing = _missing(objects, self.hidden)
+        for kind, name, sql in objects:
+            if kind == "view":
+                self._replace_view(name, sql)
+            elif name.lower() in missing:
+                self._hide(name)
+            elif kind in ("table", "virtual"):
+                columns = _columns(self.connection, name)  # connects a virtual table too
                 shown = _shown(name, columns, self.hidden)
                 if len(shown) < len(columns):
                     self._view(name, shown, f"main.{quoted(name)}")
-            elif kind == "view":
-                self._replace_view(name, sql)
         self._version = version
 
     def forget(self) -> None:
@@ -115,9 +130,12 @@ class StatementReader(Database):
         columns = _columns(self.connection, name)
         if not _refusal(sql) and len(_shown(name, columns, self.hidden)) == len(columns):
             self.change(f"CREATE TEMP VIEW {sql.removeprefix(_DEFINITION)}")
-        else:  # a statement that reads it does not compile
-            missing = quoted(f"{name} without hidden columns")
-            self._view(name, (), missing)
+        else:
+            self._hide(name)
+
+    def _hide(self, name: str) -> None:
+        """Let no statement compile that reads a table or view."""
+        self._view(name, (), quoted(f"{name} without hidden columns"))
 
     def _view(self, name: str, columns: Sequence[str], source: str) -> None:
         listed = ", ".join(map(_exact, columns)) or "1"
@@ -169,13 +187,15 @@ def write_records(
     uses hidden columns.
     """
     hidden = _folded(hide)
-    words = {token.lower() for token in _tokens(sql)}
+    tokens = _tokens(sql)
     if re.search(rf"(?i)\b(?:INTO|UPDATE|FROM)\s+[\"`\[']?{PREFIX}", sql):
         raise ToolError(LEDGER)
     if refusal := _refusal(sql):
         raise ToolError(refusal)
-    if "natural" in words:
+    if "natural" in map(str.lower, tokens):
         raise ToolError("project.write does not take NATURAL: name the columns with USING or ON")
+    if merged := _merged(tokens, hidden):
+        raise ToolError(f'a statement of a tool cannot join by "{merged}": join with ON')
     connection = database.connection
     objects = database.rows(_OBJECTS)
     copy = _visible_copy(connection, objects, hidden)
@@ -183,11 +203,13 @@ def write_records(
         copy.execute(f"EXPLAIN {sql}", values).close()
     finally:
         copy.close()
-    views = {name.lower() for kind, name, _ in objects if kind == "view"}
+    # The authorizer tells a trigger from a view or a WITH only by its name.
+    views = [sql, *(definition for kind, _, definition in objects if kind == "view")]
+    words = {_name(token) for text in views for token in _tokens(text)}
     temporary = database.rows("SELECT name FROM temp.sqlite_master WHERE type = 'trigger'")
     triggers = {name.lower() for kind, name, _ in objects if kind == "trigger"}
     triggers |= {name.lower() for (name,) in temporary}
-    guard = StatementGuard(hidden, triggers - views, writes=True)
+    guard = StatementGuard(hidden, triggers - words, writes=True)
     connection.set_authorizer(guard)
     try:
         return _records(database, sql, values, most)
@@ -212,22 +234,24 @@ def _records(
 
 
 def _visible_copy(
-    connection: sqlite3.Connection, objects: Sequence[tuple[str, str, str]], hidden: set[str]
+    connection: sqlite3.Connection, objects: Objects, hidden: set[str]
 ) -> sqlite3.Connection:
     """Return a database in memory with the tables and views, empty and without hidden columns.
 
     It lacks what cannot be made: a statement that needs it does not compile.
     """
     copy = in_memory()
-    for sort in ("table", "index", "view"):
+    missing = _missing(objects, hidden)
+    for sort in ("table", "virtual", "index", "view"):
         for kind, name, sql in objects:
-            if kind != sort or name.lower().startswith(_INTERNAL):
+            if kind != sort or name.lower().startswith(_INTERNAL) or name.lower() in missing:
                 continue
             statements = [sql]
             columns = [] if kind == "index" else _columns(connection, name)
             shown = _shown(name, columns, hidden)
             if kind == "view":
-                if _refusal(sql) or len(shown) < len(columns) or "natural" in sql.lower():
+                merges = "natural" in sql.lower() or _merged(_tokens(sql), hidden)
+                if _refusal(sql) or len(shown) < len(columns) or merges:
                     continue
                 statements += [
                     f"CREATE TRIGGER {quoted(f'{verb} {name}')} INSTEAD OF {verb} "
@@ -271,6 +295,41 @@ def _shown(table: str, columns: Sequence[str], hidden: set[str]) -> list[str]:
     return [column for column in columns if f"{table}.{column}".lower() not in hidden]
 
 
+def _missing(objects: Objects, hidden: set[str]) -> set[str]:
+    """Return, in lower case, the tables that do not exist for statements.
+
+    These are virtual tables that may index a hidden column, since they name it or such a table,
+    and their shadow tables.
+    """
+    words = {
+        name.lower(): {*map(_name, _tokens(sql))} - {name.lower()}
+        for kind, name, sql in objects
+        if kind == "virtual"
+    }
+    found, size = {entry.partition(".")[2] for entry in hidden}, -1
+    while len(found) > size:
+        size = len(found)
+        found |= {name for name, named in words.items() if named & found}
+    found &= {*words}
+    shadows = (name.lower() for kind, name, _ in objects if kind == "shadow")
+    return found | {name for name in shadows if name.rpartition("_")[0] in found}
+
+
+def _merged(tokens: Sequence[str], hidden: set[str]) -> str:
+    """Return the hidden column that a USING may join by, or an empty text.
+
+    SQLite joins by the first table that has the column, so one next to the join counts too.
+    """
+    words = {_name(token) for token in tokens}
+    is_using = False
+    for part in tokens:
+        is_using = (is_using and part != ")") or part.lower() == "using"
+        for table in words if is_using else ():
+            if f"{table}.{_name(part)}" in hidden:
+                return f"{table}.{_name(part)}"
+    return ""
+
+
 def _folded(hide: Sequence[str]) -> set[str]:
     return {entry.lower() for entry in (*ALWAYS_HIDDEN, *hide)}
 
@@ -279,12 +338,20 @@ def _refusal(sql: str) -> str:
     """Return why a statement or view cannot be used, judged by its names, or an empty text."""
     tokens = [*_tokens(sql), ""]
     for at, token in enumerate(tokens):
-        name = token.strip("'\"`[]").lower()
+        name = _name(token)
         if name in ("main", "temp") and tokens[at + 1] == ".":
             return f'a statement of a tool cannot name the schema "{name}": name the table alone'
         if name.startswith(_INTERNAL) or name == "dbstat":
             return f'a statement of a tool cannot name "{name}": pass a text as a parameter'
     return ""
+
+
+def _name(token: str) -> str:
+    """Return the name that a token may stand for, in lower case."""
+    quote = token[:1]
+    if quote in ("'", '"', "`"):
+        token = token[1:-1].replace(2 * quote, quote)
+    return (token[1:-1] if quote == "[" else token).lower()
 
 
 def _tokens(sql: str) -> list[str]:

@@ -303,12 +303,16 @@ def test_a_view_that_merges_a_hidden_column_is_not_served(tmp_path: Path) -> Non
             "CREATE VIEW schema_leak AS "
             "SELECT sql FROM (SELECT 'z' AS sql) FULL JOIN sqlite_master USING (sql)"
         ),
+        (
+            "CREATE VIEW second AS SELECT t.id FROM tasks t, (SELECT 'a' AS secret) x "
+            "JOIN (SELECT 'a' AS secret) y USING (secret)"
+        ),
         "CREATE VIEW plain AS SELECT f.name FROM features f NATURAL JOIN features g",
         "CREATE VIEW fine AS SELECT t.id FROM tasks t JOIN tasks u USING (id)",
     )
     root = create_project(tmp_path / "p", *tables)
     hide = '[schema]\nhide = ["tasks.secret"]\n'
-    for view in ("leak", "guess", "outer_leak", "schema_leak"):
+    for view in ("leak", "guess", "outer_leak", "schema_leak", "second"):
         config = f"{hide}[tables.{view}]\n"
         (root / ".ralph" / "ralphgen.toml").write_text(config, encoding="utf-8")
         with pytest.raises(ProjectError):

@@ -24,6 +24,8 @@ CREATE VIEW servers AS SELECT name, mcp_servers AS them FROM disciplines;
 CREATE VIEW nested AS SELECT them FROM servers;
 CREATE VIEW titles AS SELECT id, title, length(title) AS length FROM tasks;
 CREATE VIRTUAL TABLE words USING fts5 (word);
+CREATE VIEW merged AS SELECT t.id FROM tasks t, (SELECT 'a' AS note) x
+    JOIN (SELECT 'a' AS note) y USING (note);
 CREATE TRIGGER noted AFTER UPDATE ON tasks BEGIN
     INSERT INTO log (text) SELECT mcp_servers FROM disciplines;
 END;
@@ -225,6 +227,21 @@ X = "(SELECT 'zz' AS note, 'zz' AS mcp_servers, 'zz' AS sql, 'zz' AS before, 1 A
             ":exec DELETE FROM log WHERE number = (SELECT count(*) FROM "
             "(SELECT DISTINCT * FROM tasks)) RETURNING number"
         ),
+        (
+            ":exec DELETE FROM log WHERE number IN (SELECT t.id FROM tasks t, "
+            "(SELECT 'a' AS note) x JOIN (SELECT 'a' AS note) y USING (\"Note\")) RETURNING number"
+        ),
+        (
+            ":exec DELETE FROM log WHERE number IN (SELECT 1 FROM disciplines, "
+            "(SELECT 'a' AS mcp_servers) x JOIN (SELECT 'a' AS mcp_servers) y USING (mcp_servers)) "
+            "RETURNING number"
+        ),
+        ":exec DELETE FROM log WHERE number IN (SELECT id FROM merged) RETURNING number",
+        (
+            ":exec WITH noted AS (SELECT id, 'x' AS note FROM tasks WHERE note = 'a') "
+            "DELETE FROM log WHERE number IN (SELECT id FROM noted) RETURNING number"
+        ),
+        ":many WITH noted AS (SELECT load_extension('x') AS a) SELECT a FROM noted",
         ":exec UPDATE tasks SET title = 'a' RETURNING *",
         ":exec INSERT INTO tasks (id) VALUES (1) ON CONFLICT (note) DO NOTHING RETURNING id",
     ],
@@ -243,6 +260,13 @@ def test_no_spelling_reaches_a_hidden_column(
         (":many SELECT id FROM tasks FULL JOIN titles USING (id)", ["id"]),
         (":many SELECT id FROM tasks NATURAL JOIN titles", ["id"]),
         (":many SELECT rowid, a FROM plain", ["rowid", "a"]),
+        (
+            (
+                ":exec UPDATE log SET text = 'a' WHERE number IN (SELECT id FROM tasks JOIN titles "
+                "USING (id, title)) RETURNING number"
+            ),
+            ["number"],
+        ),
     ],
 )
 def test_visible_columns_can_be_joined_and_listed(
