@@ -10,8 +10,9 @@ from ralphgen.project.connection import DatabaseConnection
 from ralphgen.project.model import Schema
 from ralphgen.project.postgresql import PostgresqlConnection
 from ralphgen.project.queries.postgresql import read_by_view
-from ralphgen.project.queries.rules import Hidden, is_secret, merged_secrets
+from ralphgen.project.queries.rules import is_secret, merged_secrets
 from ralphgen.project.queries.sqlite import (
+    USES,
     QueriedTables,
     Watcher,
     compile_statement,
@@ -21,6 +22,7 @@ from ralphgen.project.queries.sqlite import (
 from ralphgen.project.queries.tokens import read_tokens, without_comments
 from ralphgen.runtime.database.schema import fold
 from ralphgen.runtime.sqlite.library import quoted
+from ralphgen.runtime.sqlite.own_statements import folded, missing_tables
 
 Reads = Callable[[str], Iterable[tuple[str, str]]]
 
@@ -51,18 +53,22 @@ def view_reads(connection: DatabaseConnection, schema: Schema) -> Reads:
                 raise ProjectError(text, "fix it, or take its tools out") from error
             # An authorizer does not report columns that a join merges.
             if not any(is_secret(*one, schema.hidden) for one in watcher.reads):
-                _refuse_merged(catalog, visible, known, schema.hidden)
+                _refuse_merged(catalog, visible, known, schema)
         return watcher.reads
 
     return found
 
 
-def _refuse_merged(whole: QueriedTables, visible: QueriedTables, view: str, hidden: Hidden) -> None:
+def _refuse_merged(whole: QueriedTables, visible: QueriedTables, view: str, schema: Schema) -> None:
     """Raise `ProjectError` if a view means something else without the hidden columns."""
-    watcher = Watcher(visible)
+    missing = missing_tables([*visible.virtual.values()], folded(schema.hide))
+    watcher = Watcher(visible, indexes=frozenset({*visible.virtual} - missing))
     reason = ""
     with closing(empty_database(visible)) as empty:
         try:
+            for kind, name, definition in visible.virtual.values():
+                if kind == "virtual" and fold(name) in watcher.indexes:
+                    empty.execute(definition)
             compile_statement(empty, f"SELECT * FROM {quoted(view)}", (), watcher)
         except sqlite3.Error as error:
             reason = str(error)
@@ -72,12 +78,13 @@ def _refuse_merged(whole: QueriedTables, visible: QueriedTables, view: str, hidd
         definition = visible.tables[waiting.pop()].view
         tokens = without_comments(read_tokens(definition, view, 1, sqlite=True))
         natural = natural or any(token.is_word("NATURAL") for token in tokens)
-        merged += merged_secrets(tokens, hidden)
+        merged += merged_secrets(tokens, schema.hidden)
         names = {fold(token.name or token.text[1:-1]) for token in tokens} - words
         words |= names
         waiting += [one for one in map(visible.named, names) if one and visible.tables[one].view]
-    if not reason and watcher.refused:
-        reason = f"it {watcher.refused[0]}"
+    refused = [one for one in watcher.refused if not one.startswith(USES)]  # functions read nothing
+    if not reason and refused:
+        reason = f"it {refused[0]}"
     read = {name for name in map(whole.named, words) if name}
     reduced = any(
         name not in visible.tables or visible.tables[name].columns != whole.tables[name].columns

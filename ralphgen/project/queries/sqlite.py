@@ -28,6 +28,7 @@ _WRITES = {
     sqlite3.SQLITE_UPDATE: "UPDATE",
     sqlite3.SQLITE_DELETE: "DELETE",
 }
+USES = "uses the function"
 _SCHEMA_PAGE = 1  # where the schema table begins, in every database
 _WITHIN = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE, sqlite3.SQLITE_TRANSACTION)
 
@@ -53,10 +54,13 @@ class QueriedTable:
 
 @dataclass(frozen=True, slots=True)
 class QueriedTables:
-    """The tables and views that there are, by name; `virtual` are tables that are none."""
+    """The tables and views that there are, by name.
+
+    `virtual` are the definitions of virtual tables and shadow tables, by their names in lower case.
+    """
 
     tables: Mapping[str, QueriedTable]
-    virtual: frozenset[str] = frozenset()
+    virtual: Mapping[str, tuple[str, str, str]] = field(default_factory=dict)
     triggers: frozenset[str] = frozenset()
 
     def named(self, name: str) -> str:
@@ -105,13 +109,13 @@ def _table_facts(table: QueriedTable, used: set[str]) -> dict[str, Any]:
 def found_catalog(connection: sqlite3.Connection) -> QueriedTables:
     """Return the tables of an open database."""
     tables: dict[str, QueriedTable] = {}
-    virtual: set[str] = set()
+    virtual: dict[str, tuple[str, str, str]] = {}
     triggers: set[str] = set()
     for name, kind, sql, sort, without_rowid in connection.execute(_OBJECTS).fetchall():
         if kind == "trigger":
             triggers.add(fold(name))
         elif sort in ("virtual", "shadow"):
-            virtual.add(fold(name))
+            virtual[fold(name)] = (sort, name, sql)
         elif not fold(name).startswith("sqlite_"):
             columns = _columns(connection, name)
             if not columns:  # a view of what is not there any more, which nothing can read
@@ -125,7 +129,7 @@ def found_catalog(connection: sqlite3.Connection) -> QueriedTables:
                 sql if kind == "view" else "",
             )
     named = {word for table in tables.values() for word in _words(table.view)}
-    return QueriedTables(tables, frozenset(virtual), frozenset(triggers - named))
+    return QueriedTables(tables, virtual, frozenset(triggers - named))
 
 
 def _words(view: str) -> Iterator[str]:
@@ -220,13 +224,14 @@ class Watcher:
     """What a statement does, noted while it is prepared: SQLite's authorizer.
 
     `reads` holds (table, column), `writes` (verb, table, column). `refused` says in words what it
-    may not do, `functions` and tables that are none.
+    may not do, `functions` and tables that are none, but for the virtual tables in `indexes`.
     """
 
     catalog: QueriedTables
     reads: set[tuple[str, str]] = field(default_factory=set)
     writes: list[tuple[str, str, str]] = field(default_factory=list)
     refused: list[str] = field(default_factory=list)
+    indexes: frozenset[str] = frozenset()
 
     def __call__(
         self, action: int, first: str | None, second: str | None, _base: object, by: str | None
@@ -241,13 +246,15 @@ class Watcher:
             self.writes.append((_WRITES[action], name, other))
         elif action == sqlite3.SQLITE_FUNCTION:
             if other.lower() not in FUNCTIONS:
-                self.refused.append(f'uses the function "{other}"')
+                self.refused.append(f'{USES} "{other}"')
         elif action not in _WITHIN:
             self.refused.append("is no SELECT, INSERT, UPDATE or DELETE")
         return sqlite3.SQLITE_OK
 
     def _read(self, table: str, column: str) -> None:
         known = self.catalog.named(table)
+        if fold(table) in self.indexes:
+            return
         if known:
             self.reads.add((known, column))
         elif fold(table) in self.catalog.virtual:

@@ -92,7 +92,7 @@ class StatementReader(Database):
 
     def __init__(self, path: str, hide: Sequence[str]) -> None:
         super().__init__(path)
-        self.hidden = _folded(hide)
+        self.hidden = folded(hide)
         self.guard = StatementGuard(self.hidden, set(), writes=False)
         self._version = -1
         self.connection.execute("PRAGMA temp_store = MEMORY")
@@ -109,7 +109,7 @@ class StatementReader(Database):
         for (name,) in self.rows("SELECT name FROM temp.sqlite_master WHERE type = 'view'"):
             self.change(f"DROP VIEW temp.{quoted(name)}")
         objects = self.rows(_OBJECTS)
-        missing = _missing(objects, self.hidden)
+        missing = missing_tables(objects, self.hidden)
         for kind, name, sql in objects:
             if kind == "view":
                 self._replace_view(name, sql)
@@ -186,7 +186,7 @@ def write_records(
     includes the work of triggers. Raises `ToolError` if it writes ralphgen's own tables, or
     uses hidden columns.
     """
-    hidden = _folded(hide)
+    hidden = folded(hide)
     tokens = _tokens(sql)
     if re.search(rf"(?i)\b(?:INTO|UPDATE|FROM)\s+[\"`\[']?{PREFIX}", sql):
         raise ToolError(LEDGER)
@@ -241,7 +241,7 @@ def _visible_copy(
     It lacks what cannot be made: a statement that needs it does not compile.
     """
     copy = in_memory()
-    missing = _missing(objects, hidden)
+    missing = missing_tables(objects, hidden)
     for sort in ("table", "virtual", "index", "view"):
         for kind, name, sql in objects:
             if kind != sort or name.lower().startswith(_INTERNAL) or name.lower() in missing:
@@ -295,7 +295,7 @@ def _shown(table: str, columns: Sequence[str], hidden: set[str]) -> list[str]:
     return [column for column in columns if f"{table}.{column}".lower() not in hidden]
 
 
-def _missing(objects: Objects, hidden: set[str]) -> set[str]:
+def missing_tables(objects: Objects, hidden: set[str]) -> set[str]:
     """Return, in lower case, the tables that do not exist for statements.
 
     These are virtual tables that may index a hidden column, since they name it or such a table,
@@ -330,7 +330,8 @@ def _merged(tokens: Sequence[str], hidden: set[str]) -> str:
     return ""
 
 
-def _folded(hide: Sequence[str]) -> set[str]:
+def folded(hide: Sequence[str]) -> set[str]:
+    """Return the hidden columns in lower case, with those that are always hidden."""
     return {entry.lower() for entry in (*ALWAYS_HIDDEN, *hide)}
 
 

@@ -309,15 +309,20 @@ def test_a_view_that_merges_a_hidden_column_is_not_served(tmp_path: Path) -> Non
         ),
         "CREATE VIEW plain AS SELECT f.name FROM features f NATURAL JOIN features g",
         "CREATE VIEW fine AS SELECT t.id FROM tasks t JOIN tasks u USING (id)",
+        "CREATE VIRTUAL TABLE titles USING fts5 (title, content = 'tasks', content_rowid = id)",
+        "CREATE VIEW titled AS SELECT highlight(titles, 0, '', '') AS t FROM titles('log')",
+        "CREATE VIRTUAL TABLE secrets USING fts5 (secret, content = 'tasks', content_rowid = id)",
+        "CREATE VIEW searched AS SELECT rowid AS id FROM secrets WHERE secrets MATCH 'a'",
+        "CREATE VIEW kept AS SELECT block FROM secrets_data",
     )
     root = create_project(tmp_path / "p", *tables)
     hide = '[schema]\nhide = ["tasks.secret"]\n'
-    for view in ("leak", "guess", "outer_leak", "schema_leak", "second"):
+    for view in ("leak", "guess", "outer_leak", "schema_leak", "second", "searched", "kept"):
         config = f"{hide}[tables.{view}]\n"
         (root / ".ralph" / "ralphgen.toml").write_text(config, encoding="utf-8")
         with pytest.raises(ProjectError):
             regenerate(root, force=False, say=quiet, allow_removals=True)
-    config = f"{hide}[tables.fine]\n[tables.plain]\n"
+    config = f"{hide}[tables.fine]\n[tables.plain]\n[tables.titled]\n"
     (root / ".ralph" / "ralphgen.toml").write_text(config, encoding="utf-8")
     regenerate(root, force=False, say=quiet, allow_removals=True)
 
