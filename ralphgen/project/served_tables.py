@@ -90,14 +90,14 @@ def _secrets(
     connection: DatabaseConnection | None, schema: Schema
 ) -> Callable[[Table], Iterable[str]]:
     """Return what says which columns a table or a view has that tools may not show."""
-    views: list[Reads] = []  # made for the first table without a key, which may be a view
+    views: list[Reads] = []  # made for the first table
 
     def found(table: Table) -> Iterator[str]:
         for column in table.columns:
             is_one = (fold(table.name), fold(column.name)) in SECRETS
             if is_one and not schema.hidden(table.name, column.name):
                 yield f"{table.name}.{column.name}"
-        if connection is not None and not key_of(table):
+        if connection is not None:
             if not views:
                 views.append(view_reads(connection, schema))
             yield from secrets_in_view(views[0], schema, table.name)

@@ -101,6 +101,7 @@ SETUP = (
     'CREATE VIEW "In.Views" AS SELECT * FROM copied',
     "CREATE FUNCTION of(tasks) RETURNS text LANGUAGE sql STABLE AS 'SELECT secret FROM vault'",
     "CREATE SEQUENCE counted",
+    'CREATE TABLE "do.t" (id integer PRIMARY KEY, secret text)',
     "CREATE RULE stolen AS ON INSERT TO ruled DO INSTEAD UPDATE vault SET id = id RETURNING id",
 )
 HIDDEN = (
@@ -108,6 +109,7 @@ HIDDEN = (
     "SELECT id FROM vault",
     "SELECT v FROM Vault v",
     "SELECT secret FROM a\u00b7b",
+    'SELECT secret FROM "do.t"',
     'SELECT secret FROM "\u00c9t\u00e9"',
     "SELECT to_jsonb(v) FROM tasks, vault AS v",
     "SELECT secret FROM (SELECT 'SECRET' AS secret) x FULL JOIN vault USING (secret)",
@@ -190,7 +192,7 @@ def test_statements_cannot_reach_what_is_hidden(tmp_path: Path) -> None:
         config.write_text(
             config.read_text(encoding="utf-8")
             + '[schema]\nhide = ["vault.secret", "a\u00b7b.secret", "\u00c9t\u00e9.secret", '
-            + '"no\u00a0break.secret"]\n',
+            + '"no\u00a0break.secret"]\n[tables."do.t"]\nhide = ["secret"]\n',
             encoding="utf-8",
         )
         regenerate(root, force=False, say=quiet)

@@ -60,6 +60,36 @@ _KEY = """
         JOIN pg_catalog.pg_attribute AS a ON a.attrelid = p.conrelid AND a.attnum = ANY (p.conkey)
     WHERE p.conrelid = $1 AND p.contype = 'p' ORDER BY array_position(p.conkey, a.attnum)
 """
+# The tables that share rows with others, since one inherits from the other or is its partition.
+_RELATED = """
+    WITH RECURSIVE related (of, oid) AS (
+        SELECT given, given FROM unnest($1::oid[]) AS given
+        UNION
+        SELECT r.of, CASE i.inhrelid WHEN r.oid THEN i.inhparent ELSE i.inhrelid END
+        FROM related AS r JOIN pg_catalog.pg_inherits AS i ON r.oid IN (i.inhrelid, i.inhparent)
+    )
+    SELECT r.of::int8, c.relname::text
+    FROM related AS r JOIN pg_catalog.pg_class AS c ON c.oid = r.oid WHERE r.of <> r.oid
+"""
+_TABLE = """
+    SELECT c.oid::int8, a.attname::text
+    FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_attribute AS a ON a.attrelid = c.oid
+    WHERE c.relname = $1 AND a.attnum > 0 AND NOT a.attisdropped
+        AND c.relnamespace = pg_catalog.quote_ident(pg_catalog.current_schema())::regnamespace
+"""
+_SOURCES = """
+    SELECT p.oid::int8, o.oid::int8, p.proname::text,
+        concat(p.prosrc, ' ', pg_catalog.pg_get_function_sqlbody(p.oid))
+    FROM pg_catalog.pg_proc AS p JOIN pg_catalog.pg_namespace AS n ON n.oid = p.pronamespace
+        LEFT JOIN pg_catalog.pg_operator AS o ON o.oprcode = p.oid
+    WHERE n.nspname NOT IN ('pg_catalog', 'information_schema')
+"""
+_OWN_COLUMNS = """
+    SELECT c.relname::text, a.attname::text
+    FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_attribute AS a ON a.attrelid = c.oid
+    WHERE c.relkind IN ('r', 'p', 'v', 'm') AND a.attnum > 0 AND NOT a.attisdropped
+        AND c.relnamespace = pg_catalog.quote_ident(pg_catalog.current_schema())::regnamespace
+"""
 _KINDS = {"r": "table", "p": "table", "v": "view", "m": "view"}
 
 
@@ -69,11 +99,13 @@ class Touched:
 
     `refused` says in words what it may not do. `key` is the primary key of the table `writes`.
     `names` are the columns that it reads itself, by no view; a table of which it only counts rows
-    has one of its columns there.
+    has one of its columns there. `shared` are the columns of other tables that may have a value in
+    the rows that it reads or writes.
     """
 
     reads: frozenset[tuple[str, str]]
     names: frozenset[tuple[str, str]]
+    shared: frozenset[tuple[str, str]]
     writes: str
     sets: frozenset[str]
     key: tuple[str, ...]
@@ -83,13 +115,56 @@ class Touched:
 def read_by_view(connection: "psycopg.Connection[Any]", view: str) -> frozenset[tuple[str, str]]:
     """Return the columns that a view of the project's schema reads, also by other views.
 
-    Nothing for a table. Raises what psycopg raises.
+    A function of the application counts as reading every table that its text names. Nothing for a
+    table. Raises what psycopg raises.
     """
-    found = connection.execute(_VIEW, [view]).fetchone()
-    if found is None:
-        return frozenset()
-    looking = _Looking(connection, found[0], lambda _table, _column: False)
-    return frozenset(looking.reads(looking.trees))
+    found: set[tuple[str, str]] = set()
+    waiting, seen = {view}, set[str]()
+    while waiting:
+        name = waiting.pop()
+        seen.add(name)
+        definition = connection.execute(_VIEW, [name]).fetchone()
+        if definition is not None:
+            looking = _Looking(connection, definition[0], lambda _table, _column: False)
+            found |= {*looking.reads(looking.trees), *looking.shared()}
+            by_functions = _read_by_functions(connection, looking)
+            found |= by_functions
+            waiting |= {table for table, _ in by_functions} - seen
+    return frozenset(found)
+
+
+def _read_by_functions(
+    connection: "psycopg.Connection[Any]", looking: "_Looking"
+) -> set[tuple[str, str]]:
+    """Return the columns of the tables and views that functions of the application name."""
+    calls = {one for tree in looking.trees for one in functions(tree)}
+    signs = {one for tree in looking.trees for one in operators(tree)}
+    sources = connection.execute(_SOURCES.encode()).fetchall()
+    waiting = [text for oid, sign, _, text in sources if oid in calls or sign in signs]
+    texts: set[str] = set()
+    while waiting:
+        text = waiting.pop()
+        if text not in texts:
+            texts.add(text)
+            waiting += [other for *_, name, other in sources if _names(text, name)]
+    columns = connection.execute(_OWN_COLUMNS.encode()).fetchall() if texts else ()
+    return {
+        (table, column) for table, column in columns if any(_names(text, table) for text in texts)
+    }
+
+
+def _names(text: str, name: str) -> bool:
+    """Return whether a text has a name, in any letter case."""
+    return re.search(rf"(?i)(?<!\w){re.escape(name)}(?!\w)", text) is not None
+
+
+def related_columns(
+    connection: "psycopg.Connection[Any]", table: str
+) -> frozenset[tuple[str, str]]:
+    """Return the columns of other tables that a table of the project's schema shares rows with."""
+    columns = connection.execute(_TABLE, [table]).fetchall()
+    others = connection.execute(_RELATED, [[oid for oid, _ in columns]]).fetchall()
+    return frozenset((other, column) for _, other in others for _, column in columns)
 
 
 def touched(
@@ -135,6 +210,9 @@ class _Looking:
         self.columns: dict[int, dict[int, str]] = {}
         for oid, number, name in connection.execute(_COLUMNS, [[*self.relations]]).fetchall():
             self.columns.setdefault(oid, {})[number] = name
+        self.related: dict[int, list[str]] = {}
+        for oid, name in connection.execute(_RELATED, [[*self.relations]]).fetchall():
+            self.related.setdefault(oid, []).append(name)
 
     def found(self, *, is_exec: bool) -> Touched:
         """Return what the statement does."""
@@ -152,6 +230,7 @@ class _Looking:
         return Touched(
             reads=frozenset(self.reads(self.trees)),
             names=frozenset(self._named()),
+            shared=frozenset(self.shared()),
             writes=name,
             sets=frozenset(columns[one] for one in written.get(target, ()) if one in columns),
             key=tuple(key for (key,) in self.connection.execute(_KEY, [target]).fetchall()),
@@ -180,6 +259,14 @@ class _Looking:
                 if one.rights & SELECT:
                     yield name, ""
                 yield from ((name, columns[number]) for number in numbers if number in columns)
+
+    def shared(self) -> Iterator[tuple[str, str]]:
+        """Yield the columns of related tables whose values may be among those read or written."""
+        for one in (one for tree in self.trees for one in accesses(tree)):
+            columns = self.columns.get(one.relation, {})
+            numbers = {*columns} if 0 in one.read else one.read | one.written
+            for other in self.related.get(one.relation, ()):
+                yield from ((other, columns[number]) for number in numbers if number in columns)
 
     def _refused_relations(self) -> Iterator[str]:
         for oid in sorted(self.relations):

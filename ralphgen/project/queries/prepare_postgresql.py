@@ -267,7 +267,7 @@ class _Preparing:
         place = f"{self.query.where}:{self._line}"
         for words in found.refused:
             yield Problem(f'{place}: the query "{self.query.name}" {words}, which none may')
-        yield from refused_reads(self.query, found.reads, self.hidden)
+        yield from refused_reads(self.query, found.reads | found.shared, self.hidden)
         if verb and found.writes:
             yield from refused_writes(self.query, found.writes, found.sets, self.hidden)
             yield from returning_problem(self.query, returned(self.tokens), found.key, found.writes)

@@ -189,7 +189,8 @@ def _refuse_hidden(database: Database, sql: str, hide: Sequence[str]) -> None:
     It names neither a table that has such columns, nor what can read tables by other ways. The
     definitions of the views that it names are judged too.
     """
-    named = [entry.partition(".")[0] for entry in (*ALWAYS_HIDDEN, *hide)]
+    dots = [(entry, at) for entry in (*ALWAYS_HIDDEN, *hide) for at in range(len(entry))]
+    named = [entry[:at] for entry, at in dots if entry[at] == "."]  # a name may have a dot
     tables = [*named, *map(str.lower, named)]
     definitions: dict[str, list[str]] = {}
     impure = {name for (name,) in database.rows(_IMPURE)} - {*_HARMLESS.split()}

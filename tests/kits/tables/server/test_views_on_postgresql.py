@@ -27,6 +27,24 @@ CREATE MATERIALIZED VIEW kept AS SELECT mcp_servers FROM disciplines;
 CREATE VIEW sessions AS SELECT id FROM ralphgen_sessions;
 CREATE VIEW titles AS SELECT id, title FROM risks;
 CREATE VIEW internals AS SELECT id FROM risks ORDER BY internal;
+CREATE TABLE old_risks (id integer PRIMARY KEY) INHERITS (risks);
+CREATE VIEW old AS SELECT id, internal AS it FROM old_risks;
+CREATE TABLE notes (id integer PRIMARY KEY, body text);
+CREATE FUNCTION slug(text) RETURNS text LANGUAGE sql IMMUTABLE AS 'SELECT lower($1)';
+CREATE FUNCTION peek() RETURNS text LANGUAGE sql AS 'SELECT max(internal) FROM public.risks';
+CREATE FUNCTION through() RETURNS text STABLE LANGUAGE plpgsql AS 'BEGIN RETURN peek(); END';
+CREATE FUNCTION atomic() RETURNS text STABLE LANGUAGE sql
+    BEGIN ATOMIC SELECT max(internal) FROM risks; END;
+CREATE FUNCTION viewed() RETURNS bigint LANGUAGE sql AS 'SELECT max(id) FROM internals';
+CREATE FUNCTION is_it(text, integer) RETURNS boolean STABLE LANGUAGE sql
+    AS 'SELECT internal = $1 FROM risks WHERE id = $2';
+CREATE OPERATOR @@@ (LEFTARG = text, RIGHTARG = integer, FUNCTION = is_it);
+CREATE VIEW slugs AS SELECT id, slug(body) AS it FROM notes;
+CREATE VIEW peeks AS SELECT peek() AS it;
+CREATE VIEW passes AS SELECT through() AS it;
+CREATE VIEW atoms AS SELECT atomic() AS it;
+CREATE VIEW views AS SELECT viewed() AS it;
+CREATE VIEW signs AS SELECT id FROM notes WHERE body @@@ id;
 """
 HIDDEN = '"disciplines.mcp_servers", which is hidden'
 
@@ -51,6 +69,13 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         ('[tables.risks]\nhide = ["internal"]\n[tables.internals]', 'reads "risks.internal"'),
         ('[schema]\nhide = ["risks.internal"]\n[tables.internals]', 'reads "risks.internal"'),
         ('[tables.risks]\nhide = ["internal"]\n[tables.titles]', ""),
+        ('[schema]\nhide = ["risks.internal"]\n[tables.slugs]', ""),
+        *(
+            (f'[schema]\nhide = ["risks.internal"]\n[tables.{name}]', 'reads "risks.internal"')
+            for name in ("old", "old_risks", "peeks", "passes", "atoms", "views", "signs")
+        ),
+        ('[tables.risks]\nhide = ["internal"]\n[tables.old_risks]\nhide = ["internal"]', ""),
+        ("[tables.peeks]\n[tables.old_risks]", ""),
         ("[tables.internals]", ""),
     ],
 )

@@ -34,6 +34,11 @@ CREATE FUNCTION peek() RETURNS text STABLE LANGUAGE sql
 CREATE FUNCTION same(integer, integer) RETURNS boolean IMMUTABLE LANGUAGE sql AS 'SELECT $1 = $2';
 CREATE OPERATOR === (LEFTARG = integer, RIGHTARG = integer, FUNCTION = same);
 CREATE VIEW peeks AS SELECT peek() AS it;
+CREATE TABLE heirs (more text) INHERITS (tasks);
+CREATE TABLE parted (id integer PRIMARY KEY, note text) PARTITION BY LIST (id);
+CREATE TABLE part PARTITION OF parted DEFAULT;
+CREATE TABLE subpart () INHERITS (heirs);
+CREATE VIEW of_heirs AS SELECT note AS it FROM subpart;
 CREATE SCHEMA other;
 CREATE TABLE other.secrets (a text);
 INSERT INTO tasks VALUES (1, 'Log in', 'n', 1);
@@ -57,7 +62,8 @@ def prepared(root: Path, *queries: str) -> Preparation:
     write_queries(root, *queries)
     found = read_queries(root, sqlite=False)
     place = Postgresql(VARIABLE, "public")
-    return prepare_on_postgresql(found, place, lambda _, column: column == "note")
+    hidden = {("tasks", "note"), ("parted", "note")}
+    return prepare_on_postgresql(found, place, lambda *column: column in hidden)
 
 
 @pytest.mark.thorough
@@ -240,6 +246,11 @@ def test_nothing_is_run_and_nothing_is_left(dsn: str, tmp_path: Path) -> None:
                 "SELECT it FROM joined",
                 "SELECT id FROM matched",
                 "SELECT it::text AS x FROM packed",
+                "SELECT note AS x FROM heirs",
+                "SELECT h::text AS x FROM heirs h",
+                "SELECT id FROM subpart ORDER BY note",
+                "SELECT it FROM of_heirs",
+                "SELECT * FROM heirs",
             )
         ),
         ":exec UPDATE plain SET a = 'x' RETURNING (SELECT max(note) FROM tasks) AS x",
@@ -250,6 +261,7 @@ def test_nothing_is_run_and_nothing_is_left(dsn: str, tmp_path: Path) -> None:
             " RETURNING tasks.id"
         ),
         f":exec DELETE FROM tasks USING tasks t JOIN {GUESS} g USING (note) RETURNING tasks.id",
+        ":exec UPDATE tasks SET title = h.note FROM heirs h WHERE h.id = 1 RETURNING tasks.id",
         ":exec UPDATE tasks SET title = 'x' RETURNING *",
         ":exec UPDATE tasks SET title = 'x' RETURNING tasks::text AS x",
         ":exec INSERT INTO tasks (id) VALUES (2) RETURNING *",
@@ -264,6 +276,16 @@ def test_hidden_columns_are_refused_however_they_are_read(tmp_path: Path, query:
     with pytest.raises(ProjectError) as caught:
         prepared(tmp_path, query)
     assert HIDDEN_NOTE in str(caught.value)
+
+
+@pytest.mark.usefixtures("dsn")
+def test_a_partition_hides_the_columns_of_its_table(tmp_path: Path) -> None:
+    for query in (
+        ":many SELECT note AS x FROM part",
+        ":exec UPDATE part SET note = 'x' RETURNING id",
+    ):
+        with pytest.raises(ProjectError, match=r'"parted\.note", which is hidden'):
+            prepared(tmp_path, query)
 
 
 @pytest.mark.usefixtures("dsn")
@@ -289,6 +311,8 @@ def test_functions_that_run_text_as_sql_are_refused(tmp_path: Path, select: str)
         "SELECT t.id FROM tasks t NATURAL JOIN (SELECT 1 AS id) g",
         "SELECT p::text AS x FROM plain p",
         "WITH tasks AS (SELECT 1 AS id) SELECT id FROM tasks",
+        "SELECT id, title, more FROM heirs",
+        "SELECT id FROM part",
     ],
 )
 def test_joins_and_rows_of_visible_columns_are_taken(tmp_path: Path, select: str) -> None:
