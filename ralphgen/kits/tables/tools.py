@@ -256,6 +256,7 @@ def _call(table: ToolTable, hide: Names) -> Construction:
     own = f"{table.served.name}.".lower()
     names_others = any(column.references for column in table.columns.values())
     hides = names_others or any(name.lower().startswith(own) for name in hide)
+    hides = hides or "delete" in table.served.tools  # others may name it by a hidden column
     renamed = {
         column: table.field(column) for column in table.columns if table.field(column) != column
     }

@@ -64,6 +64,8 @@ def refuse_needed(
             values += key
         sql = f"SELECT COUNT(*) FROM {quoted(child)} WHERE {where}"
         (count,) = database.row(sql, values) or (0,)
+        if count and any(_is_hidden(table, child, column) for column, _ in pairs):
+            raise ToolError(f"this {table.words} cannot be deleted: another row names it")
         if count:
             told = f'1 row of "{child}" names' if count == 1 else f'{count} rows of "{child}" name'
             by = ", ".join(f'"{column}"' for column, _ in pairs)
@@ -74,7 +76,7 @@ def refuse_needed(
 
 
 def _is_hidden(table: RowTable, parent: str, column: str) -> bool:
-    """Return whether nobody may see the values of another table's column."""
+    """Return whether a column of another table is hidden."""
     name = f"{parent}.{column}".lower()
     return name in table.hidden or name.startswith(PREFIX)
 

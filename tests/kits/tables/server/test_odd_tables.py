@@ -22,9 +22,17 @@ CREATE TABLE pairs (k TEXT PRIMARY KEY ON CONFLICT REPLACE, v TEXT, feature TEXT
 INSERT INTO pairs VALUES ('a', 'theirs', 'other');
 CREATE TRIGGER kept BEFORE INSERT ON pairs WHEN NEW.k = 'never' BEGIN SELECT RAISE(IGNORE); END;
 CREATE TABLE loose (k PRIMARY KEY);
+CREATE TABLE ideas (id INTEGER PRIMARY KEY, title TEXT);
+INSERT INTO ideas VALUES (1, 'x'), (2, 'y');
+CREATE TABLE votes (idea INTEGER REFERENCES ideas);
+INSERT INTO votes VALUES (1), (1);
 INSERT INTO features (name, display_name, acronym) VALUES ('None', 'N', 'NONE');
 """
 CONFIG = """
+[schema]
+hide = ["votes.idea"]
+[tables.ideas]
+noun = "idea"
 [tables.people]
 noun = "person"
 hide = ["mail"]
@@ -57,6 +65,12 @@ def test_a_foreign_key_to_a_hidden_column_names_no_value_of_it(manual: Driver) -
     for tool, arguments in (("create_risk", {}), ("update_risk", {"id": 1})):
         refused = manual.refusal(tool, **arguments, owner="a@example.com")
         assert '"owner" is "a@example.com", but there is no such row of "people"' == refused
+
+
+def test_rows_that_name_another_by_a_hidden_column_are_not_counted(manual: Driver) -> None:
+    refused = manual.refusal("delete_idea", id=1)
+    assert "this idea cannot be deleted: another row names it" == refused
+    assert {"deleted": {"id": 2}} == manual.call("delete_idea", id=2)
 
 
 def test_a_row_of_nobody_is_not_that_of_the_feature_none(root: Path) -> None:
