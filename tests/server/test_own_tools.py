@@ -417,7 +417,7 @@ def test_a_copy_of_the_process_answers_nothing(root: Path, server: Driver) -> No
 
 @pytest.mark.thorough
 def test_a_tool_that_hangs_is_stopped_with_all_that_it_started(server: Driver) -> None:
-    late = "took longer than 1 seconds and was stopped; its earlier writes remain"
+    late = "took longer than 1 second and was stopped; its earlier writes remain"
     assert f'"hang" {late}' == server.refusal("hang")
     before = processes()
     assert f'"stubborn" {late}' == server.refusal("stubborn")

@@ -91,6 +91,13 @@ def ask_endless(project: Project) -> Any:
 
 
 @reads
+def print_endless(project: Project) -> str:
+    """Print."""
+    while True:
+        print("x" * 60_000)
+
+
+@reads
 def many_rows(project: Project, sql: str) -> int:
     """Count."""
     return len(project.rows(sql))
@@ -110,6 +117,9 @@ seconds = {SECONDS}
 seconds = {SECONDS}
 
 [own_tools.ask_endless]
+seconds = {SECONDS}
+
+[own_tools.print_endless]
 seconds = {SECONDS}
 
 [tables.notes]
@@ -224,6 +234,19 @@ def test_a_tool_of_the_project_ends_at_its_limit_with_its_statement(
     (title,) = query(root, "SELECT title FROM tasks WHERE id = 1")[0]
     assert ("first" == title) is (tool == "write_in_one_step")
     client.call("retitle", title="Log in")
+
+
+@pytest.mark.thorough
+def test_a_tool_that_prints_endlessly_ends_at_its_limit_though_nobody_reads_the_log(
+    root: Path,
+) -> None:
+    with running(root, *on_context(context_for(root, "manual"))) as server:
+        server.shake_hands()
+        for _ in range(5):  # more than run at once
+            began = time.monotonic()
+            answer = server.ask("tools/call", {"name": "print_endless", "arguments": {}})
+            assert time.monotonic() - began < SECONDS + BUSY / 2
+            assert "took longer than 1 second" in answer["result"]["content"][0]["text"]
 
 
 @pytest.mark.thorough

@@ -13,7 +13,7 @@ from ..processes.secrets import Masker
 from ..values.arguments import misfits
 from ..values.paging import MAX_CHARACTERS, fitted
 from .child import TOO_LONG
-from .processes import LOADING, LOOK, Children
+from .processes import LOOK, Children
 from .requests import answer
 
 TYPE_CHECKING = False
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 
     from .processes import Child
     from .tools import OwnFunction
+
+ENDING = 0.5  # seconds for a tool that was stopped to be gone
 
 
 def begin(workspace: Any, tool: OwnFunction, arguments: dict[str, Any]) -> DeferredResult:
@@ -109,11 +111,13 @@ class OwnCall:
             if not self._paused:
                 left -= LOOK
         if not self._done.is_open:
-            self._stop(
-                f'"{self._tool.name}" took longer than {self._tool.seconds} seconds and was '
-                "stopped; its earlier writes remain"
+            seconds = "1 second" if self._tool.seconds == 1 else f"{self._tool.seconds} seconds"
+            self._stopped = (
+                f'"{self._tool.name}" took longer than {seconds} and was stopped; its earlier '
+                "writes remain"
             )
-            self._done.wait(LOADING)
+            _thread.start_new_thread(self._stop, ())
+            self._done.wait(ENDING)
         if self._stopped:
             raise ToolError(self._stopped)
         if self._problem is not None:
@@ -122,10 +126,10 @@ class OwnCall:
 
     def leave(self) -> None:
         """Stop the tool, since its caller is gone."""
-        _thread.start_new_thread(self._stop, ("its caller is gone",))
+        self._stopped = self._stopped or "its caller is gone"
+        _thread.start_new_thread(self._stop, ())
 
-    def _stop(self, why: str) -> None:
-        self._stopped = self._stopped or why
+    def _stop(self) -> None:
         statement = self._statement
         if statement is not None:
             statement.leave()

@@ -194,6 +194,7 @@ class Children:
 
     def stop(self, child: Child) -> None:
         """End a process and all that it has started."""
+        child.channel.replies.end()  # its pipes are not read while the log is not
         try:
             self._jobs.stop(child.job, 0)
         except NotRunningError:
