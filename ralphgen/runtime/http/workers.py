@@ -8,6 +8,7 @@ import os
 import resource
 import signal
 import time
+from socket import SOMAXCONN
 
 import uvicorn
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 PAUSE = 0.5  # seconds before a worker is started again that has ended as soon as it began
 SOON = 2.0  # seconds in which an end is that soon
 MOST_CONNECTIONS = 1_000  # of one worker at once
+AT_ONCE = 32  # connections that a worker accepts before it reads from those it has
 MOST_TASKS = 4 * MOST_CONNECTIONS  # of one worker: those of closed connections end a turn later
 FILES = 4 * MOST_CONNECTIONS  # open files that a worker asks for: its sessions need some too
 KEPT = 75  # seconds for which a connection is kept without a request
@@ -205,6 +207,19 @@ def _since(connection: PatientProtocol) -> float:
     return connection.since
 
 
+class PatientServer(uvicorn.Server):
+    """A server that accepts few connections at once, so that it first closes those that ended.
+
+    asyncio takes the length of the queue for that number, and sets it for the socket.
+    """
+
+    async def startup(self, sockets: list[socket] | None = None) -> None:
+        """Start to accept connections."""
+        await super().startup(sockets)
+        for one in sockets or ():
+            one.listen(SOMAXCONN)
+
+
 class Supervisor:
     """Runs `count` workers, each a fork of this process that calls `work` with its number.
 
@@ -313,6 +328,7 @@ async def _work(listening: socket, told: int, make: Maker, drain: int, notice: i
     config = uvicorn.Config(
         app,
         access_log=False,
+        backlog=AT_ONCE,
         http=PatientProtocol,
         interface="asgi3",
         lifespan="off",
@@ -325,7 +341,7 @@ async def _work(listening: socket, told: int, make: Maker, drain: int, notice: i
         timeout_keep_alive=KEPT,
         ws="none",
     )
-    server = uvicorn.Server(config)
+    server = PatientServer(config)
 
     def stop() -> None:
         loop = asyncio.get_running_loop()

@@ -2,7 +2,9 @@
 
 import resource
 import socket
+import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, suppress
 from pathlib import Path
@@ -149,5 +151,32 @@ def test_idle_connections_keep_out_no_session(tmp_path: Path, workers: int) -> N
             with suppress(ConnectionError):  # it may have had to go already
                 connection.sendall(said[number % len(said)])
         found = [server.call(token(root, jti=f"late-{number}"))[0] for number in range(8)]
+
+    assert [200] * 8 == found
+
+
+# Connects, sends a part of a request and closes, as fast as it can.
+HASTY = """
+import socket, sys
+while True:
+    try:
+        with socket.create_connection(("127.0.0.1", int(sys.argv[1])), 5) as connection:
+            connection.sendall(b"POST /mcp/ralph HTTP/1.1\\r\\nHost: here\\r\\n")
+    except OSError:
+        pass
+"""
+
+
+@pytest.mark.thorough
+def test_connections_one_after_another_keep_out_no_session(tmp_path: Path) -> None:
+    root = http_project(tmp_path / "p", "workers = 1\nrate = 1000\n")
+    with serving(root) as server:
+        hasty = subprocess.Popen([sys.executable, "-c", HASTY, str(server.port)])
+        try:
+            time.sleep(2)
+            found = [server.call(token(root, jti=f"call-{number}"))[0] for number in range(8)]
+        finally:
+            hasty.kill()
+            hasty.wait()
 
     assert [200] * 8 == found
