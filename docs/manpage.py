@@ -44,7 +44,7 @@ FILES = {
 ENVIRONMENT = {
     "RALPH_DSN": "How the project's PostgreSQL is reached; [database] dsn_env may name another.",
     "RALPH_DATABASE": "The absolute path of the database, in place of [database] path.",
-    "RALPH_ADMIN_DSN": "The same for who may make logins, for session --login.",
+    "RALPH_ADMIN_DSN": "The same for who may make logins, for session create --login.",
     "RALPH_KEY": "What signs the tokens of sessions over HTTP; [http] may name another.",
     "RALPHGEN_HOME": "Where environments of servers, and what was trusted, are kept in place of the"
     " user's own folders.",
@@ -78,6 +78,8 @@ def _commands(commands: Mapping[str, Any], path: str) -> Iterator[tuple[str, Any
     """Yield every command that can be run, with its whole name, by name."""
     for name, command in sorted(commands.items()):
         if hasattr(command, "commands"):
+            if command.invoke_without_command:
+                yield f"{path} {name}", command
             yield from _commands(command.commands, f"{path} {name}")
         elif not command.hidden:
             yield f"{path} {name}", command

@@ -291,12 +291,13 @@ class TestImports:
 
         The board shows tasks, edits compare them, sessions take them, imports make them and an undo
         removes them, which are the kit ralph's: they ask that kit's `rows` and `claims`. Specs are
-        the kit specum's.
+        the kit specum's, and `tools add` is the kit tables'.
         """
         asked = {
             ("board", ".ralph.rows"),
             ("board", ".specum.progress"),
             ("calls", ".ralph.rows"),
+            ("cli", ".tables.finding"),
             ("exchange", ".ralph.rows"),
             ("history", ".ralph.rows"),
             ("sessions", ".ralph.claims"),

@@ -1,39 +1,47 @@
-"""The command `brief`: what an agent of a session would be told, and how long each part is."""
+"""`ralphgen session brief`: the brief of a session, and the size of each section."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ralphgen.cli.launch import Recipe
 from ralphgen.cli.recipes import RecipeCommand
-from ralphgen.cli.sessions import Discipline, Feature, Task, open_session
+from ralphgen.cli.sessions import (
+    Discipline,
+    Feature,
+    Next,
+    Recipe,
+    Task,
+    app,
+    open_session,
+    session,
+)
 from ralphgen.errors import ProjectError, harmless, plain
 from ralphgen.sessions.decide import Request
-from ralphgen.terminal.app import App
 from ralphgen.terminal.console import print_json, say
 from ralphgen.terminal.options import Json, Project, TrustEdited
 
 if TYPE_CHECKING:
     from ralphgen.sessions.model import Brief
 
-app = App()
+__all__ = ["app", "brief"]
 
 
-@app.command(cls=RecipeCommand, example="ralphgen brief task_execution --task 7")
+@session.command(cls=RecipeCommand, example="ralphgen session brief task_execution --task 7")
 def brief(
     recipe: Recipe,
     task: Task = None,
+    next_: Next = False,
     feature: Feature = "",
     discipline: Discipline = "",
     trust_edited: TrustEdited = False,
     project: Project = Path(),
     as_json: Json = False,
 ) -> None:
-    """Print what an agent is told when its session begins; no session stays, nothing is claimed."""
+    """Print the brief that a session would start with."""
     from ralphgen.project.root import project_place
     from ralphgen.sessions.store import remove
 
     place = project_place(project)
-    request = Request(recipe, task, feature, discipline)
+    request = Request(recipe, task, feature, discipline, next=next_)
     made = open_session(place, request, say, dry_run=True, trust_edited=trust_edited)
     remove(made.folder)
     found = made.brief

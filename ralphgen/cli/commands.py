@@ -29,15 +29,15 @@ class LazyCommands(CommandGroup):
         return entry and ShellCommand(cmd_name, help=entry.summary, hidden=cmd_name in HIDDEN)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find and import the command that the first argument names."""
+        """Find and import the command that the first argument names.
+
+        Raises `UsageError` if the first one or two arguments are an old name.
+        """
+        for old in (args[0], " ".join(args[:2])):
+            if old in RENAMED and not ctx.resilient_parsing:
+                raise UsageError(f'unknown command "{old}"', f'use "ralphgen {RENAMED[old]}"')
         name, command, rest = super().resolve_command(ctx, args)
         return name, command and load(args[0]), rest
-
-    def unknown(self, ctx: Any, name: str, names: list[str]) -> UsageError:
-        """Return the error for a command that does not exist, or has another name now."""
-        if name in RENAMED:
-            return UsageError(f'unknown command "{name}"', f'use "ralphgen {RENAMED[name]}"')
-        return super().unknown(ctx, name, names)
 
     def format_commands(self, _ctx: Any, formatter: Any) -> None:
         """Write a list of commands for each panel."""

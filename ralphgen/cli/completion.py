@@ -83,13 +83,13 @@ def complete_priorities(incomplete: str) -> list[str]:
 
 
 def complete_recipes(context: typer.Context, incomplete: str) -> list[Offer]:
-    """Return the kinds of session that begin so."""
+    """Return the recipes that start with a text, each with its purpose and number of tools."""
 
     def offers(root: Path) -> list[Offer]:
-        from ralphgen.calls.context import read_policy
+        from ralphgen.cli.recipes import described_recipes
 
-        known = read_policy(root, trust_edited=True).recipes
-        return [(name, "") for name in known if name.startswith(incomplete)]
+        found = described_recipes(root).items()
+        return [(name, text) for name, text in found if name.startswith(incomplete)]
 
     return _offered(context, offers)
 

@@ -69,12 +69,24 @@ def log(
         hidden=hidden_in(root),
     )
     finish_undone(root)
+    if task is not None and not entries:
+        _refuse_missing(root, task)
     if as_json:
         print_json([entry.as_json() for entry in entries[-limit:]])
         return
     _show(entries[-limit:])
     if len(entries) > limit:
         say(f"there are older ones: see more with --limit {10 * limit}")
+
+
+def _refuse_missing(root: Path, task: int) -> None:
+    """Raise `MissingError` if a task does not exist."""
+    from ralphgen.project.rows import open_rows
+    from ralphgen.sessions.decide import missing_task
+
+    with open_rows(root) as rows:
+        if rows.task(task) is None:
+            raise missing_task(task, rows)
 
 
 @app.command(example="ralphgen undo SESSION --dry-run")

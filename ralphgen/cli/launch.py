@@ -1,4 +1,4 @@
-"""The command `launch`: starts an agent in a session of its own."""
+"""The command `launch`: runs an agent in a new session."""
 
 import os
 import shlex
@@ -9,13 +9,22 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ralphgen.cli.completion import complete_agents, complete_recipes
+from ralphgen.cli.completion import complete_agents
 from ralphgen.cli.recipes import RecipeCommand
-from ralphgen.cli.sessions import Discipline, Feature, Kits, Next, Task, open_session
-from ralphgen.errors import ProjectError, RalphgenError, Say, plain
+from ralphgen.cli.sessions import (
+    CLAIMING,
+    Discipline,
+    Feature,
+    Kits,
+    Next,
+    Recipe,
+    Task,
+    open_session,
+)
+from ralphgen.errors import ProjectError, RalphgenError, Say, UsageError, plain
 from ralphgen.runtime.context import BY_TERMINAL
 from ralphgen.sessions.decide import Request
-from ralphgen.terminal.app import App
+from ralphgen.terminal.app import App, help_hint
 from ralphgen.terminal.console import progress, say
 from ralphgen.terminal.options import Project, Quiet, TrustEdited
 from ralphgen.terminal.person import refuse_agents
@@ -26,9 +35,6 @@ if TYPE_CHECKING:
 
 app = App()
 
-Recipe = Annotated[
-    str, typer.Argument(help="Recipe of the session.", autocompletion=complete_recipes)
-]
 Prompt = Annotated[
     str, typer.Argument(help='First message (default: from the recipe; "-" reads stdin).')
 ]
@@ -58,11 +64,11 @@ DryRun = Annotated[
 
 @app.command(
     cls=RecipeCommand,
-    example="ralphgen launch task_execution --task 7 -- --effort high",
+    example="ralphgen launch --task 7 -- --effort high",
 )
 def launch(
     context: typer.Context,
-    recipe: Recipe,
+    recipe: Recipe = "",
     prompt: Prompt = "",
     task: Task = None,
     next_: Next = False,
@@ -80,10 +86,10 @@ def launch(
     project: Project = Path(),
     quiet: Quiet = False,
 ) -> None:
-    """Start an agent in a session of its own; what stands behind -- is passed on to it.
+    """Run one agent session; arguments after -- go to the agent.
 
-    task_execution, opus_review and enrichment run to their end and print what happens; the others
-    are conversations in the terminal.
+    --task and --next imply task_execution. task_execution, opus_review and enrichment print events
+    until they end; the other recipes are conversations in the terminal.
     """
     from ralphgen.launch.agent import LaunchOptions, prints
     from ralphgen.launch.agents import find_agent
@@ -93,7 +99,10 @@ def launch(
     refuse_agents("launch")
     place, tell = project_place(project), progress(quiet)
     works = find_agent(agent, read_settings(place.root))
-    request = Request(recipe, task, feature, discipline, tuple(kit or ()), next=next_)
+    if recipe == "" and task is None and not next_:
+        raise UsageError("missing argument RECIPE", help_hint("ralphgen launch"))
+    kits = tuple(kit or ())
+    request = Request(recipe or CLAIMING, task, feature, discipline, kits, next=next_)
 
     def user(profile: str) -> str:
         """Return how the user takes part: agents of the settings are their own clients."""

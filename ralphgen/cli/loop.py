@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from ralphgen.project.root import ProjectPlace
 
 app = App()
+loops = App(name="loop")
+app.add_typer(loops)
 
 SIGPIPE = 13  # its number everywhere; Windows has no name for it
 SHOWN = 10  # tasks of a dry run, where nothing says how many
@@ -64,18 +66,12 @@ AgentName = Annotated[
     ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="List the tasks it would start with.")]
-Action = Annotated[
-    str,
-    typer.Argument(
-        metavar="[ASK]", help="Control the running loop: pause, resume, stop or stop-now."
-    ),
-]
 AsJson = Annotated[bool, typer.Option("--json", help="Print events as JSON Lines.")]
 
 
-@app.command(example="ralphgen loop --max-time 8h --max-cost 20")
+@loops.callback(invoke_without_command=True, epilog="ralphgen loop --max-time 8h --max-cost 20")
 def loop(
-    ask: Action = "",
+    context: typer.Context,
     parallel: Parallel = 1,
     max_tasks: MaxTasks = None,
     max_cost: MaxCost = None,
@@ -90,21 +86,20 @@ def loop(
     project: Project = Path(),
     quiet: Quiet = False,
 ) -> None:
-    """Have tasks done: claim the next, launch an agent on it, look what came of it, and again.
+    """Run agents on ready tasks until none are left.
 
-    It ends with 0 when nothing is ready, with 7 when a budget is used up, and with 5 when tasks in
-    a row were left open. Ctrl-C lets end what runs, typed again it stops at once.
+    Exits with 0 if no task is ready, with 5 if the run left something for you, and with 7 at a
+    limit. Ctrl-C waits for the running sessions; a second Ctrl-C stops them.
     """
     from ralphgen.loop.limits import Limits, parse_duration
     from ralphgen.loop.start import prepare_loop
     from ralphgen.project.root import project_place
     from ralphgen.terminal.person import refuse_agents
 
+    if context.invoked_subcommand:
+        return
     refuse_agents("loop")
     place = project_place(project)
-    if ask:
-        _ask(place.root, ask)
-        return
     _refuse_other_tree(place)
     limits = Limits(
         parallel=parallel,
@@ -126,6 +121,26 @@ def loop(
     else:
         options = _asked_for(limits, max_time, agent, worktrees=worktrees)
         raise typer.Exit(_looped(prepared, options, as_json=as_json, tell=progress(quiet)))
+
+
+def _add_control(name: str, about: str) -> None:
+    """Add a command that controls the loops of a project on this machine."""
+
+    @loops.command(name, help=about, example=f"ralphgen loop {name}")
+    def control(project: Project = Path()) -> None:
+        from ralphgen.loop.record import ask_loops
+        from ralphgen.project.root import project_root
+        from ralphgen.terminal.person import refuse_agents
+
+        refuse_agents(f"loop {name}")
+        for loop_id in ask_loops(project_root(project), name):
+            print(f"sent {name} to {loop_id}")
+
+
+_add_control("pause", "Start no more sessions until resume.")
+_add_control("resume", "Resume a paused loop.")
+_add_control("stop", "Stop when the running sessions end, like Ctrl-C.")
+_add_control("stop-now", "Stop the sessions and release their tasks.")
 
 
 def _refuse_other_tree(place: "ProjectPlace") -> None:
@@ -154,13 +169,6 @@ def _asked_for(
         "review_every": limits.review_every,
         "worktrees": worktrees,
     }
-
-
-def _ask(root: Path, ask: str) -> None:
-    from ralphgen.loop.record import ask_loops
-
-    for loop_id in ask_loops(root, ask):
-        print(f"{ask} was asked of {loop_id}")
 
 
 def _show_first(prepared: "PreparedLoop", *, as_json: bool) -> None:

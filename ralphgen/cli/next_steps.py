@@ -31,9 +31,9 @@ def next_steps(root: Path, named: Path) -> list[str]:
             ["task", "next", *beside],
         ]
     elif has_tasks:
-        words = [["task", "list", *beside], ["tools", *place], ["doctor", *place]]
+        words = [["task", "list", *beside], ["tools", *beside], ["doctor", *place]]
     else:
-        words = [["tools", *place], ["config", *place], ["doctor", *place]]
+        words = [["tools", *beside], ["config", *place], ["doctor", *place]]
     return [line for command in words for line in _lines(["ralphgen", *command])]
 
 
@@ -57,7 +57,7 @@ def widening(root: Path, named: Path) -> str:
     gained = (policy.allowed(TALKING, kit) - policy.allowed(recipe, kit) for kit in policy.kits)
     wider = TALKING if any(gained) else FULL
     place = [] if named == Path() else ["--project", str(named)]
-    command = shlex.join(["ralphgen", "session", wider, "--default", *place])
+    command = shlex.join(["ralphgen", "session", "create", wider, "--default", *place])
     return f"your own client only reads; to let it change rows:\n  {command}"
 
 

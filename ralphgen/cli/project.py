@@ -11,8 +11,7 @@ from typing import Annotated
 import typer
 
 from ralphgen import __version__
-from ralphgen.cli.completion import complete_disciplines
-from ralphgen.errors import MissingError, RalphgenError, Say, UsageError, harmless, plain
+from ralphgen.errors import RalphgenError, Say, UsageError, harmless, plain
 from ralphgen.terminal.app import App
 from ralphgen.terminal.console import as_typed, print_json, progress, say
 from ralphgen.terminal.options import (
@@ -290,36 +289,6 @@ def inspect(project: Project = Path(), as_json: Json = False) -> None:
     show_facts(root, generated, found)
 
 
-@app.command(example="ralphgen tools --json")
-def tools(
-    path: Folder = Path(),
-    discipline: Annotated[
-        str,
-        typer.Option(
-            metavar="NAME",
-            help="Only the tools that remain for this agent role.",
-            autocompletion=complete_disciplines,
-        ),
-    ] = "",
-    as_json: Json = False,
-) -> None:
-    """Show which recipe sees which tool, and the bytes of each recipe's tools/list."""
-    from ralphgen.cli.tables import show_tools, tool_matrix
-    from ralphgen.generate.workflows import generate
-    from ralphgen.project.root import project_root
-
-    root = project_root(path)
-    generated = generate(root)
-    if discipline:
-        _refuse_unknown_discipline(root, discipline)
-    for warning in generated.plan.warnings:
-        say(f"warning: {plain(warning)}")
-    if as_json:
-        print_json(tool_matrix(generated.plan, discipline or None))
-        return
-    show_tools(generated.plan, discipline or None)
-
-
 @app.command(example="ralphgen doctor")
 def doctor(
     path: Folder = Path(),
@@ -350,18 +319,6 @@ def doctor(
 
 def _counted(number: int, noun: str) -> str:
     return f"{number or 'no'} {noun}{'' if number == 1 else 's'}"
-
-
-def _refuse_unknown_discipline(root: Path, discipline: str) -> None:
-    from ralphgen.project.rows import open_rows
-    from ralphgen.suggestion import suggestion
-
-    with open_rows(root) as rows:
-        names = rows.names("disciplines")
-    if discipline not in names:
-        hint = suggestion(discipline, names, "the disciplines")
-        listed = '"ralphgen discipline list" lists them'
-        raise MissingError(f'there is no discipline "{plain(discipline)}"', f"{hint}; {listed}")
 
 
 def _watch(root: Path, tell: Say, *, alone: bool) -> None:

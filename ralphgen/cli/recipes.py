@@ -1,4 +1,4 @@
-"""Commands that take a recipe: without one, and in their help, they list the recipes."""
+"""Commands that take a recipe: without arguments, and in their help, they list the recipes."""
 
 from pathlib import Path
 from typing import Any
@@ -8,6 +8,18 @@ import typer
 from ralphgen.errors import RalphgenError, plain
 from ralphgen.terminal.app import ShellCommand
 from ralphgen.terminal.console import say
+
+BUILT_IN = {
+    "braindump": "Turn ideas into features, disciplines and tasks",
+    "yap": "Discuss the tasks",
+    "ramble": "Discuss a feature",
+    "discuss": "Refine a discipline",
+    "task_execution": "Complete one task (needs --task or --next)",
+    "opus_review": "Review progress and plan the next tasks",
+    "enrichment": "Make draft tasks ready to work on",
+    "interactive": "Look around with read-only tools",
+    "manual": "Use all tools",
+}
 
 
 class RecipeCommand(ShellCommand):
@@ -33,14 +45,47 @@ class RecipeCommand(ShellCommand):
 
 
 def _write_recipes(formatter: Any) -> None:
-    """Write the recipes of the project around the working directory, each with its purpose."""
+    """Write the recipes of the project around the working directory."""
     from ralphgen.project.root import project_root
-    from ralphgen.sessions.recipes import recipe_sentences
 
     try:
         root = project_root(Path())
     except RalphgenError:
         root = None
     with formatter.section("Recipes"):
-        rows = [(plain(name), plain(text)) for name, text in recipe_sentences(root).items()]
-        formatter.write_dl(rows)
+        formatter.write_dl([*described_recipes(root).items()])
+
+
+def described_recipes(root: Path | None) -> dict[str, str]:
+    """Return purpose and number of tools of each recipe; the number only for a project's server.
+
+    The recipes of a project that cannot be read are left out.
+    """
+    from ralphgen.calls.context import read_policy
+
+    purposes = {**BUILT_IN, **(_custom_recipes(root) if root is not None else {})}
+    try:
+        policy = None if root is None else read_policy(root, trust_edited=True)
+    except RalphgenError:
+        policy = None
+    for name in purposes:
+        if policy is not None and name in policy.recipes:
+            tools = sum(len(policy.allowed(name, kit)) for kit in policy.kits)
+            purposes[name] += f"; {tools} tools"
+    return {plain(name): plain(text) for name, text in purposes.items()}
+
+
+def _custom_recipes(root: Path) -> dict[str, str]:
+    from ralphgen.project.recipes import read_recipes
+    from ralphgen.project.rows import open_rows
+
+    found: dict[str, str] = {}
+    try:
+        for recipe in read_recipes(root):
+            found[recipe.name] = recipe.description or f"Like {recipe.base}, with fewer tools"
+        with open_rows(root) as rows:
+            for name in rows.names("recipe_configs"):
+                found.setdefault(name, f"Like {rows.base(name)}")
+    except RalphgenError:
+        return found
+    return found

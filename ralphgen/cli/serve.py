@@ -20,8 +20,8 @@ HELP = '"ralphgen serve --help" shows what there is'
 def serve(arguments: Sequence[str]) -> int:
     """Run `server.py` of the nearest project with the arguments; standard output is its own.
 
-    Returns the server's exit code, or 2 when there is no server to run. On POSIX this process
-    becomes the server, so that signals reach it directly.
+    Returns the server's exit code, or that of the error if there is no server to run. On POSIX
+    this process becomes the server, so that signals reach it directly.
     """
     try:
         named, arguments = _project(arguments)
@@ -40,6 +40,7 @@ def serve(arguments: Sequence[str]) -> int:
         return subprocess.run(command, check=False).returncode
     except RalphgenError as error:
         sys.stderr.write(f"error: {error}\n")
+        return error.exit_code
     except OSError as error:
         named = f'"{error.filename}": ' if error.filename else ""
         reason = (error.strerror or str(error)).lower()

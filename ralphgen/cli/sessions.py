@@ -28,6 +28,10 @@ if TYPE_CHECKING:
 
 app = App()
 
+Recipe = Annotated[
+    str, typer.Argument(help="Recipe of the session.", autocompletion=complete_recipes)
+]
+SessionId = Annotated[str, typer.Argument(metavar="ID", help="Id of the session.")]
 Task = Annotated[
     int | None,
     typer.Option(metavar="N", help="Id of the task.", autocompletion=complete_tasks),
@@ -65,7 +69,7 @@ Ttl = Annotated[
     str, typer.Option(metavar="TIME", help="Lifetime of the token or login (at most 24h).")
 ]
 Http = Annotated[str, typer.Option("--http", metavar="URL", help="URL of the HTTP server.")]
-ENDING = ("end", "revoke")
+CLAIMING = "task_execution"  # the recipe of a session that claims a task
 STILL_OPEN = (
     "connections that it has open were not ended: a transaction that is open there goes on as it "
     "began; let who made the login revoke it with RALPH_ADMIN_DSN"
@@ -79,20 +83,13 @@ Write = Annotated[
 ]
 
 
-@app.command(
-    cls=RecipeCommand,
-    example="ralphgen session task_execution --task 7 --json",
-)
-def session(
-    recipe: Annotated[
-        str,
-        typer.Argument(
-            help='The kind of session; "list" for those that there are, "end" for one of them, '
-            '"revoke" for one over HTTP.',
-            autocompletion=complete_recipes,
-        ),
-    ],
-    ended: Annotated[str, typer.Argument(metavar="[ID]", help="Id of the session.")] = "",
+session = App(help="Create, list and end sessions for other MCP clients.")
+app.add_typer(session, name="session")
+
+
+@session.command(cls=RecipeCommand, example="ralphgen session create task_execution --task 7")
+def create(
+    recipe: Recipe,
     task: Task = None,
     next_: Next = False,
     feature: Feature = "",
@@ -107,24 +104,11 @@ def session(
     as_json: Json = False,
     quiet: Quiet = False,
 ) -> None:
-    """Make a session: compute what it may see, write its files, and print its MCP config's path."""
-    from ralphgen.project.root import project_place
-    from ralphgen.terminal.person import refuse_agents
-
-    refuse_agents("session")
-    place, tell = project_place(project), progress(quiet)
+    """Create a session and print the path of its MCP config."""
+    place, tell = _place(project, "create"), progress(quiet)
     root = place.root
     request = Request(recipe, task, feature, discipline, tuple(kit or ()), next=next_)
-    if (recipe in ENDING) != bool(ended):
-        text = '"session end" and "session revoke" take the id of a session, others do not'
-        raise UsageError(text, '"ralphgen session list" lists them')
-    if recipe == "end":
-        _end_session(root, ended, as_json=as_json)
-    elif recipe == "revoke":
-        _revoke_session(root, ended)
-    elif recipe == "list":
-        _list_sessions(root, request, as_json=as_json)
-    elif token:
+    if token:
         _print_token(root, request, ttl, as_json=as_json, tell=tell, trust_edited=trust_edited)
     elif login:
         _make_with_login(place, request, ttl, as_json=as_json, tell=tell, trust_edited=trust_edited)
@@ -132,6 +116,65 @@ def session(
         _make_default(root, request, as_json=as_json, tell=tell, trust_edited=trust_edited)
     else:
         make_session(place, request, as_json=as_json, tell=tell, trust_edited=trust_edited)
+
+
+@session.command(name="list", example="ralphgen session list")
+def list_(project: Project = Path(), as_json: Json = False) -> None:
+    """List the sessions with task, age, result, turns and cost."""
+    from ralphgen.cli.tables import show_sessions
+    from ralphgen.ledger.records import record_as_json, recorded_sessions
+    from ralphgen.sessions.store import stored_sessions
+
+    root = _place(project, "list").root
+    kept = stored_sessions(root)
+    records = recorded_sessions(root, [one.session_id for one in kept])
+    if as_json:
+        print_json([one.as_json() | record_as_json(records.get(one.session_id)) for one in kept])
+    else:
+        show_sessions(kept, records)
+
+
+@session.command(example="ralphgen session end yap-20260210T120000Z-1a2b")
+def end(session_id: SessionId, project: Project = Path(), as_json: Json = False) -> None:
+    """End a session in which nothing runs, and release its task."""
+    from ralphgen.project.root import postgresql_place
+    from ralphgen.sessions.end import end_session
+    from ralphgen.sessions.login import revoke_login
+    from ralphgen.sessions.states import task_state
+
+    root = _place(project, "end").root
+    ended, task = end_session(root, session_id)
+    database = postgresql_place(root)
+    if database is not None and revoke_login(database, session_id) is False:
+        say(f"warning: {STILL_OPEN}")
+    if as_json:
+        print_json(ended.as_json())
+        return
+    state = "" if task is None else task_state(root, task)
+    again = f"; task {task} is {state}{' again' * (state == 'ready')}" if state else ""
+    print(f"ended session {plain(ended.session_id)}{again}")
+
+
+@session.command(example="ralphgen session revoke yap-20260210T120000Z-1a2b3c4d5e6f7a8b")
+def revoke(session_id: SessionId, project: Project = Path()) -> None:
+    """Revoke the tokens and the login of a session immediately."""
+    from ralphgen.ledger.records import recorded_sessions
+    from ralphgen.project.root import postgresql_place
+    from ralphgen.sessions.login import revoke_login
+    from ralphgen.sessions.token import revoke_session
+
+    root = _place(project, "revoke").root
+    database = postgresql_place(root)
+    is_gone = None if database is None else revoke_login(database, session_id)
+    if is_gone is not None:
+        print(f"session {plain(session_id)} is ended: its login opens nothing")
+        if not is_gone:
+            say(f"warning: {STILL_OPEN}")
+        return
+    revoke_session(root, session_id)
+    print(f"no token of the session {plain(session_id)} opens anything any more")
+    if not recorded_sessions(root, [session_id]):
+        say("note: no session of this id has written anything: see that it is spelled right")
 
 
 @app.command(example="ralphgen config --client cursor --write")
@@ -165,53 +208,13 @@ def config(
         say(f"note: {line}")
 
 
-def _list_sessions(root: Path, request: Request, *, as_json: bool) -> None:
-    from ralphgen.cli.tables import show_sessions
-    from ralphgen.ledger.records import record_as_json, recorded_sessions
-    from ralphgen.sessions.store import stored_sessions
+def _place(project: Path, command: str) -> "ProjectPlace":
+    """Return the project of a command that agents may not run."""
+    from ralphgen.project.root import project_place
+    from ralphgen.terminal.person import refuse_agents
 
-    if request != Request("list"):
-        raise UsageError('"ralphgen session list" takes no row and no kit', "leave them out")
-    kept = stored_sessions(root)
-    records = recorded_sessions(root, [one.session_id for one in kept])
-    if as_json:
-        print_json([one.as_json() | record_as_json(records.get(one.session_id)) for one in kept])
-    else:
-        show_sessions(kept, records)
-
-
-def _end_session(root: Path, session_id: str, *, as_json: bool) -> None:
-    from ralphgen.project.root import postgresql_place
-    from ralphgen.sessions.end import end_session
-    from ralphgen.sessions.login import revoke_login
-
-    ended = end_session(root, session_id)
-    database = postgresql_place(root)
-    if database is not None and revoke_login(database, session_id) is False:
-        say(f"warning: {STILL_OPEN}")
-    if as_json:
-        print_json(ended.as_json())
-    else:
-        print(f"session {plain(ended.session_id)} is ended")
-
-
-def _revoke_session(root: Path, session_id: str) -> None:
-    from ralphgen.ledger.records import recorded_sessions
-    from ralphgen.project.root import postgresql_place
-    from ralphgen.sessions.login import revoke_login
-    from ralphgen.sessions.token import revoke_session
-
-    database = postgresql_place(root)
-    is_gone = None if database is None else revoke_login(database, session_id)
-    if is_gone is not None:
-        print(f"session {plain(session_id)} is ended: its login opens nothing")
-        if not is_gone:
-            say(f"warning: {STILL_OPEN}")
-        return
-    revoke_session(root, session_id)
-    print(f"no token of the session {plain(session_id)} opens anything any more")
-    if not recorded_sessions(root, [session_id]):
-        say("note: no session of this id has written anything: see that it is spelled right")
+    refuse_agents(f"session {command}")
+    return project_place(project)
 
 
 def _print_token(
@@ -225,7 +228,7 @@ def _print_token(
     if as_json:
         print_json({"session_id": session_id, "token": token, "seconds": seconds})
         return
-    tell(f"session {session_id}, good for {ttl}")
+    tell(f"created session {session_id}, valid for {ttl}")
     print(token)
 
 
@@ -267,7 +270,7 @@ def _make_with_login(
         sql = None if login.made else login.sql
         print_json({**facts, "dsn": login.dsn, "sql": sql, "seconds": seconds})
         return
-    tell(f"session {made.session_id}, good for {ttl}: {made.mcp_config}")
+    tell(f"created session {made.session_id}, valid for {ttl}: {made.mcp_config}")
     if not login.made:
         say(f"{ADMIN_DSN} is not set: let somebody who may make roles run this first:\n{login.sql}")
     print(login.dsn)

@@ -39,9 +39,8 @@ PANELS = {
         "loop": CommandEntry("Run agents on ready tasks until none are left.", "ralphgen.cli.loop"),
         "launch": CommandEntry("Run one agent session.", "ralphgen.cli.launch"),
         "session": CommandEntry(
-            "Create, list and end sessions for other MCP clients.", "ralphgen.cli.sessions"
+            "Create, list and end sessions for other MCP clients.", "ralphgen.cli.brief"
         ),
-        "brief": CommandEntry("Print the brief of a session.", "ralphgen.cli.brief"),
         "trust": CommandEntry(
             "Review and approve the commands a project runs.", "ralphgen.cli.trust"
         ),
@@ -64,10 +63,8 @@ PANELS = {
         "db": CommandEntry("Back up, tune and prune the database.", "ralphgen.cli.sql"),
     },
     "Advanced": {
-        "tools": CommandEntry("Show the tools of each recipe.", "ralphgen.cli.project"),
-        "policy": CommandEntry("Compare the tools of each recipe.", "ralphgen.cli.policy"),
-        "tables": CommandEntry(
-            "Generate tools for your own tables.", "ralphgen.kits.tables.commands"
+        "tools": CommandEntry(
+            "Show, compare and add the tools of each recipe.", "ralphgen.cli.tools"
         ),
         "skill": CommandEntry("Write Agent Skills.", "ralphgen.cli.skills"),
         "agents": CommandEntry("Write subagents for Claude Code.", "ralphgen.cli.plugin"),
@@ -76,10 +73,9 @@ PANELS = {
         "serve": CommandEntry(
             "Run the MCP server over stdio or HTTP.", "ralphgen.cli.server_commands"
         ),
-        "allow": CommandEntry(
-            "Let agents run tasks of the project.", "ralphgen.kits.dela.commands"
+        "dela": CommandEntry(
+            "Choose the project commands agents may run.", "ralphgen.kits.dela.commands"
         ),
-        "deny": CommandEntry("Keep agents from running tasks.", "ralphgen.kits.dela.commands"),
     },
 }
 HIDDEN = {
@@ -90,10 +86,24 @@ HIDDEN = {
 }
 COMMANDS = {name: entry for panel in PANELS.values() for name, entry in panel.items()} | HIDDEN
 RENAMED = {
+    "allow": "dela allow",
     "backup": "db backup",
+    "brief": "session brief",
+    "deny": "dela deny",
     "ledger": "db ledger",
+    "policy": "tools diff",
     "report": "board --export",
     "sql": "db indexes",
+    "session braindump": "session create braindump",
+    "session discuss": "session create discuss",
+    "session enrichment": "session create enrichment",
+    "session interactive": "session create interactive",
+    "session manual": "session create manual",
+    "session opus_review": "session create opus_review",
+    "session ramble": "session create ramble",
+    "session task_execution": "session create task_execution",
+    "session yap": "session create yap",
+    "tables": "tools add",
 }
 OVERVIEW = """\
 ralphgen generates an MCP server from your project's schema and runs agents on its tasks.

@@ -43,8 +43,8 @@ app = App()
 tasks = App(name="task", help="Add, list, edit and close tasks.")
 app.add_typer(tasks)
 NOTHING_READY = 8
+PENDING = "pending"
 CHOICES = 4  # names that a usage error lists
-CLAIMING = "task_execution"  # the recipe of a session that takes a task
 READY = 10  # ids of tasks that are named after a change
 # The computed states of tasks in the status column, by their names in answers.
 INFERRED = {"waiting_on_deps": "waiting", "held": "claimed", "ready": "ready", "stale": "stale"}
@@ -104,17 +104,21 @@ OF_OLD = {
 
 @tasks.command(
     cls=FieldCommand,
-    example="ralphgen task add 'Log in' --feature auth --discipline backend",
+    example="ralphgen task add 'Log in' --feature auth --discipline backend --ready",
 )
 @takes_fields(OF_NEW)
 def add(
     given: Given,
     title: Annotated[str, typer.Argument(help="Title of the task.")],
+    ready: Annotated[bool, typer.Option("--ready", help="Short for --status pending.")] = False,
     trust_edited: TrustEdited = False,
     project: Project = Path(),
     as_json: Json = False,
 ) -> None:
     """Create a task."""
+    if ready and given.get("status", [PENDING]) != [PENDING]:
+        raise UsageError('"--ready" and "--status" are both given', "leave one out")
+    given = {**given, "status": [PENDING]} if ready else given
     named = {"title": "TITLE"}
     with row_tools(project, "create_task", trust_edited=trust_edited, positional=named) as tools:
         fields = _completed(tools, {"title": [title], **given})
@@ -188,7 +192,8 @@ def next_(
     feature: Feature = None,
     discipline: Discipline = None,
     claim: Annotated[
-        bool, typer.Option("--claim", help="Claim the task, like session task_execution --next.")
+        bool,
+        typer.Option("--claim", help="Claim the task, like session create task_execution --next."),
     ] = False,
     trust_edited: TrustEdited = False,
     project: Project = Path(),
@@ -196,7 +201,7 @@ def next_(
 ) -> None:
     """Show the next ready task. Exits with 8 if there is none."""
     if claim:
-        from ralphgen.cli.sessions import make_session
+        from ralphgen.cli.sessions import CLAIMING, make_session
         from ralphgen.sessions.decide import Request
 
         refuse_agents("task next --claim")
@@ -217,7 +222,7 @@ def next_(
         from ralphgen.cli.row_tables import TASK_COLUMNS, show_rows
 
         show_rows([_shown(task)], TASK_COLUMNS, 1)
-        say(f"next: ralphgen launch task_execution --task {task['id']}")
+        say(f"next: ralphgen launch --task {task['id']}")
     raise typer.Exit(0 if found else NOTHING_READY)
 
 
@@ -302,7 +307,7 @@ def status(
     free = [str(one) for one in answer.get("unblocked", ())]
     more = f", and {len(free) - READY} more" if len(free) > READY else ""
     after = f"; now ready: {', '.join(free[:READY])}{more}" if free else ""
-    now = f" ({_state(project, task)})" if answer["new"] == "pending" and not as_json else ""
+    now = f" ({_state(project, task)})" if answer["new"] == PENDING and not as_json else ""
     line = f"task {task}: {answer['old']} → {answer['new']}{now}{after}"
     show_change(answer, line, as_json=as_json)
 
@@ -395,10 +400,9 @@ def _completed(tools: RowTools, fields: Given) -> Given:
 
 def _state(project: Path, task: int) -> str:
     """Return the computed state of a task."""
-    from ralphgen.sessions.states import task_states
+    from ralphgen.sessions.states import task_state
 
-    found = task_states(project_place(project).root)
-    return next((one.state for one in found if one.task.id == task), "gone")
+    return task_state(project_place(project).root, task)
 
 
 def _why(project: Path, feature: str | None, discipline: str | None) -> Problem:

@@ -104,7 +104,7 @@ def _difference(plan: ServerPlan, context: Mapping[str, Any]) -> list[str]:
     )
     said = [f"lacks {_counted(lacks)}"] * bool(lacks)
     said += [f"names {_counted([*gone])}, which no server starts with any more"] * bool(gone)
-    hint = f'"ralphgen session {recipe} --default" makes a new one'
+    hint = f'"ralphgen session create {recipe} --default" makes a new one'
     return [f"warning: {CONTEXT} was kept and {' and '.join(said)}: {hint}"] if said else []
 
 

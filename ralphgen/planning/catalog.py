@@ -9,7 +9,6 @@ from ralphgen.project.model import OwnRecipe
 from ralphgen.runtime.policy import GRANTS, OWN, REQUIRED, RULES
 from ralphgen.suggestion import suggestion
 
-LIST = "list"  # `ralphgen session list` is a command
 ONLY_TAKES = "a recipe can only take from its base"
 BROUGHT: Mapping[str, Names] = {"task": ("task", "feature")}
 """The kinds of rows that a session about one kind is about too: a task brings its feature."""
@@ -41,9 +40,8 @@ class Catalog:
 
 def recipe_problems(recipe: OwnRecipe, kits: Sequence[KitPlan], catalog: Catalog) -> list[Problem]:
     """Return a problem for each name in a recipe that means nothing or that its base lacks."""
-    if recipe.name in (*PROFILES, LIST):
-        what = "a built-in one" if recipe.name != LIST else 'what "ralphgen session list" means'
-        text = f'{recipe.origin}: the recipe "{recipe.name}" is {what}'
+    if recipe.name in PROFILES:
+        text = f'{recipe.origin}: the recipe "{recipe.name}" is a built-in one'
         return [Problem(text, "rename the file")]
     if recipe.base not in PROFILES:
         text = f'{recipe.place("base")}: there is no recipe "{recipe.base}" to take from'

@@ -212,17 +212,14 @@ def give_back(
         raise
 
 
-def release_held(root: Path, session_id: str, outcome: str) -> None:
-    """Let the task go that a session holds, wherever it works; as `end_claim`.
-
-    Nothing is done where it holds none.
-    """
+def release_held(root: Path, session_id: str, outcome: str) -> int | None:
+    """Release the task that a session claims, as `end_claim`; return it, or None if it has none."""
     if not has_database(root):
-        return
+        return None
     with open_database(root) as connection:
         schema = read_schema(connection, root, KITS)
     if schema.table(MARKER) is None:
-        return
+        return None
     with opened_database(root) as database:
         found = database.reading(lambda: claims.claims(database))
     attempts = read_settings(root).loop.attempts
@@ -230,6 +227,8 @@ def release_held(root: Path, session_id: str, outcome: str) -> None:
         if held.session == session_id:
             own = TaskClaim(root, session_id, task, held.token, 0, attempts, schema)
             give_back(own, outcome)
+            return task
+    return None
 
 
 def claimed(claim: claims.Claim) -> ClaimedError:

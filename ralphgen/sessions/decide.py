@@ -199,7 +199,9 @@ def _base(policy: Policy, recipe: str, rows: ProjectRows) -> str:
             f"the bases are {bases}",
         )
     names = (*known, *rows.names("recipe_configs"))
-    hint = f'{suggestion(recipe, names, "the recipes")}; "ralphgen session" lists them'
+    hint = (
+        f'{suggestion(recipe, names, "the recipes")}; "ralphgen session create --help" lists them'
+    )
     raise UsageError(f'there is no recipe "{one_line(recipe)}"', hint)
 
 
@@ -236,14 +238,19 @@ def _refuse_unknown(request: Request, rows: ProjectRows) -> None:
             raise MissingError(f'there is no {kind} "{one_line(name)}"', hint)
 
 
+def missing_task(task: int, rows: ProjectRows) -> MissingError:
+    """Return the error of a task that does not exist."""
+    near = ", ".join(map(str, rows.nearest_tasks(task, NEAREST)))
+    listed = '"ralphgen task list" lists them'
+    hint = f"the nearest are {near}; {listed}" if near else '"ralphgen task add" makes one'
+    return MissingError(f"there is no task {task}", hint)
+
+
 def _of_task(task: int, about: Subject, rows: ProjectRows) -> Subject:
     """Return the subject with the feature and the discipline of its task."""
     row = rows.task(task)
     if row is None:
-        near = ", ".join(map(str, rows.nearest_tasks(task, NEAREST)))
-        listed = '"ralphgen task list" lists them'
-        hint = f"the nearest are {near}; {listed}" if near else '"ralphgen task add" makes one'
-        raise MissingError(f"there is no task {task}", hint)
+        raise missing_task(task, rows)
     feature, discipline = row
     for kind, named, found in (
         ("feature", about.feature, feature),

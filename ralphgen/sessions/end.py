@@ -14,10 +14,10 @@ from ralphgen.suggestion import suggestion
 ENDED = "ended"  # the outcome of a session that a person ends
 
 
-def end_session(root: Path, session_id: str) -> StoredSession:
-    """End the session of this id: nothing can be started in it then. Return what it was.
+def end_session(root: Path, session_id: str) -> tuple[StoredSession, int | None]:
+    """End the session of this id and return it with the task that it released, or None.
 
-    The task that it holds is let go. Its record stays until it is pruned, and the ledger says when
+    Nothing can be started in it then. Its record stays until it is pruned, and the ledger says when
     it ended. Raises `MissingError` if there is no such session, and `ProjectError` where one of
     its servers runs.
     """
@@ -33,8 +33,7 @@ def end_session(root: Path, session_id: str) -> StoredSession:
             f'a server of the session "{session_id}" runs', "end its client, then try again"
         )
     _close_row(root, session_id)
-    release_held(root, session_id, ENDED)
-    return kept[session_id]
+    return kept[session_id], release_held(root, session_id, ENDED)
 
 
 def _close_row(root: Path, session_id: str) -> None:

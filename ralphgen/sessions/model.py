@@ -139,20 +139,21 @@ def session_facts(session: PreparedSession, argv: Names) -> dict[str, object]:
 
 
 def session_summary(session: PreparedSession) -> Iterator[str]:
-    """Yield what a person sees."""
-    rows = (
-        ("task", session.task),
-        ("feature", session.feature),
-        ("discipline", session.discipline),
-        ("target discipline", session.target),
-    )
-    about = "".join(f", {kind} {one_line(str(row))}" for kind, row in rows if row is not None)
-    yield f"session {session.session_id}{about}"
-    for served in session.served:
-        size = listed_bytes(list(served.tools))
-        yield f"{served.kit}: {len(served.tools)} tools, {size:,} bytes"
+    """Yield the lines that a user sees when the session is created."""
+    feature = one_line(session.feature or "")
+    about = f"feature {feature}" if feature else ""
+    if session.task is not None:
+        about = f"task {session.task} ({feature})"
+    if session.target is not None:
+        about = f"about {one_line(session.target)}"
+    role = f"as {one_line(session.discipline)}" if session.discipline is not None else ""
+    tools = f"{sum(len(one.tools) for one in session.served)} tools"
+    yield f"created session {session.session_id}"
+    yield ", ".join(part for part in (about, role, tools) if part)
     yield from session.runs
-    yield f"start it: {start_command(session.mcp_config)}"
+    yield f"start: {start_command(session.mcp_config)}"
+    if session.claim is not None:
+        yield f"release the task with: ralphgen session end {session.session_id}"
 
 
 def start_command(mcp_config: Path) -> str:

@@ -16,6 +16,8 @@ from ralphgen.runtime.database.claims import Claim, claim_of, is_live
 from ralphgen.runtime.database.ledger import MARKER
 from ralphgen.trust.items import hidden_in
 
+CLOSED = ("done", "skipped")
+
 
 @dataclass(frozen=True, slots=True)
 class TaskState:
@@ -38,17 +40,26 @@ def task_states(root: Path) -> list[TaskState]:
         schema = read_schema(connection, root, KITS)
     with open_rows(root) as rows:
         tasks = rows.every_task(with_reasons="tasks.blocked_by" not in hidden_in(root))
+    claims: dict[int, Claim | None] = {}
     if schema.table(MARKER) is None:
-        return [TaskState(task, task.status.replace("_", " "), None) for task in tasks]
-    ready = {*next_tasks(root, schema)}
-    with opened_database(root) as database:
-        claims = database.reading(
-            lambda: {task.id: claim_of(database, task.id) for task in tasks if task.is_open}
-        )
+        closed = {task.id for task in tasks if task.status in CLOSED}
+        pending = [task for task in tasks if task.status == "pending"]
+        ready = {task.id for task in pending if closed.issuperset(task.depends_on)}
+    else:
+        ready = {*next_tasks(root, schema)}
+        with opened_database(root) as database:
+            claims = database.reading(
+                lambda: {task.id: claim_of(database, task.id) for task in tasks if task.is_open}
+            )
     return [
         TaskState(task, _state(task, claims.get(task.id), ready), claims.get(task.id))
         for task in tasks
     ]
+
+
+def task_state(root: Path, task: int) -> str:
+    """Return the computed state of a task; "gone" if it does not exist."""
+    return next((one.state for one in task_states(root) if one.task.id == task), "gone")
 
 
 def why_none_is_ready(root: Path, feature: str = "", discipline: str = "") -> Problem:
@@ -98,7 +109,7 @@ def _reasons(by_state: dict[str, list[TaskState]]) -> Iterator[str]:
 
 def _unmet(waiting: TaskState, by_state: dict[str, list[TaskState]]) -> int:
     """Return the first dependency that is not closed."""
-    closed = {one.task.id for state in ("done", "skipped") for one in by_state.get(state, ())}
+    closed = {one.task.id for state in CLOSED for one in by_state.get(state, ())}
     needed = waiting.task.depends_on
     return next((task for task in needed if task not in closed), needed[0])
 

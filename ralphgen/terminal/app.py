@@ -38,7 +38,9 @@ class PlainHelp:
         """Return the words of the usage line behind the name of the command."""
         command = ctx.command
         arguments = [usage(one) for one in command.get_params(ctx) if is_argument(one)]
-        return ["[OPTIONS]", *arguments, *(["COMMAND"] if hasattr(command, "commands") else [])]
+        if hasattr(command, "commands"):
+            arguments.append("[COMMAND]" if command.invoke_without_command else "COMMAND")
+        return ["[OPTIONS]", *arguments]
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
         """Write arguments, options and commands."""
@@ -94,10 +96,18 @@ class CommandGroup(PlainHelp, TyperGroup):
         return super().parse_args(ctx, args)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Find the command that the first argument names; raise `UsageError` if there is none."""
+        """Find the command that the first argument names.
+
+        Raises `UsageError` if there is none, or if options of the group precede it.
+        """
         names = self.list_commands(ctx)
         if args[0] not in names and not ctx.resilient_parsing:
             raise self.unknown(ctx, args[0], names)
+        for one in self.params if self.invoke_without_command else ():
+            source = ctx.get_parameter_source(one.name)
+            if source is not None and source.name == "COMMANDLINE":
+                path = f"{ctx.command_path} {args[0]}"
+                raise UsageError(f"{label_of_error(one)} precedes the command", help_hint(path))
         return super().resolve_command(ctx, args)
 
     def unknown(self, ctx: Any, name: str, names: list[str]) -> UsageError:

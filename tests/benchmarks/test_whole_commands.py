@@ -57,12 +57,14 @@ def test_commands_as_whole_processes(tmp_path: Path) -> None:
         "ralphgen --help": [RALPHGEN, "--help"],
         "ralphgen regen": [RALPHGEN, "regen", str(root)],
         "ralphgen check": [RALPHGEN, "check", str(root)],
-        "ralphgen session task_execution": [RALPHGEN, "session", "task_execution", "--task", "1"],
+        "ralphgen session create": [
+            *(RALPHGEN, "session", "create", "task_execution", "--task", "1"),
+        ],
         "ralphgen launch --dry-run": [
             *(RALPHGEN, "launch", "task_execution"),
             *("--task", "1", "--dry-run"),
         ],
-        "ralphgen tools": [RALPHGEN, "tools", str(root)],
+        "ralphgen tools": [RALPHGEN, "tools", "--project", str(root)],
     }
     serve = Server("", (RALPHGEN, "serve"), folder=root, environment=environment)
     direct = ours(root)

@@ -61,7 +61,7 @@ ANSWERED = {  # what a reader looks for there, in the words that must not go
     "An agent did nonsense: how do I take it back?": "ralphgen undo",
     "How do I bring my tasks from another tool?": "ralphgen init",
     "Why does it refuse to start the server of my clone?": "ralphgen trust",
-    "How do I let agents run make or npm?": "ralphgen allow",
+    "How do I let agents run make or npm?": "ralphgen dela allow",
     "What does this exit code mean?": "| 4 |",
     "How does an agent work without access to the database?": "--token",
 }

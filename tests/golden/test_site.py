@@ -47,7 +47,7 @@ def test_the_reference_names_every_command_setting_and_kit(pages: Path) -> None:
     commands = (reference / "commands.md").read_text(encoding="utf-8")
     config = (reference / "config.md").read_text(encoding="utf-8")
 
-    for command in ("init", "regen", "task add", "loop", "board", "allow", "tables add"):
+    for command in ("init", "regen", "task add", "loop", "board", "dela allow", "tools add"):
         assert f"## `ralphgen {command}`\n" in commands
     assert "[bold]" not in commands
     for key in config_schema()["properties"]:

@@ -77,7 +77,7 @@ def writes(path: str | Path) -> Block:
 
 def session(root: Path) -> list[str]:
     """The arguments by which Claude Code is started in a session on the task 1."""
-    done = ralphgen("session", "task_execution", "--task", "1", "--json", cwd=root)
+    done = ralphgen("session", "create", "task_execution", "--task", "1", "--json", cwd=root)
     return ["--strict-mcp-config", "--mcp-config", json.loads(done.stdout)["mcp_config"]]
 
 

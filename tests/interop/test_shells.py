@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[2]
 PATIENCE = 60.0
 CLEAR = "\x15"  # what Ctrl-U sends: an empty line
 CASES = [
-    ("ralphgen pol", "ralphgen policy"),
+    ("ralphgen loo", "ralphgen loop"),
     ("ralphgen launch task_e", "ralphgen launch task_execution"),
     ("ralphgen call ralph:create_t", "ralphgen call ralph:create_task"),
     ("ralphgen call ralph:list_t", "ralphgen call ralph:list_tasks"),

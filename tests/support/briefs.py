@@ -66,9 +66,9 @@ def say(root: Path, name: str, text: str) -> Path:
 
 
 def brief(root: Path, recipe: str, **rows: Any) -> dict[str, Any]:
-    """What `ralphgen brief --json` says."""
+    """What `ralphgen session brief --json` says."""
     options = [f"--{kind}={row}" for kind, row in rows.items()]
-    done = ralphgen("brief", recipe, *options, "--json", "--project", root)
+    done = ralphgen("session", "brief", recipe, *options, "--json", "--project", root)
     assert 0 == done.returncode, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found

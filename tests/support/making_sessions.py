@@ -1,4 +1,4 @@
-"""Sessions as `ralphgen session` makes them: its answers, and clients on what it wrote."""
+"""Sessions as `ralphgen session create` makes them: its answers, and clients on what it wrote."""
 
 import json
 import subprocess
@@ -19,8 +19,8 @@ from ralphgen.sessions.model import PreparedSession, Served
 
 
 def made(root: Path, recipe: str, *options: str) -> dict[str, Any]:
-    """What `ralphgen session … --json` says."""
-    done = ralphgen("session", recipe, *options, "--json", "--project", root)
+    """What `ralphgen session create … --json` says."""
+    done = ralphgen("session", "create", recipe, *options, "--json", "--project", root)
     assert 0 == done.returncode, done.stderr
     facts: dict[str, Any] = json.loads(done.stdout)
     return facts

@@ -25,7 +25,7 @@ COMMANDS = [
     ("undo", "s"),
     ("db", "backup"),
     ("call", "ralph:list_tasks"),
-    ("session", "interactive"),
+    ("session", "create", "interactive"),
     ("loop", "--dry-run"),
     ("serve", "ralph"),
 ]
@@ -46,7 +46,9 @@ def task_session(root: Path, *options: str) -> subprocess.CompletedProcess[str]:
     """Make a session of a task that no other one holds."""
     if (root / ".ralph/db/ralph.db").is_file():
         add(root, "DELETE FROM ralphgen_claims")
-    return ralphgen("session", "task_execution", "--task", "1", *options, "--project", root)
+    return ralphgen(
+        "session", "create", "task_execution", "--task", "1", *options, "--project", root
+    )
 
 
 def commit(root: Path) -> None:
@@ -56,7 +58,7 @@ def commit(root: Path) -> None:
 
 
 def braindump(root: Path) -> int:
-    return ralphgen("session", "braindump", "--project", root).returncode
+    return ralphgen("session", "create", "braindump", "--project", root).returncode
 
 
 def at_terminal(answer: str, *command: str | Path) -> tuple[str, int]:

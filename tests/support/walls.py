@@ -45,7 +45,7 @@ class Walled:
         target: str = "",
         token: int | None = None,
     ) -> Iterator[str]:
-        """The DSN of a login for a session, as `ralphgen session --login` makes it."""
+        """The DSN of a login for a session, as `ralphgen session create --login` makes it."""
         rows = {"task_id": task, "feature": feature or None, "target_discipline": target or None}
         rows |= {"token": token}
         tools = [*next(iter(self.made.plan.policy.recipes[recipe].tools.values()))]

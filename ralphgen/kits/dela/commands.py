@@ -1,8 +1,9 @@
-"""The commands with which a person allows and denies agents to run tasks.
+"""`ralphgen dela`: the user allows and denies agents to run tasks.
 
-They ask at a terminal, and refuse below `ralphgen launch`, which keeps scripts and the shells of
-agents from allowing themselves in passing. It is a gate, no wall: who runs as the user and leaves
-the session's processes can make a terminal of its own, and who may write the file can write it.
+`allow` and `deny` ask at a terminal, and refuse below `ralphgen launch`, which keeps scripts and
+the shells of agents from allowing themselves in passing. It is a gate, no wall: who runs as the
+user and leaves the session's processes can make a terminal of its own, and who may write the file
+can write it.
 """
 
 import os
@@ -25,44 +26,37 @@ if TYPE_CHECKING:
     from ralphgen.kits.dela.server.task import Task
 
 app = App()
+dela = App(name="dela", help="Choose the project commands agents may run.")
+app.add_typer(dela)
 KIT = "dela"
 SHOWN = 50  # tasks, where a person has to read them
 
 
-@app.command(example="ralphgen allow build test")
+@dela.command(example="ralphgen dela allow build test")
 def allow(
     names: Annotated[
-        list[str] | None,
-        typer.Argument(metavar="[NAME]...", help="Names of the tasks, as --list prints them."),
-    ] = None,
+        list[str],
+        typer.Argument(
+            metavar="NAME...", help='Names of the tasks, as "ralphgen dela list" prints.'
+        ),
+    ],
     whole_file: Annotated[
         bool, typer.Option("--file", help="Allow every task in the files that define these.")
     ] = False,
     directory: Annotated[
         bool, typer.Option("--directory", help="Allow every task in and below their directories.")
     ] = False,
-    listed: Annotated[
-        bool, typer.Option("--list", help="List the allowed tasks (default without names).")
-    ] = False,
     project: Project = Path(),
-    as_json: Json = False,
 ) -> None:
-    """Let agents run tasks of the project: shows what will be written, and asks.
+    """Let agents run tasks; shows the change and asks.
 
-    Needs a person at a terminal, and no agent; only --list works without one.
+    Only you can confirm it, at a terminal.
     """
-    if names and (listed or as_json):
-        raise UsageError("--list and --json show every task", "leave the names out")
     if whole_file and directory:
         raise UsageError('"--file" and "--directory" exclude each other', "leave one out")
-    if not names and (whole_file or directory):
-        raise UsageError("no task is named", 'see them with "ralphgen allow --list"')
-    if not names:
-        _list(project, as_json=as_json)
-        return
     from ralphgen.kits.dela.allowing import all_tasks, named_tasks, task_entries
 
-    _need_person("allow")
+    _need_person("dela allow")
     places, path = _situation(project)
     tasks = named_tasks(places, names)
     scope = "File" if whole_file else "Directory" if directory else "Task"
@@ -74,9 +68,9 @@ def allow(
             _tell(f'note: "{task.unique_name}" stays denied by {where}')
 
 
-@app.command(example="ralphgen deny deploy")
+@dela.command(example="ralphgen dela deny deploy")
 def deny(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="The tasks.")],
+    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of the tasks.")],
     files: Annotated[
         bool,
         typer.Option(
@@ -85,13 +79,13 @@ def deny(
     ] = False,
     project: Project = Path(),
 ) -> None:
-    """Keep agents from running tasks, whatever allows them: shows what will be written, and asks.
+    """Keep agents from running tasks; shows the change and asks.
 
-    Needs a person at a terminal, and no agent.
+    A denied task stays denied, whatever allows it. Only you can confirm it, at a terminal.
     """
     from ralphgen.kits.dela.allowing import all_tasks, named_tasks, path_entries, task_entries
 
-    _need_person("deny")
+    _need_person("dela deny")
     places, path = _situation(project)
     wanted = path_entries(names) if files else task_entries(named_tasks(places, names), "Deny")
     _change(path, wanted, all_tasks(places), places[-1].folder)
@@ -170,8 +164,9 @@ def _tell_reach(entries: "Sequence[Rule]", tasks: "Sequence[Task]", top: str) ->
             _tell(f'  and every other task {among} "{entry.path}", now and in future')
 
 
-def _list(project: Path, *, as_json: bool) -> None:
-    """Print what is allowed and what is denied."""
+@dela.command(name="list", example="ralphgen dela list")
+def list_(project: Project = Path(), as_json: Json = False) -> None:
+    """List the tasks, and which of them agents may run."""
     from ralphgen.kits.dela.allowing import standing
     from ralphgen.kits.dela.kit import below
     from ralphgen.kits.dela.server.allowlist import read_rules
@@ -188,7 +183,7 @@ def _list(project: Path, *, as_json: bool) -> None:
     for sentence in problems:
         _tell(f'warning: the allowlist "{path}": {sentence}')
     if rules.missing:
-        _tell(f'there is no allowlist yet: "{path}" is made by "ralphgen allow NAME"')
+        _tell(f'there is no allowlist yet: "{path}" is made by "ralphgen dela allow NAME"')
     for folder, tasks in rows.items():
         if len(rows) > 1:
             _print(f"{folder}:")

@@ -45,7 +45,8 @@ SKILL = SkillPlan(
         "What may be run": (
             "The tasks are those of the project's own files, found anew at each listing. Only "
             "tasks that a person has allowed can be started. One that is not allowed stays so: do "
-            "not look for a way around, and ask the person to run `ralphgen allow` with its name."
+            "not look for a way around, and ask the person to run `ralphgen dela allow` with its "
+            "name."
         ),
         "How long things take": (
             "A start waits a moment for the end of the task. What ends in time is answered with "

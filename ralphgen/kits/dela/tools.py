@@ -88,7 +88,7 @@ TOOLS = (
         ),
         advice=(
             "Only tasks that a person has allowed can be started; do not look for a way around: "
-            'ask for "ralphgen allow NAME".'
+            'ask for "ralphgen dela allow NAME".'
         ),
         purpose="build, test, lint or run whatever else the project has a task for",
         answer=(

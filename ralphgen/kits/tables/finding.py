@@ -59,7 +59,7 @@ def find_tables(root: Path, kit: str) -> Finding:
         {
             "table": table.name,
             "tools": ", ".join(possible(table)),
-            "command": f"ralphgen tables add {shlex.quote(table.name)}",
+            "command": f"ralphgen tools add {shlex.quote(table.name)}",
         }
         for table in found
     ]

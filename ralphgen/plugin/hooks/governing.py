@@ -147,7 +147,7 @@ def _started_in(place: Place | None) -> str:
 def _configured() -> str:
     """Return the folder of the session whose config the command line names, where one can see it.
 
-    So it is started who types what `ralphgen session` prints.
+    So it is started who types what `ralphgen session create` prints.
     """
     try:
         with open(f"/proc/{int(os.environ.get('CLAUDE_PID', ''))}/cmdline", "rb") as file:

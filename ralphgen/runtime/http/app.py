@@ -193,7 +193,7 @@ class HttpApp:
             log("error", kit, f"the session {claims['jti']} cannot be opened: {error}")
             text = (
                 "the session of this token cannot be opened (see the server's log): make "
-                'a new one with "ralphgen session RECIPE --token"'
+                'a new one with "ralphgen session create RECIPE --token"'
             )
             raise HttpError(403, text) from error
         except (StartError, OSError) as error:

@@ -59,7 +59,7 @@ class Bearer:
     def _verified(self, header: bytes) -> Known:
         scheme, _, token = header.decode("latin-1").partition(" ")
         if scheme.lower() != "bearer" or not token:
-            text = 'a token is needed: "ralphgen session RECIPE --token" makes one'
+            text = 'a token is needed: "ralphgen session create RECIPE --token" makes one'
             raise HttpError(401, text, **{"www-authenticate": "Bearer"})
         known = (token, self._verifier.claims(token))
         if len(self._known) >= MOST:

@@ -35,8 +35,8 @@ def server(
 
 
 def made(root: Path, *options: str) -> tuple[str, str]:
-    """A token that `ralphgen session` makes, and the id of its session."""
-    done = ralphgen("session", "task_execution", *options, "--token", "--project", root)
+    """A token that `ralphgen session create` makes, and the id of its session."""
+    done = ralphgen("session", "create", "task_execution", *options, "--token", "--project", root)
     assert 0 == done.returncode, done.stderr
     own = done.stdout.strip()
     return own, jwt.decode(own, KEY, algorithms=["HS256"], audience=URL)["jti"]
@@ -74,7 +74,9 @@ def answers(server: HttpServer, own: str) -> bool:
 def test_a_token_holds_its_task_against_every_other_session(server: HttpServer) -> None:
     root = server.root
     _, own = made(root, "--task", "2")
-    refused = ralphgen("session", "task_execution", "--task", "2", "--token", "--project", root)
+    refused = ralphgen(
+        "session", "create", "task_execution", "--task", "2", "--token", "--project", root
+    )
 
     assert (4, "") == (refused.returncode, refused.stdout)
     assert f'task 2 is claimed by the session "{own}"' in refused.stderr

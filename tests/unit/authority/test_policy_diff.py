@@ -1,4 +1,4 @@
-"""`ralphgen policy diff`: what sessions may do now and could not, read from git and the disk."""
+"""`ralphgen tools diff`: what sessions may do now and could not, read from git and the disk."""
 
 import json
 from pathlib import Path
@@ -46,7 +46,7 @@ def root(tmp_path: Path) -> Path:
 def diff(root: Path, *arguments: str) -> list[dict[str, Any]]:
     """The changes as JSON; nothing of the project is written."""
     before = snapshot(root)
-    done = ralphgen("policy", "diff", *arguments, "--json", "--project", root)
+    done = ralphgen("tools", "diff", *arguments, "--json", "--project", root)
     assert 0 == done.returncode, done.stderr
     assert before == snapshot(root)
     found: list[dict[str, Any]] = json.loads(done.stdout)["changes"]
@@ -58,7 +58,7 @@ def texts_of(found: list[dict[str, Any]], *, gain: bool) -> list[str]:
 
 
 def test_the_same_server_has_no_change(root: Path) -> None:
-    done = ralphgen("policy", "diff", "--fail-on", "gain", "--project", root)
+    done = ralphgen("tools", "diff", "--fail-on", "gain", "--project", root)
 
     assert 0 == done.returncode
     assert (
@@ -82,7 +82,7 @@ def test_a_new_column_is_a_gain_of_each_recipe_that_writes_it(root: Path) -> Non
 def test_a_gain_fails_where_that_is_asked_and_a_loss_does_not(root: Path) -> None:
     (root / ".ralph/ralphgen.toml").write_text("", encoding="utf-8")
     regenerate(root, force=False, say=quiet)
-    gained = ralphgen("policy", "diff", "--fail-on", "gain", "--project", root)
+    gained = ralphgen("tools", "diff", "--fail-on", "gain", "--project", root)
 
     assert 1 == gained.returncode
     assert (
@@ -93,11 +93,11 @@ def test_a_gain_fails_where_that_is_asked_and_a_loss_does_not(root: Path) -> Non
     commit(root)
     (root / ".ralph/ralphgen.toml").write_text(CONFIG, encoding="utf-8")
     regenerate(root, force=False, say=quiet)
-    lost = ralphgen("policy", "diff", "--fail-on", "gain", "--project", root)
+    lost = ralphgen("tools", "diff", "--fail-on", "gain", "--project", root)
 
     assert 0 == lost.returncode
     assert "### Less than before\n\n- the discipline `frontend`: " in lost.stdout
-    assert 1 == ralphgen("policy", "diff", "HEAD~1", "--project", root).stdout.count("No session")
+    assert 1 == ralphgen("tools", "diff", "HEAD~1", "--project", root).stdout.count("No session")
 
 
 @pytest.mark.thorough
@@ -199,18 +199,18 @@ def test_nothing_of_what_is_read_is_run(root: Path) -> None:
 
 def test_what_is_not_as_generated_is_refused_by_name(root: Path) -> None:
     edit(root, "policy.py", ('"get_task",', "*[chr(97)],"))
-    said = refused("policy", "diff", "--project", root)
+    said = refused("tools", "diff", "--project", root)
 
     assert '"policy.py" of the work tree is not as ralphgen writes it' in said
     commit(root)
     git(root, "checkout", "--quiet", "HEAD~1", "--", ".")
-    assert '"policy.py" of "HEAD" is not' in refused("policy", "diff", "--project", root)
+    assert '"policy.py" of "HEAD" is not' in refused("tools", "diff", "--project", root)
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize("reference", ["nowhere", "--output=x", "HEAD:README.md", ""])
 def test_a_commit_that_is_none_is_refused(root: Path, reference: str) -> None:
-    said = refused("policy", "diff", "--project", root, "--", reference, code=2)
+    said = refused("tools", "diff", "--project", root, "--", reference, code=2)
 
     assert "git knows no commit" in said
 
@@ -218,13 +218,13 @@ def test_a_commit_that_is_none_is_refused(root: Path, reference: str) -> None:
 def test_outside_of_a_repository_that_is_said(tmp_path: Path) -> None:
     root = create_project(tmp_path / "p")
 
-    assert "is in no repository of git" in refused("policy", "diff", "--project", root)
+    assert "is in no repository of git" in refused("tools", "diff", "--project", root)
 
 
 def test_names_can_do_nothing_in_a_comment(root: Path) -> None:
     query(root, "ALTER TABLE tasks ADD COLUMN mood TEXT CHECK (mood IN ('`@all`', 'a\nb'))")
     regenerate(root, force=False, say=quiet)
-    done = ralphgen("policy", "diff", "--project", root)
+    done = ralphgen("tools", "diff", "--project", root)
 
     assert all(line.startswith(("#", "-")) for line in done.stdout.splitlines() if line)
 
@@ -289,7 +289,7 @@ def test_rules_that_came_and_went_are_told(root: Path) -> None:
 def test_before_the_first_commit_there_is_nothing_to_compare_with(tmp_path: Path) -> None:
     root = create_project(tmp_path / "p")
     git(root, "init", "--quiet", "--initial-branch", "main")
-    done = ralphgen("policy", "diff", "--project", root)
+    done = ralphgen("tools", "diff", "--project", root)
 
     assert 2 == done.returncode
     assert "has no commit yet" in done.stderr

@@ -51,7 +51,7 @@ def cells(found: Matrix, recipe: str, kit: str = "ralph") -> dict[str, Any]:
 
 
 def real(project: Project, recipe: str, discipline: str | None) -> dict[str, Tool]:
-    """What a session sees that `ralphgen session` would make, with its context."""
+    """What a session sees that `ralphgen session create` would make, with its context."""
     root, generated = project
     plan, policy = generated.plan, runtime_policy(generated.plan.policy)
     (kit,) = plan.kits
@@ -263,7 +263,7 @@ def test_a_tool_that_is_taken_away_twice_names_both(tmp_path: Path) -> None:
 
 
 def test_a_discipline_that_a_session_is_about_takes_nothing_away(tmp_path: Path) -> None:
-    """There no session works as it, as `ralphgen session discuss --discipline` makes it."""
+    """There no session works as it, as `ralphgen session create discuss --discipline` makes it."""
     root = lay_down("full", tmp_path / "p")
     config = root / ".ralph" / "ralphgen.toml"
     text = config.read_text(encoding="utf-8").replace("create_discipline", "get_discipline")

@@ -115,10 +115,10 @@ def test_a_session_that_is_over_is_offered_no_start(project: Path, tmp_path: Pat
 
 def test_the_launch_command_is_what_the_session_command_says(project: Path, shelf: Path) -> None:
     """Quoted, for this project's folder has a blank in its name."""
-    said = ralphgen("session", "yap", "--project", project).stderr
+    said = ralphgen("session", "create", "yap", "--project", project).stderr
     (row,) = read_sessions(project)
 
-    assert f"start it: {row.launch}\n" in said
+    assert f"start: {row.launch}\n" in said
     config = str(shelf / row.session_id / "mcp.json")
     assert ["claude", "--strict-mcp-config", "--mcp-config", config] == shlex.split(row.launch)
 

@@ -77,7 +77,7 @@ def test_the_board_shows_its_grid_its_sessions_its_health_and_its_log(
 ) -> None:
     with tables_alone(engine, tmp_path / "p") as root:
         call(root, "tables:create_artist", "artist_id=1", "name=Blur")
-        made_session = ralphgen("session", "manual", "--quiet", cwd=root)
+        made_session = ralphgen("session", "create", "manual", "--quiet", cwd=root)
         with running_board(root) as board:
             page = whole(board)
             diagnosed = board.act("diagnosis")
@@ -139,7 +139,7 @@ def test_without_a_ledger_it_has_no_record(tmp_path: Path) -> None:
 
 def test_recipes_without_a_tool_are_told_in_a_line(tmp_path: Path) -> None:
     with tables_alone("sqlite", tmp_path / "p") as root:
-        shown = ralphgen("tools", root)
+        shown = ralphgen("tools", "--project", root)
 
     assert 0 == shown.returncode, shown.stderr
     assert "recipes without a tool: braindump, yap, ramble, discuss, task_execution" in shown.stdout

@@ -91,7 +91,7 @@ def test_a_recipe_leaves_what_it_leaves(root: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "problem", "hint"),
     [
-        (["unique_name=build"], "not allowlisted", "task: ralphgen allow build"),
+        (["unique_name=build"], "not allowlisted", "task: ralphgen dela allow build"),
         (["unique_name=image"], "Runner 'cmake' is not available", "a script or a make target"),
         (["unique_name=nothing"], "not found", "Use 'list_tasks'"),
         (["unique_name=build", "arg=1"], 'unknown argument "arg"', "unique_name, args, env, cwd"),

@@ -259,7 +259,7 @@ def test_commands_that_read_write_nothing(root: Path, command: str, whole: bool)
     if not whole:
         interrupt(root)
     before = snapshot(root)
-    done = ralphgen(command, root)
+    done = ralphgen(command, cwd=root)
 
     after = snapshot(root)
     if command == "doctor":

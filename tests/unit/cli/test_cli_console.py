@@ -33,7 +33,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_the_matrix_fits_in_eighty_columns_and_cuts_nothing(root: Path) -> None:
-    done = ralphgen("tools", root)
+    done = ralphgen("tools", "--project", root)
 
     assert 0 == done.returncode
     assert 80 >= max(map(len, done.stdout.splitlines()))
@@ -43,10 +43,10 @@ def test_the_matrix_fits_in_eighty_columns_and_cuts_nothing(root: Path) -> None:
 
 
 def test_the_matrix_says_what_the_json_says(root: Path) -> None:
-    matrix = json.loads(ralphgen("tools", root, "--json").stdout)["ralph"]
+    matrix = json.loads(ralphgen("tools", "--project", root, "--json").stdout)["ralph"]
     rows = [
         [cell.strip() for cell in line.strip("│").split("│")]
-        for line in ralphgen("tools", root).stdout.splitlines()
+        for line in ralphgen("tools", "--project", root).stdout.splitlines()
         if line.startswith("│")
     ]
     listed = {row[1]: row for row in rows if row[0].isdigit()}
@@ -129,7 +129,7 @@ def test_a_reader_that_leaves_early_gets_no_traceback(root: Path) -> None:
 
 
 def test_a_terminal_without_the_characters_still_gets_the_words(root: Path) -> None:
-    done = ralphgen("tools", root, more={"PYTHONIOENCODING": "ascii"})
+    done = ralphgen("tools", "--project", root, more={"PYTHONIOENCODING": "ascii"})
 
     assert 0 == done.returncode
     assert "task_execution" in done.stdout
@@ -178,8 +178,8 @@ def test_ctrl_c_is_no_traceback() -> None:
 
 def test_a_folder_that_is_no_project_is_named_with_the_way_out(tmp_path: Path) -> None:
     (tmp_path / "p").mkdir()
-    for command in ("regen", "check", "inspect", "tools", "doctor"):
-        said = refused(command, tmp_path / "p")
+    for words in (("regen",), ("check",), ("inspect",), ("tools", "--project"), ("doctor",)):
+        said = refused(*words, tmp_path / "p")
 
         assert said.startswith(f"not a ralphgen project: no .ralph in {tmp_path / 'p'} or")
         assert f'hint: run "ralphgen init {tmp_path / "p"}"\n' in said

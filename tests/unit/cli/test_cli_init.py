@@ -26,7 +26,7 @@ def test_a_new_folder_becomes_a_project_and_init_says_what_it_did(tmp_path: Path
     assert lines[1].startswith("created .ralph/mcp (MCP server, ")
     assert ["done; next:", "  ralphgen feature add start --project new/shop"] == lines[2:4]
     assert 9 == len(lines)
-    assert "  ralphgen session yap --default --project new/shop" == lines[-1]
+    assert "  ralphgen session create yap --default --project new/shop" == lines[-1]
     assert [("shop",)] == query(tmp_path / "new/shop", "SELECT project_title FROM metadata")
     assert 0 == ralphgen("check", tmp_path / "new/shop").returncode
 
@@ -91,7 +91,8 @@ def test_the_working_directory_is_the_default_and_a_strange_name_is_a_title(tmp_
 
     assert 0 == done.returncode
     widening = (
-        "your own client only reads; to let it change rows:\n  ralphgen session yap --default\n"
+        "your own client only reads; to let it change rows:\n"
+        "  ralphgen session create yap --default\n"
     )
     assert done.stderr.endswith(f"\n  ralphgen task next\n{widening}")
     assert [(folder.name,)] == query(folder, "SELECT project_title FROM metadata")
@@ -147,7 +148,7 @@ def test_the_sidecars_of_a_running_app_are_not_touched(tmp_path: Path) -> None:
 def test_the_default_context_lists_the_reading_tools_that_there_are(tmp_path: Path) -> None:
     root = initialized(tmp_path / "p")
     context = json.loads((root / ".ralph/mcp/context.json").read_text("utf-8"))
-    listed = json.loads(ralphgen("tools", root, "--json").stdout)["ralph"]
+    listed = json.loads(ralphgen("tools", "--project", root, "--json").stdout)["ralph"]
 
     assert "interactive" == context["recipe"]
     reading = listed["recipes"]["interactive"]["tools"]

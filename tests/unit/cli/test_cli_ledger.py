@@ -83,7 +83,7 @@ def test_an_agent_is_refused(root: Path, command: str, monkeypatch: pytest.Monke
 
 
 def test_a_session_for_a_client_of_ones_own_is_on_record_until_it_is_ended(root: Path) -> None:
-    made = json.loads(ralphgen("session", "yap", "--json", cwd=root).stdout)["session_id"]
+    made = json.loads(ralphgen("session", "create", "yap", "--json", cwd=root).stdout)["session_id"]
     sql = "SELECT id, recipe, agent, ended IS NULL FROM ralphgen_sessions"
 
     assert [(made, "yap", None, 1)] == query(root, sql)

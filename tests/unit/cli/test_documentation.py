@@ -37,7 +37,10 @@ def refused_words(words: list[str]) -> list[str]:
         return words[:1]
     command, words = load(words[0]), words[1:]
     while commands := getattr(command, "commands", None):
-        if not words or words[0] not in commands:
+        is_alone = not words or words[0].startswith("-")
+        if is_alone and command.invoke_without_command:
+            break
+        if is_alone or words[0] not in commands:
             return words[:1]
         command, words = commands[words[0]], words[1:]
     known = {name for one in command.params for name in (*one.opts, *one.secondary_opts)}

@@ -60,7 +60,7 @@ def test_no_name_steers_or_fills_the_terminal(
     place(root, name)
 
     for command in COMMANDS:
-        done = ralphgen(command, root)
+        done = ralphgen(command, cwd=root)
         for text in (done.stdout, done.stderr):
             assert not TREACHEROUS.search(text), (command, text)
             assert "\nralphgen: all is well" not in text, command

@@ -5,13 +5,14 @@ import shutil
 from pathlib import Path
 
 import pytest
-from command_line import ralphgen, refused, run_sql
-from driving import create_project, made_here, query
+from command_line import ralphgen, ran, refused, run_sql
+from driving import create_project, made_here, query, quiet
 from making_sessions import made
 from wire import running
 
+from ralphgen.cli.recipes import BUILT_IN
+from ralphgen.generate.workflows import regenerate
 from ralphgen.project.rows import open_rows
-from ralphgen.sessions.recipes import BUILT_IN
 
 pytestmark = pytest.mark.slow
 
@@ -38,7 +39,11 @@ def root(shared: Path, tmp_path: Path) -> Path:
             "there is no task 999",
             'the nearest are 1, 2; "ralphgen task list" lists them',
         ),
-        (["yapp"], 'no recipe "yapp"', 'did you mean "yap"?; "ralphgen session" lists them'),
+        (
+            ["yapp"],
+            'no recipe "yapp"',
+            'did you mean "yap"?; "ralphgen session create --help" lists them',
+        ),
         (
             ["ramble", "--feature", "auht"],
             'no feature "auht"',
@@ -49,9 +54,6 @@ def root(shared: Path, tmp_path: Path) -> Path:
             'no discipline "x"',
             'the disciplines are backend, frontend; "ralphgen discipline list" lists them',
         ),
-        (["end"], "take the id of a session", "ralphgen session list"),
-        (["yap", "some-id"], "take the id of a session", "ralphgen session list"),
-        (["end", "some-id"], 'no session "some-id"', "ralphgen session list"),
     ],
     ids=lambda part: " ".join(part) if isinstance(part, list) else "",
 )
@@ -59,7 +61,7 @@ def test_a_name_that_is_none_gets_the_nearest_and_the_command_that_lists_them(
     root: Path, words: list[str], problem: str, hint: str
 ) -> None:
     is_missing = problem.partition(" ")[0] in {"no", "there"} and "recipe" not in problem
-    said = refused("session", *words, code=1 if is_missing else 2, cwd=root)
+    said = refused("session", "create", *words, code=1 if is_missing else 2, cwd=root)
 
     assert problem in said
     assert hint in said.partition("hint: ")[2]
@@ -68,9 +70,45 @@ def test_a_name_that_is_none_gets_the_nearest_and_the_command_that_lists_them(
 def test_without_tasks_the_hint_makes_one(root: Path) -> None:
     run_sql(root, "DELETE FROM tasks")
 
-    said = refused("session", "task_execution", "--task", "1", cwd=root)
+    said = refused("session", "create", "task_execution", "--task", "1", cwd=root)
 
     assert '"ralphgen task add" makes one' in said
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        "launch --task 99",
+        "session create task_execution --task 99",
+        "session create enrichment --task 99 --default",
+        "session brief task_execution --task 99",
+        "serve ralph --recipe task_execution --task 99",
+        "call ralph:list_tasks --recipe enrichment --task 99",
+        "log --task 99",
+        "task show 99",
+        "task edit 99 --priority high",
+        "task status 99 pending",
+        "task comment 99 text",
+        "task delete 99 --yes",
+    ],
+)
+def test_missing_task_exits_with_1_in_every_command(root: Path, words: str) -> None:
+    ran("db", "ledger", "on", "--yes", cwd=root)
+    said = refused(*words.split(), code=1, cwd=root)
+
+    assert said.startswith("there is no task 99\nhint: ")
+    assert '"ralphgen task list" lists them' in said
+
+
+@pytest.mark.parametrize("options", [["--task", "1"], ["--next"]])
+def test_launch_of_a_task_is_a_task_execution(root: Path, options: list[str]) -> None:
+    ran("db", "ledger", "on", "--yes", cwd=root)
+    done = ralphgen("launch", *options, "--dry-run", cwd=root)
+
+    assert (0, "env MCP_TIMEOUT=") == (done.returncode, done.stdout[:16]), done.stderr
+    assert "sessions/task_execution-1-" in done.stdout
+    said = refused("launch", "--agent", "claude", code=2, cwd=root)
+    assert 'missing argument RECIPE\nhint: see "ralphgen launch --help"\n' == said
 
 
 def test_ids_of_any_size_are_no_crash(root: Path) -> None:
@@ -79,9 +117,9 @@ def test_ids_of_any_size_are_no_crash(root: Path) -> None:
         assert [] == rows.nearest_tasks(2**70, 3)
 
 
-@pytest.mark.parametrize("command", ["session", "launch"])
-def test_a_bare_command_lists_the_kinds_of_session_and_so_does_its_help(
-    root: Path, command: str
+@pytest.mark.parametrize("command", [("session", "create"), ("session", "brief"), ("launch",)])
+def test_bare_command_and_its_help_list_recipes_with_purpose_and_number_of_tools(
+    root: Path, command: tuple[str, ...]
 ) -> None:
     folder = root / ".ralph/recipes"
     folder.mkdir()
@@ -89,16 +127,17 @@ def test_a_bare_command_lists_the_kinds_of_session_and_so_does_its_help(
         'base = "yap"\ndescription = "sort what came in"\n', encoding="utf-8"
     )
     (folder / "notes.toml").write_text('base = "yap"\n', encoding="utf-8")
-    bare = ralphgen(command, cwd=root)
-    helped = ralphgen(command, "--help", cwd=root)
+    regenerate(root, force=False, say=quiet)
+    bare = ralphgen(*command, cwd=root)
+    helped = ralphgen(*command, "--help", cwd=root)
+    tools = json.loads(ralphgen("tools", "--json", cwd=root).stdout)["ralph"]["recipes"]
 
     assert (2, "", 0) == (bare.returncode, bare.stdout, helped.returncode)
     for said in (bare.stderr, helped.stdout):
-        for name, sentence in {**BUILT_IN, "triage": "sort what came in"}.items():
-            assert any(line.split() == [name, *sentence.split()] for line in said.splitlines()), (
-                name
-            )
-        assert "as yap, but less" in said
+        for name, purpose in {**BUILT_IN, "triage": "sort what came in"}.items():
+            shown = f"{name:<14}  {purpose}; {len(tools[name]['tools'])} tools"
+            assert f"  {shown}" in said.splitlines()
+        assert f"Like yap, with fewer tools; {len(tools['notes']['tools'])} tools" in said
 
 
 def test_outside_of_a_project_the_built_in_ones_are_listed(tmp_path: Path) -> None:
@@ -128,7 +167,8 @@ def test_a_session_is_ended_once_nothing_runs_in_it(root: Path) -> None:
         said = refused("session", "end", name, cwd=root)
     assert f'a server of the session "{name}" runs' in said
 
-    assert f"session {name} is ended\n" == ralphgen("session", "end", name, cwd=root).stdout
+    assert '"ralphgen session list" lists them' in refused("session", "end", "x", code=1, cwd=root)
+    assert f"ended session {name}\n" == ralphgen("session", "end", name, cwd=root).stdout
     assert [] == json.loads(ralphgen("session", "list", "--json", cwd=root).stdout)
 
 
@@ -152,12 +192,12 @@ def test_the_ledger_says_when_a_session_was_ended(root: Path) -> None:
     assert [("ended", 0)] == query(root, sql)
 
 
-@pytest.mark.parametrize("words", [("session", "yap"), ("launch", "yap"), ("board",)])
+@pytest.mark.parametrize("words", [("session", "create", "yap"), ("launch", "yap"), ("board",)])
 def test_an_agent_makes_no_session_and_opens_no_board(root: Path, words: tuple[str, ...]) -> None:
     done = ralphgen(*words, cwd=root, more={"RALPHGEN_SESSION": "x"})
 
     assert (2, "") == (done.returncode, done.stdout)
-    assert f'"ralphgen {words[0]}" is not for agents' in done.stderr
+    assert f'"ralphgen {" ".join(words).removesuffix(" yap")}" is not for agents' in done.stderr
 
 
 def test_tools_are_shown_as_a_discipline_has_them(root: Path) -> None:

@@ -25,7 +25,7 @@ def test_a_token_is_printed_alone_and_opens_its_session_until_it_is_revoked(
 ) -> None:
     pytest.importorskip("httptools")
     monkeypatch.setenv("RALPH_KEY", KEY)
-    asked = ("session", "task_execution", "--task", "1", "--token", "--ttl", "1h")
+    asked = ("session", "create", "task_execution", "--task", "1", "--token", "--ttl", "1h")
     done = ralphgen(*asked, "--project", root)
     assert 0 == done.returncode, done.stderr
     own = done.stdout.strip()
@@ -51,7 +51,7 @@ def test_a_token_is_printed_alone_and_opens_its_session_until_it_is_revoked(
 
 def test_without_its_key_no_token_is_made(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("RALPH_KEY", raising=False)
-    done = ralphgen("session", "yap", "--token", "--project", root)
+    done = ralphgen("session", "create", "yap", "--token", "--project", root)
 
     assert (1, "") == (done.returncode, done.stdout)
     assert '"RALPH_KEY" is not set' in done.stderr
@@ -62,7 +62,7 @@ def test_without_its_key_no_token_is_made(root: Path, monkeypatch: pytest.Monkey
     [(["--ttl", "25h"], 2), (["--ttl", "soon"], 2), (["--kit", "ralph"], 2), (["--task", "99"], 1)],
 )
 def test_what_no_token_can_be_is_refused(root: Path, options: list[str], code: int) -> None:
-    done = ralphgen("session", "task_execution", "--token", *options, "--project", root)
+    done = ralphgen("session", "create", "task_execution", "--token", *options, "--project", root)
 
     assert (code, "") == (done.returncode, done.stdout)
 

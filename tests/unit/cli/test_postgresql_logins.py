@@ -44,7 +44,9 @@ def with_roles(project: EngineProject) -> None:
 def test_a_login_is_made_used_and_ended(project: EngineProject) -> None:
     with_roles(project)
     assert 0 == ralphgen("check", cwd=project.root).returncode
-    made = ralphgen("session", "task_execution", "--task", "1", "--login", cwd=project.root)
+    made = ralphgen(
+        "session", "create", "task_execution", "--task", "1", "--login", cwd=project.root
+    )
     assert 0 == made.returncode, made.stderr
     dsn = made.stdout.strip()
 
@@ -70,7 +72,7 @@ def test_a_login_is_made_used_and_ended(project: EngineProject) -> None:
 
 def test_who_ends_a_login_is_at_no_moment_judged_as_a_session(project: EngineProject) -> None:
     with_roles(project)
-    made = ralphgen("session", "yap", "--login", "--json", cwd=project.root)
+    made = ralphgen("session", "create", "yap", "--login", "--json", cwd=project.root)
     session, dsn = (json.loads(made.stdout)[key] for key in ("session_id", "dsn"))
     login = conninfo_to_dict(dsn)["user"]
     project.run(f'CREATE TABLE held (id int); ALTER TABLE held OWNER TO "{login}"')
@@ -91,7 +93,7 @@ def test_without_an_admin_the_statements_are_printed(
 ) -> None:
     with_roles(project)
     monkeypatch.delenv("RALPH_ADMIN_DSN")
-    words = ("session", "task_execution", "--task", "1", "--login", "--json")
+    words = ("session", "create", "task_execution", "--task", "1", "--login", "--json")
     made = ralphgen(*words, cwd=project.root)
     assert 0 == made.returncode, made.stderr
     said = json.loads(made.stdout)
@@ -109,7 +111,7 @@ def test_without_an_admin_the_statements_are_printed(
 def test_a_database_without_roles_makes_no_login_and_leaves_no_session(
     project: EngineProject,
 ) -> None:
-    words = ("session", "task_execution", "--task", "1", "--login")
+    words = ("session", "create", "task_execution", "--task", "1", "--login")
     text = refused(*words, code=1, cwd=project.root)
 
     assert "the database has no roles for sessions yet" in text
@@ -125,12 +127,12 @@ def test_a_recipe_that_came_later_needs_the_roles_again(project: EngineProject) 
     name = f"later-{uuid4().hex[:8]}"
     (own / f"{name}.toml").write_text('base = "yap"\n', encoding="utf-8")
     assert 0 == ralphgen("regen", cwd=project.root).returncode
-    text = refused("session", name, "--login", code=1, cwd=project.root)
+    text = refused("session", "create", name, "--login", code=1, cwd=project.root)
     assert f'the database has no role "ralphgen_{name}" yet' in text
     assert "ralphgen db roles" in text
 
     with_roles(project)
-    made = ralphgen("session", name, "--login", cwd=project.root)
+    made = ralphgen("session", "create", name, "--login", cwd=project.root)
     assert 0 == made.returncode, made.stderr
     project.run(f'DROP OWNED BY "ralphgen_{name}"; DROP ROLE "ralphgen_{name}"')
 
@@ -139,14 +141,16 @@ def test_what_an_agent_makes_with_its_login_keeps_nobody_from_a_login(
     project: EngineProject,
 ) -> None:
     with_roles(project)
-    made = ralphgen("session", "task_execution", "--task", "1", "--login", cwd=project.root)
+    made = ralphgen(
+        "session", "create", "task_execution", "--task", "1", "--login", cwd=project.root
+    )
     with psycopg.connect(made.stdout.strip(), autocommit=True) as connection:
         connection.execute("SELECT lo_create(0)")
         connection.execute("ALTER DEFAULT PRIVILEGES GRANT SELECT ON TABLES TO PUBLIC")
         connection.execute("CREATE TEMP TABLE own (a int)")
         project.run("UPDATE ralphgen_logins SET expires = now()")
 
-        later = ralphgen("session", "yap", "--login", cwd=project.root)
+        later = ralphgen("session", "create", "yap", "--login", cwd=project.root)
         assert 0 == later.returncode, later.stderr
         with pytest.raises(psycopg.OperationalError):
             connection.execute("SELECT 1")
@@ -161,7 +165,7 @@ def test_what_an_agent_makes_with_its_login_keeps_nobody_from_a_login(
 
 def test_a_session_that_is_ended_has_no_login_any_more(project: EngineProject) -> None:
     with_roles(project)
-    made = ralphgen("session", "yap", "--login", "--json", cwd=project.root)
+    made = ralphgen("session", "create", "yap", "--login", "--json", cwd=project.root)
     said = json.loads(made.stdout)
     ended = ralphgen("session", "end", said["session_id"], cwd=project.root)
     assert 0 == ended.returncode, ended.stderr
@@ -191,7 +195,7 @@ def test_an_owner_who_is_no_superuser_ends_what_a_login_has_open(
         with_roles(EngineProject(project.root, own))  # of roles that another owner has made
         for (name,) in project.query(roles):
             project.run(f'GRANT "{name}" TO {owner} WITH ADMIN OPTION')
-        made = ralphgen("session", "yap", "--login", "--json", cwd=project.root)
+        made = ralphgen("session", "create", "yap", "--login", "--json", cwd=project.root)
         assert 0 == made.returncode, made.stderr
         said = json.loads(made.stdout)
         with psycopg.connect(said["dsn"]) as connection:
@@ -217,7 +221,7 @@ def test_the_dsn_holds_what_a_service_of_the_admin_says(
     monkeypatch.setenv("PGSERVICEFILE", str(tmp_path / "services"))
     for variable in ("RALPH_DSN", "RALPH_ADMIN_DSN"):
         monkeypatch.setenv(variable, "service=shop")
-    made = ralphgen("session", "yap", "--login", cwd=project.root)
+    made = ralphgen("session", "create", "yap", "--login", cwd=project.root)
     assert 0 == made.returncode, made.stderr
     monkeypatch.delenv("PGSERVICEFILE")
 
@@ -229,6 +233,6 @@ def test_sqlite_has_no_logins(tmp_path: Path) -> None:
     root = initialized(tmp_path / "p")
 
     assert "a project on SQLite has no logins" in refused(
-        "session", "yap", "--login", code=2, cwd=root
+        "session", "create", "yap", "--login", code=2, cwd=root
     )
     assert "roles are PostgreSQL's" in refused("db", "roles", code=1, cwd=root)

@@ -80,10 +80,10 @@ def test_stdout_is_the_protocols_alone(root: Path) -> None:
     assert (0, 1) == (done.returncode, answer["id"])
 
 
-def test_without_a_project_it_is_one_sentence_and_code_two(tmp_path: Path) -> None:
+def test_without_a_project_it_is_one_sentence_and_code_one(tmp_path: Path) -> None:
     done = ralphgen("serve", cwd=tmp_path, more={"CLAUDE_PROJECT_DIR": ""})
 
-    assert (2, "") == (done.returncode, done.stdout)
+    assert (1, "") == (done.returncode, done.stdout)
     assert done.stderr.startswith(f'error: no ".ralph/mcp/server.py" in "{tmp_path}" or above')
     assert 'hint: run "ralphgen init" there\n' in done.stderr
 
@@ -124,5 +124,5 @@ def test_a_project_without_a_server_is_not_passed_over_for_one_around_it(root: P
     (inner / ".ralph" / "db").mkdir(parents=True)
     done = ralphgen("serve", "--check", cwd=inner)
 
-    assert (2, "") == (done.returncode, done.stdout)
+    assert (1, "") == (done.returncode, done.stdout)
     assert f'there is no server in "{inner}"\nhint: run "ralphgen regen" there' in done.stderr

@@ -46,13 +46,13 @@ def test_what_could_have_tools_is_shown_and_added_by_name(tmp_path: Path) -> Non
     ]
     assert {} == found["tables"]
 
-    added = ralphgen("tables", "add", "odd 'name", "categories", cwd=root)
+    added = ralphgen("tools", "add", "odd 'name", "categories", cwd=root)
     assert 0 == added.returncode, added.stderr
     config = tomllib.loads((root / ".ralph/ralphgen.toml").read_text(encoding="utf-8"))
     assert "category" == config["tables"]["categories"]["noun"]
     assert {"odd 'name", "categories"} == {*config["tables"]}
     assert 0 == ralphgen("regen", "--no-install", cwd=root).returncode
 
-    said = refused("tables", "add", "rsks", cwd=root, code=2)
+    said = refused("tools", "add", "rsks", cwd=root, code=2)
     assert 'did you mean "risks"?' in said
-    assert "has tools already" in refused("tables", "add", "categories", cwd=root, code=2)
+    assert "has tools already" in refused("tools", "add", "categories", cwd=root, code=2)

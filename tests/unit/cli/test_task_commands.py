@@ -81,7 +81,7 @@ def test_title_and_description_are_shown_and_edited(root: Path) -> None:
     )
     shown = answered(root, "project", "show")
     assert ("Store", "Sells\n<all>.") == (shown["title"], shown["description"])
-    assert "Sells" in said(root, "brief", "yap")
+    assert "Sells" in said(root, "session", "brief", "yap")
     assert "project: changed description\n" == said(
         root, "project", "edit", "--clear", "description"
     )
@@ -439,6 +439,16 @@ def test_tasks_are_listed_by_the_states_that_the_column_shows(root: Path) -> Non
 
     assert ([1], [3], []) == (shown["ready"], shown["waiting"], shown["claimed"])
     assert ([1, 3], [2]) == (shown["pending"], shown["in_progress"])
+
+
+def test_new_task_is_ready_with_the_option(root: Path) -> None:
+    words = ["task", "add", "Now", "--feature", "auth", "--discipline", "backend", "--ready"]
+
+    assert "created task 3 (ready)\n" == said(root, *words)
+    assert "created task 4 (waiting)\n" == said(root, *words, "--depends-on", "1")
+    assert "pending" == answered(root, *words, "--status", "pending")["status"]
+    both = refused(*words, "--status", "draft", code=2, cwd=root)
+    assert '"--ready" and "--status" are both given\nhint: leave one out\n' == both
 
 
 def test_next_names_the_reason_if_no_task_is_ready(tmp_path: Path) -> None:

@@ -86,7 +86,7 @@ def test_tables_fit_the_terminal(root: Path, width: int) -> None:
 
 def test_of_a_held_task_a_terminal_shows_where_it_belongs_before_who_holds_it(root: Path) -> None:
     assert 0 == ralphgen("db", "ledger", "on", "--yes", cwd=root).returncode
-    assert 0 == ralphgen("session", "task_execution", "--task", "1", cwd=root).returncode
+    assert 0 == ralphgen("session", "create", "task_execution", "--task", "1", cwd=root).returncode
     _, screen = typed(root, ["task", "list"])
 
     assert ["id", "status", "feature", "discipline", "title"] == plain(screen)[0].split()

@@ -70,7 +70,7 @@ def test_where_a_person_has_taken_a_tool_out_it_is_kept_and_told_of(root: Path) 
 
     assert mine == context(root)
     assert "was kept and lacks ralph:get_task, ralph:list_risks, ralph:get_risk:" in line
-    assert '"ralphgen session interactive --default"' in line
+    assert '"ralphgen session create interactive --default"' in line
 
 
 @pytest.mark.thorough
@@ -87,13 +87,13 @@ def test_what_it_names_too_much_is_told_with_the_command_that_helps(root: Path) 
     (line,) = [one for one in regenerated(root, "--allow-removals").splitlines() if CONTEXT in one]
     assert "was kept and names ralph:list_risks" in line
     assert 0 != described(root)
-    ran("session", "manual", "--default", "--quiet", cwd=root)
+    ran("session", "create", "manual", "--default", "--quiet", cwd=root)
     assert 0 == described(root)
 
 
 @pytest.mark.thorough
 def test_of_a_recipe_it_lacks_only_what_that_has(root: Path) -> None:
-    ran("session", "interactive", "--default", "--quiet", cwd=root)
+    ran("session", "create", "interactive", "--default", "--quiet", cwd=root)
     assert CONTEXT not in regenerated(root)
 
     add_table(root)

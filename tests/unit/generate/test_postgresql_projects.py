@@ -228,7 +228,7 @@ def test_what_needs_a_ledger_says_that_there_is_none(
 def test_the_commands_show_a_project_and_never_the_dsn(dsn: str, tmp_path: Path) -> None:
     root = begun(tmp_path / "shop")
 
-    done = [ralphgen(*words, str(root)) for words in (["inspect"], ["tools"], ["check"])]
+    done = [ralphgen(words, cwd=root) for words in ("inspect", "tools", "check")]
     asked = ralphgen("inspect", "--json", "-C", str(root))
 
     assert [0, 0, 0, 0] == [one.returncode for one in (*done, asked)], done
@@ -254,7 +254,7 @@ def test_arrays_are_left_out_or_refused_with_what_to_do(dsn: str, tmp_path: Path
     said: list[str] = []
     regenerate(root, force=False, say=said.append)
 
-    tools = json.loads(ralphgen("tools", "--json", str(root)).stdout)
+    tools = json.loads(ralphgen("tools", "--json", "--project", str(root)).stdout)
     for column in ("labels", "tags"):
         assert f'the column "tasks.{column}" is left out of all tools: it is an array' in str(said)
         assert f'"{column}"' not in json.dumps(tools)

@@ -1,4 +1,4 @@
-"""What `tables add` calls one row of a table."""
+"""What `tools add` calls one row of a table."""
 
 import pytest
 

@@ -159,7 +159,7 @@ def test_the_emitted_package_is_linted_and_formatted(project: Path) -> None:
 
 
 def test_the_matrix_and_the_readme_tell_both_kits(project: Path) -> None:
-    matrix = json.loads(run("tools", "--json", str(project)).stdout)
+    matrix = json.loads(run("tools", "--json", "--project", str(project)).stdout)
     readme = (project / ".ralph/mcp/README.md").read_text(encoding="utf-8")
 
     assert ["ralph", "notes"] == [*matrix]
@@ -170,7 +170,7 @@ def test_the_matrix_and_the_readme_tell_both_kits(project: Path) -> None:
 
 
 def test_the_matrix_counts_the_bytes_that_a_client_receives(project: Path, manual: Driver) -> None:
-    matrix = json.loads(run("tools", "--json", str(project)).stdout)
+    matrix = json.loads(run("tools", "--json", "--project", str(project)).stdout)
     listed = json.dumps(manual.tools(), ensure_ascii=False, separators=(",", ":"))
 
     assert matrix["notes"]["recipes"]["manual"]["bytes"] == len(listed.encode())
@@ -235,7 +235,7 @@ def test_a_recipe_of_the_project_takes_from_the_second_kit(other: Path) -> None:
     recipe = 'base = "braindump"\nallow = { notes = ["list_notes"] }\n'
     (other / ".ralph/recipes/quick.toml").write_text(recipe, encoding="utf-8")
     regenerated(other, BOTH)
-    matrix = json.loads(run("tools", "--json", str(other)).stdout)
+    matrix = json.loads(run("tools", "--json", "--project", str(other)).stdout)
 
     assert ["list_notes"] == matrix["notes"]["recipes"]["quick"]["tools"]
     assert [] == matrix["ralph"]["recipes"]["quick"]["tools"]

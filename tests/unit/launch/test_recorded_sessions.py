@@ -160,7 +160,7 @@ def test_a_task_that_was_left_open_is_given_back_with_a_comment(root: Path) -> N
 
 
 def test_a_task_that_another_session_holds_is_not_worked_on(root: Path) -> None:
-    held = ralphgen("session", "task_execution", "--task", "1", "--project", root)
+    held = ralphgen("session", "create", "task_execution", "--task", "1", "--project", root)
     assert 0 == held.returncode, held.stderr
     holder = Path(held.stdout.strip()).parent.name
     code, said = launched(root, f"{DONE}agent.ends()")

@@ -530,7 +530,7 @@ def test_a_merged_change_of_content_is_named_and_stops_no_later_session(tmp_path
 
     assert ({1: "done", 2: "done"}, 0) == (project.statuses(), done.returncode), done.stderr
     assert "AGENTS.md, Makefile, changed by tasks that passed" in done.stderr
-    assert 0 == ralphgen("session", "braindump", "--project", project.root).returncode
+    assert 0 == ralphgen("session", "create", "braindump", "--project", project.root).returncode
 
 
 def test_an_agents_settings_are_left_out_of_the_next_session(tmp_path: Path) -> None:
@@ -541,4 +541,4 @@ def test_an_agents_settings_are_left_out_of_the_next_session(tmp_path: Path) -> 
 
     assert {1: "done", 2: "done"} == project.statuses(), done.stderr
     assert "left out: Claude Code takes" in done.stderr
-    assert 2 == ralphgen("session", "braindump", "--project", project.root).returncode
+    assert 2 == ralphgen("session", "create", "braindump", "--project", project.root).returncode

@@ -106,7 +106,7 @@ def test_words_of_a_clone_are_asked_for(root: Path) -> None:
     clone.mkdir()
     (root / ".ralph").rename(clone / ".ralph")
     more = {"XDG_CONFIG_HOME": str(root / "none")}
-    refused = ralphgen("session", "yap", "--project", clone, more=more)
+    refused = ralphgen("session", "create", "yap", "--project", clone, more=more)
 
     assert 2 == refused.returncode
     assert 'it would run:\n  agents are told of "ralph:create_task"' in refused.stderr

@@ -393,10 +393,6 @@ BAD_RECIPES = {
         OwnRecipe("own", "ramble", (("one", ("write",)),), "f"),
         'the base "ramble" does not have "write"',
     ),
-    "named as a command": (
-        OwnRecipe("list", "yap", (), "f"),
-        '"list" is what "ralphgen session list" means',
-    ),
     "narrowing an unknown tool": (
         OwnRecipe("own", "yap", (), "f", narrow=(("raed", ("id",)),)),
         'no kit has a tool "raed"',

@@ -34,9 +34,9 @@ def root(tmp_path: Path) -> Path:
 
 
 def made(root: Path, *arguments: str) -> dict[str, Any]:
-    """A session on the task 1, as `ralphgen session` says of it."""
+    """A session on the task 1, as `ralphgen session create` says of it."""
     words = arguments or ("task_execution", "--task", "1")
-    done = ralphgen("session", *words, "--json", cwd=root)
+    done = ralphgen("session", "create", *words, "--json", cwd=root)
     assert 0 == done.returncode, done.stderr
     found: dict[str, Any] = json.loads(done.stdout)
     return found

@@ -18,7 +18,7 @@ KEPT = "/.ralph/db\n/.ralph/mcp/sessions\n/.ralph/worktrees\n/.ralph/trust\n/.ra
 WRITING = (
     ("init",),
     ("regen",),
-    ("tables", "add", "notes"),
+    ("tools", "add", "notes"),
     ("config", "--write"),
     ("skill", "--write"),
     ("skill", "--agents-md", "--write"),
@@ -148,7 +148,7 @@ def test_generated_files_go_into_the_worktree(
 
 def test_sessions_and_claims_are_those_of_the_repository(main: Path, dev: Path) -> None:
     trust(dev)
-    made = ralphgen("session", "interactive", "--json", cwd=dev)
+    made = ralphgen("session", "create", "interactive", "--json", cwd=dev)
 
     facts = json.loads(made.stdout)
     context = json.loads(Path(facts["context"]).read_bytes())
@@ -162,7 +162,7 @@ def test_sessions_and_claims_are_those_of_the_repository(main: Path, dev: Path) 
 
 def test_a_session_has_the_root_that_it_was_made_for(main: Path, dev: Path) -> None:
     trust(dev)
-    made = json.loads(ralphgen("session", "interactive", "--json", cwd=dev).stdout)
+    made = json.loads(ralphgen("session", "create", "interactive", "--json", cwd=dev).stdout)
     with (main / ".ralph/mcp/policy.py").open("a", encoding="utf-8") as file:
         file.write("# edited\n")
     more = {"RALPHGEN_SESSION": made["session_id"]}
@@ -187,7 +187,7 @@ def test_a_session_writes_no_settings_of_any_worktree(
     assert ("", "") == (status(main), status(dev))
 
 
-@pytest.mark.parametrize("words", [("regen",), ("tables", "add", "notes"), ("init",)])
+@pytest.mark.parametrize("words", [("regen",), ("tools", "add", "notes"), ("init",)])
 def test_no_settings_are_written_from_an_agents_worktree(
     main: Path, words: tuple[str, ...]
 ) -> None:
@@ -236,7 +236,7 @@ def test_calls_from_agents_worktrees_of_a_bare_repository_find_the_session(
     tree = bare_layout(main, tmp_path / "all", ".bare")
     assert 0 == ralphgen("init", "--yes", "--no-install", cwd=tree).returncode
     trust(tree)
-    made = json.loads(ralphgen("session", "interactive", "--json", cwd=tree).stdout)
+    made = json.loads(ralphgen("session", "create", "interactive", "--json", cwd=tree).stdout)
     agents = tmp_path / "all/.ralph/worktrees/1"
     git(tree, "worktree", "add", "--quiet", "--detach", str(agents))
 

@@ -61,8 +61,8 @@ def started(root: Path, *words: str) -> "subprocess.Popen[str]":
 
 
 COMMANDS = (
-    ("tables", "add", "risks"),
-    ("tables", "add", "bets"),
+    ("tools", "add", "risks"),
+    ("tools", "add", "bets"),
     ("init", "--no-install", "--kit", "dela"),
     ("regen", "--no-install"),
 )

@@ -36,7 +36,9 @@ def remote(own: Path) -> Path:
 
 
 def test_what_is_shown_of_a_server_elsewhere_holds_no_secret(remote: Path) -> None:
-    told = ralphgen("session", "yap", "--discipline", "backend", "--project", remote).stderr
+    told = ralphgen(
+        "session", "create", "yap", "--discipline", "backend", "--project", remote
+    ).stderr
 
     begin = 'the discipline "backend" asks '
     assert [
@@ -114,14 +116,22 @@ def test_a_secret_that_stands_too_deep_to_be_known_as_one_is_not_shown(
 
 
 COMMANDS = {
-    "session": ["session", "yap", "--discipline", "backend", "--project"],
-    "session --json": ["session", "yap", "--discipline", "backend", "--json", "--project"],
-    "default": ["session", "yap", "--discipline", "backend", "--default", "--project"],
+    "session": ["session", "create", "yap", "--discipline", "backend", "--project"],
+    "session --json": [
+        "session",
+        "create",
+        "yap",
+        "--discipline",
+        "backend",
+        "--json",
+        "--project",
+    ],
+    "default": ["session", "create", "yap", "--discipline", "backend", "--default", "--project"],
     "list": ["session", "list", "--json", "--project"],
     "launch": ["launch", "task_execution", "--task", "1", "--dry-run", "--project"],
     "check": ["check", "--json"],
     "inspect": ["inspect", "--json"],
-    "tools": ["tools", "--json"],
+    "tools": ["tools", "--json", "--project"],
     "config": ["config"],
     "regen": ["regen", "--force"],
 }

@@ -231,7 +231,7 @@ def test_a_bad_column_of_another_persona_stops_nobody(own: Path) -> None:
 
 def test_summary_and_launch_name_the_servers(project: Path) -> None:
     options = ["--task", "1", "--project", str(project)]
-    told = ralphgen("session", "task_execution", *options).stderr
+    told = ralphgen("session", "create", "task_execution", *options).stderr
     line = ralphgen("launch", "task_execution", "--dry-run", *options).stdout
 
     for name in ("docs", "Bare_2-x", "search"):

@@ -92,11 +92,11 @@ def test_a_column_of_disabled_tools_removes_them_from_sessions(added: Path) -> N
     facts = json.loads((added / ".ralph/mcp/project.json").read_bytes())
     assert {"backend": ["delete_task", "list_tasks", "ralph:update_task"]} == facts["disciplines"]
     query(added, "UPDATE disciplines SET disabled_tools = ? WHERE name = 'backend'", '["lst"]')
-    said = ralphgen("session", "yap", "--discipline", "backend", "--project", added)
+    said = ralphgen("session", "create", "yap", "--discipline", "backend", "--project", added)
     assert 1 == said.returncode
     assert 'disabled_tools of the discipline "backend"' in said.stderr
     query(added, "UPDATE disciplines SET disabled_tools = ? WHERE name = 'backend'", '{"a": 1}')
-    for command in (("check", added), ("session", "yap", "--project", added)):
+    for command in (("check", added), ("session", "create", "yap", "--project", added)):
         said = ralphgen(*command)
         assert 'the discipline "backend" has an unreadable disabled_tools' in said.stderr
         assert 'hint: expected ["tool", ' in said.stderr
@@ -250,10 +250,10 @@ def test_a_name_of_no_tool_stops_the_session_and_names_the_discipline(
 def test_problems_of_all_disciplines_are_said_at_once_by_the_command(own: Path) -> None:
     stored(own, "backend", text="[]")
     stored(own, "frontend", "get_tsak")
-    first = refused("session", "yap", "--project", own)
+    first = refused("session", "create", "yap", "--project", own)
     stored(own, "backend", text="{}")
     configured(own, "backend", "nothing")
-    second = refused("session", "yap", "--project", own)
+    second = refused("session", "create", "yap", "--project", own)
 
     assert 'the discipline "backend" has an unreadable mcp_tool_overrides' in first
     assert ".ralph/ralphgen.toml:2: disable of the discipline" in second
@@ -291,9 +291,9 @@ def test_overrides_without_effect_or_against_closing_are_warned_of(own: Path) ->
         assert tuple(lines) == opened(own, "yap", discipline=discipline).warnings
     assert () == opened(own, "yap").warnings
     options = ("-q", "--discipline", "backend", "--project", str(own))
-    quiet = ralphgen("session", "yap", *options)
+    quiet = ralphgen("session", "create", "yap", *options)
     assert [f"warning: {line}" for line in expected["backend"]] == quiet.stderr.splitlines()
-    said = json.loads(ralphgen("session", "yap", "--json", *options[1:]).stdout)
+    said = json.loads(ralphgen("session", "create", "yap", "--json", *options[1:]).stdout)
     assert expected["backend"] == said["warnings"]
 
 

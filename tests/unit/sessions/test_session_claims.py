@@ -45,7 +45,7 @@ def root(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
 
 
 def session(root: Path, *arguments: str) -> Result:
-    return ralphgen("session", "task_execution", *arguments, "--project", root)
+    return ralphgen("session", "create", "task_execution", *arguments, "--project", root)
 
 
 def test_a_held_task_is_refused_with_its_holder_and_the_end_of_the_lease(root: Path) -> None:
@@ -88,6 +88,25 @@ def test_the_next_is_of_the_feature_and_the_discipline_that_are_named(root: Path
     assert (task, feature, discipline) == (made.task, made.feature, made.discipline)
     with pytest.raises(NothingReadyError):
         taken(root, discipline=discipline)
+
+
+def test_end_of_a_session_names_the_state_of_its_task(root: Path) -> None:
+    made = session(root, "--task", "2")
+    name = Path(made.stdout.strip()).parent.name
+    ended = ralphgen("session", "end", name, "--project", root)
+
+    assert f"release the task with: ralphgen session end {name}" == made.stderr.splitlines()[-1]
+    assert f"ended session {name}; task 2 is ready again\n" == ended.stdout
+
+
+def test_brief_of_the_next_task_claims_nothing(root: Path) -> None:
+    arguments = ("session", "brief", "task_execution", "--next", "--json", "--project", root)
+    briefed = ralphgen(*arguments)
+    run_sql(root, "UPDATE tasks SET status = 'done'")
+
+    assert "Complete one task" in json.loads(briefed.stdout)["task"]
+    assert [] == query(root, "SELECT * FROM ralphgen_claims")
+    assert 8 == ralphgen(*arguments).returncode
 
 
 def test_a_session_of_the_command_waits_for_its_client(root: Path) -> None:
@@ -151,7 +170,7 @@ def test_a_session_without_its_closing_tool_claims_its_task(root: Path, how: str
 def test_what_only_shows_takes_nothing(root: Path) -> None:
     opened(root, "task_execution", task=2, dry_run=True)
     opened(root, "task_execution", next=True, dry_run=True)
-    briefed = ralphgen("brief", "task_execution", "--task", "2", "--project", root)
+    briefed = ralphgen("session", "brief", "task_execution", "--task", "2", "--project", root)
     listed = ralphgen("task", "list", "--ready", "--json", "--project", root)
     following = ralphgen("task", "next", "--json", "--project", root)
 

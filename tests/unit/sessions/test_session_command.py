@@ -1,4 +1,4 @@
-"""`ralphgen session`: what it says, what it refuses, and that what it makes can be started."""
+"""`ralphgen session create`: its output, its refusals, and that a client can start the session."""
 
 import json
 import shutil
@@ -54,14 +54,14 @@ def own(project: Path, tmp_path: Path) -> Path:
 
 
 def session(root: Path, *arguments: str) -> Result:
-    return ralphgen("session", *arguments, "--project", root)
+    return ralphgen("session", "create", *arguments, "--project", root)
 
 
 def no_session(root: Path, *arguments: str, code: int) -> str:
     """What is said where no session can be made, and nothing of one may be left."""
     folder = root / SESSIONS
     before = sorted(folder.iterdir()) if folder.is_dir() else []
-    said = refused("session", *arguments, "--project", root, code=code)
+    said = refused("session", "create", *arguments, "--project", root, code=code)
     assert before == (sorted(folder.iterdir()) if folder.is_dir() else [])
     return said
 
@@ -76,10 +76,11 @@ def test_standard_output_is_the_path_of_the_config_and_people_are_told_the_rest(
 
     assert 0 == done.returncode
     assert str(own / SESSIONS / session_id / "mcp.json") == path
-    expected = f"session {session_id}, task 2, feature auth, discipline frontend"
-    assert expected == lines[0]
-    assert lines[1].startswith("ralph: 9 tools, ")
-    assert f"start it: claude --strict-mcp-config --mcp-config {path}" == lines[2]
+    assert [
+        f"created session {session_id}",
+        "task 2 (auth), as frontend, 9 tools",
+        f"start: claude --strict-mcp-config --mcp-config {path}",
+    ] == lines
 
 
 def test_quiet_leaves_the_path_alone(own: Path) -> None:
@@ -252,10 +253,9 @@ def test_a_request_that_cannot_be_met_is_refused_with_a_hint(
 
 def test_a_refusal_is_one_line_with_a_hint_and_exit_code_2(project: Path) -> None:
     said = no_session(project, "yip", code=2)
-    hint = 'did you mean "yap"?; "ralphgen session" lists them'
+    hint = 'did you mean "yap"?; "ralphgen session create --help" lists them'
     assert f'there is no recipe "yip"\nhint: {hint}\n' == said
     assert "there is no recipe" in no_session(project, "\udcff", code=2)
-    assert "takes no row and no kit" in no_session(project, "list", "--task", "1", code=2)
 
 
 def test_a_task_whose_feature_is_no_name_is_refused(tmp_path: Path) -> None:
@@ -298,12 +298,12 @@ def test_a_project_without_a_database_is_told_so(own: Path) -> None:
 
 
 def test_a_folder_that_is_no_project_is_refused(tmp_path: Path) -> None:
-    assert "init" in refused("session", "yap", "--project", tmp_path, code=1)
+    assert "init" in refused("session", "create", "yap", "--project", tmp_path, code=1)
 
 
 def test_a_project_without_a_server_is_sent_to_regen(own: Path) -> None:
     shutil.rmtree(own / ".ralph" / "mcp")
-    said = refused("session", "yap", "--project", own)
+    said = refused("session", "create", "yap", "--project", own)
 
     assert 'run "ralphgen regen"' in said
     assert not (own / ".ralph" / "mcp").exists()
@@ -327,7 +327,7 @@ def test_a_session_says_which_new_column_waits_and_has_what_was_generated(
     before = opened(root, recipe)
     run_sql(root, "ALTER TABLE features ADD COLUMN learnings TEXT")
     run_sql(root, "ALTER TABLE tasks ADD COLUMN risk TEXT")
-    done = ralphgen("session", recipe, "--json", "--quiet", "--project", root)
+    done = ralphgen("session", "create", recipe, "--json", "--quiet", "--project", root)
     after = opened(root, recipe)
 
     assert (0, before.served[0].tools) == (done.returncode, after.served[0].tools)
@@ -426,7 +426,7 @@ def test_a_kit_that_is_named_twice_is_served_once(own: Path) -> None:
 def test_the_command_works_from_any_folder_of_the_project(own: Path) -> None:
     inside = own / "src" / "deep"
     inside.mkdir(parents=True)
-    done = ralphgen("session", "yap", "-q", cwd=inside)
+    done = ralphgen("session", "create", "yap", "-q", cwd=inside)
 
     assert own / SESSIONS == Path(done.stdout.strip()).parent.parent
     assert [] == list(inside.iterdir())

@@ -54,7 +54,7 @@ def test_a_client_is_told_how_long_all_checks_may_take(tmp_path: Path) -> None:
 def test_only_the_user_can_read_a_session(project: Path, shelf: Path) -> None:
     """Whatever the umask leaves."""
     code = "import os, sys; os.umask(0); os.execv(sys.argv[1], sys.argv[1:])"
-    command = [sys.executable, "-c", code, str(RALPHGEN), "session", "yap", "-q"]
+    command = [sys.executable, "-c", code, str(RALPHGEN), "session", "create", "yap", "-q"]
     subprocess.run([*command, "--project", str(project)], check=True, capture_output=True)
     (folder,) = shelf.iterdir()
 
@@ -128,9 +128,10 @@ def test_a_hostile_name_stays_in_its_folder_and_is_named_as_it_is(
     project: Path, shelf: Path
 ) -> None:
     session = opened(project, "ramble", feature=HOSTILE)
-    first, *_ = session_summary(session)
+    lines = [*session_summary(session)]
 
-    assert first.isprintable()
+    assert all(map(str.isprintable, lines))
+    assert lines[1].startswith("feature ")
     assert [session.folder] == list(shelf.iterdir())
     assert HOSTILE == json.loads(session.context.read_bytes())["feature"]
     assert re.fullmatch(r"ramble-[A-Za-z0-9_]{40}-\d{8}T\d{6}Z-[0-9a-f]{4}", session.session_id)
@@ -173,7 +174,9 @@ def test_a_session_whose_name_is_taken_is_not_written_over(tmp_path: Path) -> No
 
 def test_sessions_that_are_made_at_once_share_nothing(project: Path, shelf: Path) -> None:
     def make(_: int) -> str:
-        done = ralphgen("session", "task_execution", "--task", "1", "-q", "--project", project)
+        done = ralphgen(
+            "session", "create", "task_execution", "--task", "1", "-q", "--project", project
+        )
         assert 0 == done.returncode, done.stderr
         return done.stdout.strip()
 

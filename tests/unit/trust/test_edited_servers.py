@@ -51,7 +51,7 @@ def test_a_database_that_a_pull_has_left_behind_is_named(own: Path, tmp_path: Pa
     assert 0 == ralphgen("task", "list", cwd=own).returncode
 
 
-@pytest.mark.parametrize("command", [("session", "braindump"), ("launch", "braindump")])
+@pytest.mark.parametrize("command", [("session", "create", "braindump"), ("launch", "braindump")])
 def test_nobody_is_asked_for_a_start_that_a_database_left_behind_refuses(
     own: Path, tmp_path: Path, command: tuple[str, str]
 ) -> None:

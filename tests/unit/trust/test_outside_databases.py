@@ -106,7 +106,7 @@ def test_the_users_own_setting_is_recorded_by_the_command_that_he_types(
 
     assert 0 == done.returncode, done.stderr
     assert "outer" in ralphgen("feature", "list", cwd=own).stdout
-    assert 0 == ralphgen("session", "interactive", cwd=own).returncode
+    assert 0 == ralphgen("session", "create", "interactive", cwd=own).returncode
 
 
 def test_the_users_own_link_is_recorded_by_regen(own: Path) -> None:

@@ -50,7 +50,9 @@ def test_what_a_clone_makes_one_run_is_refused_until_it_is_trusted(
     for refused in (
         task_session(clone),
         ralphgen("launch", "task_execution", "--task", "1", "--dry-run", "--project", clone),
-        ralphgen("session", "task_execution", "--task", "1", "--default", "--project", clone),
+        ralphgen(
+            "session", "create", "task_execution", "--task", "1", "--default", "--project", clone
+        ),
     ):
         assert 2 == refused.returncode
         assert said in refused.stderr
@@ -84,7 +86,9 @@ def test_a_server_in_the_database_is_another_reason_to_ask(clone: Path) -> None:
     assert 2 == refused.returncode
     assert 'starts "db": id with TOKEN=…' in refused.stderr
     assert "secret-value" not in refused.stderr
-    assert 0 == ralphgen("session", "braindump", "--project", clone).returncode  # starts it not
+    assert (
+        0 == ralphgen("session", "create", "braindump", "--project", clone).returncode
+    )  # starts it not
 
 
 def test_a_session_after_regen_does_not_ask_for_the_users_edit(own: Path) -> None:
@@ -100,7 +104,7 @@ def test_a_session_after_regen_does_not_ask_for_the_users_edit(own: Path) -> Non
 @pytest.mark.parametrize(("answer", "code"), [("y", 0), ("n", 2)])
 def test_at_a_terminal_a_person_is_asked(clone: Path, answer: str, code: int) -> None:
     configure(clone, SERVER)
-    command = ["session", "task_execution", "--task", "1", "--project", str(clone)]
+    command = ["session", "create", "task_execution", "--task", "1", "--project", str(clone)]
     primary, secondary = pty.openpty()
     with started_beside(*command, stdin=secondary, stderr=secondary) as process:
         os.close(secondary)
@@ -154,7 +158,7 @@ def test_an_agent_with_a_terminal_of_its_own_is_not_asked(
 ) -> None:
     configure(clone, SERVER)
     monkeypatch.setenv("RALPHGEN_SESSION", "s")
-    command = ["session", "task_execution", "--task", "1", "--project", str(clone)]
+    command = ["session", "create", "task_execution", "--task", "1", "--project", str(clone)]
     primary, secondary = pty.openpty()
     with started_beside(*command, stdin=secondary, stderr=secondary) as process:
         os.write(primary, b"y\n" * 9)

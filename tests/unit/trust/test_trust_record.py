@@ -23,7 +23,7 @@ def test_no_other_work_tree_asks_again(own: Path, tmp_path: Path) -> None:
     git(own, "worktree", "add", "-q", str(beside))
     shutil.copytree(own / ".ralph", beside / ".ralph", dirs_exist_ok=True)
 
-    assert 0 == ralphgen("session", "braindump", "--project", beside).returncode
+    assert 0 == ralphgen("session", "create", "braindump", "--project", beside).returncode
 
 
 def test_a_record_that_others_may_write_says_nothing(clone: Path, configuration: Path) -> None:

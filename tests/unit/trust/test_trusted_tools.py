@@ -26,7 +26,7 @@ def test_a_clones_tools_need_a_record_which_a_change_ends(
     (root / FILE).write_text(TOOL, encoding="utf-8")
     regenerate(root, force=False, say=quiet)
     clone = shutil.copytree(root, tmp_path / "clone")
-    refused = ralphgen("session", "yap", "--project", clone)
+    refused = ralphgen("session", "create", "yap", "--project", clone)
 
     assert 2 == refused.returncode
     assert f"  sessions run {FILE}" in refused.stderr
@@ -38,10 +38,10 @@ def test_a_clones_tools_need_a_record_which_a_change_ends(
     assert 2 == ralphgen("call", "ralph:own", cwd=clone).returncode
 
     assert 0 == ralphgen("trust", "-C", clone, "--yes").returncode
-    assert 0 == ralphgen("session", "yap", "--project", clone).returncode
+    assert 0 == ralphgen("session", "create", "yap", "--project", clone).returncode
 
     (clone / FILE).write_text(TOOL + "\n", encoding="utf-8")
-    assert 2 == ralphgen("session", "yap", "--project", clone).returncode
+    assert 2 == ralphgen("session", "create", "yap", "--project", clone).returncode
 
 
 @pytest.fixture
@@ -65,7 +65,7 @@ def test_ones_own_tools_are_on_record_before_they_are_committed(own: Path) -> No
     git(own, "add", "-f", FILE)
     git(own, "commit", "-qm", "x")
 
-    assert 0 == ralphgen("session", "yap", "--project", own).returncode
+    assert 0 == ralphgen("session", "create", "yap", "--project", own).returncode
 
 
 @pytest.mark.thorough
@@ -84,5 +84,5 @@ def test_a_pulled_tool_is_asked_for_also_where_git_has_changed_it(
     assert text != git(own, "show", f"HEAD:{FILE}")
     regenerate(own, force=False, say=quiet)
 
-    assert 2 == ralphgen("session", "yap", "--project", own).returncode
+    assert 2 == ralphgen("session", "create", "yap", "--project", own).returncode
     assert 2 == ralphgen("call", "ralph:own", cwd=own).returncode

@@ -48,7 +48,7 @@ def commit(root: Path, file: str) -> None:
 
 
 def session(root: Path, recipe: str = "yap") -> tuple[int, str]:
-    done = ralphgen("session", recipe, "--project", root)
+    done = ralphgen("session", "create", recipe, "--project", root)
     return done.returncode, done.stderr
 
 
@@ -58,7 +58,7 @@ def test_a_clones_words_need_a_record(clone: Path) -> None:
     assert 2 == code
     assert f"  agents follow {PROMPT}" in said
     assert "triage" not in said  # a session of yap is not told what it says
-    assert 2 == ralphgen("brief", "yap", "--project", clone).returncode
+    assert 2 == ralphgen("session", "brief", "yap", "--project", clone).returncode
     code, said = session(clone, "triage")
     assert (2, True) == (code, f'agents follow "prompt" of {RECIPE}' in said)
 

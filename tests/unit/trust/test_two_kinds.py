@@ -95,7 +95,7 @@ def commit(root: Path) -> None:
 
 
 def session(root: Path) -> int:
-    return ralphgen("session", "braindump", "--project", root).returncode
+    return ralphgen("session", "create", "braindump", "--project", root).returncode
 
 
 def regen(root: Path) -> str:
@@ -184,7 +184,7 @@ def test_a_strangers_check_from_another_folder_of_a_repository_is_named(
 def test_settings_of_clients_and_files_below_ralph_need_a_record(own: Path, file: str) -> None:
     write(own, file, HOOKS)
 
-    refused = ralphgen("session", "braindump", "--project", own)
+    refused = ralphgen("session", "create", "braindump", "--project", own)
     assert (2, True) == (refused.returncode, file in refused.stderr)
     shown = ralphgen("trust", "-C", own, "--yes")
     assert file in shown.stderr

@@ -35,9 +35,8 @@ def not_allowlisted(unique_name: str, *, below: str, denied: bool, fault: str) -
     from shlex import quote
 
     place = f" --project {quote(below)}" if below else ""
-    data = (
-        f"Ask a human to grant MCP access to this task: ralphgen allow {quote(unique_name)}{place}"
-    )
+    command = f"ralphgen dela allow {quote(unique_name)}{place}"
+    data = f"Ask a human to grant MCP access to this task: {command}"
     if fault:
         data = f"Ask a human to fix the allowlist {fault}"
     if denied:

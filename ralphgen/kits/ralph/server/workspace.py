@@ -202,7 +202,7 @@ class Workspace(OpenProject):
             except ToolError as error:
                 hint = "make a new session"
                 if self.session.project is None:  # the file beside the server names no project
-                    hint = 'make another with "ralphgen session RECIPE --default"'
+                    hint = 'make another with "ralphgen session create RECIPE --default"'
                 text = f'the context "{self.session.context}" cannot be used: {error}; {hint}'
                 raise ContextError(text) from error
 

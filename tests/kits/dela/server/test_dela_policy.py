@@ -283,7 +283,7 @@ class TestSettings:
         (root / ".ralph" / "ralphgen.toml").write_text('kits = ["ralph"]\n', encoding="utf-8")
         regenerate(root, force=False, say=quiet)
 
-        assert ["ralph"] == list(json.loads(ralphgen("tools", root, "--json").stdout))
+        assert ["ralph"] == list(json.loads(ralphgen("tools", "--project", root, "--json").stdout))
         assert not (root / ".ralph" / "mcp" / "dela").exists()
 
 
@@ -291,7 +291,7 @@ class TestCommands:
     """The commands speak of the kit as the server does."""
 
     def test_tools_says_what_each_session_sees(self, project: Path) -> None:
-        told = json.loads(ralphgen("tools", project, "--json").stdout)["dela"]
+        told = json.loads(ralphgen("tools", "--project", project, "--json").stdout)["dela"]
 
         assert sorted(SIX) == sorted(told["tools"])
         assert {name: set(tools) for name, tools in PROFILES.items()} == {
@@ -300,11 +300,13 @@ class TestCommands:
             if name in PROFILES
         }
         assert {"list_tasks", "task_start", "task_stop"} == set(told["recipes"]["looker"]["tools"])
-        table = ralphgen("tools", project).stdout
+        table = ralphgen("tools", "--project", project).stdout
         assert "dela: 6 tools" in table
 
     def test_what_tools_counts_is_what_the_server_sends(self, project: Path) -> None:
-        told = json.loads(ralphgen("tools", project, "--json").stdout)["dela"]["recipes"]
+        told = json.loads(ralphgen("tools", "--project", project, "--json").stdout)["dela"][
+            "recipes"
+        ]
         for recipe in ("manual", "yap"):
             session = opened(project, recipe)
             (tools,) = (served.tools for served in session.served if "dela" == served.kit)

@@ -39,7 +39,7 @@ FILES = {
     "hold.sh": HOLDING,
     "mark.sh": '#!/bin/sh\ntouch "$1"\n',
     "tools/real.sh": "#!/bin/sh\necho through a link\n",
-    "cheat.sh": '#!/bin/sh\nprintf "y\\ny\\n" | "$1" allow mark 2>&1\necho "code $?"\n',
+    "cheat.sh": '#!/bin/sh\nprintf "y\\ny\\n" | "$1" dela allow mark 2>&1\necho "code $?"\n',
     ".travis.yml": "jobs:\n  deploy:\n    script: ./deploy\n",
     "CMakeLists.txt": "add_custom_target(image)\n",
 }
@@ -141,7 +141,7 @@ def test_refusal_with_a_broken_allowlist_names_the_file_and_the_fault(
 
     assert -32010 == code
     assert data.startswith(f'Ask a human to fix the allowlist "{path}": {fault}')
-    assert "ralphgen allow" not in data
+    assert "ralphgen dela allow" not in data
 
 
 @pytest.mark.parametrize("scope", ["Directory", "File", "Task", "Deny"])

@@ -1,4 +1,4 @@
-"""`ralphgen allow` and `deny`: a person at a terminal decides what agents may run."""
+"""`ralphgen dela allow` and `deny`: a person at a terminal decides what agents may run."""
 
 import json
 import os
@@ -123,7 +123,7 @@ class TestPerson:
         self, project: Path, home: Path, command: str
     ) -> None:
         """A script could allow itself (R30)."""
-        done = without_terminal(command, "build", cwd=project, home=home)
+        done = without_terminal("dela", command, "build", cwd=project, home=home)
 
         assert (2, "") == (done.returncode, done.stdout)
         assert done.stderr.startswith("error: only a person at a terminal can allow or deny")
@@ -133,7 +133,7 @@ class TestPerson:
     def test_a_terminal_on_some_of_the_streams_is_none(
         self, project: Path, home: Path, away: int
     ) -> None:
-        code, seen = at_terminal("allow", "build", cwd=project, home=home, away=[away])
+        code, seen = at_terminal("dela", "allow", "build", cwd=project, home=home, away=[away])
 
         assert 2 == code
         assert "only a person at a terminal" in seen
@@ -144,24 +144,24 @@ class TestPerson:
     def test_an_agent_cannot_say_yes_at_a_terminal_of_its_own(
         self, project: Path, home: Path, command: str, agent: list[str]
     ) -> None:
-        """`script -qec 'ralphgen allow build'` wrote the allowlist."""
+        """`script -qec 'ralphgen dela allow build'` wrote the allowlist."""
         if agent[1:] and not sys.platform.startswith("linux"):
             pytest.skip("only Linux tells what is in the environment of another process")
         if AWAY in agent and not shutil.which("script"):
             pytest.skip("script is not installed")
-        code, seen = at_terminal(command, "build", cwd=project, home=home, agent=agent)
+        code, seen = at_terminal("dela", command, "build", cwd=project, home=home, agent=agent)
 
         assert 2 == code, seen
-        assert f'"ralphgen {command}" is not for agents' in seen
+        assert f'"ralphgen dela {command}" is not for agents' in seen
         assert [] == [*home.iterdir()]
 
     def test_an_agent_may_see_what_is_allowed(self, project: Path, home: Path) -> None:
-        assert 0 == at_terminal("allow", "--list", cwd=project, home=home, agent=["env"])[0]
+        assert 0 == at_terminal("dela", "list", cwd=project, home=home, agent=["env"])[0]
 
     def test_a_yes_writes_what_was_shown_for_nobody_else_to_read(
         self, project: Path, home: Path
     ) -> None:
-        code, seen = at_terminal("allow", "build", "test-m", cwd=project, home=home)
+        code, seen = at_terminal("dela", "allow", "build", "test-m", cwd=project, home=home)
         makefile, path = project / "Makefile", home / LIST
 
         assert 0 == code, seen
@@ -192,7 +192,7 @@ class TestPerson:
     def test_any_other_answer_writes_nothing(
         self, project: Path, home: Path, answer: bytes
     ) -> None:
-        code, seen = at_terminal("allow", "build", cwd=project, home=home, answer=answer)
+        code, seen = at_terminal("dela", "allow", "build", cwd=project, home=home, answer=answer)
 
         assert 1 == code
         assert "nothing was written" in seen
@@ -202,15 +202,15 @@ class TestPerson:
         self, project: Path, home: Path
     ) -> None:
         code, _ = at_terminal(
-            "allow", "build", cwd=project, home=home, early=b"y\ny\n", answer=b"\x04"
+            "dela", "allow", "build", cwd=project, home=home, early=b"y\ny\n", answer=b"\x04"
         )
 
         assert 1 == code
         assert [] == [*home.iterdir()]
 
     def test_a_deny_that_stands_is_named_and_stays(self, project: Path, home: Path) -> None:
-        denied, seen = at_terminal("deny", "--file", "Makefile", cwd=project, home=home)
-        allowed, more = at_terminal("allow", "build", cwd=project, home=home)
+        denied, seen = at_terminal("dela", "deny", "--file", "Makefile", cwd=project, home=home)
+        allowed, more = at_terminal("dela", "allow", "build", cwd=project, home=home)
 
         assert (0, 0) == (denied, allowed)
         assert f'and every other task of "{project}/Makefile", now and in future' in seen
@@ -224,7 +224,7 @@ class TestPerson:
         path = home / LIST
         path.parent.mkdir(parents=True)
         path.write_text(f'entries = [{{path="{project}", scope="Directory"}}]', encoding="utf-8")
-        code, seen = at_terminal("allow", "test-n", cwd=project, home=home)
+        code, seen = at_terminal("dela", "allow", "test-n", cwd=project, home=home)
 
         assert (0, f'nothing to write: "{path}" says so already\n') == (code, seen)
 
@@ -234,7 +234,7 @@ class TestPerson:
         path = home / ".dela/allowlist.toml"
         path.parent.mkdir()
         path.write_text('[[entries]]\npath = "/"\nscope = "deny"\n', encoding="utf-8")
-        code, seen = at_terminal("allow", "build", cwd=project, home=home)
+        code, seen = at_terminal("dela", "allow", "build", cwd=project, home=home)
 
         assert 1 == code
         assert seen.startswith(f'error: the allowlist "{path}" entry 1: "scope" is "deny", exp')
@@ -248,7 +248,7 @@ class TestList:
 
     def test_each_task_is_shown_with_what_becomes_of_it(self, project: Path, home: Path) -> None:
         self.decide(project, home / LIST)
-        done = without_terminal("allow", cwd=project, home=home)
+        done = without_terminal("dela", "list", cwd=project, home=home)
 
         assert (0, "") == (done.returncode, done.stderr)
         assert [
@@ -262,7 +262,9 @@ class TestList:
     def test_json_names_the_entry_that_decides(self, project: Path, home: Path) -> None:
         own = home / LIST
         self.decide(project, own)
-        found = json.loads(without_terminal("allow", "--json", cwd=project, home=home).stdout)
+        found = json.loads(
+            without_terminal("dela", "list", "--json", cwd=project, home=home).stdout
+        )
         (folder,) = found["folders"]
         decided = {
             task["unique_name"]: (task["allowlisted"], task["entry"] and task["entry"]["number"])
@@ -285,7 +287,7 @@ class TestList:
         (root / "sub").mkdir()
         (root / "Makefile").write_text("a:\n", encoding="utf-8")
         (root / "package.json").write_text("{", encoding="utf-8")
-        done = without_terminal("allow", "--project", str(root / "sub"), cwd=home, home=home)
+        done = without_terminal("dela", "list", "--project", str(root / "sub"), cwd=home, home=home)
 
         assert 0 == done.returncode
         assert "a  make a" in done.stdout

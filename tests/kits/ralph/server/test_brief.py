@@ -172,7 +172,7 @@ class TestHostileRows:
     def test_what_people_see_steers_no_terminal(self, hostile: Path) -> None:
         say(hostile, "all", "\x1b]0;owned\x07")
         try:
-            done = ralphgen("brief", "yap", "--project", hostile)
+            done = ralphgen("session", "brief", "yap", "--project", hostile)
         finally:
             shutil.rmtree(hostile / ".ralph/prompts")
 
@@ -283,17 +283,17 @@ class TestOneBriefEverywhere:
 
         assert (None, None) == (session.brief, session.system_file)
         assert not (session.folder / "system.md").exists()
-        said = refused("brief", "yap", "--project", root, code=1)
+        said = refused("session", "brief", "yap", "--project", root, code=1)
         assert (
             'no server of this project tells agents anything\nhint: switch the kit "ralph"' in said
         )
 
 
 class TestCommand:
-    """`ralphgen brief`."""
+    """`ralphgen session brief`."""
 
     def test_it_leaves_no_session(self, own: Path) -> None:
-        done = ralphgen("brief", "task_execution", "--task", "2", "--project", own)
+        done = ralphgen("session", "brief", "task_execution", "--task", "2", "--project", own)
         sessions = own / ".ralph/mcp/sessions"
 
         assert 0 == done.returncode
@@ -303,10 +303,10 @@ class TestCommand:
         assert [] == [*sessions.iterdir()]
 
     def test_without_a_recipe_it_names_those_that_there_are(self, own: Path) -> None:
-        done = ralphgen("brief", cwd=own)
+        done = ralphgen("session", "brief", cwd=own)
 
         assert (2, "") == (done.returncode, done.stdout)
-        assert "Usage: ralphgen brief [OPTIONS] RECIPE\n" in done.stderr
+        assert "Usage: ralphgen session brief [OPTIONS] RECIPE\n" in done.stderr
         assert "task_execution" in done.stderr
 
     @pytest.mark.parametrize(
@@ -322,5 +322,5 @@ class TestCommand:
     def test_what_cannot_be_told_is_refused(
         self, own: Path, arguments: list[str], code: int, said: str
     ) -> None:
-        assert said in refused("brief", *arguments, "--project", own, code=code)
+        assert said in refused("session", "brief", *arguments, "--project", own, code=code)
         assert not [*(own / ".ralph/mcp").glob("sessions/*")]

@@ -110,7 +110,7 @@ class TestSize:
     def test_neither_criteria_nor_the_system_part_are_ever_cut(self, own: Path) -> None:
         self.large(own, criteria=2_000)
         assign(own, "disciplines", {"conventions": "c " * 9_000})
-        done = ralphgen("brief", "task_execution", "--task", "2", "--project", own)
+        done = ralphgen("session", "brief", "task_execution", "--task", "2", "--project", own)
         found = brief(own, "task_execution", task=2)
 
         assert sections(found["task"])["Acceptance criteria"].count("criterion") == 2_000
@@ -125,7 +125,7 @@ class TestSize:
     def test_a_size_that_makes_no_sense_is_refused(self, own: Path, value: str) -> None:
         config = own / ".ralph/ralphgen.toml"
         config.write_text(f"[brief]\nmax_characters = {value}\n", encoding="utf-8")
-        said = refused("brief", "yap", "--project", own, code=1)
+        said = refused("session", "brief", "yap", "--project", own, code=1)
 
         assert '.ralph/ralphgen.toml:2: "brief.max_characters" is' in said
 

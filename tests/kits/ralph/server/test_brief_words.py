@@ -60,14 +60,14 @@ class TestOwnWords:
 
     def test_a_file_of_no_recipe_is_named(self, own: Path) -> None:
         say(own, "task-execution", "Test first.")
-        said = ralphgen("brief", "yap", "--project", own).stderr
+        said = ralphgen("session", "brief", "yap", "--project", own).stderr
 
         name = ".ralph/prompts/task-execution.md"
         assert f"warning: nobody is told what {name} says: there is no such recipe" in said
 
     def test_a_default_context_holds_none_and_may_not(self, own: Path) -> None:
         say(own, "all", "Be kind.")
-        done = ralphgen("session", "yap", "--default", "--project", own)
+        done = ralphgen("session", "create", "yap", "--default", "--project", own)
         path = own / ".ralph/mcp/context.json"
         facts = json.loads(path.read_bytes())
 

@@ -163,9 +163,9 @@ def test_a_client_with_every_tool_signs_nothing_as_the_user(tmp_path: Path, kind
     root = create_project(tmp_path / "p", LEDGER.read_text("utf-8"), MARKER, COMMENT, config=CHECKS)
     own = server_command(root, "ralph")
     if kind == "default":
-        ran("session", "manual", "--default", "--quiet", cwd=root)
+        ran("session", "create", "manual", "--default", "--quiet", cwd=root)
     elif kind == "session":
-        config = Path(ran("session", "manual", "--quiet", cwd=root).strip())
+        config = Path(ran("session", "create", "manual", "--quiet", cwd=root).strip())
         entry = json.loads(config.read_bytes())["mcpServers"]["ralph"]
         own = [entry["command"], *entry["args"]]
     else:
@@ -313,7 +313,7 @@ def test_a_client_that_the_user_talks_with_in_a_terminal_is_asked(tmp_path: Path
 
 def test_a_session_for_a_client_of_the_user_asks(tmp_path: Path) -> None:
     root = create_project(tmp_path / "p")
-    config = ran("session", "task_execution", "--task", "1", "--quiet", cwd=root).strip()
+    config = ran("session", "create", "task_execution", "--task", "1", "--quiet", cwd=root).strip()
     asked, answered = forge(Path(config))
 
     assert "input_required" == asked["resultType"]

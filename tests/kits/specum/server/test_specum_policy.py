@@ -268,7 +268,7 @@ def test_text_stays_text_where_a_project_asks_for_structured_output(tmp_path: Pa
 
 
 def test_a_session_command_serves_both_kits(project: Path) -> None:
-    """What `ralphgen session` writes is what each kit's own server then shows."""
+    """What `ralphgen session create` writes is what each kit's own server then shows."""
     session = made(project, "enrichment", "--task", "1")
     with client_of(session["mcp_config"], "specum") as driver:
         names = driver.names()

@@ -151,7 +151,7 @@ def test_the_command_line_knows_the_kit(tmp_path: Path, kits: str) -> None:
 
 
 def test_the_commands_on_what_is_served_know_the_kit(project: Path) -> None:
-    tools = ralphgen("tools", project, "--json")
+    tools = ralphgen("tools", "--project", project, "--json")
     checked = ralphgen("check", project)
 
     assert (0, 0) == (tools.returncode, checked.returncode), tools.stderr + checked.stderr

@@ -102,7 +102,7 @@ def test_a_session_of_a_recipe_of_its_own_has_the_tools_that_it_names(project: P
     text = 'base = "manual"\n[allow]\ntables = ["list_albums", "create_album"]\n'
     (folder / "cataloguing.toml").write_text(text, encoding="utf-8")
     regenerate(project, force=False, say=quiet)
-    made = ralphgen("session", "cataloguing", "--quiet", cwd=project)
+    made = ralphgen("session", "create", "cataloguing", "--quiet", cwd=project)
 
     assert 0 == made.returncode, made.stderr
     context = json.loads(
@@ -176,7 +176,7 @@ def test_a_table_of_a_long_name_is_added_by_a_name_that_the_config_takes(project
     name = "n" * 60
     with closing(sqlite3.connect(project / "app.db")) as connection:
         connection.execute(f"CREATE TABLE {name} (id INTEGER PRIMARY KEY)")
-    ran("tables", "add", name, cwd=project)
+    ran("tools", "add", name, cwd=project)
     assert "n" * 50 in {one.noun for one in inspect_project(project, KITS).tables}
 
 
