@@ -82,6 +82,13 @@ def complete_priorities(incomplete: str) -> list[str]:
     return [one for one in PRIORITIES if one.startswith(incomplete)]
 
 
+def complete_clients(incomplete: str) -> list[str]:
+    """Return the MCP clients that begin so."""
+    from ralphgen.clients.forms import CLIENTS
+
+    return [name for name in CLIENTS if name.startswith(incomplete)]
+
+
 def complete_recipes(context: typer.Context, incomplete: str) -> list[Offer]:
     """Return the recipes that start with a text, each with its purpose and number of tools."""
 

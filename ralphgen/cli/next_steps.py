@@ -1,4 +1,4 @@
-"""The commands that `init` and `config` end with: they work as they are printed."""
+"""The commands that `init` ends with: they work as they are printed."""
 
 import json
 import shlex
@@ -33,7 +33,7 @@ def next_steps(root: Path, named: Path) -> list[str]:
     elif has_tasks:
         words = [["task", "list", *beside], ["tools", *beside], ["doctor", *place]]
     else:
-        words = [["tools", *beside], ["config", *place], ["doctor", *place]]
+        words = [["tools", *beside], ["connect", "claude", *beside], ["doctor", *place]]
     return [line for command in words for line in _lines(["ralphgen", *command])]
 
 

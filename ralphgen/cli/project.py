@@ -208,7 +208,7 @@ def regen(
         sys.stdout.write(harmless(preview(root, say=tell)))
         return
     ask = asked if at_terminal() else None
-    regenerate(root, force=force, say=tell, allow_removals=allow_removals, ask=ask)
+    regenerate(root, force=force, say=tell, allow_removals=allow_removals, ask=ask, strict=True)
     _finish(root, install=not no_install, say=tell)
 
 

@@ -1,6 +1,5 @@
-"""The commands on agent sessions: making and listing them, and clients' own configs."""
+"""The commands on agent sessions: making and listing them."""
 
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -20,7 +19,7 @@ from ralphgen.runtime.context import BY_CLIENT
 from ralphgen.sessions.decide import Request
 from ralphgen.terminal.app import App
 from ralphgen.terminal.console import print_json, progress, say
-from ralphgen.terminal.options import Folder, Json, Project, Quiet, TrustEdited
+from ralphgen.terminal.options import Json, Project, Quiet, TrustEdited
 
 if TYPE_CHECKING:
     from ralphgen.project.root import ProjectPlace
@@ -68,19 +67,11 @@ Login = Annotated[
 Ttl = Annotated[
     str, typer.Option(metavar="TIME", help="Lifetime of the token or login (at most 24h).")
 ]
-Http = Annotated[str, typer.Option("--http", metavar="URL", help="URL of the HTTP server.")]
 CLAIMING = "task_execution"  # the recipe of a session that claims a task
 STILL_OPEN = (
     "connections that it has open were not ended: a transaction that is open there goes on as it "
     "began; let who made the login revoke it with RALPH_ADMIN_DSN"
 )
-Client = Annotated[
-    str,
-    typer.Option(help="claude, cursor, vscode, codex, gemini, opencode, zed, windsurf or desktop."),
-]
-Write = Annotated[
-    bool, typer.Option("--write", help="Merge it into the client's configuration file.")
-]
 
 
 session = App(help="Create, list and end sessions for other MCP clients.")
@@ -175,37 +166,6 @@ def revoke(session_id: SessionId, project: Project = Path()) -> None:
     print(f"no token of the session {plain(session_id)} opens anything any more")
     if not recorded_sessions(root, [session_id]):
         say("note: no session of this id has written anything: see that it is spelled right")
-
-
-@app.command(example="ralphgen config --client cursor --write")
-def config(
-    client: Client = "claude", http: Http = "", write: Write = False, path: Folder = Path()
-) -> None:
-    """Print what an MCP client has to be told to start the project's servers, or to reach them."""
-    from ralphgen.cli.next_steps import widening
-    from ralphgen.clients.forms import CLIENTS, client_file, client_text, write_client
-    from ralphgen.kits.registry import KITS
-    from ralphgen.project.inspect import inspect_project
-    from ralphgen.project.root import project_root, written_root
-    from ralphgen.sessions.remote import remote_kits
-    from ralphgen.trust.items import recorded_writes
-
-    root = written_root(path, "config --write") if write else project_root(path)
-    project = inspect_project(root, KITS)
-    remote = remote_kits(project, http) if http else {}
-    line = "" if http else widening(root, path)
-    if not write:
-        sys.stdout.write(client_text(client, root, project.kits, remote))
-        if line:
-            say(f"note: {line}")
-        return
-    with recorded_writes(root):
-        changed = write_client(client, root, project.kits, remote)
-    say(f"{'wrote' if changed else 'nothing to change in'} {client_file(client, root)}")
-    if CLIENTS[client].note:
-        say(f"note: {CLIENTS[client].note}")
-    if line:
-        say(f"note: {line}")
 
 
 def _place(project: Path, command: str) -> "ProjectPlace":

@@ -13,8 +13,8 @@ class CommandEntry(NamedTuple):
 PANELS = {
     "Get started": {
         "init": CommandEntry("Set up a project.", "ralphgen.cli.project"),
-        "config": CommandEntry(
-            "Print the configuration for an MCP client.", "ralphgen.cli.sessions"
+        "connect": CommandEntry(
+            "Add the project's servers to Claude Code, Codex, Cursor, …", "ralphgen.cli.connect"
         ),
         "doctor": CommandEntry(
             "Find problems in the setup and explain how to fix them.", "ralphgen.cli.project"
@@ -66,9 +66,6 @@ PANELS = {
         "tools": CommandEntry(
             "Show, compare and add the tools of each recipe.", "ralphgen.cli.tools"
         ),
-        "skill": CommandEntry("Write Agent Skills.", "ralphgen.cli.skills"),
-        "agents": CommandEntry("Write subagents for Claude Code.", "ralphgen.cli.plugin"),
-        "plugin": CommandEntry("Write a plugin for Claude Code.", "ralphgen.cli.plugin"),
         "call": CommandEntry("Call one tool and print its result.", "ralphgen.cli.server_commands"),
         "serve": CommandEntry(
             "Run the MCP server over stdio or HTTP.", "ralphgen.cli.server_commands"
@@ -86,13 +83,17 @@ HIDDEN = {
 }
 COMMANDS = {name: entry for panel in PANELS.values() for name, entry in panel.items()} | HIDDEN
 RENAMED = {
+    "agents": "connect claude --subagents",
     "allow": "dela allow",
     "backup": "db backup",
     "brief": "session brief",
+    "config": "connect",
     "deny": "dela deny",
     "ledger": "db ledger",
+    "plugin": "connect claude --plugin",
     "policy": "tools diff",
     "report": "board --export",
+    "skill": "connect claude --skills",
     "sql": "db indexes",
     "session braindump": "session create braindump",
     "session discuss": "session create discuss",
@@ -108,7 +109,7 @@ RENAMED = {
 OVERVIEW = """\
 ralphgen generates an MCP server from your project's schema and runs agents on its tasks.
 
-Start a project     init · config · doctor · status
+Start a project     init · connect · doctor · status
 Plan work           task · feature · discipline
 Run agents          launch · loop · trust
 Review              log · undo · board

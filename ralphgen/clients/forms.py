@@ -1,18 +1,18 @@
-"""The file and the form in which each client is given the project's servers."""
+"""The configuration file of each MCP client, and its entries for the project's servers."""
 
 import json
 import os
 import shutil
 import sys
+import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from ralphgen.clients.merging import merged, reason
 from ralphgen.errors import ProjectError, UsageError
-from ralphgen.output.files import put
-from ralphgen.project.files import MARK, whole_text
+from ralphgen.project.files import MARK
 from ralphgen.project.toml_edit import edited
 from ralphgen.suggestion import suggestion
 
@@ -20,21 +20,22 @@ COMMAND = "ralphgen"  # found on the client's PATH: a file that names no machine
 BEARER_VARIABLE = "RALPH_TOKEN"  # has the token of the session that a client works in
 PROJECT_VARIABLE = "CLAUDE_PROJECT_DIR"  # where `serve` looks when its own folder is no project
 TYPES = ("stdio", "http")
-NOTHING: Mapping[str, str] = {}
+# Kinds of files for clients besides their configuration.
+SKILLS, SUBAGENTS, PLUGIN, AGENTS_MD = "skills", "subagents", "plugin", "agents-md"
 
 
 @dataclass(frozen=True, slots=True)
 class ClientForm:
-    """One client: where its file lies, the key that holds its servers, and what an entry needs.
+    """One client: its file, the key that holds its servers, and the keys of an entry.
 
-    `types` are its words for a server that it starts and for one at an address, where an entry says
-    `"type"`. `one_command` puts the arguments into the list that `command` is then. `project` is
-    the client's own name for the project's folder, for a client that may start a server elsewhere.
-    `remote` is its key for the address of a server that is reached over HTTP, empty where its file
-    cannot name one, and `variable` how it takes a variable of the environment into a header;
-    without it, it is told the variable's name. `personal` says that the file is the user's: its
-    entry names the project, and the command in full, since no shell has set the PATH. `note` is
-    what a person has to do besides.
+    `types` are the values of `"type"` for a local and a remote server, for a client that needs it.
+    `one_command` puts the arguments into the list `command`. `project` is the client's variable for
+    the project directory, for a client that starts servers in another one. `remote` is its key for
+    a URL, empty if its file cannot have one. `variable` is a reference to an environment variable
+    in a header; a client without it gets the name of the variable. The file of a `personal` client
+    is in the user's home: its entry has the project, and the path of the command, since no shell
+    has set PATH. `comments` reports that its file may have comments. `files` are the other kinds of
+    files that `connect` writes for the client. `note` is one more thing that the user must know.
     """
 
     file: Callable[[Path], Path]
@@ -46,6 +47,8 @@ class ClientForm:
     variable: str = ""
     personal: bool = False
     toml: bool = False
+    comments: bool = False
+    files: tuple[str, ...] = (AGENTS_MD,)
     note: str = ""
 
 
@@ -61,7 +64,10 @@ def _desktop_file(_root: Path) -> Path:
 
 CLIENTS: Mapping[str, ClientForm] = {
     "claude": ClientForm(
-        lambda root: root / ".mcp.json", types=TYPES, variable=f"${{{BEARER_VARIABLE}}}"
+        lambda root: root / ".mcp.json",
+        types=TYPES,
+        variable=f"${{{BEARER_VARIABLE}}}",
+        files=(SKILLS, SUBAGENTS, PLUGIN, AGENTS_MD),
     ),
     "cursor": ClientForm(
         lambda root: root / ".cursor" / "mcp.json",
@@ -73,6 +79,7 @@ CLIENTS: Mapping[str, ClientForm] = {
         lambda root: root / ".vscode" / "mcp.json",
         key="servers",
         types=TYPES,
+        comments=True,
         project="${workspaceFolder}",
         variable=f"${{env:{BEARER_VARIABLE}}}",
     ),
@@ -93,11 +100,13 @@ CLIENTS: Mapping[str, ClientForm] = {
         key="mcp",
         types=("local", "remote"),
         one_command=True,
+        comments=True,
         variable=f"{{env:{BEARER_VARIABLE}}}",
     ),
     "zed": ClientForm(
         lambda root: root / ".zed" / "settings.json",
         key="context_servers",
+        comments=True,
         remote="",
         note="Zed starts it in folders that it trusts",
     ),
@@ -107,74 +116,148 @@ CLIENTS: Mapping[str, ClientForm] = {
         remote="serverUrl",
         variable=f"${{env:{BEARER_VARIABLE}}}",
     ),
-    "desktop": ClientForm(_desktop_file, personal=True, remote=""),
+    "desktop": ClientForm(_desktop_file, personal=True, remote="", files=()),
 }
 ADDRESSES = tuple({form.remote: None for form in CLIENTS.values() if form.remote})
 
 
-def client_file(client: str, root: Path) -> Path:
-    """Return the file in which a client looks for servers; raises `UsageError` if unknown."""
-    return _form(client).file(root)
-
-
-def client_text(
-    client: str, root: Path, kits: Sequence[str], remote: Mapping[str, str] = NOTHING
-) -> str:
-    """Return the whole text of a client's file that holds nothing but one server for each kit.
-
-    `remote` are the addresses of the kits that are reached over HTTP. Raises `UsageError` for an
-    unknown client, and for one whose file can name no such server.
-    """
-    form = _form(client)
-    entries = _entries(form, client, root, kits, remote)
-    if form.toml:
-        return edited("", [((form.key, kit), entries[kit]) for kit in kits])
-    return json.dumps({form.key: entries}, indent=2, ensure_ascii=False) + "\n"
-
-
-def write_client(
-    client: str, root: Path, kits: Sequence[str], remote: Mapping[str, str] = NOTHING
-) -> bool:
-    """Put one server for each kit into the client's file; whether that changed anything.
-
-    What is there stays to the letter, but for `command`, `args`, `type` and the project's
-    variable in entries of the same names, or the address and the header of those in `remote`.
-    Raises `UsageError` as `client_text` does, and `ProjectError` where the file cannot be read,
-    written or changed without losing something.
-    """
-    path = client_file(client, root)
-    old = whole_text(path, str(path), missing="")
-    text = old.removeprefix(MARK)
-    alone = client_text(client, root, kits, remote)
-    mark = old.removesuffix(text)
-    new = mark + (_merged_text(client, root, kits, remote, text) if text.strip() else alone)
-    if new == old:
-        return False
-    put(path, new)
-    return True
-
-
-def _form(client: str) -> ClientForm:
+def client_form(client: str) -> ClientForm:
+    """Return the form of a client; raise `UsageError` if there is none of this name."""
     if client in CLIENTS:
         return CLIENTS[client]
-    raise UsageError(f'there is no client "{client}"', suggestion(client, CLIENTS, "the clients"))
+    raise UsageError(f'unknown client "{client}"', suggestion(client, CLIENTS, "the clients"))
 
 
-def _entries(
-    form: ClientForm, client: str, root: Path, kits: Sequence[str], remote: Mapping[str, str]
-) -> dict[str, dict[str, Any]]:
-    if remote and not form.remote:
-        with_url = ", ".join(name for name in CLIENTS if CLIENTS[name].remote)
-        text = f'the file of the client "{client}" names no server that is reached over HTTP'
-        raise UsageError(text, f"those of {with_url} do")
-    return {
-        kit: _remote_entry(form, remote[kit]) if kit in remote else _entry(form, root, kit)
-        for kit in kits
-    }
+@dataclass(frozen=True, slots=True)
+class ClientEntries:
+    """The entries of one client for the servers of a project, one for each kit.
+
+    `remote` has the URLs of the kits that are served over HTTP. `command` is the path of ralphgen
+    in a personal file; without it, the one on PATH. Raises `UsageError` for an unknown client, and
+    for a URL that the client's file cannot have.
+    """
+
+    client: str
+    root: Path
+    kits: Sequence[str]
+    remote: Mapping[str, str] = field(default_factory=dict)
+    command: str = ""
+
+    @property
+    def form(self) -> ClientForm:
+        """The form of the client."""
+        return client_form(self.client)
+
+    @property
+    def file(self) -> Path:
+        """The configuration file of the client."""
+        return self.form.file(self.root)
+
+    @property
+    def text(self) -> str:
+        """The text of a file with these entries alone."""
+        form, entries = self.form, self._entries()
+        if form.toml:
+            return edited("", [((form.key, kit), entries[kit]) for kit in self.kits])
+        return json.dumps({form.key: entries}, indent=2, ensure_ascii=False) + "\n"
+
+    def merge(self, old: str) -> str:
+        """Return the text of the client's file with these entries.
+
+        Only `command`, `args`, `type`, the variable of the project, URL and header change in
+        entries that exist. Raises `ProjectError`, with the text to add by hand, if something else
+        would be lost, and if another server has the name of an entry.
+        """
+        text = old.removeprefix(MARK)
+        mark = old.removesuffix(text)
+        if not text.strip():
+            return mark + self.text
+        form, entries = self.form, self._entries()
+        try:
+            return mark + merged(
+                text,
+                form.key,
+                entries,
+                toml=form.toml,
+                refuse=lambda there: _refuse_others(form, self.file, there, entries),
+            )
+        except (ValueError, RecursionError) as error:
+            raise ProjectError(
+                f'"{self.file}" cannot be added to without loss: {reason(error)}',
+                f"add this by hand:\n{self.text.rstrip()}",
+            ) from error
+
+    def _entries(self) -> dict[str, dict[str, Any]]:
+        form = self.form
+        if self.remote and not form.remote:
+            with_url = ", ".join(name for name in CLIENTS if CLIENTS[name].remote)
+            text = (
+                f'the file of the client "{self.client}" names no server that is reached over HTTP'
+            )
+            raise UsageError(text, f"those of {with_url} do")
+        return {
+            kit: _remote_entry(form, self.remote[kit]) if kit in self.remote else self._local(kit)
+            for kit in self.kits
+        }
+
+    def _local(self, kit: str) -> dict[str, Any]:
+        form = self.form
+        entry: dict[str, Any] = {"type": form.types[0]} if form.types[0] else {}
+        path = self.command or shutil.which(COMMAND) if form.personal else None
+        command, arguments = str(Path(path).absolute()) if path else COMMAND, ["serve", kit]
+        if form.one_command:
+            entry["command"] = [command, *arguments]
+        else:
+            entry |= {"command": command, "args": arguments}
+        project = str(self.root.resolve()) if form.personal else form.project
+        return entry | ({"env": {PROJECT_VARIABLE: project}} if project else {})
+
+
+def written_entries(client: str, root: Path, kits: Sequence[str]) -> ClientEntries | None:
+    """Return the entries that the client's file has for kits of the project, or None.
+
+    The text of a file that cannot be parsed counts, unless the file may have comments.
+    """
+    form = client_form(client)
+    try:
+        text = form.file(root).read_bytes().decode("utf-8-sig", errors="replace")
+        values = tomllib.loads(text) if form.toml else json.loads(text)
+        servers = values[form.key]
+        own = {kit: servers[kit] for kit in kits if _is_own(form, root, kit, servers.get(kit))}
+    except (ValueError, RecursionError):
+        is_ours = f'"{COMMAND}"' in text and not (form.comments or form.personal)
+        return ClientEntries(client, root, kits) if is_ours else None
+    except (OSError, RuntimeError, LookupError, TypeError, AttributeError):
+        return None  # such as a user without a home
+    urls = {kit: entry[form.remote] for kit, entry in own.items() if form.remote in entry}
+    paths = [one["command"] for one in own.values() if isinstance(one.get("command"), str)]
+    kept = next((path for path in paths if os.access(path, os.X_OK)), "") if form.personal else ""
+    return ClientEntries(client, root, [*own], urls, kept) if own else None
+
+
+def _is_own(form: ClientForm, root: Path, kit: str, entry: Any) -> bool:
+    """Return whether an entry, or None, starts or reaches the server of a kit of the project."""
+    if not isinstance(entry, dict):
+        return False
+    if form.personal and entry.get("env", {}).get(PROJECT_VARIABLE) != str(root.resolve()):
+        return False
+    url = entry.get(form.remote)
+    if url is not None:
+        return isinstance(url, str) and url.endswith(f"/{kit}")
+    return _starts_ours(form, kit, entry)
+
+
+def _starts_ours(form: ClientForm, kit: str, entry: Mapping[str, Any]) -> bool:
+    """Return whether an entry starts ralphgen, or another program with the arguments of ours."""
+    program, arguments = entry.get("command", COMMAND), entry.get("args")
+    if form.one_command and isinstance(program, list):
+        program, arguments = next(iter(program), COMMAND), program[1:]
+    is_command = isinstance(program, str) and Path(program).stem == COMMAND
+    return is_command or arguments == ["serve", kit]
 
 
 def _remote_entry(form: ClientForm, url: str) -> dict[str, Any]:
-    """Return what a client is told of a server by its address; the token is in its environment."""
+    """Return the entry of a server at a URL; the client's environment has the token."""
     entry = {"type": form.types[1]} if form.types[1] else {}
     entry[form.remote] = url
     if form.variable:
@@ -182,44 +265,10 @@ def _remote_entry(form: ClientForm, url: str) -> dict[str, Any]:
     return entry | {"bearer_token_env_var": BEARER_VARIABLE}
 
 
-def _entry(form: ClientForm, root: Path, kit: str) -> dict[str, Any]:
-    entry: dict[str, Any] = {"type": form.types[0]} if form.types[0] else {}
-    found = shutil.which(COMMAND) if form.personal else None
-    command, arguments = str(Path(found).absolute()) if found else COMMAND, ["serve", kit]
-    if form.one_command:
-        entry["command"] = [command, *arguments]
-    else:
-        entry |= {"command": command, "args": arguments}
-    project = str(root.resolve()) if form.personal else form.project
-    return entry | ({"env": {PROJECT_VARIABLE: project}} if project else {})
-
-
-def _merged_text(
-    client: str, root: Path, kits: Sequence[str], remote: Mapping[str, str], text: str
-) -> str:
-    """Return the text with the entries in it; raises `ProjectError` with what to add by hand."""
-    form = _form(client)
-    path = form.file(root)
-    entries = _entries(form, client, root, kits, remote)
-    try:
-        return merged(
-            text,
-            form.key,
-            entries,
-            toml=form.toml,
-            refuse=lambda old: _refuse_others(form, path, old, entries),
-        )
-    except (ValueError, RecursionError) as error:
-        raise ProjectError(
-            f'"{path}" cannot be added to without loss: {reason(error)}',
-            f"add this by hand:\n{client_text(client, root, kits, remote).rstrip()}",
-        ) from error
-
-
 def _refuse_others(
     form: ClientForm, path: Path, old: Mapping[str, Any], entries: Mapping[str, Any]
 ) -> None:
-    """Raise `ProjectError` where a name is taken by a server that is not this project's."""
+    """Raise `ProjectError` if a server that is not this project's has the name of an entry."""
     for kit in sorted(old.keys() & entries.keys()):
         place = next((old[kit][key] for key in ADDRESSES if key in old[kit]), None)
         if form.remote in entries[kit]:
@@ -227,10 +276,7 @@ def _refuse_others(
             taken = "at another URL" if place not in (None, entries[kit][form.remote]) else taken
         else:
             taken = "at a URL" if place is not None else ""
-        program = old[kit].get("command", COMMAND)
-        if form.one_command and isinstance(program, list):
-            program = next(iter(program), COMMAND)
-        if not isinstance(program, str) or Path(program).stem != COMMAND:
+        if not _starts_ours(form, kit, old[kit]):
             taken = "with another command"
         if form.personal:
             project = str(old[kit].get("env", {}).get(PROJECT_VARIABLE, ""))

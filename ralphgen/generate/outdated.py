@@ -25,7 +25,7 @@ def outdated_warning(root: Path) -> str:
     from ralphgen.generate.workflows import checked
 
     with suppress(RalphgenError):
-        if checked(root, say=lambda _line: None).drift:
+        if checked(root, say=lambda _line: None).server:
             return OUTDATED
         put(note, stamps)
     return ""

@@ -13,25 +13,34 @@ from ralphgen.project.root import FOLDER
 class Report:
     """What `check` found: the drift, who is behind, and what else a person should know.
 
+    `server` is the drift of the server, and `connected` that of the files that `connect` wrote.
     `merging` says that git has left generated files unmerged.
     """
 
-    drift: Drift
+    server: Drift
+    connected: Drift
     warnings: tuple[str, ...]
     written_by: str
     lag: Lag
     merging: bool
 
+    @property
+    def drift(self) -> Drift:
+        """The drift of all files."""
+        return self.server.plus(self.connected)
+
     def summary(self) -> str:
         """Return one sentence on what differs."""
-        if self.drift.interrupted:
+        if self.server.interrupted:
             return f"a write of {FOLDER} was interrupted"
         if self.merging:
             return f"git has left files of {FOLDER} unmerged{self._behind()}"
-        kinds = ("stale", "edited", "missing", "leftover", "unknown")
-        found = [f"{kind}: {plain(', '.join(getattr(self.drift, kind)))}" for kind in kinds]
-        named = [line for line in found if not line.endswith(": ")]
-        return f"{FOLDER} is out of date ({'; '.join(named)}){self._behind()}"
+        places = (
+            (f"{FOLDER} is out of date", self.server),
+            ("files for clients are out of date", self.connected),
+        )
+        found = [f"{text} ({_named(drift)})" for text, drift in places if drift]
+        return f"{'; '.join(found)}{self._behind()}"
 
     def hint(self) -> str:
         """Return what to do about it."""
@@ -77,3 +86,10 @@ class Report:
         """Return a line on which side is behind; empty where none is."""
         sentence = self.lag.sentence()
         return f"\n{sentence}" if sentence else ""
+
+
+def _named(drift: Drift) -> str:
+    """Return the paths of a drift, by kind."""
+    kinds = ("stale", "edited", "missing", "leftover", "unknown")
+    found = [f"{kind}: {plain(', '.join(getattr(drift, kind)))}" for kind in kinds]
+    return "; ".join(line for line in found if not line.endswith(": "))

@@ -1,11 +1,12 @@
 """The pipeline of inspect, plan and render, and init, regen and check as its last steps."""
 
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from ralphgen.errors import EditedError, Problem, ProjectError, Say, plain
+from ralphgen.generate.connected import connected, connected_drift, write_targets
 from ralphgen.generate.default_context import renew_default_context, tools_on_disk
 from ralphgen.generate.project_id import name_project
 from ralphgen.generate.removals import Recorded, lag, read_recorded, refuse_removals
@@ -32,7 +33,7 @@ from ralphgen.project.versions import (
 from ralphgen.rendering.server import render_files
 from ralphgen.runtime.session import DEFAULT_RECIPE
 from ralphgen.trust.decide import Ask, accept_database, record_written
-from ralphgen.trust.items import read_settings, run_items, written_items
+from ralphgen.trust.items import read_settings, recorded_writes, run_items, written_items
 from ralphgen.trust.verify import UntrustedError
 
 
@@ -106,15 +107,18 @@ def regenerate(
     removed: Collection[str] = (),
     records: bool = True,
     ask: Ask | None = None,
+    strict: bool = False,
 ) -> Generated:
-    """Write the project's server; raises `EditedError` for hand edits unless forced.
+    """Write the project's server, then the files of `connect` that exist.
 
-    Where git has left generated files unmerged, both sides are held against their manifests in
-    place of what is on disk. Raises `VersionError` where another ralphgen has to write it, unless
-    forced, and `ProjectError` where tables, columns, values or tools would go that the server on
-    disk has, or tasks would be done with less proof, unless `allow_removals`. `removed` are tables
-    that the caller itself has taken away. Unless it `records` nothing, what the user wrote is put
-    on the record of trust, as `record_written` does with `ask`.
+    Raises `EditedError` for hand edits unless forced; for those in files of `connect` only if
+    `strict`, else a warning names them. Where git has left generated files unmerged, both sides are
+    held against their manifests in place of what is on disk. Raises `VersionError` where another
+    ralphgen has to write it, unless forced, and `ProjectError` where tables, columns, values or
+    tools would go that the server on disk has, or tasks would be done with less proof, unless
+    `allow_removals`. `removed` are tables that the caller itself has taken away. Unless it
+    `records` nothing, what the user wrote is put on the record of trust, as `record_written` does
+    with `ask`.
     """
     if records:
         try:
@@ -150,7 +154,24 @@ def regenerate(
     if records:
         for warning in _recorded(root, generated, ask):
             say(f"warning: {plain(warning)}")
+    _rewrite_connected(root, generated, say, force=force, records=records, strict=strict)
     return generated
+
+
+def _rewrite_connected(
+    root: Path, generated: Generated, say: Say, *, force: bool, records: bool, strict: bool
+) -> None:
+    """Write the files of `connect` that exist; one that cannot be written is a warning or error."""
+    try:
+        chosen = [*connected(root, generated.project, generated.plan, say)]
+        with recorded_writes(root) if chosen and records else nullcontext():
+            for target, changed in write_targets(root, chosen, force=force):
+                if changed:
+                    say(f"wrote {target.path}")
+    except ProjectError as error:
+        if strict:
+            raise
+        say(f"warning: {error}")
 
 
 def _recorded(root: Path, generated: Generated, ask: Ask | None) -> Sequence[str]:
@@ -189,7 +210,8 @@ def preview(root: Path, *, say: Say) -> str:
     except ProjectError as error:
         for problem in error.problems:
             say(f"warning: {problem.text}")
-    return diff(root / FOLDER, generated.files)
+    drift = connected_drift(root, generated.project, generated.plan, say)
+    return diff(root / FOLDER, generated.files) + drift.diff
 
 
 def checked(root: Path, *, say: Say) -> Report:
@@ -205,6 +227,7 @@ def checked(root: Path, *, say: Say) -> Report:
     generated = _generated(root, say)
     return Report(
         compare(root / FOLDER, generated.files),
+        connected_drift(root, generated.project, generated.plan, say),
         generated.plan.warnings,
         max(before.versions, default=""),
         lag(before.recorded, generated.project),

@@ -42,6 +42,19 @@ class Drift:
         differs = any((self.stale, self.edited, self.missing, self.leftover, self.unknown))
         return differs or self.interrupted
 
+    def plus(self, other: "Drift") -> "Drift":
+        """Return both in one, with the paths of the other behind."""
+        return Drift(
+            self.stale + other.stale,
+            self.edited + other.edited,
+            self.missing + other.missing,
+            self.leftover + other.leftover,
+            self.unknown + other.unknown,
+            {**self.parts, **other.parts},
+            self.hint or other.hint,
+            self.interrupted or other.interrupted,
+        )
+
     @property
     def diff(self) -> str:
         """The whole diff, sorted by path."""
@@ -156,18 +169,18 @@ def _parts(state: FolderState) -> dict[str, str]:
     """Return, by path, sorted, the part of the diff that is about it."""
     paths = {*state.different, *state.missing, *state.leftover}
     return {
-        path: "".join(_file_diff(path, state.disk.get(path), state.new.get(path)))
+        path: "".join(file_diff(path, state.disk.get(path), state.new.get(path)))
         for path in sorted(paths)
     }
 
 
-def _file_diff(path: str, old: bytes | None, new: bytes | None) -> Iterator[str]:
+def file_diff(path: str, old: bytes | None, new: bytes | None, context: int = 3) -> Iterator[str]:
     """Yield one file's part; an empty file that comes or goes is a pair of names without lines."""
     names = (
         "/dev/null" if old is None else f"a/{path}",
         "/dev/null" if new is None else f"b/{path}",
     )
-    lines = list(unified_diff(_lines(old), _lines(new), *names))
+    lines = list(unified_diff(_lines(old), _lines(new), *names, n=context))
     return _with_last_line_ends(lines or [f"--- {names[0]}\n", f"+++ {names[1]}\n"])
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 from ralphgen import __version__
 from ralphgen.clients.forms import COMMAND
 from ralphgen.errors import ProjectError, plain
-from ralphgen.launch.claude.command import tool_name
 from ralphgen.output.manifest import Files, seal
 from ralphgen.planning.model import ServerPlan
 from ralphgen.project.connection import open_database
 from ralphgen.project.disciplines import discipline_rows
+from ralphgen.project.root import CONFIG
 from ralphgen.rendering.templates import rendered
 
 FOLDER = ".claude/agents"
@@ -55,7 +55,8 @@ def read_personas(root: Path, plan: ServerPlan) -> tuple[Persona, ...]:
     would share a name or have none.
     """
     if all(kit.key != KIT for kit in plan.kits):
-        raise ProjectError(f'the kit "{KIT}" is off, and with it tasks and disciplines')
+        text = f'the kit "{KIT}" is off, and with it tasks and disciplines'
+        raise ProjectError(text, f"enable it in {CONFIG}, or delete {FOLDER}")
     there = {column["name"] for column in plan.facts["schema"].get("disciplines", ())}
     columns = [one for one in WORDS if one in there and f"disciplines.{one}" not in plan.hide]
     with open_database(root) as connection:
@@ -90,7 +91,7 @@ def _agent(persona: Persona) -> str:
         description=json.dumps(
             f"{title}: does the next task of this discipline that is ready, and closes it.{about}"
         ),
-        tools=", ".join((*TOOLS, tool_name(persona.server))),
+        tools=", ".join((*TOOLS, f"mcp__{persona.server}")),
         server=persona.server,
         command=COMMAND,
         arguments=json.dumps(arguments),

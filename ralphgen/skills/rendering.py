@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ralphgen import __version__
-from ralphgen.clients.forms import client_text
+from ralphgen.clients.forms import ClientEntries
 from ralphgen.output.manifest import Files, seal
 from ralphgen.planning.model import KitPlan, ServerPlan, ToolPlan
 from ralphgen.planning.preview import listed_tools
@@ -72,7 +72,7 @@ def _files(plan: ServerPlan, kit: KitPlan, skill: SkillPlan, place: str) -> File
         "sessions": sessions[:MOST],
         "removals": removals[:MOST],
         "more": max(len(sessions), len(removals)) > MOST,
-        "entry": client_text("claude", Path(), (kit.key,)).rstrip(),
+        "entry": ClientEntries("claude", Path(), (kit.key,)).text.rstrip(),
     }
     texts = {
         TEXT: rendered("skill.md.jinja", **values),

@@ -124,9 +124,11 @@ def recorded_writes(root: Path) -> Iterator[None]:
     A file that was not trusted before stays so: only a part of it is the command's.
     """
     before = {item.file for item in untrusted(root, _files(root))}
-    yield
-    if not is_below_launch():
-        record_items(root, [item for item in _files(root) if item.file not in before])
+    try:
+        yield
+    finally:
+        if not is_below_launch():
+            record_items(root, [item for item in _files(root) if item.file not in before])
 
 
 def _files(root: Path) -> list[TrustItem]:

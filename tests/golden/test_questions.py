@@ -55,7 +55,7 @@ QUESTIONS = {
     "How do I let agents run make or npm?": ("ralphgen/kits/dela/README.md", ""),
 }
 ANSWERED = {  # what a reader looks for there, in the words that must not go
-    "How do I tell Claude Code, Cursor or Codex of the server?": "ralphgen config --client",
+    "How do I tell Claude Code, Cursor or Codex of the server?": "ralphgen connect claude",
     "I changed a table: what now?": "ralphgen regen",
     "How do I write a recipe of my own?": 'base = "',
     "An agent did nonsense: how do I take it back?": "ralphgen undo",

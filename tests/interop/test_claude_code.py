@@ -206,8 +206,8 @@ def test_the_recipes_prompt_is_there_as_a_command_too(project: Path) -> None:
 def test_the_skill_of_a_server_is_among_the_skills_and_its_text_is_handed_out(
     project: Path,
 ) -> None:
-    command = [sys.executable, "-m", "ralphgen", "skill", "--write", "--project", str(project)]
-    subprocess.run(command, check=True, capture_output=True)
+    command = [sys.executable, "-m", "ralphgen", "connect", "claude", "--skills"]
+    subprocess.run(command, cwd=project, check=True, capture_output=True)
     turn = [calls("Skill", skill="ralph-project")]
     session = played(project, turn, DONE, arguments=["Say hello", "--raw"])
 

@@ -25,7 +25,7 @@ def project(tmp_path: Path) -> Path:
     """A project with a ledger, one task that is ready, and its subagents."""
     root = create_project(tmp_path / "project")
     assert 0 == ralphgen("db", "ledger", "on", "--yes", "-C", root).returncode
-    ran("agents", "--write", "--project", root)
+    ran("connect", "claude", "--subagents", "--project", root)
     return root
 
 

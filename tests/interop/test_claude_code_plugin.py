@@ -27,8 +27,7 @@ START = {"description": "a task", "prompt": "Go on", "subagent_type": "backend"}
 def project(tmp_path: Path) -> Path:
     """A project with checks, a protected folder, subagents and the plugin."""
     root = proved_project(tmp_path / "project", TESTS + PROTECT)
-    for command in (["agents", "--write"], ["plugin"]):
-        ran(*command, "--project", root)
+    ran("connect", "claude", "--subagents", "--plugin", "--project", root)
     return root
 
 

@@ -10,8 +10,9 @@ from pathlib import Path
 from driving import create_project
 from node_packages import NEEDED, PATIENCE, program
 
-from ralphgen.clients.forms import write_client
+from ralphgen.clients.forms import ClientEntries
 from ralphgen.environment.location import HOME_VARIABLE, environment_for
+from ralphgen.generate.connected import client_file
 
 pytestmark = NEEDED
 
@@ -19,7 +20,7 @@ pytestmark = NEEDED
 def test_it_starts_the_server_that_its_file_names(tmp_path: Path) -> None:
     root = create_project(tmp_path / "project")
     lock = (root / ".ralph/mcp/requirements.lock").read_text(encoding="utf-8")
-    write_client("opencode", root, ["ralph"])
+    client_file(ClientEntries("opencode", root, ["ralph"])).write(root)
     inner = root / "src"
     inner.mkdir()
     git = str(shutil.which("git"))

@@ -133,9 +133,9 @@ def place(server: HttpServer, tmp_path: Path) -> Path:
 
 
 def entered(server: HttpServer, root: Path, client: str) -> None:
-    """Have `ralphgen config` write the client's entry for the server."""
+    """Have `ralphgen connect` write the client's entry for the server."""
     url = server.url.removesuffix("/ralph")
-    ran("config", "--client", client, "--http", url, "--write", root)
+    ran("connect", client, "--http", url, "--project", root)
 
 
 def run_agent(

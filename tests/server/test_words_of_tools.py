@@ -77,7 +77,7 @@ def test_what_looks_like_code_or_a_template_is_words(tmp_path: Path) -> None:
         assert any(f'"{entry}": your own description ({size:,} bytes)' in line for line in said), (
             said
         )
-    skill = ralphgen("skill", "--project", root)
+    skill = ralphgen("connect", "claude", "--skills", "--print", "--project", root)
     assert 0 == skill.returncode, skill.stderr
     assert 0 == ralphgen("check", root).returncode
 

@@ -114,7 +114,7 @@ def _made_by(place: Place, agent: str, conversation: object) -> Iterator[Governi
 
 
 def _not_yet(place: Place, agent: str) -> list[GoverningSession]:
-    """Return a session without servers for an agent that `ralphgen agents` has written."""
+    """Return a session without servers for an agent that `ralphgen connect` has written."""
     try:
         with open(os.path.join(_root(place), AGENTS, "manifest.json"), "rb") as file:
             written = json.loads(file.read())["files"]
@@ -174,7 +174,7 @@ def _read(path: str) -> Mapping[str, Any]:
 
 
 def _agent_name(discipline: object) -> str:
-    """Return what the subagent of a discipline is called, as `ralphgen agents` has it."""
+    """Return what the subagent of a discipline is called, as `ralphgen connect` has it."""
     return re.sub("[^a-z0-9]+", "-", str(discipline or "").casefold()).strip("-")
 
 

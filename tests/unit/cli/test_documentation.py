@@ -78,7 +78,7 @@ def test_what_is_shown_of_http_is_there(tmp_path: Path) -> None:
     shown = [words for words in shown if words]
 
     assert [] == [words for words in shown if refused_words(words)]
-    assert {"regen", "serve", "session", "config"} <= {words[0] for words in shown}
+    assert {"regen", "serve", "session", "connect"} <= {words[0] for words in shown}
     assert "https://mcp.example.com/mcp" == getattr(read(example(HTTP), tmp_path).http, "url", "")
 
 

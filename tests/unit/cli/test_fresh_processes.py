@@ -21,8 +21,8 @@ EXPECTED = {
     ("call", "ralph:list_tasks"): "tasks",
     ("task", "list"): "there is no task yet",
     ("session", "brief", "yap"): "Discuss the tasks",
-    ("config",): "mcpServers",
-    ("skill",): "ralph-project: ",
+    ("connect", "claude", "--print"): "mcpServers",
+    ("connect", "claude", "--skills"): "wrote .claude/skills/ralph-project",
     ("board", "--export", "report.html"): "",
 }
 

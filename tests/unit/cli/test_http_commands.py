@@ -68,7 +68,7 @@ def test_what_no_token_can_be_is_refused(root: Path, options: list[str], code: i
 
 
 def test_a_client_is_told_the_address_and_a_variable_and_no_token(root: Path) -> None:
-    done = ralphgen("config", "--client", "claude", "--http", URL, root)
+    done = ralphgen("connect", "claude", "--http", URL, "--print", "--project", root)
 
     assert {
         "ralph": {
@@ -77,8 +77,8 @@ def test_a_client_is_told_the_address_and_a_variable_and_no_token(root: Path) ->
             "headers": {"Authorization": "Bearer ${RALPH_TOKEN}"},
         }
     } == json.loads(done.stdout)["mcpServers"]
-    assert 2 == ralphgen("config", "--client", "desktop", "--http", URL, root).returncode
-    assert 2 == ralphgen("config", "--http", f"{URL}?token=x", root).returncode
+    assert 2 == ralphgen("connect", "desktop", "--http", URL, "--project", root).returncode
+    assert 2 == ralphgen("connect", "claude", "--http", f"{URL}?x", "--project", root).returncode
 
 
 def test_a_mistyped_id_is_not_taken_for_a_session_that_is_ended(root: Path) -> None:

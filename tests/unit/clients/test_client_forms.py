@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
-from ralphgen.clients.forms import CLIENTS, client_file, client_text, write_client
+from ralphgen.clients.forms import CLIENTS, ClientEntries, client_form
 from ralphgen.errors import ProjectError, UsageError
+from ralphgen.generate.connected import client_file
 
 WORKSPACE = {"CLAUDE_PROJECT_DIR": "${workspaceFolder}"}
 CALL = {"command": "ralphgen", "args": ["serve", "ralph"]}
@@ -38,9 +39,9 @@ def bearer(variable: str) -> dict[str, Any]:
 def test_each_client_gets_the_form_that_it_documents(
     tmp_path: Path, client: str, place: str, expected: dict[str, Any]
 ) -> None:
-    text = client_text(client, tmp_path, ["ralph"])
+    text = ClientEntries(client, tmp_path, ["ralph"]).text
 
-    assert tmp_path / place == client_file(client, tmp_path)
+    assert tmp_path / place == ClientEntries(client, tmp_path, []).file
     assert expected == (tomllib if client == "codex" else json).loads(text)
     assert str(tmp_path) not in text  # so that it can be committed
 
@@ -56,8 +57,10 @@ def test_a_file_of_the_person_names_the_project_and_the_command_in_full(
     root = tmp_path / "shop"
     expected = {**CALL, "command": str(command), "env": {"CLAUDE_PROJECT_DIR": str(root)}}
 
-    assert {"mcpServers": {"ralph": expected}} == json.loads(client_text(client, root, ["ralph"]))
-    assert tmp_path / "home" in client_file(client, root).parents
+    assert {"mcpServers": {"ralph": expected}} == json.loads(
+        ClientEntries(client, root, ["ralph"]).text
+    )
+    assert tmp_path / "home" in ClientEntries(client, root, []).file.parents
 
 
 @pytest.mark.parametrize(
@@ -75,19 +78,19 @@ def test_a_file_of_the_person_names_the_project_and_the_command_in_full(
 def test_a_server_at_an_address_is_named_with_the_variable_that_has_the_token(
     tmp_path: Path, client: str, expected: dict[str, Any]
 ) -> None:
-    text = client_text(client, tmp_path, ["ralph"], {"ralph": "U"})
+    text = ClientEntries(client, tmp_path, ["ralph"], {"ralph": "U"}).text
     (servers,) = ((tomllib if client == "codex" else json).loads(text)).values()
 
     assert {"ralph": expected} == servers
-    assert write_client(client, tmp_path, ["ralph"], {"ralph": "U"})
+    assert client_file(ClientEntries(client, tmp_path, ["ralph"], {"ralph": "U"})).write(tmp_path)
     with pytest.raises(ProjectError, match='has a server "ralph" at a'):
-        write_client(client, tmp_path, ["ralph"])
+        client_file(ClientEntries(client, tmp_path, ["ralph"])).write(tmp_path)
 
 
 @pytest.mark.parametrize("client", ["zed", "desktop"])
 def test_a_file_that_can_name_no_address_says_which_can(tmp_path: Path, client: str) -> None:
     with pytest.raises(UsageError, match="claude, cursor, vscode, codex, gemini, opencode, winds"):
-        client_text(client, tmp_path, ["ralph"], {"ralph": "U"})
+        client_file(ClientEntries(client, tmp_path, ["ralph"], {"ralph": "U"}))
 
 
 @pytest.mark.parametrize("client", CLIENTS)
@@ -95,15 +98,15 @@ def test_a_new_file_holds_what_is_printed_with_one_server_for_each_kit(
     tmp_path: Path, client: str
 ) -> None:
     kits = ["ralph", "dela", "rye"]
-    expected = client_text(client, tmp_path, kits)
+    expected = ClientEntries(client, tmp_path, kits).text
 
-    assert write_client(client, tmp_path, kits)
-    assert expected == client_file(client, tmp_path).read_text(encoding="utf-8")
+    assert client_file(ClientEntries(client, tmp_path, kits)).write(tmp_path)
+    assert expected == ClientEntries(client, tmp_path, []).file.read_text(encoding="utf-8")
     assert all(f'"{kit}"' in expected for kit in kits)
 
 
-def test_an_unknown_client_is_answered_with_the_nearest(tmp_path: Path) -> None:
-    with pytest.raises(UsageError, match=r'no client "Curser"\nhint: did you mean "cursor"'):
-        client_text("Curser", tmp_path, ["ralph"])
+def test_an_unknown_client_is_answered_with_the_nearest() -> None:
+    with pytest.raises(UsageError, match=r'unknown client "Curser"\nhint: did you mean "cursor"'):
+        client_form("Curser")
     with pytest.raises(UsageError, match="the clients are claude, cursor, vscode, codex"):
-        client_file("emacs", tmp_path)
+        client_form("emacs")

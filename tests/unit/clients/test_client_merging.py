@@ -12,26 +12,29 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralphgen.clients.forms import CLIENTS, client_file, client_text, write_client
+from ralphgen.clients.forms import CLIENTS, ClientEntries
 from ralphgen.errors import ProjectError
+from ralphgen.generate.connected import client_file
 
 CALL = {"command": "ralphgen", "args": ["serve", "ralph"]}
 WITHOUT_RIGHTS = """
-import encodings.unicode_escape, os, ralphgen.clients.forms
+import encodings.unicode_escape, os, ralphgen.generate.connected
 if os.getuid() == 0:
     os.setgroups([])
     os.setgid(65534)
     os.setuid(65534)
 """
 WITHOUT_SPACE = """
-import ralphgen.clients.forms, resource
+import ralphgen.generate.connected, resource
 resource.setrlimit(resource.RLIMIT_FSIZE, (8, 8))
 """
 WRITE = """
 import pathlib, sys
-from ralphgen.clients.forms import ProjectError, write_client
+from ralphgen.clients.forms import ClientEntries, ProjectError
+from ralphgen.generate.connected import client_file
+root = pathlib.Path(sys.argv[1])
 try:
-    write_client("claude", pathlib.Path(sys.argv[1]), ["ralph"])
+    client_file(ClientEntries("claude", root, ["ralph"])).write(root)
 except ProjectError as error:
     print(error)
 """
@@ -39,7 +42,7 @@ except ProjectError as error:
 
 def held(client: str, root: Path, content: str | bytes) -> Path:
     """The client's file with a content."""
-    path = client_file(client, root)
+    path = ClientEntries(client, root, []).file
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content.encode() if isinstance(content, str) else content)
     return path
@@ -49,8 +52,8 @@ def merged(client: str, root: Path, content: str) -> str:
     """What a file with that content holds once the server is in it, line ends included."""
     path = held(client, root, content)
 
-    assert write_client(client, root, ["ralph"])
-    assert not write_client(client, root, ["ralph"])
+    assert client_file(ClientEntries(client, root, ["ralph"])).write(root)
+    assert not client_file(ClientEntries(client, root, ["ralph"])).write(root)
 
     return path.read_bytes().decode()
 
@@ -60,7 +63,7 @@ def refusal(client: str, root: Path, content: str | bytes) -> str:
     path = held(client, root, content)
     before = path.read_bytes()
     with pytest.raises(ProjectError) as caught:
-        write_client(client, root, ["ralph"])
+        client_file(ClientEntries(client, root, ["ralph"])).write(root)
 
     assert before == path.read_bytes()
 
@@ -70,7 +73,7 @@ def refusal(client: str, root: Path, content: str | bytes) -> str:
 @pytest.mark.parametrize("content", ["", " \n", "\ufeff"])
 @pytest.mark.parametrize("client", CLIENTS)
 def test_an_empty_file_is_filled(tmp_path: Path, client: str, content: str) -> None:
-    expected = content.strip() + client_text(client, tmp_path, ["ralph"])
+    expected = content.strip() + ClientEntries(client, tmp_path, ["ralph"]).text
 
     assert expected == merged(client, tmp_path, content)
 
@@ -103,13 +106,13 @@ def test_a_server_is_indented_as_its_neighbour_is(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("before", ["{}\n", "{\n}\n", '{\n  "mcpServers": {}\n}\n'])
 def test_an_empty_object_opens_up(tmp_path: Path, before: str) -> None:
-    assert client_text("gemini", tmp_path, ["ralph"]) == merged("gemini", tmp_path, before)
+    assert ClientEntries("gemini", tmp_path, ["ralph"]).text == merged("gemini", tmp_path, before)
 
 
 def test_a_project_of_any_name_is_written_in_its_own_letters(tmp_path: Path) -> None:
     root = tmp_path / "löja 店"
 
-    assert str(root) in client_text("desktop", root, ["ralph"])
+    assert str(root) in ClientEntries("desktop", root, ["ralph"]).text
     assert str(root) in merged("desktop", root, '{"mcpServers": {}}')
     assert str(root) in merged("desktop", root, '{"mcpServers": {"x": {}}}')
 
@@ -147,7 +150,7 @@ def test_a_toml_file_keeps_its_comments_and_order(tmp_path: Path) -> None:
 
 def test_a_new_toml_table_follows_what_is_there(tmp_path: Path) -> None:
     before = '[mcp_servers.x]\nurl = "y"\n# about z\n[z]\na = 1 # last\n'
-    table = client_text("codex", tmp_path, ["ralph"])
+    table = ClientEntries("codex", tmp_path, ["ralph"]).text
 
     assert f"{before}\n{table}" == merged("codex", tmp_path, before)
 
@@ -230,7 +233,7 @@ def test_json_that_would_lose_something_is_left_with_what_to_add_by_hand(
     assert '"FILE" cannot be added to without loss: ' in first
     assert reason in first
     assert "hint: add this by hand:" == hint
-    assert client_text("vscode", tmp_path, ["ralph"]).rstrip() == added
+    assert ClientEntries("vscode", tmp_path, ["ralph"]).text.rstrip() == added
 
 
 @pytest.mark.parametrize(
@@ -240,7 +243,7 @@ def test_json_that_would_lose_something_is_left_with_what_to_add_by_hand(
 def test_toml_that_takes_no_more_tables_is_left_as_it_is(tmp_path: Path, content: str) -> None:
     said = refusal("codex", tmp_path, content)
 
-    assert said.endswith("by hand:\n" + client_text("codex", tmp_path, ["ralph"]).rstrip())
+    assert said.endswith("by hand:\n" + ClientEntries("codex", tmp_path, ["ralph"]).text.rstrip())
 
 
 @pytest.mark.parametrize(
@@ -264,7 +267,7 @@ def test_a_command_in_one_list_is_ours_where_it_begins_so(tmp_path: Path, comman
     old = f'{{"mcp": {{"ralph": {{"type": "local", "command": {command}}}}}}}'
     if command in {"[]", '"ralphgen"'}:
         assert json.loads(merged("opencode", tmp_path, old)) == json.loads(
-            client_text("opencode", tmp_path, ["ralph"])
+            ClientEntries("opencode", tmp_path, ["ralph"]).text
         )
     else:
         assert "with another command" in refusal("opencode", tmp_path, old)
@@ -274,9 +277,11 @@ def test_the_server_of_another_project_stays_until_that_project_is_gone(tmp_path
     """Claude Desktop has one file for all projects, and each has its own "ralph"."""
     (tmp_path / "one/.ralph").mkdir(parents=True)
 
-    assert write_client("desktop", tmp_path / "one", ["ralph"])
+    assert client_file(ClientEntries("desktop", tmp_path / "one", ["ralph"])).write(
+        tmp_path / "one"
+    )
 
-    content = client_file("desktop", tmp_path).read_bytes()
+    content = ClientEntries("desktop", tmp_path, []).file.read_bytes()
 
     assert f'has a server "ralph" of "{tmp_path / "one"}"' in refusal(
         "desktop", tmp_path / "two", content
@@ -284,23 +289,27 @@ def test_the_server_of_another_project_stays_until_that_project_is_gone(tmp_path
 
     (tmp_path / "one").rename(tmp_path / "two")
 
-    assert write_client("desktop", tmp_path / "two", ["ralph"])
+    assert client_file(ClientEntries("desktop", tmp_path / "two", ["ralph"])).write(
+        tmp_path / "two"
+    )
 
 
 def test_text_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
-    assert "FILE:1: is not UTF-8\nhint: save it as UTF-8" == refusal("claude", tmp_path, b'"\xe9"')
+    assert ".mcp.json:1: is not UTF-8\nhint: save it as UTF-8" == refusal(
+        "claude", tmp_path, b'"\xe9"'
+    )
 
 
 def test_a_folder_in_place_of_the_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / ".mcp.json").mkdir()
     with pytest.raises(ProjectError, match="is a folder, expected a file\nhint: move it away"):
-        write_client("claude", tmp_path, ["ralph"])
+        client_file(ClientEntries("claude", tmp_path, ["ralph"])).write(tmp_path)
 
 
 def test_a_file_in_place_of_the_folder_is_refused(tmp_path: Path) -> None:
     (tmp_path / ".vscode").touch()
     with pytest.raises(ProjectError, match="not a directory"):
-        write_client("vscode", tmp_path, ["ralph"])
+        client_file(ClientEntries("vscode", tmp_path, ["ralph"])).write(tmp_path)
 
 
 @pytest.mark.slow
@@ -329,7 +338,7 @@ def test_a_link_stays_a_link_and_its_file_keeps_its_mode(tmp_path: Path, mode: i
     kept.chmod(mode)
     (tmp_path / ".mcp.json").symlink_to(kept)
 
-    assert write_client("claude", tmp_path, ["ralph"])
+    assert client_file(ClientEntries("claude", tmp_path, ["ralph"])).write(tmp_path)
     assert (tmp_path / ".mcp.json").is_symlink()
     assert "ralph" in json.loads(kept.read_bytes())["mcpServers"]
     assert mode == stat.S_IMODE(kept.stat().st_mode)
@@ -337,8 +346,8 @@ def test_a_link_stays_a_link_and_its_file_keeps_its_mode(tmp_path: Path, mode: i
 
 
 def test_a_file_that_says_it_all_already_is_not_written(tmp_path: Path) -> None:
-    write_client("claude", tmp_path, ["ralph"])
-    before = client_file("claude", tmp_path).stat()
+    client_file(ClientEntries("claude", tmp_path, ["ralph"])).write(tmp_path)
+    before = ClientEntries("claude", tmp_path, []).file.stat()
 
-    assert not write_client("claude", tmp_path, ["ralph"])
-    assert before == client_file("claude", tmp_path).stat()
+    assert not client_file(ClientEntries("claude", tmp_path, ["ralph"])).write(tmp_path)
+    assert before == ClientEntries("claude", tmp_path, []).file.stat()

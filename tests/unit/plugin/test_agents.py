@@ -1,4 +1,4 @@
-"""`ralphgen agents`, and the servers that its files start: a session each, which ends with it."""
+"""Subagents: their files, and their servers, each with a session that ends with it."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def root(tmp_path: Path) -> Path:
 
 
 def written(root: Path) -> Path:
-    ran("agents", "--write", "--project", root)
+    ran("connect", "claude", "--subagents", "--project", root)
     return root / AGENTS
 
 
@@ -63,24 +63,23 @@ def test_the_same_project_gives_the_same_bytes_and_check_sees_what_differs(root:
 
     assert before == texts(folder)
     state = snapshot(root)
-    assert 0 == ralphgen("agents", "--check", "--project", root).returncode
+    assert 0 == ralphgen("check", root).returncode
     assert state == snapshot(root)
 
     (folder / "own.md").write_text("a person's", encoding="utf-8")
     run_sql(root, "UPDATE disciplines SET display_name = 'The back' WHERE name = 'backend'")
-    done = ralphgen("agents", "--check", "--project", root)
+    done = ralphgen("check", root)
 
     assert 1 == done.returncode
     assert "+You are The back in this project" in done.stdout
-    assert 'hint: run "ralphgen agents --write"' in done.stderr
+    assert "(stale: .claude/agents/backend.md, .claude/agents/manifest.json)" in done.stderr
 
     (folder / "backend.md").write_text("mine", encoding="utf-8")
-    said = refused("agents", "--write", "--project", root)
+    said = refused("connect", "claude", "--subagents", "--project", root)
 
-    assert "backend.md was edited by hand; not overwritten" in said
-    assert '"ralphgen agents --write --force"' in said
-    assert 'see what differs with "ralphgen agents --check"' in said
-    assert 0 == ralphgen("agents", "--write", "--force", "--project", root).returncode
+    assert ".claude/agents/backend.md was edited by hand; not overwritten" in said
+    assert 'discard the edit with "ralphgen regen --force"' in said
+    assert 0 == ralphgen("regen", "--force", "--no-install", root).returncode
     assert "a person's" == (folder / "own.md").read_text(encoding="utf-8")
 
 
@@ -91,7 +90,9 @@ def test_a_hidden_column_stays_hidden_and_an_agent_needs_a_name(root: Path) -> N
 
     assert b"secret" not in b"".join(texts(written(root)).values())
     run_sql(root, "UPDATE disciplines SET name = '…' WHERE name = 'frontend'")
-    assert "has no name of its own as an agent" in refused("agents", "--project", root)
+    assert "has no name of its own as an agent" in refused(
+        "connect", "claude", "--subagents", "--project", root
+    )
 
 
 @pytest.mark.thorough

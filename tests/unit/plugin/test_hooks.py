@@ -29,7 +29,7 @@ OPEN = ("pending", "in_progress")
 def root(tmp_path: Path) -> Path:
     """A project with checks, protected files and its plugin."""
     root = proved_project(tmp_path / "p", TESTS + PROTECT)
-    assert 0 == ralphgen("plugin", "--project", root).returncode
+    assert 0 == ralphgen("connect", "claude", "--plugin", "--project", root).returncode
     return root
 
 
@@ -265,7 +265,7 @@ def test_a_linked_work_tree_has_the_sessions_of_the_main_one(root: Path, tmp_pat
 
 def test_hostile_names_stay_on_one_line_and_are_no_paths(tmp_path: Path) -> None:
     root = create_project(tmp_path / "p 'q\" $(x) `y`")
-    assert 0 == ralphgen("plugin", "--project", root).returncode
+    assert 0 == ralphgen("connect", "claude", "--plugin", "--project", root).returncode
     session = made(root)
     context = Path(session["context"])
     facts = json.loads(context.read_bytes())
@@ -324,7 +324,7 @@ def test_a_subagent_is_held_to_the_session_of_its_own_server(root: Path) -> None
 def test_a_subagent_of_ours_whose_server_has_not_begun_is_held_to_what_is_protected(
     root: Path,
 ) -> None:
-    assert 0 == ralphgen("agents", "--write", "--project", root).returncode
+    assert 0 == ralphgen("connect", "claude", "--subagents", "--project", root).returncode
     own = {**AGENT, "agent_type": "mine"}
     (root / ".claude/agents/mine.md").write_text("a person's", encoding="utf-8")
 

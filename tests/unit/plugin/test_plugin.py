@@ -1,4 +1,4 @@
-"""`ralphgen plugin`: what it writes for Claude Code, and how it is kept."""
+"""`connect claude --plugin`: what it writes for Claude Code, and how it is kept."""
 
 import ast
 import json
@@ -21,8 +21,8 @@ def root(tmp_path: Path) -> Path:
     return create_project(tmp_path / "p")
 
 
-def written(root: Path, *arguments: str | Path) -> Path:
-    ran("plugin", "--project", root, *arguments)
+def written(root: Path) -> Path:
+    ran("connect", "claude", "--plugin", "--project", root)
     return root / PLUGIN
 
 
@@ -81,7 +81,7 @@ def test_no_file_names_a_machine_and_the_same_project_gives_the_same_bytes(root:
     whole = b"".join(before.values())
     assert [] == [name for name in (root, Path.home()) if str(name).encode() in whole]
     state = snapshot(root)
-    assert 0 == ralphgen("plugin", "--check", "--project", root).returncode
+    assert 0 == ralphgen("check", root).returncode
     assert state == snapshot(root)
 
 
@@ -89,32 +89,17 @@ def test_check_names_what_differs_and_edits_are_not_overwritten(root: Path) -> N
     folder = written(root)
     (folder / "commands/own.md").write_text("a person's", encoding="utf-8")
     run_sql(root, "ALTER TABLE tasks ADD COLUMN risk TEXT")
-    done = ralphgen("plugin", "--check", "--project", root)
+    done = ralphgen("check", root)
 
     assert 1 == done.returncode
     assert "skills/ralph-project/references/tool-guide.md" in done.stdout
-    assert 'hint: run "ralphgen plugin"' in done.stderr
+    assert ".ralph/plugin/skills/ralph-project/references/tool-guide.md" in done.stderr
 
     (folder / "hooks/gate.py").write_text("mine", encoding="utf-8")
-    said = refused("plugin", "--project", root)
+    said = refused("regen", "--no-install", root)
 
-    assert "hooks/gate.py was edited by hand; not overwritten" in said
-    assert '"ralphgen plugin --force"' in said
-    assert 'compare with "ralphgen plugin --check"' in said
-    written(root, "--force")
-    assert 0 == ralphgen("plugin", "--check", "--project", root).returncode
+    assert ".ralph/plugin/hooks/gate.py was edited by hand; not overwritten" in said
+    assert 'discard the edit with "ralphgen regen --force"' in said
+    ran("regen", "--force", "--no-install", root)
+    assert 0 == ralphgen("check", root).returncode
     assert "a person's" == (folder / "commands/own.md").read_text(encoding="utf-8")
-
-
-@pytest.mark.thorough
-def test_another_folder_holds_the_same(root: Path, tmp_path: Path) -> None:
-    there = tmp_path / "else where"
-    written(root, "-o", there)
-
-    assert texts(written(root)) == texts(there)
-    (there / "ruff.toml").unlink()
-    done = ralphgen("plugin", "-o", there, "--check", "--project", root)
-    assert 1 == done.returncode
-    assert f"run \"ralphgen plugin -o '{there}'\"" in done.stderr
-    said = ralphgen("plugin", "--check", "--force", "--project", root)
-    assert (2, True) == (said.returncode, '"--force" is for writing' in said.stderr)

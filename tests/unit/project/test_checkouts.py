@@ -19,12 +19,8 @@ WRITING = (
     ("init",),
     ("regen",),
     ("tools", "add", "notes"),
-    ("config", "--write"),
-    ("skill", "--write"),
-    ("skill", "--agents-md", "--write"),
-    ("agents", "--write"),
-    ("plugin",),
-    ("plugin", "--output", "elsewhere"),
+    ("connect", "claude"),
+    ("connect", "claude", "--skills"),
     ("upgrade",),
     ("trust", "--yes"),
     ("db", "ledger", "on"),
@@ -127,11 +123,11 @@ def test_a_migration_is_written_into_the_worktree(main: Path, dev: Path) -> None
 @pytest.mark.parametrize(
     ("words", "file"),
     [
-        (("skill", "--write"), ".claude/skills/*/SKILL.md"),
-        (("skill", "--agents-md", "--write"), "AGENTS.md"),
-        (("agents", "--write"), ".claude/agents/manifest.json"),
-        (("plugin",), ".ralph/plugin/manifest.json"),
-        (("config", "--write"), ".mcp.json"),
+        (("connect", "claude", "--skills"), ".claude/skills/*/SKILL.md"),
+        (("connect", "claude", "--agents-md"), "AGENTS.md"),
+        (("connect", "claude", "--subagents"), ".claude/agents/manifest.json"),
+        (("connect", "claude", "--plugin"), ".ralph/plugin/manifest.json"),
+        (("connect", "claude"), ".mcp.json"),
     ],
 )
 def test_generated_files_go_into_the_worktree(

@@ -132,7 +132,7 @@ COMMANDS = {
     "check": ["check", "--json"],
     "inspect": ["inspect", "--json"],
     "tools": ["tools", "--json", "--project"],
-    "config": ["config"],
+    "connect": ["connect", "claude", "--print", "--project"],
     "regen": ["regen", "--force"],
 }
 

@@ -441,7 +441,7 @@ def vocabulary(plan: ServerPlan, kit: KitPlan) -> set[str]:
         *words(kit).variables,
         *FILES,
         *("true", "false", f"mcp__{kit.key}__"),
-        *("ralphgen config --write", "ralphgen dela allow", "ralphgen tools"),
+        *("ralphgen connect claude", "ralphgen dela allow", "ralphgen tools"),
     }
 
 

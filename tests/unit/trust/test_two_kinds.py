@@ -407,8 +407,18 @@ def test_settings_of_kits_need_a_record(clone: Path, table: str) -> None:
 
 @pytest.mark.thorough
 def test_files_that_a_command_writes_are_on_record(own: Path) -> None:
-    for words in (("skill", "--write"), ("skill", "--agents-md", "--write"), ("plugin",)):
-        assert 0 == ralphgen(*words, "--project", own).returncode
-    assert 0 == ralphgen("config", own, "--client", "gemini", "--write").returncode
+    kinds = ("--skills", "--agents-md", "--plugin")
+    assert 0 == ralphgen("connect", "claude", *kinds, "--project", own).returncode
+    assert 0 == ralphgen("connect", "gemini", "--project", own).returncode
 
     assert 0 == session(own)
+
+
+def test_a_refused_file_does_not_keep_others_off_the_record(clone: Path) -> None:
+    skill = ".claude/skills/ralph-project/SKILL.md"
+    write(clone, skill, "mine\n")
+    done = ralphgen("connect", "claude", "--skills", "--agents-md", "--project", clone)
+    listed = ralphgen("trust", cwd=clone).stderr
+
+    assert (1, True) == (done.returncode, (clone / "AGENTS.md").exists())
+    assert (True, False) == (skill in listed, "AGENTS.md" in listed)

@@ -1,0 +1,211 @@
+"""The command that connects an MCP client with the project."""
+
+import json
+import shlex
+import sys
+from pathlib import Path
+from shutil import which
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ralphgen.cli.completion import complete_clients, complete_recipes
+from ralphgen.cli.recipes import RecipeCommand
+from ralphgen.errors import Say, UsageError, plain
+from ralphgen.terminal.app import App, ShellCommand
+from ralphgen.terminal.console import progress, say
+from ralphgen.terminal.options import Project, Quiet
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ralphgen.clients.forms import ClientForm
+    from ralphgen.generate.connected import ConnectTarget
+    from ralphgen.generate.workflows import Generated
+
+app = App()
+
+
+class ConnectCommand(RecipeCommand):
+    """A command whose help lists the recipes, although its first argument is a client."""
+
+    parse_args = ShellCommand.parse_args
+
+
+@app.command(cls=ConnectCommand, example="ralphgen connect claude --skills --agents-md")
+def connect(
+    client: Annotated[
+        str,
+        typer.Argument(
+            metavar="CLIENT",
+            help="claude, cursor, vscode, codex, gemini, opencode, zed, windsurf or desktop.",
+            autocompletion=complete_clients,
+        ),
+    ],
+    skills: Annotated[
+        bool, typer.Option("--skills", help="Write Agent Skills to .claude/skills/.")
+    ] = False,
+    subagents: Annotated[
+        bool,
+        typer.Option("--subagents", help="Write a subagent per agent role to .claude/agents/."),
+    ] = False,
+    plugin: Annotated[
+        bool, typer.Option("--plugin", help="Write a plugin to .ralph/plugin/.")
+    ] = False,
+    agents_md: Annotated[
+        bool, typer.Option("--agents-md", help="Write a section about the servers into AGENTS.md.")
+    ] = False,
+    prints: Annotated[
+        bool, typer.Option("--print", help="Print the texts without writing them.")
+    ] = False,
+    http: Annotated[
+        str, typer.Option("--http", metavar="URL", help="URL of the HTTP server.")
+    ] = "",
+    recipe: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Recipe of clients without a session.",
+            autocompletion=complete_recipes,
+        ),
+    ] = "",
+    project: Project = Path(),
+    quiet: Quiet = False,
+) -> None:
+    """Add the project's servers to the configuration of an MCP client.
+
+    With --skills, --subagents, --plugin or --agents-md, write only those files. "ralphgen regen"
+    keeps all files up to date, and "ralphgen check" compares them.
+    """
+    from ralphgen.clients.forms import AGENTS_MD, PLUGIN, SKILLS, SUBAGENTS, client_form
+    from ralphgen.generate.workflows import generate
+    from ralphgen.project.root import project_root, written_root
+
+    chosen = {SKILLS: skills, SUBAGENTS: subagents, PLUGIN: plugin, AGENTS_MD: agents_md}
+    kinds = [kind for kind, wanted in chosen.items() if wanted]
+    form = client_form(client)
+    _refuse_missing(client, form, kinds)
+    if kinds and (http or recipe):
+        text = '"--http" and "--recipe" are for the client\'s configuration'
+        raise UsageError(text, f"leave out --{kinds[0]}")
+    if prints and recipe:
+        raise UsageError('"--print" writes nothing, and "--recipe" does', "leave out one of them")
+    root = project_root(project) if prints else written_root(project, "connect")
+    generated = generate(root)
+    targets, is_local = _targets(root, generated, client, kinds, http)
+    if prints:
+        _print(targets)
+        return
+    tell = progress(quiet)
+    if recipe:
+        _set_recipe(root, generated, recipe, tell)
+    _write(root, targets, tell)
+    if form.note and not kinds:
+        tell(f"note: {form.note}")
+    if plugin:
+        tell("next: claude --plugin-dir .ralph/plugin")
+    if not kinds and not http:
+        _tell_recipe(root, client, project, tell)
+    if is_local and not which("ralphgen"):
+        from ralphgen.cli.project import NOT_ON_PATH
+
+        say("warning: {}\nhint: {}".format(*NOT_ON_PATH))
+
+
+def _refuse_missing(client: str, form: "ClientForm", kinds: "Sequence[str]") -> None:
+    """Raise `UsageError` for a kind of file that the client does not read."""
+    from ralphgen.clients.forms import CLIENTS
+
+    for kind in kinds:
+        if kind not in form.files:
+            readers = ", ".join(name for name in CLIENTS if kind in CLIENTS[name].files)
+            raise UsageError(f"{client} does not use --{kind}", f"clients that do: {readers}")
+
+
+def _targets(
+    root: Path, generated: "Generated", client: str, kinds: "Sequence[str]", http: str
+) -> "tuple[list[ConnectTarget], bool]":
+    """Return the files to write, and whether one of them starts ralphgen."""
+    from ralphgen.clients.forms import ClientEntries
+    from ralphgen.generate.connected import client_file, targets
+    from ralphgen.project.config_values import is_public_url
+
+    plan = generated.plan
+    if kinds:
+        return [
+            target for kind in kinds for target in targets(kind, root, generated.project, plan)
+        ], True
+    if http and not is_public_url(http):
+        text = f'invalid URL "{http}"'
+        raise UsageError(text, "use the url of [http], such as https://mcp.example.com/mcp")
+    remote = {kit.key: f"{http}/{kit.key}" for kit in plan.kits if http and kit.http is not None}
+    entries = ClientEntries(client, root, [kit.key for kit in plan.kits], remote)
+    return [client_file(entries)], len(remote) < len(plan.kits)
+
+
+def _print(targets: "Sequence[ConnectTarget]") -> None:
+    """Print the texts; several ones with their paths."""
+    texts = {path: text for target in targets for path, text in target.texts.items()}
+    for path, text in texts.items():
+        sys.stdout.write(text if len(texts) == 1 else f"==> {path} <==\n{text}")
+
+
+def _write(root: Path, targets: "Sequence[ConnectTarget]", tell: Say) -> None:
+    """Write the files and record them as trusted."""
+    from ralphgen.generate.connected import write_targets
+    from ralphgen.trust.items import recorded_writes
+
+    with recorded_writes(root):
+        for target, changed in write_targets(root, targets):
+            count = f" ({changed} files)" if len(target.texts) > 1 else ""
+            tell(f"wrote {target.path}{count}" if changed else f"{target.path} is up to date")
+
+
+def _set_recipe(root: Path, generated: "Generated", recipe: str, tell: Say) -> None:
+    """Change the recipe of clients without a session, which are not about a row."""
+    from ralphgen.cli.trust import asked
+    from ralphgen.runtime.policy import REQUIRED
+    from ralphgen.sessions.create import create_default_context
+    from ralphgen.sessions.decide import Request
+
+    needs = {
+        name: [kind for kind, need in one.targets.items() if need == REQUIRED]
+        for name, one in generated.plan.policy.recipes.items()
+    }
+    if needs.get(recipe):
+        usable = ", ".join(name for name in needs if not needs[name])
+        text = f'the recipe "{plain(recipe)}" is for a session on a {needs[recipe][0]}'
+        raise UsageError(text, f"clients without a session can have: {plain(usable)}")
+    _, warnings = create_default_context(root, Request(recipe), say=tell, ask=asked)
+    for warning in warnings:
+        say(f"warning: {plain(warning)}")
+
+
+def _tell_recipe(root: Path, client: str, named: Path, tell: Say) -> None:
+    """Print the recipe of clients without a session; if it only reads, how to change it."""
+    from ralphgen.calls.context import read_policy
+    from ralphgen.errors import RalphgenError
+    from ralphgen.init.scaffold import CONTEXT
+    from ralphgen.runtime.policy import FULL
+    from ralphgen.runtime.session import DEFAULT_RECIPE
+
+    try:
+        recipe = json.loads((root / CONTEXT).read_bytes())["recipe"]
+    except FileNotFoundError:
+        recipe = DEFAULT_RECIPE
+    except (OSError, ValueError, LookupError, TypeError):
+        return  # the server itself refuses a context that cannot be read
+    only_reads = recipe == DEFAULT_RECIPE
+    read_only = ", which only reads" if only_reads else ""
+    tell(f'clients without a session get the recipe "{plain(str(recipe))}"{read_only}')
+    if not only_reads:
+        return
+    try:
+        policy = read_policy(root, trust_edited=True)
+    except RalphgenError:
+        return
+    gained = (policy.allowed("yap", kit) - policy.allowed(recipe, kit) for kit in policy.kits)
+    place = [] if named == Path() else ["--project", str(named)]
+    wider = "yap" if any(gained) else FULL
+    command = shlex.join(["ralphgen", "connect", client, "--recipe", wider, *place])
+    tell(f"to let them change rows: {command}")

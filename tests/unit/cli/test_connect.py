@@ -1,0 +1,451 @@
+"""`ralphgen connect` writes files for clients, `check` compares them, `regen` rewrites them."""
+
+import json
+from pathlib import Path
+from shutil import copytree, rmtree
+
+import pytest
+from command_line import (
+    RALPHGEN,
+    initialized,
+    open_folder,
+    ralphgen,
+    ran,
+    refused,
+    run_sql,
+    snapshot,
+    texts,
+)
+
+from ralphgen.clients.forms import CLIENTS, ClientEntries
+
+pytestmark = pytest.mark.slow
+
+SKILLS = ".claude/skills"
+RALPH, DELA = f"{SKILLS}/ralph-project", f"{SKILLS}/dela-tasks"
+OURS = (".gitattributes", ".gitignore", "SKILL.md", "manifest.json", "references/tool-guide.md")
+RISK = "ALTER TABLE tasks ADD COLUMN risk TEXT CHECK (risk IN ('low', 'high'))"
+KINDS = ("--skills", "--subagents", "--plugin", "--agents-md")
+UP_TO_DATE = "the server is up to date\n"
+NOT_ON_PATH = 'warning: "ralphgen" is not on PATH; clients cannot start the server\n'
+
+
+@pytest.fixture(scope="module")
+def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return initialized(tmp_path_factory.mktemp("connect") / "p", "--kit", "dela")
+
+
+@pytest.fixture
+def root(project: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A copied project, and a home and a PATH with nothing of the user's."""
+    for name in ("HOME", "XDG_CONFIG_HOME", "APPDATA"):
+        monkeypatch.setenv(name, str(tmp_path / "home"))
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/ralphgen").symlink_to(RALPHGEN)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
+    return copytree(project, tmp_path / "p")
+
+
+def connect(root: Path, *arguments: str) -> tuple[int, str, str]:
+    done = ralphgen("connect", *arguments, "--project", root)
+    return done.returncode, done.stdout, done.stderr
+
+
+def written(root: Path, *arguments: str) -> Path:
+    code, out, said = connect(root, *(arguments or ("claude", "--skills")))
+    assert (0, "") == (code, out), said
+    return root
+
+
+def check(root: Path) -> tuple[int, str, str]:
+    done = ralphgen("check", root)
+    return done.returncode, done.stdout, done.stderr
+
+
+def regen(root: Path, *arguments: str) -> None:
+    ran("regen", "--no-install", *arguments, root)
+
+
+def append(path: Path, text: str) -> None:
+    path.write_text(path.read_text("utf-8") + text, encoding="utf-8")
+
+
+def test_a_client_gets_the_servers_and_the_recipe_is_named(root: Path) -> None:
+    code, out, said = connect(root, "claude")
+    servers = json.loads((root / ".mcp.json").read_bytes())["mcpServers"]
+
+    assert (0, "") == (code, out)
+    assert "wrote .mcp.json\n" in said
+    assert 'clients without a session get the recipe "interactive", which only reads\n' in said
+    assert "ralphgen connect claude --recipe yap --project" in said
+    assert {"ralph", "dela"} == servers.keys()
+    assert ("ralphgen", ["serve", "dela"]) == (
+        servers["dela"]["command"],
+        servers["dela"]["args"],
+    )
+    assert ".mcp.json is up to date\n" in connect(root, "claude")[2]
+
+
+def test_a_client_that_cannot_find_ralphgen_is_a_warning(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert NOT_ON_PATH not in connect(root, "claude")[2]
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")
+
+    assert f"{NOT_ON_PATH}hint: " in connect(root, "claude")[2]
+    assert f"{NOT_ON_PATH}hint: " in connect(root, "claude", "--subagents")[2]
+
+
+@pytest.mark.thorough
+def test_recipe_changes_what_clients_without_a_session_get(root: Path) -> None:
+    said = connect(root, "claude", "--recipe", "yap")
+
+    assert 0 == said[0], said
+    assert 'clients without a session get the recipe "yap"\n' in said[2]
+    assert "yap" == json.loads((root / ".ralph/mcp/context.json").read_bytes())["recipe"]
+    assert 'no recipe "yapp"' in refused(
+        "connect", "codex", "--recipe", "yapp", "--project", root, code=2
+    )
+    assert not (root / ".codex").exists()
+
+
+def test_help_lists_the_recipes(root: Path) -> None:
+    text = ralphgen("connect", "--help", cwd=root).stdout.partition("Recipes:\n")[2]
+
+    assert {"yap", "manual"} <= {line.split()[0] for line in text.splitlines() if line.strip()}
+
+
+def test_print_prints_the_texts_that_would_be_written(root: Path) -> None:
+    before = snapshot(root)
+    code, single, said = connect(root, "claude", "--print")
+    several = connect(root, "claude", *KINDS, "--print")[1]
+
+    assert (0, "") == (code, said)
+    assert before == snapshot(root)
+    written(root, "claude")
+    written(root, "claude", *KINDS)
+    assert single == (root / ".mcp.json").read_text("utf-8")
+    paths = [line[4:-4] for line in several.splitlines() if line.startswith("==> ")]
+    assert several == "".join(
+        f"==> {path} <==\n{(root / path).read_text('utf-8')}" for path in paths
+    )
+    assert {RALPH, DELA, ".claude/agents", ".ralph/plugin", "."} <= {
+        parent.as_posix() for path in paths for parent in [Path(path).parent]
+    }
+
+
+def test_of_a_shared_file_only_own_entries_are_printed_and_changed(root: Path) -> None:
+    other = {"mcpServers": {"theirs": {"command": "npx", "env": {"TOKEN": "s3cret"}}}}
+    (root / ".mcp.json").write_text(json.dumps(other), encoding="utf-8")
+    (root / "AGENTS.md").write_text("# Ours\n", encoding="utf-8")
+    printed = connect(root, "claude", "--print")[1] + connect(root, "codex", "--agents-md")[1]
+    written(root, "claude")
+
+    assert "s3cret" not in printed
+    assert "s3cret" in (root / ".mcp.json").read_text("utf-8")
+    assert (root / "AGENTS.md").read_text("utf-8").startswith("# Ours\n\n<!-- ralphgen: ")
+    assert (0, "", UP_TO_DATE) == check(root)
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("client", CLIENTS)
+def test_check_names_a_changed_entry_of_each_client_and_regen_rewrites_it(
+    root: Path, client: str
+) -> None:
+    written(root, client)
+    path = ClientEntries(client, root, []).file
+    good = path.read_text("utf-8")
+    same = check(root)
+    path.write_text(good.replace('"serve"', '"sever"'), encoding="utf-8")
+    code, out, said = check(root)
+    shown = str(path.relative_to(root) if path.is_relative_to(root) else path)
+
+    assert (0, "", UP_TO_DATE) == same
+    assert (1, True) == (code, '"serve"' in out)
+    assert f"files for clients are out of date (stale: {shown})\n" in said
+    assert f"wrote {shown}\n" in ralphgen("regen", "--no-install", root).stderr
+    assert (0, "", UP_TO_DATE) == check(root)
+
+
+@pytest.mark.thorough
+def test_check_names_another_command_and_leaves_other_servers_alone(root: Path) -> None:
+    path = written(root, "claude") / ".mcp.json"
+    facts = json.loads(path.read_bytes())
+    facts["mcpServers"]["ralph"]["command"] = "evil"
+    facts["mcpServers"]["dela"] = {"command": "uv", "args": ["run", "ralphgen", "serve", "dela"]}
+    path.write_text(json.dumps(facts), encoding="utf-8")
+
+    assert "(stale: .mcp.json)" in check(root)[2]
+    regen(root)
+    servers = json.loads(path.read_bytes())["mcpServers"]
+    assert ("ralphgen", "uv") == (servers["ralph"]["command"], servers["dela"]["command"])
+    assert (0, "", UP_TO_DATE) == check(root)
+
+
+@pytest.mark.thorough
+def test_a_configuration_with_urls_is_compared_with_the_same_urls(root: Path) -> None:
+    path = written(root, "claude", "--http", "https://mcp.example.com/mcp") / ".mcp.json"
+    text = path.read_text("utf-8")
+
+    assert (0, "", UP_TO_DATE) == check(root)
+    path.write_text(text.replace("${RALPH_TOKEN}", "x"), encoding="utf-8")
+    assert "(stale: .mcp.json)" in check(root)[2]
+    regen(root)
+    assert text == path.read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    ("client", "content", "code"),
+    [
+        ("claude", '{"mcpServers": {"ralph": {"command": "ralphgen"}}} <<<<', 1),
+        ("claude", '{"mcpServers": {"ralph": "ralphgen"}}', 0),
+        ("claude", '{"mcpServers": []} "other"', 0),
+        ("claude", "[" * 9999, 0),
+        ("vscode", '{"servers": {"ralph": {"command": "ralphgen"}}} // mine', 0),
+        ("windsurf", '{"mcpServers": {"ralph": {"command": "ralphgen"}}}', 0),
+    ],
+)
+def test_a_file_that_is_not_json_counts_if_connect_may_have_written_it(
+    root: Path, client: str, content: str, code: int
+) -> None:
+    path = {
+        "claude": root / ".mcp.json",
+        "vscode": root / ".vscode/mcp.json",
+        "windsurf": root.parent / "home/.codeium/windsurf/mcp_config.json",
+    }[client]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(content, encoding="utf-8")
+    found, _, said = check(root)
+
+    assert code == found
+    assert (".mcp.json" in said) is bool(code)
+
+
+@pytest.mark.thorough
+def test_check_has_the_section_of_agents_md_and_regen_keeps_the_rest(root: Path) -> None:
+    path = written(root, "cursor", "--agents-md") / "AGENTS.md"
+    path.write_text(f"# Ours\n\n{path.read_text('utf-8')}more\n", encoding="utf-8")
+    same = check(root)
+    config = root / ".ralph/ralphgen.toml"
+    config.write_text('kits = ["ralph", "rye"]\n', encoding="utf-8")
+    code, out, said = check(root)
+
+    assert (0, "", UP_TO_DATE) == same
+    assert (1, True) == (code, "+- `rye`: " in out)
+    assert "(stale: AGENTS.md)" in said
+    regen(root, "--allow-removals")
+    text = path.read_text("utf-8")
+    assert (True, True) == (text.startswith("# Ours\n\n<!--"), text.endswith("-->\nmore\n"))
+    append(path, "<!-- ralphgen: up to here -->\n")
+    assert "AGENTS.md" in refused("check", root)
+
+
+def test_skills_are_written_besides_others_and_then_nothing_more(root: Path) -> None:
+    own = root / SKILLS / "mine/SKILL.md"
+    own.parent.mkdir(parents=True)
+    own.write_text("mine\n", encoding="utf-8")
+    first = connect(root, "claude", "--skills")
+    before = snapshot(root)
+    second = connect(root, "claude", "--skills")
+
+    assert (0, "", f"wrote {RALPH} (5 files)\nwrote {DELA} (5 files)\n") == first
+    assert (0, "", f"{RALPH} is up to date\n{DELA} is up to date\n") == second
+    assert before == snapshot(root)
+    assert {"mine/SKILL.md"} | {
+        f"{name}/{path}" for name in ("ralph-project", "dela-tasks") for path in (*OURS, ".lock")
+    } == texts(root / SKILLS).keys()
+
+
+@pytest.mark.thorough
+def test_edits_are_refused_by_name_the_rest_is_written_and_force_overwrites(root: Path) -> None:
+    good = texts(written(root) / SKILLS)
+    append(root / RALPH / "SKILL.md", "mine\n")
+    append(root / DELA / "references/tool-guide.md", "mine\n")
+    (root / DELA / "manifest.json").write_text("<<<<<<< ours\n", encoding="utf-8")
+    append(root / DELA / "manifest.json", '"ralphgen"\n')
+    before = texts(root / SKILLS)
+    for command in (("connect", "claude", "--skills", "--project"), ("regen", "--no-install")):
+        said = refused(*command, root)
+        assert f"{RALPH}/SKILL.md was edited by hand; not overwritten\n" in said
+        assert f'"{DELA}/references/tool-guide.md" differs from what is generated' in said
+        assert 'discard the edit with "ralphgen regen --force"' in said
+        assert before == texts(root / SKILLS)
+    regen(root, "--force")
+    assert good == texts(root / SKILLS)
+
+
+def test_a_hand_edited_file_is_a_warning_of_other_commands(root: Path) -> None:
+    append(written(root) / RALPH / "SKILL.md", "mine\n")
+    done = ralphgen("init", "--no-install", root)
+
+    assert 0 == done.returncode
+    assert f"warning: {RALPH}/SKILL.md was edited by hand; not overwritten\n" in done.stderr
+
+
+def test_a_hand_edited_file_does_not_make_the_server_out_of_date(root: Path) -> None:
+    append(written(root) / RALPH / "SKILL.md", "mine\n")
+
+    assert "out of date" not in ralphgen("task", "list", cwd=root).stderr
+
+
+def test_a_skill_of_the_users_own_is_in_the_way_and_not_overwritten(root: Path) -> None:
+    own = root / RALPH / "SKILL.md"
+    own.parent.mkdir(parents=True)
+    own.write_text("mine\n", encoding="utf-8")
+    said = refused("connect", "claude", "--skills", "--project", root)
+
+    assert f'"{RALPH}/SKILL.md" is in the way: it was not generated\nhint: move it to' in said
+    assert "mine\n" == own.read_text("utf-8")
+    assert (root / DELA / "SKILL.md").exists()
+    regen(root, "--force")
+    assert "mine\n" == own.read_text("utf-8")
+
+
+@pytest.mark.thorough
+def test_check_shows_what_a_changed_schema_does_to_a_skill(root: Path) -> None:
+    written(root)
+    (root / DELA / "scripts").mkdir()
+    (root / DELA / "scripts/own.py").write_text("mine = 1\n", encoding="utf-8")
+    same = check(root)
+    run_sql(root, RISK)
+    before = snapshot(root)
+    code, out, said = check(root)
+    report = json.loads(ralphgen("check", "--json", root).stdout)
+
+    assert (0, "", UP_TO_DATE) == same
+    assert (1, 1) == (code, said.count("error: "))
+    assert f"--- a/{RALPH}/references/tool-guide.md\n" in out
+    assert "+| `risk` | string |  | `low`, `high` |  |\n" in out
+    stale = f"{RALPH}/manifest.json, {RALPH}/references/tool-guide.md"
+    assert f"; files for clients are out of date (stale: {stale})\n" in said
+    assert {"tasks.py", "tool-guide.md"} <= {Path(path).name for path in report["stale"]}
+    assert before == snapshot(root)
+    preview = ralphgen("regen", "--dry-run", root).stdout
+    regen(root)
+    assert preview == out
+    assert (0, "", UP_TO_DATE) == check(root)
+
+
+def test_check_names_edits_alone(root: Path) -> None:
+    append(written(root) / DELA / "SKILL.md", "mine\n")
+    code, out, said = check(root)
+
+    assert (1, True) == (code, "-mine\n" in out)
+    assert said.startswith(f"error: files for clients are out of date (edited: {DELA}/SKILL.md)\n")
+    assert 'run "ralphgen regen --force" to overwrite them' in said
+
+
+def test_a_skill_of_a_kit_that_is_off_is_left_alone_and_named(root: Path) -> None:
+    written(root)
+    config = root / ".ralph/ralphgen.toml"
+    config.write_text('kits = ["ralph"]\n', encoding="utf-8")
+    before = texts(root / DELA)
+    said = f'note: {DELA} is for the kit "dela", which is off; delete it, or enable the kit\n'
+
+    assert said in ralphgen("regen", "--no-install", "--allow-removals", root).stderr
+    assert (0, "", f"{said}{UP_TO_DATE}") == check(root)
+    assert before == texts(root / DELA)
+
+
+@pytest.mark.parametrize(
+    "manifest",
+    ["", "[]", "{", "\udc80", '{"kit": "dela"}', '{"ralphgen": 1, "kit": []}', "[" * 9999],
+)
+def test_the_manifests_of_others_are_nobodys_concern(root: Path, manifest: str) -> None:
+    path = root / SKILLS / "other/manifest.json"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(manifest.encode(errors="surrogateescape"))
+
+    assert (0, "", UP_TO_DATE) == check(root)
+
+
+def test_a_write_that_was_broken_off_is_named_and_finished(root: Path) -> None:
+    good = texts(written(root) / SKILLS)
+    commit = root / RALPH / ".commit"
+    commit.mkdir()
+    for name in ("SKILL.md", "manifest.json"):
+        (root / RALPH / name).rename(commit / name)
+
+    assert f"missing: {RALPH}/SKILL.md, {RALPH}/manifest.json" in check(root)[2]
+    regen(root)
+    assert good == texts(root / SKILLS)
+
+
+def test_a_link_in_place_of_a_skill_is_not_followed(root: Path, tmp_path: Path) -> None:
+    (root / SKILLS).mkdir(parents=True)
+    (tmp_path / "elsewhere").mkdir()
+    (root / DELA).symlink_to(tmp_path / "elsewhere")
+
+    assert "is a link" in refused("connect", "claude", "--skills", "--project", root)
+    assert [] == list((tmp_path / "elsewhere").iterdir())
+
+
+def test_a_folder_that_cannot_be_written_is_named(project: Path) -> None:
+    with open_folder() as folder:
+        root = copytree(project, folder / "p")
+        (root / ".claude").mkdir()
+        (root / ".claude").chmod(0o555)
+        command = ("connect", "claude", "--skills", "--project", root)
+        done = ralphgen(*command, without_rights=True)
+
+        assert 1 == done.returncode
+        assert "cannot be written: permission denied" in done.stderr
+        assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        ((), "missing argument CLIENT\nhint: "),
+        (("clade",), 'unknown client "clade"\nhint: did you mean "claude"?'),
+        (("codex", "--plugin"), "codex does not use --plugin\nhint: clients that do: claude\n"),
+        (
+            ("desktop", "--agents-md"),
+            "hint: clients that do: claude, cursor, vscode, codex, gemini",
+        ),
+        (("claude", "--skills", "--http", "https://x.y/mcp"), "hint: leave out --skills"),
+        (("claude", "--skills", "--recipe", "yap"), "hint: leave out --skills"),
+        (("claude", "--print", "--recipe", "yap"), "hint: leave out one of them"),
+        (
+            ("claude", "--recipe", "task_execution"),
+            "hint: clients without a session can have: braindump",
+        ),
+    ],
+)
+def test_what_cannot_be_is_refused(root: Path, arguments: tuple[str, ...], said: str) -> None:
+    before = snapshot(root)
+
+    assert said in refused("connect", *arguments, "--project", root, code=2)
+    assert before == snapshot(root)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("config", "connect"),
+        ("skill", "connect claude --skills"),
+        ("agents", "connect claude --subagents"),
+        ("plugin", "connect claude --plugin"),
+    ],
+)
+def test_old_names_print_the_new_one(old: str, new: str) -> None:
+    assert f'unknown command "{old}"\nhint: use "ralphgen {new}"\n' == refused(old, code=2)
+
+
+@pytest.mark.thorough
+def test_subagents_are_not_compared_without_the_database(root: Path) -> None:
+    written(root, "claude", "--subagents")
+    (root / ".ralph/db/ralph.db").unlink()
+    code, _, said = check(root)
+
+    assert 0 == code
+    assert "warning: .claude/agents is not compared: the database is missing\n" in said
+
+
+def test_the_same_project_gives_the_same_bytes_in_another_place(root: Path, tmp_path: Path) -> None:
+    first = texts(written(root) / SKILLS)
+    rmtree(root / ".claude")
+    moved = root.rename(tmp_path / "q")
+
+    assert first == texts(written(moved) / SKILLS)
+    assert {"ralphgen", "kit", "files"} == json.loads(first["dela-tasks/manifest.json"]).keys()
