@@ -1,6 +1,5 @@
 """The command that connects an MCP client with the project."""
 
-import json
 import shlex
 import sys
 from pathlib import Path
@@ -24,6 +23,11 @@ if TYPE_CHECKING:
     from ralphgen.generate.workflows import Generated
 
 app = App()
+CONNECT = """\
+Add the project's servers to Claude Code, Codex, Cursor, …
+
+With --skills, --subagents, --plugin or --agents-md, write only those files. "ralphgen regen" keeps
+all files up to date, and "ralphgen check" compares them."""
 
 
 class ConnectCommand(RecipeCommand):
@@ -32,7 +36,9 @@ class ConnectCommand(RecipeCommand):
     parse_args = ShellCommand.parse_args
 
 
-@app.command(cls=ConnectCommand, example="ralphgen connect claude --skills --agents-md")
+@app.command(
+    cls=ConnectCommand, help=CONNECT, example="ralphgen connect claude --skills --agents-md"
+)
 def connect(
     client: Annotated[
         str,
@@ -72,11 +78,7 @@ def connect(
     project: Project = Path(),
     quiet: Quiet = False,
 ) -> None:
-    """Add the project's servers to the configuration of an MCP client.
-
-    With --skills, --subagents, --plugin or --agents-md, write only those files. "ralphgen regen"
-    keeps all files up to date, and "ralphgen check" compares them.
-    """
+    """Write the files of an MCP client, and record them as trusted."""
     from ralphgen.clients.forms import AGENTS_MD, PLUGIN, SKILLS, SUBAGENTS, client_form
     from ralphgen.generate.workflows import generate
     from ralphgen.project.root import project_root, written_root
@@ -183,29 +185,14 @@ def _set_recipe(root: Path, generated: "Generated", recipe: str, tell: Say) -> N
 
 def _tell_recipe(root: Path, client: str, named: Path, tell: Say) -> None:
     """Print the recipe of clients without a session; if it only reads, how to change it."""
-    from ralphgen.calls.context import read_policy
-    from ralphgen.errors import RalphgenError
-    from ralphgen.init.scaffold import CONTEXT
-    from ralphgen.runtime.policy import FULL
-    from ralphgen.runtime.session import DEFAULT_RECIPE
+    from ralphgen.cli.next_steps import default_recipe
 
-    try:
-        recipe = json.loads((root / CONTEXT).read_bytes())["recipe"]
-    except FileNotFoundError:
-        recipe = DEFAULT_RECIPE
-    except (OSError, ValueError, LookupError, TypeError):
+    recipe, wider = default_recipe(root)
+    if not recipe:
         return  # the server itself refuses a context that cannot be read
-    only_reads = recipe == DEFAULT_RECIPE
-    read_only = ", which only reads" if only_reads else ""
-    tell(f'clients without a session get the recipe "{plain(str(recipe))}"{read_only}')
-    if not only_reads:
-        return
-    try:
-        policy = read_policy(root, trust_edited=True)
-    except RalphgenError:
-        return
-    gained = (policy.allowed("yap", kit) - policy.allowed(recipe, kit) for kit in policy.kits)
-    place = [] if named == Path() else ["--project", str(named)]
-    wider = "yap" if any(gained) else FULL
-    command = shlex.join(["ralphgen", "connect", client, "--recipe", wider, *place])
-    tell(f"to let them change rows: {command}")
+    read_only = ", which only reads" if wider else ""
+    tell(f'clients without a session get the recipe "{plain(recipe)}"{read_only}')
+    if wider:
+        place = [] if named == Path() else ["-C", str(named)]
+        command = shlex.join(["ralphgen", "connect", client, "--recipe", wider, *place])
+        tell(f"to let them change rows: {command}")

@@ -86,10 +86,11 @@ def launch(
     project: Project = Path(),
     quiet: Quiet = False,
 ) -> None:
-    """Run one agent session; arguments after -- go to the agent.
+    """Run one agent session.
 
-    --task and --next imply task_execution. task_execution, opus_review and enrichment print events
-    until they end; the other recipes are conversations in the terminal.
+    Arguments after -- go to the agent. --task and --next imply task_execution. task_execution,
+    opus_review and enrichment print events until they end; the other recipes are conversations in
+    the terminal.
     """
     from ralphgen.launch.agent import LaunchOptions, prints
     from ralphgen.launch.agents import find_agent

@@ -1,8 +1,8 @@
-"""The commands that `init` ends with: they work as they are printed."""
+"""The commands that `init` and `connect` end with: they work as they are printed."""
 
 import json
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ralphgen.calls.context import read_policy
@@ -11,61 +11,76 @@ from ralphgen.init.scaffold import CONTEXT
 from ralphgen.project.rows import open_rows
 from ralphgen.runtime.policy import FULL
 from ralphgen.runtime.session import DEFAULT_RECIPE
+from ralphgen.trust.record import read_record
 
-WIDTH = 76  # of a line of a command, which is indented, and may go on behind a backslash
+WIDTH = 76  # of a line of a command, which is indented, and may continue after a backslash
+COMMENT = 43  # column of the comment behind a command
 TALKING = "yap"  # the recipe for the user's own client
 CREATING = "create_task"  # the tool of a project that serves tasks
 
 
 def next_steps(root: Path, named: Path) -> list[str]:
-    """Return what a person types next, line by line, for a project that was called `named`."""
-    place = [] if named == Path() else [str(named)]
-    beside = ["--project", *place] if place else []
-    features, disciplines = _names(root)
-    has_tasks = any(CREATING in tools for tools in _tools(root).values())
-    if has_tasks and disciplines and not features:
-        first = ["Say hello", "--feature", "start", "--discipline", disciplines[0]]
-        words = [
-            ["feature", "add", "start", *beside],
-            ["task", "add", *first, "--status", "pending", *beside],
-            ["task", "next", *beside],
-        ]
-    elif has_tasks:
-        words = [["task", "list", *beside], ["tools", *beside], ["doctor", *place]]
-    else:
-        words = [["tools", *beside], ["connect", "claude", *beside], ["doctor", *place]]
-    return [line for command in words for line in _lines(["ralphgen", *command])]
+    """Return the commands that a user types next, line by line.
+
+    `named` is the project as the user named it on the command line.
+    """
+    place = [] if named == Path() else ["-C", str(named)]
+    return [
+        line
+        for command, comment in _steps(root)
+        for line in _lines(["ralphgen", *command, *place], comment)
+    ]
 
 
-def widening(root: Path, named: Path) -> str:
-    """Return two lines: that the user's own client only reads, and the command that widens it.
+def default_recipe(root: Path) -> tuple[str, str]:
+    """Return the recipe of clients without a session, and one that lets them change rows.
 
-    Empty if it has more already, or if the server cannot be read.
+    The first is empty if the default context cannot be read, the second if nothing wider is needed.
     """
     try:
-        recipe = json.loads((root / CONTEXT).read_bytes())["recipe"]
+        recipe = str(json.loads((root / CONTEXT).read_bytes())["recipe"])
     except FileNotFoundError:
         recipe = DEFAULT_RECIPE
     except (OSError, ValueError, LookupError, TypeError):
-        return ""
+        return "", ""
     if recipe != DEFAULT_RECIPE:
-        return ""
+        return recipe, ""
     try:
         policy = read_policy(root, trust_edited=True)
     except RalphgenError:
-        return ""
+        return recipe, ""
     gained = (policy.allowed(TALKING, kit) - policy.allowed(recipe, kit) for kit in policy.kits)
-    wider = TALKING if any(gained) else FULL
-    place = [] if named == Path() else ["--project", str(named)]
-    command = shlex.join(["ralphgen", "session", "create", wider, "--default", *place])
-    return f"your own client only reads; to let it change rows:\n  {command}"
+    return recipe, TALKING if any(gained) else FULL
 
 
-def _lines(command: Sequence[str]) -> list[str]:
+def _steps(root: Path) -> Iterator[tuple[list[str], str]]:
+    """Yield each next command with its comment."""
+    if not read_record(root).is_of_folder:
+        yield ["trust"], "review the commands that this project runs"
+    every_tool = read_policy(root, trust_edited=True).every_tool.values()
+    has_tasks = any(CREATING in tools for tools in every_tool)
+    yield ["connect", "claude"], f"look at {'tasks' if has_tasks else 'rows'} in Claude Code"
+    _, wider = default_recipe(root)
+    if wider:
+        yield ["session", "create", wider, "--default"], "let it change them, too"
+    if not has_tasks:
+        yield ["tools"], "see the tools of each recipe"
+        return
+    features, disciplines = _names(root)
+    if disciplines and not features:
+        options = ["--feature", "start", "--discipline", disciplines[0], "--ready"]
+        yield ["feature", "add", "start"], ""
+        yield ["task", "add", "Say hello", *options], ""
+    else:
+        yield ["task", "list"], ""
+    yield ["launch", "--next"], "let an agent do it"
+
+
+def _lines(command: Sequence[str], comment: str) -> list[str]:
     """Return a command as a shell reads it, each option with its value on one line."""
     parts: list[list[str]] = [[]]
     for word in command:
-        parts += [[]] if word.startswith("--") else []
+        parts += [[]] if word.startswith("-") else []
         parts[-1].append(word)
     first, *more = map(shlex.join, parts)
     lines = [first]
@@ -75,16 +90,13 @@ def _lines(command: Sequence[str]) -> list[str]:
             lines.append(f"  {part}")
         else:
             lines[-1] += f" {part}"
+    if comment and len(lines) == 1 and len(f"{first:<{COMMENT}}  # {comment}") <= WIDTH + 2:
+        lines = [f"{lines[0]:<{COMMENT}}  # {comment}"]
     return lines
 
 
-def _tools(root: Path) -> Mapping[str, Sequence[str]]:
-    """Return the tools that the project has, by kit."""
-    return read_policy(root, trust_edited=True).every_tool
-
-
 def _names(root: Path) -> tuple[tuple[str, ...], tuple[str, ...]]:
-    """Return the features and the disciplines; none where the database cannot be read."""
+    """Return the features and the disciplines; none if the database cannot be read."""
     try:
         with open_rows(root) as rows:
             return rows.names("features"), rows.names("disciplines")

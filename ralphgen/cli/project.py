@@ -1,6 +1,5 @@
 """The commands that write, check and show a project's server."""
 
-import shlex
 import sys
 from enum import StrEnum
 from itertools import chain
@@ -30,7 +29,7 @@ Install = Annotated[
     bool, typer.Option("--no-install", help="Do not build the server's environment.")
 ]
 NOT_ON_PATH = (
-    '"ralphgen" is not on PATH; clients cannot start the server',
+    '"ralphgen" is not on PATH, and MCP clients need it there',
     "pipx install .",
 )
 SHORT_DIFF = 60  # lines that a terminal shows without --diff
@@ -85,7 +84,7 @@ def init(
     there: a second init works like regen. In a clone without its database it asks whether to create
     one with the tables of the server.
     """
-    from ralphgen.cli.next_steps import next_steps, widening
+    from ralphgen.cli.next_steps import next_steps
     from ralphgen.cli.trust import asked as asked_to_trust
     from ralphgen.generate.initialize import initialize
     from ralphgen.terminal.person import (
@@ -94,7 +93,6 @@ def init(
         confirmed,
         refuse_writes_of_agents,
     )
-    from ralphgen.trust.record import read_record
 
     path = chosen_project(path, project)
     refuse_writes_of_agents("init", path)
@@ -114,13 +112,11 @@ def init(
         enable=lambda question: yes or (at_terminal() and confirmed(question)),
     )
     _finish(root, install=not no_install, say=tell)
-    tell("done; next:")
-    if not read_record(root).is_of_folder:
-        tell(f"  {shlex.join(['ralphgen', 'trust', *([] if path == Path() else [str(path)])])}")
-    for command in next_steps(root, path):
-        tell(f"  {command}")
-    if line := widening(root, path):
-        tell(line)
+    tell("\nNext:")
+    for line in next_steps(root, path):
+        tell(f"  {line}")
+    if not which("ralphgen"):
+        tell("note: {}\nhint: {}".format(*NOT_ON_PATH))
 
 
 @projects.command(example="ralphgen project show --json")

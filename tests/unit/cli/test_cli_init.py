@@ -24,9 +24,9 @@ def test_a_new_folder_becomes_a_project_and_init_says_what_it_did(tmp_path: Path
     lines = done.stderr.splitlines()
     assert 'created .ralph/db/ralph.db (8 disciplines, stack "generic")' == lines[0]
     assert lines[1].startswith("created .ralph/mcp (MCP server, ")
-    assert ["done; next:", "  ralphgen feature add start --project new/shop"] == lines[2:4]
-    assert 9 == len(lines)
-    assert "  ralphgen session create yap --default --project new/shop" == lines[-1]
+    assert ["", "Next:"] == lines[2:4]
+    assert "  ralphgen feature add start -C new/shop" in lines
+    assert "  ralphgen launch --next -C new/shop" == lines[-1].partition("  #")[0].rstrip()
     assert [("shop",)] == query(tmp_path / "new/shop", "SELECT project_title FROM metadata")
     assert 0 == ralphgen("check", tmp_path / "new/shop").returncode
 
@@ -90,11 +90,8 @@ def test_the_working_directory_is_the_default_and_a_strange_name_is_a_title(tmp_
     done = ralphgen("init", "--no-install", cwd=folder)
 
     assert 0 == done.returncode
-    widening = (
-        "your own client only reads; to let it change rows:\n"
-        "  ralphgen session create yap --default\n"
-    )
-    assert done.stderr.endswith(f"\n  ralphgen task next\n{widening}")
+    assert "\n  ralphgen session create yap --default  " in done.stderr
+    assert done.stderr.endswith("# let an agent do it\n")
     assert [(folder.name,)] == query(folder, "SELECT project_title FROM metadata")
 
 

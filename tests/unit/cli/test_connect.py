@@ -27,7 +27,7 @@ OURS = (".gitattributes", ".gitignore", "SKILL.md", "manifest.json", "references
 RISK = "ALTER TABLE tasks ADD COLUMN risk TEXT CHECK (risk IN ('low', 'high'))"
 KINDS = ("--skills", "--subagents", "--plugin", "--agents-md")
 UP_TO_DATE = "the server is up to date\n"
-NOT_ON_PATH = 'warning: "ralphgen" is not on PATH; clients cannot start the server\n'
+NOT_ON_PATH = 'warning: "ralphgen" is not on PATH, and MCP clients need it there\n'
 
 
 @pytest.fixture(scope="module")
@@ -77,7 +77,7 @@ def test_a_client_gets_the_servers_and_the_recipe_is_named(root: Path) -> None:
     assert (0, "") == (code, out)
     assert "wrote .mcp.json\n" in said
     assert 'clients without a session get the recipe "interactive", which only reads\n' in said
-    assert "ralphgen connect claude --recipe yap --project" in said
+    assert "ralphgen connect claude --recipe yap -C" in said
     assert {"ralph", "dela"} == servers.keys()
     assert ("ralphgen", ["serve", "dela"]) == (
         servers["dela"]["command"],
