@@ -18,7 +18,7 @@ QUESTIONS = {
     ),
     "How do I tell Claude Code, Cursor or Codex of the server?": (
         "README.md",
-        "The first hour, in a project of your own",
+        "Use it on your project",
     ),
     "Which tools does a session get, and who decides?": (
         "ralphgen/kits/ralph/README.md",
@@ -47,8 +47,8 @@ QUESTIONS = {
         "A session is a token",
     ),
     "What does continuous integration run?": ("docs/ci.md", "Continuous integration"),
-    "Is this a sandbox? What can an agent still do?": ("docs/walls.md", "The one thing to know"),
-    "Why does it refuse to start the server of my clone?": ("README.md", "A session"),
+    "Is this a sandbox? What can an agent still do?": ("docs/security.md", "The main limit"),
+    "Why does it refuse to start the server of my clone?": ("docs/security.md", "Trust"),
     "What does this exit code mean?": ("docs/commands.md", "Exit codes of launch"),
     "What does this word mean?": ("docs/glossary.md", "Words that you meet"),
     "Which settings are there?": ("docs/settings.md", "Settings"),

@@ -1,0 +1,103 @@
+"""The first pages are true: every command block runs, and prints what the page shows."""
+
+import re
+from collections.abc import Callable
+from doctest import ELLIPSIS, OutputChecker
+from pathlib import Path
+
+import pytest
+from command_line import initialized, ralphgen
+from proved_projects import git
+from typed_pages import commands, type_page
+
+from ralphgen.kits.registry import KITS
+from ralphgen.project.config import read_config
+from ralphgen.project.inspect import settings_models
+
+pytestmark = [pytest.mark.slow, pytest.mark.thorough]
+ROOT = Path(__file__).parents[3]
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+LEFT_OUT = {  # how a line begins that is not run, and why
+    "python3 -m venv": "sets up this repository; .ci/run runs both lines",
+    ".venv/bin/ralphgen": "needs the line before it",
+    "pipx ": "installation",
+    "uv tool ": "installation",
+    "ralphgen --install-completion": "changes the start of your shell",
+    "man ": "needs a clone and man",
+    "ralphgen launch ": "needs a model",
+    "ralphgen loop --max-time": "needs a model",
+    "ralphgen board": "needs a browser",
+}
+
+
+def runnable(page: str) -> str:
+    """A page without the lines that cannot be run here."""
+    kept = [line for line in page.splitlines(keepends=True) if not line.startswith((*LEFT_OUT,))]
+    return "".join(kept)
+
+
+def stranger(folder: Path) -> None:
+    """Prepare a repository of somebody else, which would run a program."""
+    root = initialized(folder / "stranger")
+    settings = root / ".ralph/ralphgen.toml"
+    check = '[[done.checks]]\nname = "tests"\nrun = ["curl", "https://example.com/x.sh"]\n'
+    settings.write_text(settings.read_text(encoding="utf-8") + check, encoding="utf-8")
+    assert 0 == ralphgen("regen", "--no-install", cwd=root).returncode
+    git(root, "init", "-q")
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "x")
+
+
+def project(folder: Path) -> None:
+    """Prepare a repository with a commit and a ready task."""
+    root = initialized(folder)
+    words = ("task", "add", "x", "--feature", "f", "--discipline", "implementation", "--ready")
+    for command in (("feature", "add", "f"), words):
+        assert 0 == ralphgen(*command, cwd=root).returncode
+    git(root, "init", "-q")
+    git(root, "add", "-A")
+    git(root, "commit", "-qm", "x")
+
+
+PREPARED: dict[str, Callable[[Path], None]] = {"security": stranger}
+
+
+@pytest.mark.parametrize("name", ["install", "checks", "recipes", "security", "troubleshooting"])
+def test_every_block_of_a_page_runs(name: str, tmp_path: Path) -> None:
+    page = (ROOT / f"docs/{name}.md").read_text(encoding="utf-8")
+    PREPARED.get(name, lambda _folder: None)(tmp_path)
+    place = tmp_path / "here"
+    place.mkdir()
+
+    assert type_page(runnable(page), tmp_path, place) > 0
+
+
+def test_the_readme_shows_what_its_example_prints(tmp_path: Path) -> None:
+    (shown,) = [expected for command, expected in commands(README) if expected is not None]
+    (example,) = re.findall(r"```sh\n(git init.*?)```", README, re.DOTALL)
+    log = tmp_path / "log"
+    example = example.replace("--agent robot\n", f"--agent robot 2>&1 | tee {log}\n")
+
+    assert 1 == type_page(f"```sh\n{example}```\n", tmp_path, tmp_path)
+    assert OutputChecker().check_output(shown, log.read_text(encoding="utf-8"), ELLIPSIS)
+
+
+def test_the_readme_names_commands_that_run(tmp_path: Path) -> None:
+    (block,) = re.findall(r"```sh\n(ralphgen init  .*?)```", README, re.DOTALL)
+    project(tmp_path)
+
+    assert 1 == type_page(f"```sh\n{runnable(block)}```\n", tmp_path, tmp_path)
+
+
+@pytest.mark.parametrize("name", ["checks", "recipes"])
+def test_settings_on_a_page_are_valid(name: str, tmp_path: Path) -> None:
+    page = (ROOT / f"docs/{name}.md").read_text(encoding="utf-8")
+    (block,) = re.findall(r"```toml\n(.*?)```", page, re.DOTALL)
+    is_recipe = block.startswith("# .ralph/recipes/")
+    path = tmp_path / (block.split()[1] if is_recipe else ".ralph/ralphgen.toml")
+    path.parent.mkdir(parents=True)
+    path.write_text(block, encoding="utf-8")
+    if is_recipe:
+        initialized(tmp_path)
+    else:
+        read_config(tmp_path, tuple(kit.key for kit in KITS), settings_models(KITS))
