@@ -25,6 +25,12 @@ if TYPE_CHECKING:
     from ralphgen.history.undo import Undone
 
 app = App()
+NOUNS = {
+    "tasks": "task",
+    "features": "feature",
+    "disciplines": "discipline",
+    "task_comments": "comment",
+}
 
 NEWEST_SESSIONS = 5
 NEWEST = 100  # entries that are shown where nothing is said
@@ -120,7 +126,7 @@ def undo(
     if dry_run or not yes or not found.changed:
         _show_undone(found, hidden_in(root))
     if not dry_run and found.changed:
-        if not agrees(f"set back {_counted(found.changed)}?", yes=yes):
+        if not agrees(f"undo {_counted(found.changed)}?", yes=yes):
             say("nothing was changed")
             raise typer.Exit(1)
         finish_undone(root)
@@ -201,13 +207,16 @@ def _words(entry: "Entry") -> str:
 
 
 def _show_undone(found: "Undone", hidden: Collection[str]) -> None:
-    """Print what is set back, and what is left with both of its versions."""
+    """Print each row that is undone, and each one that is left, with both versions."""
     console = page_console()
     for row in found.rows:
-        name = f"{row.table} {_key(row.key[0] if len(row.key) == 1 else row.key)}"
+        key = _key(row.key[0] if len(row.key) == 1 else row.key)
+        name = f"{NOUNS.get(row.table, row.table)} {key}"
+        if row.done == "set back":
+            _line(console, f"{name}: restored {', '.join(row.columns)}")
+            continue
         if row.done is not None:
-            columns = f": {', '.join(row.columns)}" if row.done == "set back" else ""
-            _line(console, f"{name} {row.done}{columns}")
+            _line(console, f"{'deleted' if row.done == 'removed' else 'recreated'} {name}")
             continue
         _line(console, f"{name} left: {row.left}", style="yellow")
         for who, values in (("the session", row.session), ("now", row.now)):
