@@ -13,12 +13,15 @@ app = App()
 @app.command(example="ralphgen status --json")
 def status(project: Project = Path(), as_json: Json = False) -> None:
     """Summarize tasks, blocked work, branches and the last loop."""
+    from ralphgen.init.scaffold import serves_any_database
     from ralphgen.loop.summary import summarize, summary_lines
     from ralphgen.project.root import project_root
 
-    facts = summarize(project_root(project))
+    root = project_root(project)
+    facts = summarize(root)
     if as_json:
         print_json(facts)
         return
-    for line in summary_lines(facts, last=True):
+    has_tasks = not serves_any_database(root)
+    for line in summary_lines(facts, last=True, has_tasks=has_tasks):
         print(as_typed(harmless(line)))

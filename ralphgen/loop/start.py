@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralphgen.errors import UsageError
+from ralphgen.init.scaffold import any_database
 from ralphgen.kits.registry import KITS
 from ralphgen.launch.agent import Agent
 from ralphgen.launch.agents import find_agent
@@ -52,6 +53,9 @@ def prepare_loop(
     and `ProjectError` for a project that cannot have its tasks done so.
     """
     project, config = inspect_project(root, KITS), read_settings(root)
+    if any_database(project.kits):
+        hint = "the loop works on the tasks of that kit"
+        raise UsageError('this project has no kit "ralph"', hint)
     refuse_without_ledger(project)
     if allow_failing_base and not worktrees:
         raise UsageError("--allow-failing-base requires --worktrees", "add --worktrees")

@@ -59,16 +59,17 @@ def summarize(root: Path, events: Sequence[Event] | None = None) -> Facts:
     }
 
 
-def summary_lines(facts: Facts, *, last: bool = False) -> Iterator[str]:
+def summary_lines(facts: Facts, *, last: bool = False, has_tasks: bool = True) -> Iterator[str]:
     """Yield the lines that `status` prints, and `loop` at its end.
 
-    `last` says that the loop is not the one that prints them.
+    `last` says that the loop is not the one that prints them; `has_tasks` is false in a project of
+    tables alone.
     """
     loop, tasks = facts["loop"], facts["tasks"]
     if loop is not None:
         yield from (plain(line) for line in f"{'last ' * last}{_header(loop)}".split("\n"))
         yield ""
-    if not tasks:
+    if not tasks and has_tasks:
         yield _row("no tasks", "create one with: ralphgen task add")
     for state, rows in tasks.items():
         yield from _task_lines(state, rows, "last loop" if last else "this loop")

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ralphgen.errors import Problem, plain
+from ralphgen.init.scaffold import serves_any_database
 from ralphgen.kits.ralph.claims import TaskFilter, open_desk
 from ralphgen.kits.registry import KITS
 from ralphgen.ledger.opened import opened_database
@@ -35,7 +36,12 @@ def next_tasks(root: Path, schema: Schema) -> list[int]:
 
 
 def task_states(root: Path) -> list[TaskState]:
-    """Return all tasks by id; raises `ProjectError` if the database cannot be read."""
+    """Return all tasks by id, none in a project of tables alone.
+
+    Raises `ProjectError` if the database cannot be read.
+    """
+    if serves_any_database(root):
+        return []
     with open_database(root) as connection:
         schema = read_schema(connection, root, KITS)
     with open_rows(root) as rows:

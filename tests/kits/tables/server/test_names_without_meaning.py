@@ -11,7 +11,7 @@ import pytest
 from command_line import ralphgen
 from driving import Driver, connected, made_here, quiet
 from engines import CONFIG as ON_POSTGRESQL
-from engines import VARIABLE
+from engines import LEDGER, MARKER, VARIABLE
 from postgresql import database, needs_postgresql
 
 from ralphgen.generate.initialize import initialize
@@ -126,6 +126,33 @@ def test_any_column_can_be_hidden_and_no_index_is_lacking(tmp_path: Path) -> Non
     assert "" == ralphgen("db", "indexes", str(tmp_path)).stdout
     assert '"note":' in emitted
     assert '"title":' not in emitted
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_no_command_takes_the_rows_of_a_table_for_tasks(tmp_path: Path, *, there: bool) -> None:
+    (tmp_path / ".ralph").mkdir()
+    with closing(sqlite3.connect(tmp_path / "app.db")) as connection:
+        ledger = LEDGER.read_text(encoding="utf-8")
+        connection.executescript(f"{ledger}{MARKER}CREATE TABLE orders (id INTEGER PRIMARY KEY);")
+        if there:
+            columns = "id INTEGER PRIMARY KEY, feature, discipline, title, status, depends_on"
+            connection.execute(f"CREATE TABLE tasks ({columns})")
+            values = "1, 'f', 'd', 'an errand', 'pending', '[]'"
+            connection.execute(f"INSERT INTO tasks VALUES ({values})")
+            connection.execute("CREATE TABLE features (name TEXT PRIMARY KEY)")
+            connection.execute("CREATE TABLE disciplines (name TEXT PRIMARY KEY)")
+            connection.commit()
+    names = ("tasks", "features", "disciplines") if there else ("orders",)
+    text = CONFIG + "".join(f"[tables.{name}]\nnoun = 'a_{name}'\n" for name in names)
+    (tmp_path / ".ralph/ralphgen.toml").write_text(text, encoding="utf-8")
+    regenerate(tmp_path, force=False, say=quiet)
+    loop = ralphgen("loop", "--dry-run", cwd=tmp_path)
+    status = ralphgen("status", cwd=tmp_path)
+
+    assert (2, True) == (loop.returncode, 'this project has no kit "ralph"' in loop.stderr)
+    assert (0, "") == (status.returncode, status.stderr)
+    assert "errand" not in status.stdout
+    assert "task" not in status.stdout
 
 
 @needs_postgresql
