@@ -88,6 +88,47 @@ def test_an_archive_starts_nothing_before_it_is_trusted(tmp_path: Path) -> None:
     assert not mark.exists()
 
 
+PROGRAMS = (
+    *("core.fsmonitor", "core.sshCommand", "core.pager", "core.editor", "core.askPass"),
+    *("core.alternateRefsCommand", "core.gitProxy", "diff.external", "diff.x.textconv"),
+    *("diff.x.command", "filter.x.clean", "filter.x.smudge", "filter.y.process"),
+    *("merge.x.driver", "credential.helper", "gpg.program", "gpg.ssh.defaultKeyCommand"),
+    *("uploadpack.packObjectsHook", "trailer.x.cmd", "interactive.diffFilter", "pager.status"),
+)
+COMMANDS = (
+    *(("status",), ("doctor",), ("check",), ("regen", "--no-install"), ("policy", "diff")),
+    *(("loop", "--dry-run"), ("loop", "--worktrees"), ("launch", "task_execution", "--task", "1")),
+    *(("session", "manual"), ("board", "--export", "-"), ("task", "list"), ("inspect",)),
+    *(("call", "ralph:list_tasks"), ("export",), ("trust",), ("init", "."), ("plugin",)),
+)
+
+
+@pytest.mark.thorough
+def test_no_command_starts_a_program_that_an_archive_names(tmp_path: Path) -> None:
+    project = repository(tmp_path)
+    root, mark = project.root, tmp_path / "started"
+    for name in ("post-index-change", "post-checkout", "reference-transaction"):
+        written(root / ".git/hooks", [(name, f"#!/bin/sh\ntouch '{mark}'\n")])
+        (root / ".git/hooks" / name).chmod(0o755)
+    settings = {**dict.fromkeys(PROGRAMS, f"touch '{mark}'; cat"), "commit.gpgSign": "true"}
+    settings |= {"alias.status": f"!touch '{mark}'", "submodule.s.update": f"!touch '{mark}'"}
+    settings |= {"remote.origin.url": f"ext::touch {mark}", "protocol.ext.allow": "always"}
+    more = f"[core]\n\tfsmonitor = touch '{mark}'\n[filter \"x\"]\n\tclean = touch '{mark}'\n"
+    written(root / ".git", [("info/attributes", "* filter=x diff=x\n"), ("more", more)])
+    written(root / ".git", [("config.worktree", more)])
+    written(root, [(".gitattributes", "* filter=x diff=x merge=x\n*.py filter=y\n")])
+    for key, value in {**settings, "extensions.worktreeConfig": "true"}.items():
+        git(root, "config", "--file", ".git/config", key, value)
+    git(root, "config", "--file", ".git/config", "include.path", "more")
+    (tmp_path / "config").mkdir()
+    more_variables = {**project.environment, "XDG_CONFIG_HOME": str(tmp_path / "config")}
+    for path in (root / ".ralph").rglob("*.toml"):
+        path.touch()  # so that git compares it with the index
+    for words in COMMANDS:
+        ralphgen(*words, cwd=root, stdin="", more=more_variables)
+        assert not mark.exists(), words
+
+
 @pytest.mark.thorough
 def test_the_loop_names_each_hook_that_does_not_run(tmp_path: Path) -> None:
     project = repository(tmp_path)

@@ -418,3 +418,14 @@ def test_a_repository_around_tracked_files_is_refused_and_does_not_reach_the_nex
     assert "x" == git(root, "show", f"{branches(root)[0]}:src/a.py")
     assert "y" == git(root, "show", f"{branches(root)[0]}:src/new.py")
     assert not mark.exists()
+
+
+@pytest.mark.thorough
+def test_attributes_without_a_filter_count(root: Path) -> None:
+    attributes = "*.txt text eol=crlf\n*.md text\n"
+    tree = worked(root, 1, [(".gitattributes", attributes), ("a.txt", "x\r\n"), ("b.md", "y\n")])
+
+    assert isinstance(merged(root, tree, 1), Merged)
+    assert "x\n" == git(root, "cat-file", "blob", "HEAD:a.txt")
+    assert b"x\r\n" == (root / "a.txt").read_bytes()
+    assert b"y\n" == (root / "b.md").read_bytes()
