@@ -18,7 +18,7 @@ from ralphgen.init.recorded import add_row, default_schema, make_tables, recorde
 from ralphgen.init.stacks import Stack, first_rows
 from ralphgen.kits.registry import KITS
 from ralphgen.ledger.tables import definition, now, statements
-from ralphgen.output.files import WRITE_HINT, put
+from ralphgen.output.files import WRITE_HINT, put, refuse_irregular
 from ralphgen.output.manifest import LOCK
 from ralphgen.output.write import exclusive
 from ralphgen.planning.model import ServerPlan
@@ -215,6 +215,7 @@ def write_ignored(root: Path) -> list[str]:
     A line that stands there as a comment stays one. Raises `ProjectError` where it cannot be
     written.
     """
+    refuse_irregular(root, [IGNORED])  # a link in a clone may lead anywhere
     path = root / IGNORED
     if not _is_there(path):
         put(path, IGNORED_TEXT)

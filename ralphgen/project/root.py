@@ -85,8 +85,14 @@ def project_home(root: Path) -> Path:
 
 
 def sessions_folder(root: Path) -> Path:
-    """Return the directory of the sessions and loops of the project in `root`."""
-    return project_home(root) / SESSIONS
+    """Return the directory of the sessions and loops of the project in `root`.
+
+    Raises `ProjectError` for a link: sessions would be written, and old ones removed, elsewhere.
+    """
+    folder = project_home(root) / SESSIONS
+    if folder.is_symlink():
+        raise ProjectError(f'"{folder}" is a link, expected a folder', f'rm "{folder}"')
+    return folder
 
 
 def project_place(start: Path) -> ProjectPlace:

@@ -211,8 +211,11 @@ def without_controls(text: str) -> str:
 
 
 def _opened(path: str, flags: int) -> int:
-    """Open a file without waiting for anyone: a pipe of that name would keep the server hanging."""
-    return os.open(path, flags | AT_ONCE, 0o644)
+    """Open a file without waiting for anyone: a pipe of that name would keep the server hanging.
+
+    No link is followed: it may lead out of the project.
+    """
+    return os.open(path, flags | AT_ONCE | NO_LINK, 0o644)
 
 
 def _size(path: str, file: int) -> int:
@@ -223,7 +226,8 @@ def _size(path: str, file: int) -> int:
 
 
 def _failure(path: str, verb: str, error: OSError) -> str:
-    return f'"{os.path.basename(path)}" cannot be {verb}: {reason(error)}'
+    why = "it is a link" if os.path.islink(path) else reason(error)
+    return f'"{os.path.basename(path)}" cannot be {verb}: {why}'
 
 
 def _holds(path: str, body: str) -> bool:

@@ -1,0 +1,49 @@
+"""A link in a clone makes no command write, read or delete outside of the project."""
+
+import os
+from pathlib import Path
+
+import pytest
+from command_line import ralphgen
+
+pytestmark = pytest.mark.slow
+
+
+def files_of(folder: Path) -> dict[str, bytes]:
+    return {str(path): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+@pytest.mark.parametrize(
+    ("place", "words"),
+    [
+        (".ralph/mcp/sessions", ("session", "manual")),
+        (".ralph/mcp/sessions", ("session", "list")),
+        (".ralph/mcp/sessions", ("launch", "manual", "--dry-run")),
+        (".ralph/learnings.txt", ("call", "ralph:append_learning", "text=new")),
+        (".ralph/progress.txt", ("call", "ralph:append_progress", "text=new")),
+        (".ralph/learnings.txt", ("call", "ralph:read_learnings")),
+        (".ralph/.gitignore", ("init", ".", "--no-install")),
+    ],
+)
+def test_a_link_that_leads_out_is_refused(
+    clone: Path, tmp_path: Path, place: str, words: tuple[str, ...]
+) -> None:
+    outside = tmp_path / "outside"
+    old = outside / "session-20200101T000000Z-0000"
+    old.mkdir(parents=True)
+    for name in ("context.json", "mcp.json", "lock"):
+        (old / name).write_text("{}", encoding="utf-8")
+    os.utime(old / "lock", (0, 0))
+    (outside / "file").write_text("- private\n", encoding="utf-8")
+    link, is_folder = clone / place, place.endswith("sessions")
+    if link.is_dir():
+        link.rmdir()
+    link.unlink(missing_ok=True)
+    link.symlink_to(outside if is_folder else outside / "file")
+    before = files_of(outside)
+    done = ralphgen(*words, cwd=clone, stdin="")
+
+    assert 0 != done.returncode
+    assert "a link" in done.stderr
+    assert "private" not in done.stdout
+    assert before == files_of(outside)
