@@ -337,6 +337,27 @@ def test_short_queries_start_one_process(root: Path) -> None:
         assert started == children(server.process.pid)
 
 
+@pytest.mark.thorough
+@needs_postgresql
+def test_short_queries_on_postgresql_start_one_process(tmp_path: Path) -> None:
+    with on_engine("postgresql", tmp_path / "p") as project:
+        folder = project.root / ".ralph/queries"
+        folder.mkdir()
+        text = "-- name: title :one\n-- A.\nSELECT title FROM tasks WHERE id = 1;\n"
+        folder.joinpath("a.sql").write_text(text, encoding="utf-8")
+        regenerate(project.root, force=False, say=quiet, allow_removals=True)
+        made_here(project.root)
+        with running(project.root, *on_context(context_for(project.root, "manual"))) as server:
+            server.shake_hands()
+            found = []
+            for _ in range(4):
+                server.ask("tools/call", {"name": "title", "arguments": {}})
+                found.append(children(server.process.pid))
+
+    assert 1 == len(found[0])
+    assert found == [found[0]] * 4
+
+
 def test_the_process_runs_verified_modules_only(tmp_path: Path) -> None:
     with project_on(
         "sqlite", tmp_path / "p", "CREATE TABLE notes (id INTEGER PRIMARY KEY)"
