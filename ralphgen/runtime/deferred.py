@@ -58,6 +58,7 @@ class Waiter:
 
     __slots__ = ()
     longest = float("inf")  # seconds that a call may run here
+    longest_wait = float("inf")  # seconds that it may wait before it lets others have their turn
 
     def take_time(self) -> None:
         """Let what comes next take long."""
@@ -130,6 +131,11 @@ def report_progress(done: int, total: int, message: str) -> None:
 def longest_run() -> float:
     """Return for how many seconds a call may run on this thread, before it should `take_time`."""
     return _waiters.get(_thread.get_ident(), _PLAIN).longest
+
+
+def longest_wait() -> float:
+    """Return for how many seconds a call may wait on this thread before it should `pause`."""
+    return _waiters.get(_thread.get_ident(), _PLAIN).longest_wait
 
 
 def limit(seconds: float) -> None:

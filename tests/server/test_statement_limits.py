@@ -436,6 +436,35 @@ def test_statements_on_postgresql_end_at_their_limits_and_others_are_answered(
         assert [(0,)] == project.query(f"SELECT COUNT(*) FROM pg_stat_activity WHERE {left}")
 
 
+@pytest.mark.thorough
+@needs_postgresql
+def test_others_are_answered_on_postgresql_while_a_call_waits_for_a_long_write(
+    tmp_path: Path,
+) -> None:
+    with on_engine("postgresql", tmp_path / "p") as project:
+        root = project.root
+        (root / ".ralph/tools").mkdir()
+        (root / ".ralph/tools/a.py").write_text(TOOLS, encoding="utf-8")
+        settings = root / ".ralph/ralphgen.toml"
+        text = settings.read_text(encoding="utf-8")
+        settings.write_text(f"{text}\n[own_tools.write_endless]\nseconds = 11\n", encoding="utf-8")
+        regenerate(root, force=False, say=quiet, allow_removals=True)
+        made_here(root)
+        with connected(root, env={VARIABLE: project.dsn}) as client, ThreadPoolExecutor() as pool:
+            client.call("list_tasks")
+            long = pool.submit(client.refusal, "write_endless")
+            time.sleep(1)
+            waiting = pool.submit(client.call, "update_task", id=2, title="New")
+            longest = 0.0
+            while not long.done():
+                began = time.monotonic()
+                client.call("list_tasks")
+                longest = max(longest, time.monotonic() - began)
+
+        assert {"id": 2, "changed": ["title"]} == waiting.result()
+        assert longest < 3
+
+
 BIG = {
     "sqlite": ", ".join(f"printf('%.*c', :n * 9000000, 'x') AS x{at}" for at in range(30)),
     "postgresql": "repeat(repeat('x', 1000000), :n * 270) AS x",

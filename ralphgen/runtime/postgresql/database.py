@@ -7,7 +7,7 @@ import os
 import sys
 import time
 
-from ..deferred import call_began, limit, longest_run, pause, take_time
+from ..deferred import call_began, limit, longest_run, longest_wait, pause, take_time
 from ..errors import StartError, ToolError, log
 from ..modules import add_packages
 from .library import dsn_of, notice, settings, writers_lock
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     Result = TypeVar("Result")
 
 PATIENCE = 20.0  # seconds that a call waits for other writers
-IN_LINE = 1.0  # of them in which it first waits in the line of a lock, and nobody else is served
+IN_LINE = 1.0  # of them in which it first waits in the line of a lock
 COMING_UP = 3.0  # seconds in which a server that was started anew comes up
 SOON = 0.2  # seconds after the start of a server, in which its client lists the tools
 UNSURE = (
@@ -208,7 +208,8 @@ class Database:
         began, retried = call_began(), set[str]()
         while True:
             self.open()
-            in_line = max(IN_LINE, time.monotonic() - began)  # who has waited long stays longer
+            # Who has waited long stays longer, unless others cannot be served meanwhile.
+            in_line = min(max(IN_LINE, time.monotonic() - began), longest_wait())
             try:
                 return self._attempt(work, in_line if writes else 0.0)
             except (UnicodeEncodeError, OverflowError) as error:

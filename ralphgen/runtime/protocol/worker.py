@@ -44,6 +44,7 @@ class Call(Waiter):
         "wanted",
         "work",
     )
+    longest_wait = 1.0
 
     def __init__(
         self,
