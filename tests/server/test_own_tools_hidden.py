@@ -170,6 +170,7 @@ def test_reads_of_visible_columns_work_and_use_indexes(server: Driver) -> None:
         "DELETE FROM tasks WHERE secret = 'other'",
         f"DELETE FROM log WHERE rowid IN (SELECT t.id FROM tasks t, {X} JOIN {Y} USING (secret))",
         f"DELETE FROM log WHERE 1 IN (SELECT 1 FROM Tasks, {X} JOIN {Y} USING ([SECRET]))",
+        f"DELETE FROM log WHERE 1 IN (SELECT 1 FROM tasks, {X} JOIN {Y} USING ('secret'))",
         "DELETE FROM log WHERE rowid IN (SELECT id FROM second)",
         (
             "WITH noted AS (SELECT id, 'x' AS secret FROM tasks WHERE secret = 'SECRET1') "

@@ -82,7 +82,8 @@ def merged_secrets(tokens: Sequence[Token], hidden: Hidden) -> Iterator[str]:
     is_using = False
     for token in tokens:
         is_using = (is_using and token.text != ")") or token.is_word("USING")
-        name = fold(token.name) if is_using else ""
+        quoted = token.text[1:-1] if token.kind == "text" else ""  # which names a column here
+        name = fold(token.name or quoted) if is_using else ""
         yield from (f"{one}.{name}" for one in words if name and is_secret(one, name, hidden))
 
 

@@ -236,6 +236,10 @@ X = "(SELECT 'zz' AS note, 'zz' AS mcp_servers, 'zz' AS sql, 'zz' AS before, 1 A
             "(SELECT 'a' AS mcp_servers) x JOIN (SELECT 'a' AS mcp_servers) y USING (mcp_servers)) "
             "RETURNING number"
         ),
+        (
+            ":exec DELETE FROM log WHERE number IN (SELECT t.id FROM tasks t, "
+            "(SELECT 'a' AS note) x JOIN (SELECT 'a' AS note) y USING ('NOTE')) RETURNING number"
+        ),
         ":exec DELETE FROM log WHERE number IN (SELECT id FROM merged) RETURNING number",
         (
             ":exec WITH noted AS (SELECT id, 'x' AS note FROM tasks WHERE note = 'a') "
