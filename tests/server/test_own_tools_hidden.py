@@ -167,6 +167,9 @@ def test_reads_of_visible_columns_work_and_use_indexes(server: Driver) -> None:
         "INSERT INTO numbers (name) VALUES ('x') ON CONFLICT (pin) DO NOTHING",
         "INSERT INTO log SELECT rowid FROM numbers",
         "DELETE FROM numbers WHERE rowid = 7777",
+        "INSERT INTO numbers (rowid, name) VALUES (8, 'x')",
+        "INSERT OR IGNORE INTO 'Numbers' (\"OID\", name) VALUES (9, 'y')",
+        "UPDATE numbers SET _rowid_ = 10",
         "DELETE FROM tasks WHERE secret = 'other'",
         f"DELETE FROM log WHERE rowid IN (SELECT t.id FROM tasks t, {X} JOIN {Y} USING (secret))",
         f"DELETE FROM log WHERE 1 IN (SELECT 1 FROM Tasks, {X} JOIN {Y} USING ([SECRET]))",
@@ -196,5 +199,7 @@ def test_other_writes_work_and_triggers_of_the_application_run(server: Driver) -
     for rows in ("id FROM tasks JOIN visible USING (id)", "1 FROM titles WHERE titles MATCH 'log'"):
         sql = f"UPDATE tasks SET title = 'Found' WHERE id IN (SELECT {rows})"
         assert 0 < server.call("write", sql=sql)["changed"]
+    numbered = "INSERT INTO titles (rowid, title) VALUES (77, 'x')"
+    assert 1 == server.call("write", sql=numbered)["changed"]
     upsert = "INSERT INTO numbers (name) VALUES ('one') ON CONFLICT (name) DO UPDATE SET name = "
     assert 1 == server.call("write", sql=upsert + "excluded.name")["changed"]

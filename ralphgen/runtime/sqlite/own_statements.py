@@ -24,6 +24,7 @@ LEDGER = "what ralphgen keeps for itself cannot be written"
 READS = "project.rows only reads: use project.write"
 ALWAYS_HIDDEN = ("disciplines.mcp_servers",)  # may hold secrets
 _INTERNAL = (PREFIX, "sqlite_", "pragma_")
+_ROWIDS = {"rowid", "oid", "_rowid_"}
 _FUNCTIONS = ("last_insert_rowid",)  # return the key of a row, which may be hidden
 _WRITING = (sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE)
 _READING = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE, sqlite3.SQLITE_FUNCTION)
@@ -198,14 +199,19 @@ def write_records(
         raise ToolError(f'a statement of a tool cannot join by "{merged}": join with ON')
     connection = database.connection
     objects = database.rows(_OBJECTS)
+    words = {_name(token) for token in tokens}
+    for kind, name, _ in objects if words & _ROWIDS else ():
+        keys = connection.execute(_COLUMNS, (name,)) if name.lower() in words else ()
+        if kind == "table" and any(pk and not _shown(name, [key], hidden) for key, pk in keys):
+            raise ToolError(f'a statement of a tool cannot name the numbers of rows of "{name}"')
     copy = _visible_copy(connection, objects, hidden)
     try:
         copy.execute(f"EXPLAIN {sql}", values).close()
     finally:
         copy.close()
     # The authorizer tells a trigger from a view or a WITH only by its name.
-    views = [sql, *(definition for kind, _, definition in objects if kind == "view")]
-    words = {_name(token) for text in views for token in _tokens(text)}
+    views = [definition for kind, _, definition in objects if kind == "view"]
+    words |= {_name(token) for text in views for token in _tokens(text)}
     temporary = database.rows("SELECT name FROM temp.sqlite_master WHERE type = 'trigger'")
     triggers = {name.lower() for kind, name, _ in objects if kind == "trigger"}
     triggers |= {name.lower() for (name,) in temporary}
