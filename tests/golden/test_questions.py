@@ -11,7 +11,7 @@ START = "README.md"
 CLICKS = 2
 QUESTIONS = {
     "How do I install it and see it work?": ("README.md", "Try it"),
-    "What do I type in the first hour?": ("docs/tutorial.md", "A project"),
+    "What do I type in the first hour?": ("docs/tutorial.md", "1. Create a project"),
     "My project has a database already: what can be served of it?": (
         "docs/tables.md",
         "Tools on your own tables",
@@ -24,16 +24,13 @@ QUESTIONS = {
         "ralphgen/kits/ralph/README.md",
         "Which session sees what",
     ),
-    "How do I write a recipe of my own?": (
-        "ralphgen/kits/ralph/README.md",
-        "Which session sees what",
-    ),
+    "How do I write a recipe of my own?": ("docs/recipes.md", "Write your own recipe"),
     "What is an agent told when it begins?": ("ralphgen/kits/ralph/README.md", "The brief"),
     "How do I keep an agent from saying done when it is not?": (
-        "ralphgen/kits/ralph/README.md",
-        "Done is a fact",
+        "docs/checks.md",
+        "Checks: when a task is done",
     ),
-    "I changed a table: what now?": ("docs/tutorial.md", "A migration"),
+    "I changed a table: what now?": ("docs/tutorial.md", "7. Migrate the database"),
     "How do I let agents work over night?": ("docs/loop.md", "The loop"),
     "How do several agents work at once without spoiling files?": (
         "docs/worktrees.md",
