@@ -3,14 +3,15 @@
 import io
 import re
 import sqlite3
+import tomllib
 from collections.abc import Callable, Iterator, MutableMapping
-from contextlib import contextmanager, redirect_stdout
+from contextlib import contextmanager, redirect_stdout, suppress
 from pathlib import Path
 
 import typer
 
 from ralphgen.errors import RalphgenError, plain
-from ralphgen.project.root import project_root
+from ralphgen.project.root import CONFIG, KNOWN_AGENTS, project_root
 
 Offer = tuple[str, str]
 """A value, and what it stands for."""
@@ -118,11 +119,12 @@ def complete_agents(context: typer.Context, incomplete: str) -> list[Offer]:
     """Return the agents that begin so: those that ralphgen knows, and those of the settings."""
 
     def offers(root: Path) -> list[Offer]:
-        from ralphgen.project.config_values import KNOWN_AGENTS
-        from ralphgen.trust.items import read_settings
-
-        names = (*KNOWN_AGENTS, *read_settings(root).loop.agents)
+        with suppress(OSError, ValueError, LookupError, TypeError):
+            settings = tomllib.loads((root / CONFIG).read_text(encoding="utf-8"))
+            names.extend(settings["loop"]["agents"])
         return [(name, "") for name in names if name.startswith(incomplete)]
+
+    names: list[str] = [*KNOWN_AGENTS]
 
     return _offered(context, offers)
 

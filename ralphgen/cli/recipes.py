@@ -1,5 +1,7 @@
 """Commands that take a recipe: without arguments, and in their help, they list the recipes."""
 
+import tomllib
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ from ralphgen.errors import RalphgenError, plain
 from ralphgen.terminal.app import ShellCommand
 from ralphgen.terminal.console import say
 
+RECIPES = ".ralph/recipes"
 BUILT_IN = {
     "braindump": "Turn ideas into features, disciplines and tasks",
     "yap": "Discuss the tasks",
@@ -76,13 +79,16 @@ def described_recipes(root: Path | None) -> dict[str, str]:
 
 
 def _custom_recipes(root: Path) -> dict[str, str]:
-    from ralphgen.project.recipes import read_recipes
+    """Return the purpose of each recipe of the project: of its files, and of its database."""
     from ralphgen.project.rows import open_rows
 
     found: dict[str, str] = {}
+    for path in sorted((root / RECIPES).glob("*.toml")):
+        with suppress(OSError, ValueError):
+            recipe = tomllib.loads(path.read_text(encoding="utf-8"))
+            base = f"Like {recipe.get('base')}, with fewer tools"
+            found[path.stem] = str(recipe.get("description") or base)
     try:
-        for recipe in read_recipes(root):
-            found[recipe.name] = recipe.description or f"Like {recipe.base}, with fewer tools"
         with open_rows(root) as rows:
             for name in rows.names("recipe_configs"):
                 found.setdefault(name, f"Like {rows.base(name)}")

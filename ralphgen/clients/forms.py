@@ -10,10 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ralphgen.clients.merging import merged, reason
 from ralphgen.errors import ProjectError, UsageError
 from ralphgen.project.files import MARK
-from ralphgen.project.toml_edit import edited
 from ralphgen.suggestion import suggestion
 
 COMMAND = "ralphgen"  # found on the client's PATH: a file that names no machine can be committed
@@ -158,6 +156,8 @@ class ClientEntries:
         """The text of a file with these entries alone."""
         form, entries = self.form, self._entries()
         if form.toml:
+            from ralphgen.project.toml_edit import edited
+
             return edited("", [((form.key, kit), entries[kit]) for kit in self.kits])
         return json.dumps({form.key: entries}, indent=2, ensure_ascii=False) + "\n"
 
@@ -168,6 +168,8 @@ class ClientEntries:
         entries that exist. Raises `ProjectError`, with the text to add by hand, if something else
         would be lost, and if another server has the name of an entry.
         """
+        from ralphgen.clients.merging import merged, reason
+
         text = old.removeprefix(MARK)
         mark = old.removesuffix(text)
         if not text.strip():

@@ -7,8 +7,9 @@ from typing import Annotated
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
+from ralphgen.project.root import KNOWN_AGENTS
+
 AGENT_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
-KNOWN_AGENTS = ("claude", "codex", "gemini")  # that `launch` and `loop` can start without settings
 URL = re.compile(r"https?://[^\s\x00-\x1f\x7f/?#][^\s\x00-\x1f\x7f]*")
 VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,99}")
 PUBLIC_URL = re.compile(

@@ -23,6 +23,7 @@ from ralphgen.trust.record import database_digest, read_record
 
 FOLDER = ".ralph/mcp"
 SESSIONS = f"{FOLDER}/sessions"
+KNOWN_AGENTS = ("claude", "codex", "gemini")  # `launch` and `loop` start them without settings
 CONFIG = ".ralph/ralphgen.toml"
 DATABASE = ".ralph/db/ralph.db"
 """Where the database is in the project's home, unless the settings name another file."""

@@ -106,7 +106,7 @@ def test_a_clone_gets_these_tables_and_no_row(tmp_path: Path, key: str, columns:
         root, title="", stack="", kits=(), say=said.append, agree=lambda _question: True, engine=""
     )
 
-    assert "created app.db with the tables of .ralph/mcp/project.json" in said
+    assert "created app.db (tables of .ralph/mcp/project.json)" in said
     assert {"id": "INTEGER", "at": "BOOLEAN", "doc": "JSON"}.items() <= facts.items()
     assert before == (root / ".ralph/mcp/project.json").read_bytes()
     with closing(sqlite3.connect(root / "app.db")) as connection:
@@ -123,7 +123,7 @@ def test_any_column_can_be_hidden_and_no_index_is_lacking(tmp_path: Path) -> Non
     regenerate(tmp_path, force=False, say=quiet)
 
     emitted = (tmp_path / ".ralph/mcp/tables/tasks.py").read_text(encoding="utf-8")
-    assert "" == ralphgen("db", "indexes", str(tmp_path)).stdout
+    assert "" == ralphgen("db", "indexes", "-C", tmp_path).stdout
     assert '"note":' in emitted
     assert '"title":' not in emitted
 
