@@ -72,6 +72,9 @@ class RowTools:
         if because and not force:
             raise UsageError('"--because" goes with "--force"', "say both, or neither")
         known = self.properties("set_task_status") if force else {}
+        if because and "because" not in known:
+            text = "no checks are configured, so closing a task needs no reason"
+            raise UsageError(text, "leave out --force and --because")
         if because and "summary" in known:
             said.setdefault("summary", "Closed by a person.")  # whose reason the server adds
         if force and not because and "force" not in known:

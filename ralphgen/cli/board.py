@@ -52,7 +52,7 @@ def _serve(root: Path, *, browse: bool) -> None:
     from ralphgen.terminal.person import refuse_agents
 
     refuse_agents("board")  # whoever has it works as a person
-    hints = iter(["Ctrl-C ends the board"])  # said once, below the first address
+    hints = iter(["press Ctrl-C to stop"])  # said once, below the first address
 
     def announce(address: str) -> None:
         print(address, flush=True)

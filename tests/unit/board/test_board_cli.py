@@ -62,7 +62,7 @@ def shown(root: Path, tmp_path: Path) -> Iterator[tuple[BoardProcess, str]]:
 def test_it_prints_its_address_alone_and_each_start_has_another(
     board: BoardProcess, root: Path
 ) -> None:
-    with board_process(root, words="Ctrl-C ends the board\n") as other:
+    with board_process(root, words="press Ctrl-C to stop\n") as other:
         assert re.fullmatch(r"http://127\.0\.0\.1:\d+/open/[\w-]{43}", board.address)
         assert board.port != other.port
         assert board.cookie.partition("=")[2] != other.cookie.partition("=")[2]
@@ -93,7 +93,7 @@ def seconds_to_end(root: Path, number: int) -> float:
         before = time.monotonic()
         code, out, words = board.end(number)
 
-    assert (0, "", "Ctrl-C ends the board\n") == (code, out, words)
+    assert (0, "", "press Ctrl-C to stop\n") == (code, out, words)
     return time.monotonic() - before
 
 
@@ -116,7 +116,7 @@ def test_it_ends_while_it_looks_everything_over(root: Path) -> None:
         stack.callback(connection.close)
         code, _, words = board.end()
 
-    assert (0, "Ctrl-C ends the board\n") == (code, words)
+    assert (0, "press Ctrl-C to stop\n") == (code, words)
 
 
 def test_it_does_not_wait_for_what_a_client_never_sends(root: Path) -> None:
@@ -126,7 +126,7 @@ def test_it_does_not_wait_for_what_a_client_never_sends(root: Path) -> None:
             board.get()  # by then the other one has been looked at
             code, _, words = board.end()
 
-    assert (0, "Ctrl-C ends the board\n") == (code, words)
+    assert (0, "press Ctrl-C to stop\n") == (code, words)
 
 
 def test_the_address_that_a_browser_is_given_leads_to_the_page_once(

@@ -59,7 +59,7 @@ def test_idle_connections_of_others_do_not_silence_it(root: Path) -> None:
 
         assert 200 == board.ask("GET", "").status
 
-        assert (0, "", "Ctrl-C ends the board\n") == board.end()
+        assert (0, "", "press Ctrl-C to stop\n") == board.end()
 
 
 @pytest.mark.slow

@@ -216,6 +216,12 @@ def test_features_and_disciplines_are_listed_shown_and_changed(root: Path) -> No
         (["task", "show", "999"], 1, "there is no task 999", "ralphgen task list"),
         (["task", "show", "x"], 2, "", ""),
         (
+            ["task", "status", "1", "done", "--force", "--because", "Seen."],
+            2,
+            "no checks are configured",
+            "leave out --force and --because",
+        ),
+        (
             ["task", "status", "1", "finished"],
             1,
             'invalid status "finished": use draft, pending, in_progress',
