@@ -47,6 +47,10 @@ STATEMENTS = (
     f"CREATE VIEW second AS SELECT t.id FROM tasks t, {X} JOIN {Y} USING (secret)",
     "CREATE VIRTUAL TABLE search USING fts5 (title, secret, content = 'tasks', content_rowid = id)",
     "INSERT INTO search (search) VALUES ('rebuild')",
+    "CREATE VIRTUAL TABLE whole USING fts4 (content='tasks')",
+    "INSERT INTO whole (whole) VALUES ('rebuild')",
+    "CREATE TABLE a$\u00b7 (id INTEGER PRIMARY KEY, secret TEXT)",
+    "INSERT INTO a$\u00b7 VALUES (1, 'SECRET1')",
     "CREATE VIRTUAL TABLE terms USING fts5vocab (search, row)",
     "CREATE VIEW hits AS SELECT rowid FROM search WHERE search MATCH 'SECRET1'",
     "CREATE VIRTUAL TABLE titles USING fts5 (title)",
@@ -60,7 +64,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
     root = tmp_path_factory.mktemp("hidden") / "p"
     (root / ".ralph/tools").mkdir(parents=True)
     (root / ".ralph/tools/a.py").write_text(TOOLS, encoding="utf-8")
-    config = '[schema]\nhide = ["tasks.secret", "numbers.pin"]\n'
+    config = '[schema]\nhide = ["tasks.secret", "numbers.pin", "a$\u00b7.secret"]\n'
     create_project(root, *STATEMENTS, config=config)
     with connected(root) as driver:
         yield driver
@@ -93,6 +97,7 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Driver]:
         "SELECT sql FROM shape",
         "SELECT title FROM around",
         "SELECT rowid FROM search WHERE search MATCH 'SECRET1'",
+        "SELECT docid FROM whole WHERE whole MATCH 'SECRET1'",
         "SELECT count(*) FROM search_data",
         "SELECT term FROM terms",
         "SELECT rowid FROM hits",
@@ -180,6 +185,8 @@ def test_reads_of_visible_columns_work_and_use_indexes(server: Driver) -> None:
             "DELETE FROM log WHERE rowid IN (SELECT id FROM noted)"
         ),
         "INSERT INTO log SELECT rowid FROM search WHERE search MATCH 'SECRET1'",
+        "INSERT INTO log SELECT docid FROM whole WHERE whole MATCH 'SECRET1'",
+        f"DELETE FROM log WHERE 1 IN (SELECT 1 FROM a$\u00b7, {X} JOIN {Y} USING (secret))",
         "INSERT INTO log SELECT hex(block) FROM search_data",
         "INSERT INTO log SELECT term FROM terms",
         "INSERT INTO log SELECT rowid FROM hits",

@@ -19,7 +19,11 @@ _FORMS = {
     "space": r"\s+",
     "sign": r"->>|->|<=|>=|<>|!=|==|\|\||.",
 }
-_SQLITE = {"bracketed": r"\[[^\]]*\]|`(?:[^`]|``)*`"}  # other ways of SQLite to quote a name
+# SQLite has other ways to quote a name, and takes more characters without quotes.
+_SQLITE = {
+    "bracketed": r"\[[^\]]*\]|`(?:[^`]|``)*`",
+    "word": r"[A-Za-z_\u0080-\U0010ffff][\w$\u0080-\U0010ffff]*",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +60,7 @@ def read_tokens(text: str, where: str, line: int, *, sqlite: bool) -> tuple[Toke
     Raises `ProjectError` for quotes and comments that do not end, and for forms in which the text
     could end elsewhere than it seems.
     """
-    forms = {**(_SQLITE if sqlite else {}), **_FORMS}
+    forms = {**_SQLITE, **_FORMS, **_SQLITE} if sqlite else _FORMS
     pattern = re.compile("|".join(f"(?P<{kind}>{form})" for kind, form in forms.items()), re.DOTALL)
     tokens: list[Token] = []
     for found in pattern.finditer(text):

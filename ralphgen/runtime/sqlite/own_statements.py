@@ -31,7 +31,7 @@ _READING = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE, sqlite3.SQLITE_FUNC
 _DEFINITION = "CREATE VIEW "  # how the schema table spells the start of each view
 _TOKENS = (
     r"""(?s)--[^\n]*|/\*.*?(?:\*/|\Z)|'(?:[^']|'')*'|"(?:[^"]|"")*"|"""
-    r"""`(?:[^`]|``)*`|\[[^\]]*\]|\w+|\S"""
+    r"""`(?:[^`]|``)*`|\[[^\]]*\]|[\w$\u0080-\U0010ffff]+|\S"""
 )
 _OBJECTS = """
     SELECT coalesce(l.type, m.type), m.name, m.sql FROM main.sqlite_master AS m
@@ -313,6 +313,9 @@ def missing_tables(objects: Objects, hidden: set[str]) -> set[str]:
         if kind == "virtual"
     }
     found, size = {entry.partition(".")[2] for entry in hidden}, -1
+    tables = {entry.partition(".")[0] for entry in hidden}
+    # FTS4 takes all columns of a table whose rows it indexes.
+    found |= {name for name, named in words.items() if "fts4" in named and named & tables}
     while len(found) > size:
         size = len(found)
         found |= {name for name, named in words.items() if named & found}

@@ -257,6 +257,24 @@ def test_no_spelling_reaches_a_hidden_column(
         prepared(tmp_path, tables, query)
 
 
+def test_a_name_of_any_characters_is_found_in_a_join(tmp_path: Path) -> None:
+    write_queries(
+        tmp_path,
+        ":exec DELETE FROM log WHERE number IN (SELECT 1 FROM a\u00b7, (SELECT 'a' AS note) x "
+        "JOIN (SELECT 'a' AS note) y USING (note)) RETURNING number",
+    )
+    with closing(sqlite3.connect(":memory:", isolation_level=None)) as connection:
+        connection.execute("CREATE TABLE a\u00b7 (id INTEGER PRIMARY KEY, note TEXT)")
+        connection.execute("CREATE TABLE log (number INTEGER PRIMARY KEY)")
+        with pytest.raises(ProjectError, match="joins by"):
+            prepare_on_sqlite(
+                read_queries(tmp_path, sqlite=True),
+                connection,
+                {},
+                lambda table, column: (table, column) == ("a\u00b7", "note"),
+            )
+
+
 @pytest.mark.parametrize(
     ("query", "columns"),
     [
