@@ -19,11 +19,12 @@ from ralphgen.exchange.spelling import spelled
 from ralphgen.exchange.tables import Key, MovedTable, no_rows
 from ralphgen.kits.ralph.rows import STATUSES, prerequisites
 from ralphgen.ledger.backup import backed_up
-from ralphgen.ledger.opened import connection_of, journal_of, opened_database
+from ralphgen.ledger.opened import connection_of, journal_of, of_postgresql, opened_database
 from ralphgen.ledger.tables import read_state
 from ralphgen.output.files import WRITE_HINT, put, refuse_irregular
 from ralphgen.project.root import project_home
 from ralphgen.runtime.files import reason
+from ralphgen.runtime.sqlite.database import STEPS
 
 BASE = ".ralph/last-export.jsonl"
 """What this project and others had in common last; it is not for git."""
@@ -158,6 +159,9 @@ def _write(root: Path, plan: Plan, *, dry_run: bool, say: Say, theirs: Rows) -> 
     masked: dict[str, None] = {}
 
     def work() -> None:
+        if of_postgresql(database) is None:
+            # Its own handler ends a long transaction. One that does not still lets Ctrl-C through.
+            database.connection.set_progress_handler(lambda: False, STEPS)
         own = own_of(connection_of(database), root)
         merged = _checked(plan, own, theirs)
         writer = EditWriter(database, own)

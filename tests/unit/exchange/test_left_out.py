@@ -3,6 +3,7 @@
 import json
 import re
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,10 @@ from driving import ROWS, create_database, query, quiet
 
 from ralphgen.doctor.examine import examine
 from ralphgen.errors import ProjectError
+from ralphgen.exchange import move
 from ralphgen.exchange.adopt import import_tasks
 from ralphgen.exchange.move import export_file, export_text, import_rows
+from ralphgen.ledger.opened import connected_database
 
 HOMES = ("auth", "backend")
 TASKS = "SELECT title, status, depends_on FROM tasks WHERE id > 2 ORDER BY id"
@@ -491,6 +494,26 @@ class TestExports:
         empty = make_empty()
 
         take_rows(empty, tmp_path / "rows.jsonl", strict=strict)
+
+        assert export_text(root) == export_text(empty)
+
+    def test_a_slow_import_may_take_its_time(
+        self,
+        root: Path,
+        tmp_path: Path,
+        make_empty: Callable[[], Path],
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        export_file(root, tmp_path / "rows.jsonl", quiet)
+        impatient = partial(connected_database, patience=0.001)
+        monkeypatch.setattr(move, "opened_database", impatient)
+        empty = make_empty()
+        numbers = "SELECT 1 AS i UNION ALL SELECT i + 1 FROM n WHERE i < 300000"
+        query(empty, f"CREATE VIEW many AS WITH RECURSIVE n(i) AS ({numbers}) SELECT i FROM n")
+        body = "BEGIN SELECT count(*) FROM many; END"
+        query(empty, f"CREATE TRIGGER slow AFTER INSERT ON tasks {body}")
+
+        take_rows(empty, tmp_path / "rows.jsonl")
 
         assert export_text(root) == export_text(empty)
 
