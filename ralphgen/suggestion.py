@@ -15,4 +15,6 @@ def suggestion(name: str, known: Iterable[str], listed: str) -> str:
     near = nearest(name, names)
     if near:
         return f'did you mean "{one_line(near)}"?'
-    return f"{listed} are {one_line(', '.join(names)) or 'none yet'}"
+    if not names:
+        return f"there are no {listed.removeprefix('the ')} yet"
+    return f"{listed} are {one_line(', '.join(names))}"

@@ -36,7 +36,9 @@ def _call(words: Sequence[str]) -> int:
     named, *given = rest or [""]
     kit, sign, tool = named.partition(":")
     if not sign or not kit or not tool:
-        raise UsageError(f"usage: {USAGE}", '"ralphgen tools" lists the tools of each kit')
+        text = f'invalid tool "{plain(named)}"' if named else "missing argument KIT:TOOL"
+        hint = 'use KIT:TOOL, such as ralph:list_tasks; "ralphgen tools" lists them'
+        raise UsageError(text, hint)
     fixed = _fixed(given, options)
     place = project_place(Path(options.get("--project") or options.get("-C", "")))
     with open_server(
@@ -66,7 +68,7 @@ def _read(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
         name, sign, value = word.partition("=")
         if name not in VALUED:
             if word.startswith("--") and word != "--trust-edited":
-                raise UsageError(f'there is no option "{plain(word)}"', f"usage: {USAGE}")
+                raise UsageError(f"unknown option {plain(word)}", f"usage: {USAGE}")
             rest.append(word)
             continue
         if name in options or not (sign or left):

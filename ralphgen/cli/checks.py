@@ -27,9 +27,15 @@ def check(
 
     Passed checks prove the task while the files stay unchanged.
     """
+    from ralphgen.errors import ProjectError
     from ralphgen.project.root import project_root
+    from ralphgen.trust.items import read_settings
 
-    _require_trust(project_root(project))
+    root = project_root(project)
+    if not read_settings(root).done.checks:
+        hint = 'enable [[done.checks]] in .ralph/ralphgen.toml, then run "ralphgen regen"'
+        raise ProjectError("no checks are configured", hint)
+    _require_trust(root)
     with row_tools(project, TOOL, trust_edited=trust_edited) as tools:
         answer = tools.ask(TOOL, task=task)
     if as_json:

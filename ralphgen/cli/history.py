@@ -168,7 +168,7 @@ def _moment(text: str) -> str:
             found = found.replace(tzinfo=UTC) if found.tzinfo is None else found.astimezone(UTC)
     except (ValueError, OverflowError) as error:
         hint = "write 2026-01-31, 2026-01-31T18:00 or 2h"
-        raise UsageError(f'"{plain(text)}" is no moment', hint) from error
+        raise UsageError(f'invalid time "{plain(text)}"', hint) from error
     return found.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 

@@ -162,7 +162,7 @@ def prune(
     try:
         day = date.fromisoformat(before)
     except ValueError as error:
-        raise UsageError(f'"{before}" is no day', "write it as 2026-01-31") from error
+        raise UsageError(f'invalid day "{before}"', "use the form 2026-01-31") from error
     if read_state(root).version is None:
         raise no_ledger()
     if not agrees(f"delete what the ledger holds from before {day}?", yes=yes):

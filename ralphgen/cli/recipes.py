@@ -11,6 +11,7 @@ from ralphgen.errors import RalphgenError, plain
 from ralphgen.terminal.app import ShellCommand
 from ralphgen.terminal.console import say
 
+KIT = "ralph"  # serves tasks, and the recipes of the database
 RECIPES = ".ralph/recipes"
 BUILT_IN = {
     "braindump": "Turn ideas into features, disciplines and tasks",
@@ -66,11 +67,13 @@ def described_recipes(root: Path | None) -> dict[str, str]:
     """
     from ralphgen.calls.context import read_policy
 
-    purposes = {**BUILT_IN, **(_custom_recipes(root) if root is not None else {})}
     try:
         policy = None if root is None else read_policy(root, trust_edited=True)
     except RalphgenError:
         policy = None
+    has_tasks = policy is None or KIT in policy.kits
+    custom = {} if root is None else _custom_recipes(root, has_tasks=has_tasks)
+    purposes = {**BUILT_IN, **custom}
     for name in purposes:
         if policy is not None and name in policy.recipes:
             tools = sum(len(policy.allowed(name, kit)) for kit in policy.kits)
@@ -78,7 +81,7 @@ def described_recipes(root: Path | None) -> dict[str, str]:
     return {plain(name): plain(text) for name, text in purposes.items()}
 
 
-def _custom_recipes(root: Path) -> dict[str, str]:
+def _custom_recipes(root: Path, *, has_tasks: bool) -> dict[str, str]:
     """Return the purpose of each recipe of the project: of its files, and of its database."""
     from ralphgen.project.rows import open_rows
 
@@ -89,7 +92,7 @@ def _custom_recipes(root: Path) -> dict[str, str]:
             base = f"Like {recipe.get('base')}, with fewer tools"
             found[path.stem] = str(recipe.get("description") or base)
     try:
-        with open_rows(root) as rows:
+        with open_rows(root, has_tasks=has_tasks) as rows:
             for name in rows.names("recipe_configs"):
                 found.setdefault(name, f"Like {rows.base(name)}")
     except RalphgenError:

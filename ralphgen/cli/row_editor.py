@@ -178,7 +178,10 @@ def _open_editor(path: Path) -> None:
 
     named = os.environ.get("VISUAL") or os.environ.get("EDITOR")
     if not named and not at_terminal():
-        raise UsageError("there is no terminal to edit in", "name fields as options, see --help")
+        raise UsageError(
+            "no option was given, and there is no terminal for an editor",
+            "pass fields as options; see --help",
+        )
     command = [*shlex.split(named or "vi"), str(path)]
     try:
         done = subprocess.run(command, check=False)

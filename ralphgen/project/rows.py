@@ -53,18 +53,23 @@ class StoredTask:
 
 
 class ProjectRows:
-    """Questions to the database of a project; columns that it does not have answer None."""
+    """Questions to the database of a project; columns that it does not have answer None.
 
-    def __init__(self, connection: DatabaseConnection) -> None:
+    Unless it `has_tasks`, it has no feature, discipline and recipe either, whatever its tables.
+    """
+
+    def __init__(self, connection: DatabaseConnection, *, has_tasks: bool = True) -> None:
         """Query `connection`."""
         self._connection = connection
+        self._has_tasks = has_tasks
 
     def identity(self, hidden: Sequence[str] = ()) -> tuple[str | None, str | None]:
         """Return the project's title and its day of creation, None where its column is `hidden`.
 
         Raises `ProjectError` for one that is no text, as tables that are not strict allow.
         """
-        if "id" not in column_names(self._connection, "metadata"):  # of another meaning
+        is_own = self._has("metadata") and "id" in column_names(self._connection, "metadata")
+        if not is_own:  # of another meaning
             return None, None
         row = self._row("metadata", "SELECT * FROM metadata ORDER BY id LIMIT 1")
         row = {key: value for key, value in row.items() if f"metadata.{key}" not in hidden}
@@ -143,7 +148,7 @@ class ProjectRows:
 
     def names(self, table: str) -> tuple[str, ...]:
         """Return the names of a table's rows, sorted; none without such a column."""
-        if "name" not in column_names(self._connection, table):
+        if not self._has_tasks or "name" not in column_names(self._connection, table):
             return ()
         found = (name for (name,) in self._connection.execute(NAMES[table]))
         return tuple(sorted(name for name in found if isinstance(name, str)))
@@ -159,7 +164,7 @@ class ProjectRows:
         return self._row("disciplines", sql, discipline).get("mcp_servers")
 
     def _has(self, table: str) -> bool:
-        return table in map(str.lower, table_names(self._connection))
+        return self._has_tasks and table in map(str.lower, table_names(self._connection))
 
     def _row(self, table: str, sql: str, *values: object) -> dict[str, object]:
         """Return the first row, by column; empty where there is none, or no such table."""
@@ -185,11 +190,11 @@ def _text_of(row: Mapping[str, object], column: str) -> str | None:
 
 
 @contextmanager
-def open_rows(root: Path) -> Iterator[ProjectRows]:
+def open_rows(root: Path, *, has_tasks: bool = True) -> Iterator[ProjectRows]:
     """The rows of the project in `root`; raises `ProjectError` where they cannot be read."""
     try:
         with open_database(root) as connection:
-            yield ProjectRows(connection)
+            yield ProjectRows(connection, has_tasks=has_tasks)
     except sqlite3.Error as error:
         raise ProjectError(
             f"the database cannot be read: {error}", 'run "ralphgen doctor"'

@@ -15,6 +15,7 @@ from ralphgen.environment.location import (
     is_complete,
 )
 from ralphgen.errors import ProjectError, Say, UsageError
+from ralphgen.init.scaffold import serves_any_database
 from ralphgen.kits.registry import KITS
 from ralphgen.output.files import put, refuse_irregular
 from ralphgen.output.stage import interrupted
@@ -134,7 +135,7 @@ def claimed_subject(
     it the id of a session has that takes one. Raises as `create_session` does.
     """
     root, project, config = basis.root, basis.project, basis.config
-    with open_rows(root) as rows:
+    with open_rows(root, has_tasks=not serves_any_database(root)) as rows:
         subject = decide_subject(basis.policy, request, rows)
     if request.next:
         if not claims_task(basis.policy, replace(subject, task=0)):
@@ -142,7 +143,7 @@ def claimed_subject(
             raise UsageError(text, "name one with --task")
         claim = claim_next(root, project, config, request, chance) if takes else None
         found = next_task(root, project, request) if claim is None else claim.task
-        with open_rows(root) as rows:
+        with open_rows(root, has_tasks=not serves_any_database(root)) as rows:
             named = replace(request, task=found, next=False)
             return decide_subject(basis.policy, named, rows), claim
     task = subject.task
@@ -166,7 +167,7 @@ def _made(
 ) -> PreparedSession:
     """Return the session on a subject, once its files are written and its servers have spoken."""
     root, plan, config = basis.root, basis.plan, basis.config
-    with open_rows(root) as rows:
+    with open_rows(root, has_tasks=not serves_any_database(root)) as rows:
         others = servers_of(subject.discipline, config, rows)
         identity = rows.identity(basis.project.schema.hide)
         words = session_words(root, basis.project, subject, rows)

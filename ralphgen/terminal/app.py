@@ -178,9 +178,28 @@ def misuse(error: Any) -> UsageError:
         return UsageError(f"missing {name}", hint)
     if extra := EXTRA.fullmatch(str(error.message)):
         return UsageError(f'unexpected argument "{plain(extra[1])}"', hint)
+    if checked := getattr(error.__cause__, "errors", None):
+        (problem, *_) = checked()
+        value = plain(str(problem["input"]))
+        return UsageError(
+            f'invalid {name.partition(" ")[2]} "{value}": use {_wanted(problem)}', hint
+        )
     text = str(error.message).partition(", unable to")[0].rstrip(".").replace("'", '"')
     text = f"{text[:1].lower()}{text[1:]}"
     return UsageError(f"invalid {name}: {text}" if name else text, hint)
+
+
+def _wanted(problem: dict[str, Any]) -> str:
+    """Return the values that a check of pydantic accepts."""
+    limits = problem.get("ctx", {})
+    if "ge" in limits or "le" in limits:
+        return f"at least {limits['ge']}" if "ge" in limits else f"at most {limits['le']}"
+    if "expected" in limits:
+        return str(limits["expected"]).replace("'", "")
+    kinds = {"int_parsing": "a whole number", "float_parsing": "a number"}
+    return kinds.get(
+        problem["type"], str(problem["msg"]).partition("should be ")[2] or "another value"
+    )
 
 
 def help_hint(path: str) -> str:

@@ -113,7 +113,7 @@ def test_summary_has_at_most_60_characters(name: str) -> None:
         (["import"], "missing argument FILE", 'see "ralphgen import --help"'),
         (
             ["log", "--limit", "x"],
-            "invalid option --limit: input should be a valid integer",
+            'invalid --limit "x": use a whole number',
             'see "ralphgen log --help"',
         ),
     ],

@@ -107,7 +107,7 @@ def test_the_project_is_edited_in_an_editor(root: Path) -> None:
         (["--clear", "status"], 1, 'no field "status": expected title, description'),
         (["--description", "x", "--clear", "description"], 2, "is both set and emptied"),
         (["--description", "x" * 20_001], 1, "20,001 characters"),
-        ([], 2, "there is no terminal to edit in"),
+        ([], 2, "there is no terminal for an editor"),
     ],
     ids=str,
 )
@@ -256,7 +256,7 @@ def test_features_and_disciplines_are_listed_shown_and_changed(root: Path) -> No
         (["discipline", "delete", "backend", "--yes"], 1, "belongs to it", ""),
         (["discipline", "add", "backend"], 1, "exists already", ""),
         (["discipline", "add", "b", "--color", "red"], 1, 'invalid color "red": use', ""),
-        (["task", "edit", "1"], 2, "there is no terminal to edit in", "name fields as options"),
+        (["task", "edit", "1"], 2, "there is no terminal for an editor", "pass fields as options"),
         (["feature", "show", "x"], 1, 'there is no feature "x"', "ralphgen feature list"),
         (["discipline", "show", "bakend"], 1, 'did you mean "backend"?', "discipline list"),
     ],

@@ -212,7 +212,9 @@ class TestInspection:
 
         with pytest.raises(ProjectError) as refused:
             inspect_project(root, KITS)
-        assert 'the schema "elsewhere" of RALPH_DSN has no tasks, features and' in str(refused.value)
+        assert 'the schema "elsewhere" of RALPH_DSN has no tasks, features and' in str(
+            refused.value
+        )
 
 
 @needs_postgresql

@@ -141,6 +141,8 @@ def test_no_command_takes_the_rows_of_a_table_for_tasks(tmp_path: Path, *, there
             connection.execute(f"INSERT INTO tasks VALUES ({values})")
             connection.execute("CREATE TABLE features (name TEXT PRIMARY KEY)")
             connection.execute("CREATE TABLE disciplines (name TEXT PRIMARY KEY)")
+            connection.execute("CREATE TABLE recipe_configs (name PRIMARY KEY, base_recipe)")
+            connection.execute("INSERT INTO recipe_configs VALUES ('mine', 'manual')")
             connection.commit()
     names = ("tasks", "features", "disciplines") if there else ("orders",)
     text = CONFIG + "".join(f"[tables.{name}]\nnoun = 'a_{name}'\n" for name in names)
@@ -148,9 +150,11 @@ def test_no_command_takes_the_rows_of_a_table_for_tasks(tmp_path: Path, *, there
     regenerate(tmp_path, force=False, say=quiet)
     loop = ralphgen("loop", "--dry-run", cwd=tmp_path)
     status = ralphgen("status", cwd=tmp_path)
+    session = ralphgen("session", "mine", cwd=tmp_path)
 
     assert (2, True) == (loop.returncode, 'this project has no kit "ralph"' in loop.stderr)
     assert (0, "") == (status.returncode, status.stderr)
+    assert (2, True) == (session.returncode, '"mine"' in session.stderr), session.stdout
     assert "errand" not in status.stdout
     assert "task" not in status.stdout
 
