@@ -192,10 +192,10 @@ def test_settings_of_clients_are_denied_in_every_spelling_and_no_others(root: Pa
         ".mcp.json",
     )
     others = (".gemini/settings.json", ".codex/config.toml", ".cursor/mcp.json", ".vscode/mcp.json")
-    others += (".kiro/settings/mcp.json", ".github/hooks/a.json", "crush.json", ".aider.conf.yml")
+    more = (".kiro/settings/mcp.json", ".github/hooks/a.json", "crush.json", ".aider.conf.yml")
     spelled = (".CLAUDE/Settings.json", "src/../.mcp.json", ".claude//settings.json", ".MCP.json")
     meant = ("way/settings.json", "file", "sub/.claude/settings.json", ".Codex/./config.toml")
-    for path in (*plain, *others, *spelled, *meant, "~root/../" + str(root / ".mcp.json")):
+    for path in (*plain, *others, *more, *spelled, *meant, "~root/../" + str(root / ".mcp.json")):
         for tool in ("Write", "Edit"):
             assert "" != refusal(root, tool, {"file_path": path}, **mark), path
             assert "" != refusal(root, tool, {"file_path": str(root / path)}, **mark), path
