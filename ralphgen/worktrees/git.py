@@ -26,6 +26,7 @@ HOOKS = (
     *("pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "pre-merge-commit"),
     *("post-merge", "post-checkout", "pre-push", "reference-transaction", "post-index-change"),
 )
+HOOK_FOLDERS = frozenset({".githooks", ".husky"})  # that the user's hooks take scripts from
 SECONDS = 3_600  # that a filter, a fetch or a setup may take
 LOOK = 0.1  # seconds between two looks at whether a command is to be stopped
 TAIL = 2_000  # characters of what a command wrote
@@ -382,9 +383,27 @@ def base_branch(root: Path) -> str:
 
 def skipped_hooks(root: Path) -> list[str]:
     """Return the hooks that git would start for the loop's commands if ralphgen let it."""
+    place = _hooks_folder(Git(root))
+    return [name for name in HOOKS if os.access(place / name, os.X_OK)]
+
+
+def hooks_among(root: Path, paths: Sequence[str]) -> list[str]:
+    """Return the paths, from the top of the work tree, that the user's git starts as hooks."""
     git = Git(root)
+    folder = _hooks_folder(git)
+    places = {path: git.folder / path for path in paths}
+    if folder == git.folder:  # nothing else there is a hook
+        return [path for path in paths if path in HOOKS]
+    return [
+        path
+        for path, place in places.items()
+        if place.is_relative_to(folder)
+        or not HOOK_FOLDERS.isdisjoint(part.casefold() for part in path.split("/"))
+    ]
+
+
+def _hooks_folder(git: Git) -> Path:
     named = git.asked("config", "--global", "--type=path", "--get", "core.hooksPath").output
     own = [value for key, value in settings_of(git.folder) if key == "core.hookspath"]
     folder = own[-1] if own else named.rstrip("\n") or f"{git.repository.common}/hooks"
-    place = git.folder / Path(folder).expanduser()
-    return [name for name in HOOKS if os.access(place / name, os.X_OK)]
+    return Path(os.path.normpath(git.folder / Path(folder).expanduser()))

@@ -17,7 +17,7 @@ from ralphgen.runtime.files.work_tree import GITLINK
 from ralphgen.trust.decide import content_items, record_items
 from ralphgen.trust.files import is_authority
 from ralphgen.worktrees.checks import ALL, CheckFailure, failed_check
-from ralphgen.worktrees.git import Git, base_branch, top_of, tree_at
+from ralphgen.worktrees.git import Git, base_branch, hooks_among, top_of, tree_at
 from ralphgen.worktrees.record import record_merge
 from ralphgen.worktrees.trees import (
     BASE,
@@ -202,7 +202,8 @@ def _merged(
     if (apart := _united(git, message, commits, kept)) is not None:
         return apart
     changed = git.names("diff", "--name-only", "--no-renames", old, "HEAD")
-    if authority := [path for path in changed if is_authority(path)]:
+    hooks = hooks_among(root, changed)
+    if authority := [path for path in changed if is_authority(path) or path in hooks]:
         return Refused(tuple(authority), kept)
     new = git.say("rev-parse", "HEAD")
     failure = _failure(root, git, place, task, config, say, trust_edited, stop)

@@ -18,7 +18,7 @@ from ralphgen.runtime.files.work_tree import nested_repositories, tree_files
 from ralphgen.trust.record import add_to_record
 from ralphgen.trust.repository import git_items
 from ralphgen.worktrees.git import TAIL, Git, skipped_hooks
-from ralphgen.worktrees.merge import Merged, RedCheck, merge
+from ralphgen.worktrees.merge import Merged, RedCheck, Refused, merge
 from ralphgen.worktrees.trees import Worktree, prepare
 
 pytestmark = pytest.mark.slow
@@ -429,3 +429,14 @@ def test_attributes_without_a_filter_count(root: Path) -> None:
     assert "x\n" == git(root, "cat-file", "blob", "HEAD:a.txt")
     assert b"x\r\n" == (root / "a.txt").read_bytes()
     assert b"y\n" == (root / "b.md").read_bytes()
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("path", ["tools/hooks/pre-commit", ".husky/pre-commit", ".githooks/a"])
+def test_a_task_cannot_change_a_hook_that_the_user_runs(root: Path, path: str) -> None:
+    git(root, "config", "core.hooksPath", "tools/hooks")
+    outcome = merged(root, worked(root, 1, [("new.txt", "x"), (path, "#!/bin/sh\n")]), 1)
+
+    assert isinstance(outcome, Refused)
+    assert (path,) == outcome.files
+    assert not (root / path).exists()
