@@ -391,14 +391,11 @@ def hooks_among(root: Path, paths: Sequence[str]) -> list[str]:
     """Return the paths, from the top of the work tree, that the user's git starts as hooks."""
     git = Git(root)
     folder = _hooks_folder(git)
-    places = {path: git.folder / path for path in paths}
-    if folder == git.folder:  # nothing else there is a hook
-        return [path for path in paths if path in HOOKS]
     return [
         path
-        for path, place in places.items()
-        if place.is_relative_to(folder)
-        or not HOOK_FOLDERS.isdisjoint(part.casefold() for part in path.split("/"))
+        for path in paths
+        if (path in HOOKS if folder == git.folder else (git.folder / path).is_relative_to(folder))
+        or not HOOK_FOLDERS.isdisjoint(path.casefold().split("/"))
     ]
 
 
