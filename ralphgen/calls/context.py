@@ -12,7 +12,6 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from ralphgen.errors import ProjectError, UsageError, plain
-from ralphgen.init.scaffold import serves_any_database
 from ralphgen.project.root import FOLDER
 from ralphgen.project.rows import open_rows
 from ralphgen.runtime.context import BY_COMMAND
@@ -87,7 +86,7 @@ def made_options(
     Raises `UsageError` and `ProjectError` as a session of the request would.
     """
     hidden = _manifest(root)["schema"]["hide"]
-    with open_rows(root, has_tasks=not serves_any_database(root)) as rows:
+    with open_rows(root, has_tasks="ralph" in policy.kits) as rows:
         subject = decide_subject(policy, request, rows)
         made_for = project_facts(root, work_tree, rows.identity(hidden))
     moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())

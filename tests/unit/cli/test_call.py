@@ -119,13 +119,13 @@ def test_refusal_of_a_task_shows_the_data_of_its_error(
 @pytest.mark.parametrize(
     ("words", "problem", "hint"),
     [
-        ([], "usage: ralphgen call", "ralphgen tools"),
-        (["list_tasks"], "usage: ralphgen call", "ralphgen tools"),
+        ([], "missing argument KIT:TOOL", "ralphgen tools"),
+        (["list_tasks"], 'invalid tool "list_tasks"', "ralphgen tools"),
         (["ralp:list_tasks"], 'no kit "ralp"', 'did you mean "ralph"?'),
         (["ralph:list_task"], 'no tool "list_task"', 'did you mean "list_tasks"?'),
         (["rye:search"], 'no kit "rye"', "the kits are ralph, dela"),
         (["ralph:get_task", "7"], 'cannot use "7"', "key=value"),
-        (["ralph:get_task", "--id", "7"], 'no option "--id"', "usage"),
+        (["ralph:get_task", "--id", "7"], "unknown option --id", "usage"),
         (["ralph:get_task", "id=7", "--json", "{}"], "two ways", "usage"),
         (["ralph:get_task", "--json"], '"--json" needs a value', "usage"),
         (["ralph:get_task", "--json", "[]"], "no JSON object", "id"),

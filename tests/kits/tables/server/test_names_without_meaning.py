@@ -150,7 +150,7 @@ def test_no_command_takes_the_rows_of_a_table_for_tasks(tmp_path: Path, *, there
     regenerate(tmp_path, force=False, say=quiet)
     loop = ralphgen("loop", "--dry-run", cwd=tmp_path)
     status = ralphgen("status", cwd=tmp_path)
-    session = ralphgen("session", "mine", cwd=tmp_path)
+    session = ralphgen("session", "create", "mine", cwd=tmp_path)
 
     assert (2, True) == (loop.returncode, 'this project has no kit "ralph"' in loop.stderr)
     assert (0, "") == (status.returncode, status.stderr)
