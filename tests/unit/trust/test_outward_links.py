@@ -16,7 +16,7 @@ def files_of(folder: Path) -> dict[str, bytes]:
 @pytest.mark.parametrize(
     ("place", "words"),
     [
-        (".ralph/mcp/sessions", ("session", "manual")),
+        (".ralph/mcp/sessions", ("session", "create", "manual")),
         (".ralph/mcp/sessions", ("session", "list")),
         (".ralph/mcp/sessions", ("launch", "manual", "--dry-run")),
         (".ralph/learnings.txt", ("call", "ralph:append_learning", "text=new")),
