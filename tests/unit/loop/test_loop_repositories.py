@@ -96,10 +96,10 @@ PROGRAMS = (
     *("uploadpack.packObjectsHook", "trailer.x.cmd", "interactive.diffFilter", "pager.status"),
 )
 COMMANDS = (
-    *(("status",), ("doctor",), ("check",), ("regen", "--no-install"), ("policy", "diff")),
+    *(("status",), ("doctor",), ("check",), ("regen", "--no-install"), ("tools", "diff")),
     *(("loop", "--dry-run"), ("loop", "--worktrees"), ("launch", "task_execution", "--task", "1")),
-    *(("session", "manual"), ("board", "--export", "-"), ("task", "list"), ("inspect",)),
-    *(("call", "ralph:list_tasks"), ("export",), ("trust",), ("init", "."), ("plugin",)),
+    *(("session", "create", "manual"), ("board", "--export", "-"), ("task", "list"), ("inspect",)),
+    *(("call", "ralph:list_tasks"), ("export",), ("trust",), ("init", "."), ("connect", "claude")),
 )
 
 

@@ -129,7 +129,7 @@ def test_a_context_that_widens_what_clients_may_do_needs_a_record(clone: Path) -
     context.write_text(json.dumps(facts), encoding="utf-8")
     assert 0 == ralphgen(*usual, cwd=clone).returncode
 
-    assert 0 == ralphgen("session", "manual", "--default", cwd=clone).returncode
+    assert 0 == ralphgen("session", "create", "manual", "--default", cwd=clone).returncode
     assert 0 == ralphgen(*usual, cwd=clone).returncode
 
 
