@@ -110,7 +110,7 @@ def test_serve_starts_no_server_of_another_without_a_record(clone: Path) -> None
     refused = ralphgen("serve", "ralph", cwd=clone)
 
     assert 2 == refused.returncode
-    assert 'hint: look at it, then run "ralphgen trust"' in refused.stderr
+    assert 'hint: review and approve with "ralphgen trust"' in refused.stderr
 
     assert 0 == ralphgen("trust", "-C", clone, "--yes").returncode
     assert 0 == ralphgen("serve", "ralph", cwd=clone).returncode
