@@ -157,7 +157,7 @@ def _write(root: Path, targets: "Sequence[ConnectTarget]", tell: Say) -> None:
     from ralphgen.generate.connected import write_targets
     from ralphgen.trust.items import recorded_writes
 
-    with recorded_writes(root):
+    with recorded_writes(root, [root / target.path for target in targets]):
         for target, changed in write_targets(root, targets):
             count = f" ({changed} files)" if len(target.texts) > 1 else ""
             tell(f"wrote {target.path}{count}" if changed else f"{target.path} is up to date")

@@ -164,7 +164,8 @@ def _rewrite_connected(
     """Write the files of `connect` that exist; one that cannot be written is a warning or error."""
     try:
         chosen = [*connected(root, generated.project, generated.plan, say)]
-        with recorded_writes(root) if chosen and records else nullcontext():
+        places = [root / target.path for target in chosen]
+        with recorded_writes(root, places) if chosen and records else nullcontext():
             for target, changed in write_targets(root, chosen, force=force):
                 if changed:
                     say(f"wrote {target.path}")

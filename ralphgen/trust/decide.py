@@ -391,6 +391,19 @@ def accept_database(root: Path, ask: Ask | None) -> None:
     require_trust(root, new, asked if not is_below_launch() else lambda _shown: False)
 
 
+def refuse_foreign_link(root: Path, place: Path) -> None:
+    """Raise `UntrustedError` for a place in the project that a link leads out of it.
+
+    A link that git does not have is the user's own, in a folder that was accepted.
+    """
+    real, home = Path(os.path.realpath(place)), Path(os.path.realpath(root))
+    named = Path(os.path.normpath(Path.cwd() / place))
+    is_inside = real.is_relative_to(home) or not named.is_relative_to(root)
+    if is_inside or (read_record(root).is_of_folder and not has_outward_link(root, place)):
+        return
+    raise UntrustedError(f'"{place}" leads out of the project, to "{real}"', "remove the link")
+
+
 def record_items(root: Path, items: Sequence[TrustItem], *, marks: bool = False) -> str:
     """Record items as accepted by the user; return why that failed, or an empty string."""
     authority = [item.digest for item in items if not item.is_content]

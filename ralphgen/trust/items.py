@@ -1,6 +1,6 @@
 """Collects what a project could start or tell agents, for all of its sessions or for one."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from ralphgen.trust.decide import (
     launch_items,
     loop_items,
     record_items,
+    refuse_foreign_link,
     settings_items,
     told_items,
     tool_items,
@@ -118,11 +119,14 @@ def hidden_in(root: Path) -> frozenset[str]:
 
 
 @contextmanager
-def recorded_writes(root: Path) -> Iterator[None]:
-    """Record the files that a command of the user writes in the block.
+def recorded_writes(root: Path, places: Iterable[Path]) -> Iterator[None]:
+    """Record the files that a command of the user writes in the block, at or below places.
 
-    A file that was not trusted before stays so: only a part of it is the command's.
+    A file that was not trusted before stays so: only a part of it is the command's. Raises
+    `UntrustedError` if a link that is not the user's own leads a place out of the project.
     """
+    for place in places:
+        refuse_foreign_link(root, place)
     before = {item.file for item in untrusted(root, _files(root))}
     try:
         yield

@@ -23,6 +23,10 @@ def files_of(folder: Path) -> dict[str, bytes]:
         (".ralph/progress.txt", ("call", "ralph:append_progress", "text=new")),
         (".ralph/learnings.txt", ("call", "ralph:read_learnings")),
         (".ralph/.gitignore", ("init", ".", "--no-install")),
+        (".claude", ("connect", "claude", "--skills")),
+        (".claude", ("connect", "claude", "--subagents")),
+        (".mcp.json", ("connect", "claude")),
+        ("AGENTS.md", ("connect", "claude", "--agents-md")),
     ],
 )
 def test_a_link_that_leads_out_is_refused(
@@ -35,7 +39,7 @@ def test_a_link_that_leads_out_is_refused(
         (old / name).write_text("{}", encoding="utf-8")
     os.utime(old / "lock", (0, 0))
     (outside / "file").write_text("- private\n", encoding="utf-8")
-    link, is_folder = clone / place, place.endswith("sessions")
+    link, is_folder = clone / place, place.endswith(("sessions", ".claude"))
     if link.is_dir():
         link.rmdir()
     link.unlink(missing_ok=True)
@@ -44,6 +48,14 @@ def test_a_link_that_leads_out_is_refused(
     done = ralphgen(*words, cwd=clone, stdin="")
 
     assert 0 != done.returncode
-    assert "a link" in done.stderr
+    assert "a link" in done.stderr or "leads out of the project" in done.stderr
     assert "private" not in done.stdout
     assert before == files_of(outside)
+
+
+def test_the_users_own_link_is_followed(own: Path, tmp_path: Path) -> None:
+    (tmp_path / "outside").mkdir()
+    (own / ".claude").symlink_to(tmp_path / "outside")
+
+    assert 0 == ralphgen("connect", "claude", "--skills", cwd=own).returncode
+    assert (tmp_path / "outside/skills").is_dir()
