@@ -15,7 +15,7 @@ EXPECTED = {
     ("regen", "."): "",
     ("check", "."): "up to date",
     ("upgrade", "."): "was written by",
-    ("inspect", "."): "tasks",
+    ("inspect",): "tasks",
     ("tools",): "task_execution",
     ("session", "create", "yap"): "mcp.json",
     ("call", "ralph:list_tasks"): "tasks",

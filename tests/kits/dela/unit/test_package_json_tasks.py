@@ -229,4 +229,4 @@ def test_npm_itself_knows_each_script_of_the_awkward_project(tmp_path: Path) -> 
 
     assert ["--flag two words"] * 2 == [answer.splitlines()[-1] for answer in answers]
     assert {"-x", "build prod", "test", "build"} <= set(names)
-    assert ["two\nlines"] == [name for name in package["scripts"] if name not in names]
+    assert ["two\nlines", "number"] == [name for name in package["scripts"] if name not in names]
