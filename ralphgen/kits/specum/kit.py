@@ -29,8 +29,8 @@ class SpecumSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    root: RelativePath = Field(default="", description="The folder that holds specs/.")
-    approval: bool = Field(default=False, description="Whether a person agrees to each phase.")
+    root: RelativePath = Field(default="", description="Directory that contains specs/.")
+    approval: bool = Field(default=False, description="Require your approval after each phase.")
 
 
 PACKAGE = "ralphgen.kits.specum"
@@ -39,8 +39,8 @@ SERVER = KitPlan(
     server_name="ralph-specum",
     title="Spec-driven workflow: research, requirements, design, tasks, execution.",
     nouns={
-        "workflow": "Tools that act at once.",
-        "phases": "Tools that hand out the instructions of a phase.",
+        "workflow": "Tools that act immediately.",
+        "phases": "Tools that return the instructions for a phase.",
     },
     tools=TOOLS,
     server=f"{PACKAGE}.server",
@@ -64,7 +64,7 @@ def find_specs(root: Path, settings: Mapping[str, Any]) -> Finding:
     """Return the specs of a project with their phases; what cannot be read is a warning."""
     place = path_within(str(root.resolve()), str(settings["root"]))
     if place is None:
-        return Finding("", {}, warnings=(f'"root" of [{SERVER.key}] leads out of the project',))
+        return Finding("", {}, warnings=(f'"root" in [{SERVER.key}] is outside the project',))
     specs = Specs(place, str(root))
     try:
         states = {name: read_state(specs, name) for name in specs.names()}

@@ -68,5 +68,5 @@ def _progress(specs: Specs, name: str, current: bool) -> SpecProgress:
     if state is not None:
         return SpecProgress(name, UNKNOWN, *counted, False, state.reason)
     phase = COMPLETED if tasks and done == len(tasks) else UNKNOWN
-    problem = "" if phase == COMPLETED else "it has no state"
+    problem = "" if phase == COMPLETED else "the spec has no state"
     return SpecProgress(name, phase, *counted, False, problem)

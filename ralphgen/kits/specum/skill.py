@@ -8,7 +8,7 @@ def _phase(tool: str, phase: str) -> tuple[Step, Step]:
     return (
         Step(f"Get the instructions, do the work and write {phase}.md.", tool),
         Step(
-            "When it is agreed on, end the phase with a summary.",
+            "After the user approves it, complete the phase with a summary.",
             "ralph_complete_phase",
             {"phase": phase, "summary": None},
         ),
@@ -19,7 +19,7 @@ WORKFLOWS = (
     Workflow(
         "Take a goal from research to tasks",
         (
-            Step("Begin, with a goal in a sentence.", "ralph_start", {"name": None, "goal": None}),
+            Step("Start with a one-sentence goal.", "ralph_start", {"name": None, "goal": None}),
             *_phase("ralph_research", "research"),
             *_phase("ralph_requirements", "requirements"),
             *_phase("ralph_design", "design"),
@@ -28,20 +28,20 @@ WORKFLOWS = (
         needs=("ralph_start", "ralph_complete_phase"),
     ),
     Workflow(
-        "Carry a spec out",
+        "Execute a spec",
         (
             Step("Get the next task.", "ralph_implement"),
-            Step("Do what it says, verify it as it says, and tick its box in tasks.md."),
-            Step("Call again, until the answer is that all tasks are complete.", "ralph_implement"),
+            Step("Do the task, run its verification, and tick its box in tasks.md."),
+            Step("Repeat until all tasks are complete.", "ralph_implement"),
         ),
         needs=("ralph_implement",),
     ),
     Workflow(
-        "Go on with work that was begun earlier",
+        "Resume earlier work",
         (
-            Step("See the specs and their phases.", "ralph_status"),
-            Step("Make the right one current.", "ralph_switch", {"name": None}),
-            Step("Go on in its phase, as above."),
+            Step("List the specs and their phases.", "ralph_status"),
+            Step("Switch to the right one.", "ralph_switch", {"name": None}),
+            Step("Continue its phase as above."),
         ),
         needs=("ralph_switch",),
     ),
@@ -50,24 +50,19 @@ SKILL = SkillPlan(
     name="specum-workflow",
     title="Spec-driven workflow",
     description=(
-        "Guides spec-driven development: a goal is worked out in research, requirements, design "
-        "and tasks, then carried out task by task. Use when a feature is to be planned before it "
-        "is built, when a spec is to be started, continued or carried out, or when somebody asks "
-        "how far a spec is."
+        "Guides spec-driven development: turns a goal into research, requirements, a design and "
+        "tasks, then works through the tasks. Use when the user wants to plan a feature before "
+        "building it, to start, continue or execute a spec, or to see its progress."
     ),
     overview={
         "The phases": (
-            "| phase | what happens | file |\n"
-            "|---|---|---|\n"
-            "| research | what exists, what is feasible, what is risky | research.md |\n"
-            "| requirements | user stories, acceptance criteria, what is left out "
-            "| requirements.md |\n"
-            "| design | parts, interfaces, decisions and their reasons | design.md |\n"
-            "| tasks | small steps, each with files and a check | tasks.md |\n"
-            "| execution | one task after the other, each verified | boxes in tasks.md |\n\n"
-            "The files lie in specs/, in a folder for each spec. A phase begins when the one "
-            "before it is complete. One spec is the current one, and calls are about it unless "
-            "they name another."
+            "| phase | content | file |\n|---|---|---|\n| research | current state, feasibility, "
+            "risks | research.md |\n| requirements | user stories, acceptance criteria, "
+            "exclusions | requirements.md |\n| design | parts, interfaces, decisions and their "
+            "reasons | design.md |\n| tasks | small steps, each with files and a check | "
+            "tasks.md |\n| execution | the tasks in order, each verified | boxes in tasks.md "
+            "|\n\nThe files are in specs/, one directory per spec. A phase starts when the "
+            "previous one is complete. Calls apply to the current spec unless they name another."
         ),
     },
     workflows=WORKFLOWS,

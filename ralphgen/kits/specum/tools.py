@@ -26,9 +26,9 @@ def _phase(phase: str, description: str, purpose: str) -> ToolPlan:
         arguments=(SPEC,),
         search_hint="spec-driven development, plan a feature",
         recipes=PLANNING,
-        instruction="{tools}: what to do in that phase; do it, and write its file.",
+        instruction="{tools}: follow that phase's instructions, write its file.",
         purpose=purpose,
-        answer="the instructions of the phase, with what is known of the spec so far",
+        answer="the instructions for the phase, with the context of the spec so far",
     )
 
 
@@ -37,7 +37,7 @@ TOOLS = (
         "ralph_start",
         module="workflow",
         hints="NON_DESTRUCTIVE",
-        description="Start a spec: a goal, worked out from research to tasks, then carried out.",
+        description="Start a spec, from a goal through research and design to tasks.",
         arguments=(
             NAME,
             typed("goal", "string", "Goal description for the spec"),
@@ -50,47 +50,47 @@ TOOLS = (
         ),
         search_hint="spec-driven development, plan a feature, begin",
         recipes=PLANNING,
-        instruction="ralph_start begins one with a goal.",
-        purpose="begin a spec, or begin again one that has lost its state",
-        answer="the name, the folder and the phase of the spec, and what to do next",
-        instead={"ralph_switch": "work on another spec that is there"},
+        instruction="ralph_start starts one from a goal.",
+        purpose="start a spec, or restart one without state",
+        answer="the name, directory and phase of the spec, and the next step",
+        instead={"ralph_switch": "work on another existing spec"},
     ),
     ToolPlan(
         "ralph_status",
         module="workflow",
         hints="READ_ONLY",
         description="Show all specs with their phase and progress.",
-        search_hint="specs, where are we",
+        search_hint="specs, progress, phase",
         recipes=RECIPES,
-        instruction="ralph_status shows how the specs stand.",
-        purpose="see which specs there are and how far each is",
-        answer="the specs with phase and progress, the current one marked",
+        instruction="ralph_status shows each spec's progress.",
+        purpose="list the specs and their progress",
+        answer="the specs with their phase and progress, and which one is current",
     ),
     ToolPlan(
         "ralph_switch",
         module="workflow",
         hints="IDEMPOTENT",
-        description="Make another spec the current one.",
+        description="Switch to another spec.",
         arguments=(typed("name", "string", "Spec name to switch to", required=True),),
         recipes=PLANNING,
-        instruction="ralph_switch makes another one the current spec.",
-        purpose="make another spec the one that all calls are about",
-        answer="the spec that is current now",
+        instruction="ralph_switch switches to another spec.",
+        purpose="make another spec the default for all calls",
+        answer="the new current spec",
     ),
     ToolPlan(
         "ralph_cancel",
         module="workflow",
         hints="DESTRUCTIVE",
-        description="Cancel a spec: its state is deleted, its files are kept.",
+        description="Cancel a spec: delete its state, keep its files.",
         arguments=(
             SPEC,
             typed("delete_files", "boolean", "Delete spec directory entirely", default=False),
         ),
         recipes=PLANNING,
         reserved={"delete_files": ()},
-        instruction="ralph_cancel ends one early.",
-        purpose="give a spec up, at a person's wish",
-        answer="what was removed and what was kept",
+        instruction="ralph_cancel cancels one.",
+        purpose="abandon a spec at the user's request",
+        answer="the removed and the kept files",
     ),
     ToolPlan(
         "ralph_complete_phase",
@@ -104,7 +104,7 @@ TOOLS = (
             typed(
                 "import_tasks",
                 "boolean",
-                "With phase tasks: make a task of the project of each, once",
+                "With phase tasks: create a project task for each, once",
                 needs=CREATES,
             ),
             typed("feature", "string", "With import_tasks: their feature", needs=CREATES),
@@ -112,8 +112,8 @@ TOOLS = (
         ),
         recipes=(*PLANNING, EXECUTING),
         instruction="ralph_complete_phase ends a phase with a summary.",
-        purpose="end a phase, once its file is written and agreed on",
-        answer="the phase that comes next, and what to do for it",
+        purpose="complete a phase after its file is written and approved",
+        answer="the next phase and the tool to call",
     ),
     ToolPlan(
         "ralph_help",
@@ -122,34 +122,30 @@ TOOLS = (
         description="Explain the spec-driven workflow and its tools.",
         recipes=RECIPES,
         instruction="ralph_help explains the workflow.",
-        purpose="look the workflow up",
-        answer="the workflow and its tools, explained",
+        purpose="look up the workflow",
+        answer="an explanation of the workflow and its tools",
     ),
     _phase(
         "research",
         "Get the instructions for the research phase of a spec.",
-        "find out what is feasible before anything is decided",
+        "check feasibility before deciding anything",
     ),
     _phase(
         "requirements",
         "Get the instructions for the requirements phase of a spec.",
-        "write down what has to be true in the end",
+        "write down the requirements",
     ),
-    _phase(
-        "design", "Get the instructions for the design phase of a spec.", "decide how it is built"
-    ),
+    _phase("design", "Get the instructions for the design phase of a spec.", "design the solution"),
     _phase(
         "tasks",
         "Get the instructions for planning the tasks of a spec.",
-        "cut the design into tasks that can be checked",
+        "split the design into verifiable tasks",
     ),
     ToolPlan(
         "ralph_implement",
         module="phases",
         hints="NON_DESTRUCTIVE",
-        description=(
-            "Get the next open task of the current spec, with the instructions to carry it out."
-        ),
+        description="Get the next open task of the current spec, with instructions.",
         arguments=(
             typed(
                 "max_iterations",
@@ -164,10 +160,10 @@ TOOLS = (
         recipes=(EXECUTING,),
         loaded_first=(EXECUTING,),
         instruction=(
-            "ralph_implement hands out the next task: do it, tick its box, and call it again until "
-            "it answers ALL_TASKS_COMPLETE."
+            "ralph_implement returns the next task: do it, tick its box, and call it again until "
+            "it returns ALL_TASKS_COMPLETE."
         ),
-        purpose="carry the tasks of the current spec out, one after the other",
-        answer="the next open task with its instructions, or that all of them are complete",
+        purpose="do the tasks of the current spec in order",
+        answer="the next open task with instructions, or that all are complete",
     ),
 )

@@ -162,7 +162,7 @@ def tick(text: str, *items: TaskItem) -> str:
     for item in items:
         found = there.get(item.key)
         if found is None:
-            gone = f'task "{item.key}" is no longer in tasks.md: ask for the next task again'
+            gone = f'task "{item.key}" is no longer in tasks.md: request the next task again'
             raise ToolError(gone)
         if not found.done:
             text = f"{text[: found.box]}x{text[found.box + 1 :]}"

@@ -20,7 +20,7 @@ RULE = "\n\n---\n\n"
 FENCE = 4  # backticks at least
 LONGEST_RUN = 80  # of backticks: before a longer one, a file is cut
 RUN = re.compile("`+")
-MISSING = "(missing: go on without it, and say so in what you write)"
+MISSING = "(missing: continue without it, and mention that in your text)"
 
 
 def context(specum: Specum, name: str, phase: str, room: int) -> str:

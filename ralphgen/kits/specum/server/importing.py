@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 DESCRIBED = ("Do", "Files", "Commit")
 _NO_TEXT = re.compile("[\ufffd\ud800-\udfff]+")  # what stands for bytes that are not UTF-8
 HOMES = ("feature", "discipline")
-NO_FEATURE = "there is no feature "  # so the kit of the project's tasks begins to say
+NO_FEATURE = "no feature "  # in the refusal of the kit with the project's tasks
 MAKES_FEATURE = "create_feature"
 
 
@@ -35,32 +35,32 @@ def import_tasks(specum: Specum, name: str, arguments: dict[str, Any]) -> list[s
     homes = _homes(specum, arguments)
     items = tasks_of(specum, name)
     if not items:
-        raise ToolError(f"Tasks not generated: `{TASKS}` of '{name}' has no task to import")
+        raise ToolError(f"Tasks not generated: `{TASKS}` of '{name}' has no tasks to import")
     offer = specum.tasks()
     if offer is None:
-        raise ToolError("the project has no tasks of its own: leave import_tasks out")
+        raise ToolError('this project does not use the kit "ralph": omit "import_tasks"')
     tasks = {"source": name, "tasks": _described(items)}
     try:
         made = offer.call("import_tasks", {**homes, **tasks})
     except ToolError as error:
-        if not str(error).startswith(NO_FEATURE):
+        if NO_FEATURE not in str(error):
             raise
         makes = specum.session.grants(RALPH, MAKES_FEATURE)
-        how = f"`{MAKES_FEATURE}` makes one" if makes else "a person has to make one"
-        raise ToolError(f"{error}; for another, {how} first") from error
+        how = f"call `{MAKES_FEATURE}`" if makes else "ask the user"
+        raise ToolError(f"{error}; to add it, {how} first") from error
     created, kept, replanned = made["created"], made["kept"], made["replanned"]
     lines = [f"- **Imported**: {_listed(created)}" if created else "- **Imported**: nothing new"]
     if kept:
-        lines.append(f"- **Already there**: {_listed(kept)}")
+        lines.append(f"- **Already imported**: {_listed(kept)}")
     if replanned:
         lines.append(
-            "- **Warning**: these had another title when they were imported before, and their "
-            f"older tasks stay as they are: {_listed(replanned)}"
+            "- **Warning**: these tasks have a new title; the project tasks with the old title "
+            f"are unchanged: {_listed(replanned)}"
         )
     if made["unproved"]:
         lines.append(
-            "- **Warning**: these are ticked here, but nothing has proved it to the project, where "
-            f"they are pending: {_listed(made['unproved'])}"
+            "- **Warning**: these are ticked here but not proved in the project, so they are "
+            f"pending there: {_listed(made['unproved'])}"
         )
     return lines
 
@@ -93,9 +93,9 @@ def follow(specum: Specum, name: str) -> tuple[list[str], list[Link]]:
         links = _links(specum, name)
         ticked = _ticked(specum, name, links)
     except ToolError as error:
-        return [f"- **Warning**: no box was ticked for its task of the project: {error}"], []
+        return [f"- **Warning**: cannot tick boxes from the status of project tasks: {error}"], []
     done = listed([short(key) for key in ticked])
-    line = f"- **Ticked, since their tasks of the project are done or skipped**: {done}"
+    line = f"- **Ticked because their project tasks are done or skipped**: {done}"
     return [line] if ticked else [], links
 
 
@@ -142,13 +142,13 @@ def _ticked(specum: Specum, name: str, links: list[Link]) -> list[str]:
 def _homes(specum: Specum, arguments: dict[str, Any]) -> dict[str, int | str]:
     """Return feature and discipline of the tasks; raises `ToolError` where none may be made."""
     if not specum.may_import:
-        raise ToolError('this session may not import tasks: leave "import_tasks" out')
+        raise ToolError('this session cannot import tasks: omit "import_tasks"')
     ties = specum.homes()
     homes = {key: arguments.get(key) or (ties[key].value if key in ties else "") for key in HOMES}
     missing = [key for key, home in homes.items() if not home]
     if missing:
         named = " and ".join(f'"{key}"' for key in missing)
-        raise ToolError(f'"import_tasks" needs {named}: say where the tasks belong')
+        raise ToolError(f'"import_tasks" requires {named}')
     for key in ties:
         if key in homes:
             ties[key].refuse_another(key, homes[key])
@@ -166,7 +166,9 @@ def own_task(specum: Specum) -> tuple[str, str, str] | None:
         return None
     found = offer.call("spec_task", {"id": task})
     if not found:
-        raise ToolError(f"This session works on task {task}, which is of no spec: do that task")
+        raise ToolError(
+            f"This session works on task {task}, which does not come from a spec: do it directly"
+        )
     return found["source"], found["key"], found["mark"]
 
 

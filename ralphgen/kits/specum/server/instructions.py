@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from ralphgen.runtime.tool import Tool
 
 ABOUT = "Specs of the project, in specs/: research, requirements, design, tasks, execution."
-OWN_TASK = "ralph_implement hands out this session's task: do it, tick its box, and stop."
+OWN_TASK = "ralph_implement returns this session's task: do it, tick its box, and stop."
 
 
 def on_one_task(session: Session) -> bool:

@@ -29,18 +29,18 @@ def problem_of(name: str) -> str:
     begins with a hyphen is an option to the commands of a shell, and has 64 characters at most.
     """
     if not name:
-        return "a spec name must not be empty"
+        return "the spec name is empty: use a-z, 0-9 and hyphens"
     shown = one_line(name[:LONGEST]) + ("…" if len(name) > LONGEST else "")
     if not _NAME.fullmatch(name):
         fitting = name_from_goal(name)
-        hint = f', for instance "{fitting}"' if fitting else ""
-        return f'"{shown}" is no spec name: it may hold a-z, 0-9 and hyphens only{hint}'
+        hint = f', such as "{fitting}"' if fitting else ""
+        return f'invalid spec name "{shown}": use only a-z, 0-9 and hyphens{hint}'
     if len(name) > LONGEST:
-        return f'the spec name "{shown}" has {len(name)} characters, and {LONGEST} is the most'
+        return f'the spec name "{shown}" has {len(name)} characters: use at most {LONGEST}'
     if name.startswith("-"):
         fitting = name.strip("-")
-        hint = f', for instance "{fitting}"' if fitting else ""
-        return f'"{shown}" is no spec name: it must begin with a letter or a digit{hint}'
+        hint = f', such as "{fitting}"' if fitting else ""
+        return f'invalid spec name "{shown}": start with a letter or a digit{hint}'
     return ""
 
 

@@ -32,14 +32,13 @@ PROMPTS = {
     "tasks": "task-planner",
 }
 ACTIONS = {
-    "research": "Look at what is known outside, then at the codebase, and cite every source",
+    "research": "Research external sources, then the codebase, and cite every source",
     "requirements": "Turn the goal and the research into stories with testable criteria",
     "design": "Decide the architecture, and name every file to create or change",
-    "tasks": "Cut the design into small tasks, each with a command that proves it",
+    "tasks": "Split the design into small tasks, each with a command that verifies it",
 }
 IMPORTING = (
-    "\n- import_tasks: true, with feature and discipline, if each task is to become a task of the "
-    "project too"
+    "\n- import_tasks: true, with feature and discipline, to create a project task for each task"
 )
 SENTENCES = re.compile(r"(?<=[.;])(?=\s)|(?=\n\n)")
 PROMPT = "spec-executor"
@@ -50,19 +49,19 @@ LONGEST = 10_000  # characters of a task
 ATTEMPTS = 5  # at a task, where the caller does not say
 MOST_TOGETHER = 10  # tasks of one group that are handed out at once
 APPROVAL = (
-    "Stop here: show the user `{file}`, and go on when they agree to it. What they want otherwise, "
-    "change in it first."
+    "Stop here and show the user `{file}`. Make the changes they request, and continue only "
+    "after they approve it."
 )
 AGAIN = (
-    "As with the first task of this session: its instructions hold for this one too. Do this task "
-    "and no other, change only the files that it lists, run its Verify as it stands and see it "
-    "pass, weaken no check, and note under Learnings what later tasks need. Another attempt at a "
-    "task brings the instructions in full again."
+    "The instructions for this session's first task apply here too. Do only this task, change "
+    "only the files it lists, run its Verify command unchanged and see it pass, do not weaken "
+    "any check, and record findings for later tasks under Learnings. A repeated attempt returns "
+    "the full instructions again."
 )
 TOGETHER = (
-    "### Tasks Beside It\nThese are marked `[P]`, as the current one is: all may be done at the "
-    "same time, each by an agent of its own, or one after the other. Each is a task of its own, "
-    "with its own proof, tick and commit.\n"
+    "### Parallel Tasks\nThese are marked `[P]`, like the current task: do them at the same "
+    "time, each in a separate agent, or one after another. Each needs its own verification, tick "
+    "and commit.\n"
 )
 
 
@@ -105,7 +104,7 @@ def ralph_implement(specum: Specum, arguments: dict[str, Any]) -> str:
         refuse_phase(specum, name, state.phase, "execution")
     if not items:
         advice = run_tool(specum, "ralph_tasks", " first")
-        raise ToolError(f"Tasks not generated. {advice}(`{FOLDER}/{name}/{TASKS}` has no task.)")
+        raise ToolError(f"Tasks not generated. {advice}(`{FOLDER}/{name}/{TASKS}` has no tasks.)")
     current = mine or first_open(items)
     if current is None:
         if all(link.met for link in links):
@@ -153,7 +152,7 @@ def _linked(group: Sequence[TaskItem], links: list[Link]) -> tuple[list[str], li
     lines = [
         f"- **Project task**: {link.id}, {link.status}"
         + (f" ({short(item.id)})" if len(group) > 1 else "")
-        + (f"; it waits for {_numbered(link.waits)}" if link.waits else "")
+        + (f"; waits for {_numbered(link.waits)}" if link.waits else "")
         for item, link in found
     ]
     return lines, [link for _, link in found]
@@ -164,11 +163,11 @@ def _own(items: Sequence[TaskItem], own: tuple[str, str, str]) -> TaskItem:
     found = next((item for item in items if is_own(item, own)), None)
     if found is None:
         raise ToolError(
-            f"Task {short(own[1])}, on which this session works, is no longer in `{TASKS}` of "
-            f"'{own[0]}': do it as the project's task says"
+            f"Task {short(own[1])} of this session is no longer in `{TASKS}` of '{own[0]}': "
+            "follow the project task's description"
         )
     if found.done:
-        raise ToolError(f"Task {short(own[1])}, on which this session works, is ticked: close it")
+        raise ToolError(f"Task {short(own[1])} of this session is already ticked: close it")
     return found
 
 
@@ -180,18 +179,18 @@ def _counted(specum: Specum, name: str, state: State, item: TaskItem, attempts: 
         larger = attempts < MOST_ATTEMPTS and specum.takes(TOOLS["execution"], "max_iterations")
         more = f", or call {TOOLS['execution']} with a larger max_iterations" * larger
         raise ToolError(
-            f"Task {short(item.key)} blocked after {iteration - 1} attempts. The "
-            f"Learnings in `{FOLDER}/{name}/{PROGRESS}` tell why. Fix it by hand and tick "
-            f"its box in `{TASKS}`{more}."
+            f"Task {short(item.key)} blocked after {iteration - 1} attempts. See the Learnings "
+            f"in `{FOLDER}/{name}/{PROGRESS}` for the cause. Fix it by hand and tick its box in "
+            f"`{TASKS}`{more}."
         )
     attempt = state.count("globalIteration")
     # A long plan can end.
     limit = max(state.count("maxGlobalIterations"), state.count("totalTasks") * attempts)
     if attempt > limit:
         raise ToolError(
-            f"Task {short(item.key)} blocked: its spec had {attempt - 1} attempts, "
-            f'and its limit is {limit}. Set "maxGlobalIterations" in `{FOLDER}/{name}/{FILE}` to '
-            f"{attempt} or more by hand to go on."
+            f"Task {short(item.key)} blocked: its spec used {attempt - 1} attempts, and its "
+            f'limit is {limit}. To continue, set "maxGlobalIterations" in '
+            f"`{FOLDER}/{name}/{FILE}` to {attempt} or more."
         )
     return state.changed(
         taskIteration=iteration,
@@ -236,15 +235,10 @@ def _task_instructions(
         "### Progress\n"
     )
     tail = (
-        "\n\n### Agent Instructions\n"
-        f"{guide if full else AGAIN}\n\n"
-        "### Completion Protocol\n"
-        f"1. Verify, tick the box of {ids} in `{folder}/{TASKS}`, commit, and update "
-        f"`{folder}/{PROGRESS}`.\n"
-        "2. Print `TASK_COMPLETE`.\n"
-        f"3. {then}\n\n"
-        "### On Failure\n"
-        f"Leave the box open, write what was tried and what failed under `## Learnings` in "
+        f"\n\n### Agent Instructions\n{guide if full else AGAIN}\n\n### Completion Protocol\n1. "
+        f"Verify, tick the box of {ids} in `{folder}/{TASKS}`, commit, and update "
+        f"`{folder}/{PROGRESS}`.\n2. Print `TASK_COMPLETE`.\n3. {then}\n\n### On Failure\nLeave "
+        "the box open, record the attempt and its failure under `## Learnings` in "
         f"`{folder}/{PROGRESS}`, and call `{TOOLS['execution']}` again."
     )
     parts = [(PROGRESS, progress.strip() or MISSING)]
@@ -257,8 +251,8 @@ def _then(specum: Specum, links: Sequence[Link], *, alone: bool) -> str:
     which = _numbered([link.id for link in links])
     task = f"Set the project's {which} to done with `{CLOSES}`" if closes else ""
     if alone:
-        close = task or "Leave the project's own task to whoever closes it"
-        return f"{close}, and stop: this session works on no other one."
+        close = task or "Leave the project task for the user to close"
+        return f"{close}, then stop: this session works on this task only."
     call = f"all `{TOOLS['execution']}` for the next task."
     return f"{task}, then c{call}" if task else f"C{call}"
 
@@ -274,9 +268,8 @@ def _ended(
     named = listed([described_link(link) for link in unmet])
     how = f" with `{CLOSES}`" if specum.session.grants(RALPH, CLOSES) else ""
     return (
-        f'## Spec "{name}" is not complete yet\n\n{ticked} These tasks of the project are still '
-        f"open: {named}.\n{_noted(notes)}\n"
-        f"Close them{how}, then call `{TOOLS['execution']}` again.\n"
+        f'## Spec "{name}" is not complete yet\n\n{ticked} These project tasks are still open: '
+        f"{named}.\n{_noted(notes)}\nClose them{how}, then call `{TOOLS['execution']}` again.\n"
     )
 
 
@@ -294,17 +287,14 @@ def phase_instructions(specum: Specum, name: str, phase: str) -> str:
     folder = f"{FOLDER}/{name}"
     artifact = f"{folder}/{phase}.md"
     actions = [
-        f"Read the context above, and the files that it names in `{folder}/`",
+        f"Read the context above, and the files it names in `{folder}/`",
         ACTIONS[phase],
-        f"Write `{artifact}` after the output template",
-        f"Append what later phases must know to `## Learnings` in `{folder}/{PROGRESS}`",
+        f"Write `{artifact}` from the output template",
+        f"Append findings that later phases need to `## Learnings` in `{folder}/{PROGRESS}`",
     ]
     head = (
-        f'## {phase} phase for "{name}"\n\n'
-        "### Your Task\n"
-        f"Execute the {phase} phase for this spec using the guidance below. The spec lies in "
-        f"`{folder}/`.\n\n"
-        "### Context\n"
+        f'## {phase} phase for "{name}"\n\n### Your Task\nExecute the {phase} phase for this '
+        f"spec using the guidance below. The spec is in `{folder}/`.\n\n### Context\n"
     )
     tail = (
         "\n\n### Agent Instructions\n"
@@ -330,16 +320,16 @@ def guidance(specum: Specum, prompt: str) -> str:
 
 def _completion(specum: Specum, name: str, phase: str) -> str:
     if not specum.sees("ralph_complete_phase"):
-        return "Say in two or three sentences what was done."
+        return "Summarize the work in two or three sentences."
     following = PHASES[PHASES.index(phase) + 1]
     then = f" Then run {TOOLS[following]}." if specum.sees(TOOLS[following]) else ""
     quick = loaded(specum, name).fields["source"] == "plan"
     asks = specum.asks_approval and not quick
-    waits = " Then stop, and go on when the user agrees to it." if asks else ""
+    waits = " Then stop until the user approves it." if asks else ""
     more = IMPORTING if phase == "tasks" and specum.may_import else ""
     return (
-        f"When `{phase}.md` is written and its checklist holds, record it.{waits}{then}\n\n"
-        "Call `ralph_complete_phase` with:\n"
+        f"When `{phase}.md` is written and meets its checklist, record it.{waits}{then}\n\nCall "
+        "`ralph_complete_phase` with:\n"
         + f'- spec_name: "{name}"\n'
         * specum.takes("ralph_complete_phase", "spec_name")
         + f'- phase: "{phase}"\n'

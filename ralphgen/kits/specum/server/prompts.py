@@ -18,20 +18,20 @@ if TYPE_CHECKING:
     from .workspace import Specum
 
 PHASES = {
-    "research": "Find out what is true about the goal of a spec.",
-    "requirements": "Say what must hold when a spec is done.",
-    "design": "Decide how a spec is built.",
-    "tasks": "Cut a spec into small tasks.",
+    "research": "Research the goal of a spec.",
+    "requirements": "Write the requirements of a spec.",
+    "design": "Design the solution of a spec.",
+    "tasks": "Split a spec into small tasks.",
 }
-SPEC = {"spec_name": "The spec; the current one if left out."}
+SPEC = {"spec_name": "Spec name (defaults to the current spec)."}
 IMPLEMENT = (
-    "Call ralph_implement, carry out the task that it hands out as it says, and call it again, "
-    "until it answers ALL_TASKS_COMPLETE or says that a task is blocked."
+    "Call ralph_implement, do the task it returns as instructed, and call it again until it "
+    "returns ALL_TASKS_COMPLETE or reports a blocked task."
 )
 
 OWN_TASK = (
-    "Call ralph_implement, which hands out this session's task, carry it out as it says, and stop "
-    "when it is done or blocked."
+    "Call ralph_implement to get this session's task, do it as instructed, and stop when it is "
+    "done or blocked."
 )
 
 
@@ -50,11 +50,11 @@ def prompts(session: Session, tools: Sequence[Tool]) -> list[Prompt]:
     ]
     if "ralph_implement" in seen:
         description, said = (
-            "Carry out the tasks of the current spec, one after the other.",
+            "Do the tasks of the current spec in order.",
             IMPLEMENT,
         )
         if on_one_task(session):
-            description, said = "Carry out this session's task.", OWN_TASK
+            description, said = "Do this session's task.", OWN_TASK
         found.append(
             Prompt("implement", description, arguments={}, text=lambda _specum, _given: said)
         )
@@ -67,7 +67,7 @@ def _leading(phase: str, *, completes: bool) -> Callable[[Specum, Mapping[str, s
         if name and (problem := problem_of(name)):
             raise NotThereError(problem)
         of_spec = f' with spec_name "{name}"' if name else ""
-        end = " When the file is written, record it as told there." if completes else ""
-        return f"Call ralph_{phase}{of_spec} and do what it answers.{end}"
+        end = " Then record the finished phase as described there." if completes else ""
+        return f"Call ralph_{phase}{of_spec} and follow its instructions.{end}"
 
     return text

@@ -38,22 +38,22 @@ LOGGER = "ralph-specum"
 IGNORED = ".gitignore"
 CHANGING = ("specs/.current-spec", "**/.progress.md")  # with every step of a spec
 NO_GOAL = (
-    "Ask the user what this spec is to achieve, and write it under `## Original Goal` in "
-    "`{folder}/.progress.md` before you go on."
+    "Ask the user for the goal of this spec, and write it under `## Original Goal` in "
+    "`{folder}/.progress.md` before you continue."
 )
 QUICK = """\
 ### Quick mode
 
-Write the four artifacts yourself, briefly, one after the other, without asking anything; one that
-is there already stays:
+Write the four artifacts yourself, briefly and in this order, without asking questions. Keep those
+already written:
 
-1. `{folder}/research.md`: what is true about the goal, and the project's quality commands.
+1. `{folder}/research.md`: findings on the goal, and the project's quality commands.
 2. `{folder}/requirements.md`: user stories with testable acceptance criteria.
 3. `{folder}/design.md`: components, files to create or change, tests.
 4. `{folder}/tasks.md`: {tasks}.
 
-Each begins with front matter that holds `generated: auto`. If the goal is to fix something, first
-reproduce the failure, and record command and output in `.progress.md` under
+Start each with front matter that contains `generated: auto`. If the goal is to fix something, first
+reproduce the failure, and record the command and its output in `.progress.md` under
 `## Reality Check (BEFORE)`.
 """
 FOLLOWING = {
@@ -92,7 +92,7 @@ def ralph_start(specum: Specum, arguments: dict[str, Any]) -> str:
     if lost is None and is_completed(specum, name):
         if goal in {"", recorded}:
             text = f'Spec "{name}" is completed: every task is ticked. Nothing was changed.\n'
-            more = "\nFor new work, call `ralph_start` with a goal of its own.\n"
+            more = "\nFor new work, call `ralph_start` with a new goal.\n"
             return text + more * specum.takes("ralph_start", "goal")
         again = False
     notes: list[str] = []
@@ -116,7 +116,7 @@ def _named(specum: Specum, named: str | None, goal: str) -> str:
     derived = name_from_goal(goal)
     if goal and not derived:
         more = ": give a name in kebab-case" if specum.takes("ralph_start", "name") else ""
-        raise ToolError(f"No name can be made of this goal{more}")
+        raise ToolError(f"No spec name can be derived from this goal{more}")
     return derived
 
 
@@ -201,12 +201,12 @@ def _taken(specum: Specum, wanted: str, name: str) -> list[str]:
     if name == wanted:
         return []
     if not specum.specs.exists(wanted):
-        return [f'- **Name**: "{wanted}" is taken by something else in `{FOLDER}/`']
+        return [f'- **Name**: "{wanted}" already exists in `{FOLDER}/` but is not a spec']
     phase, _ = described(specum, wanted)
-    switch = ": ralph_switch goes on with it" if specum.sees("ralph_switch") else ""
+    switch = ": use ralph_switch to continue it" if specum.sees("ralph_switch") else ""
     if phase in PHASES:
-        return [f'- **Name**: "{wanted}" is there (phase {phase}){switch}']
-    return [f'- **Name**: "{wanted}" is there: {phase}']
+        return [f'- **Name**: "{wanted}" already exists (phase {phase}){switch}']
+    return [f'- **Name**: "{wanted}" already exists: {phase}']
 
 
 def _settled(specum: Specum, name: str) -> list[str]:
@@ -215,7 +215,7 @@ def _settled(specum: Specum, name: str) -> list[str]:
     try:
         specum.specs.set_current(name)
     except ToolError as error:
-        warnings.append(f"it is not the current spec: {error}")
+        warnings.append(f"cannot make this the current spec: {error}")
     try:
         ensure_ignored(specum.specs)
     except ToolError as error:
@@ -230,7 +230,7 @@ def _answer(specum: Specum, state: State, goal: str, *, again: bool, notes: list
     recorded = _recorded(specum, name)
     related = ", ".join(one["name"] for one in state.fields["relatedSpecs"])
     lines = [
-        f'## Spec "{name}" {"started again" if again else "started"}',
+        f'## Spec "{name}" {"restarted" if again else "started"}',
         "",
         f"- **Goal**: {echoed(recorded or 'none yet')}",
         f"- **Phase**: {state.phase}",
@@ -243,10 +243,10 @@ def _answer(specum: Specum, state: State, goal: str, *, again: bool, notes: list
     if recorded is None:
         lines += [NO_GOAL.format(folder=folder), ""]
     if goal and recorded and goal != recorded:
-        lines += ["The goal that was recorded is kept.", ""]
+        lines += ["The recorded goal is kept.", ""]
     if quick and state.phase == "tasks":
         by_tool = specum.sees("ralph_tasks")
-        tasks = "as `ralph_tasks` tells you" if by_tool else "small tasks, each with its check"
+        tasks = "as `ralph_tasks` describes" if by_tool else "small tasks, each with a check"
         lines += [QUICK.format(folder=folder, tasks=tasks), _then(specum)]
     else:
         lines.append(run_tool(specum, TOOLS[state.phase]).strip())
@@ -261,14 +261,14 @@ def _then(specum: Specum) -> str:
 def _asking(specum: Specum) -> str:
     """Return the answer where neither a name nor a goal is given; nothing is made."""
     how = "the goal" if specum.takes("ralph_start", "goal") else "a name"
-    text = f"Ask the user what the new spec is to achieve, then call `ralph_start` with {how}.\n"
+    text = f"Ask the user for the goal of the new spec, then call `ralph_start` with {how}.\n"
     current = specum.specs.current()
     if current is None or not specum.specs.exists(current):
         return text
     phase, _ = described(specum, current)
     tool = TOOLS.get(phase, "")
-    following = f": run {tool} to go on with it" if specum.sees(tool) else ""
-    return f'{text}\nThe current spec is "{current}", in the phase {phase}{following}.\n'
+    following = f": run {tool} to continue it" if specum.sees(tool) else ""
+    return f'{text}\nThe current spec is "{current}" (phase {phase}){following}.\n'
 
 
 def ensure_ignored(specs: Specs) -> tuple[str, ...]:
@@ -290,7 +290,7 @@ def ensure_ignored(specs: Specs) -> tuple[str, ...]:
             replace_file(path, before + gap + added)
     except OSError as error:
         raise ToolError(
-            f'"{IGNORED}" cannot be completed: {reason(error)}; add these lines to it: '
+            f'cannot update "{IGNORED}": {reason(error)}; add these lines: '
             + ", ".join(f'"{line}"' for line in CHANGING)
         ) from error
     return lacking
@@ -299,11 +299,11 @@ def ensure_ignored(specs: Specs) -> tuple[str, ...]:
 def _ignored(path: str) -> bytes:
     """Return what is in the file, nothing where there is none. Git follows no link here either."""
     if os.path.islink(path):
-        raise OSError(0, "it is a link")
+        raise OSError(0, "it is a symbolic link")
     try:
         data, size = read_file(path, LARGEST)
     except FileNotFoundError:
         return b""
     if size > LARGEST:
-        raise OSError(0, f"it has more than {LARGEST:,} bytes")
+        raise OSError(0, f"it is larger than {LARGEST:,} bytes")
     return data

@@ -135,7 +135,7 @@ def set_aside(specs: Specs, name: str) -> str:
     `ToolError` where there is no state file, or it cannot be renamed.
     """
     if not os.path.lexists(specs.path(name, FILE)):
-        raise ToolError(f'"{FOLDER}/{name}/{FILE}" cannot be set aside: there is none')
+        raise ToolError(f'cannot rename "{FOLDER}/{name}/{FILE}": the file does not exist')
     backups = [BACKUP]
     while os.path.lexists(specs.path(name, backups[-1])):
         backups.append(f"{BACKUP}.{len(backups)}")
@@ -145,7 +145,7 @@ def set_aside(specs: Specs, name: str) -> str:
             os.rename(specs.path(name, newer), specs.path(name, older))
     except OSError as error:
         raise ToolError(
-            f'"{FOLDER}/{name}/{FILE}" cannot be set aside: {reason(error)}; delete it by hand'
+            f'cannot rename "{FOLDER}/{name}/{FILE}": {reason(error)}; delete it by hand'
         ) from error
     return BACKUP
 
@@ -157,11 +157,13 @@ def _parsed(data: bytes) -> dict[str, Any]:
     except UnicodeDecodeError as error:
         raise _UnfitError("is not UTF-8") from error
     except json.JSONDecodeError as error:
-        raise _UnfitError(f"is no JSON: {error.msg.lower()} (line {error.lineno})") from error
+        raise _UnfitError(
+            f"is not valid JSON: {error.msg.lower()} (line {error.lineno})"
+        ) from error
     except (ValueError, RecursionError) as error:
-        raise _UnfitError("holds a number too large, or is nested too deeply") from error
+        raise _UnfitError("contains a number that is too large or is nested too deeply") from error
     if not isinstance(found, dict):
-        raise _UnfitError("holds no object")
+        raise _UnfitError("must be a JSON object")
     return found
 
 
@@ -184,7 +186,7 @@ def _checked(fields: dict[str, Any], name: str) -> dict[str, Any]:
 
 def _check(fits: bool, key: str, expected: str) -> None:
     if not fits:
-        raise _UnfitError(f'must have a "{key}" that is {expected}')
+        raise _UnfitError(f'must set "{key}" to {expected}')
 
 
 def _one_of(words: tuple[str, ...]) -> str:

@@ -68,7 +68,9 @@ def loaded(specum: Specum, name: str) -> State:
         )
     if is_completed(specum, name):
         raise ToolError(f"Spec '{name}' is completed: every task is ticked.")
-    raise ToolError(f"Spec '{name}' has no state.{again and f' {again}It goes on where it was.'}")
+    raise ToolError(
+        f"Spec '{name}' has no state.{again and f' {again}It resumes in its current phase.'}"
+    )
 
 
 def tasks_of(specum: Specum, name: str) -> list[TaskItem]:
@@ -169,7 +171,7 @@ def _over(specum: Specum, name: str, phase: str) -> str:
     artifact = ARTIFACTS[PHASES.index(phase)]
     if is_there(specum, name, artifact):
         return f"The {phase} phase is complete."
-    return f"The {phase} phase is over, and `{FOLDER}/{name}/{artifact}` is missing or empty."
+    return f"The {phase} phase is over, but `{FOLDER}/{name}/{artifact}` is missing or empty."
 
 
 def _restarts(specum: Specum) -> bool:

@@ -54,7 +54,10 @@ class Specs:
         """The real path of `specs/`; raises `ToolError` if a link leads out of the project."""
         home = os.path.realpath(os.path.join(self.root, FOLDER))
         if not is_within(home, self._project):
-            raise ToolError(f'"{FOLDER}" is a link that leads out of the project: make it a folder')
+            raise ToolError(
+                f'"{FOLDER}" is a symbolic link to a directory outside the project: replace it '
+                "with a directory"
+            )
         return home
 
     def names(self) -> list[str]:
@@ -82,9 +85,9 @@ class Specs:
             raise ToolError(problem)
         place = self._place(name)
         if has_links(place):
-            raise ToolError(f'"{FOLDER}/{name}" is a link: a spec must be a folder of its own')
+            raise ToolError(f'"{FOLDER}/{name}" is a symbolic link: a spec must be a directory')
         if file in {".", ".."} or os.path.basename(file) != file or "\0" in file:
-            raise ToolError(f'"{one_line(file)}" is no name of a file in a spec')
+            raise ToolError(f'invalid name "{one_line(file)}" for a file of a spec')
         return os.path.join(place, file) if file else place
 
     def current(self) -> str | None:
@@ -120,7 +123,7 @@ class Specs:
             return create_folder(place, {file: _whole(text) for file, text in files.items()})
         except OSError as error:
             raise ToolError(
-                f'the folder "{FOLDER}/{name}" cannot be made: {reason(error)}'
+                f'cannot create the directory "{FOLDER}/{name}": {reason(error)}'
             ) from error
 
     def read(self, name: str, file: str) -> str | None:
@@ -146,8 +149,8 @@ class Specs:
             return None
         if found[1] > LARGEST:
             raise ToolError(
-                f'"{FOLDER}/{name}/{file}" has {found[1]:,} bytes, and {LARGEST:,} is the most: '
-                "shorten it"
+                f'"{FOLDER}/{name}/{file}" has {found[1]:,} bytes: shorten it to at most '
+                f"{LARGEST:,}"
             )
         return found[0]
 
@@ -186,18 +189,18 @@ class Specs:
         place = self.path(name)
         if os.path.islink(os.path.join(self.root, FOLDER)):
             raise ToolError(
-                f'"{FOLDER}" is a link to another folder, where nothing is deleted: delete '
+                f'"{FOLDER}" is a symbolic link, and files behind it are not deleted: delete '
                 f'"{FOLDER}/{name}" by hand'
             )
         if not os.path.isdir(place):
-            raise ToolError(f'there is no folder "{FOLDER}/{name}"')
+            raise ToolError(f'no directory "{FOLDER}/{name}"')
         _remove_folder(place, f"{FOLDER}/{name}")
 
     def check_root(self) -> None:
         """Raise `ToolError` where the project is the whole disk: nothing is written there."""
         if self.root == os.path.dirname(self.root):
             raise ToolError(
-                f'no spec is written to "{self.root}": start the server in the folder of a project'
+                f'cannot write specs to "{self.root}": start the server in a project directory'
             )
 
     def _place(self, name: str) -> str:
@@ -209,7 +212,7 @@ class Specs:
         except (FileNotFoundError, NotADirectoryError):
             return []
         except OSError as error:
-            raise ToolError(f'"{FOLDER}" cannot be read: {reason(error)}') from error
+            raise ToolError(f'cannot read "{FOLDER}": {reason(error)}') from error
 
     def _file(self, name: str, file: str) -> tuple[str, str]:
         """Return the folder and the name of a file, both checked."""
@@ -231,7 +234,7 @@ def _read(folder: str, file: str, most: int, shown: str) -> tuple[bytes, int] | 
         return None
     except OSError as error:
         kind = ToolError if isinstance(error, NotAFileError) else ReadDeniedError
-        raise kind(f'"{shown}/{file}" cannot be read: {reason(error)}') from error
+        raise kind(f'cannot read "{shown}/{file}": {reason(error)}') from error
 
 
 def _whole(text: str) -> bytes:
@@ -254,7 +257,8 @@ def _followed(folder: str, file: str, shown: str) -> str:
     target = path_within(folder, file)
     if target in {None, folder}:
         raise ToolError(
-            f'"{shown}/{file}" is a link that leads out of "{shown}": put a file in its place'
+            f'"{shown}/{file}" is a symbolic link to a path outside "{shown}": replace it with a '
+            "file"
         )
     return target
 
@@ -263,7 +267,7 @@ def _make(folder: str, shown: str) -> None:
     try:
         os.makedirs(folder, exist_ok=True)
     except OSError as error:
-        raise ToolError(f'the folder "{shown}" cannot be made: {reason(error)}') from error
+        raise ToolError(f'cannot create the directory "{shown}": {reason(error)}') from error
 
 
 def _unlink(folder: str, file: str, shown: str) -> bool:
@@ -272,7 +276,7 @@ def _unlink(folder: str, file: str, shown: str) -> bool:
     except (FileNotFoundError, NotADirectoryError):
         return False
     except OSError as error:
-        raise ToolError(f'"{shown}/{file}" cannot be deleted: {reason(error)}') from error
+        raise ToolError(f'cannot delete "{shown}/{file}": {reason(error)}') from error
     return True
 
 
@@ -296,8 +300,8 @@ def _remove_folder(folder: str, shown: str) -> None:
     more = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
     named = ", ".join(f'"{path}"' for path in left[:_NAMED])
     raise ToolError(
-        f'"{shown}" is deleted in part only: {reason(failures[0])}; left are {named}{more}; '
-        "delete them by hand"
+        f'only part of "{shown}" was deleted: {reason(failures[0])}; delete the rest by hand: '
+        f"{named}{more}"
     )
 
 
@@ -337,8 +341,8 @@ def _emptied(folder: str) -> list[OSError]:
 def _refused(path: str, top: str, shown: str, why: str) -> ToolError:
     part = _place_shown(path, top, shown)
     return ToolError(
-        f'"{shown}" is not deleted, nothing in it was touched: {why} at "{part}"; free that '
-        "place and call again, or delete the folder by hand"
+        f'cannot delete "{shown}": {why} at "{part}"; nothing was changed. Fix that path and '
+        "call again, or delete the directory by hand"
     )
 
 

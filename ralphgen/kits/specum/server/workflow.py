@@ -41,31 +41,31 @@ __all__ = [
 ]
 ABOUT = (
     "research → requirements → design → tasks → execution. Each phase writes one file and ends "
-    "with a summary; then the tasks are carried out one by one."
+    "with a summary; then the tasks are done one by one."
 )
 WHERE = (
-    f"Everything lies in `{FOLDER}/<name>/`: `.progress.md`, `research.md`, `requirements.md`, "
-    f"`design.md`, `tasks.md`, and the state in `{FILE}`. `{FOLDER}/.current-spec` names the spec "
-    "that is meant where none is named."
+    f"Everything is in `{FOLDER}/<name>/`: `.progress.md`, `research.md`, `requirements.md`, "
+    f"`design.md`, `tasks.md`, and the state in `{FILE}`. `{FOLDER}/.current-spec` names the "
+    "default spec."
 )
-NOT_AGAIN = "- **Summary**: not recorded, since the tasks phase has one already"
-REST = f"[cut here: {{:,}} more specs lie in `{FOLDER}/`]"
+NOT_AGAIN = "- **Summary**: not recorded, because the tasks phase already has one"
+REST = f"[cut here: {{:,}} more specs are in `{FOLDER}/`]"
 # What each tool is for, in the order in which they are used.
 USES = {
     "ralph_start": (
         ("name?", "goal?", "quick?"),
-        "begin a spec, or begin again one that has lost its state",
+        "start a spec, or restart one without state",
     ),
-    "ralph_research": (("spec_name?",), "find out what is true"),
-    "ralph_requirements": (("spec_name?",), "say what must hold"),
-    "ralph_design": (("spec_name?",), "decide how"),
-    "ralph_tasks": (("spec_name?",), "cut it into small tasks"),
+    "ralph_research": (("spec_name?",), "research the goal"),
+    "ralph_requirements": (("spec_name?",), "write the requirements"),
+    "ralph_design": (("spec_name?",), "design the solution"),
+    "ralph_tasks": (("spec_name?",), "split it into small tasks"),
     "ralph_implement": (("max_iterations?",), "get the next task"),
-    "ralph_complete_phase": (("spec_name?", "phase", "summary"), "end a phase"),
-    "ralph_status": ((), "see all specs"),
-    "ralph_switch": (("name",), "make another spec the current one"),
-    "ralph_cancel": (("spec_name?", "delete_files?"), "end a spec early"),
-    "ralph_help": ((), "see this"),
+    "ralph_complete_phase": (("spec_name?", "phase", "summary"), "complete a phase"),
+    "ralph_status": ((), "list all specs"),
+    "ralph_switch": (("name",), "switch to another spec"),
+    "ralph_cancel": (("spec_name?", "delete_files?"), "cancel a spec"),
+    "ralph_help": ((), "show this help"),
 }
 
 
@@ -151,8 +151,8 @@ def _succeeded(specum: Specum) -> str:
         left = specum.specs.names()
         specum.specs.set_current(left[0] if left else None)
     except ToolError as error:
-        return f"It is still named as the current spec: {error}"
-    return f'The current spec is now "{left[0]}".' if left else "No spec is left."
+        return f"It is still the current spec: {error}"
+    return f'The current spec is now "{left[0]}".' if left else "No specs remain."
 
 
 def ralph_complete_phase(specum: Specum, arguments: dict[str, Any]) -> str:
@@ -162,13 +162,13 @@ def ralph_complete_phase(specum: Specum, arguments: dict[str, Any]) -> str:
     """
     phase, summary = arguments["phase"], arguments["summary"].strip()
     if not summary:
-        raise ToolError("The summary is empty: say in a sentence or two what was done")
+        raise ToolError("The summary is empty: describe the work in one or two sentences")
     name = chosen(specum, arguments.get("spec_name"))
     state = loaded(specum, name)
     imports = arguments.get("import_tasks", False)
     _refuse_homes(arguments, imports=imports)
     if imports and phase != "tasks":
-        raise ToolError('"import_tasks" goes with phase "tasks" only: leave it out')
+        raise ToolError('"import_tasks" requires phase "tasks": omit it')
     late = imports and (phase, state.phase) == ("tasks", "execution")
     if not late:
         refuse_phase(specum, name, state.phase, phase)
@@ -187,10 +187,8 @@ def _refuse_homes(arguments: dict[str, Any], *, imports: bool) -> None:
     given = [f'"{home}"' for home in HOMES if arguments.get(home) is not None]
     if given and not imports:
         named, them = " and ".join(given), "them" if len(given) > 1 else "it"
-        word = "go" if len(given) > 1 else "goes"
-        raise ToolError(
-            f'{named} {word} with "import_tasks" true only: set that, or leave {them} out'
-        )
+        word = "require" if len(given) > 1 else "requires"
+        raise ToolError(f'{named} {word} "import_tasks" true: set that, or omit {them}')
 
 
 def _moved(specum: Specum, name: str, state: State) -> State:
@@ -234,9 +232,9 @@ def _recorded(specum: Specum, name: str, state: State, phase: str, summary: str)
             template = specum.text("templates", "progress")
             made = new_progress(template, "", state.phase, missing(specum, name, state))
             specum.specs.write(name, PROGRESS, recording(made))
-            return [f"- **Made**: `{FOLDER}/{name}/{PROGRESS}`, which was missing"]
+            return [f"- **Created**: `{FOLDER}/{name}/{PROGRESS}`, which was missing"]
     except ToolError as error:
-        return [f"- **Warning**: the summary is not in {PROGRESS}: {error}"]
+        return [f"- **Warning**: cannot add the summary to {PROGRESS}: {error}"]
     return []
 
 
@@ -255,8 +253,8 @@ def _answer(
     if phase == "tasks" and specum.may_import and not any("Imported" in note for note in notes):
         spec = f'spec_name "{name}", ' * specum.takes("ralph_complete_phase", "spec_name")
         lines.append(
-            "- **Tasks of the project**: to make one of each task, call `ralph_complete_phase` "
-            f'with {spec}phase "tasks", a summary, import_tasks true, a feature and a discipline'
+            "- **Project tasks**: to create one for each task, call `ralph_complete_phase` with "
+            f'{spec}phase "tasks", a summary, import_tasks true, a feature and a discipline'
         )
     waits = specum.asks_approval and state.fields["source"] != "plan"
     if waits:
@@ -280,7 +278,7 @@ def ralph_help(specum: Specum, _arguments: dict[str, Any]) -> str:
         "",
         ABOUT,
         "",
-        "| tool | arguments | what for |",
+        "| tool | arguments | purpose |",
         "|---|---|---|",
         *(f"| `{name}` | {', '.join(taken[name])} | {USES[name][1]} |" for name in seen),
         "",

@@ -121,7 +121,7 @@ class Specum:
                 self._ralph = open_offer(RALPH, self._folder, self.session)
             except StartError as error:
                 why = str(error).replace(os.path.join(self._project, ""), "")
-                raise ToolError(f"the project's tasks are out of reach: {why}") from error
+                raise ToolError(f"the project's tasks are unavailable: {why}") from error
         return self._ralph
 
     def _own(self, file: str) -> str | None:
@@ -129,16 +129,16 @@ class Specum:
         try:
             path = path_within(os.path.realpath(self._project), file)
             if path is None:
-                raise ToolError(f'"{file}" is a link that leads out of the project')
+                raise ToolError(f'"{file}" is a symbolic link to a file outside the project')
             data, size = read_file(path, 4 * LONGEST)
         except (FileNotFoundError, NotADirectoryError):
             return None
         except OSError as error:
-            raise ToolError(f'"{file}" cannot be read: {reason(error)}') from error
+            raise ToolError(f'cannot read "{file}": {reason(error)}') from error
         text = data.decode("utf-8-sig", "replace").replace("\r\n", "\n")
         if size > len(data) or len(text) > LONGEST:
             raise ToolError(
-                f'"{file}" has {size:,} bytes: shorten it, {LONGEST:,} characters are the most'
+                f'"{file}" has {size:,} bytes: shorten it to at most {LONGEST:,} characters'
             )
         return text
 
@@ -153,7 +153,7 @@ def open_workspace(folder: str, session: Session, settings: Mapping[str, Any]) -
 
     Raises `StartError` where the folder of the settings is none.
     """
-    what = f'the folder of "{FOLDER}" ("{settings["root"]}")'
+    what = f'the parent directory of "{FOLDER}" ("{settings["root"]}")'
     root = root_of_settings(folder, session, settings["root"], "specum", what)
     project = project_places(folder, session)[1]
     return Specum(folder, project, root, session, asks_approval=settings["approval"])

@@ -25,7 +25,7 @@ def test_a_task_that_is_planned_anew_is_another(root: Path, driver: Driver) -> N
     (folder / "tasks.md").write_text(replanned, encoding="utf-8")
     answer = ok(driver, "ralph_complete_phase", **IMPORT)
     assert "- **Imported**: 1.1 as task 6\n" in answer
-    assert "older tasks stay as they are: 1.1 as task 3\n" in answer
+    assert "are unchanged: 1.1 as task 3\n" in answer
     assert ("task 1 of 3", "1.2, 1.3") == followed(driver)
 
 
@@ -34,7 +34,9 @@ def test_an_agent_on_a_task_of_no_spec_gets_none_of_another(root: Path) -> None:
     with connected(root, "task_execution", kit="specum", task_id=1) as driver:
         refusal = driver.refusal("ralph_implement")
 
-    assert "This session works on task 1, which is of no spec: do that task" == refusal
+    assert (
+        "This session works on task 1, which does not come from a spec: do it directly" == refusal
+    )
 
 
 def test_boxes_follow_the_status_of_the_projects_tasks(root: Path, driver: Driver) -> None:
@@ -54,9 +56,7 @@ def test_boxes_follow_the_status_of_the_projects_tasks(root: Path, driver: Drive
         query(root, "UPDATE tasks SET status = 'skipped' WHERE id IN (4, 5)")
         answer = ok(driver, "ralph_implement")
 
-    assert (
-        "- **Ticked, since their tasks of the project are done or skipped**: 1.2, 1.3\n" in answer
-    )
+    assert "- **Ticked because their project tasks are done or skipped**: 1.2, 1.3\n" in answer
     assert answer.endswith("\nALL_TASKS_COMPLETE\n")
     done = TASKS.replace("- [ ]", "- [x]")
     assert done == (folder / "tasks.md").read_text(encoding="utf-8")
@@ -108,9 +108,9 @@ def test_a_spec_goes_on_where_the_projects_tasks_are_out_of_reach(own: Path) -> 
             refusal = driver.refusal("ralph_complete_phase", **IMPORT)
         answer = ok(driver, "ralph_implement")
 
-    why = "the project's tasks are out of reach: the database is not the one that this server was"
+    why = "the project's tasks are unavailable: the database is not the one that this server was"
     assert refusal.startswith(why)
-    assert f"- **Warning**: no box was ticked for its task of the project: {why}" in answer
+    assert f"- **Warning**: cannot tick boxes from the status of project tasks: {why}" in answer
     assert 'run "ralphgen regen"' in answer
     assert "task 1 of 3" in answer.splitlines()[0]
     assert str(own) not in answer + refusal
@@ -129,15 +129,15 @@ def test_an_agent_on_one_task_has_both_kits_and_its_done_task_ticks_its_box(
         answer = ok(specs, "ralph_implement")
         assert "- [ ] 1.1 [P] Write the parser" in answer
         assert "- **Project task**: 3, pending\n" in answer
-        close = "3. Set the project's task 3 to done with `set_task_status`, and stop: "
+        close = "3. Set the project's task 3 to done with `set_task_status`, then stop: "
         assert close in answer
         assert "for the next task" not in answer.split("### Completion Protocol")[1]
-        assert "hands out this session's task" in str(specs.client.instructions)
+        assert "returns this session's task" in str(specs.client.instructions)
         assert "1.1 Write the parser" == tasks.call("get_task")["title"]
         tasks.call("set_task_status", status="done", summary="parsed")
         refusal = specs.refusal("ralph_implement")
 
-    assert "Task 1.1, on which this session works, is ticked: close it" == refusal
+    assert "Task 1.1 of this session is already ticked: close it" == refusal
     assert TASKS.replace("[ ] 1.1", "[x] 1.1") == (folder / "tasks.md").read_text(encoding="utf-8")
 
 
@@ -156,7 +156,7 @@ def test_a_session_on_a_task_gets_it_whatever_spec_is_current(root: Path, driver
 
     assert '## execution phase for "csv": task 2 of 3' == answer.splitlines()[0]
     assert "- **Project task**: 4, pending\n" in answer
-    assert "Task 1.2, on which this session works, is ticked: close it" == refusal
+    assert "Task 1.2 of this session is already ticked: close it" == refusal
 
 
 def test_the_end_is_not_signalled_while_imported_tasks_are_open(root: Path, driver: Driver) -> None:
@@ -170,7 +170,7 @@ def test_the_end_is_not_signalled_while_imported_tasks_are_open(root: Path, driv
     again = ok(driver, "ralph_implement")
 
     named = "still open: task 3 (1.1, in_progress), task 5 (1.3, pending).\n"
-    assert f"All 3 tasks are ticked. These tasks of the project are {named}" in answer
+    assert f"All 3 tasks are ticked. These project tasks are {named}" in answer
     assert "Close them with `set_task_status`, then call `ralph_implement` again.\n" in answer
     assert "ALL_TASKS_COMPLETE" not in answer
     assert answer == again
@@ -186,11 +186,11 @@ def test_a_task_that_waits_is_handed_out_with_the_tasks_it_waits_for(
     lay_spec(root, "csv", state={"phase": "tasks"}, tasks=TASKS)
     ok(driver, "ralph_complete_phase", **IMPORT)
     query(root, "UPDATE tasks SET depends_on = '[1, 2]' WHERE id = 3")
-    assert "- **Project task**: 3, pending (1.1); it waits for tasks 1, 2\n" in ok(
+    assert "- **Project task**: 3, pending (1.1); waits for tasks 1, 2\n" in ok(
         driver, "ralph_implement"
     )
     query(root, "UPDATE tasks SET status = 'done' WHERE id = 1")
-    assert "- **Project task**: 3, pending (1.1); it waits for task 2\n" in ok(
+    assert "- **Project task**: 3, pending (1.1); waits for task 2\n" in ok(
         driver, "ralph_implement"
     )
 

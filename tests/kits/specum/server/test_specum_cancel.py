@@ -58,7 +58,7 @@ class TestCancel:
     def test_deleting_the_last_spec_clears_the_pointer(self, desk: Desk) -> None:
         desk.spec_in("research")
 
-        expected = 'Spec "auth" cancelled: `specs/auth/` is deleted.\n\nNo spec is left.\n'
+        expected = 'Spec "auth" cancelled: `specs/auth/` is deleted.\n\nNo specs remain.\n'
         assert expected == desk.says("ralph_cancel", delete_files=True)
         assert [] == list(desk.specs.iterdir())
         assert "No specs found. Run ralph_start to begin.\n" == desk.says("ralph_status")
@@ -99,8 +99,8 @@ class TestCancel:
             real.rename(desk.specs)
 
         expected = (
-            '"specs" is a link to another folder, where nothing is deleted: delete "specs/auth" '
-            "by hand"
+            '"specs" is a symbolic link, and files behind it are not deleted: delete '
+            '"specs/auth" by hand'
         )
         assert expected == text
         assert before == after

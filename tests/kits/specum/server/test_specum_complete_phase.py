@@ -140,7 +140,7 @@ class TestWhatIsMissing:
 
         text = desk.says("ralph_complete_phase", phase="research", summary="Found it.")
 
-        assert "- **Made**: `specs/auth/.progress.md`, which was missing\n" in text
+        assert "- **Created**: `specs/auth/.progress.md`, which was missing\n" in text
         made = desk.read("auth", ".progress.md")
         assert re.search(DATED.format("research") + r"Found it\.\n\n## Learnings\n", made)
         assert "- **Phase**: requirements\n" in made
@@ -154,7 +154,7 @@ class TestWhatIsMissing:
 
         answer = desk.says("ralph_complete_phase", phase="research", summary="x")
 
-        assert "- **Warning**: the summary is not in .progress.md: " in answer
+        assert "- **Warning**: cannot add the summary to .progress.md: " in answer
         assert "requirements" == desk.state("auth")["phase"]
 
     def test_a_folder_that_may_not_be_written_keeps_the_phase(self) -> None:
@@ -176,7 +176,7 @@ class TestWhatIsMissing:
             f'("specs/auth/{STATE}": permission denied)'
         )
         assert (True, expected) == answer
-        assert (True, f'"specs/auth/{STATE}" cannot be deleted: permission denied') == cancelled
+        assert (True, f'cannot delete "specs/auth/{STATE}": permission denied') == cancelled
         assert before == after
 
     def test_without_state_the_way_to_go_on_is_named(self, desk: Desk) -> None:
@@ -184,7 +184,8 @@ class TestWhatIsMissing:
         (desk.specs / "auth" / STATE).unlink()
 
         expected = (
-            "Spec 'auth' has no state. Run ralph_start with name \"auth\". It goes on where it was."
+            "Spec 'auth' has no state. Run ralph_start with name \"auth\". It resumes in its "
+            "current phase."
         )
         assert expected == desk.refuses("ralph_complete_phase", phase="research", summary="x")
 
@@ -202,7 +203,7 @@ class TestArguments:
         desk.spec_in("research")
         before = texts(desk.specs)
 
-        expected = "The summary is empty: say in a sentence or two what was done"
+        expected = "The summary is empty: describe the work in one or two sentences"
         assert expected == desk.refuses("ralph_complete_phase", phase="research", summary=summary)
         assert before == texts(desk.specs)
 
@@ -243,9 +244,9 @@ class TestImport:
         one = desk.refuses("ralph_complete_phase", **given)
         both = desk.refuses("ralph_complete_phase", **given, discipline="backend")
 
-        tail = 'with "import_tasks" true only: set that, or leave'
-        assert f'"feature" goes {tail} it out' == one
-        assert f'"feature" and "discipline" go {tail} them out' == both
+        tail = '"import_tasks" true: set that, or omit'
+        assert f'"feature" requires {tail} it' == one
+        assert f'"feature" and "discipline" require {tail} them' == both
         assert before == texts(desk.specs)
 
     def test_the_whole_call_is_offered_and_its_summary_is_said_not_to_be_recorded(
@@ -263,7 +264,7 @@ class TestImport:
         before = desk.read("auth", ".progress.md")
         given = {"import_tasks": True, "feature": "auth", "discipline": "backend"}
         late = desk.says("ralph_complete_phase", phase="tasks", summary="again", **given)
-        assert "- **Summary**: not recorded, since the tasks phase has one already\n" in late
+        assert "- **Summary**: not recorded, because the tasks phase already has one\n" in late
         assert before == desk.read("auth", ".progress.md")
 
 
@@ -382,10 +383,10 @@ class TestApproval:
                 desk.says("ralph_complete_phase", phase="tasks", summary="done"),
             ]
 
-        assert " Then stop, and go on when the user agrees to it. Then run ralph_tasks." in told
+        assert " Then stop until the user approves it. Then run ralph_tasks." in told
         assert ended.endswith(
-            "\nStop here: show the user `specs/auth/design.md`, and go on when they agree to it. "
-            "What they want otherwise, change in it first.\n\nThen run ralph_tasks.\n"
+            "\nStop here and show the user `specs/auth/design.md`. Make the changes they "
+            "request, and continue only after they approve it.\n\nThen run ralph_tasks.\n"
         )
         assert [] == [text for text in quick if "user agrees" in text or "Stop here" in text]
 

@@ -212,6 +212,6 @@ class TestProcess:
 
         problem = line["data"]["error"]
         assert ("error", "ralph-specum") == (line["level"], line["logger"])
-        assert problem.startswith('State corrupt: ".ralph-state.json" is no JSON: ')
+        assert problem.startswith('State corrupt: ".ralph-state.json" is not valid JSON: ')
         assert problem.endswith(" Backup at specs/auth/.ralph-state.json.bak.")
         assert f"- **Warning**: {problem}\n" in answer

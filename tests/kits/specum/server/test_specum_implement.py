@@ -90,7 +90,10 @@ class TestHandingOut:
             found.append(desk.says("ralph_implement"))
 
         assert [True, False, True, False] == ["# Mine" in text for text in found]
-        assert "its instructions hold for this one too. Do this task" in found[1]
+        assert (
+            "The instructions for this session's first task apply here too. Do only this task"
+            in found[1]
+        )
         assert len(found[1]) < 3_000
         assert "tick the box of 1.2" in found[1]
 
@@ -101,7 +104,7 @@ class TestHandingOut:
 
         text = desk.says("ralph_implement")
 
-        beside = text.split("### Tasks Beside It\n")[1].split("### Progress\n")[0]
+        beside = text.split("### Parallel Tasks\n")[1].split("### Progress\n")[0]
         assert ("2", "15") == re.findall(r"task (\d+) of (\d+)\n", text)[0]
         assert [f"1.{at}" for at in range(13, 22)] == re.findall(r"\[ \] (\S+) \[P\]", beside)
         ids = ", ".join(f"1.{at}" for at in (11, *range(13, 22)))
@@ -232,7 +235,7 @@ class TestLists:
         before = texts(desk.specs)
 
         expected = (
-            "Tasks not generated. Run ralph_tasks first. (`specs/auth/tasks.md` has no task.)"
+            "Tasks not generated. Run ralph_tasks first. (`specs/auth/tasks.md` has no tasks.)"
         )
         assert expected == desk.refuses("ralph_implement")
         assert before == texts(desk.specs)
@@ -267,9 +270,9 @@ class TestAttempts:
         before = texts(desk.specs)
 
         expected = (
-            "Task 1.1 blocked after 3 attempts. The Learnings in `specs/auth/.progress.md` tell "
-            "why. Fix it by hand and tick its box in `tasks.md`, or call ralph_implement with a "
-            "larger max_iterations."
+            "Task 1.1 blocked after 3 attempts. See the Learnings in `specs/auth/.progress.md` "
+            "for the cause. Fix it by hand and tick its box in `tasks.md`, or call "
+            "ralph_implement with a larger max_iterations."
         )
         for fewer in (3, 1, 2):
             assert expected == desk.refuses("ralph_implement", max_iterations=fewer)
@@ -313,8 +316,8 @@ class TestAttempts:
         before = texts(desk.specs)
 
         expected = (
-            "Task 1.1 blocked: its spec had 15 attempts, and its limit is 15. Set "
-            f'"maxGlobalIterations" in `specs/auth/{STATE}` to 16 or more by hand to go on.'
+            "Task 1.1 blocked: its spec used 15 attempts, and its limit is 15. To continue, set "
+            f'"maxGlobalIterations" in `specs/auth/{STATE}` to 16 or more.'
         )
         assert expected == desk.refuses("ralph_implement")
         assert before == texts(desk.specs)
@@ -428,7 +431,7 @@ class TestText:
         path.mkdir()
         before = texts(desk.specs)
         assert (
-            '".ralph/specum/prompts/spec-executor.md" cannot be read: is a directory'
+            'cannot read ".ralph/specum/prompts/spec-executor.md": is a directory'
             == desk.refuses("ralph_implement")
         )
         assert before == texts(desk.specs)

@@ -92,5 +92,5 @@ def test_a_session_that_gives_new_tasks_a_title_alone_imports_none(root: Path) -
             refusal = driver.refusal("ralph_complete_phase", **IMPORT)
         answer = ok(driver, "ralph_complete_phase", phase="tasks", summary="cut")
 
-    assert 'this session may not import tasks: leave "import_tasks" out' == refusal
+    assert 'this session cannot import tasks: omit "import_tasks"' == refusal
     assert "import_tasks" not in answer

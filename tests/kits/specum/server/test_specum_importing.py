@@ -131,7 +131,7 @@ def test_a_task_is_imported_once_however_often_it_is_asked_for(root: Path, drive
     with changing(root):
         answer = ok(driver, "ralph_complete_phase", **IMPORT)
     assert "- **Imported**: nothing new\n" in answer
-    assert "- **Already there**: 1.1 as task 3, 1.2 as task 4, 1.3 as task 5\n" in answer
+    assert "- **Already imported**: 1.1 as task 3, 1.2 as task 4, 1.3 as task 5\n" in answer
     with (folder / "tasks.md").open("a", encoding="utf-8") as file:
         file.write("- [ ] 1.4 Ship it\n")
     with changing(root, DATABASE):
@@ -167,12 +167,12 @@ def test_two_servers_that_import_at_the_same_time_make_each_task_once(root: Path
         (
             {"feature": "nope"},
             (
-                'there is no feature "nope": there are "auth", "search"; for another, '
-                "`create_feature` makes one first"
+                'there is no feature "nope": there are "auth", "search"; to add it, call '
+                "`create_feature` first"
             ),
         ),
         ({"discipline": "back"}, 'there is no discipline "back": did you mean "backend"?'),
-        ({"feature": ""}, '"import_tasks" needs "feature": say where the tasks belong'),
+        ({"feature": ""}, '"import_tasks" requires "feature"'),
     ],
 )
 def test_what_cannot_be_imported_leaves_the_phase_and_the_project_as_they_were(
@@ -206,9 +206,9 @@ def test_an_import_needs_tasks_and_the_tasks_phase(root: Path, driver: Driver) -
         none = driver.refusal("ralph_complete_phase", **IMPORT)
         (folder / STATE).write_text('{"phase": "research"}', encoding="utf-8")
 
-    assert '"import_tasks" goes with phase "tasks" only: leave it out' == early
+    assert '"import_tasks" requires phase "tasks": omit it' == early
     assert wrong.startswith("Currently in research phase.")
-    assert "Tasks not generated: `tasks.md` of 'csv' has no task to import" == none
+    assert "Tasks not generated: `tasks.md` of 'csv' has no tasks to import" == none
 
 
 def test_hostile_text_is_stored_as_it_stands(root: Path, driver: Driver) -> None:
@@ -250,7 +250,7 @@ def test_columns_that_a_project_lacks_are_left_out(tmp_path: Path) -> None:
     with connected(root, kit="specum") as driver:
         ok(driver, "ralph_complete_phase", **IMPORT)
         query(root, "UPDATE tasks SET status = 'done' WHERE title LIKE '1.1%'")
-        assert "- **Ticked, since their tasks of the project are done or skipped**: 1.1" in ok(
+        assert "- **Ticked because their project tasks are done or skipped**: 1.1" in ok(
             driver, "ralph_implement"
         )
 

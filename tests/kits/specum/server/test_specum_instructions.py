@@ -83,8 +83,8 @@ class TestAnswer:
             "- summary: <brief summary of what was done>"
         )
         more = (
-            "\n- import_tasks: true, with feature and discipline, if each task is to become a "
-            "task of the project too"
+            "\n- import_tasks: true, with feature and discipline, to create a project task for "
+            "each task"
         )
         assert text.endswith(call + more * (phase == "tasks"))
 
@@ -139,7 +139,7 @@ class TestContext:
         context = section(desk.says(f"ralph_{phase}"), "### Context")
 
         before = PHASES[PHASES.index(phase) - 1]
-        missing = "(missing: go on without it, and say so in what you write)"
+        missing = "(missing: continue without it, and mention that in your text)"
         assert context.endswith(f"\n\n---\n\n#### {before}.md\n\n{missing}")
         assert 1 == context.count("---\n\n#### ")
 
@@ -202,8 +202,8 @@ class TestContext:
         (desk.specs / "auth" / "research.md").symlink_to("../../secret.md")
 
         expected = (
-            '"specs/auth/research.md" is a link that leads out of "specs/auth": put a file in its '
-            "place"
+            '"specs/auth/research.md" is a symbolic link to a path outside "specs/auth": replace '
+            "it with a file"
         )
         assert expected == desk.refuses("ralph_requirements")
 
@@ -278,8 +278,8 @@ class TestLength:
         path.write_text("x" * 16_001, encoding="utf-8")
 
         expected = (
-            '".ralph/specum/prompts/research-analyst.md" has 16,001 bytes: shorten it, '
-            "16,000 characters are the most"
+            '".ralph/specum/prompts/research-analyst.md" has 16,001 bytes: shorten it to at most '
+            "16,000 characters"
         )
         assert expected == desk.refuses("ralph_research")
 
@@ -325,7 +325,8 @@ class TestOrder:
         (desk.specs / "auth" / STATE).unlink()
 
         expected = (
-            "Spec 'auth' has no state. Run ralph_start with name \"auth\". It goes on where it was."
+            "Spec 'auth' has no state. Run ralph_start with name \"auth\". It resumes in its "
+            "current phase."
         )
         assert expected == desk.refuses(f"ralph_{phase}")
         desk.says("ralph_start", name="auth")
@@ -337,8 +338,8 @@ class TestOrder:
         desk.write("auth", STATE, "[]")
 
         expected = (
-            f'State corrupt: "{STATE}" holds no object. Backup at specs/auth/{STATE}.bak. Run '
-            'ralph_start with name "auth". Research, requirements, design and tasks are kept.'
+            f'State corrupt: "{STATE}" must be a JSON object. Backup at specs/auth/{STATE}.bak. '
+            'Run ralph_start with name "auth". Research, requirements, design and tasks are kept.'
         )
         assert expected == desk.refuses(f"ralph_{phase}")
         assert "has no state" in desk.refuses(f"ralph_{phase}")
@@ -391,7 +392,9 @@ class TestOverrides:
         own.symlink_to(tmp_path / "secret.md")
         desk.spec_in("tasks")
 
-        expected = '".ralph/specum/templates/tasks.md" is a link that leads out of the project'
+        expected = (
+            '".ralph/specum/templates/tasks.md" is a symbolic link to a file outside the project'
+        )
         assert expected == desk.refuses("ralph_tasks")
         own.unlink()
 
@@ -401,5 +404,5 @@ class TestOverrides:
         (desk.root / ".ralph/specum" / file).mkdir()
         desk.spec_in("tasks")
 
-        expected = f'".ralph/specum/{file}" cannot be read: is a directory'
+        expected = f'cannot read ".ralph/specum/{file}": is a directory'
         assert expected == desk.refuses("ralph_tasks")

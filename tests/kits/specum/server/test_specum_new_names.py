@@ -33,7 +33,7 @@ class TestNames:
 
     @pytest.mark.parametrize("goal", ["!!!", "日本語", "$& {{}}", "-"])
     def test_a_goal_of_symbols_needs_a_name(self, desk: Desk, goal: str) -> None:
-        expected = "No name can be made of this goal: give a name in kebab-case"
+        expected = "No spec name can be derived from this goal: give a name in kebab-case"
 
         assert expected == desk.refuses("ralph_start", goal=goal)
         assert not desk.specs.exists()
@@ -43,10 +43,12 @@ class TestNames:
         desk.spec_in("tasks", name="fix")
         (desk.specs / "file").write_text("x", encoding="utf-8")
 
-        expected = '- **Name**: "fix" is there (phase tasks): ralph_switch goes on with it\n'
+        expected = (
+            '- **Name**: "fix" already exists (phase tasks): use ralph_switch to continue it\n'
+        )
         assert expected in desk.says("ralph_start", name="fix", goal=GOAL)
         assert expected in desk.says("ralph_start", goal="Fix!")
-        assert '"file" is taken by something else in `specs/`\n' in desk.says(
+        assert '"file" already exists in `specs/` but is not a spec\n' in desk.says(
             "ralph_start", name="file", goal=GOAL
         )
 

@@ -220,7 +220,7 @@ def test_guidance_without_the_end_of_a_phase_still_is_whole(project: Path) -> No
     with connected(project, kit="specum") as driver:
         whole = ok(driver, "ralph_research")
 
-    assert "### When Complete\nSay in two or three sentences what was done." in little
+    assert "### When Complete\nSummarize the work in two or three sentences." in little
     gone = [line for line in whole.splitlines() if line not in little.splitlines()]
     assert len(gone) < 12, gone
     for heading in re.findall(r"^#+ .*$", whole, re.MULTILINE):

@@ -14,15 +14,15 @@ from specum_projects import KITS
 from specum_runs import TASKS, lay_spec
 
 PHASES = ["research", "requirements", "design", "tasks"]
-CALLED = 'Call ralph_research with spec_name "auth" and do what it answers.'
+CALLED = 'Call ralph_research with spec_name "auth" and follow its instructions.'
 LEADS = {
     **{
-        phase: f"Call ralph_{phase} and do what it answers. When the file is written, record it as "
-        "told there."
+        phase: f"Call ralph_{phase} and follow its instructions. Then record the finished phase "
+        "as described there."
         for phase in PHASES
     },
-    "implement": "Call ralph_implement, carry out the task that it hands out as it says, and call "
-    "it again, until it answers ALL_TASKS_COMPLETE or says that a task is blocked.",
+    "implement": "Call ralph_implement, do the task it returns as instructed, and call it again "
+    "until it returns ALL_TASKS_COMPLETE or reports a blocked task.",
 }
 
 
@@ -82,7 +82,7 @@ def test_there_is_a_prompt_for_each_phase_and_four_take_the_name_of_a_spec(perso
 def test_a_prompt_leads_to_the_tool_of_its_phase(person: Driver) -> None:
     """The prompt holds no instructions of its own: those are the tool's, as the spec stands."""
     assert LEADS == {name: said(person, name) for name in LEADS}
-    assert f"{CALLED} When" in said(person, "research", {"spec_name": "auth"})
+    assert f"{CALLED} Then" in said(person, "research", {"spec_name": "auth"})
 
 
 @pytest.mark.thorough
@@ -93,7 +93,7 @@ def test_what_is_no_name_of_a_spec_is_refused_before_it_is_put_into_the_text(
     code, message = refusal(person, "research", spec_name=injected)
 
     assert -32602 == code
-    assert "is no spec name: it may hold a-z, 0-9 and hyphens only" in message
+    assert ": use only a-z, 0-9 and hyphens" in message
     assert (-32602, 'Unknown prompt: "execution"') == refusal(person, "execution")
     expected = (-32602, 'the prompt "implement" has no argument "spec_name"')
     assert expected == refusal(person, "implement", spec_name="auth")
@@ -127,7 +127,7 @@ def test_a_prompt_offers_no_argument_that_its_tool_does_not_take(project: Path) 
         text = said(driver, "research")
 
     assert [] == prompt.get("arguments", [])
-    assert "Call ralph_research and do what it answers." == text
+    assert "Call ralph_research and follow its instructions." == text
 
 
 @pytest.mark.thorough
@@ -163,5 +163,5 @@ def test_a_session_on_one_task_is_led_to_that_one_alone(project: Path) -> None:
     with connected(project, "task_execution", kit="specum", task_id=1) as driver:
         text = said(driver, "implement")
 
-    assert "which hands out this session's task" in text
+    assert "to get this session's task" in text
     assert "ALL_TASKS_COMPLETE" not in text

@@ -12,7 +12,7 @@ from unprivileged import told, unprivileged
 from wire import running
 
 IGNORED = "specs/.current-spec\n**/.progress.md\n"
-ASKING = "Ask the user what the new spec is to achieve, then call `ralph_start` with the goal.\n"
+ASKING = "Ask the user for the goal of the new spec, then call `ralph_start` with the goal.\n"
 STARTED = """\
 ## Spec "auth" started
 
@@ -63,8 +63,8 @@ class TestBeginning:
         desk.spec_in("design")
 
         expected = (
-            f'{ASKING}\nThe current spec is "auth", in the phase design: run ralph_design to go '
-            "on with it.\n"
+            f'{ASKING}\nThe current spec is "auth" (phase design): run ralph_design to continue '
+            "it.\n"
         )
         assert expected == desk.says("ralph_start")
 
@@ -190,9 +190,9 @@ class TestTemplate:
         path.mkdir()
         folder = desk.refuses("ralph_start", name="auth", goal=GOAL)
 
-        expected = f'"{file}" has 32,002 bytes: shorten it, 16,000 characters are the most'
+        expected = f'"{file}" has 32,002 bytes: shorten it to at most 16,000 characters'
         assert expected == long
-        assert f'"{file}" cannot be read: is a directory' == folder
+        assert f'cannot read "{file}": is a directory' == folder
         assert not desk.specs.exists()
 
     def test_a_file_in_place_of_the_folder_of_texts_is_no_matter(self, desk: Desk) -> None:
@@ -232,7 +232,7 @@ class TestGit:
         finally:
             (desk.root / ".gitignore").unlink()
 
-        assert '- **Warning**: ".gitignore" cannot be completed: ' in text
+        assert '- **Warning**: cannot update ".gitignore": ' in text
         assert FIRST_STATE == desk.state("auth")
 
 
@@ -244,13 +244,13 @@ class TestDisk:
 
         text = desk.says("ralph_start", name="auth", goal=GOAL)
 
-        assert "- **Warning**: it is not the current spec: " in text
+        assert "- **Warning**: cannot make this the current spec: " in text
         assert FIRST_STATE == desk.state("auth")
 
     def test_a_file_in_place_of_the_folder_is_named(self, desk: Desk) -> None:
         desk.specs.write_text("mine", encoding="utf-8")
 
-        expected = 'the folder "specs" cannot be made: file exists'
+        expected = 'cannot create the directory "specs": file exists'
         assert expected == desk.refuses("ralph_start", name="auth", goal=GOAL)
         assert "mine" == desk.specs.read_text(encoding="utf-8")
 
@@ -268,12 +268,12 @@ class TestDisk:
                 deleted = told(wire, "ralph_cancel", spec_name="auth", delete_files=True)
             after = sorted(root.joinpath("specs").rglob("*"))
 
-        assert (True, 'the folder "specs/pay" cannot be made: permission denied') == new
+        assert (True, 'cannot create the directory "specs/pay": permission denied') == new
         expected = 'Failed to write {0}. Check file permissions. ("{1}/{0}": permission denied)'
         assert (True, expected.format(".progress.md", "specs/auth")) == again
         assert (True, expected.format(".current-spec", "specs")) == switched
         assert deleted[0]
-        assert '"specs/auth" is not deleted, nothing in it was touched' in deleted[1]
+        assert 'cannot delete "specs/auth": permission denied' in deleted[1]
         assert before == after
 
     def test_specs_lie_where_the_settings_say(self, tmp_path: Path) -> None:

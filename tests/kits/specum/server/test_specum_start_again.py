@@ -22,9 +22,9 @@ class TestAgain:
 
         text = desk.says("ralph_start", name="auth", goal="Another goal")
 
-        assert text.startswith('## Spec "auth" started again\n')
+        assert text.startswith('## Spec "auth" restarted\n')
         assert f"- **Goal**: {GOAL}\n- **Phase**: {phase}\n" in text
-        assert "The goal that was recorded is kept.\n" in text
+        assert "The recorded goal is kept.\n" in text
         assert {**FIRST_STATE, "phase": phase} == desk.state("auth")
         (desk.specs / "auth" / STATE).unlink()
         assert before == {path.name: path.read_bytes() for path in (desk.specs / "auth").iterdir()}
@@ -61,7 +61,7 @@ class TestAgain:
         text = desk.says("ralph_start", name="auth", goal=GOAL, quick=True)
 
         assert "- **Phase**: tasks\n" in text
-        assert "one that\nis there already stays" in text
+        assert "Keep those\nalready written" in text
         assert "tasks" == desk.state("auth")["phase"]
         assert "# research of auth\n" == desk.read("auth", "research.md")
 
@@ -95,7 +95,7 @@ class TestAgain:
         text = desk.says("ralph_start", name="auth", goal="Another goal")
 
         assert text.startswith('## Spec "auth-2" started\n\n- **Goal**: Another goal\n')
-        assert '- **Name**: "auth" is there: completed\n' in text
+        assert '- **Name**: "auth" already exists: completed\n' in text
         assert before == texts(desk.specs / "auth")
         assert "auth-2\n" == desk.pointer()
 
@@ -113,7 +113,7 @@ class TestAgain:
                 listed = told(wire, "ralph_status")
             names = sorted(path.name for path in spec.iterdir())
 
-        why = f'"specs/auth/{STATE}" cannot be read: permission denied'
+        why = f'cannot read "specs/auth/{STATE}": permission denied'
         assert [(True, why)] * 2 == [begun, handed]
         assert f"| auth | unreadable ({why}) | - |" in listed[1]
         assert [STATE] == names

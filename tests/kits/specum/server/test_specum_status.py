@@ -58,14 +58,17 @@ class TestStatus:
         found = rows(desk)
 
         again = 'no state (restart with ralph_start name="{}")'
-        broken = f'"{STATE}" is no JSON: expecting property name enclosed in double quotes (line 1)'
+        broken = (
+            f'"{STATE}" is not valid JSON: expecting property name enclosed in double quotes '
+            "(line 1)"
+        )
         phases = '"research", "requirements", "design", "tasks", "execution"'
         assert [
             f"| broken | corrupt ({broken}) | - |",
             "| done | completed | 3/3 |",
             f"| empty | {again.format('empty')} | - |",
             f"| left (current) | {again.format('left')} | - |",
-            f'| odd | corrupt ("{STATE}" must have a "phase" that is one of {phases}) | - |',
+            f'| odd | corrupt ("{STATE}" must set "phase" to one of {phases}) | - |',
         ] == found
         assert before == texts(desk.root)
 
@@ -109,7 +112,7 @@ class TestStatus:
         desk.spec_in("execution", name="good")
 
         first, second = rows(desk)
-        assert first.startswith('| bad | unreadable ("specs/bad/tasks.md" is a link that leads out')
+        assert first.startswith('| bad | unreadable ("specs/bad/tasks.md" is a symbolic link to a')
         assert "| good (current) | execution | 0/3 |" == second
 
     def test_very_many_specs_are_cut_and_counted(self, desk: Desk) -> None:
@@ -119,7 +122,7 @@ class TestStatus:
         text = desk.says("ralph_status")
 
         shown = text.count("| long-name-")
-        assert f"\n\n[cut here: {1_000 - shown} more specs lie in `specs/`]\n" in text
+        assert f"\n\n[cut here: {1000 - shown} more specs are in `specs/`]\n" in text
         assert MOST - 300 < len(text)
 
     @pytest.mark.thorough

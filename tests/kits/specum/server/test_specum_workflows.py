@@ -161,7 +161,7 @@ def cancelled(driver: Driver, root: Path) -> None:
         assert f"| {NAME} (current) | completed | 3/3 |" in ok(driver, "ralph_status")
     artifacts = (f"{HOME}/{name}.md" for name in ("research", "requirements", "design", "tasks"))
     with changing(root, *artifacts, f"{HOME}/.progress.md", POINTER):
-        assert "No spec is left." in ok(driver, "ralph_cancel", delete_files=True)
+        assert "No specs remain." in ok(driver, "ralph_cancel", delete_files=True)
     assert not (root / HOME).exists()
     with changing(root):
         assert "No specs found. Run ralph_start to begin.\n" == ok(driver, "ralph_status")
@@ -213,9 +213,9 @@ def test_a_state_that_breaks_in_the_middle_is_set_aside_and_the_spec_goes_on_in_
         files = (f"specs/auth/{STATE}", *([] if turn else [".gitignore"]))
         with changing(root, *files):
             answer = ok(driver, "ralph_start", name="auth", goal="Another goal")
-        assert '## Spec "auth" started again' in answer
+        assert '## Spec "auth" restarted' in answer
         assert "- **Goal**: Log in\n- **Phase**: execution\n" in answer
-        assert "The goal that was recorded is kept." in answer
+        assert "The recorded goal is kept." in answer
         assert "task 2 of 3" in ok(driver, "ralph_implement").splitlines()[0]
     assert "{broken" == (folder / backups[1]).read_text(encoding="utf-8")
 
@@ -275,7 +275,7 @@ def test_quick_mode_goes_from_the_goal_to_the_tasks_in_one_step(root: Path, driv
     assert ("plan", "tasks", False) == (state["source"], state["phase"], state["commitSpec"])
     assert "The research phase is complete." in driver.refusal("ralph_research")
     (root / HOME / "design.md").unlink()
-    lacking = f"The design phase is over, and `{HOME}/design.md` is missing or empty."
+    lacking = f"The design phase is over, but `{HOME}/design.md` is missing or empty."
     assert lacking in driver.refusal("ralph_design")
     assert ok(driver, "ralph_tasks").startswith(f'## tasks phase for "{NAME}"')
     answer = ok(driver, "ralph_complete_phase", phase="tasks", summary="all four")
@@ -293,7 +293,7 @@ def test_a_quick_spec_without_a_state_begins_again_as_a_quick_one(
     ok(driver, "ralph_cancel")
     answer = ok(driver, "ralph_start", name="fix", goal=GOAL, quick=True)
 
-    assert '## Spec "fix" started again' in answer
+    assert '## Spec "fix" restarted' in answer
     assert "- **Phase**: tasks\n- **Quick mode**: yes\n" in answer
     assert "### Quick mode" in answer
     assert ("plan", "tasks") == (state_of(root, "fix")["source"], state_of(root, "fix")["phase"])
@@ -314,7 +314,7 @@ def test_specs_that_lie_there_are_served_as_they_stand(tmp_path: Path) -> None:
 
     assert "| csv-export (current) | execution | 1/4 |\n| login | execution | 1/2 |\n" in status
     assert "| search | completed | 2/2 |" in status
-    assert "- **Ticked, since their tasks of the project are done or skipped**: 1.2\n" in mine
+    assert "- **Ticked because their project tasks are done or skipped**: 1.2\n" in mine
     assert mine.startswith('## execution phase for "csv-export": task 3 of 4\n')
     assert theirs.startswith('## execution phase for "login": task 2 of 2\n')
     assert "ALL_TASKS_COMPLETE" in completed_spec

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from ralphgen.kits.specum.server.names import free_name, name_from_goal, problem_of
 
-UNFIT = "is no spec name: it may hold a-z, 0-9 and hyphens only"
+UNFIT = ": use only a-z, 0-9 and hyphens"
 NAMES = st.from_regex(re.compile(r"[a-z0-9-]{0,31}[a-z0-9][a-z0-9-]{0,32}"), fullmatch=True)
 
 
@@ -20,19 +20,19 @@ def test_a_name_of_small_letters_digits_and_hyphens_fits(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "problem"),
     [
-        ("", "a spec name must not be empty"),
-        ("Bad Name", f'"Bad Name" {UNFIT}, for instance "bad-name"'),
-        ("../x", f'"../x" {UNFIT}, for instance "x"'),
-        ("..", f'".." {UNFIT}'),
-        ("auth\n", f'"auth\\n" {UNFIT}, for instance "auth"'),
-        ("---", '"---" is no spec name: it must begin with a letter or a digit'),
+        ("", "the spec name is empty: use a-z, 0-9 and hyphens"),
+        ("Bad Name", f'invalid spec name "Bad Name"{UNFIT}, such as "bad-name"'),
+        ("../x", f'invalid spec name "../x"{UNFIT}, such as "x"'),
+        ("..", f'invalid spec name ".."{UNFIT}'),
+        ("auth\n", f'invalid spec name "auth\\n"{UNFIT}, such as "auth"'),
+        ("---", 'invalid spec name "---": start with a letter or a digit'),
         (
             "-rf",
-            '"-rf" is no spec name: it must begin with a letter or a digit, for instance "rf"',
+            'invalid spec name "-rf": start with a letter or a digit, such as "rf"',
         ),
         (
             "a" * 65,
-            f'the spec name "{"a" * 64}…" has 65 characters, and 64 is the most',
+            f'the spec name "{"a" * 64}…" has 65 characters: use at most 64',
         ),
     ],
 )

@@ -85,7 +85,7 @@ class TestReading:
         assert read_state(specs, "gone") is None
 
     def test_a_name_that_does_not_fit_has_no_state(self, specs: Specs) -> None:
-        with pytest.raises(ToolError, match="is no spec name"):
+        with pytest.raises(ToolError, match="invalid spec name"):
             read_state(specs, "../auth")
 
     def test_a_whole_state_is_what_it_says(self, root: Path) -> None:
@@ -142,17 +142,26 @@ class TestReading:
     @pytest.mark.parametrize(
         ("content", "reason"),
         [
-            (b"", "is no JSON: expecting value (line 1)"),
-            (b"{\n oops", "is no JSON: expecting property name enclosed in double quotes (line 2)"),
+            (b"", "is not valid JSON: expecting value (line 1)"),
+            (
+                b"{\n oops",
+                "is not valid JSON: expecting property name enclosed in double quotes (line 2)",
+            ),
             (b"\xff\xfe{}", "is not UTF-8"),
-            (b"[]", "holds no object"),
-            (b"null", "holds no object"),
-            (b'"research"', "holds no object"),
-            (b"[" * 100_000, "holds a number too large, or is nested too deeply"),
-            (b'{"phase": "tasks", "x": NaN}', "holds a number too large, or is nested too deeply"),
-            (b'{"x": -Infinity}', "holds a number too large, or is nested too deeply"),
-            (b'{"x": 1e999}', "holds a number too large, or is nested too deeply"),
-            (b'{"x": ' + b"9" * 5_000 + b"}", "holds a number too large, or is nested too deeply"),
+            (b"[]", "must be a JSON object"),
+            (b"null", "must be a JSON object"),
+            (b'"research"', "must be a JSON object"),
+            (b"[" * 100_000, "contains a number that is too large or is nested too deeply"),
+            (
+                b'{"phase": "tasks", "x": NaN}',
+                "contains a number that is too large or is nested too deeply",
+            ),
+            (b'{"x": -Infinity}', "contains a number that is too large or is nested too deeply"),
+            (b'{"x": 1e999}', "contains a number that is too large or is nested too deeply"),
+            (
+                b'{"x": ' + b"9" * 5_000 + b"}",
+                "contains a number that is too large or is nested too deeply",
+            ),
         ],
     )
     def test_what_is_no_object_of_json_is_corrupt(
@@ -163,7 +172,7 @@ class TestReading:
     @pytest.mark.parametrize("phase", ["done", "Research", "", None, 1, ["tasks"], {}])
     def test_an_unknown_phase_is_corrupt(self, root: Path, phase: object) -> None:
         expected = (
-            '".ralph-state.json" must have a "phase" that is one of "research", "requirements", '
+            '".ralph-state.json" must set "phase" to one of "research", "requirements", '
             '"design", "tasks", "execution"'
         )
 
@@ -175,7 +184,7 @@ class TestReading:
     def test_a_counter_that_is_no_integer_in_range_is_corrupt(
         self, root: Path, key: str, least: int, value: object
     ) -> None:
-        expected = f'".ralph-state.json" must have a "{key}" that is an integer of {least} or more'
+        expected = f'".ralph-state.json" must set "{key}" to an integer of {least} or more'
 
         assert expected == why(root, {**FRESH, key: value})
         assert expected == why(root, {**FRESH, key: least - 1})
@@ -198,7 +207,7 @@ class TestReading:
     def test_a_field_of_the_wrong_kind_is_corrupt(
         self, root: Path, key: str, value: object, expected: str
     ) -> None:
-        reason = f'".ralph-state.json" must have a "{key}" that is {expected}'
+        reason = f'".ralph-state.json" must set "{key}" to {expected}'
 
         assert reason == why(root, {**FRESH, key: value})
 
@@ -212,8 +221,8 @@ class TestReading:
 
         assert isinstance(folder, Corrupt)
         assert isinstance(link, Corrupt)
-        assert f'"{FILE}" is a link that leads out of' in link.reason
-        assert f'"{FILE}" cannot be read' in folder.reason
+        assert f'"{FILE}" is a symbolic link to a path outside' in link.reason
+        assert 'cannot read "specs/auth/.ralph-state.json"' in folder.reason
 
 
 class TestWriting:
@@ -332,7 +341,7 @@ class TestSettingAside:
     def test_without_a_file_nothing_is_moved(self, root: Path, specs: Specs) -> None:
         (root / f"{FILE}.bak").write_text("old", encoding="utf-8")
 
-        with pytest.raises(ToolError, match="there is none"):
+        with pytest.raises(ToolError, match="the file does not exist"):
             set_aside(specs, "auth")
 
         assert [".ralph-state.json.bak"] == [path.name for path in (root / "specs/auth").iterdir()]

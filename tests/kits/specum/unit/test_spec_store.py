@@ -117,7 +117,7 @@ class TestListing:
         (tmp_path / "specs").write_text("", encoding="utf-8")
 
         assert [] == Specs(str(tmp_path), str(tmp_path)).names()
-        with pytest.raises(ToolError, match='the folder "specs/auth" cannot be made: not a dir'):
+        with pytest.raises(ToolError, match='cannot create the directory "specs/auth": not a dir'):
             Specs(str(tmp_path), str(tmp_path)).create("auth")
 
     def test_only_folders_with_fitting_names_exist(self, root: Path, specs: Specs) -> None:
@@ -140,7 +140,7 @@ class TestListing:
     def test_a_folder_that_cannot_be_listed_is_an_error(self, open_root: Path) -> None:
         (open_root / "specs").chmod(0)
 
-        assert '"specs" cannot be read: permission denied' == said(
+        assert 'cannot read "specs": permission denied' == said(
             UNPRIVILEGED, str(open_root), "specs.names()"
         )
 
@@ -227,7 +227,7 @@ class TestCurrent:
     def test_a_pointer_to_the_outside_is_not_followed(self, root: Path, specs: Specs) -> None:
         (root / "specs/.current-spec").symlink_to("../../secret.md")
 
-        with pytest.raises(ToolError, match=r'"specs/\.current-spec" is a link that leads out'):
+        with pytest.raises(ToolError, match=r'"specs/\.current-spec" is a symbolic link to a'):
             specs.current()
         specs.set_current("auth")
 
@@ -278,7 +278,7 @@ class TestReading:
     @pytest.mark.parametrize("target", ["../../../secret.md", "../auth-2/a.md", "../.current-spec"])
     def test_a_link_out_of_the_spec_is_refused(self, auth: Path, specs: Specs, target: str) -> None:
         (auth / "research.md").symlink_to(target)
-        expected = '"specs/auth/research.md" is a link that leads out of "specs/auth"'
+        expected = '"specs/auth/research.md" is a symbolic link to a path outside "specs/auth"'
 
         with pytest.raises(ToolError, match=expected):
             specs.read("auth", "research.md")
@@ -306,11 +306,13 @@ class TestReading:
         (root / "other").mkdir()
         (root / "specs/link").symlink_to("../other")
 
-        with pytest.raises(ToolError, match='"specs/link" is a link: a spec must be a folder'):
+        with pytest.raises(
+            ToolError, match='"specs/link" is a symbolic link: a spec must be a directory'
+        ):
             specs.read("link", "research.md")
-        with pytest.raises(ToolError, match="is a link"):
+        with pytest.raises(ToolError, match="is a symbolic link"):
             specs.write("link", "research.md", "")
-        with pytest.raises(ToolError, match="is a link"):
+        with pytest.raises(ToolError, match="is a symbolic link"):
             specs.create("link")
 
         assert [] == list((root / "other").iterdir())
@@ -322,7 +324,7 @@ class TestReading:
         (auth / "folder.md").mkdir()
 
         for name in ("pipe.md", "folder.md"):
-            with pytest.raises(ToolError, match=rf'"specs/auth/{name}" cannot be read: (not|is)'):
+            with pytest.raises(ToolError, match=rf'cannot read "specs/auth/{name}": (not|is)'):
                 specs.read("auth", name)
             with pytest.raises(ToolError, match=r"(not a regular file|is a directory)\)$"):
                 specs.write("auth", name, "")
@@ -348,7 +350,7 @@ class TestReading:
             lambda: specs.write("auth", file, ""),
             lambda: specs.remove("auth", file),
         ):
-            with pytest.raises(ToolError, match="is no name of a file in a spec"):
+            with pytest.raises(ToolError, match="for a file of a spec"):
                 call()
 
     def test_a_path_is_absolute_and_need_not_be_there(self, root: Path, specs: Specs) -> None:
@@ -399,7 +401,7 @@ class TestReading:
             lambda: specs.set_current("auth"),
             lambda: specs.set_current(None),
         ):
-            with pytest.raises(ToolError, match="leads out of the project"):
+            with pytest.raises(ToolError, match="outside the project"):
                 call()
         assert before == snapshot(outside)
 
@@ -479,7 +481,7 @@ class TestWriting:
     def test_what_may_not_be_read_is_an_error(self, open_root: Path) -> None:
         (open_root / "specs/auth/tasks.md").chmod(0)
 
-        assert '"specs/auth/tasks.md" cannot be read: permission denied' == said(
+        assert 'cannot read "specs/auth/tasks.md": permission denied' == said(
             UNPRIVILEGED, str(open_root), 'specs.read("auth", "tasks.md")'
         )
 
@@ -502,7 +504,9 @@ class TestWriting:
         with (auth / "a.md").open("wb") as file:
             file.truncate(LARGEST + 1)
 
-        with pytest.raises(ToolError, match=r"has 16,777,217 bytes, and 16,777,216 is the most"):
+        with pytest.raises(
+            ToolError, match=r"has 16,777,217 bytes: shorten it to at most 16,777,216"
+        ):
             specs.edit("auth", "a.md", str.upper)
 
     def test_a_file_is_removed_once_and_of_a_link_the_link(self, auth: Path, specs: Specs) -> None:
@@ -526,7 +530,7 @@ class TestWriting:
         "call", ['specs.create("refused")', 'specs.set_current("a")', "ensure_ignored(specs)"]
     )
     def test_the_root_of_the_disk_is_no_project(self, call: str) -> None:
-        assert 'no spec is written to "/": start the server in the folder of a project' == said(
+        assert 'cannot write specs to "/": start the server in a project directory' == said(
             UNPRIVILEGED, "/", call
         )
 
@@ -561,7 +565,7 @@ class TestDeleting:
         (root / "specs/file").write_text("", encoding="utf-8")
 
         for name in ("gone", "file"):
-            with pytest.raises(ToolError, match=f'there is no folder "specs/{name}"'):
+            with pytest.raises(ToolError, match=f'no directory "specs/{name}"'):
                 specs.delete(name)
 
         assert (root / "specs/file").exists()
@@ -569,7 +573,9 @@ class TestDeleting:
     def test_a_link_to_a_folder_is_no_spec_to_delete(self, root: Path, specs: Specs) -> None:
         (root / "specs/link").symlink_to("auth")
 
-        with pytest.raises(ToolError, match='"specs/link" is a link: a spec must be a folder'):
+        with pytest.raises(
+            ToolError, match='"specs/link" is a symbolic link: a spec must be a directory'
+        ):
             specs.delete("link")
 
         assert (root / "specs/link").is_symlink()
@@ -580,7 +586,7 @@ class TestDeleting:
         (tmp_path / "project").mkdir()
         (tmp_path / "project/specs").symlink_to("../shared")
 
-        with pytest.raises(ToolError, match='"specs" is a link to another folder'):
+        with pytest.raises(ToolError, match='"specs" is a symbolic link, and files behind it'):
             Specs(str(tmp_path / "project"), str(tmp_path)).delete("auth")
 
         assert (tmp_path / "shared/auth").is_dir()
@@ -603,8 +609,8 @@ class TestDeleting:
         message = said(UNPRIVILEGED, str(open_root), 'specs.delete("auth")')
 
         assert (
-            '"specs/auth" is not deleted, nothing in it was touched: permission denied at '
-            f'"{named}"; free that place and call again, or delete the folder by hand' == message
+            f'cannot delete "specs/auth": permission denied at "{named}"; nothing was changed. '
+            "Fix that path and call again, or delete the directory by hand" == message
         )
         assert before == snapshot(open_root)
 
@@ -631,9 +637,8 @@ class TestDeleting:
         message = said(UNPRIVILEGED, str(open_root), 'specs.delete("auth")')
 
         assert (
-            '"specs/auth" is deleted in part only: operation not permitted; left are '
-            '"specs/auth/notes/a.md", "specs/auth/notes", "specs/auth"; delete them by hand'
-            == message
+            'only part of "specs/auth" was deleted: operation not permitted; delete the rest by '
+            'hand: "specs/auth/notes/a.md", "specs/auth/notes", "specs/auth"' == message
         )
         assert {"notes": None, "notes/a.md": b"a"} == snapshot(open_root / "specs/auth")
 
@@ -681,7 +686,7 @@ class TestIgnoring:
         assert () == ensure_ignored(specs)
 
     @pytest.mark.parametrize(
-        ("kind", "why"), [("link", "it is a link"), ("folder", "is a directory")]
+        ("kind", "why"), [("link", "it is a symbolic link"), ("folder", "is a directory")]
     )
     def test_what_is_no_file_is_left_alone(
         self, root: Path, specs: Specs, kind: str, why: str
@@ -696,8 +701,8 @@ class TestIgnoring:
             ensure_ignored(specs)
 
         assert (
-            f'".gitignore" cannot be completed: {why}; add these lines to it: '
-            '"specs/.current-spec", "**/.progress.md"' == str(caught.value)
+            f'cannot update ".gitignore": {why}; add these lines: "specs/.current-spec", '
+            '"**/.progress.md"' == str(caught.value)
         )
         assert before == snapshot(root.parent)
 
