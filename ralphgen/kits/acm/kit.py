@@ -21,25 +21,25 @@ class AcmSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    root: str = Field(default="", description="The folder of the documents.")
-    registry: str = Field(default="", description="The folder of the capabilities registry.")
+    root: str = Field(default="", description="Directory of the documents.")
+    registry: str = Field(default="", description="Directory of the capabilities registry.")
 
 
 SERVER = KitPlan(
     key="acm",
     server_name="acm",
     version="1.0.0",
-    title="Process knowledge: stages, artifacts, reviews, capabilities and what was learned.",
+    title="Process knowledge: stages, artifacts, reviews, capabilities and lessons learned.",
     nouns={
-        "orchestration": "Tools on the stages of a project.",
-        "artifacts": "Tools on what a project writes down.",
-        "project": "Tools on a project as a whole, and on its rules.",
-        "capabilities": "Tools on the registry of capabilities.",
-        "knowledge": "Tools on the knowledge base.",
+        "orchestration": "Tools for project stages.",
+        "artifacts": "Tools for project artifacts.",
+        "project": "Tools for the whole project and its rules.",
+        "capabilities": "Tools for the capabilities registry.",
+        "knowledge": "Tools for the knowledge base.",
     },
     tools=TOOLS,
     server="ralphgen.kits.acm.server",
-    about="Process knowledge: how a project goes through its stages. Every tool only reads.",
+    about="Process knowledge for taking a project through its stages. All tools are read-only.",
     skill=SKILL,
 )
 

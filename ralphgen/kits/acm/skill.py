@@ -6,7 +6,7 @@ WORKFLOWS = (
     Workflow(
         "Start a new project",
         (
-            Step("Classify it.", "get_project_type_guidance", {"type": None}),
+            Step("Classify the project.", "get_project_type_guidance", {"type": None}),
             Step("Write docs/intent.md.", "get_artifact_stub", {"artifact": "intent"}),
             Step("Write docs/brief.md.", "get_artifact_stub", {"artifact": "brief"}),
             Step("Write status.md.", "get_artifact_stub", {"artifact": "status"}),
@@ -21,21 +21,21 @@ WORKFLOWS = (
                 {"artifact": "rules_constraints"},
             ),
             Step("Create docs/inbox/ and _archive/, each with a .gitkeep so that git keeps them."),
-            Step("See what is still missing.", "check_project_structure"),
+            Step("List the missing files.", "check_project_structure"),
         ),
         needs=("get_artifact_stub",),
     ),
     Workflow(
         "Prepare for a review",
         (
-            Step("Put right whatever does not pass.", "check_project_health"),
+            Step("Fix everything that fails.", "check_project_health"),
             Step(
-                "Follow the prompt of the internal review.",
+                "Follow the prompt for the internal review.",
                 "get_review_prompt",
                 {"stage": None, "phase": "internal"},
             ),
             Step(
-                "When nothing grave is left, hand out that of the external one.",
+                "When no serious findings remain, pass on the prompt for the external review.",
                 "get_review_prompt",
                 {"stage": None, "phase": "external"},
             ),
@@ -43,33 +43,33 @@ WORKFLOWS = (
         needs=("get_review_prompt",),
     ),
     Workflow(
-        "Go from one stage to the next",
+        "Move to the next stage",
         (
             Step(
-                "Have the prerequisites checked; where one is not met, fix that first.",
+                "Check the prerequisites, and fix those not met.",
                 "get_transition_prompt",
                 {"transition": None, "validate": True},
             ),
             Step("Follow the prompt in the answer."),
-            Step("Read what the new stage asks for.", "get_stage", {"stage": None}),
+            Step("Read the requirements of the new stage.", "get_stage", {"stage": None}),
         ),
         needs=("get_transition_prompt",),
     ),
     Workflow(
         "Audit a project",
         (
-            Step("Look for missing files and folders.", "check_project_structure"),
-            Step("Look at front matter and sections.", "check_project_health"),
-            Step("Read the rules for what failed.", "get_artifact_spec", {"artifact": None}),
+            Step("Find missing files and directories.", "check_project_structure"),
+            Step("Check front matter and sections.", "check_project_health"),
+            Step("Read the rules for each failure.", "get_artifact_spec", {"artifact": None}),
         ),
         needs=("check_project_structure", "check_project_health"),
     ),
     Workflow(
         "Find a capability",
         (
-            Step("Search by a word, a type or tags.", "query_capabilities", {"query": None}),
+            Step("Search by keyword, type or tags.", "query_capabilities", {"query": None}),
             Step(
-                "Read how the one that fits is set up.",
+                "Read the setup of the best match.",
                 "get_capability_detail",
                 {"capability_id": None},
             ),
@@ -83,27 +83,24 @@ SKILL = SkillPlan(
     description=(
         "Guides a project through the stages discover, design and develop with ACM's "
         "specifications, prompts, stubs and checks. Use when a project is started, classified, "
-        "reviewed, audited or taken to its next stage, when a brief, an intent, a status or a "
-        "CLAUDE.md is written or judged, or when capabilities or experience are looked for."
+        "reviewed, audited or moved to its next stage, when a brief, an intent, a status or a "
+        "CLAUDE.md is written or reviewed, or when capabilities or lessons learned are needed."
     ),
     overview={
         "The stages": (
-            "| stage | what happens | what it leaves |\n"
-            "|---|---|---|\n"
-            "| discover | the problem is explored, the project classified and its scope settled "
-            "| intent and brief |\n"
-            "| design | how it is built is decided, with options and reasons | a design |\n"
-            "| develop | it is planned, built and verified against the brief "
-            "| the finished work |\n\n"
-            "Each stage goes from intake through the work itself to an internal and then an "
-            "external review. It ends when its exit criteria are met; the step to the next one "
-            "has a prompt of its own. Everything is read from documents at each call and nothing "
-            "is ever written: what the answers ask for, the agent does."
+            "| stage | work | result |\n|---|---|---|\n| discover | explore the problem, "
+            "classify the project and settle its scope | intent and brief |\n| design | decide "
+            "on a solution, with options and reasons | a design |\n| develop | plan, build and "
+            "verify against the brief | the finished work |\n\nEach stage goes from intake "
+            "through the work to an internal and an external review. It ends when its exit "
+            "criteria are met. Each transition to the next stage has a prompt. The tools read "
+            "the documents at each call and write nothing: you do the work that the answers "
+            "describe."
         ),
     },
     workflows=WORKFLOWS,
     variables={
-        "ACM_ROOT": "the folder of the documents, ahead of what the config says",
-        "ACM_REGISTRY_ROOT": "the folder of the registry of capabilities",
+        "ACM_ROOT": "directory of the documents (overrides the config)",
+        "ACM_REGISTRY_ROOT": "directory of the capabilities registry (overrides the config)",
     },
 )

@@ -3,9 +3,9 @@
 from ralphgen.planning.model import RECIPES, ToolPlan, choice, typed
 
 NOT_YET = "Stage {value} is not yet supported. Supported stages: discover, design, develop."
-PROJECT_PATH = typed("project_path", "string", "Project root path; this project if left out")
+PROJECT_PATH = typed("project_path", "string", "Project root path (default: this project)")
 EARLY = "process, stage, workflow"
-WHOLE = "the whole document, as it is written"
+WHOLE = "the complete document"
 
 
 STAGE = choice(
@@ -23,12 +23,10 @@ TOOLS = (
         arguments=(STAGE,),
         search_hint=EARLY,
         recipes=RECIPES,
-        instruction="get_stage: what a stage (discover, design, develop) asks for.",
-        purpose=(
-            "learn what a stage asks for: its phases, what it begins and ends with, its outputs"
-        ),
+        instruction="get_stage: requirements of a stage (discover, design, develop).",
+        purpose=("read a stage's phases, entry and exit criteria, and outputs"),
         answer=WHOLE,
-        instead={"get_transition_prompt": "the step from one stage to the next"},
+        instead={"get_transition_prompt": "moving from one stage to the next"},
     ),
     ToolPlan(
         "get_review_prompt",
@@ -45,8 +43,8 @@ TOOLS = (
         search_hint="review loop",
         recipes=RECIPES,
         instruction="get_review_prompt: the prompt for an internal or external review.",
-        purpose="review the work of a stage, in its internal or its external phase",
-        answer="the prompt, ready to be followed or handed to a reviewer",
+        purpose="review the work of a stage, internally or externally",
+        answer="a prompt to follow or to give to a reviewer",
     ),
     ToolPlan(
         "get_transition_prompt",
@@ -71,9 +69,9 @@ TOOLS = (
         instruction=(
             "get_transition_prompt: how to enter the next stage; validate=true checks first."
         ),
-        purpose="go from one stage to the next, and see whether the project may",
-        answer="the prompt; with a validation, which prerequisites are met ahead of it",
-        instead={"get_stage": "what the new stage is about"},
+        purpose="move to the next stage, and check whether the project is ready",
+        answer="the prompt, preceded by the prerequisite check if requested",
+        instead={"get_stage": "the requirements of the new stage"},
     ),
     ToolPlan(
         "get_artifact_spec",
@@ -96,9 +94,9 @@ TOOLS = (
         ),
         recipes=RECIPES,
         instruction="get_artifact_spec: what a valid artifact looks like.",
-        purpose="see what a document has to hold, before one is written, changed or judged",
+        purpose="read the required content of a document before writing, changing or reviewing it",
         answer=WHOLE,
-        instead={"get_artifact_stub": "a document to start from"},
+        instead={"get_artifact_stub": "a document template"},
     ),
     ToolPlan(
         "get_artifact_stub",
@@ -117,14 +115,14 @@ TOOLS = (
             choice(
                 "project_type",
                 ("app", "workflow", "artifact"),
-                "Selects the stub of claude_md, app if left out; ignored for the others",
+                "Stub for claude_md (default: app); ignored for other artifacts",
             ),
         ),
         search_hint="template, start a new project",
         recipes=RECIPES,
-        instruction="get_artifact_stub: a template to begin one with.",
+        instruction="get_artifact_stub: a template to start one.",
         purpose="start a document",
-        answer="a template with places to fill in",
+        answer="a template with placeholders",
         instead={"get_artifact_spec": "the rules"},
     ),
     ToolPlan(
@@ -141,9 +139,9 @@ TOOLS = (
             choice("scope", ("mvp", "full"), "Project scope"),
         ),
         recipes=RECIPES,
-        instruction="get_project_type_guidance: what a type of project needs.",
-        purpose="classify a project, and see what its type, scale and scope ask of it",
-        answer="the part of the specification on that type, with the modifiers that were named",
+        instruction="get_project_type_guidance: guidance for a project type.",
+        purpose="classify a project, and read the guidance for its type, scale and scope",
+        answer="the section of the specification for that type, with the requested modifiers",
     ),
     ToolPlan(
         "check_project_structure",
@@ -157,9 +155,9 @@ TOOLS = (
         search_hint="audit",
         recipes=RECIPES,
         instruction="check_project_structure: which folders and files are missing.",
-        purpose="see whether the files and folders of a project are where they should be",
-        answer="a line for each of them, and how many passed",
-        instead={"check_project_health": "what stands in the files"},
+        purpose="check whether a project's files and directories are in place",
+        answer="one line per item, and how many passed",
+        instead={"check_project_health": "the content of the files"},
     ),
     ToolPlan(
         "check_project_health",
@@ -172,9 +170,9 @@ TOOLS = (
         arguments=(PROJECT_PATH,),
         search_hint="audit",
         recipes=RECIPES,
-        instruction="check_project_health: that, front matter and required sections.",
-        purpose="check a project before a review or as an audit",
-        answer="files, front matter and required sections, each passed or not, and a summary",
+        instruction="check_project_health: files, front matter, required sections.",
+        purpose="check a project before a review or during an audit",
+        answer="the results for files, front matter and required sections, and a summary",
     ),
     ToolPlan(
         "get_rules_spec",
@@ -185,7 +183,7 @@ TOOLS = (
             "set up or audit a project's rules."
         ),
         recipes=RECIPES,
-        instruction="get_rules_spec: what belongs in .claude/rules/.",
+        instruction="get_rules_spec: content of .claude/rules/.",
         purpose="set up or audit the rules of a project",
         answer=WHOLE,
     ),
@@ -199,8 +197,8 @@ TOOLS = (
         ),
         arguments=(choice("level", ("global", "project"), "Which CLAUDE.md", required=True),),
         recipes=RECIPES,
-        instruction="get_context_spec: what belongs in CLAUDE.md.",
-        purpose="write or audit a CLAUDE.md, the user's own or that of a project",
+        instruction="get_context_spec: content of CLAUDE.md.",
+        purpose="write or audit the CLAUDE.md of a user or a project",
         answer=WHOLE,
     ),
     ToolPlan(
@@ -217,16 +215,16 @@ TOOLS = (
             typed(
                 "tags",
                 "array",
-                "Tags that must all be there, exactly as they are spelled",
+                "Tags that must all match exactly",
                 items={"type": "string"},
             ),
         ),
         search_hint="find skills, plugins, agents",
         recipes=RECIPES,
         instruction="query_capabilities: skills, tools, agents and plugins for a task.",
-        purpose="find skills, tools, agents and plugins for the work at hand",
+        purpose="find skills, tools, agents and plugins for a task",
         answer="the capabilities that match every filter, with types, descriptions and tags",
-        instead={"query_knowledge": "experience, written down as articles"},
+        instead={"query_knowledge": "lessons learned, as articles"},
     ),
     ToolPlan(
         "get_capability_detail",
@@ -246,9 +244,9 @@ TOOLS = (
             ),
         ),
         recipes=RECIPES,
-        instruction="get_capability_detail: everything on one of them.",
-        purpose="learn how a capability that was found is installed and set up",
-        answer="its whole description",
+        instruction="get_capability_detail: all details of one.",
+        purpose="read how to install and configure a capability",
+        answer="its complete description",
     ),
     ToolPlan(
         "query_knowledge",
@@ -261,8 +259,8 @@ TOOLS = (
         arguments=(typed("query", "string", "Search term, or path of an entry", required=True),),
         search_hint="lessons learned, best practice",
         recipes=RECIPES,
-        instruction="query_knowledge: what earlier projects have learned.",
-        purpose="find what was learned about a topic",
-        answer="articles with the place that matches, and paths; for a path, the whole article",
+        instruction="query_knowledge: lessons from earlier projects.",
+        purpose="find lessons learned about a topic",
+        answer="matching articles with excerpts and paths; for a path, the whole article",
     ),
 )

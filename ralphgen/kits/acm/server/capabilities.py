@@ -65,14 +65,14 @@ def query_capabilities(acm: Acm, arguments: dict[str, Any]) -> str:
         known, unusable = inventory(root)
     except InventoryError as error:
         raise ToolError(
-            f'the inventory "{INVENTORY}" of the capabilities registry {error}: ask a person to '
-            "fix it, or to set ACM_REGISTRY_ROOT"
+            f'the inventory "{INVENTORY}" of the capabilities registry {error}: ask the user to '
+            "fix it or to set ACM_REGISTRY_ROOT"
         ) from error
     found = [capability for capability in known if _matches(capability, arguments)]
     lines = _found_lines(root, found) if known else ["The capabilities registry is empty."]
     if unusable:
-        many = "1 entry of the inventory has" if unusable == 1 else f"{unusable} entries of it have"
-        lines += ["", f"Left out: {many} no name."]
+        many = "1 inventory entry has" if unusable == 1 else f"{unusable} inventory entries have"
+        lines += ["", f"Skipped: {many} no name."]
     return "\n".join(lines)
 
 
@@ -84,18 +84,19 @@ def get_capability_detail(acm: Acm, arguments: dict[str, Any]) -> str:
     if not files:
         advice = "check the spelling"
         if acm.sees("query_capabilities"):
-            advice = "call query_capabilities for the names that there are"
+            advice = "call query_capabilities to list the names"
         raise ToolError(f'Capability "{name}" not found: {advice}')
     try:
         text = read_text(root, files[0])
     except UnreadableDocumentError as error:
         raise ToolError(
-            f'the capability "{brief(files[0], DESCRIBED)}" {error.why}: ask a person to fix that'
+            f'the capability "{brief(files[0], DESCRIBED)}" {error.why}: ask the user to fix the '
+            "file"
         ) from error
     others = ""
     if files[1:]:  # as a comment of YAML
         listed = ", ".join(brief(file, DESCRIBED) for file in files[1 : OTHERS + 1])
-        others = f"\n# The registry has others of this name: {listed}\n"
+        others = f"\n# Other registry entries with this name: {listed}\n"
     return fitted(text, files[0], MOST - len(others)) + others
 
 
@@ -108,10 +109,10 @@ def inventory(root: str) -> tuple[list[Capability], int]:
     except UnreadableDocumentError as error:
         raise InventoryError(error.why) from error
     except (ValueError, RecursionError) as error:
-        raise InventoryError("is not JSON") from error
+        raise InventoryError("is not valid JSON") from error
     entries = value.get("capabilities") if isinstance(value, dict) else value
     if not isinstance(entries, list):
-        raise InventoryError('has no list "capabilities"')
+        raise InventoryError('has no "capabilities" list')
     known = [Capability(entry) for entry in entries if isinstance(entry, dict)]
     named = [capability for capability in known if capability.name]
     return named, len(entries) - len(named)
@@ -131,7 +132,7 @@ def _matches(capability: Capability, arguments: dict[str, Any]) -> bool:
 def _found_lines(root: str, found: list[Capability]) -> list[str]:
     """Return the lines on what was found, on as many as there is room for."""
     if not found:
-        return ["No capabilities match this search: try fewer words, or leave a filter out."]
+        return ["No capabilities match this search: use fewer words, or remove a filter."]
     lines = [f"Found {len(found)} {'capability' if len(found) == 1 else 'capabilities'}:", ""]
     shown = first_entries(_entry(root, capability) for capability in found[:SHOWN])
     more = f"and {len(found) - len(shown)} more: narrow the search with a keyword, a type or tags"

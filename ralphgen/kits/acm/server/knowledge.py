@@ -52,7 +52,7 @@ def query_knowledge(acm: Acm, arguments: dict[str, Any]) -> str:
     """
     term = arguments["query"].strip()
     if not term:
-        raise ToolError('argument "query" is blank: give a word or a topic to look for')
+        raise ToolError('argument "query" is blank: use a word or a topic')
     root = acm.documents_folder()
     entries = _entries(root)
     if not entries:
@@ -61,7 +61,7 @@ def query_knowledge(acm: Acm, arguments: dict[str, Any]) -> str:
         if _shown(name) == term:
             return _whole(name, path)
     hits, unreadable = _search(entries, term.lower())
-    note = ["", f"Not readable, and left out: {unreadable}"] if unreadable else []
+    note = ["", f"Skipped because unreadable: {unreadable}"] if unreadable else []
     if not hits:
         return "\n".join([f'No KB entries match "{brief(term, NAMED)}".', *note])
     return "\n".join([*_hit_lines(hits, len(term)), *note])
@@ -77,7 +77,7 @@ def _whole(name: str, path: str) -> str:
     try:
         return fitted(read_path(path), f"{FOLDER}/{name}")
     except UnreadableDocumentError as error:
-        raise ToolError(f'"{_shown(name)}" {error.why}: ask a person to fix that') from error
+        raise ToolError(f'"{_shown(name)}" {error.why}: ask the user to fix the file') from error
 
 
 def _entries(root: str) -> list[tuple[str, str]]:
@@ -92,8 +92,8 @@ def _entries(root: str) -> list[tuple[str, str]]:
     except (UnreadableDocumentError, OSError) as error:
         why = error.why if isinstance(error, UnreadableDocumentError) else words_for(error)
         raise ToolError(
-            f'the knowledge base "{FOLDER}/" {why}: add the folder, or have ACM_ROOT name '
-            "documents that hold one"
+            f'the knowledge base "{FOLDER}/" {why}: add the directory, or set ACM_ROOT to '
+            "documents that contain one"
         ) from error
     files.sort(key=lambda entry: os.fsencode(entry.name))
     placed = ((entry.name, _real(root, folder, entry)) for entry in files)
@@ -154,7 +154,7 @@ def _hit_lines(hits: list[KnowledgeEntry], length: int) -> list[str]:
     shown = first_entries(_entry(hit, length) for hit in hits[:SHOWN])
     for entry in shown:
         lines += ["", entry]
-    more = f"and {len(hits) - len(shown)} more: look for a longer term"
+    more = f"and {len(hits) - len(shown)} more: use a longer term"
     return [*lines, "", more] if len(shown) < len(hits) else lines
 
 

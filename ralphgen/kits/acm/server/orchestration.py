@@ -93,8 +93,8 @@ def validation(project: str, transition: str) -> str:
         if not error.missing:
             raise _cannot_validate(file, error) from error
         raise ToolError(
-            "cannot validate: the project has no status.md, neither in its root nor in docs/; "
-            'write one with a "stage", or call without validate for the prompt alone'
+            "cannot validate: no status.md in the project root or in docs/; create one with a "
+            '"stage", or omit "validate" to get only the prompt'
         ) from error
     briefs = _briefs(project)
     try:
@@ -155,15 +155,15 @@ def _briefs(project: str) -> list[str]:
     usable = [path for path in paths if not trouble(project, path)]
     if not usable:
         raise ToolError(
-            f"cannot validate: there is neither {BRIEF} nor {INBOX}/*-brief.md that can be read; "
-            "write the brief first, or call without validate for the prompt alone"
+            f"cannot validate: no readable {BRIEF} or {INBOX}/*-brief.md; write the brief first, "
+            'or omit "validate" to get only the prompt'
         )
     return usable
 
 
 def _cannot_validate(name: str, error: UnreadableDocumentError) -> ToolError:
     shown = brief(name, SHOWN)
-    return ToolError(f'cannot validate: "{shown}" {error.why}; fix that, then call again')
+    return ToolError(f'cannot validate: "{shown}" {error.why}; fix it, then call again')
 
 
 def _others(names: Sequence[str]) -> list[str]:
@@ -172,11 +172,11 @@ def _others(names: Sequence[str]) -> list[str]:
         return []
     listed = ", ".join(brief(name, SHOWN) for name in names[:LISTED])
     more = f" and {len(names) - LISTED} more" if len(names) > LISTED else ""
-    return [f"Other briefs, not looked at: {listed}{more}"]
+    return [f"Other briefs, not checked: {listed}{more}"]
 
 
 def _shown(found: FrontMatter, key: str) -> str:
     """Return a value of the front matter in words."""
     if key in found.values and not isinstance(found.values[key], str):
-        return "not a text"
+        return "not a string"
     return brief(found.text(key), SHOWN) or "not set"

@@ -111,7 +111,7 @@ def guidance(text: str, kind: str, modifiers: Mapping[str, str]) -> str:
     spec = read_front_matter(text).body
     found = section(spec, kind)
     if not found:
-        note = f'The spec has no section on "{kind}": here is the whole of it.'
+        note = f'The spec has no section on "{kind}": the full text follows.'
         return f"{title}\n\n{note}\n\n{text}"
     parts = [
         found,

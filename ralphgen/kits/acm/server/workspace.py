@@ -27,11 +27,11 @@ _NOTE = 300  # characters of the note on what was cut
 _LAST = 300  # characters for the lines behind a list
 _LONGEST_BLOCK = 20_000  # characters of front matter; nobody writes longer ones by hand
 
-MISSING = "is not there"
-OUTSIDE = "leads out of its folder"
+MISSING = "does not exist"
+OUTSIDE = "is a symbolic link to a path outside its directory"
 NO_FILE = "is not a file"
 NO_FOLDER = "is not a directory"
-NOT_ALLOWED = "may not be read"
+NOT_ALLOWED = "cannot be read: permission denied"
 
 VALID, NONE, INVALID = "valid", "no frontmatter", "invalid frontmatter"
 # For each: the variable, the setting, the shared place of a person, and the project's own place.
@@ -84,9 +84,9 @@ def document(base: str, name: str, kind: str) -> str:
     try:
         return read_text(base, name)
     except UnreadableDocumentError as error:
-        advice = "add the file, or have ACM_ROOT name documents that hold it"
+        advice = "add the file, or set ACM_ROOT to documents that contain it"
         if not error.missing:
-            advice = "ask a person to fix that"
+            advice = "ask the user to fix the file"
         raise ToolError(f'the {kind} "{name}" {error.why}: {advice}') from error
 
 
@@ -99,7 +99,7 @@ def fitted(text: str, name: str, room: int = MOST) -> str:
         return text
     kept = max(room - _NOTE, 0)
     left = len(text) - kept
-    note = f'[cut here: {left:,} more characters stand in "{brief(name, LONGEST_NAME)}"]'
+    note = f'[cut here: {left:,} more characters in "{brief(name, LONGEST_NAME)}"]'
     return f"{text[:kept]}\n\n{note}\n"
 
 
@@ -162,7 +162,7 @@ def read_path(path: str) -> str:
     except (OSError, ValueError) as error:
         raise UnreadableDocumentError(words_for(error)) from error
     if size > LARGEST:
-        raise UnreadableDocumentError(f"is longer than {LARGEST:,} bytes")
+        raise UnreadableDocumentError(f"is larger than {LARGEST:,} bytes")
     return data.decode("utf-8", "replace")
 
 
@@ -266,7 +266,7 @@ class Acm:
             return project
         try:
             path = path_within(project, os.path.expanduser(given))
-            why = "is outside of the project that this server belongs to"
+            why = "is outside the project of this server"
         except ValueError:  # characters that no path can have
             path = ""
         if path is not None:
@@ -276,8 +276,8 @@ class Acm:
         from ralphgen.runtime.values.arguments import shortened
 
         raise ToolError(
-            f'argument "project_path" is {shortened(given)}, which {why}: give a folder in the '
-            "project, or leave it out for the whole of it"
+            f'argument "project_path" is {shortened(given)}, which {why}: use a directory in the '
+            "project, or omit it for the whole project"
         )
 
     def close(self) -> None:
@@ -313,7 +313,8 @@ def find_root(place: Place, project: str, settings: Mapping[str, Any]) -> str:
     if os.path.isdir(path):
         return path
     raise ToolError(
-        f'"{own}" is not there: ask a person to run "ralphgen init --kit acm", or to set {variable}'
+        f'"{own}" does not exist: ask the user to run "ralphgen init --kit acm" or to set '
+        f"{variable}"
     )
 
 
@@ -326,7 +327,7 @@ def lies_elsewhere(place: Place) -> bool:
 def _directory(path: str, source: str) -> str:
     """Return the real path of a folder; raises `ToolError` if there is none."""
     if not os.path.isdir(path):
-        raise ToolError(f"{source} names no directory: ask a person to fix it")
+        raise ToolError(f"{source} must name a directory: ask the user to fix it")
     return os.path.realpath(path)
 
 
@@ -337,7 +338,7 @@ def _inside(project: str, named: str, source: str) -> str:
     except ValueError:  # characters that no path can have
         return ""
     if path is None:
-        raise ToolError(f"{source} leads out of the project: ask the user to fix it")
+        raise ToolError(f"{source} is outside the project: ask the user to fix it")
     return path
 
 

@@ -32,7 +32,9 @@ def test_each_value_hands_out_its_document_and_says_which_one_is_missing(
 
     assert expected == library.says(tool, **arguments)
     path.unlink()
-    assert library.refuses(tool, **arguments).startswith(f'the {KINDS[tool]} "{name}" is not there')
+    assert library.refuses(tool, **arguments).startswith(
+        f'the {KINDS[tool]} "{name}" does not exist'
+    )
 
 
 def test_the_stub_of_claude_md_is_that_of_an_app_where_no_type_is_named(library: Library) -> None:

@@ -20,7 +20,7 @@ Found 4 capabilities:
 - **planner** (plugin) — Plans in the editor
   Tags: development
   Install level: user"""
-NOTHING = "No capabilities match this search: try fewer words, or leave a filter out."
+NOTHING = "No capabilities match this search: use fewer words, or remove a filter."
 
 
 def rewrite(library: Library, value: object) -> None:
@@ -91,13 +91,13 @@ class TestSearch:
     @pytest.mark.parametrize(
         ("value", "why"),
         [
-            ("{", "is not JSON"),
-            ("", "is not JSON"),
-            ("[" * 100_000, "is not JSON"),
-            ("[" + "9" * 10_000 + "]", "is not JSON"),
-            ("7", 'has no list "capabilities"'),
-            ({"capabilities": {}}, 'has no list "capabilities"'),
-            ({"items": []}, 'has no list "capabilities"'),
+            ("{", "is not valid JSON"),
+            ("", "is not valid JSON"),
+            ("[" * 100_000, "is not valid JSON"),
+            ("[" + "9" * 10_000 + "]", "is not valid JSON"),
+            ("7", 'has no "capabilities" list'),
+            ({"capabilities": {}}, 'has no "capabilities" list'),
+            ({"items": []}, 'has no "capabilities" list'),
         ],
     )
     def test_an_inventory_that_cannot_be_used_is_named(
@@ -111,7 +111,7 @@ class TestSearch:
     def test_a_missing_inventory_is_named(self, library: Library) -> None:
         (library.registry / "inventory.json").unlink()
 
-        assert "is not there" in library.refuses("query_capabilities")
+        assert "does not exist" in library.refuses("query_capabilities")
 
     def test_odd_entries_harm_nothing(self, library: Library) -> None:
         odd = [
@@ -130,7 +130,7 @@ class TestSearch:
         assert text.startswith("Found 4 capabilities:\n\n- **a** (no type) — no description\n")
         assert "- **b** (no type) — no description\n  Tags: t\n" in text
         assert "- **c** - **d** (no type) — " + "x" * 500 + "…\n" in text
-        assert text.endswith("Left out: 4 entries of it have no name.")
+        assert text.endswith("Skipped: 4 inventory entries have no name.")
         assert "Found 1 capability:" in library.says("query_capabilities", tags=["t"], query="b")
 
     def test_a_thousand_capabilities_are_shown_in_part(self, library: Library) -> None:
@@ -196,16 +196,14 @@ class TestDetail:
     ) -> None:
         expected = (
             YAML.format(name="planner", kind="agent")
-            + "\n# The registry has others of this name: "
+            + "\n# Other registry entries with this name: "
             + "capabilities/plugins/planner/capability.yaml\n"
         )
 
         assert expected == library.says("get_capability_detail", capability_id="planner")
 
     def test_an_unknown_one_is_not_found(self, library: Library) -> None:
-        expected = (
-            'Capability "no-such" not found: call query_capabilities for the names that there are'
-        )
+        expected = 'Capability "no-such" not found: call query_capabilities to list the names'
 
         assert expected == library.refuses("get_capability_detail", capability_id="no-such")
 
@@ -224,7 +222,7 @@ class TestDetail:
 
         for name in ("linked", "above"):
             text = library.refuses("get_capability_detail", capability_id=name)
-            assert "leads out of its folder" in text
+            assert "is a symbolic link to a path outside its directory" in text
 
     def test_one_that_can_be_read_goes_before_one_that_cannot(self, library: Library) -> None:
         (library.registry / "capabilities/agents/unlisted").mkdir()

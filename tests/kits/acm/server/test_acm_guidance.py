@@ -79,8 +79,8 @@ class TestGuidance:
         library.write(TYPES_SPEC, text)
 
         expected = (
-            "## Project Type Guidance: app · mvp\n\nThe spec has no section on "
-            f'"app": here is the whole of it.\n\n{text}'
+            '## Project Type Guidance: app · mvp\n\nThe spec has no section on "app": the full '
+            f"text follows.\n\n{text}"
         )
         assert expected == library.says("get_project_type_guidance", type="app", scope="mvp")
 
@@ -102,7 +102,7 @@ class TestGuidance:
     def test_a_missing_spec_is_named(self, library: Library) -> None:
         (library.documents / TYPES_SPEC).unlink()
 
-        assert f'"{TYPES_SPEC}" is not there' in library.refuses(
+        assert f'"{TYPES_SPEC}" does not exist' in library.refuses(
             "get_project_type_guidance", type="app"
         )
 

@@ -74,7 +74,7 @@ def test_nothing_found_and_nothing_there_are_two_sentences(library: Library) -> 
 
 @pytest.mark.parametrize("term", ["", " ", "\n\t"])
 def test_a_blank_term_is_asked_for(library: Library, term: str) -> None:
-    expected = 'argument "query" is blank: give a word or a topic to look for'
+    expected = 'argument "query" is blank: use a word or a topic'
 
     assert expected == library.refuses("query_knowledge", query=term)
 
@@ -88,9 +88,11 @@ def test_a_missing_or_odd_knowledge_base_is_named(library: Library) -> None:
     (library.documents / "kb").symlink_to(library.registry)
     outside = library.refuses("query_knowledge", query="a")
 
-    assert missing.startswith('the knowledge base "kb/" is not there: ')
-    assert file.startswith('the knowledge base "kb/" is not there: ')
-    assert outside.startswith('the knowledge base "kb/" leads out of its folder: ')
+    assert missing.startswith('the knowledge base "kb/" does not exist: ')
+    assert file.startswith('the knowledge base "kb/" does not exist: ')
+    assert outside.startswith(
+        'the knowledge base "kb/" is a symbolic link to a path outside its directory: '
+    )
 
 
 def test_the_words_around_the_first_place_are_cut_on_both_sides(library: Library) -> None:
@@ -125,7 +127,7 @@ def test_many_entries_are_shown_in_part(library: Library) -> None:
 
     assert text.startswith("Found 120 KB entries:\n")
     assert 50 == len(paths(text))
-    assert text.endswith("and 70 more: look for a longer term")
+    assert text.endswith("and 70 more: use a longer term")
 
 
 def test_links_folders_and_pipes_are_no_trouble(library: Library) -> None:
@@ -194,9 +196,7 @@ def test_a_place_that_is_no_entry_s_is_a_term(library: Library) -> None:
 def test_a_long_entry_is_cut(library: Library) -> None:
     only(library, long="x" * 50_000)
 
-    assert 'characters stand in "kb/long.md"]' in library.says(
-        "query_knowledge", query="kb/long.md"
-    )
+    assert 'characters in "kb/long.md"]' in library.says("query_knowledge", query="kb/long.md")
 
 
 @pytest.mark.parametrize("given", [{}, {"query": 7}, {"query": "a", "topic": "b"}])

@@ -105,7 +105,7 @@ class TestDocuments:
 
         assert whole.startswith(shown)
         left = f"{len(whole) - len(shown):,}"
-        assert f'{left} more characters stand in "{STAGES["design"]}"]\n' == note
+        assert f'{left} more characters in "{STAGES["design"]}"]\n' == note
 
     def test_a_document_of_the_greatest_length_is_whole(self, library: Library) -> None:
         library.write(STAGES["design"], "é" * 40_000)
@@ -140,8 +140,8 @@ class TestTrouble:
         (library.documents / name).unlink()
 
         expected = (
-            f'the {kind} "{name}" is not there: add the file, or have ACM_ROOT name documents that '
-            "hold it"
+            f'the {kind} "{name}" does not exist: add the file, or set ACM_ROOT to documents '
+            "that contain it"
         )
         assert expected == library.refuses(tool, **arguments)
 
@@ -154,7 +154,9 @@ class TestTrouble:
         path.symlink_to(library.registry / "inventory.json")
 
         assert folder.startswith(f'the stage spec "{STAGES["design"]}" is not a file: ')
-        assert " leads out of its folder: " in library.refuses("get_stage", stage="design")
+        assert " is a symbolic link to a path outside its directory: " in library.refuses(
+            "get_stage", stage="design"
+        )
 
     def test_a_pipe_holds_nobody_up(self, library: Library) -> None:
         (library.documents / STAGES["design"]).unlink()
@@ -241,7 +243,7 @@ class TestValidation:
             ("---\nstage: Design\n---\n", 'stage is Design, expected "discover"'),
             ("---\nstage: on\n---\n", 'stage is on, expected "discover"'),
             ("---\nphase: x\n---\n", 'stage is not set, expected "discover"'),
-            ("---\nstage: [a]\n---\n", 'stage is not a text, expected "discover"'),
+            ("---\nstage: [a]\n---\n", 'stage is not a string, expected "discover"'),
             ("# Status\n", "(status.md has no frontmatter)"),
             ("---\nstage: [\n---\n", "(status.md has invalid frontmatter)"),
             ("---\nstage: discover\n", "(status.md has invalid frontmatter)"),
@@ -275,13 +277,13 @@ class TestValidation:
         folder = library.project("two", status_md=IN_DESIGN)
         (folder / "docs/design.md").mkdir()
 
-        assert "✗ Prerequisites not met:\n- docs/design.md is not there\nChecked: " in none
+        assert "✗ Prerequisites not met:\n- docs/design.md does not exist\nChecked: " in none
         assert "- docs/design.md is not a file\n" in validated(library, folder, "design_to_develop")
 
     @pytest.mark.parametrize("status", ["draft", "In-Review", "complete", "[approved]", ""])
     def test_design_requires_an_approved_brief(self, library: Library, status: str) -> None:
         brief = BRIEF.replace("Approved", status)
-        shown = {"[approved]": "not a text", "": "not set"}.get(status, status)
+        shown = {"[approved]": "not a string", "": "not set"}.get(status, status)
         text = validated(library, library.project(docs__brief_md=brief))
 
         issue = f'- status of docs/brief.md is {shown}, expected "approved"\n'
@@ -301,14 +303,14 @@ class TestValidation:
         text = validated(library, project)
 
         assert "Brief: docs/inbox/a-brief.md (status: Approved)\n" in text
-        assert "Other briefs, not looked at: docs/inbox/b-brief.md\n" in text
+        assert "Other briefs, not checked: docs/inbox/b-brief.md\n" in text
 
     def test_without_status_or_brief_nothing_can_be_validated(self, library: Library) -> None:
         no_status = refused(library, library.project("one", status_md=None))
         no_brief = refused(library, library.project("two", docs__brief_md=None))
 
-        assert no_status.startswith("cannot validate: the project has no status.md")
-        assert "docs/brief.md nor docs/inbox/*-brief.md" in no_brief
+        assert no_status.startswith("cannot validate: no status.md")
+        assert "no readable docs/brief.md or docs/inbox/*-brief.md" in no_brief
 
     def test_a_status_that_is_a_folder_or_leads_out_is_named(self, library: Library) -> None:
         folder = library.project("one", status_md=None)
@@ -316,9 +318,11 @@ class TestValidation:
         leaving = library.project("two", docs__brief_md=None)
         (leaving / "docs/brief.md").symlink_to(library.documents / STAGES["design"])
 
-        expected = 'cannot validate: "status.md" is not a file; fix that, then call again'
+        expected = 'cannot validate: "status.md" is not a file; fix it, then call again'
         assert expected == refused(library, folder)
-        assert '"docs/brief.md" leads out of its folder' in refused(library, leaving)
+        assert '"docs/brief.md" is a symbolic link to a path outside its directory' in refused(
+            library, leaving
+        )
 
     @pytest.mark.parametrize(
         "path", ["nowhere", "status.md", "a\0b", "~\0", "~nobody-of-that-name"]
@@ -342,7 +346,7 @@ class TestValidation:
             "get_transition_prompt", transition="discover_to_design", validate=True, **given
         )
 
-        assert "the project has no status.md" in text
+        assert "no status.md in the project root" in text
 
     def test_a_relative_path_begins_at_this_project(self, library: Library) -> None:
         library.project("near")

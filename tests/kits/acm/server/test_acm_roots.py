@@ -91,7 +91,7 @@ class TestOrder:
             texts = [driver.ask(*call) for call in asking]
         command = "ralphgen init --kit acm"
         expected = [
-            f'"{place}" is not there: ask a person to run "{command}", or to set {variable}'
+            f'"{place}" does not exist: ask the user to run "{command}" or to set {variable}'
             for place, variable in (
                 (".ralph/acm", "ACM_ROOT"),
                 (".ralph/acm/registry", "ACM_REGISTRY_ROOT"),
@@ -118,18 +118,18 @@ class TestOrder:
         failed, text = asked(library.root, environment)
         search = asked(library.root, environment, "query_capabilities", query="a")
 
-        assert (True, "the variable ACM_ROOT names no directory: ask a person to fix it") == (
+        assert (True, "the variable ACM_ROOT must name a directory: ask the user to fix it") == (
             failed,
             text,
         )
-        assert search[1].startswith("the variable ACM_REGISTRY_ROOT names no directory")
+        assert search[1].startswith("the variable ACM_REGISTRY_ROOT must name a directory")
 
     def test_a_setting_that_names_no_directory_is_named(self, tmp_path: Path) -> None:
         root = create_project(tmp_path / "project", config=f'{KITS}[acm]\nroot = "a\\u0000b"\n')
 
         expected = (
-            'the setting "root" of [acm] in .ralph/ralphgen.toml names no directory: ask a person '
-            "to fix it"
+            'the setting "root" of [acm] in .ralph/ralphgen.toml must name a directory: ask the '
+            "user to fix it"
         )
         assert (True, expected) == asked(root, {"HOME": str(tmp_path)})
 
@@ -177,7 +177,9 @@ class TestLinks:
         (library.documents / STAGE).unlink()
         (library.documents / STAGE).symlink_to(beside / "x.md")
 
-        assert "leads out of its folder" in library.refuses("get_stage", stage="design")
+        assert "is a symbolic link to a path outside its directory" in library.refuses(
+            "get_stage", stage="design"
+        )
 
 
 class TestRights:
@@ -212,19 +214,26 @@ class TestRights:
             for path in (*closed, folder / "documents/kb"):
                 path.chmod(0o755)
 
-        assert (True, f'the stage spec "{STAGE}" may not be read: ask a person to fix that') == (
-            stage
-        )
+        assert (
+            True,
+            (
+                f'the stage spec "{STAGE}" cannot be read: permission denied: ask the user to fix '
+                "the file"
+            ),
+        ) == (stage)
         assert "Found 1 KB entry:" in found[1]
-        assert found[1].endswith("Not readable, and left out: 1")
-        assert '"capabilities/tools/pdf-maker/capability.yaml" may not be read' in detail[1]
+        assert found[1].endswith("Skipped because unreadable: 1")
+        assert (
+            '"capabilities/tools/pdf-maker/capability.yaml" cannot be read: permission denied'
+            in detail[1]
+        )
         assert "Install level: project" in search[1]
         assert (
-            "✗ docs/brief.md — may not be read\n✓ docs/inbox/\n✗ _archive/ — may not be"
-            in (structure[1])
+            "✗ docs/brief.md — cannot be read: permission denied\n✓ docs/inbox/\n✗ _archive/ — "
+            "cannot be" in (structure[1])
         )
-        assert 3 == health[1].count("✗ docs/brief.md — may not be read\n")
+        assert 3 == health[1].count("✗ docs/brief.md — cannot be read: permission denied\n")
         assert (True, True) == (inventory[0], knowledge[0])
-        assert "may not be read" in inventory[1]
-        assert "may not be read" in knowledge[1]
+        assert "cannot be read: permission denied" in inventory[1]
+        assert "cannot be read: permission denied" in knowledge[1]
         check_presentable("\n".join((stage[1], detail[1], knowledge[1])), folder, failed=True)

@@ -82,7 +82,7 @@ class TestStructure:
 
         assert text.startswith('argument "project_path" is "')
         assert "which is not a directory" in text
-        assert text.endswith("or leave it out for the whole of it")
+        assert text.endswith("or omit it for the whole project")
 
     @pytest.mark.parametrize("tool", ["check_project_structure", "check_project_health"])
     @pytest.mark.parametrize(
@@ -110,6 +110,6 @@ class TestStructure:
         (library.projects / "link").symlink_to(beside)
 
         assert library.refuses(tool, project_path=path) == (
-            f'argument "project_path" is "{path}", which is outside of the project that this '
-            "server belongs to: give a folder in the project, or leave it out for the whole of it"
+            f'argument "project_path" is "{path}", which is outside the project of this server: '
+            "use a directory in the project, or omit it for the whole project"
         )

@@ -14,5 +14,5 @@ def test_a_file_that_is_too_long_is_no_document(tmp_path: Path) -> None:
         file.truncate(LARGEST)
 
     assert LARGEST == len(read_text(str(tmp_path), "most.md"))
-    with pytest.raises(UnreadableDocumentError, match="is longer than 8,388,608 bytes"):
+    with pytest.raises(UnreadableDocumentError, match="is larger than 8,388,608 bytes"):
         read_text(str(tmp_path), "long.md")
