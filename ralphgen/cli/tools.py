@@ -116,8 +116,8 @@ def add(
     from ralphgen.project.root import CONFIG, written_root
 
     for table, noun, names in add_tables(written_root(project, "tools add"), tables):
-        say(plain(f'{CONFIG}: "{table}" has {", ".join(names)}; a row is called "{noun}"'))
-    say('make them with "ralphgen regen"')
+        say(plain(f'added "{table}" to {CONFIG}: {", ".join(names)}; one row is called "{noun}"'))
+    say("next: ralphgen regen")
 
 
 def _refuse_unknown_discipline(root: Path, discipline: str) -> None:

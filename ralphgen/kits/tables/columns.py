@@ -114,7 +114,7 @@ class ToolTable:
         if self.field(column) != column:
             meant = f'{meant} (column "{column[:100]}")'.strip()
         if kind == "JSON" and not meant:
-            meant = "any value of JSON"
+            meant = "any JSON value"
         if meant:
             said |= {"description": meant}
         if said and "type" not in said:
@@ -160,8 +160,8 @@ def offered(
         usable = {column.name: column for column in shown if column.type in SCHEMAS}
         rest = tuple(column for column in table.columns if column.name not in usable)
         warnings += [
-            f'the column "{one.name}.{column.name}" is left out of all tools: its type has no '
-            "form in JSON"
+            f'the column "{one.name}.{column.name}" is omitted from all tools: JSON cannot '
+            "represent its type"
             for column in rest
             if column in shown
         ]

@@ -63,7 +63,7 @@ def find_tables(root: Path, kit: str) -> Finding:
         }
         for table in found
     ]
-    said = f"{len(rows)} more {'table' if len(rows) == 1 else 'tables'} that could have tools"
+    said = f"{len(rows)} {'table' if len(rows) == 1 else 'tables'} without tools"
     return Finding(said if rows else "", {"tables": rows})
 
 
@@ -100,10 +100,10 @@ def _added(root: Path, names: Sequence[str]) -> list[tuple[str, str, tuple[str, 
     known = {fold(table.name): table for table in unserved(root, config)}
     for name in names:
         if fold(name) in map(fold, config.get(KEY, {})):
-            raise UsageError(f'"{name}" has tools already', f"see [{KEY}] in {CONFIG}")
+            raise UsageError(f'"{name}" already has tools', f"see [{KEY}] in {CONFIG}")
         if fold(name) not in known:
             listed = (table.name for table in known.values())
-            text = f'the database has no table "{name}" that could have tools'
+            text = f'no table "{name}" that can have tools'
             raise UsageError(text, suggestion(name, listed, "the tables"))
     added = [known[fold(name)] for name in dict.fromkeys(names)]
     changes = [((KEY, table.name, "noun"), noun_of(table)) for table in added]
@@ -112,7 +112,7 @@ def _added(root: Path, names: Sequence[str]) -> list[tuple[str, str, tuple[str, 
     try:
         put(path, edited(text, changes))
     except ValueError as error:
-        raise ProjectError(f"{CONFIG} cannot be changed: {error}", "write it by hand") from error
+        raise ProjectError(f"cannot change {CONFIG}: {error}", "edit the file by hand") from error
     return [(table.name, noun_of(table), possible(table)) for table in added]
 
 
@@ -139,4 +139,4 @@ def _config(root: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        raise ProjectError(f"{CONFIG} cannot be read: {error}", "fix it") from error
+        raise ProjectError(f"cannot read {CONFIG}: {error}", "fix the file") from error

@@ -13,11 +13,11 @@ from ralphgen.spelling import Lines
 SERVER = KitPlan(
     key="tables",
     server_name="project-tables",
-    title="The project's own tables.",
+    title="The project's tables.",
     nouns={},
     tools=(),
     server="ralphgen.kits.tables.server",
-    about="The project's own tables.",
+    about="The project's tables.",
     connected=True,
     http=HttpUse(),
     skill=SKILL,
@@ -30,7 +30,7 @@ def plan_server_of_tables(project: Project) -> KitPlan:
     ledger = project.schema.table(MARKER) is not None
     warnings: tuple[str, ...] = ()
     if not project.tables:
-        warnings = ('no tool is made: name tables in the config, as "ralphgen inspect" shows',)
+        warnings = ('no tools are generated: add tables with "ralphgen tables add NAME"',)
     settings = Lines({"database": place, "ledger": ledger})
     return replace(SERVER, settings=settings, warnings=warnings)
 

@@ -6,14 +6,14 @@ SKILL = SkillPlan(
     name="project-tables",
     title="The project's tables",
     description=(
-        "Reads and changes rows of the project's own database by the tools of its MCP server. "
-        "Use it when the user asks about data of the project, or to add, change or delete rows."
+        "Reads and changes rows of the project's database with the tools of its MCP server. Use "
+        "it when the user asks about project data, or to add, change or delete rows."
     ),
     overview={
         "How it works": (
-            "Each table has tools of its own: one that lists rows, page by page, one that reads a "
-            "row by its key, and those that change rows, as far as this session has them. A "
-            "refusal names what was wrong, and what there is in its place."
+            "Each table has its own tools: one lists rows in pages, one reads a row by its key, "
+            "and others change rows if this session has them. An error names the problem and the "
+            "valid values."
         ),
     },
     workflows=(),

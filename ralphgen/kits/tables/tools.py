@@ -52,12 +52,12 @@ SPELLED = {"boolean", "decimal", "integer", "numeric", "real", "text"}
 OWN, EACH = "own {}", "any {}"
 NAMED = 8  # tables in the description of a skill
 ABOUT = (
-    "Of such a table one tool lists rows, page by page, another reads a row by its key, and others "
-    "add, change and delete rows, as far as a session has them. Read a row before it is changed. "
-    "What is left out in a change stays as it is. A row that another one needs is not deleted, and "
-    "a refusal names what there is instead of what was wrong. A session that is about a row reads "
-    "what belongs to others and changes what belongs to its own. Rows that a session gets by a "
-    "tool are resources too: `{kit}://tables/NAME/KEY`."
+    "For each of these tables, one tool lists rows in pages, another reads a row by its key, and "
+    "others add, change and delete rows if the session has them. Read a row before you change "
+    "it. An update leaves omitted fields unchanged. A row that others reference cannot be "
+    "deleted. An error names the valid values. A session for one row can read the rows of others "
+    "but change only its own. Rows that a session can get are also resources: "
+    "`{kit}://tables/NAME/KEY`."
 )
 
 
@@ -77,11 +77,11 @@ def plan_tables(project: Project, server: KitPlan) -> Addition:
     )
     tools = [tool for table in tables for tool in _tools(table)]
     return Addition(
-        nouns={table.module: f"Tools on {_plural(table)}." for table in tables},
+        nouns={table.module: f"Tools for {_plural(table)}." for table in tables},
         tools=tuple(tools),
         constants=_constants(tables),
         data={table.data: (TABLE, _call(table, project.schema.hide)) for table in tables},
-        overview={"Tables of the project's own": ABOUT.format(kit=server.key)} if tables else {},
+        overview={"The project's tables": ABOUT.format(kit=server.key)} if tables else {},
         used_for=_used_for(tables),
         row_resources=tuple((one.module, one.data) for one in tables if _is_spelled(one)),
         absent={name: why for table in tables for name, why in _absent(table).items()},
@@ -98,20 +98,20 @@ def _recipe_problems(project: Project, server: KitPlan) -> Iterator[Problem]:
     """Yield what is wrong with tables that have tools already, and with recipes that have some."""
     for table in project.tables:
         if server.tools and fold(table.name) in TABLES:
-            text = f'{table.origin}: the server "{server.key}" has tools on it already'
-            yield Problem(text, "take it out")
+            text = f'{table.origin}: the server "{server.key}" already has tools for this table'
+            yield Problem(text, "remove the table from the config")
         for recipe, verbs in table.recipes:
             if recipe not in RECIPES:
-                text = f'{table.origin}: "recipes" names "{recipe}", which is no built-in recipe'
+                text = f'{table.origin}: unknown recipe "{recipe}" in "recipes"'
                 yield Problem(text, suggestion(recipe, RECIPES, "the recipes"))
                 continue
             writing = [verb for verb in verbs if HINTS[verb] != "READ_ONLY"]
             for kind in dict.fromkeys(dict(table.bind).values()) if writing else ():
                 if kind not in about(recipe, server):
-                    text = f'{table.origin}: no session of "{recipe}" is about a {kind}'
+                    text = f'{table.origin}: "bind" requires a {kind} for "{writing[0]}"'
                     yield Problem(
-                        f'{text}, which "bind" needs for "{writing[0]}"',
-                        f'take "{writing[0]}" out of the recipe, or "bind" out of the table',
+                        f'{text}, but sessions of "{recipe}" have none',
+                        f'remove "{writing[0]}" from the recipe, or "bind" from the table',
                     )
 
 
@@ -166,7 +166,7 @@ def _used_for(tables: tuple[ToolTable, ...]) -> str:
         return ""
     named = [_plural(table)[:50] for table in tables[:NAMED]]
     more = " and more" if len(tables) > NAMED else ""
-    return f"Use it too for rows of these tables: {', '.join(named)}{more}."
+    return f"Also use it for rows of these tables: {', '.join(named)}{more}."
 
 
 def _plural(table: ToolTable) -> str:
@@ -179,18 +179,18 @@ def _said(table: ToolTable, verb: str) -> tuple[str, str, str]:
     a_row = f"{'an' if row[0] in 'aeiou' else 'a'} {row}"
     rows = _plural(table)
     return {
-        "list": (f"List {rows}.", f"see which {rows} there are", "a page of them, and the total"),
-        "get": (f"Get all of {a_row}.", f"read {a_row}", "every field that is not empty"),
+        "list": (f"List {rows}.", f"find {rows}", "a page of rows, and the total"),
+        "get": (f"Get {a_row}.", f"read {a_row}", "all fields with a value"),
         "create": (f"Create {a_row}.", f"add {a_row}", "its key"),
         "update": (
-            f"Change the given fields of {a_row}.",
-            f"correct {a_row}; fields that are not given stay as they are",
-            "the names of the fields that are different now",
+            f"Update the given fields of {a_row}.",
+            f"change {a_row}; omitted fields are unchanged",
+            "the names of the changed fields",
         ),
         "delete": (
             f"Delete {a_row} that no other row needs.",
             f"remove {a_row}",
-            "the key of what was deleted, or what stands against it",
+            "the key of the deleted row, or why it cannot be deleted",
         ),
     }[verb]
 
@@ -201,7 +201,7 @@ def _arguments(table: ToolTable, verb: str) -> tuple[Argument, ...]:
         arguments = [table.argument(column, prefix="filter_") for column in served.filter]
         if served.search:
             held = ", ".join(table.field(column) for column in served.search)
-            schema: dict[str, Value] = {"type": "string", "description": f"a text in {held}"}
+            schema: dict[str, Value] = {"type": "string", "description": f"text in {held}"}
             arguments.append(Argument("search", schema))
         return (*arguments, Argument("limit", Name("LIMIT")), Argument("cursor", Name("CURSOR")))
     if verb == "create":
@@ -216,7 +216,7 @@ def _arguments(table: ToolTable, verb: str) -> tuple[Argument, ...]:
     arguments = [table.argument(column) for column in fields]
     if clearable:
         items: Value = {"type": "string", "enum": Lines(clearable)}
-        clear: Value = {"type": "array", "description": "fields to empty", "items": items}
+        clear: Value = {"type": "array", "description": "fields to clear", "items": items}
         arguments.append(Argument("clear", clear))
     return (*table.keys(), *arguments)
 
@@ -231,11 +231,11 @@ def _absent(table: ToolTable) -> dict[str, str]:
     lacking = table.unfillable()
     if "create" in table.served.tools and lacking:
         column = f"{table.served.name}.{lacking[0]}"
-        found[tool_name(table, "create")] = f'"{column}" needs a value that no argument can give'
-    if "update" in table.served.tools and not {*table.given()} - {*table.served.key}:
-        found[tool_name(table, "update")] = (
-            f'"{table.served.name}" has no column that can be changed'
+        found[tool_name(table, "create")] = (
+            f'"{column}" requires a value that no argument can provide'
         )
+    if "update" in table.served.tools and not {*table.given()} - {*table.served.key}:
+        found[tool_name(table, "update")] = f'no column of "{table.served.name}" can be changed'
     return found
 
 

@@ -55,4 +55,4 @@ def test_what_could_have_tools_is_shown_and_added_by_name(tmp_path: Path) -> Non
 
     said = refused("tools", "add", "rsks", cwd=root, code=2)
     assert 'did you mean "risks"?' in said
-    assert "has tools already" in refused("tools", "add", "categories", cwd=root, code=2)
+    assert "already has tools" in refused("tools", "add", "categories", cwd=root, code=2)

@@ -38,7 +38,7 @@ def project(root: Path, config: str) -> Path:
         ("[tables.found_data]", '"found_data" is what a virtual table keeps, which cannot be'),
         ("[tables.sqlite_master]", "is a table of the database itself or of ralphgen"),
         ("[tables.ralphgen_ledger]", "is a table of the database itself or of ralphgen"),
-        ("[tables.tasks]", 'the server "ralph" has tools on it already'),
+        ("[tables.tasks]", 'the server "ralph" already has tools for this table'),
         (
             '[tables.risks]\nfilter = ["sise"]',
             '2: "risks" has no column "sise"\nhint: did',
@@ -59,7 +59,7 @@ def project(root: Path, config: str) -> Path:
             '[schema]\nhide = ["risks.size"]\n[tables.risks]\nfilter = ["size"]',
             '4: "size" is hidden',
         ),
-        ('[tables.risks.recipes]\nopus = ["get"]', '"recipes" names "opus", which is no built-in'),
+        ('[tables.risks.recipes]\nopus = ["get"]', 'unknown recipe "opus" in "recipes"'),
         ('[tables.risks]\nnoun = "task"', 'the server "ralph" has a tool "get_task" already'),
         ("[tables.servers]", '1: "servers" reads "disciplines.mcp_servers", which is hidden'),
         ('[tables.servers]\nhide = ["them"]', '"servers" reads "disciplines.mcp_servers"'),

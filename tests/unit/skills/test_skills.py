@@ -358,7 +358,7 @@ def test_no_project_breaks_the_tables_or_the_front_matter(case: str, tmp_path: P
 @pytest.mark.parametrize(
     ("case", "used_for", "heading", "tool"),
     [
-        ("tables", "rows of these tables: ", "Tables of the project's own", "update_risk"),
+        ("tables", "rows of these tables: ", "The project's tables", "update_risk"),
         ("queries", "to run the project's named queries", "Named queries", "risks_of"),
         (
             "own_tools",

@@ -218,7 +218,7 @@ def test_a_session_without_the_row_that_a_table_is_bound_to_only_reads(model: Pa
 
 def test_a_recipe_whose_sessions_have_no_such_row_is_refused(tmp_path: Path) -> None:
     config = CONFIG.replace('task_execution = ["get"]', 'yap = ["get", "delete"]')
-    told = 'no session of "yap" is about a feature, which "bind" needs for "delete"'
+    told = '"bind" requires a feature for "delete", but sessions of "yap" have none'
     with pytest.raises(ProjectError, match=told):
         create_project(tmp_path / "p", SCHEMA, config=config)
 
