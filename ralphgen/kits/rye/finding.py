@@ -21,7 +21,7 @@ from ralphgen.runtime.errors import ToolError
 NAMES = {
     "directive": ("directive", "directives"),
     "tool": ("tool", "tools"),
-    "knowledge": ("entry of knowledge", "entries of knowledge"),
+    "knowledge": ("knowledge entry", "knowledge entries"),
 }
 KEPT_OUT = ("_", ".")  # what names begin with that are no items on purpose
 
@@ -38,8 +38,8 @@ def find_items(root: Path, _settings: Mapping[str, Any]) -> Finding:
         warnings=(
             *(warning for _, warning in told if warning),
             *(
-                f"{PLACE if name == PLACE else f'{PLACE}/{name}'}: is a link, which is not "
-                "followed: nothing behind it is an item"
+                f"{PLACE if name == PLACE else f'{PLACE}/{name}'}: is a symbolic link: nothing "
+                "behind it is an item"
                 for name in links_before(TYPES, space)
             ),
             *(warning for kind in TYPES for warning in _no_items(kind, space, items[kind])),
@@ -69,4 +69,4 @@ def _no_items(kind: str, space: Space, items: list[Item]) -> Iterator[str]:
         kept_out = any(part.startswith(KEPT_OUT) for part in relative.parts)
         if str(path) not in known and not kept_out and (path.is_symlink() or not path.is_dir()):
             why = why_no_item(kind, str(path), relative.as_posix())
-            yield f"{PLACE}/{FOLDERS[kind]}/{relative.as_posix()}: is no item: {why}"
+            yield f"{PLACE}/{FOLDERS[kind]}/{relative.as_posix()}: is not an item: {why}"

@@ -28,9 +28,9 @@ class Policies(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    directive: Word = Field(default="off", description="What workflows need at least.")
-    tool: Word = Field(default="off", description="What programs need at least.")
-    knowledge: Word = Field(default="off", description="What knowledge needs at least.")
+    directive: Word = Field(default="off", description="Minimum trust for workflows.")
+    tool: Word = Field(default="off", description="Minimum trust for programs.")
+    knowledge: Word = Field(default="off", description="Minimum trust for knowledge.")
 
 
 def _by_type(value: object) -> object:
@@ -45,7 +45,7 @@ def _by_type(value: object) -> object:
 
 def _host(value: str) -> str:
     if not HOST.fullmatch(value):
-        raise PydanticCustomError("host", "a host, or a host and its port, as host:port")
+        raise PydanticCustomError("host", "a host or host:port")
     return value.lower()
 
 
@@ -67,18 +67,18 @@ class RyeSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    help: bool = Field(default=True, description="Whether there is a tool help.")
+    help: bool = Field(default=True, description="Provide the help tool.")
     policy: Annotated[Policies, BeforeValidator(_by_type)] = Field(
-        default=Policies(), description="How far items must be trusted at least."
+        default=Policies(), description="Minimum trust of items, for all types or by type."
     )
     hosts: list[Annotated[str, AfterValidator(_host)]] = Field(
-        default=[], description="The only hosts that tools may reach over HTTP."
+        default=[], description="Allowed HTTP hosts (default: any public host)."
     )
     max_timeout: int = Field(
-        default=300, ge=1, le=3_600, description="The most seconds that a tool runs."
+        default=300, ge=1, le=3_600, description="Maximum run time of a tool in seconds."
     )
     env: list[Annotated[str, AfterValidator(_variable)]] = Field(
-        default=[], description="Variables that tools get if the user permits it."
+        default=[], description="Environment variables for tools, if the user allows them."
     )
 
 
@@ -88,15 +88,16 @@ HELP = "help"
 SERVER = KitPlan(
     key="rye",
     server_name="rye",
-    title="Directives, tools and knowledge: found, read, carried out and signed.",
-    nouns={"items": "Tools on items of every type."},
+    title="Find, read, execute and sign directives, tools and knowledge.",
+    nouns={"items": "Tools for items of every type."},
     tools=TOOLS,
     server=f"{PACKAGE}.server",
     workspace=(("items", "TOOLS"),),
     refusals="object",
     about=(
-        "Items are directives (workflows to follow), tools (programs) and knowledge, below .ai/ in "
-        "the project, with the user and in the system; the first of them that has an id is meant."
+        "Items are directives (workflows to follow), tools (programs) and knowledge in the .ai/ "
+        "directories of the project, the user and the system; the first one with a matching id "
+        "is used."
     ),
     skill=SKILL,
 )
@@ -111,7 +112,7 @@ def plan_rye(project: Project) -> KitPlan:
         tools=tuple(tool for tool in TOOLS if helps or tool.name != HELP),
         settings=Lines({name: _unchanging(value) for name, value in settings.items()}),
         assets={f"{SERVER.key}/system/{path}": text for path, text in system_items().items()},
-        absent={} if helps else {HELP: "the config switches it off"},
+        absent={} if helps else {HELP: "disabled in the config"},
     )
 
 

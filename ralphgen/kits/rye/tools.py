@@ -20,15 +20,10 @@ WORKING: Names = ("task_execution", "opus_review")
 """The recipes whose sessions execute, copy and sign items; all others only look."""
 TYPES = ("directive", "tool", "knowledge")
 PROJECT_PATH = typed(
-    "project_path", "string", "Absolute path of this project, or of a folder in it", required=True
+    "project_path", "string", "Absolute path of this project or a directory in it", required=True
 )
-ON_PATHS = (
-    "project_path is always the absolute path of the project that this server belongs to, or of a "
-    "folder in it."
-)
-ITEM_ID = typed(
-    "item_id", "string", "Such as demo/greet; a bare name where it is the only one", required=True
-)
+ON_PATHS = "project_path is always the absolute path of this project or a directory in it."
+ITEM_ID = typed("item_id", "string", "Such as demo/greet; a bare name if unique", required=True)
 
 
 def _answer(required: tuple[str, ...], **fields: JsonObject) -> JsonObject:
@@ -44,7 +39,7 @@ ITEM_TYPE = choice("item_type", TYPES, required=True)
 SOURCE = choice(
     "source",
     ("project", "user", "system"),
-    "Only this space; the first of them that has it if left out",
+    "Only this space (default: the first that has it)",
 )
 TOOLS = (
     ToolPlan(
@@ -65,20 +60,20 @@ TOOLS = (
                 required=True,
             ),
             PROJECT_PATH,
-            choice("source", ("project", "user", "system", "all"), "all if left out"),
-            typed("limit", "integer", "10 if left out", minimum=1, maximum=100),
+            choice("source", ("project", "user", "system", "all"), "default: all"),
+            typed("limit", "integer", "default: 10", minimum=1, maximum=100),
             typed("offset", "integer", minimum=0),
-            choice("sort_by", ("score", "date", "name"), "score if left out"),
+            choice("sort_by", ("score", "date", "name"), "default: score"),
             typed(
                 "filters",
                 "object",
-                "Metadata by name, a value or a list of them; before a value ! "
-                "means not, and >, >=, <, <= compare; date_from and date_to",
+                "Metadata by name: a value or a list; prefix ! negates, and >, >=, <, <= "
+                "compare; also date_from and date_to",
             ),
             typed(
                 "fuzzy",
                 "object",
-                "Also words with typing errors; {} will do",
+                "Also misspelled words; {} is enough",
                 properties={
                     "enabled": BOOLEAN,
                     "max_distance": {"type": "integer", "minimum": 1, "maximum": 3},
@@ -100,33 +95,29 @@ TOOLS = (
             warnings=STRINGS,
             cut=STRINGS,
         ),
-        search_hint="find workflows, tools, knowledge, what is there",
+        search_hint="find workflows, tools, knowledge, items",
         recipes=RECIPES,
         loaded_first=WORKING,
-        instruction="search finds items; look for one before you do by hand what it may do.",
+        instruction="search finds items; look for one before you do work by hand.",
         advice=ON_PATHS,
-        purpose="find out whether there is an item for the work at hand, before it is done by hand",
-        answer=(
-            "ids with types, spaces, descriptions and scores, the best first, and how many there "
-            "are"
-        ),
-        instead={"load": "the text of one that was found"},
+        purpose="find an existing item before doing the work by hand",
+        answer=("ids with types, spaces, descriptions and scores, best first, and the total"),
+        instead={"load": "the text of a result"},
     ),
     ToolPlan(
         "load",
         module=NOUN,
         hints="DESTRUCTIVE",
         description=(
-            "Read an item: its text, what it says of itself, its parameters, and whether its "
-            "signature holds."
+            "Read an item: its text, metadata and parameters, and whether its signature is valid."
         ),
         arguments=(
             ITEM_TYPE,
             ITEM_ID,
             PROJECT_PATH,
             SOURCE,
-            choice("destination", ("project", "user"), "Copy it into this space"),
-            typed("overwrite", "boolean", "Replace what is there under its id"),
+            choice("destination", ("project", "user"), "Copy it to this space"),
+            typed("overwrite", "boolean", "Replace an existing item with this id"),
         ),
         returns=_answer(
             ("item_type", "item_id", "source"),
@@ -151,19 +142,18 @@ TOOLS = (
         writes_by=("destination",),
         recipes=RECIPES,
         reserved={"destination": WORKING, "overwrite": WORKING},
-        instruction="load reads one, with its parameters and the state of its signature.",
+        instruction="load reads one, with its parameters and signature state.",
         advice=ON_PATHS,
-        purpose="read an item and its parameters, or see whether its signature holds",
-        answer="its text, its metadata, its path and the state of its signature",
-        instead={"execute": "what it does"},
+        purpose="read an item and its parameters, or check its signature",
+        answer="its text, metadata, path and signature state",
+        instead={"execute": "running it"},
     ),
     ToolPlan(
         "execute",
         module=NOUN,
         hints="OPEN_WORLD",
         description=(
-            "Execute an item: run a tool, get a directive's steps to follow, or get what knowledge "
-            "says."
+            "Execute an item: run a tool, get a directive's steps to follow, or read knowledge."
         ),
         arguments=(
             ITEM_TYPE,
@@ -192,23 +182,20 @@ TOOLS = (
         recipes=WORKING,
         loaded_first=WORKING,
         instruction=(
-            "execute runs a tool, or returns a directive for you to follow, or knowledge; "
-            "dry_run=true only checks."
+            "execute runs a tool, or returns a directive to follow, or knowledge; dry_run=true "
+            "only checks."
         ),
         advice=ON_PATHS,
         purpose="run a tool, get a directive with its inputs filled in, or get knowledge",
-        answer=(
-            "what a tool printed or returned, the steps of a directive to follow, or the knowledge"
-        ),
-        instead={"load": "a look at it first"},
+        answer=("a tool's output, a directive's steps to follow, or the knowledge"),
+        instead={"load": "reading it first"},
     ),
     ToolPlan(
         "sign",
         module=NOUN,
         hints="IDEMPOTENT",
         description=(
-            "Check an item against its format and sign it with the user's key, after it was "
-            "written or changed."
+            "Check a new or changed item against its format and sign it with the user's key."
         ),
         arguments=(
             ITEM_TYPE,
@@ -216,11 +203,11 @@ TOOLS = (
                 "item_id", "string", "Such as demo/greet, or a pattern: demo/*, **", required=True
             ),
             PROJECT_PATH,
-            choice("source", ("project", "user"), "project if left out"),
+            choice("source", ("project", "user"), "default: project"),
             typed(
                 "parameters",
                 "object",
-                "Another way to say source",
+                "Alternative to source",
                 properties={"location": {"type": "string", "enum": ["project", "user"]}},
                 additionalProperties=False,
             ),
@@ -244,17 +231,17 @@ TOOLS = (
         ),
         search_hint="validate an item, signature",
         recipes=WORKING,
-        instruction="sign checks and signs an item after it was written or changed.",
+        instruction="sign checks and signs a new or changed item.",
         advice=ON_PATHS,
-        purpose="check and sign items that were written or changed",
-        answer="the signature, or what has to be fixed first; for a pattern, both lists",
+        purpose="check and sign new or changed items",
+        answer="the signature, or the issues to fix; for a pattern, both lists",
     ),
     ToolPlan(
         "help",
         module=NOUN,
         hints="READ_ONLY",
-        description="Explain these tools, and how items are written.",
-        arguments=(typed("topic", "string", "overview if left out, which names the others"),),
+        description="Explain these tools and the item formats.",
+        arguments=(typed("topic", "string", "default: overview, which lists the topics"),),
         returns=_answer(
             ("topic", "content", "topics"), topic=STRING, content=STRING, topics=STRINGS
         ),
@@ -262,6 +249,6 @@ TOOLS = (
         recipes=RECIPES,
         instruction="help explains the tools and the formats of items.",
         purpose="look up a tool or a format",
-        answer="the text on a topic, and all topics",
+        answer="the text of a topic, and the list of topics",
     ),
 )

@@ -46,12 +46,12 @@ PASSED = "validation_passed"
 HERE = os.path.dirname(os.path.abspath(__file__))
 SHIM = "python_shim.py"
 UNSET = (
-    'the variable "{}" is not there for tools, so it is empty: a person can set it, add it to '
-    '"env" of [rye] in .ralph/ralphgen.toml and run "ralphgen regen"'
+    'tools do not get the variable "{}", so it is empty: the user can set it, add it to "env" in '
+    '[rye] of .ralph/ralphgen.toml and run "ralphgen regen"'
 )
-UNUSED = f'the project\'s own "{{}}" is not used under the policy "{TRUSTED}": nobody signed it'
-FOLLOW = "Follow this directive: go through its steps in their order, and do what each of them says"
-GO_BY = "Go by this knowledge in what you do next"
+UNUSED = f'the project\'s own "{{}}" is not used under the policy "{TRUSTED}": it is not signed'
+FOLLOW = "Follow this directive: do its steps in order"
+GO_BY = "Apply this knowledge in your next steps"
 
 
 def bounded(record: dict[str, Any], room: int = MAX_CHARACTERS) -> dict[str, Any]:
@@ -138,7 +138,7 @@ def _given(arguments: dict[str, Any]) -> dict[str, Any]:
     """Return the parameters of a call; raises `CodedError` for what JSON cannot hold."""
     given: dict[str, Any] = arguments.get("parameters") or {}
     if not is_finite(given):
-        text = '"parameters" hold a number that is too large, or too much within each other'
+        text = '"parameters" contains a number that is too large, or is nested too deeply'
         raise CodedError(VALIDATION_FAILED, text)
     return given
 
@@ -164,15 +164,15 @@ def _tool(
     if dry_run:
         return report.answer(
             PASSED,
-            message="the tool, its chain and the parameters are valid: nothing was run",
+            message="the tool, its chain and the parameters are valid; nothing was run",
             parameters=parameters,
             validated_pairs=len(report.chain) - 1,
             resolved=work.shown if work else {},
         )
     if work is None:
-        text = f'"{tool.item.id}" carries other tools out: execute one whose executor_id it is'
+        text = f'"{tool.item.id}" only runs other tools: execute a tool with that executor_id'
         if rye.takes("execute", "dry_run"):
-            text += ", or check it with dry_run"
+            text += ", or set dry_run to check it"
         raise CodedError(VALIDATION_FAILED, text)
     data, leave = work.begin(rye)
 
@@ -229,8 +229,8 @@ def _check_python(tool: ChainLink) -> None:
     if tool.item.extension != ".py":
         raise CodedError(
             VALIDATION_FAILED,
-            f'the tool "{tool.item.id}" is a {tool.item.extension} file, and the Python runtime '
-            "runs .py files: name another executor_id",
+            f'the tool "{tool.item.id}" is a {tool.item.extension} file, but the Python runtime '
+            "runs only .py files: change executor_id",
         )
     if not tool.parsed.metadata["entry"]:
         raise CodedError(VALIDATION_FAILED, f'in the tool "{tool.item.id}" {NO_ENTRY}')
@@ -272,7 +272,7 @@ def _guide(
         instructions = FOLLOW
     else:
         if given:
-            report.warnings.append("knowledge takes no parameters: they have no effect")
+            report.warnings.append("knowledge takes no parameters: they were ignored")
         named = {"id": link.item.id, "title": link.parsed.title}
         data = {**named, **said, **named, "content": body}
         instructions = GO_BY

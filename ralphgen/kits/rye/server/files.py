@@ -53,16 +53,16 @@ def read_item(item: Item) -> str:
     try:
         data, _ = read_file(item.path, LARGEST + 1, links=False)
     except FileNotFoundError as error:
-        raise _failure(ITEM_NOT_FOUND, item, "is not there any more") from error
+        raise _failure(ITEM_NOT_FOUND, item, "no longer exists") from error
     except OSError as error:
         raise _failure(PARSING_ERROR, item, f"cannot be read: {reason(error)}") from error
     if len(data) > LARGEST:
-        raise _failure(PARSING_ERROR, item, f"is longer than {LARGEST:,} bytes: shorten it")
+        raise _failure(PARSING_ERROR, item, f"is larger than {LARGEST:,} bytes: shorten it")
     try:
         return data.decode("utf-8")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
-        message = f"is no UTF-8 text: write line {line} anew"
+        message = f"is not valid UTF-8: fix line {line}"
         raise _failure(PARSING_ERROR, item, message) from error
 
 
@@ -76,12 +76,12 @@ def write_item(item: Item, text: str, *, mode: int | None = None, exclusive: boo
     _check_place(item)
     data = text.encode("utf-8")
     if len(data) > LARGEST:
-        raise _failure(VALIDATION_FAILED, item, f"would be longer than {LARGEST:,} bytes")
+        raise _failure(VALIDATION_FAILED, item, f"would be larger than {LARGEST:,} bytes")
     try:
         _make_folder(os.path.dirname(item.path))
         replace_file(item.path, data, mode=mode, new_mode=NEW, exclusive=exclusive)
     except FileExistsError as error:
-        raise _failure(EXISTS, item, "is there already") from error
+        raise _failure(EXISTS, item, "already exists") from error
     except OSError as error:
         code = READ_ONLY_SPACE if _is_denied(error) else EXECUTION_FAILED
         raise _failure(code, item, f"cannot be written: {reason(error)}") from error
@@ -90,19 +90,24 @@ def write_item(item: Item, text: str, *, mode: int | None = None, exclusive: boo
 def check_writable(item: Item) -> None:
     """Raise `CodedError` where no item may be written at this place, whatever is there."""
     if not item.space.folder:
-        why = "has no place: the user space lies in the project, so set USER_SPACE to a folder else"
+        why = (
+            "cannot be stored, because the user space is inside the project: set USER_SPACE to a "
+            "directory outside it"
+        )
         raise _failure(READ_ONLY_SPACE, item, why)
     if not item.space.writable:
-        raise _failure(READ_ONLY_SPACE, item, "is not written: that space comes with the server")
+        raise _failure(READ_ONLY_SPACE, item, "is read-only: it comes with the server")
     if is_reserved(item.type, item.id, item.source):
-        raise _failure(READ_ONLY_SPACE, item, "is not written: its id is of the system space")
+        raise _failure(
+            READ_ONLY_SPACE, item, "cannot be written: its id is reserved for the system space"
+        )
 
 
 def _check_place(item: Item) -> None:
     """Raise `CodedError` where a file is not, or would not be, in the space of its item."""
     check_id(item.id)
     if not has_no_link(item.space, item.path):
-        why = "lies behind a link, which is not followed: put the file itself there"
+        why = "is behind a symbolic link, which is not followed: replace the link"
         raise _failure(SPACE_VIOLATION, item, why)
 
 
@@ -111,7 +116,7 @@ def _make_folder(path: str) -> None:
     try:
         os.makedirs(path, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
-        raise NotADirectoryError(0, "a file lies where a folder must be") from error
+        raise NotADirectoryError(0, "a file is in the place of a directory") from error
 
 
 def _is_denied(error: OSError) -> bool:

@@ -18,25 +18,25 @@ if TYPE_CHECKING:
 ABOUT = """\
 # Items
 
-| type | file | what it is |
+| type | file | purpose |
 |---|---|---|
 | directive | .ai/directives/<id>.md | a workflow to follow |
 | tool | .ai/tools/<id>.py, .yaml | a program to run |
 | knowledge | .ai/knowledge/<id>.md | something to know |
 
 The id is the path below the type's folder without its extension, such as demo/greet. A bare name \
-(greet) will do where only one item of the space has it.
+(greet) works if it is unique in its space.
 
 There are three spaces: the project's (the nearest .ai from project_path upwards), the user's \
-(USER_SPACE, else ~/.ai) and the system's, which came with this server and is not written to. The \
-first of them that has an id is meant."""
+(USER_SPACE, else ~/.ai) and the system's, which comes with this server and is read-only. The \
+first space with a matching id is used."""
 # What is said of each tool besides its schema, in the order in which they are used.
 USES = {
-    "search": "look for what there is, before you do it by hand.",
+    "search": "find an existing item before you do the work by hand.",
     "load": "read an item before you rely on it.",
-    "execute": "run a tool, or get a directive with its inputs put in, or knowledge.",
-    "sign": "check an item and sign it, after it was written or changed.",
-    "help": "read this, or on one of the topics.",
+    "execute": "run a tool, or get a directive with its inputs filled in, or get knowledge.",
+    "sign": "check and sign a new or changed item.",
+    "help": "show this page or a topic.",
 }
 EXAMPLES: Mapping[str, Mapping[str, Any]] = {
     "search": {"item_type": "all", "query": "greet OR welcome"},
@@ -45,17 +45,18 @@ EXAMPLES: Mapping[str, Mapping[str, Any]] = {
     "sign": {"item_type": "tool", "item_id": "demo/*"},
 }
 FURTHER = {
-    "search": "All words must be there (AND is meant where nothing is said); NOT goes before AND, "
-    "and AND before OR: the operators stand in capitals. A word, a phrase or a group is looked for "
-    "in one field only behind title:, name:, tags:, category:, description: or body:. For fuzzy an "
-    "empty object will do. A result names its space, and what it goes before (shadows) or after "
-    "(shadowed_by).",
+    "search": "All words must match (AND is the default). NOT binds tighter than AND, and AND "
+    "tighter than OR; write operators in capitals. To search one field, prefix a word, "
+    "phrase or group with title:, name:, tags:, category:, description: or body:. "
+    "fuzzy accepts an empty object. A result names its space and the spaces whose item "
+    "it shadows (shadows) or that shadow it (shadowed_by).",
     "load": "signature.state is valid, unsigned, modified (changed after it was signed) or "
-    "untrusted (the key is not one of yours).",
-    "execute": "What is not valid may be refused; metadata.policy and metadata.signature say how "
-    "it was judged. A directive comes back as instructions: follow them yourself.",
-    "sign": "Nothing is signed that has issues, and every issue is named. The first signature "
-    "makes the user's key. Sign only what you have read.",
+    "untrusted (you do not trust the key).",
+    "execute": "An item without a valid signature may be refused; see metadata.policy and "
+    "metadata.signature. A directive is returned as instructions: follow them "
+    "yourself.",
+    "sign": "An item with issues is not signed; the error lists them all. The first signature "
+    "creates the user's key. Sign only items that you have read.",
 }
 # By topic: the type, the id of the knowledge that says all, and what every item of it has.
 FORMATS = {
@@ -63,27 +64,27 @@ FORMATS = {
         "directive",
         "rye/directive-format",
         """\
-Markdown with one fence of XML. name is the last part of the id, category the rest of it (empty \
-where there is none), version three numbers; description and author must be there, model and \
-permissions should be. {input:who} stands for the value of an input.""",
+Markdown with one XML fence. name is the last part of the id, category the rest of it (may be \
+empty), version three numbers; description and author are required, model and permissions are \
+recommended. {input:who} is replaced by the value of an input.""",
     ),
     "tools": (
         "tool",
         "rye/tool-format",
         """\
 A Python file or a YAML file. Version (three numbers), type, executor, category (the id without \
-its last part) and description must be there. The executor is the runtime \
+its last part) and description are required. The executor is the runtime \
 rye/core/runtimes/python_runtime, which calls the function execute(params, project_path) of the \
 file, or one of the primitives rye/core/primitives/subprocess (a command, without a shell) and \
-rye/core/primitives/http_client (one request). {text} stands for a parameter.""",
+rye/core/primitives/http_client (one request). {text} is replaced by the value of a parameter.""",
     ),
     "knowledge": (
         "knowledge",
         "rye/knowledge-format",
         """\
-Markdown after front matter. id is the last part of the id, version three numbers; title must be \
-there, entry_type (pattern, learning, reference, decision, concept, procedure) should; category, \
-where it is there, is the id without its last part.""",
+Markdown after front matter. id is the last part of the id, version three numbers; title is \
+required, entry_type (pattern, learning, reference, decision, concept, procedure) is recommended; \
+category, if set, is the id without its last part.""",
     ),
 }
 GREET = """\
@@ -92,15 +93,15 @@ GREET = """\
 ```xml
 <directive name="greet" version="1.0.0">
   <metadata>
-    <description>Say hello to somebody</description>
+    <description>Greet someone</description>
     <category>demo</category>
     <author>team</author>
     <model tier="fast"/>
     <permissions><execute resource="tool" id="demo/shout"/></permissions>
   </metadata>
-  <inputs><input name="who" type="string" required="true">Whom to greet</input></inputs>
+  <inputs><input name="who" type="string" required="true">Person to greet</input></inputs>
   <process><step name="greet"><action>Say hello to {input:who}.</action></step></process>
-  <outputs><output name="greeting">What was said</output></outputs>
+  <outputs><output name="greeting">The greeting</output></outputs>
 </directive>
 ```
 """
@@ -171,9 +172,7 @@ def help_on(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any]:
     topic = arguments.get("topic", OVERVIEW)
     if topic not in topics:
         listed = ", ".join(f'"{name}"' for name in topics)
-        raise CodedError(
-            VALIDATION_FAILED, f"there is no topic {shown(topic)} here: ask for {listed}"
-        )
+        raise CodedError(VALIDATION_FAILED, f"unknown topic {shown(topic)}: use {listed}")
     return {"status": "success", "topic": topic, "content": _content(topic, seen), "topics": topics}
 
 
@@ -201,7 +200,7 @@ def _on_tool(tool: Tool) -> Iterator[str]:
         yield f"- {_told(name, rule, must=name in tool.required)}"
     given = {**EXAMPLES[tool.name], "project_path": "/path/of/the/project"}
     call = {name: value for name, value in given.items() if name in tool.properties}
-    yield from ("", f"Such as: {json.dumps(call)}")
+    yield from ("", f"Example: {json.dumps(call)}")
 
 
 def _told(name: str, rule: Mapping[str, Any], *, must: bool) -> str:
@@ -230,4 +229,4 @@ def _on_format(topic: str, seen: Mapping[str, Tool]) -> Iterator[str]:
         yield f'Then call sign with item_type "{item_type}" and the id.'
     if "load" in seen:
         pinned = ' and source "system"' if "source" in seen["load"].properties else ""
-        yield f'All of it: load with item_type "knowledge", item_id "{format_id}"{pinned}.'
+        yield f'Full reference: load with item_type "knowledge", item_id "{format_id}"{pinned}.'

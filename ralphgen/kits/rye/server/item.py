@@ -23,8 +23,8 @@ ANY_DEPTH = "**"
 _SEGMENT = "[a-z0-9][a-z0-9_-]*"  # compiled at the first use: this module is loaded at the start
 _PATTERN_SEGMENT = "[a-z0-9*?][a-z0-9_*?-]*"
 _GRAMMAR = (
-    'parts of small letters, digits, "_" and "-", each beginning with a letter or a digit, put '
-    'together by "/", without an extension'
+    'parts of lower-case letters, digits, "_" and "-", each starting with a letter or a digit, '
+    'joined by "/", without an extension'
 )
 SUBPROCESS, HTTP_CLIENT = "rye/core/primitives/subprocess", "rye/core/primitives/http_client"
 PRIMITIVES = (SUBPROCESS, HTTP_CLIENT)
@@ -101,7 +101,7 @@ def check_id(text: str) -> str:
     """Return the text, where it is an id; raises `CodedError`."""
     problem = _problem(text, _SEGMENT)
     if problem:
-        raise CodedError(INVALID_ID, f"{shown(text)} is no id: {problem}")
+        raise CodedError(INVALID_ID, f"invalid id {shown(text)}: {problem}")
     return text
 
 
@@ -113,9 +113,9 @@ def check_pattern(text: str) -> str:
     """
     problem = _problem(text, _PATTERN_SEGMENT)
     if not problem and any(ANY_DEPTH in part and part != ANY_DEPTH for part in text.split("/")):
-        problem = f'"{ANY_DEPTH}" stands for whole parts: put a "/" between it and the rest'
+        problem = f'"{ANY_DEPTH}" matches whole parts: separate it with "/"'
     if problem:
-        raise CodedError(INVALID_ID, f"{shown(text)} is no pattern of ids: {problem}")
+        raise CodedError(INVALID_ID, f"invalid id pattern {shown(text)}: {problem}")
     return text
 
 
@@ -165,10 +165,10 @@ def matches(pattern: str, item_id: str) -> bool:
 def _problem(text: str, segment: str) -> str:
     """Return why a text is no id, or no pattern of some; empty where it is."""
     if len(text) > LONGEST:
-        return f"it has {len(text)} characters, and an id has {LONGEST} at most"
+        return f"it has {len(text)} characters: use at most {LONGEST}"
     parts = text.split("/")
     if not all(re.fullmatch(segment, part) for part in parts):
-        return f"one is made of {_GRAMMAR}"
+        return f"use {_GRAMMAR}"
     if any(len(part) > LONGEST_SEGMENT for part in parts):
-        return f"a part has {LONGEST_SEGMENT} characters at most"
+        return f"a part can have at most {LONGEST_SEGMENT} characters"
     return ""

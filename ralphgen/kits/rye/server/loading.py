@@ -66,7 +66,7 @@ def _copy(
 ) -> dict[str, Any]:
     """Write a text into another space, and return what to say of that; raises `CodedError`."""
     if destination == item.source:
-        return {"noop": f"it is in the {destination} space already: nothing was written"}
+        return {"noop": f"it is already in the {destination} space: nothing was written"}
     target = spaces.target(item, destination)
     _check_extension(spaces, target)
     try:
@@ -90,8 +90,8 @@ def _check_extension(spaces: Spaces, target: Item) -> None:
         raise CodedError(
             EXISTS,
             f'the {target.source} space has a {target.type} "{target.id}" in a {there.extension} '
-            f"file, and this one is {target.extension}: two of one id would hide each other, so "
-            "remove that file first",
+            f"file, but this one is {target.extension}: remove that file first, because one "
+            "would hide the other",
             item_type=target.type,
             item_id=target.id,
             source=target.source,

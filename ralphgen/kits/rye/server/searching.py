@@ -237,7 +237,7 @@ def field_hints(query: str) -> list[str]:
     named = dict.fromkeys(_NAMED.findall(_PHRASE.sub('"', query)))
     known = ", ".join(FIELDS)
     return [
-        f'"{one_line(name[:SHOWN])}:" names no field: these are {known}{_meant(name, FIELDS)}'
+        f'"{one_line(name[:SHOWN])}:" is not a field: use {known}{_meant(name, FIELDS)}'
         for name in [name for name in named if name not in FIELDS][:MOST_HINTS]
     ]
 
@@ -249,8 +249,8 @@ def filter_hints(filters: Mapping[str, Any], facts: Iterable[Mapping[str, Any]])
         return []
     known = {*OWN}.union(*(fact["metadata"] for fact in facts))
     return [
-        f'"filters.{one_line(name[:SHOWN])}" asks for what no searched item has'
-        f"{_meant(asks, known)}"
+        f'"filters.{one_line(name[:SHOWN])}" matches no field of the searched '
+        f"items{_meant(asks, known)}"
         for asks, name in [pair for pair in asked.items() if pair[0] not in known][:MOST_HINTS]
     ]
 
@@ -260,7 +260,7 @@ def fuzzy_hints(query: Node | None) -> list[str]:
     words = [leaf.words[0] for leaf in leaves_of(query) if may_be_mistyped(leaf)]
     if len(words) > MOST_MISTYPED or not any(allowed_distance(word, 1) for word in words):
         return []
-    return ['"fuzzy": {} also finds words with typing errors']
+    return ['"fuzzy": {} also finds misspelled words']
 
 
 def _meant(name: str, known: Iterable[str]) -> str:

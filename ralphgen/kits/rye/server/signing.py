@@ -56,7 +56,7 @@ def sign(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any]:
     if is_pattern(item_id):
         items = spaces.matching(item_type, item_id, location)
         if not items:
-            text = f'the {location} space has no {item_type} whose id is like "{item_id}"'
+            text = f'no {item_type} in the {location} space matches "{item_id}"'
             raise CodedError(ITEM_NOT_FOUND, text, item_type=item_type, item_id=item_id)
         return _signed_all(Signer(rye), items)
     try:
@@ -70,19 +70,19 @@ def _location(arguments: Mapping[str, Any]) -> str:
     """Return the space whose items are signed; raises `CodedError`."""
     parameters = arguments.get("parameters") or {}
     if parameters.keys() - {"location"}:
-        raise CodedError(VALIDATION_FAILED, '"parameters" takes nothing but "location"')
+        raise CodedError(VALIDATION_FAILED, '"parameters" accepts only "location"')
     named = {"source": arguments.get("source"), "parameters.location": parameters.get("location")}
     given = {name: value for name, value in named.items() if value is not None}
     for name, value in given.items():
         if value == SYSTEM:
-            text = f"the items of the {SYSTEM} space come with the server: they need no signature"
+            text = f"items of the {SYSTEM} space come with the server and need no signature"
             raise CodedError(READ_ONLY_SPACE, text)
         if value not in LOCATIONS:
             text = f'"{name}" must be "{PROJECT}" or "{USER}"'
             raise CodedError(VALIDATION_FAILED, text)
     location, *others = {*given.values()} or {PROJECT}
     if others:
-        text = '"source" and "parameters.location" name two spaces: give one of them'
+        text = '"source" and "parameters.location" name different spaces: use only one of them'
         raise CodedError(VALIDATION_FAILED, text)
     return str(location)
 
@@ -98,12 +98,12 @@ def _elsewhere(
     if item is None or (item.source != SYSTEM and not rye.takes("sign", "source")):
         return error
     if item.source != SYSTEM:
-        fix = f': give source "{item.source}" to sign it there'
+        fix = f': set source "{item.source}" to sign it there'
         return CodedError(error.code, f"{error}{fix}", **error.facts)
-    text = f'the {item_type} "{item_id}" is in the {SYSTEM} space alone, and needs no signature'
+    text = f'the {item_type} "{item_id}" is only in the {SYSTEM} space, and needs no signature'
     reserved = is_reserved(item_type, item_id, PROJECT)
     if rye.takes("load", "destination") and not reserved:
-        text += f': to have one of your own, copy it with "load", destination "{PROJECT}", and '
+        text += f': to customize it, copy it with "load", destination "{PROJECT}", and '
         text += "sign the copy"
     facts = {"item_type": item_type, "item_id": item_id, "source": SYSTEM}
     return CodedError(READ_ONLY_SPACE, text, **facts)
@@ -145,7 +145,7 @@ def _signed_all(signer: Signer, items: Sequence[Item]) -> dict[str, Any]:
     summary = f"signed {len(signed)} of {len(items)}"
     if not signed:
         codes = {entry["error"]["code"] for entry in failed}
-        text = f'{summary}: "failed" says of each item why'
+        text = f'{summary}: see "failed" for the reasons'
         code = codes.pop() if len(codes) == 1 else VALIDATION_FAILED
         raise CodedError(code, text, **fitted(facts, MAX_CHARACTERS - AROUND))
     status = "partial" if failed else "completed"
@@ -211,18 +211,19 @@ class Signer:
         if not user:
             raise NoKeyError(
                 SPACE_VIOLATION,
-                "nothing is signed while the user space lies within the project, since a project "
-                "could then bring its own keys: set USER_SPACE to a folder outside of "
-                f'"{self._rye.project}" where the server is started',
+                "cannot sign while the user space is inside the project, because a project could "
+                "then bring its own keys: start the server with USER_SPACE set to a directory "
+                f'outside "{self._rye.project}"',
             )
         try:
             key = own_key(user)
         except UnfitKeyError as error:
-            raise NoKeyError(UNTRUSTED_KEY, f"your key is not used: {error}") from error
+            raise NoKeyError(UNTRUSTED_KEY, f"cannot use your key: {error}") from error
         except OSError as error:
-            self._why = f'no key can be made below "{user}" ({reason(error)})'
+            self._why = f'cannot create a key in "{user}" ({reason(error)})'
             self.warnings.append(
-                f"{self._why}, so the signature only tells of accidents: anyone could renew it"
+                f"{self._why}, so the signature detects only accidental changes: anyone could "
+                "renew it"
             )
             return None
         self._trust(user, key)
@@ -237,12 +238,12 @@ class Signer:
                 publish(user, key)
         except (UnfitKeyError, OSError) as error:
             why = reason(error) if isinstance(error, OSError) else error
-            self.warnings.append(f"your key cannot be added to those that you trust: {why}")
+            self.warnings.append(f"cannot add your key to the trusted keys: {why}")
             return
         try:
             trusted_key(user, key.fingerprint)
         except UnfitKeyError as error:
-            self.warnings.append(f'what you sign is "{UNTRUSTED}" here: {error}')
+            self.warnings.append(f'your signatures are "{UNTRUSTED}" here: {error}')
 
     def _suffices(self, item: Item, text: str, existing: Signature, key: Key | None) -> bool:
         """Return whether the signature that an item has says as much as a new one would."""
@@ -261,8 +262,8 @@ class Signer:
         if self._rye.trust().policy_of(item.type) == TRUSTED:
             raise NoKeyError(
                 UNTRUSTED_KEY,
-                f'{self._why}, and the policy "{TRUSTED}" of each {item.type} asks for one: make '
-                "that folder writable",
+                f'{self._why}, and the policy "{TRUSTED}" for each {item.type} requires one: '
+                "make that directory writable",
             )
         return Signature(digest, timestamp)
 
@@ -283,7 +284,7 @@ def _checked(item: Item, text: str, bare: str) -> list[str]:
     facts = {"item_type": item.type, "item_id": item.id, "issues": issues}
     raise CodedError(
         VALIDATION_FAILED,
-        f'the {item.type} "{item.id}" is not signed, fix its file first: {issues[0]}',
+        f'the {item.type} "{item.id}" cannot be signed, fix its file first: {issues[0]}',
         **fitted(facts, MAX_CHARACTERS - AROUND),
     )
 
@@ -297,8 +298,7 @@ def replace_unchanged(item: Item, before: str, after: str) -> None:
     if read_item(item) != before:
         raise CodedError(
             INTEGRITY_FAILED,
-            f'the {item.type} "{item.id}" was changed while it was signed: look at it and sign it '
-            "again",
+            f'the {item.type} "{item.id}" changed while it was signed: review it and sign it again',
             item_type=item.type,
             item_id=item.id,
         )

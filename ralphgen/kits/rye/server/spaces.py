@@ -83,14 +83,14 @@ def why_no_item(item_type: str, path: str, relative: str) -> str:
     """Return what keeps a file, at `relative` below the folder of a type, from being an item."""
     item_id = id_of(relative, item_type)
     if os.path.islink(path):
-        return "links are not followed"
+        return "symbolic links are not followed"
     if os.path.splitext(path)[1] not in EXTENSIONS[item_type]:
-        return f"a {item_type} ends in {' or '.join(EXTENSIONS[item_type])}"
+        return f"a {item_type} must end in {' or '.join(EXTENSIONS[item_type])}"
     if item_id is None:
-        return 'its path has more than small letters, digits, "_" and "-"'
+        return 'its path may contain only lower-case letters, digits, "_" and "-"'
     if is_reserved(item_type, item_id, PROJECT):
-        return "its id belongs to the system"
-    return _why_unfit(path) or "another file shadows it, or it lies behind a link"
+        return "its id is reserved for the system"
+    return _why_unfit(path) or "another file shadows it, or it is behind a symbolic link"
 
 
 def _why_unfit(path: str) -> str:
@@ -98,10 +98,10 @@ def _why_unfit(path: str) -> str:
     try:
         status = os.lstat(path)
     except OSError:
-        return "it is gone"
+        return "it no longer exists"
     if not stat.S_ISREG(status.st_mode):
         return "it is not a regular file"
-    return f"it is longer than {LARGEST:,} bytes" if status.st_size > LARGEST else ""
+    return f"it is larger than {LARGEST:,} bytes" if status.st_size > LARGEST else ""
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:
@@ -192,8 +192,8 @@ class Spaces:
         if len(found) > MOST_MATCHES:
             raise CodedError(
                 INVALID_ID,
-                f'"{pattern}" means {len(found):,} items, and a pattern may mean {MOST_MATCHES:,}: '
-                "name a folder in it",
+                f'"{pattern}" matches {len(found):,} items, more than {MOST_MATCHES:,}: add a '
+                "directory to it",
                 item_type=item_type,
                 total=len(found),
             )
@@ -203,8 +203,8 @@ class Spaces:
         """Return what keeps items of these types from being seen, of which nobody would know."""
         kinds = [*item_types]
         return [
-            f'"{name}" of the {source} space is a link, which is not followed: nothing behind it '
-            "is read, so put the folder itself there"
+            f'"{name}" of the {source} space is a symbolic link, which is not followed: replace '
+            "it with the directory"
             for source in sources
             for name in links_before(kinds, self.of(source))
         ]
@@ -227,8 +227,7 @@ class Spaces:
             if len(candidates) > 1:
                 raise CodedError(
                     AMBIGUOUS_ID,
-                    f'"{item_id}" is the last part of several ids in the {name} space: give one of '
-                    '"candidates" whole',
+                    f'"{item_id}" matches several ids in the {name} space: use one of "candidates"',
                     item_type=item_type,
                     item_id=item_id,
                     candidates=candidates[:MOST_CANDIDATES],
@@ -249,7 +248,7 @@ class Spaces:
         searched = [name for name in sources if self.of(name).folder]
         elsewhere = [name for name in SOURCES if name not in sources]
         elsewhere = [name for name in elsewhere if self.at(item_type, item_id, name)]
-        message = f'there is no {item_type} "{item_id}" in {_named(searched)}'
+        message = f'no {item_type} "{item_id}" in {_named(searched)}'
         if elsewhere:
             message += f", but in {_named(elsewhere)}"
         elif suggestions:
@@ -277,7 +276,7 @@ class Spaces:
                     relative = os.path.join(category, entry.name)
                     why = why_no_item(item_type, entry.path, relative)
                     file = shown(f"{FOLDERS[item_type]}/{relative}")
-                    found.append(f"{file} of the {space.name} space is no item: {why}")
+                    found.append(f"{file} of the {space.name} space is not an item: {why}")
         return sorted(found)[:MOST_SUGGESTIONS]
 
     def _suggestions(self, item_type: str, item_id: str, sources: Sequence[str]) -> list[str]:
@@ -297,5 +296,5 @@ class Spaces:
 def _named(sources: Sequence[str]) -> str:
     """Return spaces as a sentence names them."""
     if not sources:
-        return "the user space, which has no place"
+        return "the user space, which has no directory"
     return f"the {' and '.join(sources)} space{'s' if sources[1:] else ''}"

@@ -33,7 +33,7 @@ NAMES: dict[type, str] = {
     bool: "true or false",
     int: "a number",
     float: "a number",
-    str: "a text",
+    str: "a string",
     list: "a list",
     dict: "an object",
     type(None): "nothing",
@@ -60,7 +60,7 @@ def value_of(text: str) -> Any:
     try:
         return json.loads(text, parse_constant=_refused, parse_float=_finite)
     except RecursionError as error:
-        raise ValueError("too many values within each other") from error
+        raise ValueError("nested too deeply") from error
 
 
 def is_finite(value: Any) -> bool:
@@ -79,7 +79,7 @@ def _refused(constant: str) -> None:
 def _finite(text: str) -> float:
     number = float(text)
     if number in (float("inf"), float("-inf")):
-        raise ValueError(f"{text} is too large a number")
+        raise ValueError(f"the number {text} is too large")
     return number
 
 

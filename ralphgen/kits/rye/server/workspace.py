@@ -136,18 +136,18 @@ class Rye:
 
     def _project_folder(self, path: str) -> str:
         """Return the real path of a project that a client names; raises `CodedError`."""
-        fix = f'give "{self.project}"'
+        fix = f'use "{self.project}"'
         if not os.path.isabs(path) or "\0" in path:
             raise CodedError(
                 INVALID_PROJECT_PATH, f'"project_path" must be an absolute path: {fix}'
             )
         real = os.path.realpath(path)
         if not os.path.isdir(real):
-            raise CodedError(INVALID_PROJECT_PATH, f'"project_path" names no folder: {fix}')
+            raise CodedError(INVALID_PROJECT_PATH, f'"project_path" is not a directory: {fix}')
         if not is_within(real, self.project):
             raise CodedError(
                 INVALID_PROJECT_PATH,
-                f'"project_path" is outside the project that this server belongs to: {fix}',
+                f'"project_path" is outside the project of this server: {fix}',
             )
         return real
 

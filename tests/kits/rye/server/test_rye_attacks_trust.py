@@ -186,7 +186,7 @@ def test_a_space_within_the_project_brings_no_keys(tmp_path: Path) -> None:
 
 
 def test_the_user_space_is_not_reached_through_the_project(wary: Rye) -> None:
-    """S16: a key is no item, and no link in the project leads to one."""
+    """S16: a key is not an item, not a symbolic link in the project leads to one."""
     signed_tool(wary)
     names = ["keys/private_key", "../keys/private_key", "trusted_keys/x", "private_key"]
     found = {

@@ -137,7 +137,7 @@ class TestWhatCannotBeCarriedOut:
         error = refusal(rye, "demo/a")
 
         assert "VALIDATION_FAILED" == error["code"]
-        assert "only built-in tools have none" in error["message"]
+        assert "must name the tool that runs this one" in error["message"]
 
     def test_an_executor_that_is_not_said(self, rye: Rye) -> None:
         """It is not the same as none, which only primitives have."""

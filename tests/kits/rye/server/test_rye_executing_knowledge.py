@@ -130,7 +130,7 @@ def test_it_comes_with_what_to_do_with_it(rye: Rye) -> None:
         answer["type"],
         answer["source"],
     )
-    assert "Go by this knowledge" in answer["instructions"]
+    assert "Apply this knowledge" in answer["instructions"]
     assert isinstance(answer["metadata"]["duration_ms"], int)
     assert "chain" not in answer
 
@@ -139,7 +139,7 @@ def test_parameters_have_no_effect_and_that_is_told(rye: Rye) -> None:
     rye.signed("knowledge", "api/retry")
     answer = rye.run("knowledge", "api/retry", attempts=5)
 
-    assert ["knowledge takes no parameters: they have no effect"] == answer["metadata"]["warnings"]
+    assert ["knowledge takes no parameters: they were ignored"] == answer["metadata"]["warnings"]
 
 
 def test_nothing_is_put_into_it(rye: Rye) -> None:
@@ -161,9 +161,9 @@ def test_a_dry_run_passes_without_the_text(rye: Rye) -> None:
     ("text", "word"),
     [
         ("no metadata at all\n", "no metadata"),
-        ("---\nid: retry\n", "no end"),
+        ("---\nid: retry\n", "is not closed"),
         ("---\nid: [retry\n---\n", "line"),
-        ("---\n- retry\n---\n", "keys and values"),
+        ("---\n- retry\n---\n", "key-value pairs"),
         ("---\nid: &a [*a]\n---\n", ""),
         ("---\nid: !!python/object/apply:os.system [id]\n---\n", ""),
     ],

@@ -162,7 +162,7 @@ def test_no_other_host_is_asked(rye: Rye, url: str, dry_run: bool) -> None:
     error = rye.refuses("execute", item_type="tool", item_id="demo/ask", dry_run=dry_run)
 
     assert "EXECUTION_FAILED" == error["code"]
-    assert "is not one of the hosts" in error["message"]
+    assert "is not an allowed host" in error["message"]
 
 
 @pytest.mark.parametrize("url", ["file:///etc/passwd", "ftp://example.com/", "gopher://x/"])

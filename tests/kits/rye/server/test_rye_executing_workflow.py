@@ -107,7 +107,7 @@ class Agent:
     def _look(self, action: str) -> None:
         for item_type, words in QUERY.findall(action):
             query = " ".join(re.findall(r"\w+", words))
-            assert [] == self.rye.found(query, item_type), "there is one already"
+            assert [] == self.rye.found(query, item_type), "one exists"
 
     def _write(self, action: str, kind: str) -> None:
         if not action.startswith("Write the file"):

@@ -84,7 +84,7 @@ def test_the_text_on_a_tool_says_all_that_its_schema_says(rye: Rye, tool: str) -
 
 @pytest.mark.parametrize("tool", TOOLS)
 def test_the_example_of_a_tool_is_a_call_that_its_schema_allows(rye: Rye, tool: str) -> None:
-    (call,) = re.findall(r"^Such as: (.*)$", content(rye, tool), re.MULTILINE)
+    (call,) = re.findall(r"^Example: (.*)$", content(rye, tool), re.MULTILINE)
     given, listed = json.loads(call), schema(rye, tool)
 
     assert {*listed["required"]} <= {*given} <= {*listed["properties"]}

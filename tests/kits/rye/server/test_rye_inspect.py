@@ -34,7 +34,7 @@ def test_items_are_counted_by_type_and_named_with_what_they_are_for(tmp_path: Pa
     lay(tmp_path, "knowledge/a/b/c.md", knowledge("a/b/c", description="On letters"))
     told = found(tmp_path)
 
-    assert "1 directive, 2 tools, 1 entry of knowledge" == told.summary
+    assert "1 directive, 2 tools, 1 knowledge entry" == told.summary
     assert () == told.warnings
     assert [
         ("demo/greet", "directive", "What greet is for"),
@@ -57,11 +57,14 @@ def test_an_item_with_issues_is_named_with_the_first(tmp_path: Path, item_type: 
 @pytest.mark.parametrize(
     ("path", "why"),
     [
-        ("tools/demo/README.txt", "a tool ends in .py or .yaml or .yml"),
-        ("directives/greet.yaml", "a directive ends in .md"),
-        ("knowledge/Big Words.md", 'its path has more than small letters, digits, "_" and "-"'),
-        ("tools/rye/core/primitives/subprocess.yaml", "its id belongs to the system"),
-        ("tools/demo/say.yml", "another file shadows it, or it lies behind a link"),
+        ("tools/demo/README.txt", "a tool must end in .py or .yaml or .yml"),
+        ("directives/greet.yaml", "a directive must end in .md"),
+        (
+            "knowledge/Big Words.md",
+            'its path may contain only lower-case letters, digits, "_" and "-"',
+        ),
+        ("tools/rye/core/primitives/subprocess.yaml", "its id is reserved for the system"),
+        ("tools/demo/say.yml", "another file shadows it, or it is behind a symbolic link"),
     ],
 )
 def test_a_file_that_is_no_item_is_named_with_the_reason(
@@ -71,13 +74,13 @@ def test_a_file_that_is_no_item_is_named_with_the_reason(
     lay(tmp_path, path, "text\n")
     (warning,) = found(tmp_path).warnings
 
-    assert f".ai/{path}: is no item: {why}" == warning
+    assert f".ai/{path}: is not an item: {why}" == warning
 
 
 def test_a_file_that_is_too_long_is_no_item(tmp_path: Path) -> None:
     lay(tmp_path, "knowledge/long.md", knowledge("long") + "x" * (1 << 20))
 
-    assert (".ai/knowledge/long.md: is no item: it is longer than 1,048,576 bytes",) == found(
+    assert (".ai/knowledge/long.md: is not an item: it is larger than 1,048,576 bytes",) == found(
         tmp_path
     ).warnings
 
@@ -88,10 +91,10 @@ def test_a_link_is_no_item_wherever_it_leads(tmp_path: Path) -> None:
     (tmp_path / ".ai/knowledge/nowhere.md").symlink_to("nothing.md")
     told = found(tmp_path)
 
-    assert "0 directives, 0 tools, 1 entry of knowledge" == told.summary
+    assert "0 directives, 0 tools, 1 knowledge entry" == told.summary
     assert (
-        ".ai/knowledge/nowhere.md: is no item: links are not followed",
-        ".ai/knowledge/there.md: is no item: links are not followed",
+        ".ai/knowledge/nowhere.md: is not an item: symbolic links are not followed",
+        ".ai/knowledge/there.md: is not an item: symbolic links are not followed",
     ) == told.warnings
 
 
@@ -118,12 +121,12 @@ def test_the_command_shows_the_items_of_the_fixture(tmp_path: Path) -> None:
     root = lay_down("rye", tmp_path / "p")
     said = ralphgen("inspect", "-C", root, more={"COLUMNS": "200"}).stdout
 
-    assert "2 directives, 3 tools, 2 entries of knowledge" in said
+    assert "2 directives, 3 tools, 2 knowledge entries" in said
     for item_id in ("demo/greet", "release/notes", "text/shout", "web/weather", "api/retry-limits"):
         assert item_id in said
 
 
 def test_every_item_of_the_fixture_is_well_formed() -> None:
-    assert (".ai/tools/README.txt: is no item: a tool ends in .py or .yaml or .yml",) == found(
-        FIXTURES / "rye/project"
-    ).warnings
+    assert (
+        ".ai/tools/README.txt: is not an item: a tool must end in .py or .yaml or .yml",
+    ) == found(FIXTURES / "rye/project").warnings

@@ -8,7 +8,7 @@ from rye_projects import TYPES, Rye, serving
 
 from ralphgen.kits.rye.finding import find_items
 
-LINK = "is a link, which is not followed: nothing behind it is read, so put the folder itself there"
+LINK = "is a symbolic link, which is not followed: replace it with the directory"
 OF_PROJECT = f'".ai" of the project space {LINK}'
 OF_TYPE = f'"tools" of the project space {LINK}'
 
@@ -98,6 +98,6 @@ def test_an_item_behind_the_link_is_not_found_for_that_reason(
 def test_inspecting_warns_once(rye: Rye, linked: Link, name: str, place: str) -> None:
     linked(name)
 
-    assert (f"{place}: is a link, which is not followed: nothing behind it is an item",) == (
+    assert (f"{place}: is a symbolic link: nothing behind it is an item",) == (
         find_items(rye.root, {}).warnings
     )

@@ -146,7 +146,7 @@ def test_a_copy_to_where_it_lies_is_none_and_says_so(rye: Rye, space: str, overw
     before = snapshot(path.parents[1])
     answer = copy(rye, "tool", "greet", destination=space, overwrite=overwrite)
 
-    assert f"it is in the {space} space already: nothing was written" == answer["noop"]
+    assert f"it is already in the {space} space: nothing was written" == answer["noop"]
     assert not {"copied_to", "destination_path"} & {*answer}
     assert before == snapshot(path.parents[1])
 
@@ -215,7 +215,7 @@ def test_a_copy_is_no_second_file_of_an_id(rye: Rye, overwrite: bool) -> None:
     error = refused(rye, "tool", "greet", **given)
 
     assert "EXISTS" == error["code"]
-    assert "two of one id would hide each other" in error["message"]
+    assert "one would hide the other" in error["message"]
     assert not rye.file("tool", "greet", space="user").exists()
 
 
@@ -276,7 +276,7 @@ def test_what_cannot_be_written_leaves_nothing_behind(rye: Rye) -> None:
     error = refused(rye, "knowledge", "demo/note", destination="user")
 
     assert "EXECUTION_FAILED" == error["code"]
-    assert "a file lies where a folder must be" in error["message"]
+    assert "a file is in the place of a directory" in error["message"]
     assert ["knowledge"] == [path.name for path in rye.user.iterdir()]
 
 

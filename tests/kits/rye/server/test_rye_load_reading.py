@@ -214,10 +214,7 @@ def test_what_is_not_there_is_an_error_with_what_is_near(rye: Rye, item_type: st
     error = rye.refuses("load", item_type=item_type, item_id="demo/great")
 
     assert "ITEM_NOT_FOUND" == error["code"]
-    assert (
-        f'there is no {item_type} "demo/great" in the project and user and system'
-        in (error["message"])
-    )
+    assert f'no {item_type} "demo/great" in the project and user and system' in (error["message"])
     assert ["demo/greet"] == error["suggestions"]
 
 

@@ -93,7 +93,7 @@ def test_help_is_offered_on_what_is_there(seen: tuple[str, Rye]) -> None:
 
     assert expected == overview["topics"]
     assert f"Topics of help: {', '.join(expected[1:])}." in overview["content"]
-    assert [f'there is no topic "{topic}" here' for topic in hidden] == [
+    assert [f'unknown topic "{topic}"' for topic in hidden] == [
         refusal.partition(":")[0] for refusal in refusals
     ]
 
@@ -180,7 +180,7 @@ def test_a_discipline_takes_tools_away_and_nothing_speaks_of_them(tmp_path: Path
 
     assert ["search", "execute", "help"] == names
     assert "UNSIGNED" == errors[-1]["code"]
-    told = told.replace("ask a person to sign it", "")
+    told = told.replace("ask the user to sign it", "")
     assert [] == re.findall(r"(?<!<)\b(?:load|sign)\b", told)
 
 

@@ -99,21 +99,25 @@ def test_a_query_finds_what_it_says(rye: Rye, query: str, expected: list[str]) -
 @pytest.mark.parametrize(
     ("query", "position", "words"),
     [
-        ("apple OR", 6, '"OR" has nothing after it'),  # upstream: everything
-        ("OR apple", 0, '"OR" has nothing before it'),
-        ("AND", 0, '"AND" has nothing'),
-        ("apple AND", 6, '"AND" has nothing after it'),
-        ("NOT", 0, '"NOT" has nothing after it'),
-        ("apple AND OR banana", 6, '"AND" has nothing after it'),
-        ("(apple", 0, '"(" is never closed'),
-        ("apple (banana", 6, '"(" is never closed'),
-        ("apple)", 5, '")" closes no group'),
+        ("apple OR", 6, '"OR" has no word after it'),  # upstream: everything
+        ("OR apple", 0, '"OR" has no word before it'),
+        ("AND", 0, '"AND" has no word'),
+        ("apple AND", 6, '"AND" has no word after it'),
+        ("NOT", 0, '"NOT" has no word after it'),
+        ("apple AND OR banana", 6, '"AND" has no word after it'),
+        ("(apple", 0, '"(" is not closed'),
+        ("apple (banana", 6, '"(" is not closed'),
+        ("apple)", 5, '")" has no matching'),
         ("apple ()", 6, "the group is empty"),
-        ('apple "banana', 6, "the quote is never closed"),
-        ("title:", 0, 'nothing follows "title:"'),
-        ("!?", 0, "no letter and no digit"),
-        ("(" * 51 + "apple" + ")" * 51, 50, "more than 50 groups"),
-        ("(" * 900 + "apple" + ")" * 900, 50, "more than 50 groups"),  # upstream: recursion
+        ('apple "banana', 6, "the quote is not closed"),
+        ("title:", 0, 'no word after "title:"'),
+        ("!?", 0, "no letters or digits"),
+        ("(" * 51 + "apple" + ")" * 51, 50, "groups are nested more than 50"),
+        (
+            "(" * 900 + "apple" + ")" * 900,
+            50,
+            "groups are nested more than 50",
+        ),  # upstream: recursion
         ("apple " * 201, 1200, "more than 200 terms"),
         ("x" * 2001, 2000, "2,001 characters"),
     ],

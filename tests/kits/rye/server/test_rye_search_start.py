@@ -182,7 +182,7 @@ def test_a_search_reads_what_was_changed_and_nothing_else(root: Path) -> None:
     assert changed.name in notes[2]
 
 
-@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="there is no /proc")
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="no /proc")
 @pytest.mark.parametrize(
     ("items", "most"), [(1_000, 90), pytest.param(10_000, 110, marks=pytest.mark.soak)]
 )

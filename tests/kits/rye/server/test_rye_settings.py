@@ -74,10 +74,7 @@ def test_hosts_and_variables_are_taken_as_they_are_meant(tmp_path: Path) -> None
         ),
         (
             'hosts = ["https://api.example.com"]',
-            (
-                '"rye.hosts[0]" is "https://api.example.com", expected a host, or a host and its '
-                "port, as host:port"
-            ),
+            ('"rye.hosts[0]" is "https://api.example.com", expected a host or host:port'),
         ),
         ('env = ["A=b"]', '"rye.env[0]" is ***, expected the name of an environment variable'),
         ("max_timeout = 0", '"rye.max_timeout" is 0, expected greater than or equal to 1'),
@@ -99,7 +96,7 @@ def test_without_help_there_is_no_such_tool_and_the_reason_is_told(tmp_path: Pat
         _, message = rye.driver.protocol_error("help")
 
     assert ["search", "load", "execute", "sign"] == names
-    assert 'Unknown tool: "help": the config switches it off' == message
+    assert 'Unknown tool: "help": disabled in the config' == message
 
 
 def test_without_help_a_discipline_that_takes_it_away_is_no_typo(tmp_path: Path) -> None:

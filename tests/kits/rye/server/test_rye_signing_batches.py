@@ -174,8 +174,8 @@ def test_warnings_say_of_which_item_they_are(rye: Rye) -> None:
     answer = rye.sign("directive", "demo/*")
 
     assert [
-        'demo/a: there is no "model"',
-        'demo/a: there is no "permissions"',
+        'demo/a: no "model"',
+        'demo/a: no "permissions"',
     ] == answer["warnings"]
 
 
@@ -237,6 +237,6 @@ class TestWithoutAKey:
             path = rye.put("tool", "demo/a")
             error = rye.refuses("sign", item_type="tool", item_id="demo/a")
 
-        assert "set USER_SPACE to a folder outside" in error["message"]
+        assert "USER_SPACE set to a directory outside" in error["message"]
         assert well_formed("tool", "demo/a") == path.read_text(encoding="utf-8")
         assert [] == [*rye.root.rglob("*.pem")]

@@ -33,7 +33,7 @@ from wire import Wire
 
 MANY = 400
 FULL_DISK = 'ulimit -f 2; exec "$@"'  # 1 KiB
-FIX = 'declare "name" in "config_schema"; such braces in text go into the default of a parameter'
+FIX = 'declare "name" in "config_schema"; for literal braces, use the default of a parameter'
 NAMES = {"type": "object", "properties": {"names": {"type": "string"}}}
 ISSUES: tuple[tuple[str, str, str, str], ...] = (
     (
@@ -53,13 +53,13 @@ ISSUES: tuple[tuple[str, str, str, str], ...] = (
         "directive",
         ".md",
         directive("demo/a", name="b"),
-        '"name" is "b" and must be "a", as the file',
+        '"name" must be "a" to match the file name, found "b"',
     ),
     (
         "directive",
         ".md",
         directive("other/a"),
-        '"category" is "other" and must be "demo", as the folder',
+        '"category" must be "demo" to match the directory, found "other"',
     ),
     (
         "directive",
@@ -68,13 +68,13 @@ ISSUES: tuple[tuple[str, str, str, str], ...] = (
             "demo/a",
             inputs='<inputs><input name="who"/><input name="x"/><input name="x"/></inputs>',
         ),
-        'the input "x" is there twice',
+        'duplicate input "x"',
     ),
     (
         "directive",
         ".md",
         directive("demo/a", inputs='<inputs><input name="who"/><input name="a b"/></inputs>'),
-        'the input "a b" must be named by letters, digits and underscores',
+        'invalid input name "a b": use letters, digits and underscores',
     ),
     ("tool", ".py", python_tool("demo/a", version="1"), '"version" must be X.Y.Z, found "1"'),
     (
@@ -87,7 +87,7 @@ ISSUES: tuple[tuple[str, str, str, str], ...] = (
         "tool",
         ".py",
         python_tool("demo/a", executor_id=None),
-        '"executor_id" must name the tool that runs this one: only built-in tools have none',
+        '"executor_id" must name the tool that runs this one',
     ),
     (
         "tool",
@@ -112,7 +112,7 @@ ISSUES: tuple[tuple[str, str, str, str], ...] = (
             "tool",
             ".yaml",
             yaml_tool("demo/a", config_schema=NAMES, **fields),
-            f'the placeholder "{{name}}" is not filled: did you mean "{{names}}"? Else {FIX}',
+            f'the placeholder "{{name}}" has no value: did you mean "{{names}}"? If not, {FIX}',
         )
         for fields in (
             {"config": {"command": "mkdir", "args": ["-p", "out/{name}"]}},
@@ -132,26 +132,26 @@ ISSUES: tuple[tuple[str, str, str, str], ...] = (
         "tool",
         ".py",
         python_tool("demo/a", CONFIG={"env": {"A": "{named}"}}),
-        f'the placeholder "{{named}}" is not filled: {FIX.replace("name", "named")}',
+        f'the placeholder "{{named}}" has no value: {FIX.replace("name", "named")}',
     ),
     (
         "knowledge",
         ".md",
         knowledge("demo/a", entry_type=7),
-        '"entry_type" must be text, found 7: put it in quotes',
+        '"entry_type" must be a string, found 7: put it in quotes',
     ),
     ("knowledge", ".md", knowledge("demo/a", title=...), 'missing required field "title"'),
     (
         "knowledge",
         ".md",
         knowledge("demo/a", id="b"),
-        '"id" is "b" and must be "a", as the file',
+        '"id" must be "a" to match the file name, found "b"',
     ),
     (
         "knowledge",
         ".md",
         knowledge("demo/a", category="else"),
-        '"category" is "else" and must be "demo", as the folder',
+        '"category" must be "demo" to match the directory, found "else"',
     ),
 )
 

@@ -131,7 +131,7 @@ def test_an_item_of_another_space_is_not_there_for_who_pins_one(
             f"in the {source} space, but in the {other} space"
         )
         assert where
-        assert fix == (f': give source "{other}" to sign it there' if tool == "sign" else "")
+        assert fix == (f': set source "{other}" to sign it there' if tool == "sign" else "")
 
 
 @pytest.mark.parametrize("item_type", TYPES)

@@ -260,7 +260,7 @@ def test_a_repository_cannot_bring_the_python_that_trusted_tools_run_in(
     (rye.root / "ran.txt").unlink(missing_ok=True)
     answer = rye.run("tool", "demo/b")
     brought.unlink()
-    warning = 'the project\'s own ".venv" is not used under the policy "trusted": nobody signed it'
+    warning = 'the project\'s own ".venv" is not used under the policy "trusted": it is not signed'
 
     assert (rye.root / "ran.txt").exists()
     assert (policy != "trusted") == (rye.root / "brought.txt").exists()

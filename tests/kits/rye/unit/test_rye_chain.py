@@ -181,7 +181,7 @@ class TestEnds:
         error = workspace.refuses("tool", item_id)
 
         assert "VALIDATION_FAILED" == error.code
-        assert '"demo/run" is not executed, fix its file first: ' in str(error)
+        assert '"demo/run" is not valid, fix its file first: ' in str(error)
         assert '"executor_id"' in str(error)
 
     @pytest.mark.parametrize("source", ["project", "user"])
@@ -200,7 +200,7 @@ class TestEnds:
 
         assert "validation_passed" == answer["status"]
         assert "VALIDATION_FAILED" == error.code
-        assert "execute one whose executor_id it is, or check it with dry_run" in str(error)
+        assert "execute a tool with that executor_id, or set dry_run to check it" in str(error)
 
     def test_the_python_runtime_runs_python(self, workspace: Workspace) -> None:
         put_yaml(workspace, "demo/x", "python_runtime", config={})
@@ -234,8 +234,8 @@ class TestVersions:
         error = workspace.refuses("tool", "demo/x", dry_run=True)
 
         assert "VALIDATION_FAILED" == error.code
-        assert '"demo/run" takes "demo/x" in versions' in str(error)
-        assert f"and it is {version}" in str(error)
+        assert '"demo/run" requires "demo/x" in versions' in str(error)
+        assert f"found {version}" in str(error)
 
     def test_a_limit_that_is_no_version_is_named(self, workspace: Workspace) -> None:
         limits = {"demo/x": {"min_version": "one"}}

@@ -165,16 +165,16 @@ class TestConfig:
     @pytest.mark.parametrize(
         ("config", "why"),
         [
-            ({"command": None}, '"config.command" must be a text, and is nothing'),
-            ({"command": ["ls"]}, '"config.command" must be a text, and is a list'),
-            ({"command": "{a}"}, '"config.command" is empty when it is filled in'),
-            ({"args": "-l"}, '"config.args" must be a list, and is a text'),
-            ({"args": [["-l"]]}, '"config.args" must be a text or a number, and is a list'),
-            ({"cwd": 5}, '"config.cwd" must be a text'),
-            ({"cwd": "none"}, '"config.cwd" names no folder: "none"'),
+            ({"command": None}, '"config.command" must be a string, found nothing'),
+            ({"command": ["ls"]}, '"config.command" must be a string, found a list'),
+            ({"command": "{a}"}, '"config.command" is empty after substitution'),
+            ({"args": "-l"}, '"config.args" must be a list, found a string'),
+            ({"args": [["-l"]]}, '"config.args" must be a string or a number, found a list'),
+            ({"cwd": 5}, '"config.cwd" must be a string'),
+            ({"cwd": "none"}, '"config.cwd" is not a directory: "none"'),
             ({"env": "A=1"}, '"config.env" must be an object'),
-            ({"env": {"A=": "1"}}, "has a name that is no variable's"),
-            ({"input_data": {}}, '"config.input_data" must be a text, and is an object'),
+            ({"env": {"A=": "1"}}, "contains an invalid variable name"),
+            ({"input_data": {}}, '"config.input_data" must be a string, found an object'),
             ({"output": "xml"}, '"config.output" must be "text" or "document"'),
         ],
     )
@@ -230,7 +230,7 @@ class TestOutcome:
         put_command(workspace, "sh", "-c", "echo out; echo err >&2; exit 4")
         error = workspace.refuses("tool", "demo/x")
 
-        assert ("EXECUTION_FAILED", "the process ended with the exit code 4") == (
+        assert ("EXECUTION_FAILED", "the process ended with exit code 4") == (
             error.code,
             str(error),
         )
@@ -262,7 +262,7 @@ class TestOutcome:
             error = workspace.refuses("tool", "demo/x")
 
             assert "TIMEOUT" == error.code
-            assert ["the config asks for a timeout of 50 seconds, and gets the most: 1"] == (
+            assert ["the timeout of 50 seconds in the config is reduced to the maximum: 1"] == (
                 error.facts["metadata"]["warnings"]
             )
 

@@ -198,7 +198,10 @@ class TestOpaqueSections:
         found = parsed('\n<template name="x">')
 
         assert found.problems == (
-            'line 3 ("<template name=\\"x\\"></directive>"): "<template name=\\"x\\">" has no end',
+            (
+                'line 3 ("<template name=\\"x\\"></directive>"): "<template name=\\"x\\">" is not '
+                "closed"
+            ),
         )
 
 
@@ -209,8 +212,7 @@ class TestFences:
         found = parse_directive("<directive/>", "greet")
 
         problem = (
-            'there is no XML block: expected a line "```xml", the element "directive", '
-            'and a line "```"'
+            'no XML block: expected a line "```xml", the element "directive", and a line "```"'
         )
 
         assert (problem,) == found.problems
@@ -239,9 +241,7 @@ class TestFences:
     def test_a_block_without_an_end_is_a_problem(self) -> None:
         found = parse_directive("```xml\n<directive></directive>\n", "a")
 
-        assert (
-            "the XML block has no end: close it by a line of three backticks",
-        ) == found.problems
+        assert ("the XML block is not closed: add a line of three backticks",) == found.problems
 
 
 class TestProblems:
@@ -250,18 +250,18 @@ class TestProblems:
     @pytest.mark.parametrize(
         ("inner", "problem"),
         [
-            ("\n<a></b>", 'line 3 ("<a></b></directive>"): is not XML: mismatched tag'),
+            ("\n<a></b>", 'line 3 ("<a></b></directive>"): is not valid XML: mismatched tag'),
             (
                 "\na & b",
-                'line 3 ("a & b</directive>"): is not XML: not well-formed (invalid token)',
+                'line 3 ("a & b</directive>"): is not valid XML: not well-formed (invalid token)',
             ),
-            ("&a;", 'line 2 ("<directive>&a;</directive>"): is not XML: undefined entity'),
+            ("&a;", 'line 2 ("<directive>&a;</directive>"): is not valid XML: undefined entity'),
             (
                 "<raw>\n\n</raw>\n&",
-                'line 5 ("&</directive>"): is not XML: not well-formed (invalid token)',
+                'line 5 ("&</directive>"): is not valid XML: not well-formed (invalid token)',
             ),
-            ("<author/><author/>", 'the element "author" is there twice'),
-            ("<inputs><input/></inputs>", 'an "input" has no "name"'),
+            ("<author/><author/>", 'duplicate element "author"'),
+            ("<inputs><input/></inputs>", 'an "input" element has no "name"'),
             (
                 '<inputs><input name="a" required="maybe"/></inputs>',
                 '"required" of the input "a" must be true or false, found "maybe"',
@@ -274,7 +274,7 @@ class TestProblems:
     def test_another_root_is_one(self) -> None:
         found = parse_directive("```xml\n<tool/>\n```\n", "a")
 
-        assert ('the root element is "tool" and must be "directive"',) == found.problems
+        assert ('the root element must be "directive", found "tool"',) == found.problems
 
     @pytest.mark.parametrize(
         "declaration", ["<!DOCTYPE directive>", '<!DOCTYPE directive [<!ENTITY a "aaaa">]>']
@@ -282,7 +282,7 @@ class TestProblems:
     def test_declarations_are_refused(self, declaration: str) -> None:
         found = parse_directive(f"```xml\n{declaration}\n<directive>x</directive>\n```\n", "a")
 
-        assert 'a "DOCTYPE" is not read: leave it out' in found.problems[0]
+        assert '"DOCTYPE" is not supported: remove it' in found.problems[0]
 
     @pytest.mark.parametrize(("depth", "fine"), [(99, True), (100, False)])
     def test_elements_lie_within_each_other_only_so_deep(self, depth: int, *, fine: bool) -> None:

@@ -69,7 +69,7 @@ class TestAllowed:
         answer = workspace.run("demo/x")
 
         assert "[]\n" == answer["data"]["stdout"]
-        assert ['the variable "RYE_TEST_SECRET" is not there for tools'] == [
+        assert ['tools do not get the variable "RYE_TEST_SECRET"'] == [
             text.partition(",")[0] for text in answer["metadata"]["warnings"]
         ]
 
@@ -99,21 +99,21 @@ class TestVariables:
 
     @pytest.mark.parametrize("name", ["", "A=B", "A\0", "A B\n", "É"])
     def test_a_name_must_be_one(self, tmp_path: Path, name: str) -> None:
-        with pytest.raises(CodedError, match="has a name that is no variable's"):
+        with pytest.raises(CodedError, match="contains an invalid variable name"):
             environment(tmp_path, env={name: "x"})
 
     @pytest.mark.parametrize(
         ("said", "why"),
         [
-            ({"env": []}, '"env_config.env of demo/x" must be an object, and is a list'),
-            ({"env": {"A": None}}, '"env_config.env of demo/x.A" must be a text or a number'),
+            ({"env": []}, '"env_config.env of demo/x" must be an object, found a list'),
+            ({"env": {"A": None}}, '"env_config.env of demo/x.A" must be a string or a number'),
             ({"interpreter": "python"}, '"env_config.interpreter of demo/x" must be an object'),
-            ({"interpreter": {"type": "venv_python"}}, 'of demo/x.var" must be a text'),
+            ({"interpreter": {"type": "venv_python"}}, 'of demo/x.var" must be a string'),
             ({"interpreter": {"type": "nvm", "var": "A"}}, 'must be "venv_python" or'),
-            ({"interpreter": {"type": "system_binary", "var": "A"}}, 'binary" must be a text'),
-            ({"interpreter": {**PYTHON, "venv_path": "../out"}}, "must be a folder inside"),
-            ({"interpreter": {**PYTHON, "venv_path": "/usr"}}, "must be a folder inside"),
-            ({"interpreter": {**PYTHON, "venv_path": "."}}, "must be a folder inside"),
+            ({"interpreter": {"type": "system_binary", "var": "A"}}, 'binary" must be a string'),
+            ({"interpreter": {**PYTHON, "venv_path": "../out"}}, "must be a directory inside"),
+            ({"interpreter": {**PYTHON, "venv_path": "/usr"}}, "must be a directory inside"),
+            ({"interpreter": {**PYTHON, "venv_path": "."}}, "must be a directory inside"),
         ],
     )
     def test_what_is_wrong_is_named(self, tmp_path: Path, said: dict[str, Any], why: str) -> None:
@@ -168,7 +168,7 @@ class TestInterpreters:
         assert str(program) == environment(tmp_path, interpreter=said).variables["SNAKE"]
 
     def test_a_missing_one_without_another_is_named(self, tmp_path: Path) -> None:
-        with pytest.raises(CodedError, match="there is no interpreter as") as caught:
+        with pytest.raises(CodedError, match="no interpreter matches") as caught:
             environment(tmp_path, interpreter=PYTHON)
 
         assert "EXECUTION_FAILED" == caught.value.code

@@ -115,10 +115,10 @@ class TestReading:
     @pytest.mark.parametrize(
         ("data", "why"),
         [
-            (b"a\nb\xff", "is no UTF-8 text: write line 2 anew"),
-            ("a".encode("utf-16"), "is no UTF-8 text: write line 1 anew"),
-            (b"\xed\xa0\x80", "is no UTF-8 text: write line 1 anew"),
-            (b"x" * (LARGEST + 1), "is longer than 1,048,576 bytes: shorten it"),
+            (b"a\nb\xff", "is not valid UTF-8: fix line 2"),
+            ("a".encode("utf-16"), "is not valid UTF-8: fix line 1"),
+            (b"\xed\xa0\x80", "is not valid UTF-8: fix line 1"),
+            (b"x" * (LARGEST + 1), "is larger than 1,048,576 bytes: shorten it"),
         ],
     )
     def test_what_is_no_text_is_refused(

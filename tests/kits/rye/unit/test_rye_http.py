@@ -196,18 +196,18 @@ class TestRequests:
     @pytest.mark.parametrize(
         ("how", "why"),
         [
-            ({"headers": {"A": "b\r\nC: d"}}, 'the header "A" holds a line break'),
-            ({"headers": {"A": "b\nC: d"}}, 'the header "A" holds a line break'),
-            ({"headers": {"A": "b\0"}}, 'the header "A" holds a line break'),
-            ({"headers": {"A\r\nB": "c"}}, "is no name of a header"),
-            ({"headers": {"A B": "c"}}, "is no name of a header"),
-            ({"headers": {"": "c"}}, "is no name of a header"),
+            ({"headers": {"A": "b\r\nC: d"}}, 'the header "A" contains a line break'),
+            ({"headers": {"A": "b\nC: d"}}, 'the header "A" contains a line break'),
+            ({"headers": {"A": "b\0"}}, 'the header "A" contains a line break'),
+            ({"headers": {"A\r\nB": "c"}}, "invalid header name"),
+            ({"headers": {"A B": "c"}}, "invalid header name"),
+            ({"headers": {"": "c"}}, "invalid header name"),
             ({"headers": {"Host": "c"}}, 'the header "Host" is set by the server'),
             ({"headers": {"content-length": "9"}}, "is set by the server"),
             ({"headers": {"Transfer-Encoding": "chunked"}}, "is set by the server"),
-            ({"method": "TRACE"}, 'the method "TRACE" is none of GET,'),
-            ({"method": "GET / HTTP/1.1\r\nX"}, "is none of GET,"),
-            ({"body": {}}, "a request with the method GET has no body"),
+            ({"method": "TRACE"}, 'unknown method "TRACE": use GET,'),
+            ({"method": "GET / HTTP/1.1\r\nX"}, "use GET,"),
+            ({"body": {}}, "a GET request cannot have a body"),
             ({"method": "POST", "body": {1, 2}}, "the body cannot be sent as JSON"),
             ({"method": "POST", "body": float("nan")}, "the body cannot be sent as JSON"),
         ],
@@ -251,7 +251,7 @@ class TestLimits:
             over.set()
 
         assert "TIMEOUT" == error.code
-        assert f'"{found.name}" did not answer within 0.5 seconds' in str(error)
+        assert f'"{found.name}" did not respond within 0.5 seconds' in str(error)
         assert 0.5 <= took < PATIENCE / 4
 
     def test_a_host_that_says_nothing_is_not_waited_for(self) -> None:
@@ -289,7 +289,7 @@ class TestLimits:
 
             assert gone.wait(PATIENCE)
         assert left < 0.5
-        assert ["nobody waits for the answer any longer"] == caught
+        assert ["the request was cancelled"] == caught
 
     @pytest.mark.parametrize(
         "said",
@@ -306,7 +306,9 @@ class TestLimits:
             error = failure_of(found)
 
         assert "EXECUTION_FAILED" == error.code
-        assert f'"{found.name}" broke off, or answered what is no HTTP' == str(error)
+        assert f'"{found.name}" closed the connection or sent an invalid HTTP response' == str(
+            error
+        )
 
 
 def _end_of(call: Any) -> str:

@@ -225,7 +225,7 @@ except CodedError as error:
             [sys.executable, "-c", script], capture_output=True, text=True, check=True
         )
 
-        assert done.stdout.startswith("EXECUTION_FAILED search needs an SQLite with FTS5")
+        assert done.stdout.startswith("EXECUTION_FAILED search requires SQLite with FTS5")
 
     def test_after_a_failure_the_next_search_makes_a_new_index(self, workspace: Workspace) -> None:
         put(workspace, "one", "a needle")
@@ -234,7 +234,7 @@ except CodedError as error:
         def fail(_: object) -> None:
             raise sqlite3.OperationalError("database disk image is malformed")
 
-        with pytest.raises(CodedError, match="cannot be used: search again"):
+        with pytest.raises(CodedError, match="is damaged: search again"):
             workspace.rye.index().search([], fail, take_time)
         assert ["one"] == found(workspace, "needle")
 

@@ -51,23 +51,23 @@ def issues(attributes: str, *, preamble: str = "", action: str = "", body: str =
         ('name="a" max="nan"', '"max" of the input "a" must be a number, found "nan"'),
         (
             'name="a" type="integer" default="two"',
-            '"default" of the input "a" has "two", which must be a number, and is "two"',
+            '"default" of the input "a" contains "two": it must be a number, found "two"',
         ),
         (
             'name="a" type="integer" default="9" max="5"',
-            '"default" of the input "a" has "9", which must be at most 5',
+            '"default" of the input "a" contains "9": it must be at most 5',
         ),
         (
             'name="a" default="c" enum="a,b"',
-            '"default" of the input "a" has "c", which must be one of a, b',
+            '"default" of the input "a" contains "c": it must be one of a, b',
         ),
         (
             'name="a" type="integer" enum="1,x"',
-            '"enum" of the input "a" has "x", which must be a number, and is "x"',
+            '"enum" of the input "a" contains "x": it must be a number, found "x"',
         ),
         (
             'name="a" type="boolean" default="maybe"',
-            '"default" of the input "a" has "maybe", which must be true or false, and is "maybe"',
+            '"default" of the input "a" contains "maybe": it must be true or false, found "maybe"',
         ),
     ],
 )
@@ -96,7 +96,7 @@ def test_what_a_call_can_give_is_none(attributes: str) -> None:
 def test_a_name_that_is_no_input_is_an_issue_wherever_it_stands(place: str, written: str) -> None:
     told: dict[str, Any] = {place: f"{written} and {{input:type}} and {written}"}
 
-    assert ['the text names the input "typo", and there is none: did you mean "type"?'] == issues(
+    assert ['the text uses an undeclared input "typo": did you mean "type"?'] == issues(
         'name="type"', **told
     )
 

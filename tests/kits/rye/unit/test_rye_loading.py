@@ -244,7 +244,7 @@ class TestCopying:
         before = snapshot(root)
         found = loaded("greet", destination="project", overwrite=True)
 
-        assert "it is in the project space already: nothing was written" == found["noop"]
+        assert "it is already in the project space: nothing was written" == found["noop"]
         assert "copied_to" not in found
         assert before == snapshot(root)
 
@@ -255,7 +255,7 @@ class TestCopying:
         error = refusal(loaded, "greet", destination="user")
 
         assert "EXISTS" == error.code
-        assert str(error).endswith('is there already: set "overwrite" to replace it')
+        assert str(error).endswith('already exists: set "overwrite" to replace it')
         assert b"x = 1\n" == copy.read_bytes()
 
         loaded("greet", destination="user", overwrite=True)
@@ -268,7 +268,7 @@ class TestCopying:
         lay(root, "project", "tool", "greet")
         lay(root, "user", "tool", "greet")
         arguments = {"item_type": "tool", "item_id": "greet", "project_path": f"{root}/project"}
-        with pytest.raises(CodedError, match=r"is there already$"):
+        with pytest.raises(CodedError, match=r"already exists$"):
             load(rye, {**arguments, "destination": "user"})
 
     @pytest.mark.parametrize("overwrite", [True, False])
@@ -301,7 +301,7 @@ class TestCopying:
         monkeypatch.setenv("USER_SPACE", str(root / "project/home"))
         lay(root, "project", "tool", "greet")
         arguments = {"item_type": "tool", "item_id": "greet", "project_path": f"{root}/project"}
-        with pytest.raises(CodedError, match="set USER_SPACE to a folder") as refused:
+        with pytest.raises(CodedError, match="set USER_SPACE to a directory") as refused:
             load(workspace(root), {**arguments, "destination": "user"})
 
         assert "READ_ONLY_SPACE" == refused.value.code

@@ -123,9 +123,11 @@ def test_a_file_without_a_function_to_call_is_signed_with_a_warning_and_not_exec
     workspace.put("tool", "demo/helper", python_tool("demo/helper", HELPER))
     named: dict[str, Any] = {"item_type": "tool", "item_id": "demo/helper"}
     answer = sign(workspace.rye, {**named, "project_path": str(workspace.root)})
-    nothing = "there is no function to call: expected execute(params, project_path) or main(…)"
+    nothing = "no function to call: expected execute(params, project_path) or main(…)"
 
-    assert [f"{nothing}, so it is only for tools of its folder to import"] == answer["warnings"]
+    assert [f"{nothing}, so only tools in its directory can use it, by import"] == answer[
+        "warnings"
+    ]
     for dry_run in (False, True):
         error = workspace.refuses("tool", "demo/helper", dry_run=dry_run)
         assert ("VALIDATION_FAILED", f'in the tool "demo/helper" {nothing}') == (

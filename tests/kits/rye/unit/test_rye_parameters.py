@@ -70,7 +70,7 @@ class TestToolParameters:
         error = tool_error({"properties": {"n": INTEGER}}, {"n": "5"})
 
         assert "VALIDATION_FAILED" == error.code
-        assert "the tool \"demo/x\" takes: parameters.n: '5' is not of type" in str(error)
+        assert "for the tool \"demo/x\": parameters.n: '5' is not of type" in str(error)
 
     def test_all_that_is_wrong_is_named_with_its_path(self) -> None:
         schema = {
@@ -107,20 +107,20 @@ class TestToolParameters:
             ({"$ref": "http://127.0.0.1:9/x"}, 'it refers to "http://127.0.0.1:9/x"'),
             ({"$ref": "file:///etc/passwd"}, 'it refers to "file:///etc/passwd"'),
             ({"$ref": "#/$defs/no"}, 'it refers to "/$defs/no"'),
-            ({"$ref": "#"}, "without end"),
+            ({"$ref": "#"}, "endless self-reference"),
         ],
     )
     def test_a_schema_that_is_none_is_named(self, schema: Any, why: str) -> None:
         error = tool_error(schema, {"a": "x"})
 
         assert "VALIDATION_FAILED" == error.code
-        assert 'the schema of the parameters of the tool "demo/x" is not valid' in str(error)
+        assert 'the parameter schema of the tool "demo/x" is not valid' in str(error)
         assert why in str(error)
 
     def test_a_number_that_cannot_be_computed_with_is_no_crash(self) -> None:
         error = tool_error({"properties": {"a": {"multipleOf": 0.1}}}, {"a": 10**400})
 
-        assert "these parameters cannot be checked" in str(error)
+        assert "cannot check the parameters" in str(error)
 
     @pytest.mark.slow
     def test_nobody_is_asked_for_a_schema(self) -> None:
@@ -169,14 +169,14 @@ class TestDirectiveInputs:
     @pytest.mark.parametrize(
         ("kind", "given", "why"),
         [
-            ("string", [1], "must be a text, and is a list"),
-            ("integer", "5.5", 'must be a whole number, and is "5.5"'),
-            ("integer", "five", 'must be a number, and is "five"'),
+            ("string", [1], "must be a string, found a list"),
+            ("integer", "5.5", 'must be an integer, found "5.5"'),
+            ("integer", "five", 'must be a number, found "five"'),
             ("integer", "1e999", "must be a number"),
-            ("number", True, "must be a number, and is true"),
+            ("number", True, "must be a number, found true"),
             ("number", "NaN", "must be a number"),
-            ("boolean", "maybe", 'must be true or false, and is "maybe"'),
-            ("boolean", 1, "must be true or false, and is 1"),
+            ("boolean", "maybe", 'must be true or false, found "maybe"'),
+            ("boolean", 1, "must be true or false, found 1"),
             ("array", '{"a": 1}', "must be a list in JSON"),
             ("object", "[" * 100_000, "must be an object in JSON"),
         ],
@@ -203,8 +203,8 @@ class TestDirectiveInputs:
         ("names", "given", "why"),
         [
             (("project_name", "other"), "projectName", 'did you mean "project_name"?'),
-            (("a", "b"), "zzz", 'it takes "a", "b"'),
-            ((), "a", "it takes no parameters"),
+            (("a", "b"), "zzz", 'expected "a", "b"'),
+            ((), "a", "the directive takes none"),
         ],
     )
     def test_what_is_not_declared_is_refused(
@@ -212,7 +212,7 @@ class TestDirectiveInputs:
     ) -> None:
         error = input_error([entry(name) for name in names], {given: "x"})
 
-        assert f'"{given}" is not known: {why}' in str(error)
+        assert f'unknown input "{given}": {why}' in str(error)
 
     @pytest.mark.parametrize(
         ("rule", "kind", "fits", "fails", "why"),

@@ -183,4 +183,4 @@ class TestGrowth:
     def test_elements_are_counted(self) -> None:
         text = "```xml\n<directive>" + "<a/>" * 10_000 + "</directive>\n```\n"
 
-        assert "holds more than 10000 elements" in is_parsed("directive", text).problems[0]
+        assert "has more than 10000 elements" in is_parsed("directive", text).problems[0]

@@ -235,8 +235,8 @@ class TestDocument:
             ("return b''", "Object of type bytes is not JSON serializable"),
             ("return (x for x in ())", "Object of type generator is not JSON serializable"),
             ("return float('nan')", "Out of range float values are not JSON compliant"),
-            ("return {'a': [{1: 2}]}", "the key 1 of an object is no text"),
-            ("return {None: 2}", "the key None of an object is no text"),
+            ("return {'a': [{1: 2}]}", "the key 1 of an object is not a string"),
+            ("return {None: 2}", "the key None of an object is not a string"),
             ("a = []; a.append(a); return a", "Circular reference detected"),
             ("return '\\ud800'", "'utf-8' codec can't encode"),
         ],
@@ -246,7 +246,7 @@ class TestDocument:
     ) -> None:
         error = error_of(tmp_path, f"def execute(params, project_path):\n    {body}\n")
 
-        assert error.startswith(f"what the tool returned is no JSON: {why}")
+        assert error.startswith(f"the return value of the tool is not valid JSON: {why}")
 
     def test_what_is_nested_too_deep_is_an_error(self, tmp_path: Path) -> None:
         source = (
@@ -260,7 +260,7 @@ class TestDocument:
         assert value_of(tmp_path, source, {"n": 100})
         for depth in (101, 100_000):
             error = error_of(tmp_path, source, {"n": depth})
-            assert error.startswith("what the tool returned is no JSON: ")
+            assert error.startswith("the return value of the tool is not valid JSON: ")
 
     def test_a_value_that_is_too_long_to_be_kept_is_an_error(self, tmp_path: Path) -> None:
         most = 1 << 20
@@ -269,7 +269,7 @@ class TestDocument:
 
         assert most - frame == len(fits)
         assert error_of(tmp_path, returning(f"'x' * ({most} - {frame} + 1)")).startswith(
-            f"what the tool returned is {most + 1} bytes of JSON"
+            f"the return value of the tool has {most + 1} bytes of JSON"
         )
 
 

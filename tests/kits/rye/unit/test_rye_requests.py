@@ -64,7 +64,7 @@ def test_requests_and_commands_count_against_one_limit(workspace: Workspace, hos
     after = [workspace.run("demo/x")["data"]["status_code"] for _ in range(2)]
 
     assert "EXECUTION_FAILED" == error.code
-    assert str(error).startswith("16 commands and requests run at once, which is the most: ")
+    assert str(error).startswith("16 commands and requests are running, the maximum: ")
     assert [200, 200] == after
 
 
@@ -75,7 +75,7 @@ def test_a_request_that_fails_does_not_count_any_longer(workspace: Workspace, ho
     put_request(workspace, f"http://{host}/404")
     failures = [str(workspace.refuses("tool", "demo/x")) for _ in range(3)]
 
-    assert ["the request was answered with the status 404"] * 3 == failures
+    assert ["the response has the status 404"] * 3 == failures
 
 
 def test_the_answer_is_the_data(
@@ -118,7 +118,7 @@ def test_a_host_that_is_not_allowed_is_refused_before_anything_is_sent(
     given = {"url": "http://example.com/"}
     error = workspace.refuses("tool", "demo/x", parameters=given, dry_run=True)
 
-    assert "is not one of the hosts" in str(error)
+    assert "is not an allowed host" in str(error)
     assert "demo/x" == error.facts["item_id"]
 
 

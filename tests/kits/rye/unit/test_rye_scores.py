@@ -163,7 +163,7 @@ class TestScores:
         query = " ".join(f"word{number}" for number in range(21))
 
         assert {} == scored(workspace, query)
-        with pytest.raises(CodedError, match='too many for "fuzzy"') as caught:
+        with pytest.raises(CodedError, match='words with "fuzzy"') as caught:
             scored(workspace, query, fuzzy={"enabled": True})
         assert {"position": query.index("word20")} == caught.value.facts
 

@@ -8,8 +8,8 @@ import pytest
 from rye_searching import answer, put
 from rye_workspaces import Workspace, opened
 
-FUZZY = '"fuzzy": {} also finds words with typing errors'
-FIELDS = "these are name, title, description, category, tags, body"
+FUZZY = '"fuzzy": {} also finds misspelled words'
+FIELDS = "use name, title, description, category, tags, body"
 
 
 @pytest.fixture
@@ -46,24 +46,24 @@ def test_what_fuzzy_would_not_help_has_no_such_hint(workspace: Workspace, query:
     "query", ["tag:web", "scraper OR tag:web", '(tag:"web")', "tag:(web OR x)"]
 )
 def test_what_stands_as_a_field_and_is_none_is_named(workspace: Workspace, query: str) -> None:
-    expected = f'"tag:" names no field: {FIELDS}; did you mean "tags"?'
+    expected = f'"tag:" is not a field: {FIELDS}; did you mean "tags"?'
 
     assert expected == hint(workspace, query)
 
 
 def test_where_no_field_is_like_it_none_is_suggested(workspace: Workspace) -> None:
-    assert f'"xyz:" names no field: {FIELDS}' == hint(workspace, "xyz:web")
+    assert f'"xyz:" is not a field: {FIELDS}' == hint(workspace, "xyz:web")
 
 
 @pytest.mark.parametrize(
     "query", ["tags:web", "title:t", "https://x.org", "std::map", '"tag:web"', "scraper:", "10:30"]
 )
 def test_what_is_or_means_no_field_is_not_named(workspace: Workspace, query: str) -> None:
-    assert "names no field" not in (hint(workspace, query) or "")
+    assert "is not a field" not in (hint(workspace, query) or "")
 
 
 def test_a_filter_for_what_no_item_says_is_named(workspace: Workspace) -> None:
-    asks = "asks for what no searched item has"
+    asks = "matches no field of the searched items"
 
     assert f'"filters.tag" {asks}; did you mean "tags"?' == hint(workspace, filters={"tag": "web"})
     assert f'"filters.zzzz" {asks}' == hint(workspace, filters={"author": "x", "zzzz": "!a"})

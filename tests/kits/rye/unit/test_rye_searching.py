@@ -47,7 +47,7 @@ class TestAnswers:
             "source": "all",
             "limit": 10,
             "offset": 0,
-            "hint": '"fuzzy": {} also finds words with typing errors',
+            "hint": '"fuzzy": {} also finds misspelled words',
         } == answer(workspace, "needle", **place, source=None, limit=None)
 
     def test_a_result_says_what_the_item_is(self, workspace: Workspace) -> None:

@@ -205,7 +205,7 @@ class TestRefusals:
         assert "VALIDATION_FAILED" == error.code
         assert [] != error.facts["issues"]
         assert issue in " ".join(error.facts["issues"]).lower()
-        assert str(error).startswith(f'the {item_type} "a" is not signed, fix its file first: ')
+        assert str(error).startswith(f'the {item_type} "a" cannot be signed, fix its file first: ')
         assert (text.encode(), False) == (path.read_bytes(), (workspace.user / "keys").exists())
 
     def test_all_issues_are_named(self, workspace: Workspace) -> None:
@@ -257,7 +257,7 @@ class TestRefusals:
         path = workspace.put(TOOL, "a", "new\n")
         item = item_at(workspace, TOOL, "a", ".py")
 
-        with pytest.raises(CodedError, match="was changed while it was signed") as error:
+        with pytest.raises(CodedError, match="changed while it was signed") as error:
             replace_unchanged(item, "old\n", "# line\nold\n")
         assert ("INTEGRITY_FAILED", "new\n") == (error.value.code, path.read_text(encoding="utf-8"))
 
@@ -289,4 +289,4 @@ class TestElsewhere:
         error = refused(workspace, TOOL, "a", source=other)
 
         assert "ITEM_NOT_FOUND" == error.code
-        assert str(error).endswith(f'give source "{space}" to sign it there')
+        assert str(error).endswith(f'set source "{space}" to sign it there')

@@ -56,13 +56,13 @@ class TestSpaces:
             (
                 {"source": "project", "parameters": {"location": "user"}},
                 "VALIDATION_FAILED",
-                "name two spaces",
+                "name different spaces",
             ),
             ({"source": "system"}, "READ_ONLY_SPACE", "come with the server"),
             ({"parameters": {"location": "system"}}, "READ_ONLY_SPACE", "come with the server"),
             ({"parameters": {"location": "there"}}, "VALIDATION_FAILED", '"parameters.location"'),
             ({"parameters": {"location": 1}}, "VALIDATION_FAILED", '"parameters.location"'),
-            ({"parameters": {"force": True}}, "VALIDATION_FAILED", 'nothing but "location"'),
+            ({"parameters": {"force": True}}, "VALIDATION_FAILED", 'only "location"'),
         ],
     )
     def test_another_place_is_refused(
@@ -96,7 +96,7 @@ class TestTheKey:
         errors = [refused(workspace, TOOL, item_id) for item_id in ("b", "*")]
 
         assert ["UNTRUSTED_KEY", "UNTRUSTED_KEY"] == [error.code for error in errors]
-        assert all("your key is not used: " in str(error) for error in errors)
+        assert all("cannot use your key: " in str(error) for error in errors)
         assert all('run "chmod 600 ' in str(error) for error in errors)
         assert python_tool("b") == (workspace.root / ".ai/tools/b.py").read_text(encoding="utf-8")
 
@@ -109,7 +109,7 @@ class TestTheKey:
         error = refused(workspace, TOOL, "a")
 
         assert "SPACE_VIOLATION" == error.code
-        assert "set USER_SPACE to a folder outside of" in str(error)
+        assert "USER_SPACE set to a directory outside" in str(error)
         assert python_tool("a") == path.read_text(encoding="utf-8")
         assert not (workspace.root / ".ai/keys").exists()
 
@@ -119,7 +119,7 @@ class TestTheKey:
         (workspace.user / "trusted_keys").chmod(0o777)
         (warning,) = signed(workspace, TOOL, "a")["warnings"]
 
-        assert "your key cannot be added to those that you trust: " in warning
+        assert "cannot add your key to the trusted keys: " in warning
         assert UNTRUSTED == state(workspace, TOOL, "a", ".py")
 
     def test_one_that_a_person_distrusts_stays_so_and_signs_with_a_warning(
@@ -135,8 +135,8 @@ class TestTheKey:
 
         assert not trusted.exists()
         assert fingerprint == answer["signature_info"]["fingerprint"]
-        assert f"the key {fingerprint} is not trusted: a person can trust it by" in warning
-        assert f'"trusted_keys/{fingerprint}.pem" of the user space' in warning
+        assert f"the key {fingerprint} is not trusted: to trust it" in warning
+        assert f'"trusted_keys/{fingerprint}.pem" in the user space' in warning
         assert UNTRUSTED == state(workspace, TOOL, "a", ".py")
 
     def test_one_that_a_person_puts_in_its_place_is_trusted(self, workspace: Workspace) -> None:
@@ -171,7 +171,7 @@ class TestTheKey:
         (warning,) = answer["warnings"]
         told = answer["signature_info"]
 
-        assert f'no key can be made below "{NOWHERE}"' in warning
+        assert f'cannot create a key in "{NOWHERE}"' in warning
         assert ("validated", None) == (told["form"], told["fingerprint"])
         assert f"rye:validated:{answer['timestamp']}:{told['hash']}" == answer["signature"]
         assert answer["signature"] in path.read_text(encoding="utf-8").splitlines()[0]
@@ -186,7 +186,7 @@ class TestTheKey:
         errors = [refused(workspace, TOOL, item_id) for item_id in ("a", "*")]
 
         assert ["UNTRUSTED_KEY", "UNTRUSTED_KEY"] == [error.code for error in errors]
-        assert all('the policy "trusted" of each tool asks for one' in str(e) for e in errors)
+        assert all('the policy "trusted" for each tool requires one' in str(e) for e in errors)
         assert python_tool("a") == path.read_text(encoding="utf-8")
 
     def test_without_one_the_line_of_a_key_stays(
@@ -270,7 +270,7 @@ class TestSeveral:
             workspace.put(TOOL, item_id, python_tool(item_id, schema=schema))
         common, *others = signed(workspace, TOOL, "*")["warnings"]
 
-        assert common.startswith("no key can be made")
+        assert common.startswith("cannot create a key")
         assert ["a: the parameter", "b: the parameter"] == [each[:16] for each in others]
 
     def test_where_none_is_the_error_lists_them(self, workspace: Workspace) -> None:
@@ -278,7 +278,7 @@ class TestSeveral:
             workspace.put(TOOL, item_id, "")
         error = refused(workspace, TOOL, "*")
 
-        assert ("VALIDATION_FAILED", 'signed 0 of 2: "failed" says of each item why') == (
+        assert ("VALIDATION_FAILED", 'signed 0 of 2: see "failed" for the reasons') == (
             error.code,
             str(error),
         )

@@ -54,10 +54,10 @@ class TestIgnoredFiles:
     @pytest.mark.parametrize(
         ("name", "why"),
         [
-            ("hello.js", "a tool ends in .py or .yaml or .yml"),
-            ("hello.sh", "a tool ends in .py or .yaml or .yml"),
-            ("hello", "a tool ends in .py or .yaml or .yml"),
-            ("Hello.py", 'its path has more than small letters, digits, "_" and "-"'),
+            ("hello.js", "a tool must end in .py or .yaml or .yml"),
+            ("hello.sh", "a tool must end in .py or .yaml or .yml"),
+            ("hello", "a tool must end in .py or .yaml or .yml"),
+            ("Hello.py", 'its path may contain only lower-case letters, digits, "_" and "-"'),
         ],
     )
     def test_they_are_named(
@@ -68,7 +68,7 @@ class TestIgnoredFiles:
         lay("project", f"other/{name}")
         message = str(refusal(spaces, f"{category}hello"))
 
-        told = f'"tools/{category}{name}" of the project space is no item: {why}'
+        told = f'"tools/{category}{name}" of the project space is not an item: {why}'
         assert message.endswith(f"spaces; {told}")
 
     def test_a_link_and_what_is_too_long_are(self, spaces: Spaces, lay: Lay) -> None:
@@ -79,11 +79,14 @@ class TestIgnoredFiles:
 
         os.mkfifo(real.with_name("pipe.py"))
 
-        assert str(refusal(spaces, "demo/pipe")).endswith("is no item: it is not a regular file")
-        assert f"longer than {LARGEST:,} bytes" in str(refusal(spaces, "demo/long"))
+        assert str(refusal(spaces, "demo/pipe")).endswith(
+            "is not an item: it is not a regular file"
+        )
+        assert f"larger than {LARGEST:,} bytes" in str(refusal(spaces, "demo/long"))
         for name in ("link", "dangling"):
-            assert f'"tools/demo/{name}.py" of the user space is no item: links are not' in str(
-                refusal(spaces, f"demo/{name}")
+            assert (
+                f'"tools/demo/{name}.py" of the user space is not an item: symbolic links are not'
+                in str(refusal(spaces, f"demo/{name}"))
             )
 
     def test_folders_and_what_lies_behind_a_link_are_not(self, spaces: Spaces, lay: Lay) -> None:
@@ -92,9 +95,9 @@ class TestIgnoredFiles:
         (file.parent / "hello").mkdir()
         (file.parent.parent / "hello.d").mkdir()
 
-        assert "is no item" not in str(refusal(spaces, "linked/hello"))
-        assert "is no item" not in str(refusal(spaces, "hello"))
-        assert 1 == str(refusal(spaces, "deep/hello")).count("is no item")
+        assert "is not an item" not in str(refusal(spaces, "linked/hello"))
+        assert "is not an item" not in str(refusal(spaces, "hello"))
+        assert 1 == str(refusal(spaces, "deep/hello")).count("is not an item")
 
 
 class TestPrecedence:
@@ -208,9 +211,7 @@ class TestNotFound:
         error = refusal(spaces, "demo/git", "user")
 
         assert ["user"] == error.facts["searched"]
-        assert 'there is no tool "demo/git" in the user space, but in the system space' == str(
-            error
-        )
+        assert 'no tool "demo/git" in the user space, but in the system space' == str(error)
 
     def test_a_user_space_that_has_no_place_is_not_searched(self, root: Path, lay: Lay) -> None:
         lay("system", "git.py")
@@ -310,7 +311,7 @@ class TestExecutors:
 
 
 class TestListing:
-    """What is no item is in no list; what is, is there once, in order."""
+    """What is not an item is in no list; what is, is there once, in order."""
 
     def test_only_items_are_listed(self, spaces: Spaces, lay: Lay, root: Path) -> None:
         for name in ("b.py", "a/b.yaml", "a/b/c.yml", "a-b.py"):
@@ -364,6 +365,6 @@ class TestListing:
 
         assert MOST_MATCHES == len(spaces.matching("tool", "*"))
         lay("project", "b.py")
-        with pytest.raises(CodedError, match="1,001 items, and a pattern may mean 1,000"):
+        with pytest.raises(CodedError, match="1,001 items, more than 1,000"):
             spaces.matching("tool", "*")
         assert MOST_MATCHES == len(spaces.matching("tool", "a*"))

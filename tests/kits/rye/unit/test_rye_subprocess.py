@@ -325,7 +325,7 @@ class TestRefusals:
         with pytest.raises(CodedError, match="cannot be started: ") as caught:
             run(jobs, *argv)
 
-        assert f'the command "{argv[0]}" cannot be started: {why}' == str(caught.value)
+        assert f'cannot start the command "{argv[0]}": {why}' == str(caught.value)
         assert {"return_code": 126} == caught.value.facts
 
     def test_a_folder_that_is_not_there_is_not_the_commands_fault(
@@ -339,7 +339,7 @@ class TestRefusals:
 
     def test_one_too_many_is_refused(self, jobs: Jobs) -> None:
         running = [begun(jobs, "sleep", "60") for _ in range(16)]
-        with pytest.raises(CodedError, match="16 commands and requests run at once"):
+        with pytest.raises(CodedError, match="16 commands and requests are running"):
             begun(jobs, "true")
         for each in running:
             each.leave()

@@ -74,7 +74,7 @@ class TestWhoIsTrusted:
         verdict = trust.verdict(world.item(), world.in_state(VALID, world.item()))
 
         assert UNTRUSTED == verdict.state
-        assert "the user space lies within the project" in verdict.reason
+        assert "the user space is inside the project" in verdict.reason
 
     def test_without_a_key_anyone_can_renew_a_line(self, world: World) -> None:
         verdict = world.trust().verdict(world.item(), world.in_state(UNTRUSTED, world.item()))
@@ -83,7 +83,7 @@ class TestWhoIsTrusted:
             "state": "untrusted",
             "form": "validated",
             "timestamp": TIME,
-            "reason": "its signature was made without a key, which anyone can do",
+            "reason": "its signature was made without a key, so anyone could have made it",
         } == verdict.entry()
 
     def test_an_answer_says_who_signed_and_when(self, world: World) -> None:
@@ -202,7 +202,7 @@ class TestPolicies:
         item = world.item()
         with pytest.raises(CodedError) as error:
             world.trust("trusted").require(item, world.in_state(state, item), signs=signs)
-        fix = 'sign it with "sign"' if signs else "ask a person to sign it"
+        fix = 'sign it with "sign"' if signs else "ask the user to sign it"
 
         assert str(error.value).endswith(fix)
         assert signs == bool(re.search(r'"sign"', str(error.value)))
@@ -218,9 +218,9 @@ class TestPolicies:
         said = str(error.value)
 
         assert said.endswith(
-            f"the key {other.fingerprint} is not trusted: a person can trust it by putting the "
-            'public key of whoever signed (their "keys/public_key.pem") into '
-            f'"trusted_keys/{other.fingerprint}.pem" of the user space'
+            f"the key {other.fingerprint} is not trusted: to trust it, the user copies the "
+            'signer\'s public key ("keys/public_key.pem") to '
+            f'"trusted_keys/{other.fingerprint}.pem" in the user space'
         )
         assert "sign it" not in said
 
@@ -246,7 +246,7 @@ class TestPolicies:
 
         assert "UNTRUSTED_KEY" == error.value.code
         assert 1 == told.count(str(world.user))
-        assert "after a look at what is there" in told
+        assert "check its content" in told
         assert '"sign"' not in told
 
     def test_a_refusal_of_the_servers_own_says_how_to_get_it_back(self, tmp_path: Path) -> None:

@@ -125,13 +125,13 @@ class TestTrustedKeys:
                 id="another key",
             ),
             pytest.param(lambda path: path.write_bytes(b"x"), "is not the Ed25519 key", id="text"),
-            pytest.param(lambda path: path.chmod(0o622), "changed by other users", id="writable"),
+            pytest.param(lambda path: path.chmod(0o622), "other users can write to", id="writable"),
             pytest.param(
-                lambda path: path.parent.chmod(0o777), "changed by other users", id="its folder"
+                lambda path: path.parent.chmod(0o777), "other users can write to", id="its folder"
             ),
             pytest.param(
                 lambda path: path.symlink_to(path.rename(path.with_suffix(".x"))),
-                "and no link",
+                "not a symbolic link",
                 id="a link",
             ),
             pytest.param(
@@ -139,7 +139,7 @@ class TestTrustedKeys:
                     shutil.move(path.parent, path.parents[1] / "x")
                     and path.parent.symlink_to(path.parents[1] / "x")
                 ),
-                "and no link",
+                "not a symbolic link",
                 id="a link to the folder",
             ),
         ],
@@ -153,5 +153,5 @@ class TestTrustedKeys:
             says(path, key)
 
     def test_without_a_user_space_none_is_trusted(self) -> None:
-        with pytest.raises(UnfitKeyError, match="the user space lies within the project"):
+        with pytest.raises(UnfitKeyError, match="the user space is inside the project"):
             is_signed("", "f" * 16, "A" * 88, b"text")

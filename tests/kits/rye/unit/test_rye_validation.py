@@ -81,8 +81,12 @@ class TestEveryType:
         assert found[0].startswith('"version" must be X.Y.Z, found ')
 
     def test_the_category_is_the_folder(self, kind: str) -> None:
-        assert ['"category" is "x" and must be "demo", as the folder'] == issues(kind, category="x")
-        assert ['"category" is "" and must be "demo", as the folder'] == issues(kind, category=None)
+        assert ['"category" must be "demo" to match the directory, found "x"'] == issues(
+            kind, category="x"
+        )
+        assert ['"category" must be "demo" to match the directory, found ""'] == issues(
+            kind, category=None
+        )
 
     def test_at_the_top_there_is_no_category(self, kind: str) -> None:
         top = item(kind, "greet")
@@ -90,7 +94,7 @@ class TestEveryType:
 
         assert [] == issues_of(top, fine)[0]
         assert issues_of(top, Parsed(VALID[kind], ""))[0] == [
-            '"category" is "demo" and must be empty: the file lies in no folder'
+            '"category" must be empty, because the file is at the top level, found "demo"'
         ]
 
     def test_what_cannot_be_read_is_the_only_issue(self, kind: str) -> None:
@@ -121,10 +125,12 @@ class TestFields:
         assert [f'missing required field "{key}"'] == issues(kind, **{key: value})
 
     def test_one_that_is_no_text_is_an_issue(self) -> None:
-        assert ['"title" must be text, found 404: put it in quotes'] == issues(KNOWLEDGE, title=404)
+        assert ['"title" must be a string, found 404: put it in quotes'] == issues(
+            KNOWLEDGE, title=404
+        )
 
     def test_the_name_is_that_of_the_file(self) -> None:
-        sentence = 'is "a" and must be "greet", as the file'
+        sentence = 'must be "greet" to match the file name, found "a"'
 
         assert [f'"name" {sentence}'] == issues(DIRECTIVE, name="a")
         assert [f'"id" {sentence}'] == issues(KNOWLEDGE, id="a")
@@ -137,18 +143,18 @@ class TestDirectives:
 
     @pytest.mark.parametrize("name", ["a-b", "1a", "a b", "größe", "{a}"])
     def test_inputs_are_named_by_identifiers(self, name: str) -> None:
-        expected = f'the input "{name}" must be named by letters, digits and underscores'
+        expected = f'invalid input name "{name}": use letters, digits and underscores'
 
         assert [expected] == issues(DIRECTIVE, inputs=[{"name": name}])
 
     def test_inputs_are_there_once(self) -> None:
         twice = [{"name": "a"}, {"name": "a"}]
 
-        assert ['the input "a" is there twice'] == issues(DIRECTIVE, inputs=twice)
+        assert ['duplicate input "a"'] == issues(DIRECTIVE, inputs=twice)
 
     @pytest.mark.parametrize("key", ["model", "permissions"])
     def test_what_most_have_is_only_a_warning(self, key: str) -> None:
-        assert ([], [f'there is no "{key}"']) == checked(DIRECTIVE, **{key: ...})
+        assert ([], [f'no "{key}"']) == checked(DIRECTIVE, **{key: ...})
 
 
 class TestKnowledge:
@@ -158,10 +164,10 @@ class TestKnowledge:
     def test_what_upstream_s_own_examples_leave_out_is_only_a_warning(self, value: object) -> None:
         further = {"author": "team", "created_at": "2026-01-30T10:00:00+00:00"}
 
-        assert ([], ['there is no "entry_type"']) == checked(KNOWLEDGE, entry_type=value, **further)
+        assert ([], ['no "entry_type"']) == checked(KNOWLEDGE, entry_type=value, **further)
 
     def test_a_type_of_entry_is_a_text(self) -> None:
-        assert ['"entry_type" must be text, found 7: put it in quotes'] == issues(
+        assert ['"entry_type" must be a string, found 7: put it in quotes'] == issues(
             KNOWLEDGE, entry_type=7
         )
 
@@ -171,9 +177,7 @@ class TestTools:
 
     @pytest.mark.parametrize("executor", [None, ""])
     def test_one_must_run_by_another(self, executor: object) -> None:
-        expected = (
-            '"executor_id" must name the tool that runs this one: only built-in tools have none'
-        )
+        expected = '"executor_id" must name the tool that runs this one'
 
         assert [expected] == issues(TOOL, executor_id=executor)
 
@@ -204,7 +208,7 @@ class TestTools:
         )
         expected = (
             'missing required field "description": set __tool_description__ at the top level of '
-            "the file, or begin the file with a docstring: that of a function is not taken"
+            "the file, or add a module docstring"
         )
 
         assert [expected] == issues_of(tool, parse(tool, text))[0]
@@ -230,9 +234,12 @@ class TestTools:
             ({"type": "array"}, '"config_schema" must have the type "object", found "array"'),
             (
                 {"type": "object", "properties": {"a": {"type": "text"}}},
-                '"config_schema.properties.a.type" is no JSON Schema: ',
+                '"config_schema.properties.a.type" is not a valid JSON Schema: ',
             ),
-            ({"type": "object", "required": "a"}, '"config_schema.required" is no JSON Schema: '),
+            (
+                {"type": "object", "required": "a"},
+                '"config_schema.required" is not a valid JSON Schema: ',
+            ),
         ],
     )
     def test_the_schema_is_one_of_an_object(self, schema: object, issue: str) -> None:
@@ -248,12 +255,12 @@ class TestTools:
             schema = {key: {"a": schema} if key == "properties" else schema}
         found = issues(TOOL, config_schema={"type": "object", **schema})
 
-        assert ['"config_schema" holds values within each other too deep to be checked'] == found
+        assert ['"config_schema" is nested too deeply'] == found
 
     @pytest.mark.parametrize("name", BUILT_IN)
     def test_names_that_the_server_fills_in_are_only_a_warning(self, name: str) -> None:
         found = checked(TOOL, config_schema={"type": "object", "properties": {name: {}}})
-        warning = "is not filled in: the server gives a value of that name itself"
+        warning = "is ignored: the server sets a value of that name"
 
         assert ([], [f'the parameter "{name}" {warning}']) == found
 

@@ -81,33 +81,33 @@ class TestProblems:
 
     @pytest.mark.parametrize("text", ["", "- a", "text", "# none"])
     def test_a_tool_is_an_object(self, text: str) -> None:
-        assert ("must be an object in YAML: expected keys and values",) == problems(text)
+        assert ("must be a YAML mapping",) == problems(text)
 
     @pytest.mark.parametrize(
         "parameters", ["", "{}", "a", "[a]", "[{}]", "[{name: 1}]", "[{name: ''}]", "{name: a}"]
     )
     def test_parameters_are_a_list_of_objects_with_names(self, parameters: str) -> None:
-        expected = '"parameters" must be a list of objects that have a "name" each'
+        expected = '"parameters" must be a list of objects with a "name"'
 
         assert (expected,) == problems(f"parameters: {parameters}")
 
     @pytest.mark.parametrize(
         ("text", "problem"),
         [
-            ("parameters: [{name: a}, {name: a}]", 'the parameter "a" is there twice'),
+            ("parameters: [{name: a}, {name: a}]", 'duplicate parameter "a"'),
             (
                 "parameters: [{name: a, required: maybe}]",
                 '"required" of the parameter "a" must be true or false, found "maybe"',
             ),
             (
                 "parameters: []\nconfig_schema: {}",
-                'has "config_schema" and "parameters": leave one of them out',
+                'has both "config_schema" and "parameters": remove one',
             ),
             ("config: a", '"config" must be an object, found "a"'),
             ("config_schema:", '"config_schema" must be an object, found null'),
             ("env_config: []", '"env_config" must be an object, found a list'),
-            ("executor_id: 1", '"executor_id" must be text or null, found 1'),
-            ("a: 1\na: 2", 'line 2 ("a: 2"): the key "a" is there twice'),
+            ("executor_id: 1", '"executor_id" must be a string or null, found 1'),
+            ("a: 1\na: 2", 'line 2 ("a: 2"): duplicate key "a"'),
             ("a: 1\n---\nb: 2", 'line 2 ("---"): is not YAML: but found another document'),
         ],
     )

@@ -51,7 +51,7 @@ class KeyFolder:
         except FileNotFoundError:
             raise
         except OSError as error:
-            raise _unopened(path, "folder", error) from error
+            raise _unopened(path, "directory", error) from error
         try:
             _refuse_foreign(path, os.fstat(self._folder), {os.geteuid(), ROOT}, WRITABLE)
         except UnfitKeyError:
@@ -94,7 +94,7 @@ class KeyFolder:
         except FileNotFoundError:
             raise
         except NotAFileError as error:
-            raise UnfitKeyError(f'"{path}" is no file: move it away') from error
+            raise UnfitKeyError(f'"{path}" is not a file: move it') from error
         except OSError as error:
             raise _unopened(path, "file", error) from error
         try:
@@ -119,8 +119,8 @@ def made_folder(path: str) -> KeyFolder:
 
 def _unopened(path: str, what: str, error: OSError) -> UnfitKeyError:
     """Return the error of a file or folder that cannot be opened for another reason than none."""
-    fix = f"it must be a {what} of yours, and no link"
-    return UnfitKeyError(f'"{path}" cannot be opened ({reason(error)}): {fix}')
+    fix = f"it must be a {what} that you own, not a symbolic link"
+    return UnfitKeyError(f'cannot open "{path}" ({reason(error)}): {fix}')
 
 
 def _refuse_foreign(path: str, status: os.stat_result, owners: set[int], forbidden: int) -> None:
@@ -128,16 +128,16 @@ def _refuse_foreign(path: str, status: os.stat_result, owners: set[int], forbidd
     from shlex import quote
 
     if status.st_uid not in owners:
-        text = f'"{path}" belongs to another user: move it away, or make it yours'
+        text = f'"{path}" belongs to another user: move it, or take ownership'
         raise UnfitKeyError(text)
     if status.st_mode & forbidden == 0:
         return
     name = os.path.basename(path)
     if forbidden == WRITABLE:
-        fix = f'run "chmod go-w {quote(path)}", after a look at what is there'
-        raise UnfitKeyError(f'"{name}" can be changed by other users: {fix}')
-    fix = f'run "chmod 600 {quote(path)}", or move it away if one of them may have read it'
-    raise UnfitKeyError(f'"{name}" is open to other users: {fix}')
+        fix = f'check its content, then run "chmod go-w {quote(path)}"'
+        raise UnfitKeyError(f'other users can write to "{name}": {fix}')
+    fix = f'run "chmod 600 {quote(path)}", or move it if it may be compromised'
+    raise UnfitKeyError(f'other users can access "{name}": {fix}')
 
 
 class Key:
@@ -228,8 +228,8 @@ def _read_own(folder: str) -> Key:
         private = None
     if not isinstance(private, Ed25519PrivateKey):
         path = os.path.join(folder, PRIVATE)
-        fix = "move it away to get a new one, or put such a key there"
-        raise UnfitKeyError(f'"{path}" is no Ed25519 key without a password: {fix}')
+        fix = "move it to generate a new key, or replace it"
+        raise UnfitKeyError(f'"{path}" is not an Ed25519 key without a password: {fix}')
     return Key(private)
 
 
@@ -258,8 +258,8 @@ def trusted_key(user: str, fingerprint: str) -> Ed25519PublicKey:
     """Return the trusted key of this fingerprint; raises `UnfitKeyError`."""
     if not user:
         text = (
-            "no key is trusted, since the user space lies within the project: set USER_SPACE to a "
-            "folder outside of it where the server is started"
+            "no key is trusted, because the user space is inside the project: start the server "
+            "with USER_SPACE set to a directory outside it"
         )
         raise UnfitKeyError(text)
     name = f"{fingerprint}.pem"
@@ -269,9 +269,8 @@ def trusted_key(user: str, fingerprint: str) -> Ed25519PublicKey:
             data = keys.public(name)
     except FileNotFoundError as error:
         text = (
-            f"the key {fingerprint} is not trusted: a person can trust it by putting the public "
-            f'key of whoever signed (their "{OWN}/{PUBLIC}") into "{TRUSTED}/{name}" of the user '
-            "space"
+            f"the key {fingerprint} is not trusted: to trust it, the user copies the signer's "
+            f'public key ("{OWN}/{PUBLIC}") to "{TRUSTED}/{name}" in the user space'
         )
         raise UnfitKeyError(text) from error
     add_packages()
@@ -284,5 +283,5 @@ def trusted_key(user: str, fingerprint: str) -> Ed25519PublicKey:
     except (ValueError, UnsupportedAlgorithm):
         key = None
     if not isinstance(key, Ed25519PublicKey) or fingerprint_of(key) != fingerprint:
-        raise UnfitKeyError(f'"{path}" is not the Ed25519 key {fingerprint}: move it away')
+        raise UnfitKeyError(f'"{path}" is not the Ed25519 key {fingerprint}: move it')
     return key

@@ -36,7 +36,7 @@ class Permissions:
             try:
                 own = _read(user)
             except ValueError as error:
-                self.problem = f'"{os.path.join(user, FILE)}" cannot be used: {error}'
+                self.problem = f'"{os.path.join(user, FILE)}" is invalid: {error}'
         policies = {**DEFAULT, **own.get("policy", {})}
         self.policy = {
             kind: max(policies[kind], project["policy"][kind], key=WORDS.index) for kind in DEFAULT
@@ -59,12 +59,12 @@ def _read(user: str) -> dict[str, Any]:
         raise ValueError(str(error)) from error
     unknown = found.keys() - {"policy", "hosts", "env"}
     if unknown:
-        raise ValueError(f'unknown key "{min(unknown)}", expected policy, hosts or env')
+        raise ValueError(f'unknown key "{min(unknown)}": expected policy, hosts or env')
     policy = found.get("policy", {})
     if isinstance(policy, str):
         policy = dict.fromkeys(DEFAULT, policy)
     if not isinstance(policy, dict) or not policy.keys() <= DEFAULT.keys():
-        raise ValueError(f'"policy" must be a word, or a table of {", ".join(DEFAULT)}')
+        raise ValueError(f'"policy" must be a string, or a table of {", ".join(DEFAULT)}')
     if not all(word in WORDS for word in policy.values()):
         raise ValueError(f'"policy" must be one of {", ".join(WORDS)}')
     for name in ("hosts", "env"):

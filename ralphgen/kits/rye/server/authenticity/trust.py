@@ -86,9 +86,9 @@ class Trust:
         if signature is None:
             return Verdict(UNSIGNED, "it has no signature")
         if signature.hash != digest_of(bare):
-            return Verdict(MODIFIED, "it was changed after it was signed", signature=signature)
+            return Verdict(MODIFIED, "it changed after it was signed", signature=signature)
         if signature.form != SIGNED:
-            reason = "its signature was made without a key, which anyone can do"
+            reason = "its signature was made without a key, so anyone could have made it"
             return Verdict(UNTRUSTED, reason, signature=signature)
         return self._by_key(item, signature)
 
@@ -109,8 +109,8 @@ class Trust:
         del entry["reason"]  # the message says it
         raise CodedError(
             CODES[verdict.state],
-            f'{told}, and the policy "{policy}" refuses that: {verdict.reason}'
-            f"{_fix(item, verdict, signs=signs)}",
+            f'{told}, and the policy "{policy}" rejects it: '
+            f"{verdict.reason}{_fix(item, verdict, signs=signs)}",
             item_type=item.type,
             item_id=item.id,
             source=item.source,
@@ -129,8 +129,8 @@ class Trust:
         except UnfitKeyError as error:
             return Verdict(UNTRUSTED, str(error), signature=signature)
         reason = (
-            "its signature is not of this text under this name and of this time: it was moved or "
-            "renamed, or the line of its signature was changed"
+            "its signature does not match its content, name and time: the item was moved or "
+            "renamed, or its signature line was edited"
         )
         return Verdict(MODIFIED, reason, signature=signature)
 
@@ -139,7 +139,7 @@ class Trust:
         path = os.path.relpath(item.path, self._folder).replace(os.sep, "/")
         if self._emitted().get(path) == sha256_hex(text.encode()):
             return Verdict(VALID, form=MANIFEST)
-        return Verdict(MODIFIED, "it is not as the server came", form=MANIFEST)
+        return Verdict(MODIFIED, "it differs from the generated file", form=MANIFEST)
 
     def _emitted(self) -> Mapping[str, str]:
         """Return the digests of the server's files by their paths; empty without a manifest."""
@@ -166,8 +166,8 @@ def _fix(item: Item, verdict: Verdict, *, signs: bool) -> str:
         return '; run "ralphgen regen --force" in the project'
     if verdict.state == UNTRUSTED and verdict.form == SIGNED:
         return ""  # whoever signs it anew takes away what somebody else has vouched for
-    seen = "read what it does"
+    seen = "review it"
     if verdict.state == MODIFIED:
-        seen = "find out what was changed, and by whom"
-    act = 'sign it with "sign"' if signs else "ask a person to sign it"
-    return f"; {seen}, and if that is as it should be, {act}"
+        seen = "check what changed, and who changed it"
+    act = 'sign it with "sign"' if signs else "ask the user to sign it"
+    return f"; {seen}, and if it is correct, {act}"

@@ -145,10 +145,10 @@ def _next(spaces: Spaces, chain: Sequence[ChainLink]) -> Item:
         raise CodedError(error.code, text, **facts) from error
     way = " → ".join([*(link.item.id for link in chain), item.id])
     if any((link.item.source, link.item.id) == (item.source, item.id) for link in chain):
-        text = f'the chain of executors comes back to "{item.id}": {way}'
+        text = f'the executor chain returns to "{item.id}": {way}'
         raise CodedError(CIRCULAR_DEPENDENCY, text, chain=entries(chain))
     if len(chain) == LONGEST:
-        text = f"the chain of executors has more than {LONGEST} elements: {way}"
+        text = f"the executor chain has more than {LONGEST} elements: {way}"
         raise CodedError(CHAIN_TOO_DEEP, text, chain=entries(chain))
     return item
 
@@ -169,18 +169,18 @@ def _check_version(executor: ChainLink, tool: ChainLink) -> None:
     too_old = least is not None and version < _version(f"{where}.min_version", least)
     too_new = most is not None and version > _version(f"{where}.max_version", most)
     if too_old or too_new:
-        words = [f"from {least} on" if least else "", f"up to {most}" if most else ""]
+        words = [f"from {least}" if least else "", f"to {most}" if most else ""]
         raise CodedError(
             VALIDATION_FAILED,
-            f'"{executor.item.id}" takes "{tool.item.id}" in versions '
-            f"{' '.join(filter(None, words))}, and it is {tool.parsed.metadata.get('version')}",
+            f'"{executor.item.id}" requires "{tool.item.id}" in versions '
+            f"{' '.join(filter(None, words))}, found {tool.parsed.metadata.get('version')}",
         )
 
 
 def _version(where: str, written: object) -> tuple[int, ...]:
     """Return the numbers of a version, X.Y.Z."""
     if not isinstance(written, str) or not _VERSION.fullmatch(written):
-        raise CodedError(VALIDATION_FAILED, f'"{where}" must be a version as "1.2.3"')
+        raise CodedError(VALIDATION_FAILED, f'"{where}" must be a version such as "1.2.3"')
     return tuple(int(part) for part in written.split("."))
 
 

@@ -80,7 +80,7 @@ def ready_command(
     output = choice_at("config.output", config.get("output", TEXT), (TEXT, DOCUMENT))
     name = filling.text(program)
     if not name.strip():
-        raise CodedError(VALIDATION_FAILED, '"config.command" is empty when it is filled in')
+        raise CodedError(VALIDATION_FAILED, '"config.command" is empty after substitution')
     command = Command(
         argv=[_passable("config.command", name), *_arguments(filling, words)],
         cwd=_folder(config.get("cwd"), filling, project),
@@ -111,9 +111,9 @@ def _folder(written: object, filling: Filling, project: str) -> str:
     named = _passable("config.cwd", filling.text(text_at("config.cwd", written)))
     folder = path_within(project, named)
     if folder is None:
-        raise CodedError(SPACE_VIOLATION, '"config.cwd" must be a folder inside the project')
+        raise CodedError(SPACE_VIOLATION, '"config.cwd" must be a directory inside the project')
     if not os.path.isdir(folder):
-        raise CodedError(VALIDATION_FAILED, f'"config.cwd" names no folder: "{named}"')
+        raise CodedError(VALIDATION_FAILED, f'"config.cwd" is not a directory: "{named}"')
     return folder
 
 
@@ -136,7 +136,7 @@ def _input(written: object, filling: Filling) -> bytes:
     if written is None:
         return b""
     if not isinstance(written, str):
-        raise refusal("config.input_data", "a text", written)
+        raise refusal("config.input_data", "a string", written)
     return filling.text(written).encode("utf-8", "replace")
 
 
@@ -149,7 +149,9 @@ def _passable(where: str, text: str) -> str:
     else:
         if "\0" not in text:
             return text
-    raise CodedError(VALIDATION_FAILED, f'"{where}" holds a character that no process can be given')
+    raise CodedError(
+        VALIDATION_FAILED, f'"{where}" contains a character that cannot be passed to a process'
+    )
 
 
 def data_of_command(outcome: CommandOutcome, timeout: float) -> dict[str, Any]:
@@ -179,8 +181,8 @@ def data_of_document(outcome: CommandOutcome, timeout: float) -> Any:
     if failure and outcome.timed_out:
         raise failure
     if document is None:
-        ending = failure or "the process ended with the exit code 0"
-        text = f"{ending}, before the tool returned anything: let it return instead of exiting"
+        ending = failure or "the process ended with exit code 0"
+        text = f"{ending} before the tool returned a value: return instead of exiting"
         raise CodedError(EXECUTION_FAILED, text, details=details)
     if not document["ok"]:
         raise CodedError(EXECUTION_FAILED, str(document.get("error")), details=details)
@@ -207,12 +209,12 @@ def _failure(outcome: CommandOutcome, timeout: float, details: dict[str, Any]) -
     """Return the error of a command that has not ended well."""
     if outcome.timed_out:
         told = f"it took longer than {timeout:g} seconds"
-        text = f"{told}, and was ended with all that it had started"
+        text = f"{told}; it was stopped with its child processes"
         return CodedError(TIMEOUT, text, details=details)
     if outcome.signal is not None:
-        text = f"the process was ended by the signal {outcome.signal}"
+        text = f"the process was killed by signal {outcome.signal}"
     elif outcome.return_code != 0:
-        text = f"the process ended with the exit code {outcome.return_code}"
+        text = f"the process ended with exit code {outcome.return_code}"
     else:
         return None
     return CodedError(EXECUTION_FAILED, text, details=details)
@@ -231,5 +233,5 @@ def _reason(value: dict[str, Any]) -> str:
     """Return what a tool says of its failure."""
     said = value.get("error")
     if not isinstance(said, str) or not said.strip():
-        return "the tool says that it failed"
+        return "the tool reported a failure"
     return said if len(said) <= LONGEST_REASON else f"{said[: LONGEST_REASON - 1]}…"

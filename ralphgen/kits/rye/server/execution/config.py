@@ -30,22 +30,22 @@ NOT_GIVEN = (
 def refusal(where: str, expected: str, found: object) -> CodedError:
     """Return what says that a value is of the wrong kind."""
     kind = NAMES.get(type(found), type(found).__name__)
-    return CodedError(VALIDATION_FAILED, f'"{where}" must be {expected}, and is {kind}')
+    return CodedError(VALIDATION_FAILED, f'"{where}" must be {expected}, found {kind}')
 
 
 def text_at(where: str, value: object) -> str:
     """Return the value, which must be a text with anything in it."""
     if not isinstance(value, str):
-        raise refusal(where, "a text", value)
+        raise refusal(where, "a string", value)
     if not value.strip():
-        raise CodedError(VALIDATION_FAILED, f'"{where}" must be a text, and is empty')
+        raise CodedError(VALIDATION_FAILED, f'"{where}" must be a string that is not empty')
     return value
 
 
 def scalar_at(where: str, value: object) -> str:
     """Return a text, or a number written as one."""
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
-        raise refusal(where, "a text or a number", value)
+        raise refusal(where, "a string or a number", value)
     return str(value)
 
 
@@ -71,16 +71,16 @@ def choice_at(where: str, value: object, choices: tuple[str, ...]) -> str:
     """Return the value, which must be one of some words."""
     if not isinstance(value, str) or value not in choices:
         words = " or ".join(f'"{choice}"' for choice in choices)
-        raise CodedError(VALIDATION_FAILED, f'"{where}" must be {words}, and is {shown(value)}')
+        raise CodedError(VALIDATION_FAILED, f'"{where}" must be {words}, found {shown(value)}')
     return value
 
 
 def count_at(where: str, value: object, most: int) -> int:
     """Return the value, which must be a whole number from 1 on."""
     if isinstance(value, bool) or not isinstance(value, int):
-        raise refusal(where, f"a whole number from 1 to {most}", value)
+        raise refusal(where, f"an integer from 1 to {most}", value)
     if not 1 <= value <= most:
-        text = f'"{where}" must be a whole number from 1 to {most}, and is {value}'
+        text = f'"{where}" must be an integer from 1 to {most}, found {value}'
         raise CodedError(VALIDATION_FAILED, text)
     return value
 
@@ -88,7 +88,7 @@ def count_at(where: str, value: object, most: int) -> int:
 def unknown_keys(config: Mapping[str, Any], known: Sequence[str], primitive: str) -> list[str]:
     """Return what to warn of: keys that the primitive does not know, which do nothing."""
     return [
-        f'the config says "{key}", which "{primitive}" does not know: it knows {", ".join(known)}'
+        f'unknown config key "{key}" for "{primitive}": expected {", ".join(known)}'
         for key in config
         if key not in known
     ]
@@ -102,11 +102,11 @@ def timeout_of(config: Mapping[str, Any], most: float) -> tuple[float, list[str]
     if isinstance(seconds, bool) or not isinstance(seconds, (int, float)):
         raise refusal(where, "a number of seconds above 0", seconds)
     if not 0 < seconds < float("inf"):
-        text = f'"{where}" must be a number of seconds above 0, and is {seconds}'
+        text = f'"{where}" must be a number of seconds above 0, found {seconds}'
         raise CodedError(VALIDATION_FAILED, text)
     if seconds <= most:
         return seconds, []
-    text = f"the config asks for a timeout of {seconds:g} seconds, and gets the most: {most:g}"
+    text = f"the timeout of {seconds:g} seconds in the config is reduced to the maximum: {most:g}"
     return most, [text]
 
 
@@ -122,10 +122,10 @@ def placeholders(value: Any) -> Iterator[str]:
 def unfilled(name: str, known: Iterable[str]) -> str:
     """Return why a placeholder has no value, and the parameter that was probably meant."""
     near = nearest(name, known)
-    meant = f'did you mean "{{{near}}}"? Else declare' if near else "declare"
+    meant = f'did you mean "{{{near}}}"? If not, declare' if near else "declare"
     return (
-        f'the placeholder "{{{name}}}" is not filled: {meant} "{name}" in "config_schema"; such '
-        "braces in text go into the default of a parameter"
+        f'the placeholder "{{{name}}}" has no value: {meant} "{name}" in "config_schema"; for '
+        "literal braces, use the default of a parameter"
     )
 
 
@@ -214,7 +214,7 @@ class Filling:
         """Return the value, which is to be put in; raises `CodedError` where that is too much."""
         self._room -= len(as_text(value))
         if self._room < 0:
-            text = f"more than {MOST:,} characters would be put in: let the tool name values less"
+            text = f"more than {MOST:,} characters would be inserted: use fewer placeholders"
             raise CodedError(VALIDATION_FAILED, text)
         return value
 

@@ -89,9 +89,7 @@ class ToolEnvironment:
             # In the place of another Python, the one that runs this server.
             found = self._which(fallback) or (sys.executable if kind == VENV else "") or fallback
         if not found:
-            raise CodedError(
-                EXECUTION_FAILED, f'there is no interpreter as "{where}" asks for: install it'
-            )
+            raise CodedError(EXECUTION_FAILED, f'no interpreter matches "{where}": install one')
         self.variables[name] = self.interpreters[name] = found
 
     def _venv(self, where: str, members: Mapping[str, Any]) -> str:
@@ -100,7 +98,7 @@ class ToolEnvironment:
         folder = os.path.normpath(os.path.join(self._project, written))
         if folder == self._project or not is_within(folder, self._project):
             raise CodedError(
-                VALIDATION_FAILED, f'"{where}.venv_path" must be a folder inside the project'
+                VALIDATION_FAILED, f'"{where}.venv_path" must be a directory inside the project'
             )
         for path in (f"{folder}/bin/python", f"{folder}/Scripts/python.exe"):
             if os.path.isfile(path) and os.access(path, os.X_OK):
@@ -130,5 +128,5 @@ def allowed(server: Mapping[str, str], further: frozenset[str]) -> dict[str, str
 def checked_name(where: str, name: str) -> str:
     """Return the name of a variable; raises `CodedError` for one that no environment can hold."""
     if not name or "=" in name or not name.isprintable() or not name.isascii():
-        raise CodedError(VALIDATION_FAILED, f'"{where}" has a name that is no variable\'s')
+        raise CodedError(VALIDATION_FAILED, f'"{where}" contains an invalid variable name')
     return name

@@ -51,12 +51,12 @@ def headers_to_send(own: Mapping[str, str], host: str, body: bytes | None) -> di
     headers = {"host": host, **COMMON}
     for name, value in own.items():
         if not _TOKEN.fullmatch(name):
-            raise CodedError(VALIDATION_FAILED, f'"{name}" is no name of a header')
+            raise CodedError(VALIDATION_FAILED, f'invalid header name "{name}"')
         if name.lower() in OURS:
-            message = f'the header "{name}" is set by the server: leave it out'
+            message = f'the header "{name}" is set by the server: remove it'
             raise CodedError(VALIDATION_FAILED, message)
         if _BREAK.search(value):
-            message = f'the header "{name}" holds a line break or a control character'
+            message = f'the header "{name}" contains a line break or a control character'
             raise CodedError(VALIDATION_FAILED, message)
         headers[name.lower()] = value.strip()
     if body is not None:
@@ -70,7 +70,7 @@ def body_to_send(method: str, own: Mapping[str, str], body: Any) -> bytes | None
     """Return the bytes of a body; None for a method that has none. Raises `CodedError`."""
     if method not in WITH_BODY:
         if body is not None:
-            message = f"a request with the method {method} has no body: leave it out"
+            message = f"a {method} request cannot have a body: remove it"
             raise CodedError(VALIDATION_FAILED, message)
         return None
     if body is None:
@@ -179,7 +179,7 @@ class PendingRequest:
 
     def __init__(self, jobs: Jobs, request: HttpRequest, hosts: Sequence[str]) -> None:
         if request.method not in METHODS:
-            message = f'the method "{request.method}" is none of {", ".join(METHODS)}'
+            message = f'unknown method "{request.method}": use {", ".join(METHODS)}'
             raise CodedError(VALIDATION_FAILED, message)
         self._jobs = jobs
         self._request = request
@@ -203,7 +203,7 @@ class PendingRequest:
 
     def leave(self) -> None:
         """Give the request up, without waiting for that."""
-        self._settle(CodedError(EXECUTION_FAILED, "nobody waits for the answer any longer"))
+        self._settle(CodedError(EXECUTION_FAILED, "the request was cancelled"))
         self._line.cut()
 
     def work(self) -> None:
@@ -251,13 +251,15 @@ class PendingRequest:
 
     def _late(self) -> CodedError:
         message = (
-            f'"{self._target.authority}" did not answer within {self._request.timeout:g} seconds: '
-            "try again, or let the tool wait longer"
+            f'"{self._target.authority}" did not respond within {self._request.timeout:g} seconds: '
+            "try again, or increase the tool's timeout"
         )
         return CodedError(TIMEOUT, message)
 
     def _broken(self) -> CodedError:
-        message = f'"{self._target.authority}" broke off, or answered what is no HTTP'
+        message = (
+            f'"{self._target.authority}" closed the connection or sent an invalid HTTP response'
+        )
         return CodedError(EXECUTION_FAILED, message)
 
 
@@ -283,6 +285,6 @@ def begin(jobs: Jobs, request: HttpRequest, hosts: Sequence[str]) -> PendingRequ
         Thread(target=call.work, name="request", daemon=True).start()
     except RuntimeError as error:
         jobs.give_back()
-        message = "the request cannot be begun: too many are under way"
+        message = "cannot start the request: too many are running"
         raise CodedError(EXECUTION_FAILED, message) from error
     return call

@@ -51,23 +51,25 @@ def target_of(url: str) -> Target:
     from urllib.parse import quote, urlsplit
 
     if _CONTROL.search(url):
-        raise _unfit("holds a blank, a backslash or a control character")
+        raise _unfit("contains a space, a backslash or a control character")
     try:
         parts = urlsplit(url)
         port, host = parts.port, parts.hostname
         path = quote(parts.path or "/", safe=SAFE)
         query = quote(parts.query, safe=SAFE)
     except ValueError as error:
-        raise _unfit("has a host or a port that is none") from error
+        raise _unfit("has an invalid host or port") from error
     if parts.scheme not in PORTS:
         raise _unfit('must begin with "http://" or "https://"')
     if "@" in parts.netloc:
-        raise _unfit('holds a name or a password: use "auth" or "headers" of the tool\'s config')
+        raise _unfit(
+            'contains a user name or a password: use "auth" or "headers" of the tool\'s config'
+        )
     if port == 0:
-        raise _unfit("names the port 0, which is none")
+        raise _unfit("has the invalid port 0")
     spelled = host_of(host or "")
     if not spelled:
-        raise _unfit("names no host, or one that cannot be")
+        raise _unfit("has no valid host")
     target = f"{path}?{query}" if query else path
     return Target(parts.scheme, spelled, port or PORTS[parts.scheme], target)
 
@@ -94,8 +96,8 @@ def check_allowed(target: Target, hosts: Sequence[str], file: str = USER_FILE) -
     if hosts and not {(target.host, port) for port in ports} & {*map(_entry, hosts)}:
         raise CodedError(
             EXECUTION_FAILED,
-            f'"{target.authority}" is not one of the hosts that this server may ask: the user can '
-            f'add it to "hosts" of {file}',
+            f'"{target.authority}" is not an allowed host: the user can add it to "hosts" in '
+            f"{file}",
         )
 
 
@@ -105,7 +107,7 @@ def check_public(target: Target, addresses: Sequence[str]) -> None:
         raise CodedError(
             EXECUTION_FAILED,
             f'"{target.host}" is not a public host: the user can add "{target.authority}" to '
-            f'"hosts" of {USER_FILE}, which then allows no others',
+            f'"hosts" in {USER_FILE}, which then allows only listed hosts',
         )
 
 
@@ -212,7 +214,7 @@ class TimedConnection:
 
     def _open(self) -> socket:
         if self._socket is None:
-            raise ConnectionError("there is no connection")
+            raise ConnectionError("not connected")
         return self._socket
 
 
@@ -276,7 +278,7 @@ def _addresses(target: Target) -> list[str]:
     try:
         found = socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        raise UnreachableError(f'the host "{target.host}" is not known') from error
+        raise UnreachableError(f'unknown host "{target.host}"') from error
     return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
@@ -290,12 +292,12 @@ def _connection(target: Target, addresses: list[str], line: TimedConnection) -> 
         try:
             connection = socket.create_connection((address, target.port), seconds)
         except OSError as error:
-            problem = (error.strerror or "it takes too long").lower()
+            problem = (error.strerror or "timed out").lower()
             continue
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         return connection
     line.left()
-    raise UnreachableError(f'"{target.authority}" cannot be connected to: {problem}')
+    raise UnreachableError(f'cannot connect to "{target.authority}": {problem}')
 
 
 def _secure(target: Target, connection: socket, line: TimedConnection) -> None:
@@ -314,9 +316,9 @@ def _secure(target: Target, connection: socket, line: TimedConnection) -> None:
     try:
         secured.do_handshake()
     except ssl.SSLCertVerificationError as error:
-        message = f'the certificate of "{target.host}" is not to be trusted: {error.verify_message}'
+        message = f'the certificate of "{target.host}" is not trusted: {error.verify_message}'
         raise CodedError(EXECUTION_FAILED, message) from error
     except TimeoutError:
         raise
     except OSError as error:
-        raise CodedError(EXECUTION_FAILED, f'"{target.authority}" takes no TLS') from error
+        raise CodedError(EXECUTION_FAILED, f'"{target.authority}" does not support TLS') from error

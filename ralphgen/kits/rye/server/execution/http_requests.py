@@ -122,17 +122,16 @@ def url_of(author: str, filling: Filling, hosts: tuple[str, ...]) -> str:
         if given and not _HOST.match(url):
             raise CodedError(
                 VALIDATION_FAILED,
-                '"config.url" names a parameter before its path: write the host into it, as in '
-                '"https://example.com/{name}"; the whole URL may be one parameter only where '
-                '"hosts" of "rye.toml" in the user space says which hosts there are',
+                '"config.url" has a parameter before its path: write the host, such as '
+                '"https://example.com/{name}"; the whole URL can be one parameter only if '
+                '"rye.toml" in the user space sets "hosts"',
             )
         url += quote(as_text(value), safe="", errors="replace") if given else value
     path = re.split("[?#]", url, maxsplit=1)[0]
     if {".", ".."} & set(path.split("/")):
         raise CodedError(
             VALIDATION_FAILED,
-            '"config.url" has "." or ".." as a part of its path when it is filled in: give another '
-            "value",
+            'the path of "config.url" contains "." or ".." after substitution: use another value',
         )
     return url
 
@@ -164,8 +163,8 @@ def _secret(auth: Mapping[str, Any], key: str, filling: Filling) -> str:
     if not value.strip():
         raise CodedError(
             VALIDATION_FAILED,
-            f'"{where}" is empty when it is filled in: its variable must be set, and a person '
-            'must add it to "env" of [rye] in .ralph/ralphgen.toml and run "ralphgen regen"',
+            f'"{where}" is empty after substitution: ask the user to set its variable, add it to '
+            '"env" in [rye] of .ralph/ralphgen.toml and run "ralphgen regen"',
         )
     return _header_value(where, value)
 
@@ -174,7 +173,7 @@ def _header_value(where: str, value: str) -> str:
     """Return the value, which must not end its line: a second header could follow."""
     if not value.replace("\t", " ").isprintable():
         raise CodedError(
-            VALIDATION_FAILED, f'the header "{where}" holds a line break or a control character'
+            VALIDATION_FAILED, f'the header "{where}" contains a line break or a control character'
         )
     return value
 
@@ -202,6 +201,6 @@ def data_of_response(response: Response) -> dict[str, Any]:
     if response.truncated:
         data["truncated"] = True
     if response.status_code not in SUCCESSFUL:
-        text = f"the request was answered with the status {response.status_code}"
+        text = f"the response has the status {response.status_code}"
         raise CodedError(EXECUTION_FAILED, text, details=data)
     return data

@@ -46,7 +46,7 @@ def checked(schema: object, given: dict[str, Any], tool_id: str) -> dict[str, An
         further = f" (and {len(issues) - 1} more)" if len(issues) > 1 else ""
         raise CodedError(
             VALIDATION_FAILED,
-            f'the parameters are not what the tool "{tool_id}" takes: {issues[0]}{further}',
+            f'invalid parameters for the tool "{tool_id}": {issues[0]}{further}',
             issues=issues,
         )
     return completed
@@ -86,7 +86,7 @@ def _problems(schema: dict[str, Any], given: dict[str, Any], tool_id: str) -> li
             return problems(schema, given)
         return _problems_apart(f"[{written[0]},{written[1]}]")
     except UnfitSchemaError as error:
-        text = f'the schema of the parameters of the tool "{tool_id}" is not valid: {error}'
+        text = f'the parameter schema of the tool "{tool_id}" is not valid: {error}'
         raise CodedError(VALIDATION_FAILED, _short(text)) from error
 
 
@@ -107,7 +107,7 @@ def _problems_apart(written: str) -> list[str]:
             check=True,
         )
     except (OSError, subprocess.SubprocessError) as error:
-        text = f"these parameters cannot be checked within {LIMIT} seconds: simplify the schema"
+        text = f"cannot check the parameters within {LIMIT} seconds: simplify the schema"
         raise UnfitSchemaError(text) from error
     answer = json.loads(ended.stdout)
     if isinstance(answer, str):

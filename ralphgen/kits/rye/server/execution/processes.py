@@ -177,18 +177,18 @@ def begin(jobs: Jobs, command: Command) -> RunningCommand:
     except OSError as error:
         name = command.argv[0]
         if not os.path.isdir(command.cwd):
-            message = f'the folder "{command.cwd}" to run "{name}" in is not there'
+            message = f'no directory "{command.cwd}" to run "{name}" in'
             raise CodedError(EXECUTION_FAILED, message) from error
         if isinstance(error, FileNotFoundError | NotADirectoryError):
-            message = f'the command "{name}" is not there: install it, or let the tool name another'
+            message = f'no command "{name}": install it, or change the tool\'s command'
             raise CodedError(EXECUTION_FAILED, message, return_code=NOT_FOUND) from error
         reason = error.strerror or str(error)
-        message = f'the command "{name}" cannot be started: {reason[:1].lower()}{reason[1:]}'
+        message = f'cannot start the command "{name}": {reason[:1].lower()}{reason[1:]}'
         raise CodedError(EXECUTION_FAILED, message, return_code=NOT_STARTED) from error
     return RunningCommand(jobs, job, command.timeout, (stdout, stderr))
 
 
 def too_many(jobs: Jobs) -> CodedError:
     """Return the error where as much is being done as may be at once."""
-    message = f"{jobs.most} commands and requests run at once, which is the most: wait for one"
+    message = f"{jobs.most} commands and requests are running, the maximum: wait for one"
     return CodedError(EXECUTION_FAILED, f"{message} to end")

@@ -126,11 +126,13 @@ def as_json(value: Any) -> bytes:
         check(value)
         document = text.encode()
     except (TypeError, ValueError, RecursionError) as error:
-        raise ToolRefusedError("what the tool returned is no JSON: " + str(error)) from error
+        raise ToolRefusedError(
+            "the return value of the tool is not valid JSON: " + str(error)
+        ) from error
     if len(document) > LARGEST:
         raise ToolRefusedError(
-            f"what the tool returned is {len(document)} bytes of JSON, and {LARGEST} are the most: "
-            "return less"
+            f"the return value of the tool has {len(document)} bytes of JSON: return at most "
+            f"{LARGEST}"
         )
     return document
 
@@ -145,7 +147,7 @@ def check(value: Any) -> None:
         if isinstance(inner, dict):
             for key in inner:
                 if not isinstance(key, str):
-                    raise TypeError(f"the key {key!r:.100} of an object is no text")
+                    raise TypeError(f"the key {key!r:.100} of an object is not a string")
             left.extend((each, depth + 1) for each in inner.values())
         elif isinstance(inner, (list, tuple)):
             left.extend((each, depth + 1) for each in inner)

@@ -42,12 +42,12 @@ def problems(schema: dict[str, Any], given: Any) -> list[str]:
     except SchemaError as error:
         raise UnfitSchemaError(f"{_path(error, 'config_schema')}: {error.message}") from error
     except Unresolvable as error:
-        why = f'it refers to "{error.ref}", and may refer only to what it holds itself ("#/…")'
+        why = f'it refers to "{error.ref}": use only internal references ("#/…")'
         raise UnfitSchemaError(why) from error
     except RecursionError as error:
-        raise UnfitSchemaError("it refers to itself without end") from error
+        raise UnfitSchemaError("it contains an endless self-reference") from error
     except (ArithmeticError, ValueError, re.error) as error:
-        raise UnfitSchemaError(f"these parameters cannot be checked: {error}") from error
+        raise UnfitSchemaError(f"cannot check the parameters: {error}") from error
     found.sort(key=lambda error: (error.json_path, error.message))
     return [f"{_path(error, TOP)}: {error.message}" for error in found]
 

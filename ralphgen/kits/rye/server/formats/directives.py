@@ -48,10 +48,7 @@ def parse_directive(text: str, name: str) -> Parsed:
     """Return what a directive says, from its text with plain line ends; `name` is for lists."""
     fence = _fence(text)
     if fence is None:
-        why = (
-            'there is no XML block: expected a line "```xml", the element "directive", '
-            'and a line "```"'
-        )
+        why = 'no XML block: expected a line "```xml", the element "directive", and a line "```"'
         return Parsed({}, text, title=name, problems=(why,))
     try:
         cut = Cut(text, fence.end())
@@ -94,7 +91,7 @@ class _Reading:
         self.metadata: dict[str, Any] = {"permissions": [], "inputs": [], "steps": []}
         self.metadata["outputs"] = []
         if root.tag != "directive":
-            self.problems.append(f'the root element is {shown(root.tag)} and must be "directive"')
+            self.problems.append(f'the root element must be "directive", found {shown(root.tag)}')
         self._attributes(root)
         seen: set[str] = set()
         for element in sorted(root.elements, key=lambda each: each.tag != "metadata"):
@@ -119,7 +116,7 @@ class _Reading:
         """Take an element of the root or of the metadata."""
         key = _SAME.get(element.tag, element.tag)
         if key in seen:
-            self.problems.append(f"the element {shown(element.tag)} is there twice")
+            self.problems.append(f"duplicate element {shown(element.tag)}")
         elif key in _TEXTS:
             self.metadata[key] = element.flat_text
             self._keep(element, element.is_plain)
@@ -155,7 +152,7 @@ class _Reading:
         required = given.pop("required", "false").strip().lower()
         name = given.pop("name", "")
         if not name:
-            self.problems.append('an "input" has no "name"')
+            self.problems.append('an "input" element has no "name"')
         if required not in (*TRUE, *FALSE, ""):
             self.problems.append(
                 f'"required" of the input {shown(name)} must be true or false, '

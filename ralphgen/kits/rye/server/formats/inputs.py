@@ -92,21 +92,21 @@ def limit_of(written: Any) -> float | None:
 
 def _string(value: Any) -> Any:
     if isinstance(value, (list, dict)):
-        raise WrongValueError(f"must be a text, and is {NAMES[type(value)]}")
+        raise WrongValueError(f"must be a string, found {NAMES[type(value)]}")
     return as_text(value)
 
 
 def _integer(value: Any) -> Any:
     number = _number(value)
     if number != int(number):
-        raise WrongValueError(f"must be a whole number, and is {shown(value)}")
+        raise WrongValueError(f"must be an integer, found {shown(value)}")
     return int(number)
 
 
 def _number(value: Any) -> Any:
     found = _read(value) if isinstance(value, str) else value
     if isinstance(found, bool) or not isinstance(found, (int, float)):
-        raise WrongValueError(f"must be a number, and is {shown(value)}")
+        raise WrongValueError(f"must be a number, found {shown(value)}")
     return found
 
 
@@ -115,14 +115,14 @@ def _boolean(value: Any) -> Any:
         return value
     word = value.strip().lower() if isinstance(value, str) else ""
     if word not in TRUE + FALSE:
-        raise WrongValueError(f"must be true or false, and is {shown(value)}")
+        raise WrongValueError(f"must be true or false, found {shown(value)}")
     return word in TRUE
 
 
 def _structure(value: Any, kind: type) -> Any:
     found = _read(value) if isinstance(value, str) else value
     if not isinstance(found, kind):
-        raise WrongValueError(f"must be {NAMES[kind]} in JSON, and is {shown(value)}")
+        raise WrongValueError(f"must be {NAMES[kind]} in JSON, found {shown(value)}")
     return found
 
 
@@ -151,9 +151,9 @@ def input_issues(parsed: Parsed) -> Iterator[str]:
     seen: set[str] = set()
     for name in names:  # which stand between braces in the text
         if name in seen:
-            yield f"the input {shown(name)} is there twice"
+            yield f"duplicate input {shown(name)}"
         elif not _NAME.fullmatch(name):
-            yield f"the input {shown(name)} must be named by letters, digits and underscores"
+            yield f"invalid input name {shown(name)}: use letters, digits and underscores"
         seen.add(name)
     for entry in entries:
         yield from _value_issues(entry)
@@ -161,7 +161,7 @@ def input_issues(parsed: Parsed) -> Iterator[str]:
         if name not in names:
             meant = nearest(name, names)
             further = f": did you mean {shown(meant)}?" if meant else ""
-            yield f"the text names the input {shown(name)}, and there is none{further}"
+            yield f"the text uses an undeclared input {shown(name)}{further}"
 
 
 def _value_issues(entry: Mapping[str, Any]) -> Iterator[str]:
@@ -181,7 +181,7 @@ def _value_issues(entry: Mapping[str, Any]) -> Iterator[str]:
             try:
                 fitting(entry, value)
             except WrongValueError as error:
-                yield f"{shown(attribute)} {of} has {shown(value)}, which {error}"
+                yield f"{shown(attribute)} {of} contains {shown(value)}: it {error}"
 
 
 def checked_inputs(inputs: Sequence[Mapping[str, Any]], given: Mapping[str, Any]) -> dict[str, Any]:
@@ -207,7 +207,7 @@ def checked_inputs(inputs: Sequence[Mapping[str, Any]], given: Mapping[str, Any]
         further = f" (and {len(issues) - 1} more)" if len(issues) > 1 else ""
         raise CodedError(
             VALIDATION_FAILED,
-            f"the parameters are not the inputs that the directive takes: {issues[0]}{further}",
+            f"the parameters do not match the inputs of the directive: {issues[0]}{further}",
             issues=issues[:MOST_ISSUES],
             inputs=[dict(entry) for entry in inputs],
         )
@@ -217,12 +217,12 @@ def checked_inputs(inputs: Sequence[Mapping[str, Any]], given: Mapping[str, Any]
 def _unknown(name: str, names: list[str]) -> str:
     """Return what is wrong with a name that is none of the inputs'."""
     if not names:
-        return f'"{name}" is not known: it takes no parameters'
+        return f'unknown input "{name}": the directive takes none'
     meant = nearest(name, names)
     if meant is not None:
-        return f'"{name}" is not known: did you mean "{meant}"?'
+        return f'unknown input "{name}": did you mean "{meant}"?'
     listed = ", ".join(f'"{known}"' for known in names)
-    return f'"{name}" is not known: it takes {listed}'
+    return f'unknown input "{name}": expected {listed}'
 
 
 def with_inputs(value: Any, inputs: Mapping[str, Any]) -> Any:
@@ -238,7 +238,7 @@ def with_inputs(value: Any, inputs: Mapping[str, Any]) -> Any:
         text = _referred_text(found, inputs)
         room -= len(text)
         if room < 0:
-            text = f"more than {MOST:,} characters would be put in: let it name its inputs less"
+            text = f"the inputs would expand to more than {MOST:,} characters: use fewer references"
             raise CodedError(VALIDATION_FAILED, text)
         return text
 

@@ -67,7 +67,7 @@ def require(item: Item, text: str) -> Parsed:
     if parsed.problems:
         raise CodedError(
             PARSING_ERROR,
-            f'the {item.type} "{item.id}" cannot be read: {parsed.problems[0]}',
+            f'cannot parse the {item.type} "{item.id}": {parsed.problems[0]}',
             item_id=item.id,
             problems=list(parsed.problems),
         )
@@ -76,8 +76,7 @@ def require(item: Item, text: str) -> Parsed:
         further = f" (and {len(issues) - 1} more)" if issues[1:] else ""
         raise CodedError(
             VALIDATION_FAILED,
-            f'the {item.type} "{item.id}" is not executed, fix its file first: '
-            f"{issues[0]}{further}",
+            f'the {item.type} "{item.id}" is not valid, fix its file first: {issues[0]}{further}',
             item_id=item.id,
             issues=issues,
         )
@@ -95,14 +94,16 @@ def parse_knowledge(text: str, name: str) -> Parsed:
     elif opening := _BLOCK.match(text):
         before, end = opening[1], _BLOCK_END.search(text, opening.end())
     else:
-        why = 'there are no metadata: expected YAML between two lines "---" at the top'
+        why = 'no metadata: expected YAML between two lines "---" at the top'
         return Parsed({}, text, title=name, problems=(why,))
     if end is None:
-        return Parsed({}, text, title=name, problems=("the metadata have no end",))
+        return Parsed(
+            {}, text, title=name, problems=('the metadata block is not closed: add a line "---"',)
+        )
     lines = text.count("\n", 0, opening.end())
     metadata, problems = read_yaml(text[opening.end() : end.start()], lines)
     if not isinstance(metadata, dict):
-        problems = problems or ["the metadata must be keys and values"]
+        problems = problems or ["the metadata must be key-value pairs"]
         metadata = {}
     return Parsed(
         metadata,
@@ -129,7 +130,7 @@ def issues_of(item: Item, parsed: Parsed) -> tuple[list[str], list[str]]:
 
         issues += input_issues(parsed)
         named = ("model", "permissions")
-        warnings += [f"there is no {shown(key)}" for key in named if not found.get(key)]
+        warnings += [f"no {shown(key)}" for key in named if not found.get(key)]
     elif item.type == TOOL:
         issues += _executor_issues(item, found)
         issues += _schema_issues(found)
@@ -137,18 +138,17 @@ def issues_of(item: Item, parsed: Parsed) -> tuple[list[str], list[str]]:
         if item.extension == ".py" and not found.get("entry"):
             from .tools import NO_ENTRY
 
-            warnings.append(f"{NO_ENTRY}, so it is only for tools of its folder to import")
+            warnings.append(f"{NO_ENTRY}, so only tools in its directory can use it, by import")
         properties = found.get("config_schema", {}).get("properties")
         warnings += [
-            f"the parameter {shown(name)} is not filled in: the server gives a value of that name "
-            "itself"
+            f"the parameter {shown(name)} is ignored: the server sets a value of that name"
             for name in (properties if isinstance(properties, dict) else ())
             if name in BUILT_IN
         ]
     elif (kind := found.get("entry_type", "")) in ("", None):
-        warnings.append('there is no "entry_type"')
+        warnings.append('no "entry_type"')
     elif not isinstance(kind, str):
-        issues.append(f'"entry_type" must be text, found {shown(kind)}: put it in quotes')
+        issues.append(f'"entry_type" must be a string, found {shown(kind)}: put it in quotes')
     return issues, warnings
 
 
@@ -163,9 +163,12 @@ def _common_issues(item: Item, found: Mapping[str, Any]) -> Iterator[str]:
             if not isinstance(value, str) or not _VERSION.fullmatch(value):
                 yield f'"version" must be X.Y.Z, found {shown(value)}'
         elif not isinstance(value, str):
-            yield f"{shown(key)} must be text, found {shown(value)}: put it in quotes"
+            yield f"{shown(key)} must be a string, found {shown(value)}: put it in quotes"
         elif key == named and value != item.name:
-            yield f"{shown(key)} is {shown(value)} and must be {shown(item.name)}, as the file"
+            yield (
+                f"{shown(key)} must be {shown(item.name)} to match the file name, found "
+                f"{shown(value)}"
+            )
     yield from _category_issues(item, found)
 
 
@@ -179,7 +182,7 @@ def _missing(item: Item, key: str) -> str:
     (name,) = (name for name, field in FIELDS.items() if field == key)
     text += f": set {name} at the top level of the file"
     if key == "description":
-        text += ", or begin the file with a docstring: that of a function is not taken"
+        text += ", or add a module docstring"
     return text
 
 
@@ -188,10 +191,10 @@ def _category_issues(item: Item, found: Mapping[str, Any]) -> Iterator[str]:
         if item.type in _TEXTS:
             yield _missing(item, "category")
     elif (category := found["category"] or "") != item.category:
-        expected = "must be empty: the file lies in no folder"
+        expected = "must be empty, because the file is at the top level"
         if item.category:
-            expected = f"must be {shown(item.category)}, as the folder"
-        yield f'"category" is {shown(category)} and {expected}'
+            expected = f"must be {shown(item.category)} to match the directory"
+        yield f'"category" {expected}, found {shown(category)}'
 
 
 def _executor_issues(item: Item, found: Mapping[str, Any]) -> Iterator[str]:
@@ -199,7 +202,7 @@ def _executor_issues(item: Item, found: Mapping[str, Any]) -> Iterator[str]:
     if "executor_id" not in found:
         yield _missing(item, "executor_id")
     elif not found["executor_id"] and not primitive:
-        yield '"executor_id" must name the tool that runs this one: only built-in tools have none'
+        yield '"executor_id" must name the tool that runs this one'
 
 
 def _placeholder_issues(found: Mapping[str, Any]) -> Iterator[str]:
@@ -226,12 +229,14 @@ def _schema_issues(found: Mapping[str, Any]) -> Iterator[str]:
         yield f'"config_schema" must have the type "object", found {shown(schema.get("type"))}'
         return
     if (written := len(json.dumps(schema))) > LARGEST_SCHEMA:
-        yield f'"config_schema" has {written:,} characters, and may have {LARGEST_SCHEMA:,}'
+        yield (
+            f'"config_schema" has {written:,} characters: shorten it to at most {LARGEST_SCHEMA:,}'
+        )
         return
     try:
         Draft202012Validator.check_schema(schema)
     except SchemaError as error:
         where = ".".join(str(part) for part in ("config_schema", *error.absolute_path))
-        yield f"{shown(where)} is no JSON Schema: {error.message[:200]}"
+        yield f"{shown(where)} is not a valid JSON Schema: {error.message[:200]}"
     except RecursionError:
-        yield '"config_schema" holds values within each other too deep to be checked'
+        yield '"config_schema" is nested too deeply'

@@ -25,7 +25,7 @@ _OBJECTS = ("config", "config_schema", "env_config")
 LARGEST = 1 << 18  # characters: more take seconds
 MOST_FIELDS = 5000  # braces where there are f-strings: their time grows with the square
 DEEPEST = 100  # values within each other
-TOO_DEEP = "is nested too deep to be read"
+TOO_DEEP = "is nested too deeply"
 MOST_BITS = 64  # of a whole number
 FIELDS = {
     "__version__": "version",
@@ -39,7 +39,7 @@ FIELDS = {
     "ENV_CONFIG": "env_config",
 }
 ENTRIES = ("execute", "main")  # the first of them that there is
-NO_ENTRY = "there is no function to call: expected execute(params, project_path) or main(…)"
+NO_ENTRY = "no function to call: expected execute(params, project_path) or main(…)"
 _CODING = re.compile(r"[ \t\f]*+#.*?coding[:=][ \t]*+([-\w.]++)")
 _FORMATTED = re.compile(r"""[fF][rR]?["']""")
 
@@ -53,7 +53,7 @@ def _parsed(text: str, name: str, metadata: dict[str, Any], problems: list[str])
     ]
     executor = metadata.get("executor_id")
     if executor is not None and not isinstance(executor, str):
-        problems.append(f'"executor_id" must be text or null, found {shown(executor)}')
+        problems.append(f'"executor_id" must be a string or null, found {shown(executor)}')
     return Parsed(
         metadata,
         text,
@@ -74,9 +74,9 @@ def schema_of(parameters: Any) -> tuple[dict[str, Any], list[str]]:
         name = further.pop("name", None)
         required = further.pop("required", False)
         if not isinstance(name, str) or not name:
-            return {}, ['"parameters" must be a list of objects that have a "name" each']
+            return {}, ['"parameters" must be a list of objects with a "name"']
         if name in properties:
-            problems.append(f"the parameter {shown(name)} is there twice")
+            problems.append(f"duplicate parameter {shown(name)}")
         if not isinstance(required, bool):
             problems.append(
                 f'"required" of the parameter {shown(name)} must be true or false, '
@@ -93,11 +93,11 @@ def parse_yaml_tool(text: str, name: str) -> Parsed:
     """Return what a tool says, from its text with plain line ends; `name` is for lists."""
     metadata, problems = read_yaml(text)
     if not isinstance(metadata, dict):
-        why = problems or ["must be an object in YAML: expected keys and values"]
+        why = problems or ["must be a YAML mapping"]
         return Parsed({}, text, title=name, problems=tuple(why))
     if "parameters" in metadata:
         if "config_schema" in metadata:
-            problems.append('has "config_schema" and "parameters": leave one of them out')
+            problems.append('has both "config_schema" and "parameters": remove one')
         else:
             metadata["config_schema"], wrong = schema_of(metadata["parameters"])
             problems += wrong
@@ -163,9 +163,9 @@ def _tree(text: str) -> ast.Module:
     import warnings
 
     if len(text) > LARGEST:
-        raise RefusedPythonError(f"is Python of more than {LARGEST} characters")
+        raise RefusedPythonError(f"has more than {LARGEST} characters of Python")
     if text.count("{") > MOST_FIELDS and _FORMATTED.search(text):
-        raise RefusedPythonError(f'is Python with f-strings and more than {MOST_FIELDS} "{{"')
+        raise RefusedPythonError(f'has f-strings and more than {MOST_FIELDS} "{{"')
     for line in text.split("\n", 2)[:2]:
         coding = _CODING.match(line)
         if coding and coding[1].lower().replace("_", "-") not in {"utf-8", "utf8"}:
@@ -176,11 +176,11 @@ def _tree(text: str) -> ast.Module:
             return ast.parse(text)
     except SyntaxError as error:
         where = f"{place(text, error.lineno)}: " if error.lineno else ""
-        raise RefusedPythonError(f"{where}is not Python: {error.msg}") from error
+        raise RefusedPythonError(f"{where}is not valid Python: {error.msg}") from error
     except (RecursionError, MemoryError) as error:
         raise RefusedPythonError(TOO_DEEP) from error
     except ValueError as error:
-        raise RefusedPythonError(f"is not Python: {error}") from error
+        raise RefusedPythonError(f"is not valid Python: {error}") from error
 
 
 def _definitions(statement: ast.stmt) -> Iterator[tuple[str, ast.expr | None]]:
@@ -234,7 +234,7 @@ def _literal(node: ast.expr | None, depth: int = 0) -> Any:
         number = _literal(node.operand, depth + 1)
         if isinstance(number, int | float) and not isinstance(number, bool):
             return -number
-    raise RefusedPythonError("must be a literal: it is read without running the tool")
+    raise RefusedPythonError("must be a literal, because the tool is not run to read it")
 
 
 def _key(node: ast.expr | None) -> str:
@@ -243,7 +243,7 @@ def _key(node: ast.expr | None) -> str:
 
     key = _constant(node.value) if isinstance(node, ast.Constant) else None
     if not isinstance(key, str):
-        raise RefusedPythonError("must be a literal of which all keys are texts")
+        raise RefusedPythonError("must be a literal with string keys only")
     return key
 
 
@@ -251,12 +251,12 @@ def _constant(value: object) -> Any:
     """Return a value that JSON has; raises `RefusedPythonError`."""
     if isinstance(value, str):
         if not value.isascii() and any("\ud800" <= each <= "\udfff" for each in value):
-            raise RefusedPythonError("holds half of a character")
+            raise RefusedPythonError("contains an unpaired surrogate")
     elif isinstance(value, bool) or value is None:
         return value
     elif isinstance(value, int):
         if value.bit_length() > MOST_BITS:
-            raise RefusedPythonError(f"holds a number of more than {MOST_BITS} bits")
+            raise RefusedPythonError(f"contains a number of more than {MOST_BITS} bits")
     elif not isinstance(value, float) or value - value != 0:
-        raise RefusedPythonError("holds a value that JSON does not have")
+        raise RefusedPythonError("contains a value that JSON cannot represent")
     return value

@@ -118,7 +118,7 @@ class Cut:
             end = text.find(_END_OF.get(opening) or f"</{tag}>", found.end())
             if end < 0:
                 where = place(text, text.count("\n", 0, found.start()) + 1)
-                raise RefusedXmlError(f"{where}: {shown(opening)} has no end")
+                raise RefusedXmlError(f"{where}: {shown(opening)} is not closed")
             position = end + 1
             if tag:
                 placeholder = f"[[{tag}-{len(self.sections) + 1}]]"
@@ -127,7 +127,7 @@ class Cut:
                 above += kept[-2].count("\n")
                 self._lost.append((above, text.count("\n", found.end(), end)))
                 last = end
-        raise RefusedXmlError("the XML block has no end: close it by a line of three backticks")
+        raise RefusedXmlError("the XML block is not closed: add a line of three backticks")
 
 
 def read_elements(cut: Cut) -> Element:
@@ -145,11 +145,11 @@ def read_elements(cut: Cut) -> Element:
         parser.Parse(cut.xml, True)
     except ExpatError as error:
         reason = str(error).partition(": ")[0]
-        raise RefusedXmlError(f"{cut.place(error.lineno)}: is not XML: {reason}") from error
+        raise RefusedXmlError(f"{cut.place(error.lineno)}: is not valid XML: {reason}") from error
     except RefusedXmlError as error:
         raise RefusedXmlError(f"{cut.place(parser.CurrentLineNumber)}: {error}") from error
     except ValueError as error:
-        raise RefusedXmlError(f"is not XML: {error}") from error
+        raise RefusedXmlError(f"is not valid XML: {error}") from error
     return builder.root.elements[0]
 
 
@@ -165,10 +165,10 @@ class _Builder:
 
     def start(self, tag: str, attributes: dict[str, str]) -> None:
         if len(self._open) > DEEPEST:
-            raise RefusedXmlError(f"holds elements more than {DEEPEST} levels deep")
+            raise RefusedXmlError(f"has elements nested more than {DEEPEST} levels deep")
         self._left -= 1
         if self._left < 0:
-            raise RefusedXmlError(f"holds more than {MOST} elements")
+            raise RefusedXmlError(f"has more than {MOST} elements")
         element = Element(tag, attributes)
         self._open[-1].content.append(element)
         self._open.append(element)
@@ -181,4 +181,4 @@ class _Builder:
 
     def declaration(self, *_: object) -> None:
         """Refuse entities: they can grow without end, or name files of the machine."""
-        raise RefusedXmlError('a "DOCTYPE" is not read: leave it out')
+        raise RefusedXmlError('"DOCTYPE" is not supported: remove it')

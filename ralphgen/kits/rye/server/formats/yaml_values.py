@@ -62,7 +62,7 @@ class _Reader:
         """Return the value of a node; raises `YamlError`."""
         self._left -= 1
         if self._left < 0:
-            raise YamlError("grows too much by its aliases: write out what they stand for")
+            raise YamlError("expands too much through its aliases: write out their values")
         if node.id == "scalar":
             self._left -= len(node.value)
             return self._scalar(node)
@@ -80,12 +80,12 @@ class _Reader:
         taken: list[Any] = []
         for key, value in node.value:
             if key.id != "scalar":
-                self._problem(key, "a key must be a text")
+                self._problem(key, "a key must be a string")
                 self.value(key, depth + 1)
             elif key.tag == f"{_TAG}merge":
                 taken.append(value)
             elif key.value in members:
-                self._problem(key, f"the key {shown(key.value)} is there twice")
+                self._problem(key, f"duplicate key {shown(key.value)}")
             else:
                 self._left -= len(key.value)
                 members[key.value] = self.value(value, depth + 1)
@@ -98,7 +98,7 @@ class _Reader:
         value = self.value(node, depth)
         for each in value if isinstance(value, list) else [value]:
             if not isinstance(each, dict):
-                self._problem(node, '"<<" takes mappings only')
+                self._problem(node, '"<<" accepts only mappings')
                 return
             for key, member in each.items():
                 members.setdefault(key, member)
@@ -120,7 +120,7 @@ class _Reader:
 
     def _check_tag(self, node: Any, kind: str) -> None:
         if node.tag != f"{_TAG}{kind}":
-            self._problem(node, f"the tag {shown(node.tag)} is not read: leave it out")
+            self._problem(node, f"the tag {shown(node.tag)} is not supported: remove it")
 
     def _problem(self, node: Any, sentence: str) -> None:
         if len(self.problems) < MOST_PROBLEMS:
@@ -130,7 +130,7 @@ class _Reader:
 
 def _boolean(text: str) -> bool:
     if text.lower() not in {"yes", "true", "on", "no", "false", "off"}:
-        raise ValueError("is neither true nor false")
+        raise ValueError("is not true or false")
     return text.lower() in {"yes", "true", "on"}
 
 
@@ -145,7 +145,7 @@ def _whole(text: str) -> int | str:
     try:
         number = int(plain, 0)
     except ValueError as error:
-        raise ValueError("is no whole number: put it in quotes") from error
+        raise ValueError("is not an integer: put it in quotes") from error
     if number.bit_length() > MOST_BITS:
         raise ValueError(f"is larger than a number of {MOST_BITS} bits: put it in quotes")
     return number
@@ -158,9 +158,9 @@ def _decimal(text: str) -> float | str:
     try:
         number = float(plain.replace(".inf", "inf").replace(".nan", "nan"))
     except ValueError as error:
-        raise ValueError("is no number: put it in quotes") from error
+        raise ValueError("is not a number: put it in quotes") from error
     if number - number != 0:
-        raise ValueError("is no number of JSON: put it in quotes")
+        raise ValueError("is not a JSON number: put it in quotes")
     return number
 
 

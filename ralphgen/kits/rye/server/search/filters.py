@@ -27,7 +27,7 @@ _NUMBER = re.compile(r"-?[0-9]{1,18}(?:\.[0-9]{1,18})?")
 def check_filters(filters: Mapping[str, Any]) -> None:
     """Raise `CodedError` for filters that mean nothing."""
     if len(filters) > MOST:
-        raise _wrong(f'"filters" has {len(filters)} of them, and may have {MOST}')
+        raise _wrong(f'"filters" has {len(filters)} entries: use at most {MOST}')
     for name, wanted in filters.items():
         if name in (DATE_FROM, DATE_TO):
             if not isinstance(wanted, str) or moment_of(wanted) is None:
@@ -70,12 +70,12 @@ def _check_wanted(name: str, wanted: object) -> None:
         raise _wrong(f"{shown} must have between 1 and {MOST} values")
     for value in values:
         if not isinstance(value, (str, int, float)):
-            raise _wrong(f"{shown} must be a text, a number, true or false, or a list of these")
+            raise _wrong(f"{shown} must be a string, a number, true or false, or a list of these")
         operator, operand = _split(value) if isinstance(value, str) else ("", "")
         if operator and not operand:
-            raise _wrong(f'{shown} has nothing after "{operator}": give what it is compared with')
+            raise _wrong(f'{shown} has no value after "{operator}"')
         if len(operand) > LONGEST:
-            raise _wrong(f"{shown} may have {LONGEST} characters")
+            raise _wrong(f"{shown} can have at most {LONGEST} characters")
 
 
 def _passes(name: str, wanted: Any, values: Callable[[str], Any]) -> bool:

@@ -246,9 +246,9 @@ class Index:
                 return work(self._up_to_date(spaces, may_take_long))
             except sqlite3.Error as error:
                 self._forget()
-                text = "the search index cannot be used: search again, which makes a new one"
+                text = "the search index is damaged: search again to rebuild it"
                 if getattr(error, "sqlite_errorcode", 0) & 0xFF in FULL:
-                    text = "the search index cannot be written: free some space for temporary files"
+                    text = "cannot write the search index: free some disk space for temporary files"
                 raise CodedError(EXECUTION_FAILED, text) from error
 
     def close(self) -> None:
@@ -313,7 +313,7 @@ def _connect() -> sqlite3.Connection:
         connection.close()
         raise CodedError(
             EXECUTION_FAILED,
-            "search needs an SQLite with FTS5, which this Python's has not: have a person run the "
+            "search requires SQLite with FTS5, and this Python lacks it: ask the user to run the "
             "server with another Python",
         ) from error
     return connection

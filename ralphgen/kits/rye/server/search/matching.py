@@ -145,8 +145,8 @@ def _check_number(query: Node) -> None:
         position = mistyped[MOST_MISTYPED].position
         raise CodedError(
             INVALID_QUERY,
-            f"the query cannot be understood at character {position}: it has more than "
-            f'{MOST_MISTYPED} words, which is too many for "fuzzy": leave some out',
+            f"invalid query at character {position}: more than {MOST_MISTYPED} words with "
+            '"fuzzy": remove some',
             position=position,
         )
 

@@ -28,8 +28,8 @@ MOST_TERMS = 200
 MOST_WILDCARDS = 20  # `*` elsewhere than at the end of a term: whole texts are looked through
 DEEPEST = 50  # groups within each other
 AND, OR, NOT = "AND", "OR", "NOT"
-UNCLOSED = '"(" is never closed: add ")", or remove it'
-UNOPENED = '")" closes no group: remove it, or add "(" before'
+UNCLOSED = '"(" is not closed: add ")", or remove it'
+UNOPENED = '")" has no matching "(": remove it, or add "(" before it'
 _TOKENS = r'\(|\)|"[^"]*"?|[^\s()"]+'
 APART = r"[\x00-/:-`{-\x7f]"  # a character that separates words: ASCII without 0-9 and a-z
 # All others are characters of words. As a range up to \U0010ffff, each would be compiled for 10 ms.
@@ -172,10 +172,12 @@ def parse_query(text: str) -> Node | None:
     if not text.strip():
         return None
     if len(text) > LONGEST:
-        raise _invalid(LONGEST, f"it has {len(text):,} characters, and may have {LONGEST:,}")
+        raise _invalid(LONGEST, f"it has {len(text):,} characters: use at most {LONGEST:,}")
     parser = _Parser(text)
     if not parser.tokens:  # neither is there an operator or a group
-        raise _invalid(0, "it has no letter and no digit: give a word, or nothing for all items")
+        raise _invalid(
+            0, "it has no letters or digits: use a word, or an empty query for all items"
+        )
     return parser.whole()
 
 
@@ -249,11 +251,9 @@ class _Parser:
     def _group(self, opening: re.Match[str], field: str) -> Node:
         self._depth += 1
         if self._depth > DEEPEST:
-            raise _invalid(opening.start(), f"more than {DEEPEST} groups lie within each other")
+            raise _invalid(opening.start(), f"groups are nested more than {DEEPEST} levels deep")
         if self._goes_on_with(")"):
-            raise _invalid(
-                opening.start(), 'the group is empty: put "()" in quotes, or words between'
-            )
+            raise _invalid(opening.start(), 'the group is empty: add words, or put "()" in quotes')
         node = self._either(field)
         if not self._goes_on_with(")"):
             raise _invalid(opening.start(), UNCLOSED)
@@ -267,26 +267,26 @@ class _Parser:
         if after is None or after.start() != token.end() or after[0][0] not in '("':
             raise _invalid(
                 token.start(),
-                f'nothing follows "{token[0]}": write the word right behind it, without a blank',
+                f'no word after "{token[0]}": write it without a space, such as title:word',
             )
         return self._primary(field)
 
     def _leaf(self, text: str, field: str, token: re.Match[str]) -> Leaf:
         if text[0] == '"':
             if is_open(text):
-                raise _invalid(token.start(), "the quote is never closed: add another one")
+                raise _invalid(token.start(), "the quote is not closed: add a closing quote")
             leaf = Leaf(words_of(text), field, token.start(), beginning=False, plain=False)
         else:
             leaf = read_term(text, field, token.start())
         self._terms += 1
         self._wildcards += sum(word.count("*") for word in leaf.words)
         if not leaf.words:
-            raise _invalid(token.start(), f'"{field}:" is followed by no letter and no digit')
+            raise _invalid(token.start(), f'"{field}:" is not followed by a letter or digit')
         if self._terms > MOST_TERMS:
-            raise _invalid(token.start(), f"it has more than {MOST_TERMS} terms: leave some out")
+            raise _invalid(token.start(), f"it has more than {MOST_TERMS} terms: remove some")
         if self._wildcards > MOST_WILDCARDS:
-            what = f'more than {MOST_WILDCARDS} "*" stand elsewhere than at the end of a term'
-            raise _invalid(token.start(), f"{what}: leave some out")
+            what = f'more than {MOST_WILDCARDS} "*" are not at the end of a term'
+            raise _invalid(token.start(), f"{what}: remove some")
         return leaf
 
     def _nothing_here(self, token: re.Match[str] | None) -> CodedError:
@@ -304,11 +304,11 @@ class _Parser:
 def _dangling(operator: re.Match[str], where: str) -> CodedError:
     return _invalid(
         operator.start(),
-        f'"{operator[0]}" has nothing {where} it: write a word there, or the operator in small '
-        "letters to look for it",
+        f'"{operator[0]}" has no word {where} it: add one, or write the operator in lower case '
+        "to search for it",
     )
 
 
 def _invalid(position: int, what: str) -> CodedError:
-    message = f"the query cannot be understood at character {position}: {what}"
+    message = f"invalid query at character {position}: {what}"
     return CodedError(INVALID_QUERY, message, position=position)
