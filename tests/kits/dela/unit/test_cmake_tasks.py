@@ -187,11 +187,11 @@ def test_cmake_itself_has_the_targets_of_all_files(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("command", "why"),
     [
-        ("include(../out.cmake)", 'include names "../out.cmake", which is outside of the project'),
-        ("include(link.cmake)", 'include names "link.cmake", which is outside of the project'),
-        ("add_subdirectory(..)", 'add_subdirectory names "..", which is outside of the project'),
-        ("add_subdirectory(none)", 'add_subdirectory names "none", which is not there'),
-        ("include(none.cmake)", 'include names "none.cmake", which is not there'),
+        ("include(../out.cmake)", 'include names "../out.cmake", which is outside the project'),
+        ("include(link.cmake)", 'include names "link.cmake", which is outside the project'),
+        ("add_subdirectory(..)", 'add_subdirectory names "..", which is outside the project'),
+        ("add_subdirectory(none)", 'add_subdirectory names "none", which does not exist'),
+        ("include(none.cmake)", 'include names "none.cmake", which does not exist'),
         ("include(bad.cmake)", "line 1 is not UTF-8"),
     ],
 )

@@ -127,11 +127,11 @@ def test_no_other_file_counts(tmp_path: Path, name: str) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "is no Compose file: it is empty"),
-        ("---\n", "is no Compose file: it holds no mapping"),
-        ("- services", "is no Compose file: it holds no mapping"),
-        ("services: [a]", "is no Compose file: its services are no mapping"),
-        ("services: 3", "is no Compose file: its services are no mapping"),
+        ("", "is not a Compose file: it is empty"),
+        ("---\n", "is not a Compose file: it must be a mapping"),
+        ("- services", "is not a Compose file: it must be a mapping"),
+        ("services: [a]", "is not a Compose file: its services must be a mapping"),
+        ("services: 3", "is not a Compose file: its services must be a mapping"),
         ("a: b\nc: ]", "line 2: is not YAML"),
     ],
 )
@@ -372,17 +372,17 @@ def test_the_environment_goes_before_the_file_of_variables(
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("include: [../out.yaml]", "which is outside of the project"),
-        ("include: [/etc/compose.yaml]", "which is outside of the project"),
-        ("include: [link.yaml]", "which is outside of the project"),
-        ("include: [{path: folder/out.yaml}]", "which is outside of the project"),
-        ("include: ['https://example.com/a.git']", "which is outside of the project"),
-        ("include: ['git@example.com:a/b']", "which is outside of the project"),
-        ("include: ['oci://example.com/a']", "which is outside of the project"),
-        ("include: [missing.yaml]", "which is not there"),
-        ("include: [compose.yaml]", "which leads back to it"),
-        ("include: [back.yaml]", "which leads back to it"),
-        ("include: [broken.yaml]", "is no Compose file: it holds no mapping"),
+        ("include: [../out.yaml]", "which is outside the project"),
+        ("include: [/etc/compose.yaml]", "which is outside the project"),
+        ("include: [link.yaml]", "which is outside the project"),
+        ("include: [{path: folder/out.yaml}]", "which is outside the project"),
+        ("include: ['https://example.com/a.git']", "which is outside the project"),
+        ("include: ['git@example.com:a/b']", "which is outside the project"),
+        ("include: ['oci://example.com/a']", "which is outside the project"),
+        ("include: [missing.yaml]", "which does not exist"),
+        ("include: [compose.yaml]", "which includes it again"),
+        ("include: [back.yaml]", "which includes it again"),
+        ("include: [broken.yaml]", "is not a Compose file: it must be a mapping"),
     ],
 )
 def test_an_include_that_is_not_read_is_reported(tmp_path: Path, text: str, why: str) -> None:

@@ -177,7 +177,8 @@ def test_a_plugin_may_be_named_by_the_version_catalog(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("catalog", "why"), [("[plugins", "is not TOML"), ("plugins = 3\n", ""), ("[plugins]\na=1", "")]
+    ("catalog", "why"),
+    [("[plugins", "is not valid TOML"), ("plugins = 3\n", ""), ("[plugins]\na=1", "")],
 )
 def test_a_broken_catalog_leaves_the_script_readable(
     tmp_path: Path, catalog: str, why: str
@@ -382,11 +383,11 @@ def test_tasks_of_a_script_that_is_applied_are_listed(tmp_path: Path, line: str)
 @pytest.mark.parametrize(
     ("name", "why"),
     [
-        ("../out.gradle", 'applies "../out.gradle", which is outside of the project'),
-        ("link.gradle", 'applies "link.gradle", which is outside of the project'),
-        ("https://a.b/c.gradle", 'applies "https://a.b/c.gradle", which is outside of the project'),
-        ("none.gradle", 'applies "none.gradle", which is not there'),
-        ("$x/a.gradle", 'applies "$x/a.gradle": only Gradle can tell which file it is'),
+        ("../out.gradle", 'applies "../out.gradle", which is outside the project'),
+        ("link.gradle", 'applies "link.gradle", which is outside the project'),
+        ("https://a.b/c.gradle", 'applies "https://a.b/c.gradle", which is outside the project'),
+        ("none.gradle", 'applies "none.gradle", which does not exist'),
+        ("$x/a.gradle", 'applies "$x/a.gradle": only Gradle can resolve this file'),
         ("bad.gradle", "line 1 is not UTF-8"),
     ],
 )

@@ -340,7 +340,7 @@ mod _e
         },
         [("c::x", None), ("d::x", None), ("_e::x", None)],
     ),
-    "what needs a module that is not there is disabled": (
+    "what needs a module that does not exist is disabled": (
         {
             "justfile": r"""
 mod? none
@@ -432,7 +432,7 @@ def test_no_justfile_is_no_task(tmp_path: Path) -> None:
 
 def test_two_justfiles_are_a_problem_as_they_are_to_just(tmp_path: Path) -> None:
     folder = write(tmp_path, {".justfile": "a:\n", "justfile": "b:\n"})
-    with pytest.raises(UnreadableError, match='stands beside "justfile"') as caught:
+    with pytest.raises(UnreadableError, match='conflicts with "justfile"') as caught:
         listed(folder)
 
     assert folder.place(".justfile") == caught.value.path
@@ -459,7 +459,7 @@ def test_what_just_refuses_is_reported_and_listed_as_far_as_it_goes(
     folder = write(tmp_path, {"justfile": "a:\nb: nothing\nc:\n"})
 
     assert ["a", "b", "c"] == [task.name for task in listed(folder)]
-    why = "just refuses it at justfile:2:4: recipe `b` has unknown dependency `nothing`"
+    why = "just rejects it at justfile:2:4: recipe `b` has unknown dependency `nothing`"
     assert ([(folder.place("justfile"), why)] if runner else []) == folder.problems
 
 
@@ -467,20 +467,24 @@ def test_what_just_refuses_is_reported_and_listed_as_far_as_it_goes(
 @pytest.mark.parametrize(
     ("files", "expected", "problems"),
     [
-        ({"justfile": "import 'x'\na:\n"}, ["a"], [("justfile", 'names "x", which is not there')]),
-        ({"justfile": "mod x\na:\n"}, ["a"], [("justfile", 'names "x", which is not there')]),
+        (
+            {"justfile": "import 'x'\na:\n"},
+            ["a"],
+            [("justfile", 'names "x", which does not exist')],
+        ),
+        ({"justfile": "mod x\na:\n"}, ["a"], [("justfile", 'names "x", which does not exist')]),
         (
             {"justfile": "import? '../x'\nmod? y '/y'\na:\n"},
             ["a"],
             [
-                ("justfile", 'names "../x", which is outside of the project'),
-                ("justfile", 'names "/y", which is outside of the project'),
+                ("justfile", 'names "../x", which is outside the project'),
+                ("justfile", 'names "/y", which is outside the project'),
             ],
         ),
         (
             {"justfile": "mod x\na:\n", "x.just": "b:\n", "x/mod.just": "c:\n"},
             ["x::b", "a"],
-            [("justfile", 'names "x", for which there are 2 files')],
+            [("justfile", 'names "x", which matches 2 files')],
         ),
     ],
 )
@@ -504,7 +508,7 @@ def test_files_that_name_each_other_come_to_an_end(tmp_path: Path) -> None:
 
     assert ["b", "m::b", "a"] == [task.name for task in listed(folder)]
     assert 2 == len(folder.problems)
-    assert all("leads back to it" in why for _, why in folder.problems)
+    assert all("includes it again" in why for _, why in folder.problems)
 
 
 def test_too_many_files_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -287,24 +287,24 @@ def test_a_prefix_that_an_include_sets_holds_for_what_follows(tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        ("a:\ninclude no.mk\n", ["line 2: includes 'no.mk', which is not there"]),
+        ("a:\ninclude no.mk\n", ["line 2: includes 'no.mk', which does not exist"]),
         ("a:\n-include no.mk\nsinclude no.mk\n", []),
         ("a:\ninclude $(shell no).mk *.none no?.mk [x].mk ~/no.mk\n", []),
-        ("a:\ninclude $(no).mk\n", ["line 2: includes '.mk', which is not there"]),
+        ("a:\ninclude $(no).mk\n", ["line 2: includes '.mk', which does not exist"]),
         ("a:\nifdef b\ninclude no.mk\nendif\n", []),
         ("a:\ninclude made.mk\nmade.mk: ; touch $@\n", []),
         ("a:\ninclude ./out/x.d\nout/%.d: %.c\n\ttouch $@\n", []),
-        ("a:\ninclude .\n", ["line 2: includes '.', which is not there"]),
-        ("a:\n    echo b\n", ["line 2: is no rule, assignment or recipe"]),
-        ("\techo b\na:\nc\n", ["line 1: is no rule, assignment or recipe"]),
+        ("a:\ninclude .\n", ["line 2: includes '.', which does not exist"]),
+        ("a:\n    echo b\n", ["line 2: is not a rule, assignment or recipe"]),
+        ("\techo b\na:\nc\n", ["line 1: is not a rule, assignment or recipe"]),
         ("a:\nifdef b\n.if c\nendif\n", []),
         ("a:\n$(call b)\n", []),
-        ("a:\ndefine b\nc:\n", ["line 2: is a 'define' without an 'endef'"]),
-        ("a:\nifdef b\nc = d\n", ["holds a condition without an 'endif'"]),
-        ("a:\nendif\nb\n", ["line 3: is no rule, assignment or recipe"]),
-        ("a:\nb \\\n c\n", ["line 2: is no rule, assignment or recipe"]),
-        ("a:\nb = c\n\techo\n", ["line 3: is no rule, assignment or recipe"]),
-        ("a:\nb\nc\nifdef d\n", ["line 2: is no rule, assignment or recipe"]),
+        ("a:\ndefine b\nc:\n", ["line 2: has a 'define' without an 'endef'"]),
+        ("a:\nifdef b\nc = d\n", ["has a condition without an 'endif'"]),
+        ("a:\nendif\nb\n", ["line 3: is not a rule, assignment or recipe"]),
+        ("a:\nb \\\n c\n", ["line 2: is not a rule, assignment or recipe"]),
+        ("a:\nb = c\n\techo\n", ["line 3: is not a rule, assignment or recipe"]),
+        ("a:\nb\nc\nifdef d\n", ["line 2: is not a rule, assignment or recipe"]),
     ],
 )
 def test_what_make_would_refuse_is_reported_and_the_rest_is_listed(
@@ -324,7 +324,7 @@ def test_an_include_that_cannot_be_read_leaves_the_rest(tmp_path: Path) -> None:
     assert [("a", None), ("b", None)] == listed(folder)
     assert [
         (str(Path(folder.path, "bad.mk")), "line 2 is not UTF-8"),
-        (str(Path(folder.path, "good.mk")), "line 2: is no rule, assignment or recipe"),
+        (str(Path(folder.path, "good.mk")), "line 2: is not a rule, assignment or recipe"),
     ] == folder.problems
 
 
@@ -337,7 +337,7 @@ def test_an_include_outside_of_the_project_is_not_read(tmp_path: Path) -> None:
 
     assert [("a", None)] == listed(folder)
     assert [
-        f"line 2: includes '{name}', which is outside of the project"
+        f"line 2: includes '{name}', which is outside the project"
         for name in ("../secret.mk", f"{tmp_path}/secret.mk", "link.mk")
     ] == [why for _, why in folder.problems]
 

@@ -363,7 +363,7 @@ def test_maven_itself_has_the_same_profiles(profiled: Path) -> None:
     [
         ("<modules><module>../out</module></modules>", "has the module"),
         ("<modules><module>none</module></modules>", "has the module"),
-        ("<modules><module>bad</module></modules>", "is not XML"),
+        ("<modules><module>bad</module></modules>", "is not valid XML"),
     ],
 )
 def test_a_module_that_cannot_be_used_is_reported(tmp_path: Path, text: str, problem: str) -> None:
@@ -405,15 +405,15 @@ def test_a_module_is_built_by_the_wrapper_of_a_folder_around_it(tmp_path: Path) 
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("<project>", "is not XML: no element found"),
+        ("<project>", "is not valid XML: no element found"),
         ("<html/>", "its root element is 'html', not 'project'"),
         (
             '<!DOCTYPE p [<!ENTITY a "b">]><project/>',
-            'defines the entity "a": write its text',
+            'defines the entity "a": replace it with its text',
         ),
         (
             '<!DOCTYPE p [<!ENTITY % one SYSTEM "file:///etc/passwd"> %one;]><project/>',
-            'defines the entity "one": write its text',
+            'defines the entity "one": replace it with its text',
         ),
     ],
 )

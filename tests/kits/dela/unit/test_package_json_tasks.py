@@ -182,9 +182,9 @@ def test_without_a_package_json_there_are_no_tasks(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ('{"scripts": {\n"a": b}}', "line 2: is not JSON: .*"),
-        ("", "line 1: is not JSON: .*"),
-        ("[" * 200_000, "holds values .* too deep to be read"),
+        ('{"scripts": {\n"a": b}}', "line 2: is not valid JSON: .*"),
+        ("", "line 1: is not valid JSON: .*"),
+        ("[" * 200_000, "is nested too deeply"),
     ],
 )
 def test_a_file_that_is_no_json_cannot_be_used(tmp_path: Path, text: str, why: str) -> None:

@@ -159,7 +159,7 @@ def test_without_a_file_there_are_no_tasks(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_no_toml_cannot_be_used(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableError, match=r"^is not TOML: .*line 2"):
+    with pytest.raises(UnreadableError, match=r"^is not valid TOML: .*line 2"):
         found(tmp_path, "[project.scripts]\na = b\n")
 
 
@@ -234,12 +234,12 @@ def test_tasks_of_all_files_of_poe_are_listed(tmp_path: Path, case: str) -> None
 @pytest.mark.parametrize(
     ("include", "why"),
     [
-        ("../out.toml", 'includes "../out.toml", which is outside of the project'),
-        ("link.toml", 'includes "link.toml", which is outside of the project'),
-        ("none.toml", 'includes "none.toml", which is not there'),
+        ("../out.toml", 'includes "../out.toml", which is outside the project'),
+        ("link.toml", 'includes "link.toml", which is outside the project'),
+        ("none.toml", 'includes "none.toml", which does not exist'),
         (
             "${POE_GIT_DIR}/a.toml",
-            'includes "${POE_GIT_DIR}/a.toml": only poe can tell which file it is',
+            'includes "${POE_GIT_DIR}/a.toml": only poe can resolve this file',
         ),
     ],
 )

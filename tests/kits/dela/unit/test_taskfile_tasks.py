@@ -343,7 +343,7 @@ def test_what_task_refuses_is_reported_and_listed_as_far_as_it_goes(
     folder = write(tmp_path, {"Taskfile.yml": "tasks:\n  a: echo\n  b: {cmds: echo}\n"})
 
     assert ["a", "b"] == [task.name for task in listed(folder)]
-    why = "task refuses it: line 4: cannot unmarshal !!str `echo` into []*ast.Cmd"
+    why = "task rejects it: line 4: cannot unmarshal !!str `echo` into []*ast.Cmd"
     assert ([(folder.place("Taskfile.yml"), why)] if runner else []) == folder.problems
 
 
@@ -361,35 +361,35 @@ def test_another_program_called_task_changes_nothing(
 
 
 MISSED: list[tuple[str, list[str], list[tuple[str, str]]]] = [
-    ("{i: none.yml}", ["a"], [("Taskfile.yml", 'include "i" is not there: "none.yml"')]),
-    ("{i: d, j: x.yml}", ["a", "j:b"], [("Taskfile.yml", 'include "i" is not there: "d"')]),
+    ("{i: none.yml}", ["a"], [("Taskfile.yml", 'include "i" does not exist: "none.yml"')]),
+    ("{i: d, j: x.yml}", ["a", "j:b"], [("Taskfile.yml", 'include "i" does not exist: "d"')]),
     ("{i: broken.yml}", ["a"], [("broken.yml", "line 3: is not YAML")]),
     (
         "{i: ../x.yml, j: {taskfile: /, optional: true}}",
         ["a"],
         [
-            ("Taskfile.yml", 'include "i" is outside of the project: "../x.yml"'),
-            ("Taskfile.yml", 'include "j" is outside of the project: "/"'),
+            ("Taskfile.yml", 'include "i" is outside the project: "../x.yml"'),
+            ("Taskfile.yml", 'include "j" is outside the project: "/"'),
         ],
     ),
     (
         "{i: Taskfile.yml, j: y.yml}",
         ["a"],
         [
-            ("Taskfile.yml", 'include "i" leads back to itself, or to too many files'),
-            ("y.yml", 'include "y" leads back to itself, or to too many files'),
+            ("Taskfile.yml", 'include "i" includes itself or too many files'),
+            ("y.yml", 'include "y" includes itself or too many files'),
         ],
     ),
     (
         "{i: {taskfile: x.yml, flatten: true}, j: {taskfile: z.yml, flatten: true}}",
         ["a", "b"],
-        [("z.yml", 'task "b" is left out: "{x.yml}" has it too')],
+        [("z.yml", 'task "b" is skipped: "{x.yml}" has it too')],
     ),
     *(
         (
             f"{{i: {given}}}",
             ["a"],
-            [("Taskfile.yml", 'include "i" is not read: its taskfile is no plain path')],
+            [("Taskfile.yml", 'include "i" was not read: its taskfile is not a plain path')],
         )
         for given in (
             "'https://example.org/Taskfile.yml'",
@@ -502,7 +502,7 @@ def test_too_many_files_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyP
     folder = write(tmp_path, {**files, "i.yml": "tasks: {a: echo}\n"})
 
     assert ["a:a", "b:a"] == [task.name for task in listed(folder)]
-    why = 'include "c" leads back to itself, or to too many files'
+    why = 'include "c" includes itself or too many files'
     assert [(folder.place("Taskfile.yml"), why)] == folder.problems
 
 

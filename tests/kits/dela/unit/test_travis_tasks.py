@@ -52,7 +52,7 @@ def test_jobs_are_listed_by_name_with_their_scripts(
 
 @pytest.mark.parametrize("text", ["- a", "word", "a: ]"])
 def test_a_file_without_a_mapping_is_named(tmp_path: Path, text: str) -> None:
-    with pytest.raises(UnreadableError, match=r"holds no mapping|is not YAML"):
+    with pytest.raises(UnreadableError, match=r"must be a mapping|is not YAML"):
         list(travis_tasks(folder(tmp_path, text)))
 
 
@@ -98,10 +98,10 @@ def test_what_the_file_imports_is_part_of_it(
 @pytest.mark.parametrize(
     ("source", "why"),
     [
-        ("travis-ci/shared:rubies.yml@main", "is outside of the project"),
-        ("../out.yml", "is outside of the project"),
-        ("none.yml", "is not there"),
-        ("list.yml", "holds no mapping"),
+        ("travis-ci/shared:rubies.yml@main", "is outside the project"),
+        ("../out.yml", "is outside the project"),
+        ("none.yml", "does not exist"),
+        ("list.yml", "must be a mapping"),
     ],
 )
 def test_an_import_that_is_not_read_is_reported(tmp_path: Path, source: str, why: str) -> None:

@@ -257,12 +257,12 @@ def test_a_package_that_cannot_be_read_is_reported_and_the_rest_listed(tmp_path:
 
 def test_turbo_json_may_be_called_jsonc_but_not_both(tmp_path: Path) -> None:
     assert ["a"] == names(write(tmp_path, {"turbo.jsonc": tasks("a")}))
-    with pytest.raises(UnreadableError, match=r'stands beside "turbo.jsonc"'):
+    with pytest.raises(UnreadableError, match=r'conflicts with "turbo.jsonc"'):
         names(write(tmp_path, {"turbo.json": tasks("a")}))
 
 
 def test_a_broken_file_is_a_problem(tmp_path: Path) -> None:
-    with pytest.raises(UnreadableError, match="is not JSON"):
+    with pytest.raises(UnreadableError, match="is not valid JSON"):
         names(write(tmp_path, {"turbo.json": "{"}))
 
 
@@ -275,7 +275,7 @@ def test_only_so_many_folders_are_searched(tmp_path: Path, monkeypatch: pytest.M
     folder = write(tmp_path, files | {"a/x/turbo.json": tasks("x", extends=PACKAGE)})
 
     assert ["top", "a", "b", "x"] == names(folder)
-    why = "packages below the first 3 folders are not listed"
+    why = "lists only packages in the first 3 directories"
     assert [(folder.path, why)] == folder.problems
 
 

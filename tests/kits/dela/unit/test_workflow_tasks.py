@@ -64,12 +64,12 @@ def test_a_workflow_s_name_describes_it(tmp_path: Path, line: str, description: 
 @pytest.mark.parametrize(
     ("text", "why"),
     [
-        ("", "is no workflow: it has no jobs"),
-        ("on: push", "is no workflow: it has no jobs"),
-        ("jobs: {}", "is no workflow: it has no jobs"),
-        ("jobs: [a]", "is no workflow: it has no jobs"),
-        ("jobs:", "is no workflow: it has no jobs"),
-        ("- jobs", "is no workflow: it has no jobs"),
+        ("", "is not a workflow: it has no jobs"),
+        ("on: push", "is not a workflow: it has no jobs"),
+        ("jobs: {}", "is not a workflow: it has no jobs"),
+        ("jobs: [a]", "is not a workflow: it has no jobs"),
+        ("jobs:", "is not a workflow: it has no jobs"),
+        ("- jobs", "is not a workflow: it has no jobs"),
         ("a: ]", "line 1: is not YAML"),
     ],
 )

@@ -84,7 +84,9 @@ def _discovered(folder: Folder) -> Discovered:
         try:
             for task in find_tasks(folder):
                 if len(tasks) == MOST_TASKS:
-                    folder.report(folder.path, f"has more than {MOST_TASKS:,} tasks: not all found")
+                    folder.report(
+                        folder.path, f"has more than {MOST_TASKS:,} tasks: the rest are not listed"
+                    )
                     break
                 tasks.append(task)
         except UnreadableError as error:

@@ -298,12 +298,10 @@ class _Project:
             path = os.path.join(path, "CMakeLists.txt")
         key = path, scope["CMAKE_CURRENT_SOURCE_DIR"]
         if not self._folder.is_inside(path):
-            self._folder.report(
-                source, f'{command} names "{given}", which is outside of the project'
-            )
+            self._folder.report(source, f'{command} names "{given}", which is outside the project')
         elif not self._folder.is_file(path):
             if "OPTIONAL" not in arguments:
-                self._folder.report(source, f'{command} names "{given}", which is not there')
+                self._folder.report(source, f'{command} names "{given}", which does not exist')
         elif key not in self._files and len(self._files) < MOST_FILES:
             self._files.add(key)
             try:

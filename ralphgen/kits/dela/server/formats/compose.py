@@ -55,7 +55,7 @@ def compose_tasks(folder: Folder) -> Iterator[Task]:
     if not paths:
         return
     if not read_documents(folder, paths[0]):
-        raise UnreadableError(paths[0], "is no Compose file: it is empty")
+        raise UnreadableError(paths[0], "is not a Compose file: it is empty")
     place = os.path.dirname(paths[0])
     project = _Project(folder)
     project.read(paths, place, _environment(folder, [os.path.join(place, ".env")], environment))
@@ -91,11 +91,11 @@ def _usable(folder: Folder, source: str, what: str, paths: Iterable[str]) -> lis
     usable: list[str] = []
     for path in paths:
         if not path.isprintable() or not folder.is_inside(path):
-            folder.report(source, f'{what} names "{path}", which is outside of the project')
+            folder.report(source, f'{what} names "{path}", which is outside the project')
         elif folder.is_file(path):
             usable.append(path)
         else:
-            folder.report(source, f'{what} names "{path}", which is not there')
+            folder.report(source, f'{what} names "{path}", which does not exist')
     return usable
 
 
@@ -125,7 +125,7 @@ class _Project:
         for number, path in enumerate(paths):
             self._files += 1
             if self._files > MOST_FILES:
-                self._folder.report(path, f"is not read: there are more than {MOST_FILES} files")
+                self._folder.report(path, f"was not read: there are more than {MOST_FILES} files")
                 break
             try:
                 includes += [(path, entry) for entry in self._merge(path, services)]
@@ -155,13 +155,13 @@ class _Project:
         services: dict[str, tuple[str, dict[str, Any]]],
     ) -> list[object]:
         if not isinstance(project, dict):
-            raise UnreadableError(path, "is no Compose file: it holds no mapping")
+            raise UnreadableError(path, "is not a Compose file: it must be a mapping")
         found = project.get("services") or {}
         if tags.get("") in {"!reset", "!override"}:
             services.clear()
             found = {} if tags[""] == "!reset" else found
         if not isinstance(found, dict):
-            raise UnreadableError(path, "is no Compose file: its services are no mapping")
+            raise UnreadableError(path, "is not a Compose file: its services must be a mapping")
         for name, written in merged(found, MOST_SERVICES).items():
             body = merged(written)
             if tags.get(name) == "!reset":
@@ -173,7 +173,7 @@ class _Project:
                 services[name] = path, body
         includes = project.get("include") or []
         if not isinstance(includes, list):
-            raise UnreadableError(path, "is no Compose file: its includes are no list")
+            raise UnreadableError(path, "is not a Compose file: its includes must be a list")
         return includes
 
     def _included(
@@ -188,14 +188,14 @@ class _Project:
         fields = {"path": entry} if isinstance(entry, str) else merged(entry)
         names = [_filled(name, environment) for name in _texts(fields.get("path"))]
         if any(map(_REMOTE.match, names)):
-            self._folder.report(source, f'includes "{names[0]}", which is outside of the project')
+            self._folder.report(source, f'includes "{names[0]}", which is outside the project')
             return {}
         paths = [os.path.normpath(os.path.join(place, name)) for name in names]
         usable = _usable(self._folder, source, "its include", paths)
         if not usable or usable[0] != paths[0]:
             return {}
         if os.path.realpath(usable[0]) in way or len(way) > _DEEPEST:
-            self._folder.report(source, f'includes "{names[0]}", which leads back to it')
+            self._folder.report(source, f'includes "{names[0]}", which includes it again')
             return {}
         directory = fields.get("project_directory")
         base = os.path.dirname(usable[0])
@@ -244,7 +244,7 @@ def _environment(folder: Folder, files: Sequence[str], before: Mapping[str, str]
     own: dict[str, str] = {}
     for path in files:
         if not folder.is_inside(path):
-            folder.report(path, "is outside of the project: its variables are not read")
+            folder.report(path, "is outside the project: its variables were not read")
         elif folder.is_file(path):
             try:
                 own |= _variables(folder.text(path), found)

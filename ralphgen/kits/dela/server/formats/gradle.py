@@ -33,43 +33,43 @@ _SETTINGS = ("settings.gradle", "settings.gradle.kts")
 _SCRIPTS = ("build.gradle", "build.gradle.kts")
 _MOST_MODULES = 100  # of a build, whose scripts are read
 _BASE = {
-    "assemble": "make what the project delivers, without tests",
+    "assemble": "build the outputs of the project, without tests",
     "build": "assemble and check the project",
-    "check": "run all checks, tests among them",
-    "clean": "remove what earlier builds made",
+    "check": "run all checks, including tests",
+    "clean": "remove the output of earlier builds",
 }
 _OF_MODULES = _BASE | {"test": "run the tests"}  # whatever plugins the modules have
 _JAVA = _BASE | {
     "classes": "compile the sources",
     "testClasses": "compile the tests",
     "test": "run the tests",
-    "jar": "pack the classes into a jar",
-    "javadoc": "write the documentation of the API",
+    "jar": "package the classes as a jar",
+    "javadoc": "generate the API documentation",
 }
 _APPLICATION = _JAVA | {
     "run": "run the application",
-    "installDist": "install the application below the build folder",
-    "distZip": "pack the application into a zip file",
-    "distTar": "pack the application into a tar file",
+    "installDist": "install the application in the build directory",
+    "distZip": "package the application as a zip file",
+    "distTar": "package the application as a tar file",
 }
 _ANDROID = _BASE | {
-    "assembleDebug": "make the debug variant",
-    "assembleRelease": "make the release variant",
+    "assembleDebug": "build the debug variant",
+    "assembleRelease": "build the release variant",
     "test": "run the unit tests",
     "connectedAndroidTest": "run the tests on a device",
     "lint": "run Android's lint",
 }
 _BOOT = {
     "bootRun": "run the Spring Boot application",
-    "bootJar": "pack the application and what it needs into a jar",
-    "bootBuildImage": "make an image of the application",
+    "bootJar": "package the application and its dependencies as a jar",
+    "bootBuildImage": "build a container image of the application",
 }
 _PLUGINS: dict[str, Mapping[str, str]] = {
     "base": _BASE,
     "java-platform": _BASE,
     **dict.fromkeys(("java", "java-library", "java-gradle-plugin", "groovy", "scala"), _JAVA),
     **dict.fromkeys(("groovy-gradle-plugin", "kotlin-dsl", "kotlin"), _JAVA),
-    "war": _JAVA | {"war": "pack the application into a war"},
+    "war": _JAVA | {"war": "package the application as a war"},
     "application": _APPLICATION,
     "org.jetbrains.kotlin.jvm": _JAVA,
     "org.jetbrains.kotlin.multiplatform": _BASE | {"allTests": "run the tests of all targets"},
@@ -182,13 +182,13 @@ def _applied(folder: Folder, source: str, names: Iterable[str]) -> Iterator[str]
         given = _PROJECT.sub(lambda _: folder.path, _TOP.sub(lambda _: top, name))
         script = folder.place(given)
         if "$" in given or not given.isprintable():
-            folder.report(source, f'applies "{name}": only Gradle can tell which file it is')
+            folder.report(source, f'applies "{name}": only Gradle can resolve this file')
         elif "://" in given or not folder.is_inside(script):
-            folder.report(source, f'applies "{name}", which is outside of the project')
+            folder.report(source, f'applies "{name}", which is outside the project')
         elif folder.is_file(script):
             yield script
         else:
-            folder.report(source, f'applies "{name}", which is not there')
+            folder.report(source, f'applies "{name}", which does not exist')
 
 
 def _script(folder: Folder, path: str) -> tuple[str, list[str]]:

@@ -55,7 +55,7 @@ def _justfile(folder: Folder) -> str | None:
     names = [name for name in folder.entries() if name.lower() in NAMES]
     paths = [path for path in map(folder.place, names) if folder.is_usable(path)]
     if len(paths) > 1:
-        raise UnreadableError(paths[0], f'stands beside "{names[1]}": just runs neither')
+        raise UnreadableError(paths[0], f'conflicts with "{names[1]}": just runs neither')
     return next(iter(paths), None)
 
 
@@ -83,7 +83,7 @@ def _refusal(complaint: Sequence[str]) -> str:
     """Return why `just` does not take a file: its message and the place that it points to."""
     places = [line.split()[-1] for line in complaint[1:] if _POINTER.match(line)]
     where = f" at {places[0]}" if places else ""
-    return f"just refuses it{where}: {complaint[0].removeprefix('error: ')}"
+    return f"just rejects it{where}: {complaint[0].removeprefix('error: ')}"
 
 
 def _recipes(module: object, prefix: str) -> Iterator[tuple[str, tuple[str | None, str | None]]]:
@@ -173,18 +173,18 @@ class JustSources:
         """Add what an import or a module defines."""
         self._named += 1
         if self._named > MOST_NAMED:
-            self._miss(before.path, f"names more than {MOST_NAMED} files: the rest is not read")
+            self._miss(before.path, f"names more than {MOST_NAMED} files: the rest were not read")
             return
         path = self._file(source, before)
         if path is None:
             return
         real = os.path.realpath(path)
         if real in before.way:
-            self._miss(before.path, f'names "{path}", which leads back to it')
+            self._miss(before.path, f'names "{path}", which includes it again')
         elif source.module or real not in before.seen:
             self._files += 1
             if self._files > MOST_FILES or len(before.way) > _DEEPEST:
-                self._miss(path, "is not read: too many files name each other")
+                self._miss(path, "was not read: files are nested too deeply")
                 return
             try:
                 self._add(_Place(path, before, source))
@@ -201,14 +201,14 @@ class JustSources:
         paths = [path for path in paths if self._folder.is_file(path)] if is_inside else []
         if paths:
             if len(paths) > 1:
-                self._miss(before.path, f'names "{given}", for which there are {len(paths)} files')
+                self._miss(before.path, f'names "{given}", which matches {len(paths)} files')
             return paths[0]
         if source.is_optional and source.module:
             self._absent.add(before.prefix + source.module)
         if not is_inside:
-            self._miss(before.path, f'names "{given}", which is outside of the project')
+            self._miss(before.path, f'names "{given}", which is outside the project')
         elif not source.is_optional:
-            self._miss(before.path, f'names "{given}", which is not there')
+            self._miss(before.path, f'names "{given}", which does not exist')
         return None
 
     def _candidates(self, source: JustInclude, place: str) -> Iterator[str]:

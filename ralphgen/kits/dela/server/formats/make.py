@@ -127,7 +127,7 @@ class _Reader:
         for name in self._names(path, include):
             place = self._place(name)
             if not self._folder.is_inside(place):
-                why = f"line {include.line}: includes '{name}', which is outside of the project"
+                why = f"line {include.line}: includes '{name}', which is outside the project"
                 self._folder.report(path, why)
             elif not self._folder.is_file(place):
                 if include.is_needed:
@@ -156,7 +156,7 @@ class _Reader:
                     continue
                 self._included_names += 1
                 if self._included_names > MOST_INCLUDED:
-                    why = f"includes more than {MOST_INCLUDED:,} files: the rest is not read"
+                    why = f"includes more than {MOST_INCLUDED:,} files: the rest were not read"
                     self._folder.report(path, why)
                     return
                 yield name
@@ -173,7 +173,7 @@ class _Reader:
                 wanted.startswith(start) and wanted.endswith(end) for start, _, end in patterns
             )
             if not is_made:
-                self._folder.report(path, f"line {line}: includes '{name}', which is not there")
+                self._folder.report(path, f"line {line}: includes '{name}', which does not exist")
 
 
 def _described(rule: MakeRule, name: str) -> str | None:

@@ -131,7 +131,7 @@ class Makefile:
                 yield statement
             is_sound = is_sound and not isinstance(statement, Fault)
         if is_sound and self._branches:
-            yield Fault("holds a condition without an 'endif'")
+            yield Fault("has a condition without an 'endif'")
 
     def _evaluated(self, number: int) -> Iterator[MakeRule | Include | Fault]:
         """Yield the statements of the texts that the line before gave to `eval`."""
@@ -209,7 +209,9 @@ class Makefile:
         found = TARGETS.match(expanded)
         if not found:
             is_certain = "$" not in head and self._is_certain()
-            return Fault(f"line {number}: is no rule, assignment or recipe") if is_certain else None
+            return (
+                Fault(f"line {number}: is not a rule, assignment or recipe") if is_certain else None
+            )
         if ASSIGNMENT.match(expanded[found.end() :].removeprefix(":").lstrip()):
             return None  # of a variable that only these targets have
         targets = _words(found[1].removesuffix("&"))
@@ -245,7 +247,7 @@ class Makefile:
             text = "\n".join(lines)
             self._variables.set(name, operator, text, is_certain=self._is_certain())
             return None
-        return Fault(f"line {number}: is a 'define' without an 'endef'")
+        return Fault(f"line {number}: has a 'define' without an 'endef'")
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, list[str]]]:

@@ -21,15 +21,15 @@ if TYPE_CHECKING:
     _Goals = dict[tuple[str, str], list[tuple[str, str, bool]]]
 
 _PHASES = {
-    "clean": "remove what earlier builds made",
-    "validate": "check that the project is complete",
+    "clean": "remove the output of earlier builds",
+    "validate": "validate the project",
     "compile": "compile the sources",
     "test": "run the unit tests",
-    "package": "pack what was compiled, into a jar or the like",
-    "verify": "run the checks of the whole package",
-    "install": "put the package into the local repository",
-    "deploy": "put the package into the remote repository",
-    "site": "write the site that documents the project",
+    "package": "package the compiled code, such as into a jar",
+    "verify": "run checks on the package",
+    "install": "install the package in the local repository",
+    "deploy": "deploy the package to the remote repository",
+    "site": "generate the documentation site of the project",
 }
 _OWN_GROUP = "org.apache.maven.plugins"  # that of a plugin which names none
 _GROUPS = frozenset((_OWN_GROUP, "org.codehaus.mojo"))  # where Maven looks for a short name
@@ -178,7 +178,7 @@ def _modules(folder: Folder, path: str, model: _Model, given: Profiles) -> Itera
         for name in map(outer.fill, outer.modules):
             file = _file(folder, source, name) if name else None
             if file is None:
-                folder.report(source, f'has the module "{name}", which is not in the project')
+                folder.report(source, f'has the module "{name}", which is outside the project')
             elif os.path.realpath(file) not in seen and len(seen) < _MOST_MODULES:
                 seen.add(os.path.realpath(file))
                 try:

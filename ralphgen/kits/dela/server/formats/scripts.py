@@ -176,13 +176,13 @@ def _poe_includes(folder: Folder, source: str, poe: dict[str, Any]) -> Iterator[
             continue
         path = os.path.normpath(os.path.join(os.path.dirname(source), given))
         if "$" in given:
-            folder.report(source, f'includes "{given}": only poe can tell which file it is')
+            folder.report(source, f'includes "{given}": only poe can resolve this file')
         elif not folder.is_inside(path):
-            folder.report(source, f'includes "{given}", which is outside of the project')
+            folder.report(source, f'includes "{given}", which is outside the project')
         elif folder.is_file(path):
             yield path
         else:
-            folder.report(source, f'includes "{given}", which is not there')
+            folder.report(source, f'includes "{given}", which does not exist')
 
 
 def _named(table: object) -> Iterator[tuple[str, Any]]:

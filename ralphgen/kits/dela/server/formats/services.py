@@ -35,7 +35,7 @@ def workflow_tasks(folder: Folder) -> Iterator[Task]:
             folder.report(error.path, error.why)
             continue
         if not mapping(workflow.get("jobs")):
-            folder.report(path, "is no workflow: it has no jobs")
+            folder.report(path, "is not a workflow: it has no jobs")
             continue
         real, text = os.path.realpath(path), one_line(workflow.get("name"))
         yield Task(name, runner="act", argv=("act", "-W", place), path=real, description=text)
@@ -96,7 +96,7 @@ def _build(folder: Folder, path: str) -> dict[str, Any]:
     """Return what a file tells Travis. Raises `UnreadableError`."""
     build = read_yaml(folder, path)
     if build is not None and not isinstance(build, dict):
-        raise UnreadableError(path, "holds no mapping")
+        raise UnreadableError(path, "must be a mapping")
     return mapping(build)
 
 
@@ -108,11 +108,11 @@ def _imported(folder: Folder, top: str, source: str, given: object) -> str | Non
     name = name.partition("@")[0]
     path = os.path.normpath(os.path.join(os.path.dirname(top), name))
     if ":" in name or not name.isprintable() or not folder.is_inside(path):
-        folder.report(source, f'imports "{name}", which is outside of the project')
+        folder.report(source, f'imports "{name}", which is outside the project')
     elif folder.is_file(path):
         return path
     else:
-        folder.report(source, f'imports "{name}", which is not there')
+        folder.report(source, f'imports "{name}", which does not exist')
     return None
 
 

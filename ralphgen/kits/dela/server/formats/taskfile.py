@@ -131,7 +131,7 @@ def _listed(folder: Folder, path: str) -> Listed | None:
     if answer.code:
         if answer.code >= _FIRST_REFUSAL and answer.complaint:
             why = answer.complaint[0].removeprefix("task: ").removeprefix("err: ")
-            folder.report(path, f"task refuses it: {why}")
+            folder.report(path, f"task rejects it: {why}")
         return None
     try:
         return dict(_entries(mapping(json.loads(answer.output))["tasks"]))
@@ -194,7 +194,7 @@ class TaskfileSources:
         tasks = mapping(file.get("tasks"))
         self._tasks_read += len(tasks)
         if self._tasks_read > MOST_TASKS:
-            raise UnreadableError(path, f"is not read: there are more than {MOST_TASKS:,} tasks")
+            raise UnreadableError(path, f"was not read: there are more than {MOST_TASKS:,} tasks")
         found = [
             FoundTask(name, task, path, is_internal=_is_true(merged(task).get("internal")))
             for name, task in tasks.items()
@@ -209,7 +209,7 @@ class TaskfileSources:
         for task in found:
             if unique.setdefault(task.name, task) is not task:
                 first = unique[task.name].path
-                self._miss(task.path, f'task "{task.name}" is left out: "{first}" has it too')
+                self._miss(task.path, f'task "{task.name}" is skipped: "{first}" has it too')
         return list(unique.values())
 
     def _filled(self, given: object, values: dict[str, str]) -> object:
@@ -234,7 +234,7 @@ class TaskfileSources:
             return []
         real = os.path.realpath(file or path)
         if file is None or real in way:
-            self._miss(path, f'include "{namespace}" leads back to itself, or to too many files')
+            self._miss(path, f'include "{namespace}" includes itself or too many files')
             return []
         try:
             tasks = self._tasks(file, (*way, real))
@@ -262,7 +262,9 @@ class TaskfileSources:
         given = fields.get("taskfile")
         plain = _NAMED.sub(_system_name, given) if isinstance(given, str) else ""
         if not plain or not plain.isprintable() or _SPECIAL.intersection(plain):
-            self._miss(path, f'include "{namespace}" is not read: its taskfile is no plain path')
+            self._miss(
+                path, f'include "{namespace}" was not read: its taskfile is not a plain path'
+            )
             return None
         place = os.path.normpath(os.path.join(os.path.dirname(path), plain))
         file: str | None = None
@@ -270,10 +272,10 @@ class TaskfileSources:
             is_file = self._folder.is_file(place)
             file = place if is_file else self._folder.first(*FILES, folder=place)
         if not self._folder.is_inside(file or place):
-            self._miss(path, f'include "{namespace}" is outside of the project: "{given}"')
+            self._miss(path, f'include "{namespace}" is outside the project: "{given}"')
             return None
         if file is None and not _is_true(fields.get("optional")):
-            self._miss(path, f'include "{namespace}" is not there: "{given}"')
+            self._miss(path, f'include "{namespace}" does not exist: "{given}"')
         return file
 
     def _miss(self, path: str, why: str) -> None:

@@ -80,7 +80,7 @@ def _config_file(folder: Folder, place: str) -> str | None:
     """Return the turbo.json of a place. Raises `UnreadableError` where there are two, as turbo."""
     path = folder.first(*FILES, folder=place)
     if path is not None and path.endswith(FILES[0]) and folder.first(FILES[1], folder=place):
-        raise UnreadableError(path, f'stands beside "{FILES[1]}": turbo reads neither')
+        raise UnreadableError(path, f'conflicts with "{FILES[1]}": turbo reads neither')
     return path
 
 
@@ -170,7 +170,7 @@ def _folders(folder: Folder, top: str, closed: set[str]) -> Iterator[str]:
     places = [top]
     for searched, place in enumerate(places):
         if searched > MOST_FOLDERS:
-            folder.report(top, f"packages below the first {MOST_FOLDERS:,} folders are not listed")
+            folder.report(top, f"lists only packages in the first {MOST_FOLDERS:,} directories")
             return
         if searched:
             yield place
