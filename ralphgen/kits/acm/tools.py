@@ -193,7 +193,7 @@ TOOLS = (
         hints="READ_ONLY",
         description=(
             "Get the specification of CLAUDE.md files. Use when you write or audit one: required "
-            "sections, and what belongs at which level."
+            "sections, and content by level."
         ),
         arguments=(choice("level", ("global", "project"), "Which CLAUDE.md", required=True),),
         recipes=RECIPES,

@@ -18,7 +18,7 @@ from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.files import path_within
 from ralphgen.suggestion import suggestion
 
-BY_HAND = "fix it by hand: what cannot be understood is not written over"
+BY_HAND = "fix the file by hand: ralphgen does not overwrite invalid files"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,9 +38,10 @@ def find_places(root: Path, start: Path, settings: Mapping[str, Any]) -> tuple[P
     named = str(settings.get("root", ""))
     top, folder = path_within(os.path.realpath(root), named), os.path.realpath(start)
     if top is None or not Path(top).is_dir():
-        problem = "is not in the project" if top is None else "is not there"
+        problem = "is outside the project" if top is None else "does not exist"
         raise ProjectError(
-            f'the folder of tasks "{one_line(named)}" {problem}', 'fix "root" of its settings'
+            f'the task directory "{one_line(named)}" {problem}',
+            'fix "root" in the settings of the kit',
         )
     inside = [folder] if Path(folder).is_relative_to(top) and Path(folder).is_dir() else []
     return tuple(Place(path, discover(top, path)) for path in dict.fromkeys([*inside, top]))
@@ -88,8 +89,8 @@ def path_entries(paths: Iterable[str]) -> list[Rule]:
     """Return the entries that deny all tasks of files or folders; raises `UsageError` if gone."""
     missing = [path for path in paths if not Path(path).exists()]
     if missing:
-        hint = "name a file of tasks, or a folder of such"
-        problems = [Problem(f'there is no file "{one_line(path)}"', hint) for path in missing]
+        hint = "use a task file, or a directory of task files"
+        problems = [Problem(f'no file "{one_line(path)}"', hint) for path in missing]
         raise UsageError.of(problems)
     return [Rule(0, path, "Deny") for path in dict.fromkeys(map(os.path.realpath, paths))]
 
@@ -119,10 +120,10 @@ def standing(rules: Rules, place: Place) -> list[dict[str, Any]]:
 def _unknown(name: str, meant: Sequence[str], tasks: Iterable[Task]) -> Problem:
     shown = one_line(name)
     if meant:
-        text = f'"{shown}" is the name of {len(meant)} tasks, expected that of one'
-        return Problem(text, f"name one of {one_line(', '.join(meant))}")
+        text = f'ambiguous task name "{shown}": {len(meant)} tasks match'
+        return Problem(text, f"use one of {one_line(', '.join(meant))}")
     known = [task.unique_name for task in tasks]
-    return Problem(f'there is no task "{shown}"', suggestion(name, known, "the tasks"))
+    return Problem(f'no task "{shown}"', suggestion(name, known, "the tasks"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,7 +158,7 @@ def plan_change(path: str, wanted: Iterable[Rule]) -> Change:
     try:
         after = _with_entries(before, missing, rules.entries) if missing else before
     except ValueError as error:
-        raise ProjectError(f"{shown} cannot be changed: {one_line(str(error))}", BY_HAND) from error
+        raise ProjectError(f"cannot change {shown}: {one_line(str(error))}", BY_HAND) from error
     return Change(rules, tuple(missing), before, after)
 
 
@@ -168,7 +169,7 @@ def write(change: Change) -> None:
     """
     path = change.rules.path
     if _text(path) != change.before:
-        text = f'the allowlist "{one_line(path)}" was changed by somebody else'
+        text = f'the allowlist "{one_line(path)}" changed in the meantime'
         raise ProjectError(text, "run the command again")
     before = os.umask(0o077)
     try:

@@ -36,12 +36,10 @@ SHOWN = 50  # tasks, where a person has to read them
 def allow(
     names: Annotated[
         list[str],
-        typer.Argument(
-            metavar="NAME...", help='Names of the tasks, as "ralphgen dela list" prints.'
-        ),
+        typer.Argument(metavar="NAME...", help='Task names, as printed by "ralphgen dela list".'),
     ],
     whole_file: Annotated[
-        bool, typer.Option("--file", help="Allow every task in the files that define these.")
+        bool, typer.Option("--file", help="Allow every task in the files of these tasks.")
     ] = False,
     directory: Annotated[
         bool, typer.Option("--directory", help="Allow every task in and below their directories.")
@@ -53,7 +51,7 @@ def allow(
     Only you can confirm it, at a terminal.
     """
     if whole_file and directory:
-        raise UsageError('"--file" and "--directory" exclude each other', "leave one out")
+        raise UsageError("cannot combine --file and --directory", "omit one of them")
     from ralphgen.kits.dela.allowing import all_tasks, named_tasks, task_entries
 
     _need_person("dela allow")
@@ -65,12 +63,15 @@ def allow(
         denial = rules.denial(task.name, task.unique_name, task.path)
         if denial is not None:
             where = f'entry {denial.number} of "{path}", a Deny on "{denial.path}"'
-            _tell(f'note: "{task.unique_name}" stays denied by {where}')
+            _tell(f'note: "{task.unique_name}" is still denied by {where}')
 
 
 @dela.command(example="ralphgen dela deny deploy")
 def deny(
-    names: Annotated[list[str], typer.Argument(metavar="NAME...", help="Names of the tasks.")],
+    names: Annotated[
+        list[str],
+        typer.Argument(metavar="NAME...", help='Task names, as printed by "ralphgen dela list".'),
+    ],
     files: Annotated[
         bool,
         typer.Option(
@@ -96,8 +97,8 @@ def _need_person(command: str) -> None:
     refuse_agents(command)
     if not all(os.isatty(stream) for stream in (0, 1, 2)):
         raise UsageError(
-            "only a person at a terminal can allow or deny tasks",
-            "ask one to run this command",
+            "tasks can be allowed or denied only at a terminal",
+            "ask the user to run this command",
         )
 
 
@@ -120,8 +121,8 @@ def _situation(project: Path) -> "tuple[tuple[Place, ...], str]":
     path = allowlist_path()
     if lies_in(path, [os.path.realpath(root)]):
         raise ProjectError(
-            f'the allowlist "{path}" lies in the project, which could bring it',
-            "move the project out of your home folder",
+            f'the allowlist "{path}" is inside the project, which could bring its own',
+            "move the project out of your home directory",
         )
     return places, path
 
@@ -134,9 +135,9 @@ def _change(path: str, wanted: "Sequence[Rule]", tasks: "Sequence[Task]", top: s
     for sentence in change.rules.ignored:
         _tell(f"warning: {sentence}")
     if not change.entries:
-        _tell(f'nothing to write: "{path}" says so already')
+        _tell(f'nothing to write: "{path}" already has these entries')
         return change.rules
-    _tell(f'the allowlist "{path}" {"is made" if change.rules.missing else "changes"}:')
+    _tell(f'the allowlist "{path}" {"is created" if change.rules.missing else "changes"}:')
     for line in change.diff():
         _tell(f"  {line}")
     _tell_reach(change.entries, reached(change.entries, tasks), top)
@@ -183,7 +184,7 @@ def list_(project: Project = Path(), as_json: Json = False) -> None:
     for sentence in problems:
         _tell(f'warning: the allowlist "{path}": {sentence}')
     if rules.missing:
-        _tell(f'there is no allowlist yet: "{path}" is made by "ralphgen dela allow NAME"')
+        _tell(f'no allowlist yet: create "{path}" with "ralphgen dela allow NAME"')
     for folder, tasks in rows.items():
         if len(rows) > 1:
             _print(f"{folder}:")

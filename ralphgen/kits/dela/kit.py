@@ -30,25 +30,27 @@ class DelaSettings(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
-    root: RelativePath = Field(default="", description="The folder of the tasks.")
-    max_jobs: int = Field(default=50, ge=1, le=1_000, description="The most tasks at once.")
+    root: RelativePath = Field(default="", description="Directory of the tasks.")
+    max_jobs: int = Field(
+        default=50, ge=1, le=1_000, description="Maximum number of concurrent tasks."
+    )
     lines: int = Field(
-        default=1_000, ge=1, le=1_000_000, description="The last lines of output that are kept."
+        default=1_000, ge=1, le=1_000_000, description="Maximum lines of output to keep per task."
     )
     bytes: int = Field(
         default=5 * 1024 * 1024,
         ge=8_192,
         le=1 << 30,
-        description="The last bytes of output that are kept.",
+        description="Maximum bytes of output to keep per task.",
     )
     ttl: int = Field(
         default=3_600,
         ge=0,
         le=1_000_000,
-        description="Seconds for which output is kept after a task's end.",
+        description="Seconds to keep output after a task ends.",
     )
     allow_args: bool = Field(
-        default=True, description="Whether tasks get further arguments and variables."
+        default=True, description="Allow extra arguments and environment variables."
     )
 
 
@@ -56,16 +58,16 @@ EMITTED = ("root", "max_jobs", "lines", "bytes", "ttl")
 SERVER = KitPlan(
     key="dela",
     server_name="dela-mcp",
-    title="The project's own tasks: found, started, watched and stopped.",
+    title="Find, start, watch and stop the project's tasks.",
     nouns={
         "tasks": "Tools that find and start tasks.",
-        "jobs": "Tools on tasks that were started.",
+        "jobs": "Tools for started tasks.",
     },
     tools=TOOLS,
     server="ralphgen.kits.dela.server",
     refusals="error",
     resources=True,
-    about="The project's own tasks.",
+    about="The project's tasks.",
     skill=SKILL,
 )
 
@@ -89,7 +91,7 @@ def find_tasks(root: Path, settings: Mapping[str, Any]) -> Finding:
     """Return the tasks of a project, and the files of tasks that cannot be used."""
     place = path_within(str(root.resolve()), str(settings["root"]))
     if place is None:
-        return Finding("", {"tasks": []}, (f'"root" of [{SERVER.key}] leads out of the project',))
+        return Finding("", {"tasks": []}, (f'"root" in [{SERVER.key}] is outside the project',))
     folder = Path(place)
     found = discover(place, place)
     runners = list(dict.fromkeys(task.runner for task in found.tasks))

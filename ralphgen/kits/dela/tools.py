@@ -19,7 +19,7 @@ from ralphgen.spelling import Name
 
 WORKING: Names = ("task_execution", "opus_review")
 """The recipes whose sessions run tasks; all others only look."""
-CWD = typed("cwd", "string", "A folder of the project; its root if left out.")
+CWD = typed("cwd", "string", "A directory of the project (default: its root).")
 INTEGER_OR_NULL: JsonObject = {"type": ["integer", "null"]}
 PID = Argument("pid", Name("INTEGER"), required=True)
 FURTHER = ("args", "env")
@@ -30,9 +30,7 @@ TOOLS = (
         "list_tasks",
         module="tasks",
         hints="READ_ONLY",
-        description=(
-            "List the project's tasks, with their commands and whether they may be started."
-        ),
+        description=("List the project's tasks, with their commands and whether they are allowed."),
         arguments=(
             typed("runner", "string", "Only tasks of this runner, such as make."),
             CWD,
@@ -46,28 +44,28 @@ TOOLS = (
             next_cursor=STRING,
             errors=OBJECTS,
         ),
-        search_hint="make targets, npm scripts, what can be run, build, test",
+        search_hint="make targets, npm scripts, run, build, test",
         recipes=RECIPES,
         loaded_first=WORKING,
-        instruction="list_tasks shows what the project can run: make targets, scripts, and so on.",
-        purpose="find out what the project can run, and by which name",
-        answer="tasks with their unique names, runners, commands, and whether each may be started",
-        instead={"status": "what runs at the moment"},
+        instruction="list_tasks lists the project's tasks: make targets, scripts, and so on.",
+        purpose="find the project's tasks and their names",
+        answer="tasks with their unique names, runners, commands, and whether each is allowed",
+        instead={"status": "the running tasks"},
     ),
     ToolPlan(
         "task_start",
         module="tasks",
         hints="OPEN_WORLD",
         description=(
-            "Start a task. One that ends within the wait is answered with its output and exit "
-            "code, one that does not with its pid."
+            "Start a task. Returns its output and exit code if it ends within the wait, "
+            "otherwise its pid."
         ),
         arguments=(
             Argument("unique_name", Name("STRING"), required=True),
             Argument("args", Name("STRINGS")),
             Argument("env", {"type": "object", "additionalProperties": STRING}),
             CWD,
-            typed("wait_for_exit_seconds", "integer", "1 if left out.", minimum=0, maximum=300),
+            typed("wait_for_exit_seconds", "integer", "Default: 1.", minimum=0, maximum=300),
         ),
         returns=answer_of(
             *("state", "initial_output"),
@@ -83,54 +81,52 @@ TOOLS = (
         recipes=WORKING,
         loaded_first=WORKING,
         instruction=(
-            "task_start runs one by its unique_name and waits a second for its end; what "
-            "runs longer goes on in the background."
+            "task_start runs one by its unique_name and waits a second; longer tasks continue in "
+            "the background."
         ),
         advice=(
-            "Only tasks that a person has allowed can be started; do not look for a way around: "
-            'ask for "ralphgen dela allow NAME".'
+            'You can start only allowed tasks; do not work around this: ask for "ralphgen dela allow '
+            'NAME".'
         ),
-        purpose="build, test, lint or run whatever else the project has a task for",
-        answer=(
-            "output and exit code of a task that ends within the wait, the pid of one that goes on"
-        ),
-        instead={"task_output": "more output of one that was started before"},
+        purpose="build, test, lint or run any other task of the project",
+        answer=("output and exit code if the task ends within the wait, otherwise its pid"),
+        instead={"task_output": "more output of a started task"},
     ),
     ToolPlan(
         "status",
         module="jobs",
         hints="READ_ONLY",
-        description="List the tasks that run now.",
+        description="List the running tasks.",
         returns=answer_of("running", running=OBJECTS, cwd=STRING),
         search_hint="running tasks, processes",
         recipes=RECIPES,
-        instruction="status lists what runs.",
-        purpose="see what runs, before the same thing is started twice",
+        instruction="status lists running tasks.",
+        purpose="list the running tasks before starting one twice",
         answer="the running tasks with their pids",
-        instead={"task_status": "one that may have ended"},
+        instead={"task_status": "a task that may have ended"},
     ),
     ToolPlan(
         "task_status",
         module="jobs",
         hints="READ_ONLY",
-        description="Tell what has become of the processes of a task, or of one pid.",
+        description="Show the state of a task's processes, or of one pid.",
         arguments=(Argument("unique_name", Name("STRING")), Argument("pid", Name("INTEGER"))),
         returns=answer_of("jobs", jobs=OBJECTS),
-        search_hint="exit code, has it ended",
+        search_hint="exit code, task result",
         recipes=WORKING,
-        instruction="task_status tells how a task ended.",
-        purpose="learn whether and how a task ended",
+        instruction="task_status shows how a task ended.",
+        purpose="check whether and how a task ended",
         answer="state and exit code of each of its processes",
-        instead={"task_output": "what it printed"},
+        instead={"task_output": "its output"},
     ),
     ToolPlan(
         "task_output",
         module="jobs",
         hints="READ_ONLY",
-        description="Read what a task has printed: the last lines, unless others are asked for.",
+        description="Read the output of a task: the last lines by default.",
         arguments=(
             PID,
-            typed("lines", "integer", "200 if left out.", minimum=0),
+            typed("lines", "integer", "Default: 200.", minimum=0),
             typed(
                 "offset",
                 "integer",
@@ -156,21 +152,21 @@ TOOLS = (
         ),
         search_hint="log of a running task",
         recipes=WORKING,
-        instruction="task_output reads what it printed, by pid.",
-        purpose="read what a task prints while it runs, or has printed",
-        answer="the last lines, or those from an offset, and where to read on",
+        instruction="task_output reads its output, by pid.",
+        purpose="read the output of a running or ended task",
+        answer="the last lines, or lines from an offset, and the next offset",
     ),
     ToolPlan(
         "task_stop",
         module="jobs",
         hints="DESTRUCTIVE",
-        description="Stop a running task and everything that it started.",
+        description="Stop a running task and its child processes.",
         arguments=(
             PID,
             typed(
                 "grace_period",
                 "integer",
-                "Seconds before it is killed; 5 if left out.",
+                "Seconds before it is killed (default: 5).",
                 minimum=0,
                 maximum=60,
             ),
@@ -186,8 +182,8 @@ TOOLS = (
         ),
         search_hint="kill a process",
         recipes=WORKING,
-        instruction="task_stop ends one with everything that it started.",
-        purpose="end a server, a watcher or a task that hangs",
-        answer="whether it ended by itself or had to be killed",
+        instruction="task_stop ends one and its child processes.",
+        purpose="stop a server, a watcher or a hanging task",
+        answer="whether it ended by itself or was killed",
     ),
 )

@@ -145,7 +145,9 @@ class Allowlist:
         """Return what the file says now: one that is new, changed or nearer counts at once."""
         path = allowlist_path()
         if lies_in(path, self._projects):
-            return Rules(path, problem=f"lies in the project, which could bring it: {NOTHING}")
+            return Rules(
+                path, problem=f"is inside the project, which could bring its own: {NOTHING}"
+            )
         state = stamp(path)
         if (path, state) != (self._path, self._stamp):
             self._rules = read_rules(path)
@@ -183,7 +185,7 @@ def read_rules(path: str) -> Rules:
     cannot be followed makes the whole file unclear: ignored, it would allow what it forbids.
     """
     if not os.path.isabs(path):
-        return Rules(path, problem=f"is no absolute path: {NOTHING}")
+        return Rules(path, problem=f"is not an absolute path: {NOTHING}")
     if not _is_there(path):
         return Rules(path, missing=True)
     ignored: list[str] = []
@@ -200,7 +202,7 @@ def _entries(path: str, values: dict[str, Any]) -> list[Any]:
     entries = values.get("entries", [])
     if isinstance(entries, list):
         return entries
-    raise UnreadableError(path, '"entries" is no list of tables')
+    raise UnreadableError(path, '"entries" must be a list of tables')
 
 
 def _rule(path: str, number: int, entry: Any, ignored: list[str]) -> Rule | None:
@@ -209,7 +211,7 @@ def _rule(path: str, number: int, entry: Any, ignored: list[str]) -> Rule | None
         raise UnreadableError(path, f"entry {number}: {why}")
     place, scope = os.path.expanduser(entry["path"]), entry["scope"]
     if not os.path.isabs(place):
-        why = f'"path" is "{one_line(entry["path"])}", expected an absolute path'
+        why = f'"path" must be an absolute path, found "{one_line(entry["path"])}"'
         if scope == "Deny":
             raise UnreadableError(path, f"entry {number}: {why}")
         ignored.append(f"entry {number} is ignored: {why}")
@@ -223,19 +225,19 @@ def _rule(path: str, number: int, entry: Any, ignored: list[str]) -> Rule | None
 def _unclear(entry: Any) -> str:
     """Return what is wrong with the shape of an entry."""
     if not isinstance(entry, dict):
-        return "is no table"
+        return "must be a table"
     place, scope, tasks = (entry.get(key) for key in ("path", "scope", "tasks"))
     if not isinstance(place, str) or "\0" in place:
-        return '"path" is missing, or no text that can be a path'
+        return '"path" is missing, or not a valid path'
     if scope not in SCOPES:
-        return f'"scope" is "{scope}", expected one of {", ".join(SCOPES)}'
+        return f'"scope" must be one of {", ".join(SCOPES)}, found "{scope}"'
     listed = tasks is None or (isinstance(tasks, list) and all(isinstance(t, str) for t in tasks))
-    return "" if listed else '"tasks" is no list of names'
+    return "" if listed else '"tasks" must be a list of names'
 
 
 def _lost(number: int, path: str, error: Exception) -> str:
     why = getattr(error, "strerror", None) or error
-    return f'entry {number}: "{one_line(path)}" cannot be followed: {why}'
+    return f'entry {number}: cannot resolve "{one_line(path)}": {why}'
 
 
 def _is_there(path: str) -> bool:

@@ -40,7 +40,7 @@ def not_allowlisted(unique_name: str, *, below: str, denied: bool, fault: str) -
     if fault:
         data = f"Ask a human to fix the allowlist {fault}"
     if denied:
-        data = "A human has denied this task: do without it, or ask them"
+        data = "A human has denied this task: work without it, or ask them"
     return RefusedError(
         NOT_ALLOWLISTED, f"Task '{shown(unique_name)}' is not allowlisted for MCP execution", data
     )
@@ -60,7 +60,7 @@ def task_not_found(name: str, candidates: list[str], *, lists: bool) -> RefusedE
     data = "Use 'list_tasks' to see available tasks" if lists else "Ask a human for its name"
     if candidates:
         named = ", ".join(map(shown, candidates[:MOST]))
-        data = f"The name means one of: {named}. {data}"
+        data = f"The name matches several tasks: {named}. {data}"
     return RefusedError(TASK_NOT_FOUND, f"Task '{shown(name)}' not found", data)
 
 
@@ -103,7 +103,7 @@ def bad_folder(cwd: str, why: str) -> RefusedError:
     return RefusedError(
         INTERNAL_ERROR,
         f"Requested cwd '{shown(cwd)}' {why}",
-        "Give a folder inside the project, relative to its root, or leave cwd out",
+        "Use a directory inside the project, relative to its root, or omit cwd",
     )
 
 
@@ -117,10 +117,10 @@ def unknown_runner(name: str, runners: Iterable[str]) -> RefusedError:
     from .runners import HINTS
 
     nearest = next((runner for runner in HINTS if runner == name.strip().lower()), "")
-    known = ", ".join(dict.fromkeys(runners)) or "none: no task is found here"
+    known = ", ".join(dict.fromkeys(runners)) or "none, because no tasks were found"
     hint = f"Use '{nearest}'. " if nearest else ""
     return bad_arguments(
-        f"there is no runner '{shown(name)}'", f"{hint}Runners of the tasks here: {known}"
+        f"unknown runner '{shown(name)}'", f"{hint}Runners of the tasks found: {known}"
     )
 
 

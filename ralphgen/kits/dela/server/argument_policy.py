@@ -68,7 +68,7 @@ def check_further(task: Task, words: Sequence[str], others: Iterable[Task], rule
     """
     if sum(map(len, words)) > MOST:
         raise bad_arguments(
-            f"the arguments have more than {MOST:,} characters", "Pass a long text in a file"
+            f"the arguments have more than {MOST:,} characters", "Pass long text in a file"
         )
     beside = [other for other in others if other.runner == task.runner]
     allowed = {
@@ -80,7 +80,7 @@ def check_further(task: Task, words: Sequence[str], others: Iterable[Task], rule
     for word in words:
         if "\0" in word:
             raise bad_arguments(
-                f"the argument '{shown(word)}' holds a NUL character", "Remove the NUL character"
+                f"the argument '{shown(word)}' contains a NUL character", "Remove the NUL character"
             )
         if task.runner == "make":
             check_pasted(task.runner, _check_of_make(word))
@@ -88,8 +88,8 @@ def check_further(task: Task, words: Sequence[str], others: Iterable[Task], rule
             check_pasted(task.runner, word)
         if _leads_elsewhere(task.runner, word):
             raise bad_arguments(
-                f"'{shown(word)}' would lead {task.runner} to another project",
-                "Leave the option out",
+                f"'{shown(word)}' would make {task.runner} use another project",
+                "Remove the option",
             )
         bare = task.runner in SEVERAL and not word.startswith("-") and word not in allowed
         if bare or (task.runner == "just" and word in denied):
@@ -97,7 +97,7 @@ def check_further(task: Task, words: Sequence[str], others: Iterable[Task], rule
                 f"'{shown(word)}' would start another task, which is not allowlisted",
                 "Write the value of an option as --option=value"
                 if bare
-                else "Ask a human to allow that task, or leave the word out",
+                else "Ask a human to allow that task, or remove the word",
             )
 
 
@@ -109,12 +109,10 @@ def check_name(task: Task) -> None:
     if task.runner != "task" or PATTERN not in task.name:
         return
     if PATTERN in task.source_name:
-        raise bad_arguments(
-            f"'{shown(task.name)}' is a pattern", "Give its name with a word in place of each *"
-        )
+        raise bad_arguments(f"'{shown(task.name)}' is a pattern", "Replace each * with a word")
     if "=" in task.source_name:
         raise bad_arguments(
-            f"task takes '{shown(task.source_name)}' for a variable", "Use a name without '='"
+            f"task would read '{shown(task.source_name)}' as a variable", "Use a name without '='"
         )
     for part in parts_of(task.name, task.source_name):
         check_pasted(task.runner, part)
@@ -128,23 +126,23 @@ def check_variables(task: Task, variables: Mapping[str, str]) -> None:
     if sum(len(name) + len(value) for name, value in variables.items()) > MOST:
         raise bad_arguments(
             f"the environment variables have more than {MOST:,} characters",
-            "Pass a long text in a file",
+            "Pass long text in a file",
         )
     for name, value in variables.items():
         if not name or "=" in name or "\0" in name:
             raise bad_arguments(
-                f"'{shown(name)}' cannot be the name of an environment variable",
+                f"invalid environment variable name '{shown(name)}'",
                 "Use a name of letters, digits and underscores",
             )
         if "\0" in value:
             raise bad_arguments(
-                f"the value of the environment variable '{shown(name)}' holds a NUL character",
+                f"the value of the environment variable '{shown(name)}' contains a NUL character",
                 "Remove the NUL character",
             )
         if name.upper() in VARIABLES or name.upper().startswith(PREFIXES):
             raise bad_arguments(
                 f"the environment variable '{shown(name)}' cannot be set for a task",
-                "Leave it out: the task runs with the server's own value",
+                "Omit it: the task runs with the server's value",
             )
         if task.runner == "make":
             _check_of_make(f"{name}={value}")
@@ -157,7 +155,8 @@ def check_pasted(runner: str, text: str) -> None:
     found = BEYOND_WORDS.search(text)
     if found is not None:
         raise bad_arguments(
-            f"'{shown(text)}' holds '{shown(found[0])}', and {runner} writes it into a command",
+            f"'{shown(text)}' contains '{shown(found[0])}', which {runner} would write into a "
+            "command",
             "Use plain words of letters, digits and @%+=:,./^_-",
         )
 
@@ -179,12 +178,12 @@ def _check_of_make(word: str) -> str:
     assigned = ASSIGNMENT.fullmatch(word)
     if assigned is None:
         raise bad_arguments(
-            f"make takes '{shown(word)}' for an option, another target or a setting of its own",
-            "Give variables as NAME=value",
+            f"make would read '{shown(word)}' as an option, another target or a setting",
+            "Pass variables as NAME=value",
         )
     name, value = assigned.groups()
     if name in OF_MAKE or name.startswith("-"):
         raise bad_arguments(
-            f"the variable '{shown(name)}' of make cannot be set for a task", "Leave it out"
+            f"the variable '{shown(name)}' of make cannot be set for a task", "Omit it"
         )
     return value

@@ -17,8 +17,8 @@ LARGEST = 1 << 20  # bytes of a file of tasks
 MOST = {"files": 2000, "bytes": 1 << 22, "values": 200_000, "paths": 20_000}
 MOST_PROBLEMS = 50
 LONGEST = 300  # characters of a path or a sentence in a problem
-OUTSIDE = "leads out of the project: not read"
-SPENT = "names more than is read at once: the rest of its files is not read"
+OUTSIDE = "is outside the project and was not read"
+SPENT = "names too many files: the rest were not read"
 Stamp = tuple[int, int, int, int]  # inode, mode, bytes and nanoseconds of the last change
 MISSING: Stamp = (0, 0, 0, 0)
 
@@ -120,7 +120,7 @@ class Folder:
         if problem in self.problems or len(self.problems) == MOST_PROBLEMS:
             return
         if len(self.problems) == MOST_PROBLEMS - 1:
-            problem = _short(self.path), "has more problems than are shown"
+            problem = _short(self.path), "has more problems, not shown"
         self.problems.append(problem)
 
     def spend(self, what: str, count: int) -> None:

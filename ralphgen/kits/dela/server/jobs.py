@@ -40,9 +40,7 @@ def task_status(dela: Dela, arguments: dict[str, Any]) -> dict[str, Any]:
     elif "unique_name" in arguments:
         jobs = _jobs_of_task(dela, arguments["unique_name"])
     else:
-        raise bad_arguments(
-            "neither 'unique_name' nor 'pid' is given", "Give a 'unique_name' or a 'pid'"
-        )
+        raise bad_arguments("missing 'unique_name' or 'pid'", "Set 'unique_name' or 'pid'")
     return fitted({"jobs": [_timed(job) | end_facts(job) for job in jobs]})
 
 

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from .folder import Folder
 
-DEEP = "holds values within each other too deep to be read"
+DEEP = "is nested too deeply"
 LARGEST = 1 << 18  # bytes of a file whose parser takes its time
 LARGEST_JSON5 = 1 << 15  # characters of a file with comments, or with commas at the end
 MOST_PARTS = 30  # of a key in TOML: the time that a key takes grows with their square
@@ -137,7 +137,7 @@ def _json5(folder: Folder, path: str) -> Any:
     try:
         return json5.loads(text)
     except ValueError as error:
-        raise UnreadableError(path, f"is not JSON: {error}") from error
+        raise UnreadableError(path, f"is not valid JSON: {error}") from error
     except RecursionError as error:
         raise UnreadableError(path, DEEP) from error
 
@@ -148,7 +148,9 @@ def _json(path: str, text: str) -> Any:
     try:
         return json.loads(text)
     except json.JSONDecodeError as error:
-        raise UnreadableError(path, f"line {error.lineno}: is not JSON: {error.msg}") from error
+        raise UnreadableError(
+            path, f"line {error.lineno}: is not valid JSON: {error.msg}"
+        ) from error
     except (ValueError, RecursionError) as error:
         raise UnreadableError(path, DEEP) from error
 
@@ -160,11 +162,11 @@ def read_toml(folder: Folder, path: str) -> dict[str, Any]:
     text = folder.text(path, LARGEST)
     if found := _LONG_KEY.search(text):
         line = text.count("\n", 0, found.start()) + 1
-        raise UnreadableError(path, f"line {line}: holds a key of more than {MOST_PARTS} parts")
+        raise UnreadableError(path, f"line {line}: has a key of more than {MOST_PARTS} parts")
     try:
         return tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
-        raise UnreadableError(path, f"is not TOML: {error}") from error
+        raise UnreadableError(path, f"is not valid TOML: {error}") from error
     except (ValueError, RecursionError) as error:
         raise UnreadableError(path, DEEP) from error
 
@@ -181,13 +183,15 @@ def read_xml(folder: Folder, path: str) -> Element:
     try:
         root: Element = fromstring(text)
     except ParseError as error:
-        raise UnreadableError(path, f"is not XML: {error}") from error
+        raise UnreadableError(path, f"is not valid XML: {error}") from error
     except EntitiesForbidden as error:
-        raise UnreadableError(path, f'defines the entity "{error.name}": write its text') from error
+        raise UnreadableError(
+            path, f'defines the entity "{error.name}": replace it with its text'
+        ) from error
     except DefusedXmlException as error:
-        raise UnreadableError(path, "refers to another file: that is not read") from error
+        raise UnreadableError(path, "refers to another file, which was not read") from error
     except (ValueError, RecursionError) as error:
-        raise UnreadableError(path, f"is XML of a kind that is not read: {error}") from error
+        raise UnreadableError(path, f"is XML of an unsupported kind: {error}") from error
     return root
 
 

@@ -44,13 +44,13 @@ TEMPLATES = {
         "job://{pid}",
         "job",
         "Process of a task",
-        "What runs there and whether it has ended, as task_status tells it.",
+        "State of a process, as reported by task_status.",
     ),
     "joblog": _template(
         "joblog://{pid}{?from}",
         "job log",
         "Output of a task",
-        "Lines from the number `from` on, else the last ones; `next` leads on.",
+        "Lines from number `from`, or the last lines; `next` continues.",
     ),
 }
 
@@ -107,7 +107,7 @@ class JobResources:
         known = {TEMPLATES[scheme]["uriTemplate"] for scheme in _seen(dela)}
         if template not in known or argument not in ("pid", "from"):
             where = f"no variable {shortened(argument)} in {shortened(template)}"
-            raise NotThereError(f"there is {where}")
+            raise NotThereError(f"{where}")
         pids = [str(job.pid) for job in _jobs(dela)] if argument == "pid" else []
         return [pid for pid in dict.fromkeys(pids) if pid.startswith(value)]
 

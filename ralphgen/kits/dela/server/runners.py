@@ -26,7 +26,7 @@ _CHUNK = 1 << 16
 # What to do where a runner is missing, by its short name.
 HINTS = {
     "make": "Install make: brew install make (macOS) or apt-get install make (Ubuntu)",
-    "npm": "Install Node.js, which brings npm: https://nodejs.org",
+    "npm": "Install Node.js with npm: https://nodejs.org",
     "yarn": "Install yarn: npm install --global yarn",
     "pnpm": "Install pnpm: npm install --global pnpm",
     "bun": "Install bun: https://bun.sh",
@@ -36,13 +36,13 @@ HINTS = {
     "task": "Install Task: https://taskfile.dev/installation",
     "turbo": "Install turbo: npm install --global turbo",
     "mvn": "Install Maven: brew install maven (macOS) or apt-get install maven (Ubuntu), or "
-    "commit its wrapper mvnw, executable, to this folder or one around it",
-    "gradle": "Install Gradle: https://gradle.org/install; or commit its wrapper gradlew, "
-    "executable, to this folder or one around it",
+    "commit its executable wrapper mvnw to this directory or a parent",
+    "gradle": "Install Gradle: https://gradle.org/install; or commit its executable wrapper "
+    "gradlew to this directory or a parent",
     "act": "Install act: https://nektosact.com",
     COMPOSE: "Install Docker with its compose plugin: https://docs.docker.com/compose/install",
-    "travis": "Travis CI runs these jobs on its own machines: there is nothing to install",
-    "cmake": "CMake targets are listed only: build them with a script or a make target",
+    "travis": "Travis CI runs these jobs remotely: they cannot be started here",
+    "cmake": "CMake targets cannot be started: build them with a script or a make target",
     "just": "Install just: pipx install rust-just, or brew install just",
     "sh": "Make the script executable, or install a POSIX shell as sh",
 }

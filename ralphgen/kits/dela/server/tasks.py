@@ -215,7 +215,7 @@ def _position(cursor: str | None, count: int) -> int:
         return 0
     if cursor not in map(str, range(1, count)):
         raise bad_arguments(
-            f"there is no page after the cursor '{shown(cursor)}'",
-            "Use the 'next_cursor' of the page before, or leave 'cursor' out",
+            f"invalid cursor '{shown(cursor)}'",
+            "Use the 'next_cursor' of the previous page, or omit 'cursor'",
         )
     return int(cursor)

@@ -114,12 +114,12 @@ class Dela:
         if cwd is None:
             return self.root
         if "\0" in cwd:
-            raise bad_folder(cwd, "holds a NUL character")
+            raise bad_folder(cwd, "contains a NUL character")
         path = os.path.realpath(os.path.join(self.root, cwd))
         if not is_within(path, self.root):
             raise bad_folder(cwd, f"is outside the workspace root '{self.root}'")
         if not os.path.isdir(path):
-            raise bad_folder(cwd, "is not a folder")
+            raise bad_folder(cwd, "is not a directory")
         return path
 
     def started(self) -> Jobs:
@@ -149,7 +149,7 @@ def open_workspace(folder: str, session: Session, settings: Mapping[str, Any]) -
 
     Raises `StartError` if the folder of the settings does not exist or is outside the project.
     """
-    what = f'the folder of tasks "{settings["root"]}"'
+    what = f'the task directory "{settings["root"]}"'
     root = root_of_settings(folder, session, settings["root"], "dela", what)
     home, work_tree = project_places(folder, session)
     here = os.path.realpath(os.path.dirname(os.path.dirname(folder)))

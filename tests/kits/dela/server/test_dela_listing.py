@@ -77,9 +77,9 @@ def test_a_runner_filters_by_its_exact_short_name(
 def test_unknown_runner_is_refused_with_the_runners(dela: Driver, name: str) -> None:
     code, message, data = refusal(dela, "list_tasks", runner=name)
     use = "Use 'make'. " if name.strip().lower() == "make" else ""
-    expected = f"{use}Runners of the tasks here: make, npm, docker compose, cmake, sh"
+    expected = f"{use}Runners of the tasks found: make, npm, docker compose, cmake, sh"
 
-    assert (-32602, f"Invalid arguments: there is no runner '{name}'") == (code, message)
+    assert (-32602, f"Invalid arguments: unknown runner '{name}'") == (code, message)
     assert expected == data
 
 

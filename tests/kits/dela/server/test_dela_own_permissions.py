@@ -83,4 +83,4 @@ def test_the_folder_of_the_settings_is_in_the_project(tmp_path: Path, kit: str, 
     assert 0 != done.returncode
     assert "is not in the project" in done.stderr
     assert str(other) not in inspected.stdout
-    assert "leads out of the project" in inspected.stdout + inspected.stderr
+    assert "is outside the project" in inspected.stdout + inspected.stderr

@@ -311,7 +311,7 @@ class TestListedOnly:
 
     @pytest.mark.parametrize(
         ("name", "runner", "hint"),
-        [("image", "cmake", "a script or a make target"), ("check", "travis", "own machines")],
+        [("image", "cmake", "a script or a make target"), ("check", "travis", "remotely")],
     )
     def test_no_program_runs_it(self, dela: Driver, name: str, runner: str, hint: str) -> None:
         code, message, data = refusal(dela, "task_start", unique_name=name)

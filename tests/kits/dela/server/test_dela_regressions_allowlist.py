@@ -127,8 +127,8 @@ def test_r10_what_a_person_denies_or_allows_counts_from_the_next_call_on(
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
-        ("[[entries", "is not TOML: "),
-        ("entries = 3\n", '"entries" is no list of tables'),
+        ("[[entries", "is not valid TOML: "),
+        ("entries = 3\n", '"entries" must be a list of tables'),
         ('[[entries]]\npath = "/p"\nscope = "task"\n', 'entry 1: "scope" is "task"'),
         ('[[entries]]\nscope = "Task"\n', 'entry 1: "path" is missing'),
     ],

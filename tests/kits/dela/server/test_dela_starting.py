@@ -170,9 +170,9 @@ class TestCodes:
             for env in ({"GOOD": "a\0b"}, {"BAD\0": "c"})
         )
 
-        blamed = "the value of the environment variable 'GOOD' holds a NUL character"
+        blamed = "the value of the environment variable 'GOOD' contains a NUL character"
         assert f"Invalid arguments: {blamed}" == by_value
-        assert by_name.endswith("cannot be the name of an environment variable")
+        assert by_name.endswith("invalid environment variable name 'BAD\\x00'")
 
 
 class TestEnds:

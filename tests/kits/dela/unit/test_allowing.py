@@ -131,7 +131,7 @@ class TestFile:
         change = plan_change(str(path), [TASK])
         path.write_text(NEW_DENY, encoding="utf-8")
 
-        with pytest.raises(ProjectError, match="was changed by somebody else"):
+        with pytest.raises(ProjectError, match="changed in the meantime"):
             write(change)
         assert NEW_DENY == path.read_text(encoding="utf-8")
 
@@ -144,7 +144,7 @@ class TestFile:
             plan_change(str(path), [TASK])
 
     def test_a_relative_list_is_refused(self) -> None:
-        with pytest.raises(ProjectError, match="is no absolute path"):
+        with pytest.raises(ProjectError, match="is not an absolute path"):
             plan_change("list.toml", [TASK])
 
     def test_a_diff_shows_control_characters_as_escapes(self, tmp_path: Path) -> None:

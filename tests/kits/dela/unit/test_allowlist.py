@@ -197,32 +197,50 @@ class TestDeny:
 
         assert first
         assert not allowlist.current().allows(*task)
-        assert "cannot be followed" in allowlist.current().problems()[0][1]
+        assert "cannot resolve" in allowlist.current().problems()[0][1]
 
 
 BROKEN = {
-    "not TOML": ("entries = [", "is not TOML"),
-    "twice a key": ("a = 1\na = 2\n", "is not TOML"),
-    "no list": ("entries = 3\n", '"entries" is no list'),
-    "a table": ("[entries]\n", '"entries" is no list'),
+    "not TOML": ("entries = [", "is not valid TOML"),
+    "twice a key": ("a = 1\na = 2\n", "is not valid TOML"),
+    "no list": ("entries = 3\n", '"entries" must be a list'),
+    "a table": ("[entries]\n", '"entries" must be a list'),
     "an entry that is no table": (
         'entries = [{path = "/", scope = "Directory"}, 3]\n',
-        "entry 2: is no table",
+        "entry 2: must be a table",
     ),
     "no path": ('[[entries]]\nscope = "Deny"\n', 'entry 1: "path" is missing'),
     "a path that is no text": ('[[entries]]\npath = ["/"]\nscope = "Deny"\n', '"path" is missing'),
     "a path with NUL": ('[[entries]]\npath = "/\\u0000"\nscope = "Deny"\n', '"path" is missing'),
-    "no scope": ('[[entries]]\npath = "/"\n', '"scope" is "None", expected one of Once, Task'),
-    "another scope": (entry("/", "Allow"), '"scope" is "Allow", expected one of Once, Task, File'),
-    "a scope in small letters": (entry("/", "deny"), '"scope" is "deny"'),
-    "a scope that is no text": ('[[entries]]\npath = "/"\nscope = ["Deny"]\n', '"scope" is'),
-    "tasks that are a text": (entry("/", "Deny") + 'tasks = "a"\n', '"tasks" is no list of names'),
-    "tasks that are no texts": (entry("/", "Deny") + "tasks = [1]\n", '"tasks" is no list of'),
-    "a relative Deny": (entry("p/Makefile", "Deny"), 'entry 1: "path" is "p/Makefile", expected'),
-    "a Deny of nobody's home": (entry("~nobody-here/p", "Deny"), '"path" is "~nobody-here/p"'),
-    "an empty Deny": (entry("", "Deny"), 'entry 1: "path" is "", expected an absolute path'),
-    "a Deny too long": (entry("/" + "a" * 300, "Deny"), "cannot be followed: File name too long"),
-    "too deep": ("x = " + "[" * 5_000, "holds values within each other too deep"),
+    "no scope": (
+        '[[entries]]\npath = "/"\n',
+        '"scope" must be one of Once, Task, File, Directory, Deny, found "None"',
+    ),
+    "another scope": (
+        entry("/", "Allow"),
+        '"scope" must be one of Once, Task, File, Directory, Deny, found "Allow"',
+    ),
+    "a scope in small letters": (entry("/", "deny"), 'found "deny"'),
+    "a scope that is no text": (
+        '[[entries]]\npath = "/"\nscope = ["Deny"]\n',
+        '"scope" must be one of',
+    ),
+    "tasks that are a text": (
+        entry("/", "Deny") + 'tasks = "a"\n',
+        '"tasks" must be a list of names',
+    ),
+    "tasks that are no texts": (entry("/", "Deny") + "tasks = [1]\n", '"tasks" must be a list of'),
+    "a relative Deny": (
+        entry("p/Makefile", "Deny"),
+        'entry 1: "path" must be an absolute path, found "p/Makefile"',
+    ),
+    "a Deny of nobody's home": (
+        entry("~nobody-here/p", "Deny"),
+        '"path" must be an absolute path, found "~nobody-here/p"',
+    ),
+    "an empty Deny": (entry("", "Deny"), 'entry 1: "path" must be an absolute path, found ""'),
+    "a Deny too long": (entry("/" + "a" * 300, "Deny"), "File name too long"),
+    "too deep": ("x = " + "[" * 5_000, "is nested too deeply"),
     "too large": ("#" * (1 << 20) + "#", "is larger than"),
 }
 
@@ -278,7 +296,7 @@ class TestUnusable:
 
         assert not allowlist.current().allows("build", "build", str(project / "Makefile"))
         assert allowlist.current().allows("sub", "sub", str(project / "sub/Makefile"))
-        assert ['entry 1 is ignored: "path" is "Makefile", expected an absolute path'] == [
+        assert ['entry 1 is ignored: "path" must be an absolute path, found "Makefile"'] == [
             why for _, why in allowlist.current().problems()
         ]
 
@@ -342,7 +360,7 @@ class TestPlaces:
         allowlist = Allowlist((os.path.realpath(project),))
 
         assert not allowlist.current().allows(*self.TASK)
-        assert ["lies in the project, which could bring it: no task is allowed"] == [
+        assert ["is inside the project, which could bring its own: no task is allowed"] == [
             why for _, why in allowlist.current().problems()
         ]
 

@@ -126,7 +126,7 @@ class TestPerson:
         done = without_terminal("dela", command, "build", cwd=project, home=home)
 
         assert (2, "") == (done.returncode, done.stdout)
-        assert done.stderr.startswith("error: only a person at a terminal can allow or deny")
+        assert done.stderr.startswith("error: only at a terminal can allow or deny")
         assert [] == [*home.iterdir()]
 
     @pytest.mark.parametrize("away", [0, 1, 2])
@@ -136,7 +136,7 @@ class TestPerson:
         code, seen = at_terminal("dela", "allow", "build", cwd=project, home=home, away=[away])
 
         assert 2 == code
-        assert "only a person at a terminal" in seen
+        assert "only at a terminal" in seen
         assert [] == [*home.iterdir()]
 
     @pytest.mark.parametrize("command", ["allow", "deny"])
@@ -170,7 +170,7 @@ class TestPerson:
         ) == path.read_text(encoding="utf-8")
         assert (0o600, 0o700) == (path.stat().st_mode & 0o777, path.parent.stat().st_mode & 0o777)
         assert [
-            f'the allowlist "{path}" is made:',
+            f'the allowlist "{path}" is created:',
             "  +[[entries]]",
             f'  +path = "{makefile}"',
             '  +scope = "Task"',
@@ -226,7 +226,7 @@ class TestPerson:
         path.write_text(f'entries = [{{path="{project}", scope="Directory"}}]', encoding="utf-8")
         code, seen = at_terminal("dela", "allow", "test-n", cwd=project, home=home)
 
-        assert (0, f'nothing to write: "{path}" says so already\n') == (code, seen)
+        assert (0, f'nothing to write: "{path}" already has these entries\n') == (code, seen)
 
     def test_a_list_that_is_not_understood_is_not_written_over(
         self, project: Path, home: Path
@@ -237,7 +237,7 @@ class TestPerson:
         code, seen = at_terminal("dela", "allow", "build", cwd=project, home=home)
 
         assert 1 == code
-        assert seen.startswith(f'error: the allowlist "{path}" entry 1: "scope" is "deny", exp')
+        assert seen.startswith(f'error: the allowlist "{path}" entry 1: found "deny", exp')
         assert [".dela"] == [found.name for found in home.iterdir()]
         assert "deny" in path.read_text(encoding="utf-8")
 
@@ -314,11 +314,11 @@ class TestNames:
             named_tasks(places, ["biuld", "test", "build", "a\x1b"])
 
         assert [
-            '"test" is the name of 2 tasks, expected that of one',
-            "hint: name one of test-m, test-n",
-            'there is no task "a\\x1b"',
+            'ambiguous task name "test": 2 tasks match',
+            "hint: use one of test-m, test-n",
+            'no task "a\\x1b"',
             "hint: the tasks are build, test-m, deploy, test-n, lint",
-            'there is no task "biuld"',
+            'no task "biuld"',
             'hint: did you mean "build"?',
         ] == str(refused.value).splitlines()
 
@@ -338,7 +338,7 @@ class TestNames:
             place.folder,
             [task.name for task in place.found.tasks],
         )
-        with pytest.raises(ProjectError, match='the folder of tasks "gone" is not there'):
+        with pytest.raises(ProjectError, match='the task directory "gone" does not exist'):
             find_places(project, project, {"root": "gone"})
 
     @pytest.mark.parametrize(
@@ -378,7 +378,7 @@ class TestNames:
         found = path_entries([str(project / "link"), str(project / "Makefile"), str(project)])
 
         assert [str(project / "Makefile"), str(project)] == [rule.path for rule in found]
-        with pytest.raises(UsageError, match='there is no file "gone"'):
+        with pytest.raises(UsageError, match='no file "gone"'):
             path_entries(["gone"])
 
     def test_what_stands_in_no_entry_is_not_allowed(self, project: Path, tmp_path: Path) -> None:
