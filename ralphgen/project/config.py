@@ -348,9 +348,9 @@ def read_config(
 def server_name_problem(name: str, reserved: Collection[str]) -> str:
     """Return what is wrong with the name of an MCP server that a discipline brings along."""
     if name in reserved:
-        return f'the MCP server "{name}" bears the name of one of the project\'s own'
+        return f'the MCP server name "{name}" is used by one of the project\'s servers'
     if not SERVER_NAME.fullmatch(name):
-        return f"the MCP server {json.dumps(name)} needs a name of letters, digits, - and _"
+        return f"invalid MCP server name {json.dumps(name)}: use letters, digits, - and _"
     return ""
 
 

@@ -27,7 +27,7 @@ def _is_rule(text: str) -> str:
     """Return `text`; raise PydanticCustomError where Claude Code would take it for an option."""
     if text.startswith("-") or not text.isprintable() or not text.strip():
         raise PydanticCustomError(
-            "permission_rule", "a rule of permission on one line, such as Bash(git *), no option"
+            "permission_rule", "a one-line permission rule, such as Bash(git *)"
         )
     return text
 
@@ -35,14 +35,14 @@ def _is_rule(text: str) -> str:
 def _is_url(text: str) -> str:
     """Return `text`; raise PydanticCustomError where it is no URL that a server may have."""
     if not URL.fullmatch(text):
-        raise PydanticCustomError("url", "an address that begins with http:// or https://")
+        raise PydanticCustomError("url", "a URL that starts with http:// or https://")
     return text
 
 
 def _is_line(text: str) -> str:
     """Return a name that can be shown on a line; raise PydanticCustomError for any other."""
     if not text.strip() or not text.isprintable() or len(text) > LONGEST_NAME:
-        text = f"a name on one line, of at most {LONGEST_NAME} characters"
+        text = f"a one-line name of at most {LONGEST_NAME} characters"
         raise PydanticCustomError("name_on_a_line", "{expected}", {"expected": text})
     return text
 
@@ -50,7 +50,7 @@ def _is_line(text: str) -> str:
 def _is_sentence(text: str) -> str:
     """Return words for agents; raise PydanticCustomError for what no client shows whole."""
     if not text.strip() or not text.isprintable() or len(text.encode()) > LONGEST_SENTENCE:
-        text = f"words on one line, of at most {LONGEST_SENTENCE:,} bytes"
+        text = f"one line of at most {LONGEST_SENTENCE:,} bytes"
         raise PydanticCustomError("sentence", "{expected}", {"expected": text})
     return text
 
@@ -68,8 +68,7 @@ def _is_relative(text: str) -> str:
     if text.startswith(("/", "\\", "~")) or "\0" in text or text[1:2] == ":" or "://" in text:
         raise PydanticCustomError(
             "relative",
-            "a path relative to the project's folder; the variable RALPH_DATABASE may hold an "
-            "absolute one",
+            "a path relative to the project; for an absolute path, set the variable RALPH_DATABASE",
         )
     return text
 
@@ -84,7 +83,7 @@ def _is_command(words: list[str]) -> list[str]:
 def _is_remote_of_git(text: str) -> str:
     """Return a remote's name; raise PydanticCustomError where git could take it for an option."""
     if not re.fullmatch(r"[A-Za-z0-9_][^\s\x00-\x1f\x7f]*", text):
-        raise PydanticCustomError("remote", 'the name of a remote of git, such as "origin"')
+        raise PydanticCustomError("remote", 'the name of a git remote, such as "origin"')
     return text
 
 
@@ -99,7 +98,7 @@ def _is_message(text: str) -> str:
         for _, name, spec, conversion in parts
     )
     if not fits or not text.strip() or "\0" in text:
-        text = 'a commit message, whose placeholders are {title} and {task}: "{{" is a brace'
+        text = 'a commit message with no placeholders except {title} and {task} ("{{" is a brace)'
         raise PydanticCustomError("message", "{expected}", {"expected": text})
     return text
 
@@ -108,7 +107,7 @@ def _is_variable(text: str) -> str:
     """Return the name of a variable; raise PydanticCustomError for all else, such as a DSN."""
     if not VARIABLE.fullmatch(text):
         raise PydanticCustomError(
-            "variable", 'the name of a variable, such as "RALPH_DSN": a DSN stands in no file'
+            "variable", 'the name of a variable, such as "RALPH_DSN", not the DSN'
         )
     return text
 
@@ -118,7 +117,7 @@ def _is_schema_name(text: str) -> str:
     size = len(text.encode("utf-8", "surrogatepass"))
     if not text or not text.isprintable() or size > LONGEST_IDENTIFIER:
         said = {"most": LONGEST_IDENTIFIER}
-        raise PydanticCustomError("schema", "the name of a schema, of at most {most} bytes", said)
+        raise PydanticCustomError("schema", "a schema name of at most {most} bytes", said)
     return text
 
 
@@ -126,7 +125,7 @@ def _is_agent_name(text: str) -> str:
     """Return a name for an agent; raise PydanticCustomError for one that is taken or an option."""
     if text in KNOWN_AGENTS or not AGENT_NAME.fullmatch(text):
         taken = ", ".join(KNOWN_AGENTS)
-        text = f"a name of letters, digits, - and _ that is none of {taken}"
+        text = f"a name of letters, digits, - and _ other than {taken}"
         raise PydanticCustomError("agent_name", "{expected}", {"expected": text})
     return text
 
@@ -136,8 +135,8 @@ def _is_public_url(text: str) -> str:
     if not is_public_url(text):
         raise PydanticCustomError(
             "public_url",
-            "an address with a path, such as https://mcp.example.com/mcp, without a user, a query "
-            "and a last /",
+            "a URL with a path, such as https://mcp.example.com/mcp, without a user, a query "
+            "or a trailing slash",
         )
     return text
 
@@ -154,9 +153,7 @@ def is_public_url(text: str) -> bool:
 def _is_project_id(text: str) -> str:
     """Return the id of a project; raise PydanticCustomError where it is no UUID."""
     if not PROJECT_ID.fullmatch(text):
-        raise PydanticCustomError(
-            "project_id", 'a UUID; "ralphgen regen" writes one where it lacks'
-        )
+        raise PydanticCustomError("project_id", 'a UUID; "ralphgen regen" writes a missing one')
     return text
 
 

@@ -105,10 +105,10 @@ def _header(path: Path, file: Path) -> bytes:
         mode = file.stat().st_mode
         if stat.S_ISDIR(mode):
             raise ProjectError(
-                f"database {name} is a folder, expected a file", "move the folder to another place"
+                f"database {name} is a directory, expected a file", "move the directory elsewhere"
             )
         if not stat.S_ISREG(mode):
-            raise ProjectError(f"database {name} is no regular file")
+            raise ProjectError(f"database {name} is not a regular file")
         with file.open("rb") as stream:
             header = stream.read(100)
     except (FileNotFoundError, NotADirectoryError) as error:
@@ -118,12 +118,12 @@ def _header(path: Path, file: Path) -> bytes:
     except OSError as error:
         raise _unreadable(path, error) from error
     if not header:
-        hint = "delete the file and run ralphgen init, which creates a database"
+        hint = 'delete the file, then run "ralphgen init"'
         raise ProjectError(f"database {name} is empty (0 bytes)", hint)
     if not header.startswith(_MAGIC):
         raise ProjectError(
-            f'{name} is no SQLite database: it does not begin with "SQLite format 3"',
-            "put the project's own database there, or move the file away and run ralphgen init",
+            f'{name} is not an SQLite database: it does not start with "SQLite format 3"',
+            'replace it with the project\'s database, or move it elsewhere and run "ralphgen init"',
         )
     return header
 
@@ -254,24 +254,26 @@ def _refusal(path: Path, error: sqlite3.DatabaseError) -> ProjectError | None:
     """Return the sentence for a failure that lies in the file, `None` where it is the query's."""
     name, code = _quoted(path), getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in _BUSY:
-        hint = "close the program that is writing to it and run the command again"
+        hint = "close the program that is writing to it, then run the command again"
         return LockedError(f"database {name} is locked by another process", hint)
     if code in _DAMAGED:
-        hint = "restore it from a copy, or save what is left with: sqlite3 FILE .recover"
+        hint = "restore a backup, or recover the remaining data with: sqlite3 FILE .recover"
         return ProjectError(f"database {name} is corrupt: {error}", hint)
     if code in _UNREADABLE:
-        return ProjectError(f"database {name} cannot be read: {error}", "see who may read the file")
+        return ProjectError(
+            f"database {name} cannot be read: {error}", "check the permissions of the file"
+        )
     return None
 
 
 def _unreadable(path: Path, error: OSError) -> ProjectError:
     reason = (error.strerror or str(error)).lower()
     text = f"database {_quoted(path)} cannot be read: {reason}"
-    return ProjectError(text, "see who may read the file and its folder")
+    return ProjectError(text, "check the permissions of the file and its directory")
 
 
 def _changed(path: Path) -> ProjectError:
-    text = f"database {_quoted(path)} was changed while it was read"
+    text = f"database {_quoted(path)} changed while it was being read"
     return ProjectError(text, "run the command again")
 
 

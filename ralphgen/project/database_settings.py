@@ -30,7 +30,7 @@ class DatabaseSettings(BaseModel):
         named = [name.removeprefix("db_") for name in wrong if getattr(self, name) is not None]
         if named:
             said = {"key": named[0], "engine": self.engine}
-            raise PydanticCustomError("engine", 'no "{key}" where the engine is "{engine}"', said)
+            raise PydanticCustomError("engine", 'no "{key}" with engine = "{engine}"', said)
         return self
 
     @property

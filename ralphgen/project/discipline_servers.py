@@ -22,8 +22,8 @@ from ralphgen.project.model import Schema
 
 COLUMN = "mcp_servers"
 EXPECTED = (
-    'expected [{"name": "…", "command": "…", "args": ["…"], "env": {"NAME": "…"}}], where args '
-    'and env may be left out, or {"name": "…", "type": "http", "url": "…", "headers": {…}}'
+    'expected [{"name": "…", "command": "…", "args": ["…"], "env": {"NAME": "…"}}] (args '
+    'and env are optional), or {"name": "…", "type": "http", "url": "…", "headers": {…}}'
 )
 _SERVERS: TypeAdapter[list[NamedServer]] = TypeAdapter(list[AnyNamedServer])
 
@@ -44,7 +44,7 @@ def discipline_servers(
     for name, server in (*stored_servers(discipline, stored), *configured.items()):
         problem = name_problem(name, found, reserved)
         if problem:
-            problems.append(Problem(f'the discipline "{discipline}": {problem}', "rename it"))
+            problems.append(Problem(f'discipline "{discipline}": {problem}', "rename it"))
         found[name] = _entry(server)
     if problems:
         raise ProjectError.of(problems)
@@ -81,7 +81,7 @@ def stored_servers(discipline: str, text: object) -> list[tuple[str, NamedServer
     except ValidationError as error:
         places = sorted({_place(details["loc"]) for details in error.errors()})
         raise ProjectError(
-            f'the discipline "{discipline}" has an unreadable {COLUMN}: see {", ".join(places)}',
+            f'discipline "{discipline}" has an invalid {COLUMN}: see {", ".join(places)}',
             EXPECTED,
         ) from None  # what pydantic says holds the values
     return [(server.name, server) for server in servers]
@@ -91,13 +91,13 @@ def _place(keys: tuple[int | str, ...]) -> str:
     """Return where something stands in the list, without names that somebody made up."""
     known = {*NamedMcpServer.model_fields, *NamedRemoteServer.model_fields}
     shown = [str(key) for key in keys[:2] if isinstance(key, int) or key in known]
-    return f'"{".".join(shown)}"' if shown else "the whole text"
+    return f'"{".".join(shown)}"' if shown else "the whole value"
 
 
 def name_problem(name: str, found: Collection[str], reserved: Collection[str]) -> str:
     """Return what is wrong with the name of a server that comes after those that were `found`."""
     if name in found:
-        return f'the MCP server "{name}" is there twice'
+        return f'duplicate MCP server "{name}"'
     return server_name_problem(name, reserved)
 
 

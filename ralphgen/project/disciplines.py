@@ -102,13 +102,13 @@ def stored_entries(column: str, stored: object) -> tuple[str, ...] | None:
 def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
     """Return an object whose keys stand once each: of two lists, one would be passed over."""
     if len(dict(pairs)) < len(pairs):
-        raise ValueError("a key stands twice")
+        raise ValueError("duplicate key")
     return dict(pairs)
 
 
 def unreadable_override(name: str, column: str = COLUMN) -> Problem:
     """Return the problem of a discipline with a column that cannot be read."""
     return Problem(
-        f'the discipline "{name}" has an unreadable {column}',
-        f"expected {EXPECTED[column]}: a typo here would widen what its sessions may do",
+        f'discipline "{name}" has an invalid {column}',
+        f"expected {EXPECTED[column]}; a typo would give its sessions more tools",
     )

@@ -59,20 +59,22 @@ def done_problems(config: TomlFile[Config]) -> list[Problem]:
     problems: list[Problem] = []
     names: set[str] = set()
     for at, check in enumerate(config.values.done.checks):
-        where = f'{config.place("done", "checks", at)}: the check "{check.name}"'
+        where = f'{config.place("done", "checks", at)}: check "{check.name}"'
         if check.name in names:
-            problems.append(Problem(f"{where} stands twice", "give each a name of its own"))
+            problems.append(Problem(f"{where} is defined twice", "give each check a unique name"))
         names.add(check.name)
         if (check.run is None) == (check.dela is None):
-            found = "neither" if check.run is None else "both"
+            found = 'neither "run" nor' if check.run is None else 'both "run" and'
             problems.append(
                 Problem(
-                    f'{where} has {found} of "run" and "dela"',
-                    'say run = ["program", "argument"], or dela = "task"',
+                    f'{where} has {found} "dela"',
+                    'set either run = ["program", "argument"] or dela = "task"',
                 )
             )
         if check.run is not None and not (check.run and check.run[0].strip()):
-            problems.append(Problem(f'{where} has an empty "run"', 'say run = ["program"]'))
+            problems.append(
+                Problem(f'{where} has an empty "run"', 'set run = ["program", "argument"]')
+            )
     return problems
 
 
@@ -81,7 +83,7 @@ def ledger_problem(config: TomlFile[Config], schema: Schema) -> list[Problem]:
     if not config.values.done.checks or schema.table(MARKER) is not None:
         return []
     where = config.place("done", "checks")
-    text = f"{where}: checks need ralphgen's own tables, where their evidence is kept"
+    text = f"{where}: checks need the ledger, which stores their evidence"
     return [Problem(text, 'run "ralphgen db ledger on"')]
 
 
@@ -90,7 +92,7 @@ def done_warnings(connection: DatabaseConnection, config: TomlFile[Config]) -> l
     done = config.values.done
     if not done.checks and (done.protect or done.watch):
         where = config.place("done")
-        return [f"{where}: [done] asks for nothing as long as there is no [[done.checks]]"]
+        return [f"{where}: [done] has no effect without [[done.checks]]"]
     names = [name for (name,) in discipline_rows(connection)]
     warnings: list[str] = []
     for at, check in enumerate(done.checks):
@@ -99,8 +101,8 @@ def done_warnings(connection: DatabaseConnection, config: TomlFile[Config]) -> l
                 near = nearest(name, names)
                 hint = f'; did you mean "{near}"?' if near else ""
                 where = config.place("done", "checks", at, "disciplines")
-                text = f'{where}: the check "{check.name}" is for the discipline "{name}", '
-                warnings.append(f"{text}which there is not{hint}")
+                text = f'{where}: check "{check.name}" names the unknown discipline "{name}"'
+                warnings.append(f"{text}{hint}")
     return warnings
 
 

@@ -28,7 +28,9 @@ def whole_text(path: Path, shown: str, *, missing: str | None = None) -> str:
             raise _unreadable(shown, error) from error
         return missing
     except IsADirectoryError as error:
-        raise ProjectError(f"{shown}: is a folder, expected a file", "move it away") from error
+        raise ProjectError(
+            f"{shown}: is a directory, expected a file", "move it elsewhere"
+        ) from error
     except OSError as error:
         raise _unreadable(shown, error) from error
 
@@ -41,8 +43,8 @@ def linkless_bytes(root: Path, shown: str, longest: int, shorter: str) -> bytes:
     """
     path = str(root.resolve() / os.fsdecode(shown.encode()))
     if has_links(path):
-        text = f"{shown}: is a link, expected a file of its own"
-        raise ProjectError(text, "put a copy of the file in its place")
+        text = f"{shown}: is a link, expected a regular file"
+        raise ProjectError(text, "replace the link with a copy of the file")
     try:
         data, size = read_file(path, longest, links=False)
     except OSError as error:
@@ -74,7 +76,7 @@ def named_files(root: Path, folder: str, suffix: str) -> list[str]:
         return []
     except OSError as error:
         text = f"{folder}: cannot be read: {reason(error)}"
-        raise ProjectError(text, "make it a folder that you may read") from error
+        raise ProjectError(text, "make it a directory that you can read") from error
     found = [name for name in names if name.endswith(suffix.encode()) and not name.startswith(b".")]
     try:
         return [name.decode("utf-8") for name in found]
@@ -93,4 +95,4 @@ def collected(problems: list[Problem]) -> Iterator[None]:
 
 
 def _unreadable(shown: str, error: OSError) -> ProjectError:
-    return ProjectError(f"{shown}: cannot be read: {reason(error)}", "see who may read it")
+    return ProjectError(f"{shown}: cannot be read: {reason(error)}", "check its permissions")

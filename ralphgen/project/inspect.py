@@ -71,7 +71,7 @@ _DatabaseFacts = tuple[
 ]
 
 FACTS = ".ralph/mcp/project.json"
-NO_DATABASE = f"there is no {{}} here: its facts are taken from {FACTS}"
+NO_DATABASE = f"no database at {{}}; using the schema recorded in {FACTS}"
 
 
 def inspect_project(root: Path, kits: Sequence[InspectedKit]) -> Project:
@@ -247,7 +247,7 @@ def _database_facts(
             raise
         problem = error.problems[0]
         hint = f"; {problem.hint}" if isinstance(error, OutsideDatabaseError) else ""
-        warning = f"{problem.text}: its facts are taken from {FACTS}{hint}"
+        warning = f"{problem.text}; using the schema recorded in {FACTS}{hint}"
         return (*_committed_facts(root, config, kits), [warning], ())
 
 
@@ -392,7 +392,7 @@ def _committed_facts(
         queries = prepared_queries(root, config, schema, None, facts.get("queries", {}))
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as error:
         raise ProjectError(
-            f"{FACTS} cannot be read ({error}), and there is no {database_name(root)}",
-            'run "ralphgen regen" where the database is',
+            f"{FACTS} cannot be read ({error}), and there is no database at {database_name(root)}",
+            'run "ralphgen regen" in a checkout that has the database',
         ) from error
     return schema, served_tables(config, schema), queries, removals

@@ -68,13 +68,13 @@ def read_merge(root: Path) -> Merge | None:
         return None
     sides = [side for name in commits if (side := repository.side(name, commits[name]))]
     problems = [
-        f'"{MANIFEST}" of the side "{name}" cannot be read'
+        f'"{MANIFEST}" cannot be read on side "{name}"'
         for name in STAGES
         if name not in {side.name for side in sides}
     ]
     for side in sides:
         problems += [
-            f'"{path}" was edited by hand on the side "{side.name}"'
+            f'"{path}" was edited by hand on side "{side.name}"'
             for path, found in side.digests.items()
             if found != side.listed[path]
         ]

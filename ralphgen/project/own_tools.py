@@ -85,19 +85,19 @@ def read_own_tools(root: Path, config: TomlFile[Config]) -> tuple[OwnTool, ...]:
         for function in found:
             where = f"{file.path}:{function.lineno}"
             if place := known.get(function.name.lower()):
-                text = f'{where}: there is a tool "{function.name}" already'
-                problems.append(Problem(text, f"see {place}"))
+                text = f'{where}: duplicate tool "{function.name}"'
+                problems.append(Problem(text, f"it is also defined at {place}"))
                 continue
             known[function.name.lower()] = where
             try:
                 tools[function.name] = _tool(file, function)
             except UntoldError as error:
                 text = f'{file.path}:{error.line}: "{function.name}": {error}'
-                hint = 'a function that is no tool has a name that begins with "_"'
+                hint = 'if it is not a tool, start its name with "_"'
                 problems.append(Problem(text, hint))
     if len(tools) > MOST:
-        text = f"{FOLDER}: there are {len(tools):,} tools, expected at most {MOST}"
-        problems.append(Problem(text, "no model heeds so many: make one of several"))
+        text = f"{FOLDER}: contains {len(tools):,} tools, expected at most {MOST}"
+        problems.append(Problem(text, "combine several tools into one"))
     for name in config.values.own_tools:
         if name not in tools and not problems:
             text = f'{config.place("own_tools", name)}: there is no tool "{name}" in {FOLDER}'
@@ -127,16 +127,16 @@ def _settled(tool: OwnTool, config: TomlFile[Config]) -> OwnTool:
 def _misfits(tool: OwnTool) -> Iterator[Problem]:
     """Yield what the config says of a tool that its function cannot keep."""
     if tool.recipes and not tool.decorated:
-        text = f'{tool.place}: "{tool.name}" is for a person alone: it does not say what it does'
-        yield Problem(text, f"decorate it with @reads or @writes: {tool.origin}")
+        text = f'{tool.place}: "{tool.name}" has no @reads or @writes, which recipes require'
+        yield Problem(text, f"decorate the function at {tool.origin}")
     kinds = {name: json.loads(schema).get("type") for name, schema, _ in tool.parameters}
     for name, row in tool.bind:
         if name not in kinds:
             text = f'{tool.place}: "{tool.name}" has no argument "{name}" to bind'
             yield Problem(text, suggestion(name, kinds, "the arguments"))
         elif kinds[name] != ROW_KEYS[row]:
-            text = f'{tool.place}: "{name}" of "{tool.name}" is no {ROW_KEYS[row]}, as a {row} is'
-            yield Problem(text, f"see {tool.origin}")
+            text = f'{tool.place}: "{name}" of "{tool.name}" cannot be bound to a {row}'
+            yield Problem(text, f"give it the type {ROW_KEYS[row]} at {tool.origin}")
 
 
 def _file(root: Path, name: str) -> ToolFile:
@@ -153,10 +153,10 @@ def _functions(file: ToolFile) -> list[Function]:
             tree = ast.parse(file.text)
             compile(tree, file.path, "exec", dont_inherit=True)  # what only the compiler sees
     except SyntaxError as error:
-        text = f"{file.path}:{error.lineno or 1}: is not Python: {error.msg}"
+        text = f"{file.path}:{error.lineno or 1}: invalid Python: {error.msg}"
         raise ProjectError(text, "fix the file by hand") from error
     except (ValueError, RecursionError, MemoryError) as error:
-        text = f"{file.path}:1: is not Python: {error or 'it is nested too deeply'}"
+        text = f"{file.path}:1: invalid Python: {error or 'it is nested too deeply'}"
         raise ProjectError(text, "fix the file by hand") from error
     return [
         node
@@ -169,7 +169,7 @@ def _functions(file: ToolFile) -> list[Function]:
 def _tool(file: ToolFile, function: Function) -> OwnTool:
     """Return what a function says of itself; raises `UntoldError`."""
     if not NAME.fullmatch(function.name):
-        text = "its name is none for a tool: letters of ASCII, digits and _, at most 64 of them"
+        text = "invalid tool name: use at most 64 ASCII letters, digits and _"
         raise UntoldError(function, text)
     parameters = parameters_of(function)
     if len(parameters) > MOST_PARAMETERS:
@@ -177,7 +177,7 @@ def _tool(file: ToolFile, function: Function) -> OwnTool:
         raise UntoldError(function, text)
     for one in parameters:
         if not NAME.fullmatch(one.name) or one.name == TAKEN:
-            raise UntoldError(function, f'no argument of a tool can be named "{one.name}"')
+            raise UntoldError(function, f'invalid argument name "{one.name}"')
     sentence, about = _said(function, parameters)
     return OwnTool(
         name=function.name,
@@ -219,7 +219,7 @@ def _said(function: Function, parameters: list[OwnParameter]) -> tuple[str, dict
     sentence = " ".join(first.split())
     for words in (sentence, *told.values()):
         if not words.isprintable():
-            raise UntoldError(function, "its docstring holds characters that cannot be shown")
+            raise UntoldError(function, "its docstring contains unprintable characters")
         if len(words.encode()) > LONGEST_SENTENCE:
             size = f"{len(words.encode()):,} bytes, expected at most {LONGEST_SENTENCE:,}"
             raise UntoldError(function, f"a sentence of its docstring has {size}")
@@ -244,7 +244,7 @@ def _hints(function: Function) -> str:
     if len(words) == 1 and words[0] in WORDS:
         return WORDS[words[0]]
     expected = ", ".join(f'@writes("{word}")' for word in WORDS)
-    text = f"the decorator {ast.unparse(one)} says nothing: expected @reads, @writes or {expected}"
+    text = f"invalid decorator {ast.unparse(one)}: expected @reads, @writes or {expected}"
     raise UntoldError(one, text)
 
 

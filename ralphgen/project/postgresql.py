@@ -37,7 +37,7 @@ class PostgresqlConnection:
         Raises `ValueError` for a text that PostgreSQL cannot hold, and what psycopg raises.
         """
         if any(isinstance(value, str) and "\0" in value for value in values):
-            raise ValueError("a text holds a NUL")
+            raise ValueError("a string contains a NUL")
         return self.raw.execute(numbered(sql), values or None)
 
 
@@ -56,7 +56,7 @@ def open_postgresql(place: Postgresql) -> Iterator[PostgresqlConnection]:
             connection.execute(f"{_BEGIN}; {settings(place.schema)}".encode())
             yield PostgresqlConnection(connection)
         except psycopg.Error as error:
-            text = f"the database of {place.dsn_env} cannot be read: {first_line(error)}"
+            text = f"the database in {place.dsn_env} cannot be read: {first_line(error)}"
             raise ProjectError(text, 'run "ralphgen doctor"') from error
 
 
@@ -73,8 +73,8 @@ def connected(place: Postgresql) -> Iterator["psycopg.Connection[Any]"]:
         from ralphgen.runtime.postgresql.driver import connect, dsn_parameters
     except ImportError as error:
         raise ProjectError(
-            "there is no psycopg where ralphgen runs, which PostgreSQL needs",
-            'install it beside ralphgen: pip install "psycopg[binary]>=3.3,<4"',
+            "PostgreSQL requires psycopg, which is not installed",
+            'install it in the environment of ralphgen: pip install "psycopg[binary]>=3.3,<4"',
         ) from error
     try:
         password = dsn_parameters(dsn).get("password")
@@ -85,15 +85,16 @@ def connected(place: Postgresql) -> Iterator["psycopg.Connection[Any]"]:
         ) from None
     except psycopg.ProgrammingError:
         raise ProjectError(
-            f'the variable "{place.dsn_env}" holds no DSN of PostgreSQL', f"expected {DSN_FORM}"
+            f'the variable "{place.dsn_env}" does not contain a PostgreSQL DSN',
+            f"expected {DSN_FORM}",
         ) from None  # what psycopg says holds a part of it
     try:
         connection = connect(dsn)
     except psycopg.Error as error:
         reason = _without(first_line(error), password)
         raise NoConnectionError(
-            f"there is no connection to the database of {place.dsn_env}: {reason}",
-            f"see whether it runs, and what {place.dsn_env} says",
+            f"cannot connect to the database in {place.dsn_env}: {reason}",
+            f"check that the server is running and that {place.dsn_env} is correct",
         ) from None
     with connection:
         yield connection
@@ -114,7 +115,7 @@ def _dsn(variable: str) -> str:
     dsn = os.environ.get(variable, "")
     if not dsn.strip():
         raise NoConnectionError(
-            f'the variable "{variable}" is not set, of which {CONFIG} says that it holds the DSN',
+            f'the variable "{variable}" is not set, but {CONFIG} expects the DSN in it',
             f"set it: export {variable}={DSN_FORM}",
         )
     return dsn

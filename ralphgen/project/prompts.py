@@ -46,6 +46,6 @@ def read_words(root: Path, names: Iterable[str]) -> tuple[Words, ...]:
 
 def _words(root: Path, name: str) -> Words:
     file = f"{FOLDER}/{name}{SUFFIX}"
-    shorter = "keep what agents must know, and name a file for the rest"
+    shorter = "keep the essentials, and refer to a file for the rest"
     data = linkless_bytes(root, file, LONGEST, shorter)
     return Words(file, decoded(data, file).removeprefix(MARK))

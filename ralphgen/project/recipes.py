@@ -25,7 +25,7 @@ def _is_line(text: str) -> str:
     """Return `text`; raise PydanticCustomError where it is no sentence on one line."""
     if not text.strip() or not text.isprintable() or len(text) > LONGEST_DESCRIPTION:
         raise PydanticCustomError(
-            "description", f"a sentence on one line, of at most {LONGEST_DESCRIPTION} characters"
+            "description", f"one line of at most {LONGEST_DESCRIPTION} characters"
         )
     return text
 
@@ -33,14 +33,16 @@ def _is_line(text: str) -> str:
 def _is_prompt(text: str) -> str:
     """Return `text`; raise PydanticCustomError where it says nothing or is too long to be read."""
     if not text.strip() or len(text) > LONGEST_PROMPT:
-        raise PydanticCustomError("prompt", f"a text of at most {LONGEST_PROMPT:,} characters")
+        raise PydanticCustomError(
+            "prompt", f"a non-blank string of at most {LONGEST_PROMPT:,} characters"
+        )
     return text
 
 
 def _is_model(text: str) -> str:
     """Return `text`; raise PydanticCustomError where a client would take it for an option."""
     if not re.fullmatch(r"[^\s-]\S*", text) or not text.isprintable():
-        raise PydanticCustomError("model", "the name of a model")
+        raise PydanticCustomError("model", "a model name")
     return text
 
 

@@ -107,7 +107,9 @@ def project_place(start: Path) -> ProjectPlace:
     """
     folder = resolved(start)
     if is_missing(folder):
-        raise UsageError(f'there is no "{start}"', f'"ralphgen init {start}" makes a project there')
+        raise UsageError(
+            f'no such directory: "{start}"', f'create a project there with "ralphgen init {start}"'
+        )
     for candidate in (folder, *folder.parents):
         root = _root_at(candidate)
         if root is not None:
@@ -130,8 +132,8 @@ def _root_at(folder: Path) -> Path | None:
     root = home if _is_project(home) else folder
     if not _has_settings(root) and is_without_tree(str(home)):
         raise ProjectError(
-            f'"{folder}" has no {CONFIG}, and no worktree of "{home}" is the main one',
-            "run it in a worktree of yours that has the settings",
+            f'"{folder}" has no {CONFIG}, and "{home}" has no main worktree',
+            "run the command in a worktree that has the settings",
         )
     return root
 
@@ -159,8 +161,8 @@ def database_path(root: Path) -> Path:
     """
     if is_on_postgresql(root):
         raise ProjectError(
-            "the rows are in PostgreSQL, and in no file of this project",
-            f'{CONFIG} says engine = "postgresql"',
+            "the rows of this project are in PostgreSQL, not in a file",
+            f'{CONFIG} sets engine = "postgresql"',
         )
     if _users_database() is None:
         refuse_outside_database(root)
@@ -191,8 +193,8 @@ def outside_database(root: Path, table: Mapping[str, Any] | None = None) -> tupl
 def outside_shown(outside: Sequence[str]) -> str:
     """Return the sentence for the user on what `outside_database` has returned."""
     if len(outside) == 1:
-        return f"the database is outside of the project: {outside[0]}"
-    return f"the database is outside of the project: {place_name(Postgresql(*outside))}"
+        return f"the database is outside the project: {outside[0]}"
+    return f"the database is outside the project: {place_name(Postgresql(*outside))}"
 
 
 def refuse_outside_database(root: Path) -> None:
@@ -209,7 +211,7 @@ def refuse_outside_database(root: Path) -> None:
     else:
         is_there = outside[0] in os.environ or ADMIN_DSN in os.environ
     if is_there:
-        text = f"{outside_shown(outside)}, and has not been approved on this machine"
+        text = f"{outside_shown(outside)}; it has not been approved on this machine"
         raise OutsideDatabaseError(text, 'review and approve with "ralphgen trust"')
 
 
@@ -246,7 +248,7 @@ def refuse_other_engine(root: Path) -> None:
     engine = engines[is_on_postgresql(root)]
     written = [one for one in engines if (root / FOLDER / "runtime" / one).is_dir()]
     if written and engine not in written:
-        text = f'{CONFIG} has the rows in "{engine}", and the server was written for "{written[0]}"'
+        text = f'{CONFIG} sets engine = "{engine}", but the server was generated for "{written[0]}"'
         raise ProjectError(text, 'run "ralphgen regen"')
 
 
@@ -324,7 +326,7 @@ def _database_table(root: Path) -> Mapping[str, Any]:
     except (FileNotFoundError, NotADirectoryError):
         return {}
     except (OSError, ValueError) as error:
-        raise ProjectError(f"{CONFIG} cannot be read: {error}", "fix it") from error
+        raise ProjectError(f"{CONFIG} cannot be read: {error}", "fix the file") from error
     return table if isinstance(table, dict) else {}
 
 
@@ -333,7 +335,9 @@ def resolved(path: Path) -> Path:
     try:
         return path.resolve()
     except (OSError, RuntimeError) as error:
-        raise UsageError(f'"{path}" cannot be followed: {error}', "name another folder") from error
+        raise UsageError(
+            f'"{path}" cannot be resolved: {error}', "choose another directory"
+        ) from error
 
 
 def _has_settings(folder: Path) -> bool:

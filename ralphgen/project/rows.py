@@ -86,7 +86,7 @@ class ProjectRows:
         feature, discipline = row["feature"], row["discipline"]
         if not isinstance(feature, str) or not isinstance(discipline, str):
             raise ProjectError(
-                f"task {task} has no feature or no discipline", "give it both, then try again"
+                f"task {task} has no feature or no discipline", "set both, then try again"
             )
         return feature, discipline
 
@@ -186,7 +186,9 @@ def _text_of(row: Mapping[str, object], column: str) -> str | None:
     value = row.get(column)
     if value is None or isinstance(value, str):
         return value
-    raise ProjectError(f'"{column}" of the metadata is no text', "set it anew, then try again")
+    raise ProjectError(
+        f'"{column}" of the metadata is not a string', "set a new value, then try again"
+    )
 
 
 @contextmanager

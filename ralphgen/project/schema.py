@@ -129,13 +129,13 @@ def missing_required_columns(schema: Schema, found: Iterable[str] = ()) -> list[
 
 def _missing_table(table: str, found: set[str]) -> str:
     replacement = _REPLACED_TABLES.get(table)
-    later = f', found "{replacement}" of a later schema' if replacement in found else ""
+    later = f', found "{replacement}" of a newer schema' if replacement in found else ""
     return f'table "{table}" is missing{later}'
 
 
 def _missing_column(table: str, column: str, found: Sequence[str]) -> str:
     replacements = [name for name in _REPLACED_COLUMNS.get(column, ()) if name in found]
-    later = f', found "{table}.{replacements[0]}" of a later schema' if replacements else ""
+    later = f', found "{table}.{replacements[0]}" of a newer schema' if replacements else ""
     return f'column "{table}.{column}" is missing{later}'
 
 
@@ -154,13 +154,13 @@ def _hide_problems(
     table, _, column = fold(entry).partition(".")
     names = [f"{one.name}.{two.name}" for one in tables for two in one.columns]
     if column in required.get(table, ()):
-        text = f'[schema] hide names "{entry}", which every server needs'
-        yield Problem(text, "take it out of hide")
+        text = f'[schema] hide contains "{entry}", which servers require'
+        yield Problem(text, "remove it from hide")
     elif fold(entry) in map(fold, names) or fold(entry) in (elsewhere or ()):
         return
     elif elsewhere is not None or table in map(fold, (*TABLES, *(one.name for one in tables))):
         yield Problem(
-            f'[schema] hide names "{entry}", expected a column as "table.column"',
+            f'[schema] hide contains "{entry}", expected a column as "table.column"',
             _nearest(entry, names),
         )
 

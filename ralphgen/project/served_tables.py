@@ -56,8 +56,8 @@ def served_tables(
         if reason:
             problems.append(Problem(f"{where}: {reason[0]}", reason[1]))
         elif table is not None and table.name in named:
-            text = f'{where}: "{table.name}" stands here twice, also as "{named[table.name]}"'
-            problems.append(Problem(text, "put the two together"))
+            text = f'{where}: "{table.name}" is configured twice, also as "{named[table.name]}"'
+            problems.append(Problem(text, "merge both entries"))
         elif table is not None:
             named[table.name] = name
             wrong = [*_problems(config, name, settings, table, schema)]
@@ -109,12 +109,15 @@ def _unusable(name: str, kinds: Mapping[str, str], table: Table | None) -> tuple
     """Return why a table cannot be served, with a hint."""
     kind = kinds.get(name, "")
     if name.startswith(INTERNAL):
-        return f'"{name}" is a table of the database itself or of ralphgen', "take it out"
+        return f'"{name}" is an internal table of the database or ralphgen', "remove it"
     if kind in ("virtual", "shadow"):
-        what = "a virtual table" if kind == "virtual" else "what a virtual table keeps"
-        return f'"{name}" is {what}, which cannot be served', "make a view of it, and serve that"
+        what = "a virtual table" if kind == "virtual" else "the storage of a virtual table"
+        return (
+            f'"{name}" is {what}, which cannot be served',
+            "create a view of it, and serve the view",
+        )
     if table is None and kind == "view":
-        return f'the view "{name}" cannot be read: what it reads is gone', "make it anew"
+        return f'the view "{name}" reads a missing table or column', "recreate the view"
     if table is None:
         usable = [one for one, sort in kinds.items() if sort in ("table", "view")]
         known = [one for one in usable if not one.startswith(INTERNAL)]
@@ -151,28 +154,28 @@ def _problems(
             hint = suggestion(column, (one.name for one in table.columns), "the columns")
             yield Problem(f'{where}: "{table.name}" has no column "{column}"', hint)
         elif keys[0] != "hide" and schema.folded(column) in hidden:
-            yield Problem(f'{where}: "{column}" is hidden', "take it out of hide, or out of here")
+            yield Problem(f'{where}: "{column}" is hidden', "remove it here or from hide")
         elif reason := _unfit(str(keys[0]), found):
-            yield Problem(f'{where}: "{column}" {reason}', f"take it out of {keys[0]}")
+            yield Problem(f'{where}: "{column}" {reason}', f"remove it from {keys[0]}")
     where = config.place(KEY, name)
     for column in key_of(table):
         if schema.folded(column) in hidden - stated:
-            text = f'{where}: "{column}" tells the rows apart, and is hidden'
-            yield Problem(text, "take it out of [schema] hide")
+            text = f'{where}: "{column}" identifies the rows, but is hidden'
+            yield Problem(text, "remove it from [schema] hide")
     if settings.key and key_of(table):
         where = config.place(KEY, name, "key")
-        yield Problem(f'{where}: "{table.name}" has a primary key', 'take "key" out')
+        yield Problem(f'{where}: "{table.name}" has a primary key', 'remove "key"')
     yield from _verb_problems(config, name, settings, table)
 
 
 def _unfit(setting: str, column: Column) -> str:
     """Return why a column cannot stand in one of the settings; empty where it can."""
     if setting == "search" and column.type not in TEXTS:
-        return "holds no text to search"
+        return "does not contain text"
     if setting == "hide" and column.primary_key:
-        return "tells the rows apart"
+        return "identifies the rows"
     if setting in ("filter", "key", "bind") and column.type not in GIVEN:
-        return "holds what no argument can"
+        return "has a type that arguments do not support"
     return ""
 
 
@@ -181,14 +184,14 @@ def _verb_problems(
 ) -> Iterator[Problem]:
     """Yield a problem for each tool that there cannot be."""
     can = possible(table, settings.key)
-    lacks = "a primary key that no argument can hold" if key_of(table) else "no primary key"
+    lacks = "a primary key of an unsupported type" if key_of(table) else "no primary key"
     for setting, verbs in (("tools", settings.tools or ()), *settings.recipes.items()):
         keys = (setting,) if setting == "tools" else ("recipes", setting)
         for at, verb in enumerate(verbs):
             if verb not in can:
                 where = config.place(KEY, name, *keys, at)
-                text = f'{where}: "{table.name}" has {lacks}, so there is no "{verb}"'
-                yield Problem(text, f"what there can be: {', '.join(can)}")
+                text = f'{where}: "{table.name}" has {lacks}, so "{verb}" is not possible'
+                yield Problem(text, f"possible: {', '.join(can)}")
 
 
 def _served(where: str, settings: TableSettings, table: Table, schema: Schema) -> ServedTable:

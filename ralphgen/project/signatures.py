@@ -25,7 +25,7 @@ PLAIN: Mapping[str, Schema] = {
     "Any": {},
 }
 """The schemas of annotations that are a name."""
-TELLABLE = "str, int, float, bool, Literal, list, dict[str, …], or one of them or None"
+TELLABLE = "str, int, float, bool, Literal, list, dict[str, …], or any of these or None"
 
 
 class UntoldError(Exception):
@@ -53,12 +53,12 @@ def parameters_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[OwnP
     named = function.args
     for extra in (named.vararg, named.kwarg):
         if extra is not None:
-            raise UntoldError(extra, f'"{extra.arg}" takes any arguments: name each')
+            raise UntoldError(extra, f'"{extra.arg}" accepts any arguments: declare each one')
     places = [*named.posonlyargs, *named.args]
     if not places or not _is_project(places[0].annotation):
         raise UntoldError(function, 'the first parameter is not "project: Project"')
     for one in named.posonlyargs[1:]:
-        raise UntoldError(one, f'"{one.arg}" has no name for callers: it stands before "/"')
+        raise UntoldError(one, f'"{one.arg}" is positional-only: remove the "/"')
     defaults: list[ast.expr | None] = [None] * (len(places) - len(named.defaults))
     pairs = [*zip(places, [*defaults, *named.defaults], strict=True)][1:]
     pairs += zip(named.kwonlyargs, named.kw_defaults, strict=True)
@@ -71,7 +71,7 @@ def answer_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Schema:
     Raises `UntoldError` where it has no annotation, or one that says nothing.
     """
     if function.returns is None:
-        raise UntoldError(function, "what it returns is not annotated")
+        raise UntoldError(function, "the return type is not annotated")
     if isinstance(function.returns, ast.Constant) and function.returns.value is None:
         return {}
     schema, may_be_none = _schema(function.returns)
@@ -106,7 +106,7 @@ def _default(argument: ast.arg, default: ast.expr) -> Any:
         value = ast.literal_eval(default)
         json.dumps(value, allow_nan=False).encode()
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError) as error:
-        text = f'the default of "{argument.arg}" is no plain value of JSON'
+        text = f'the default of "{argument.arg}" is not a JSON value'
         raise UntoldError(default, text) from error
     return value
 
@@ -138,14 +138,14 @@ def _schema(node: ast.expr) -> tuple[Schema, bool]:
         return dict(PLAIN[name]), False
     if isinstance(node, ast.Subscript):
         return _subscripted(node)
-    raise UntoldError(node, f"{ast.unparse(node)} cannot be told to clients: expected {TELLABLE}")
+    raise UntoldError(node, f"unsupported type {ast.unparse(node)}: expected {TELLABLE}")
 
 
 def _parsed(node: ast.Constant, text: str) -> ast.expr:
     try:
         found = ast.parse(text, mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise UntoldError(node, f"{text!r} is no annotation") from error
+        raise UntoldError(node, f"{text!r} is not a valid annotation") from error
     for inner in ast.walk(found):
         if hasattr(inner, "lineno"):
             inner.lineno = node.lineno
@@ -177,7 +177,7 @@ def _subscripted(node: ast.Subscript) -> tuple[Schema, bool]:
     if name in OBJECTS and len(inner) == len(("key", "value")) and _name(inner[0]) == "str":
         values = _held(inner[1])
         return {"type": "object", **({"additionalProperties": values} if values else {})}, False
-    raise UntoldError(node, f"{ast.unparse(node)} cannot be told to clients: expected {TELLABLE}")
+    raise UntoldError(node, f"unsupported type {ast.unparse(node)}: expected {TELLABLE}")
 
 
 def _held(node: ast.expr) -> Schema:
@@ -191,9 +191,9 @@ def _literal(node: ast.Subscript, inner: list[ast.expr]) -> tuple[Schema, bool]:
     try:
         found = [ast.literal_eval(one) for one in inner]
     except (ValueError, TypeError) as error:
-        raise UntoldError(node, f"{ast.unparse(node)} holds more than plain values") from error
+        raise UntoldError(node, f"{ast.unparse(node)} contains more than plain values") from error
     values = [*dict.fromkeys(value for value in found if value is not None)]
     for kind in ("string", "integer"):
         if values and all(type(value) in VALUES[kind] for value in values):
             return {"type": kind, "enum": values}, None in found
-    raise UntoldError(node, f"{ast.unparse(node)} is neither of texts nor of integers")
+    raise UntoldError(node, f"{ast.unparse(node)} must contain only strings or only integers")

@@ -33,10 +33,10 @@ EXPECTED = {
     "bool_type": "true or false",
     "dict_type": "a table",
     "list_type": "a list",
-    "string_pattern_mismatch": "a text that is not blank",
+    "string_pattern_mismatch": "a string that is not blank",
     "model_type": "a table",
     "string_too_short": "at least one character",
-    "string_type": "a text in quotes",
+    "string_type": "a string in quotes",
 }
 
 
@@ -87,7 +87,7 @@ def _syntax(shown: str, text: str, message: str) -> str:
     place = PLACE.match(message)
     what, line, column = place.groups() if place else (message, None, None)
     where = f"{shown}:{line or len(text.splitlines()) or 1}"
-    return f"{where}: is not TOML: {what}{f' (column {column})' if column else ''}"
+    return f"{where}: invalid TOML: {what}{f' (column {column})' if column else ''}"
 
 
 def _problem(shown: str, text: str, model: type[BaseModel], details: ErrorDetails) -> Problem:

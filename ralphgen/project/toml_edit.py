@@ -14,7 +14,7 @@ from tomlkit.items import Array, InlineTable
 from ralphgen.project.toml import KeyPath, Statement, statements
 
 BARE = re.compile(r"[A-Za-z0-9_-]+")
-LOSS = "it is laid out in a way that cannot be changed without loss"
+LOSS = "its layout cannot be changed without loss"
 # What tomlkit raises for a statement that does not hold the path, or not as a table.
 FAILURES = (ValueError, LookupError, TypeError, AttributeError, TOMLKitError)
 

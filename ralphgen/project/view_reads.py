@@ -54,7 +54,7 @@ def view_reads(connection: DatabaseConnection, schema: Schema) -> Reads:
                 compile_statement(opened, statement, (), watcher)
             except sqlite3.Error as error:
                 text = f'the view "{known}" cannot be read: {error}'
-                raise ProjectError(text, "fix it, or take its tools out") from error
+                raise ProjectError(text, "fix the view, or remove it from [tables]") from error
             # An authorizer does not report columns that a join merges.
             if not any(is_secret(*one, schema.hidden) for one in watcher.reads):
                 _refuse_merged(catalog, visible, known, schema)
@@ -95,12 +95,12 @@ def _refuse_merged(whole: QueriedTables, visible: QueriedTables, view: str, sche
         for name in read
     )
     if not reason and natural and reduced:
-        reason = "it joins by NATURAL, which names no columns"
+        reason = "it uses NATURAL JOIN, which does not name its columns"
     if not reason and merged:
         reason = f'it joins by "{merged[0]}"'
     if reason:
         text = f'the view "{view}" may read hidden columns: {reason}'
-        raise ProjectError(text, "name the columns that it joins by, and only visible ones")
+        raise ProjectError(text, "join on named, visible columns")
 
 
 def secrets_in_view(reads: Reads, schema: Schema, name: str) -> Iterator[str]:

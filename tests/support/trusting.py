@@ -12,7 +12,7 @@ from proved_projects import git
 
 MODE = '\n[launch]\npermission_mode = "bypassPermissions"\nallow = ["Bash(rm:*)"]\n'
 
-REFUSED = "the database is outside of the project"
+REFUSED = "the database is outside the project"
 # They need no record: the facts of the database are in the project.
 FROM_FACTS = [("regen", "--no-install"), ("regen", "--dry-run"), ("check",), ("inspect",)]
 COMMANDS = [

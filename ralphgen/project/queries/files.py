@@ -88,8 +88,10 @@ def read_queries(root: Path, *, sqlite: bool) -> tuple[NamedSql, ...]:
             queries = _file(path, shown, sqlite=sqlite)
         for query in queries:
             if query.name in found:
-                text = f'{query.place}: the query "{query.name}" is in {found[query.name].place}'
-                problems.append(Problem(f"{text} too", "rename one of them"))
+                text = (
+                    f'{query.place}: duplicate query "{query.name}", see {found[query.name].place}'
+                )
+                problems.append(Problem(text, "rename one of them"))
             found.setdefault(query.name, query)
     if problems:
         raise ProjectError.of(problems)
@@ -102,14 +104,14 @@ def _file(path: Path, where: str, *, sqlite: bool) -> list[NamedSql]:
     lines = text.replace("\r\n", "\n").split("\n")
     if "\0" in text:
         line = text[: text.index("\0")].count("\n") + 1
-        raise ProjectError(f"{where}:{line}: holds the character U+0000", "leave it out")
+        raise ProjectError(f"{where}:{line}: contains the character U+0000", "remove it")
     if len(text) > LONGEST:
-        raise ProjectError(f"{where}:1: has {len(text):,} characters, expected {LONGEST:,} at most")
+        raise ProjectError(f"{where}:1: has {len(text):,} characters, expected at most {LONGEST:,}")
     starts = [at for at, line in enumerate(lines) if _HEADER.fullmatch(line.strip())]
     for at, said in enumerate(lines[: starts[0] if starts else len(lines)]):
         if said.strip() and not said.strip().startswith("--"):
-            what = f"{where}:{at + 1}: there is no line that names a query before this"
-            raise ProjectError(what, "begin with: -- name: NAME :one | :many | :exec")
+            what = f"{where}:{at + 1}: SQL before the first line that names a query"
+            raise ProjectError(what, "start with: -- name: NAME :one | :many | :exec")
     problems: list[Problem] = []
     queries: list[NamedSql] = []
     for start, end in zip(starts, [*starts, len(lines)][1:], strict=True):
@@ -132,18 +134,18 @@ def _query(lines: list[str], where: str, line: int, *, sqlite: bool) -> NamedSql
         if re.match(r":\w", said):
             one = _declared(said, f"{where}:{line + at}", line + at)
             if one.name in declared:
-                raise ProjectError(f'{where}:{line + at}: ":{one.name}" has a line already')
+                raise ProjectError(f'{where}:{line + at}: ":{one.name}" is declared twice')
             declared[one.name] = one
         elif said:
             described.append(said)
         at += 1
     if not described:
-        text = f'{place}: the query "{name}" has no comment that says what it is for'
-        raise ProjectError(text, "write it below its name, as -- and a sentence")
+        text = f'{place}: query "{name}" has no description'
+        raise ProjectError(text, "add a comment below its name, such as: -- Return the open tasks.")
     tokens = read_tokens("\n".join(lines[at:]), where, line + at, sqlite=sqlite)
     tokens = refuse_further(tokens, where)
     if not without_comments(tokens):
-        raise ProjectError(f'{place}: the query "{name}" has no statement')
+        raise ProjectError(f'{place}: query "{name}" has no statement')
     query = NamedSql(name, kind, " ".join(described), tuple(declared.values()), tokens, where, line)
     if problems := [*_parameter_problems(query)]:
         raise ProjectError.of(problems)
@@ -156,14 +158,14 @@ def _name(header: str, place: str) -> tuple[str, str]:
     found = _NAMED.fullmatch(said[1]) if said else None
     if found is None:
         raise ProjectError(
-            f"{place}: expected a name and what comes back, as -- name: NAME :one | :many | :exec"
+            f"{place}: expected a name and a kind, as -- name: NAME :one | :many | :exec"
         )
     name, kind = found[1], found[2]
     if _NAME.fullmatch(name) is None:
-        text = f'{place}: "{name}" is no name of a query'
-        raise ProjectError(text, "use letters, digits and _, 64 at most, a letter first")
+        text = f'{place}: invalid query name "{name}"'
+        raise ProjectError(text, "start with a letter, and use at most 64 letters, digits and _")
     if kind not in KINDS:
-        text = f'{place}: the query "{name}" is ":{kind}", expected :one, :many or :exec'
+        text = f'{place}: query "{name}" has the kind ":{kind}", expected :one, :many or :exec'
         raise ProjectError(text, suggestion(kind, KINDS, "the kinds"))
     return name, kind
 
@@ -172,11 +174,13 @@ def _declared(said: str, place: str, line: int) -> Declared:
     """Return what a line says of a parameter."""
     found = _PARAMETER.fullmatch(said)
     if found is None:
-        text = f"{place}: expected a parameter with its type, as -- :name type = default  words"
+        text = (
+            f"{place}: expected a parameter with its type, as -- :name type = default  description"
+        )
         raise ProjectError(text, f"the types are {', '.join(TYPES)}")
     name, kind, default, description = found.groups()
     if kind not in TYPES:
-        text = f'{place}: ":{name}" has the type "{kind}", which is none'
+        text = f'{place}: ":{name}" has the unknown type "{kind}"'
         raise ProjectError(text, suggestion(kind, TYPES, "the types"))
     words = " ".join((description or "").split())
     if default is None:
@@ -203,11 +207,11 @@ def _default(text: str, kind: str, name: str, place: str) -> str | int | float |
         "text": isinstance(value, str) and text.startswith("'"),
     }
     if not fits[kind] or (isinstance(value, int) and abs(value) >= 2**63):
-        expected = {"text": "a text in single quotes", "boolean": "true or false"}.get(kind, kind)
+        expected = {"text": "a string in single quotes", "boolean": "true or false"}.get(kind, kind)
         what = f'{place}: the default of ":{name}" is {text}, expected {expected} or null'
         raise ProjectError(what)
     if isinstance(value, float) and value in (float("inf"), float("-inf")):
-        raise ProjectError(f'{place}: the default of ":{name}" is beyond all numbers')
+        raise ProjectError(f'{place}: the default of ":{name}" is out of range')
     return value
 
 
@@ -221,7 +225,7 @@ def _parameter_problems(query: NamedSql) -> Iterator[Problem]:
     for name, token in used.items():
         place = f"{query.where}:{token.line}"
         if not _ARGUMENT.fullmatch(name):
-            yield Problem(f'{place}: ":{name}" is no name of a parameter', "use letters and _")
+            yield Problem(f'{place}: invalid parameter name ":{name}"', "use letters, digits and _")
         elif query.kind == "many" and name in RESERVED:
-            text = f'{place}: ":{name}" is an argument that each query with many rows has'
-            yield Problem(text, "leave it out, since its rows come in pages, or rename it")
+            text = f'{place}: ":{name}" is reserved in :many queries'
+            yield Problem(text, "rename it, or remove it: results are paginated already")

@@ -226,7 +226,7 @@ class _Looking:
         columns = self.columns.get(target, {})
         name, kind, _ = self.known.get(target, ("", "", False))
         if target and _KINDS.get(kind) != "table":
-            refused.append(f'writes "{name}", which is no table')
+            refused.append(f'writes "{name}", which is not a table')
         return Touched(
             reads=frozenset(self.reads(self.trees)),
             names=frozenset(self._named()),
@@ -274,7 +274,7 @@ class _Looking:
             if kind == "f":
                 yield f'reads the foreign table "{name}"'
             elif not inside or kind not in _KINDS:
-                yield f'reads "{name}", which is no table or view of the project'
+                yield f'reads "{name}", which is not a table or view of the project'
 
     def _refused_functions(self) -> Iterator[str]:
         called = {one for tree in self.trees for one in functions(tree)}
@@ -287,15 +287,17 @@ class _Looking:
                 if _UNSAFE.fullmatch(name) and name not in _SAFE:
                     yield f'uses the function "{name}"'
             elif not extension:
-                yield f'uses the function "{name}", in which nobody sees what it reads'
+                yield f'uses the function "{name}", which can read anything'
             elif volatile != "i":
-                yield f'uses the function "{name}" of an extension, which is not immutable'
+                yield f'uses the extension function "{name}", which is not immutable'
 
 
 def _row(connection: "psycopg.Connection[Any]", sql: str, *values: object) -> tuple[Any, ...]:
     found: tuple[Any, ...] | None = connection.execute(sql.encode(), list(values)).fetchone()
     if found is None:
-        raise ProjectError("PostgreSQL keeps no account of a statement", "version 14 or later does")
+        raise ProjectError(
+            "this PostgreSQL does not store parsed statements", "use version 14 or later"
+        )
     return found
 
 

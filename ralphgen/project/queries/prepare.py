@@ -69,7 +69,9 @@ def _setting_problems(config: TomlFile[Config], found: tuple[NamedSql, ...]) -> 
     """Return what is wrong with the config's words on single queries, and with their names."""
     queries = {query.name: query for query in found}
     problems = [
-        Problem(f'{query.place}: "{name}" is a key of [queries], no name of a query', "rename it")
+        Problem(
+            f'{query.place}: "{name}" is a key of [queries] and cannot name a query', "rename it"
+        )
         for name, query in queries.items()
         if name in TAKEN
     ]
@@ -82,6 +84,6 @@ def _setting_problems(config: TomlFile[Config], found: tuple[NamedSql, ...]) -> 
         for parameter in said.bind:
             if parameter not in parameters:
                 where = config.place("queries", name, "bind")
-                text = f'{where}: the query "{name}" has no parameter ":{parameter}"'
+                text = f'{where}: query "{name}" has no parameter ":{parameter}"'
                 problems.append(Problem(text, suggestion(parameter, parameters, "its parameters")))
     return problems

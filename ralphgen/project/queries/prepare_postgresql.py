@@ -89,8 +89,10 @@ def recorded_queries(queries: Sequence[NamedSql], recorded: Mapping[str, Any]) -
     for query in queries:
         said = dict(recorded.get(query.name, {}))
         if said.pop("digest", "") != _digest(query):
-            text = f'{query.place}: the query "{query.name}" is new, and there is no connection'
-            problems.append(Problem(f"{text} to prepare it on", "run the command where one is"))
+            text = f'{query.place}: query "{query.name}" is new or changed, but there is no'
+            problems.append(
+                Problem(f"{text} database to prepare it on", "run the command with a database")
+            )
             continue
         prepared.append(_from_facts({**said, "place": query.place}))
     if problems:
@@ -239,7 +241,7 @@ class _Preparing:
         if error.sqlstate in _UNDETERMINED:
             found = re.search(r"\$([0-9]+)", first_line(error))
             name = self.names[int(found[1]) - 1] if found else ""
-            return ProjectError(f'{place}: ":{name}" {UNTYPED}', f"-- :{name} text")
+            return ProjectError(f'{place}: ":{name}" {UNTYPED}', f"declare it: -- :{name} text")
         return ProjectError(f"{place}: does not compile: {first_line(error)}")
 
     @property
@@ -257,7 +259,7 @@ class _Preparing:
             place = f"{self.query.where}:{self._line}"
             hint = ""
             if error.sqlstate == _NO_RIGHT:
-                hint = "queries are prepared by a login that may make temporary things"
+                hint = "prepare queries with a login that has the TEMPORARY privilege"
             raise ProjectError(f"{place}: cannot be prepared: {first_line(error)}", hint) from error
         finally:
             with suppress(psycopg.Error):
@@ -266,7 +268,7 @@ class _Preparing:
     def _problems(self, found: Touched, verb: str) -> Iterator[Problem]:
         place = f"{self.query.where}:{self._line}"
         for words in found.refused:
-            yield Problem(f'{place}: the query "{self.query.name}" {words}, which none may')
+            yield Problem(f'{place}: query "{self.query.name}" {words}, which is not allowed')
         yield from refused_reads(self.query, found.reads | found.shared, self.hidden)
         if verb and found.writes:
             yield from refused_writes(self.query, found.writes, found.sets, self.hidden)
@@ -281,18 +283,18 @@ class _Preparing:
             return Parameter(name, taken, said.description, said.optional, default)
         if kind.endswith("[]") or kind in _UNTOLD:
             text = f'{self.query.where}:{self._line}: ":{name}" has the type {kind}'
-            raise ProjectError(f"{text}, which no argument can give")
+            raise ProjectError(f"{text}, which arguments do not support")
         return Parameter(name, _TYPES.get(kind, "string"))
 
     def _refuse_names(self, names: Sequence[str]) -> None:
         place = f"{self.query.where}:{self._line}"
         for name in names:
             if names.count(name) > 1:
-                text = f'{place}: two columns that come back are called "{name}"'
-                raise ProjectError(text, "give one of them another name with AS")
+                text = f'{place}: two result columns are named "{name}"'
+                raise ProjectError(text, "rename one of them with AS")
             if name == "?column?":
-                text = f"{place}: a column that comes back has no name of its own"
-                raise ProjectError(text, "give it one with AS")
+                text = f"{place}: a result column has no name"
+                raise ProjectError(text, "name it with AS")
 
 
 def _shown(kind: str) -> str:

@@ -247,28 +247,26 @@ class _Preparing:
         if verb and any(
             token.is_word("NATURAL") for tokens in (self.tokens, *texts) for token in tokens
         ):
-            text = f'{place}: the query "{self.query.name}" writes, and joins by NATURAL'
-            yield Problem(text, "name the columns with USING or ON")
+            text = f'{place}: query "{self.query.name}" writes and uses NATURAL JOIN'
+            yield Problem(text, "join with USING or ON")
         for tokens in (self.tokens, *texts) if verb else ():
             for secret in dict.fromkeys(merged_secrets(tokens, self.hidden)):
-                text = (
-                    f'{place}: the query "{self.query.name}" joins by "{secret}", which is hidden'
-                )
+                text = f'{place}: query "{self.query.name}" joins by the hidden column "{secret}"'
                 yield Problem(text, "join with ON")
         if verb and is_all and reduced:
-            text = f'{place}: * stands for hidden columns of "{min(reduced)}" too'
-            yield Problem(text, "name the columns")
+            text = f'{place}: * includes hidden columns of "{min(reduced)}"'
+            yield Problem(text, "list the columns")
         hiding = [view for view in views if view in reduced]
         if hiding and (merges or is_all):
             text = f'{place}: the view "{hiding[0]}" has hidden columns'
-            yield Problem(text, "name its columns, and join it with ON")
+            yield Problem(text, "list its columns, and join it with ON")
         for table in sorted({one for one, column in self.watcher.reads if fold(column) == "rowid"}):
             hidden_key = [one for one in self.whole.tables[table].key if self.hidden(table, one)]
             if hidden_key:
                 yield Problem(f'{place}: reads "{table}.{hidden_key[0]}", which is hidden')
             if merges or is_all:
-                text = f"{place}: names the number of a row next to *, NATURAL or USING"
-                yield Problem(text, "name the columns, and join with ON")
+                text = f"{place}: uses the rowid together with *, NATURAL or USING"
+                yield Problem(text, "list the columns, and join with ON")
 
     def _hides(self, table: str) -> bool:
         """Return whether a table or a view has a hidden column."""
@@ -286,7 +284,7 @@ class _Preparing:
     def _refusals(self, watcher: Watcher) -> Iterator[Problem]:
         place = f"{self.query.where}:{self.tokens[0].line}"
         for words in dict.fromkeys(watcher.refused):
-            yield Problem(f'{place}: the query "{self.query.name}" {words}, which none may')
+            yield Problem(f'{place}: query "{self.query.name}" {words}, which is not allowed')
         yield from refused_reads(self.query, watcher.reads, self.hidden)
 
     def _write_problems(
@@ -300,7 +298,7 @@ class _Preparing:
         }
         if not table or catalog.tables[table].view:
             place = f"{self.query.where}:{self.tokens[0].line}"
-            yield Problem(f'{place}: writes "{named}", which is no table', "write a table")
+            yield Problem(f'{place}: writes "{named}", which is not a table', "write to a table")
             return
         if verb == "INSERT":
             named_ones = inserted(self.tokens)
@@ -343,7 +341,9 @@ class _Preparing:
                 yield Parameter(name, kind)
             else:
                 place = f"{self.query.where}:{token.line}"
-                problems.append(Problem(f'{place}: ":{name}" {UNTYPED}', f"-- :{name} text"))
+                problems.append(
+                    Problem(f'{place}: ":{name}" {UNTYPED}', f"declare it: -- :{name} text")
+                )
         if problems:
             raise ProjectError.of(problems)
 
@@ -400,9 +400,9 @@ class _Preparing:
         for at, name in enumerate(names):
             twice, _, number = name.rpartition(":")
             if number.isdecimal() and twice in names:
-                text = f'{place}: two columns that come back are called "{twice}"'
-                raise ProjectError(text, "give one of them another name with AS")
+                text = f'{place}: two result columns are named "{twice}"'
+                raise ProjectError(text, "rename one of them with AS")
             is_given = items[at].is_given if items else re.fullmatch(r"[^\W\d][\w ]*", name)
             if name not in known and not is_given:
-                text = f'{place}: a column that comes back has no name of its own, only "{name}"'
-                raise ProjectError(text, "give it one with AS")
+                text = f'{place}: a result column has no name, only the expression "{name}"'
+                raise ProjectError(text, "name it with AS")

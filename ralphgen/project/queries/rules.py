@@ -18,7 +18,7 @@ RESTRICTING = (("disciplines", "mcp_tool_overrides"), ("disciplines", "disabled_
 """Columns that remove tools from sessions: no session writes them."""
 INTERNAL = (OWN, "sqlite_", "pragma_")
 ROWIDS = ("rowid", "oid", "_rowid_")
-UNTYPED = "has no type: no column that it is compared with says one"
+UNTYPED = "has no type, and none can be inferred"
 Hidden = Callable[[str, str], bool]
 
 
@@ -33,19 +33,19 @@ def kind_problem(query: NamedSql, tokens: Sequence[Token]) -> Problem | None:
     place = f"{query.where}:{tokens[0].line}"
     verb, _ = verb_and_table(tokens)
     if verb == "REPLACE":
-        return Problem(f"{place}: REPLACE is not taken", "write INSERT OR REPLACE")
+        return Problem(f"{place}: REPLACE is not supported", "use INSERT OR REPLACE")
     if not tokens[0].is_word(*READING, *VERBS):
-        text = f'{place}: begins with "{tokens[0].text}", expected SELECT'
+        text = f'{place}: starts with "{tokens[0].text}", expected SELECT'
         return Problem(f"{text}, or INSERT, UPDATE or DELETE for :exec")
     if query.kind == "exec" and verb not in WRITING:
-        text = f'{place}: the query "{query.name}" is :exec, expected INSERT, UPDATE or DELETE'
-        return Problem(text, "what reads is :one or :many")
+        text = f'{place}: query "{query.name}" is :exec, expected INSERT, UPDATE or DELETE'
+        return Problem(text, "use :one or :many for a query that reads")
     if verb and query.kind == "exec" and not returned(tokens):
-        text = f'{place}: the query "{query.name}" does not return the rows that it writes'
+        text = f'{place}: query "{query.name}" does not return the rows that it writes'
         return Problem(text, "end it with RETURNING and the columns of the primary key")
     if query.kind != "exec" and verb:
-        text = f'{place}: the query "{query.name}" is :{query.kind}, but its {verb} writes'
-        return Problem(text, "what writes is :exec")
+        text = f'{place}: query "{query.name}" is :{query.kind}, but its {verb} writes'
+        return Problem(text, "use :exec for a query that writes")
     return None
 
 
@@ -60,11 +60,11 @@ def refused_names(query: NamedSql, tokens: Sequence[Token]) -> Iterator[Problem]
         name = fold(token.text[1:-1] if is_text else token.name)
         qualifies = behind is not None and behind.text == "."
         if name in ("main", "temp") and qualifies:
-            text = f'{place}: the query "{query.name}" names the schema "{name}", which none may'
-            yield Problem(text, "name the table alone")
+            text = f'{place}: query "{query.name}" names the schema "{name}"'
+            yield Problem(text, "use the table name alone")
         is_name = not is_text or qualifies or _may_name_table(before)
         if is_name and (name.startswith(INTERNAL) or name == "dbstat"):
-            yield Problem(f'{place}: the query "{query.name}" reads "{name}", which none may')
+            yield Problem(f'{place}: query "{query.name}" reads the internal table "{name}"')
 
 
 def _may_name_table(before: Token | None) -> bool:
@@ -104,7 +104,7 @@ def refused_reads(
     for table, column in sorted(reads):
         if is_secret(table, column, hidden):
             what = f"{table}.{column}" if column else table
-            yield Problem(f'{place}: the query "{query.name}" reads "{what}", which is hidden')
+            yield Problem(f'{place}: query "{query.name}" reads "{what}", which is hidden')
 
 
 def refused_writes(
@@ -113,15 +113,13 @@ def refused_writes(
     """Yield a problem for each thing that the query writes and may not."""
     place = f"{query.where}:{query.line}"
     if fold(table).startswith(OWN):
-        yield Problem(f'{place}: the query "{query.name}" writes "{table}", which is ralphgen\'s')
+        yield Problem(f'{place}: query "{query.name}" writes "{table}", which belongs to ralphgen')
     for column in sorted(sets):
         if is_secret(table, column, hidden):
-            text = f'{place}: the query "{query.name}" sets "{table}.{column}", which is hidden'
+            text = f'{place}: query "{query.name}" sets "{table}.{column}", which is hidden'
             yield Problem(text)
         elif (fold(table), fold(column)) in RESTRICTING:
-            text = (
-                f'{place}: the query "{query.name}" sets "{table}.{column}", which no session may'
-            )
+            text = f'{place}: query "{query.name}" sets "{table}.{column}", which is not allowed'
             yield Problem(text)
 
 
@@ -131,8 +129,8 @@ def returning_problem(
     """Yield a problem where the rows that a query has written do not come back with their key."""
     place = f"{query.where}:{query.line}"
     if not key:
-        text = f'{place}: the table "{table}" has no primary key, by which rows are told apart'
-        yield Problem(text, "give it one")
+        text = f'{place}: the table "{table}" has no primary key to identify its rows'
+        yield Problem(text, "add a primary key")
         return
     items = items_of(back)
     if any(item.is_all for item in items):
@@ -141,5 +139,5 @@ def returning_problem(
     missing = [name for name in key if fold(name) not in there]
     if missing:
         listed = ", ".join(key)
-        text = f'{place}: the query "{query.name}" does not return the primary key ("{missing[0]}")'
+        text = f'{place}: query "{query.name}" does not return the primary key ("{missing[0]}")'
         yield Problem(text, f"end it with: RETURNING {listed}")

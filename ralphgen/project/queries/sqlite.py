@@ -200,7 +200,7 @@ def empty_database(catalog: QueriedTables) -> sqlite3.Connection:
         connection.set_authorizer(None)
     except sqlite3.Error as error:
         connection.close()
-        raise ProjectError(f"the tables of the queries cannot be made: {error}") from error
+        raise ProjectError(f"the tables of the queries cannot be created: {error}") from error
     return connection
 
 
@@ -248,7 +248,7 @@ class Watcher:
             if other.lower() not in FUNCTIONS:
                 self.refused.append(f'{USES} "{other}"')
         elif action not in _WITHIN:
-            self.refused.append("is no SELECT, INSERT, UPDATE or DELETE")
+            self.refused.append("is not a SELECT, INSERT, UPDATE or DELETE")
         return sqlite3.SQLITE_OK
 
     def _read(self, table: str, column: str) -> None:

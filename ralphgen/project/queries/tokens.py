@@ -77,17 +77,17 @@ def _problem(token: Token, before: Token | None, *, sqlite: bool) -> str:
     """Return what is wrong with a token, behind the one before it; empty where nothing is."""
     problem = ""
     if token.kind == "sign" and token.text in (("'", '"', "`") if sqlite else ("'", '"')):
-        problem = f"what begins with {token.text} does not end"
+        problem = f"unterminated {token.text}"
     elif token.text == "*" and before is not None and before.text == "/":
-        problem = "a comment does not end"
+        problem = "unterminated comment"
     elif token.kind == "comment" and "/*" in token.text[2:]:
-        problem = "a comment holds the begin of another one: write it without"
+        problem = "nested comment: remove the inner /*"
     elif token.kind == "text" and before is not None and before.is_word("E"):
-        problem = "a text is written with E'': write it with plain quotes"
+        problem = "unsupported string E'…': use plain quotes"
     elif token.text == "$" and not sqlite:
-        problem = 'there is a "$": write texts in single quotes, and parameters as :name'
+        problem = 'unexpected "$": use single quotes for strings, and :name for parameters'
     elif token.kind == "sign" and token.text in ("?", "@", "$") and sqlite:
-        problem = f'a parameter is written with "{token.text}": write it as :name'
+        problem = f'unsupported parameter "{token.text}": use :name'
     return problem
 
 
@@ -122,6 +122,6 @@ def refuse_further(tokens: Sequence[Token], where: str) -> tuple[Token, ...]:
     if further:
         place = f"{where}:{further[0].line}"
         raise ProjectError.of(
-            [Problem(f"{place}: there is a second statement, expected one", "name it by itself")]
+            [Problem(f"{place}: second statement, expected one", "give it its own name line")]
         )
     return tuple(tokens[: ends[0]])

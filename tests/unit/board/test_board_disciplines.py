@@ -123,7 +123,7 @@ def test_a_column_of_servers_that_cannot_be_read_is_a_problem_without_its_text(
     (problem,) = found.problems
 
     assert found.servers is None
-    assert 'the discipline "backend" has an unreadable mcp_servers' in problem.text
+    assert 'discipline "backend" has an invalid mcp_servers' in problem.text
     assert problem.hint
     assert ("search",) == tuple(one.name for one in found.other_servers)
     assert PRIVATE not in everything(own)
@@ -145,7 +145,7 @@ def test_an_override_that_cannot_be_read_is_a_problem(tmp_path: Path) -> None:
     (problem,) = found.problems
 
     assert ("database", None) == (found.disabled_home, found.disabled)
-    assert "unreadable mcp_tool_overrides" in problem.text
+    assert "invalid mcp_tool_overrides" in problem.text
 
 
 @pytest.mark.slow

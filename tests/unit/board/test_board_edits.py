@@ -75,15 +75,15 @@ def test_what_readers_take_has_no_problem(given: Edit) -> None:
 
 LONG = "x" * 40_000
 WRONG: dict[str, tuple[Edit, str, str]] = {
-    "reserved": (server(name="ralph"), "servers.0.name", "bears the name of one of the project"),
-    "a kit that is off": (server(name="rye"), "servers.0.name", "bears the name"),
+    "reserved": (server(name="ralph"), "servers.0.name", "is used by one of the project"),
+    "a kit that is off": (server(name="rye"), "servers.0.name", "is used by one"),
     "in the config": (server(name="search"), "servers.0.name", '"search" is there twice'),
-    "no name": (server(name=""), "servers.0.name", "needs a name of letters"),
-    "a blank": (server(name="a b"), "servers.0.name", '"a b" needs a name of letters'),
+    "no name": (server(name=""), "servers.0.name", "use letters"),
+    "a blank": (server(name="a b"), "servers.0.name", '"a b" use letters'),
     "two lines": (server(name="docs\n"), "servers.0.name", r'"docs\n" needs a name'),
     "a very long name": (server(name=LONG), "servers.0.name", "at most 64 characters"),
     "half a character in a name": (server(name="\ud800"), "servers.0.name", "needs a name"),
-    "no command": (server(command=""), "servers.0.command", "expected a text that is not blank"),
+    "no command": (server(command=""), "servers.0.command", "expected a string that is not blank"),
     "a blank command": (server(command=" \t\n"), "servers.0.command", "that is not blank"),
     "a NUL in the command": (server(command="a\0"), "servers.0.command", "a NUL character"),
     "half a character": (server(command="a\udc00"), "servers.0.command", "surrogate pair"),
@@ -135,7 +135,7 @@ def test_every_problem_is_said_at_once_in_the_order_of_the_fields() -> None:
     fields = ("name", "command", "args.0", "env.0.name")
     expected = [f"servers.{at}.{field}" for at in (0, 1) for field in fields]
     assert [*expected, "disabled.0", "disabled.1"] == [field for field, _ in found]
-    assert 'the MCP server "a b" is there twice' == found[4][1]
+    assert 'duplicate MCP server "a b"' == found[4][1]
 
 
 def test_where_the_column_cannot_be_read_no_value_can_be_kept() -> None:
@@ -206,7 +206,7 @@ BAD_BODIES: dict[str, tuple[bytes, str, str]] = {
     "a value in a list": (
         sent(servers=[{"name": "x", "command": "y", "env": [{"name": "K", "value": [PRIVATE]}]}]),
         "servers.0.env.0.value",
-        "expected a text in quotes",
+        "expected a string in quotes",
     ),
     "variables in an object": (
         sent(servers=[{"name": "x", "command": "y", "env": {PRIVATE: PRIVATE}}]),

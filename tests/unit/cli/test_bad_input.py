@@ -65,8 +65,8 @@ def overwritten(path: Path) -> None:
     ("spoil", "sentence"),
     [
         (emptied, "is empty (0 bytes)"),
-        (made_a_folder, "is a folder, expected a file"),
-        (made_text, "is no SQLite database"),
+        (made_a_folder, "is a directory, expected a file"),
+        (made_text, "is not an SQLite database"),
         (cut, "is corrupt"),
         (overwritten, "is corrupt"),
     ],
@@ -112,11 +112,11 @@ def test_everything_that_is_wrong_is_said_at_once_with_its_line(root: Path) -> N
 
     expected = (
         '.ralph/ralphgen.toml:2: unknown key "titel"',
-        '.ralph/ralphgen.toml:5: "kits[1]" is 7, expected a text in quotes',
+        '.ralph/ralphgen.toml:5: "kits[1]" is 7, expected a string in quotes',
         '.ralph/ralphgen.toml:8: "disciplines.\'a.b\'.disable" is "all", expected a list',
         '.ralph/recipes/one.toml:2: "allow" is 3, expected a table',
-        ".ralph/recipes/two.toml:1: is not TOML: ",
-        '" has an unreadable mcp_tool_overrides\nhint: expected {"additional_disabled": ["tool", ',
+        ".ralph/recipes/two.toml:1: invalid TOML: ",
+        '" has an invalid mcp_tool_overrides\nhint: expected {"additional_disabled": ["tool", ',
     )
     assert not [line for line in expected if line not in said], said
     assert before == snapshot(root)

@@ -376,7 +376,9 @@ def test_a_link_in_place_of_a_skill_is_not_followed(root: Path, tmp_path: Path) 
     (tmp_path / "elsewhere").mkdir()
     (root / DELA).symlink_to(tmp_path / "elsewhere")
 
-    assert "leads out of the project" in refused("connect", "claude", "--skills", "-C", root, code=2)
+    assert "leads out of the project" in refused(
+        "connect", "claude", "--skills", "-C", root, code=2
+    )
     assert [] == list((tmp_path / "elsewhere").iterdir())
 
 

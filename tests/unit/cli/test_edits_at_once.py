@@ -149,7 +149,7 @@ def test_a_field_that_there_is_not_is_refused_by_its_name(project: EngineProject
     done = ralphgen("task", "edit", "1", cwd=project.root, more=more)
     kept(done.stderr).unlink()
 
-    assert 'unknown option --colour' in done.stderr
+    assert "unknown option --colour" in done.stderr
 
 
 def test_a_row_that_is_gone_leaves_what_was_typed(project: EngineProject) -> None:

@@ -382,7 +382,7 @@ def test_a_server_of_another_engine_is_to_be_written_anew(
     config.write_text('[database]\nengine = "postgresql"\n', encoding="utf-8")
     told = refused("task", "list", cwd=root)
 
-    assert 'has the rows in "postgresql", and the server was written for "sqlite"' in told
+    assert 'sets engine = "postgresql", but the server was generated for "sqlite"' in told
     assert 'hint: run "ralphgen regen"' in told
     assert "ralphgen init" not in told
 

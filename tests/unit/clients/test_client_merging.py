@@ -302,7 +302,9 @@ def test_text_that_is_not_utf_8_is_refused(tmp_path: Path) -> None:
 
 def test_a_folder_in_place_of_the_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / ".mcp.json").mkdir()
-    with pytest.raises(ProjectError, match="is a folder, expected a file\nhint: move it away"):
+    with pytest.raises(
+        ProjectError, match="is a directory, expected a file\nhint: move it elsewhere"
+    ):
         client_file(ClientEntries("claude", tmp_path, ["ralph"])).write(tmp_path)
 
 

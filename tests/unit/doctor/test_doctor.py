@@ -156,7 +156,7 @@ def test_a_database_that_is_none_ends_the_examination(root: Path) -> None:
     code, found, words = findings(root)
 
     assert (1, {"database": False, "project": False}) == (code, found)
-    assert "is no SQLite database" in words
+    assert "is not an SQLite database" in words
 
 
 def test_every_problem_of_the_config_is_told(root: Path) -> None:

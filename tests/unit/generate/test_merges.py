@@ -84,7 +84,7 @@ def test_a_side_whose_commit_nobody_knows_loses_nothing(root: Path) -> None:
     losing = f'{MCP} would lose the column "tasks.risk"'
     assert losing in refused("regen", root, "--no-install", "--force")
     run_sql(root, RISK)
-    assert '"manifest.json" of the side "theirs" cannot be read' in refused("regen", root)
+    assert '"manifest.json" cannot be read on side "theirs"' in refused("regen", root)
     assert 0 == ralphgen("regen", root, "--no-install", "--force").returncode
 
 
@@ -94,7 +94,7 @@ def test_an_edit_of_what_was_squashed_is_named(tmp_path: Path) -> None:
     git(root, "add", "-A")
     run_sql(root, RISK)
 
-    assert '"ralph/comments.py" was edited by hand on the side "theirs"' in refused("regen", root)
+    assert '"ralph/comments.py" was edited by hand on side "theirs"' in refused("regen", root)
 
 
 def test_a_database_without_one_sides_column_is_refused_as_for_removals(root: Path) -> None:
@@ -134,7 +134,7 @@ def test_an_edit_on_one_side_is_named_and_kept(tmp_path: Path, side: str, path: 
     before = texts(root)
     said = refused("regen", root, "--no-install")
 
-    assert said.startswith(f'"{path}" was edited by hand on the side "{side}"\nhint: ')
+    assert said.startswith(f'"{path}" was edited by hand on side "{side}"\nhint: ')
     assert before == texts(root)
     assert 0 == ralphgen("regen", root, "--no-install", "--force").returncode
     assert "# mine" not in (root / MCP / path).read_text("utf-8")

@@ -52,7 +52,7 @@ def test_all_mistakes_are_found_in_the_order_of_their_lines(tmp_path: Path) -> N
         '1: unknown key "kitts"\nhint: did you mean "kits"?',
         '2: "structured_output" is 1, expected true or false',
         '4: unknown key "schema.hidden"\nhint: did you mean "hide"?',
-        '7: "schema.hide[1]" is false, expected a text in quotes',
+        '7: "schema.hide[1]" is false, expected a string in quotes',
         '11: unknown key "disciplines.\'y z\'.disabel"\nhint: did you mean "disable"?',
         '12: "disciplines.\'y z\'.disable[0]" is "", expected at least one character',
     ] == problems(tmp_path, text.encode())
@@ -86,9 +86,9 @@ def test_a_server_without_a_kit_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("data", "expected"),
     [
-        (b"a = 1\nb = \n", "2: is not TOML: Invalid value (column 5)"),
-        (b"a = [\n1,\n", "2: is not TOML: "),
-        (b"a = 1\na = 2\n", "2: is not TOML: Cannot overwrite a value"),
+        (b"a = 1\nb = \n", "2: invalid TOML: Invalid value (column 5)"),
+        (b"a = [\n1,\n", "2: invalid TOML: "),
+        (b"a = 1\na = 2\n", "2: invalid TOML: Cannot overwrite a value"),
         (b"a = 1\nb = '\xff'\n", "2: is not UTF-8\nhint: save it as UTF-8"),
     ],
 )
@@ -102,7 +102,7 @@ def test_what_is_no_toml_is_refused_with_its_line(
 
 def test_a_folder_or_a_dangling_link_is_refused(tmp_path: Path) -> None:
     (tmp_path / FILE).mkdir(parents=True)
-    with pytest.raises(ProjectError, match="is a folder, expected a file"):
+    with pytest.raises(ProjectError, match="is a directory, expected a file"):
         read_config(tmp_path, ("ralph",))
     (tmp_path / FILE).rmdir()
     (tmp_path / FILE).symlink_to("nowhere")
@@ -113,7 +113,7 @@ def test_a_folder_or_a_dangling_link_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize("rule", ["--dangerously-skip-permissions", "-p", "-", "a\0b", "a\nb", " "])
 def test_a_rule_of_permission_cannot_be_an_option_of_claude_code(tmp_path: Path, rule: str) -> None:
     shown = json.dumps(rule)
-    expected = "a rule of permission on one line, such as Bash(git *), no option"
+    expected = "a one-line permission rule, such as Bash(git *)"
 
     assert [f'2: "launch.allow[1]" is {shown}, expected {expected}'] == problems(
         tmp_path, f'[launch]\nallow = ["Bash(git -C x *)", {shown}]\n'.encode()
@@ -134,13 +134,16 @@ def test_message_of_commits_may_have_both_placeholders(tmp_path: Path, text: str
         ('setup = [[" "]]', '"loop.setup[0]" is a list, expected an argument list'),
         ('copy = ["../.env"]', '"loop.copy[0]" is "../.env", expected a path below the project'),
         *(
-            (f'message = "{text}"', f'"loop.message" is "{text}", expected a commit message, whose')
+            (
+                f'message = "{text}"',
+                f'"loop.message" is "{text}", expected a commit message with no placeholders',
+            )
             for text in ("", " ", "{", "}", "{}", "{number}", "{0}", "{title!r}", "{task:04}")
         ),
         ('remote = "--upload-pack=x"', '"loop.remote" is "--upload-pack=x", expected the name of'),
         ("attempts = 0", '"loop.attempts" is 0, expected greater than or equal to 1'),
         ("agents.x.command = []", '"loop.agents.x.command" is a list, expected an argument list'),
-        ('agents.codex.command = ["x"]', "that is none of claude, codex, gemini"),
+        ('agents.codex.command = ["x"]', "other than claude, codex, gemini"),
         ('agents."-x".command = ["x"]', "expected a name of letters, digits, - and _"),
     ],
 )
@@ -167,4 +170,4 @@ def test_an_address_over_http_has_a_path_and_a_port_that_can_be(tmp_path: Path, 
     """Without a path a proxy would pass on what is not for others, such as `/metrics`."""
     (problem,) = problems(tmp_path, f'[http]\nurl = "{url}"\n'.encode())
 
-    assert problem.startswith('2: "http.url" is ***, expected an address with a path')
+    assert problem.startswith('2: "http.url" is ***, expected a URL with a path')

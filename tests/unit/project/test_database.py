@@ -315,7 +315,7 @@ def test_a_change_under_a_reader_without_locks_is_reported(tmp_path: Path) -> No
     path = make_database(tmp_path / "ralph.db", "wal")
 
     with (
-        pytest.raises(ProjectError, match="was changed while it was read"),
+        pytest.raises(ProjectError, match="changed while it was being read"),
         open_without_trace(path),
     ):
         run_script(path, "db.execute(\"INSERT INTO t VALUES ('later')\")\n")
@@ -331,9 +331,9 @@ def test_each_thing_that_is_no_database_has_its_sentence(tmp_path: Path) -> None
     assert 'no database at "X"' == refusal(tmp_path / "missing")[0]
     assert 'no database at "X"' == refusal(text / "below")[0]
     assert 'database "X" is empty (0 bytes)' == refusal(empty)[0]
-    assert 'database "X" is a folder, expected a file' == refusal(folder)[0]
-    assert 'database "X" is no regular file' == refusal(pipe)[0]
-    assert 'it does not begin with "SQLite format 3"' in refusal(text)[0]
+    assert 'database "X" is a directory, expected a file' == refusal(folder)[0]
+    assert 'database "X" is not a regular file' == refusal(pipe)[0]
+    assert 'it does not start with "SQLite format 3"' in refusal(text)[0]
 
 
 def test_a_sentence_stays_on_one_line(tmp_path: Path) -> None:

@@ -64,8 +64,8 @@ def test_what_cannot_be_read_names_the_discipline(
         removals(connection, None, override, override)
 
     assert [
-        'the discipline "d1" has an unreadable mcp_tool_overrides',
-        'the discipline "d2" has an unreadable mcp_tool_overrides',
+        'discipline "d1" has an invalid mcp_tool_overrides',
+        'discipline "d2" has an invalid mcp_tool_overrides',
     ] == [problem.text for problem in caught.value.problems]
 
 
@@ -111,7 +111,7 @@ def test_an_unreadable_list_column_names_the_discipline(
         listed(connection, None, value)
 
     (problem,) = caught.value.problems
-    assert 'the discipline "d1" has an unreadable disabled_tools' == problem.text
+    assert 'discipline "d1" has an invalid disabled_tools' == problem.text
     assert problem.hint.startswith('expected ["tool", …]')
 
 

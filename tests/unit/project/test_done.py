@@ -54,7 +54,7 @@ def test_without_a_check_nothing_has_to_be_proved(tmp_path: Path) -> None:
 
     assert found.done is None
     (warning,) = found.warnings
-    assert "[done] asks for nothing as long as there is no [[done.checks]]" in warning
+    assert "[done] has no effect without [[done.checks]]" in warning
 
 
 @pytest.mark.parametrize(
@@ -62,16 +62,16 @@ def test_without_a_check_nothing_has_to_be_proved(tmp_path: Path) -> None:
     [
         (
             f'{NAMED}run = ["x"]\n{NAMED}run = ["y"]\n',
-            '4: the check "a" stands twice\nhint: give each a name of its own',
+            '4: check "a" is defined twice\nhint: give each check a unique name',
         ),
-        (NAMED, '1: the check "a" has neither of "run" and "dela"\nhint: '),
-        (f'{NAMED}run = ["x"]\ndela = "y"\n', '1: the check "a" has both of "run" and "dela"'),
-        (f"{NAMED}run = []\n", '1: the check "a" has an empty "run"'),
-        (f'{NAMED}run = [" "]\n', '1: the check "a" has an empty "run"'),
+        (NAMED, '1: check "a" has neither "run" nor "dela"\nhint: '),
+        (f'{NAMED}run = ["x"]\ndela = "y"\n', '1: check "a" has both "run" and "dela"'),
+        (f"{NAMED}run = []\n", '1: check "a" has an empty "run"'),
+        (f'{NAMED}run = [" "]\n', '1: check "a" has an empty "run"'),
         (f'{NAMED}run = "npm test"\n', '3: "done.checks[0].run" is "npm test", expected a list'),
         (f'{NAMED}run = ["x"]\ntimeout = 0\n', '4: "done.checks[0].timeout" is 0, expected'),
         (f'{NAMED}run = ["x"]\ntime = 1\n', '4: unknown key "done.checks[0].time"'),
-        ('[[done.checks]]\nname = "a\\nb"\nrun = ["x"]\n', "a name on one line"),
+        ('[[done.checks]]\nname = "a\\nb"\nrun = ["x"]\n', "a one-line name"),
         ('[done]\nprotect = ["../x"]\n', "expected a path below the project"),
         ('[done]\nprotect = ["/x"]\n', "expected a path below the project"),
         (f'{NAMED}dela = "x"\n', 'names a task of the kit "dela", which is off'),
@@ -84,8 +84,7 @@ def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, config: str, expec
 
 def test_checks_need_a_place_for_their_evidence(tmp_path: Path) -> None:
     expected = (
-        "1: checks need ralphgen's own tables, where their evidence is kept\n"
-        'hint: run "ralphgen db ledger on"'
+        '1: checks need the ledger, which stores their evidence\nhint: run "ralphgen db ledger on"'
     )
 
     assert [expected] == problems(tmp_path, TESTS, ledger=False)
@@ -95,7 +94,7 @@ def test_a_discipline_that_there_is_not_is_a_warning(tmp_path: Path) -> None:
     config = check("tests", "true", disciplines=["backnd"])
     (warning,) = inspect_project(project_of(tmp_path, config), KITS).warnings
 
-    assert 'is for the discipline "backnd", which there is not; did you mean "backend"?' in warning
+    assert 'names the unknown discipline "backnd"; did you mean "backend"?' in warning
 
 
 def rules(

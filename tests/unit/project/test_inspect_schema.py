@@ -143,8 +143,8 @@ def test_era_c_is_refused_by_its_columns(tmp_path: Path) -> None:
     path = era(tmp_path, "c1")
 
     assert [
-        'column "tasks.discipline" is missing, found "tasks.discipline_id" of a later schema',
-        'column "tasks.feature" is missing, found "tasks.feature_id" of a later schema',
+        'column "tasks.discipline" is missing, found "tasks.discipline_id" of a newer schema',
+        'column "tasks.feature" is missing, found "tasks.feature_id" of a newer schema',
     ] == missing_required_columns(inspect_schema(path), names_in(path))
 
 
@@ -153,8 +153,8 @@ def test_era_g_is_refused_by_its_tables(tmp_path: Path) -> None:
     schema = inspect_schema(path)
 
     assert [
-        'table "features" is missing, found "subsystems" of a later schema',
-        'table "tasks" is missing, found "runtime_tasks" of a later schema',
+        'table "features" is missing, found "subsystems" of a newer schema',
+        'table "tasks" is missing, found "runtime_tasks" of a newer schema',
     ] == missing_required_columns(schema, names_in(path))
     assert ['table "features" is missing', 'table "tasks" is missing'] == missing_required_columns(
         schema
@@ -220,7 +220,7 @@ def test_a_hidden_column_leaves_the_fingerprint_and_stays_a_fact(tmp_path: Path)
 def test_the_heart_cannot_be_hidden(tmp_path: Path) -> None:
     (problem,) = problems(era(tmp_path, "a8"), "Tasks.STATUS")
 
-    assert '[schema] hide names "Tasks.STATUS", which every server needs' == problem.text
+    assert '[schema] hide contains "Tasks.STATUS", which servers require' == problem.text
 
 
 def test_hide_entries_that_name_nothing_are_shown_together_with_the_nearest_name(
@@ -229,8 +229,8 @@ def test_hide_entries_that_name_nothing_are_shown_together_with_the_nearest_name
     found = problems(era(tmp_path, "a8"), "tasks.hint", "secrets", "tasks.hints")
 
     assert [
-        '[schema] hide names "secrets", expected a column as "table.column"',
-        '[schema] hide names "tasks.hint", expected a column as "table.column"',
+        '[schema] hide contains "secrets", expected a column as "table.column"',
+        '[schema] hide contains "tasks.hint", expected a column as "table.column"',
     ] == [problem.text for problem in found]
     assert 'did you mean "tasks.hints"?' == found[1].hint
     assert found[0].hint.startswith('the tables are "disciplines", ')

@@ -111,7 +111,7 @@ def test_an_answer_that_may_be_none_is_any_value(
 def test_a_decorator_that_says_nothing_is_refused(tmp_path: Path, decorator: str) -> None:
     written(tmp_path, f'{HEAD}\n{decorator}\ndef a(project: Project) -> str:\n    """B."""\n')
 
-    assert f'{FOLDER}/some.py:4: "a": the decorator' in refusal(tmp_path)
+    assert f'{FOLDER}/some.py:4: "a": invalid decorator' in refusal(tmp_path)
 
 
 def test_nothing_of_a_file_is_run(tmp_path: Path) -> None:
@@ -153,12 +153,12 @@ def a(project: Project, one: str, two: str = "") -> str:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (b"def a(:\n", "some.py:1: is not Python: "),
+        (b"def a(:\n", "some.py:1: invalid Python: "),
         (b"x = 1\n\xe9 = 2\n", "some.py:2: is not UTF-8"),
-        (b"x = 1\0\n", "is not Python: "),
-        (b"return 1\n", "some.py:1: is not Python: 'return' outside function"),
-        (b"(" * 5_000, "some.py:1: is not Python: "),
-        (b"x = " + b"-" * 90_000 + b"1", "some.py:1: is not Python: "),
+        (b"x = 1\0\n", "invalid Python: "),
+        (b"return 1\n", "some.py:1: invalid Python: 'return' outside function"),
+        (b"(" * 5_000, "some.py:1: invalid Python: "),
+        (b"x = " + b"-" * 90_000 + b"1", "some.py:1: invalid Python: "),
         (b"#" * (LONGEST + 1), "some.py: has 200,001 bytes, expected at most 200,000"),
     ],
 )
@@ -185,7 +185,7 @@ def test_ten_thousand_tools_are_refused(tmp_path: Path) -> None:
     written(tmp_path, functions, "a.py")
     written(tmp_path, functions.replace("def a", "def b"), "b.py")
 
-    assert f"{FOLDER}: there are 10,000 tools, expected at most {MOST}" in refusal(tmp_path)
+    assert f"{FOLDER}: contains 10,000 tools, expected at most {MOST}" in refusal(tmp_path)
 
 
 def test_a_huge_docstring_is_refused(tmp_path: Path) -> None:
@@ -203,8 +203,8 @@ def test_the_same_name_in_two_files_is_refused_with_both_places(tmp_path: Path) 
     )
 
     found = refusal(tmp_path)
-    assert f'{FOLDER}/some.py:1: there is a tool "note" already' in found
-    assert f"see {FOLDER}/a.py:1" in found
+    assert f'{FOLDER}/some.py:1: duplicate tool "note"' in found
+    assert f"it is also defined at {FOLDER}/a.py:1" in found
 
 
 def test_a_table_for_a_tool_that_is_not_there_is_refused(tmp_path: Path) -> None:

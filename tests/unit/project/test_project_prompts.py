@@ -53,7 +53,7 @@ def test_every_file_that_cannot_be_used_is_named(tmp_path: Path, folder: Path) -
     assert "folder.md: cannot be read: " in folder_said
     assert f"long.md: has {LONGEST + 1:,} bytes, expected at most {LONGEST:,}" in long
     assert "latin.md:2: is not UTF-8" in latin
-    assert ".ralph/prompts/secret.md: is a link, expected a file of its own" in secret
+    assert ".ralph/prompts/secret.md: is a link, expected a regular file" in secret
     assert all("\nhint: " in one for one in said)
 
 

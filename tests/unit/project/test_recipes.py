@@ -51,7 +51,7 @@ def test_every_mistake_of_every_file_is_found(tmp_path: Path) -> None:
         f'{FOLDER}/a.toml:2: unknown key "alow"\nhint: did you mean "allow"?',
         f'{FOLDER}/b.toml:1: "base" is missing',
         f'{FOLDER}/b.toml:2: "allow.ralph" is "all", expected a list',
-        f"{FOLDER}/c.toml:1: is not TOML: Invalid value (column 8)\nhint: fix the file by hand",
+        f"{FOLDER}/c.toml:1: invalid TOML: Invalid value (column 8)\nhint: fix the file by hand",
     ] == [str(problem) for problem in caught.value.problems]
 
 
@@ -74,14 +74,14 @@ def test_what_a_recipe_says_is_kept_as_it_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "expected"),
     [
-        ('description = "a\\nb"', "a sentence on one line, of at most 200 characters"),
-        (f'description = "{"x" * 201}"', "a sentence on one line, of at most 200 characters"),
-        ('description = " "', "a sentence on one line, of at most 200 characters"),
-        ('prompt = ""', "a text of at most 40,000 characters"),
-        (f'prompt = "{"x" * 40_001}"', "a text of at most 40,000 characters"),
-        ('model = "--dangerously"', "the name of a model"),
-        ('model = ""', "the name of a model"),
-        ("model = 4", "a text in quotes"),
+        ('description = "a\\nb"', "one line of at most 200 characters"),
+        (f'description = "{"x" * 201}"', "one line of at most 200 characters"),
+        ('description = " "', "one line of at most 200 characters"),
+        ('prompt = ""', "a non-blank string of at most 40,000 characters"),
+        (f'prompt = "{"x" * 40_001}"', "a non-blank string of at most 40,000 characters"),
+        ('model = "--dangerously"', "a model name"),
+        ('model = ""', "a model name"),
+        ("model = 4", "a string in quotes"),
     ],
 )
 def test_what_a_recipe_cannot_say_is_refused(tmp_path: Path, line: str, expected: str) -> None:

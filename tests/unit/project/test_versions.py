@@ -49,7 +49,7 @@ def test_a_comma_with_nothing_beside_it_is_named(text: str, tmp_path: Path) -> N
     path = tmp_path / FILE
     path.parent.mkdir()
     path.write_text(f'requires = "{text}"\n', encoding="utf-8")
-    with pytest.raises(ProjectError, match="versions of ralphgen on both sides of a comma, such"):
+    with pytest.raises(ProjectError, match="versions of ralphgen on both sides of each comma"):
         read_config(tmp_path, ("ralph",))
 
 

@@ -55,11 +55,11 @@ TABLE = "[disciplines.backend.mcp_servers.docs]\n"
 BAD_CONFIGS = {
     "reserved": (
         '[disciplines.backend.mcp_servers.ralph]\ncommand = "x"\n',
-        ':1: the MCP server "ralph" bears the name of one of the project\'s own',
+        ':1: the MCP server name "ralph" is used by one of the project\'s servers',
     ),
     "a name with a space": (
         '[disciplines.backend.mcp_servers."a b"]\ncommand = "x"\n',
-        ':1: the MCP server "a b" needs a name of letters',
+        ':1: invalid MCP server name "a b": use letters',
     ),
     "no command": (TABLE + "args = []\n", 'mcp_servers.docs.command" is missing'),
     "a blank command": (TABLE + 'command = " "\n', ":2: "),
@@ -72,7 +72,7 @@ BAD_CONFIGS = {
     "an unknown key": (TABLE + 'command = "x"\nenvs = 1\n', 'did you mean "env"?'),
     "no type": (TABLE + 'url = "https://a/b"\n', 'mcp_servers.docs.type" is missing'),
     "an unknown type": (TABLE + 'type = "ws"\nurl = "https://a"\n', "'http' or 'sse'"),
-    "no address": (TABLE + f'type = "http"\nurl = "{PRIVATE}"\n', "begins with http://"),
+    "no address": (TABLE + f'type = "http"\nurl = "{PRIVATE}"\n', "starts with http://"),
     "a header that is a number": (
         TABLE + 'type = "http"\nurl = "https://a"\nheaders.X = 12345678\n',
         "***",

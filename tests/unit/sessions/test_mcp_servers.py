@@ -144,14 +144,14 @@ def odd(**changes: object) -> list[dict[str, object]]:
 
 
 BAD: dict[str, tuple[object, str]] = {
-    "reserved": (odd(name="ralph"), '"ralph" bears the name of one of the project\'s own'),
-    "twice": ([DOCS, DOCS], '"docs" is there twice'),
-    "in the config too": (odd(name="search"), '"search" is there twice'),
-    "a name with a space": (odd(name="a b"), '"a b" needs a name of letters, digits, - and _'),
-    "a name with letters of others": (odd(name="dö"), "needs a name of letters"),
-    "a name that is a path": (odd(name="../x"), "needs a name of letters"),
-    "a name of many lines": (odd(name="docs\n"), r'"docs\n" needs a name'),
-    "a long name": (odd(name="x" * 65), "needs a name of letters"),
+    "reserved": (odd(name="ralph"), '"ralph" is used by one of the project\'s servers'),
+    "twice": ([DOCS, DOCS], 'duplicate MCP server "docs"'),
+    "in the config too": (odd(name="search"), 'duplicate MCP server "search"'),
+    "a name with a space": (odd(name="a b"), '"a b": use letters, digits, - and _'),
+    "a name with letters of others": (odd(name="dö"), "use letters"),
+    "a name that is a path": (odd(name="../x"), "use letters"),
+    "a name of many lines": (odd(name="docs\n"), r'"docs\n": use letters'),
+    "a long name": (odd(name="x" * 65), "use letters"),
     "no name": (odd(name=""), '"0.name"'),
     "a name that is a number": (odd(name=1), '"0.name"'),
     "no command": (odd(command=""), '"0.command"'),

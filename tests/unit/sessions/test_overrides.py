@@ -98,7 +98,7 @@ def test_a_column_of_disabled_tools_removes_them_from_sessions(added: Path) -> N
     query(added, "UPDATE disciplines SET disabled_tools = ? WHERE name = 'backend'", '{"a": 1}')
     for command in (("check", added), ("session", "create", "yap", "--project", added)):
         said = ralphgen(*command)
-        assert 'the discipline "backend" has an unreadable disabled_tools' in said.stderr
+        assert 'discipline "backend" has an invalid disabled_tools' in said.stderr
         assert 'hint: expected ["tool", ' in said.stderr
 
 
@@ -135,7 +135,7 @@ def test_no_query_writes_a_column_that_removes_tools(added: Path, column: str, s
     text = f"-- name: widen :exec\n-- Widen.\n-- :value text\n-- :name text\n{sql.format(column)}\n"
     (folder / "widen.sql").write_text(text, encoding="utf-8")
 
-    with pytest.raises(ProjectError, match=f'sets "disciplines.{column}", which no session may'):
+    with pytest.raises(ProjectError, match=f'sets "disciplines.{column}", which is not allowed'):
         regenerate(added, force=False, say=quiet)
 
 
@@ -215,7 +215,7 @@ def test_an_unreadable_override_stops_every_session_and_names_the_discipline(
             opened(own, "yap", discipline=discipline)
         (problem,) = caught.value.problems
 
-        assert 'the discipline "backend" has an unreadable mcp_tool_overrides' == problem.text
+        assert 'discipline "backend" has an invalid mcp_tool_overrides' == problem.text
         assert '{"additional_disabled": ["tool", …]}' in problem.hint
     assert not (own / SESSIONS).exists()
 
@@ -255,7 +255,7 @@ def test_problems_of_all_disciplines_are_said_at_once_by_the_command(own: Path) 
     configured(own, "backend", "nothing")
     second = refused("session", "create", "yap", "--project", own)
 
-    assert 'the discipline "backend" has an unreadable mcp_tool_overrides' in first
+    assert 'discipline "backend" has an invalid mcp_tool_overrides' in first
     assert ".ralph/ralphgen.toml:2: disable of the discipline" in second
     assert 'mcp_tool_overrides of the discipline "frontend"' in second
     assert 'did you mean "get_task"?' in second

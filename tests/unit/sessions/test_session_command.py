@@ -287,7 +287,7 @@ def test_a_title_that_is_no_text_is_named(own: Path) -> None:
         "INSERT INTO metadata VALUES (1, x'ff', '2026')",
     )
 
-    with pytest.raises(ProjectError, match='"project_title" of the metadata is no text'):
+    with pytest.raises(ProjectError, match='"project_title" of the metadata is not a string'):
         opened(own, "yap")
 
 

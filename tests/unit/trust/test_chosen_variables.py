@@ -37,7 +37,7 @@ def test_no_command_opens_it_without_a_record(
 
     assert 0 != done.returncode
     assert REFUSED in done.stdout + done.stderr
-    assert "no connection to the database of" not in done.stdout + done.stderr
+    assert "cannot connect to the database in" not in done.stdout + done.stderr
 
 
 @pytest.mark.parametrize("command", FROM_FACTS, ids=" ".join)
@@ -50,7 +50,7 @@ def test_commands_that_need_no_record_take_the_committed_facts(
 
     assert f'{REFUSED}: the schema "public" of PROD_DSN' in done.stderr
     assert "its facts are taken from .ralph/mcp/project.json" in done.stderr
-    assert "no connection to the database of" not in done.stdout + done.stderr
+    assert "cannot connect to the database in" not in done.stdout + done.stderr
 
 
 def test_it_is_refused_for_the_login_that_may_make_roles(
@@ -74,7 +74,7 @@ def test_the_variable_of_projects_needs_no_record(clone: Path, settings: str) ->
 
     done = ralphgen("inspect", cwd=clone)
 
-    assert "there is no connection to the database of RALPH_DSN" in done.stderr
+    assert "cannot connect to the database in RALPH_DSN" in done.stderr
 
 
 def test_the_schema_that_the_users_dsn_names_needs_no_record(
@@ -85,7 +85,7 @@ def test_the_schema_that_the_users_dsn_names_needs_no_record(
 
     done = ralphgen("inspect", cwd=clone)
 
-    assert "there is no connection to the database of RALPH_DSN" in done.stderr
+    assert "cannot connect to the database in RALPH_DSN" in done.stderr
 
 
 @pytest.mark.parametrize("change", ["PROD_DSN", "payroll"])

@@ -80,7 +80,7 @@ def test_an_override_that_could_be_read_in_two_ways_is_refused(tmp_path: Path, t
     root = create_project(tmp_path, "ALTER TABLE disciplines ADD COLUMN mcp_tool_overrides TEXT")
     query(root, "UPDATE disciplines SET mcp_tool_overrides = ? WHERE name = 'backend'", text)
 
-    with pytest.raises(ProjectError, match='"backend" has an unreadable mcp_tool_overrides'):
+    with pytest.raises(ProjectError, match='"backend" has an invalid mcp_tool_overrides'):
         regenerate(root, force=False, say=quiet)
 
 

@@ -127,8 +127,8 @@ def test_every_era_that_is_served_is_in_the_table() -> None:
 @pytest.mark.parametrize(
     ("era", "missing"),
     [
-        ("c1", 'column "tasks.feature" is missing, found "tasks.feature_id" of a later schema'),
-        ("g2", 'table "tasks" is missing, found "runtime_tasks" of a later schema'),
+        ("c1", 'column "tasks.feature" is missing, found "tasks.feature_id" of a newer schema'),
+        ("g2", 'table "tasks" is missing, found "runtime_tasks" of a newer schema'),
     ],
 )
 def test_a_later_era_is_refused_by_what_it_lacks(tmp_path: Path, era: str, missing: str) -> None:

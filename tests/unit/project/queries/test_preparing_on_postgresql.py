@@ -71,7 +71,7 @@ def prepared(root: Path, *queries: str) -> Preparation:
     ("query", "told"),
     [
         *(
-            (f":many {statement}", f'begins with "{statement.split()[0]}"')
+            (f":many {statement}", f'starts with "{statement.split()[0]}"')
             for statement in (
                 "COPY tasks TO PROGRAM 'id'",
                 "COPY tasks FROM '/etc/passwd'",
@@ -123,7 +123,7 @@ def prepared(root: Path, *queries: str) -> Preparation:
         (":many SELECT id FROM tasks WHERE id === 1", 'uses the function "same"'),
         (":many SELECT x.x FROM pg_read_file('/etc/passwd') AS x (x)", "pg_read_file"),
         (":many SELECT id FROM tasks ORDER BY pg_read_file('/etc/passwd')", "pg_read_file"),
-        (":many SELECT it FROM peeks", 'uses the function "peek", in which nobody sees'),
+        (":many SELECT it FROM peeks", 'uses the function "peek", which can read anything'),
         (":many SELECT them FROM servers", HIDDEN_SERVERS),
         (":many SELECT them FROM nested", HIDDEN_SERVERS),
         (":many SELECT it FROM whole", HIDDEN_SERVERS),
@@ -138,10 +138,10 @@ def prepared(root: Path, *queries: str) -> Preparation:
         (":many SELECT id FROM tasks JOIN disciplines ON title = mcp_servers", HIDDEN_SERVERS),
         (":many SELECT * FROM tasks", 'reads "tasks.note", which is hidden'),
         (":many SELECT before FROM ralphgen_journal", 'reads "ralphgen_journal'),
-        (":many SELECT rolpassword FROM pg_authid", 'reads "pg_authid", which is no table'),
-        (":many SELECT usename FROM pg_user", "which is no table or view of the project"),
-        (":many SELECT table_name FROM information_schema.tables", "which is no table or view"),
-        (":many SELECT a FROM other.secrets", 'reads "secrets", which is no table or view'),
+        (":many SELECT rolpassword FROM pg_authid", 'reads "pg_authid", which is not a table'),
+        (":many SELECT usename FROM pg_user", "which is not a table or view of the project"),
+        (":many SELECT table_name FROM information_schema.tables", "which is not a table or view"),
+        (":many SELECT a FROM other.secrets", 'reads "secrets", which is not a table or view'),
         (":many SELECT id FROM tasks FOR UPDATE", "writes, or locks rows"),
         (":many SELECT id INTO stolen FROM tasks", "a.sql:6: "),
         (":many WITH x AS (DELETE FROM tasks RETURNING id) SELECT id FROM x", "a.sql:6: "),
@@ -165,7 +165,7 @@ def prepared(root: Path, *queries: str) -> Preparation:
             HIDDEN_SERVERS,
         ),
         (":exec DELETE FROM tasks RETURNING *", 'reads "tasks.note", which is hidden'),
-        (":exec DELETE FROM ralphgen_journal RETURNING number", "which is ralphgen's"),
+        (":exec DELETE FROM ralphgen_journal RETURNING number", "which belongs to ralphgen"),
         (":exec UPDATE plain SET a = 'x' RETURNING a", '"plain" has no primary key'),
         (":exec UPDATE servers SET name = 'x' RETURNING name", "a.sql:"),
         (":exec INSERT INTO other.secrets VALUES ('x') RETURNING a", "a.sql:"),

@@ -66,24 +66,27 @@ def test_a_parameter_may_be_left_out_for_its_default(
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("SELECT 1", "a.sql:1: there is no line that names a query before this"),
-        ("-- name: a\nSELECT 1", "a.sql:1: expected a name and what comes back"),
-        ("-- name: 1a :one\nSELECT 1", 'a.sql:1: "1a" is no name of a query'),
-        ("-- name: a :execrows\n-- A.\nSELECT 1", 'a.sql:1: the query "a" is ":execrows"'),
-        ("-- name: a :one\nSELECT 1", 'a.sql:1: the query "a" has no comment that says what'),
-        ("-- name: a :one\n-- A.\n", 'a.sql:1: the query "a" has no statement'),
-        ("-- name: a :one\n-- A.\n;", 'a.sql:1: the query "a" has no statement'),
-        ("-- name: a :one\n-- A.\nSELECT 1;\nDROP TABLE t", "a.sql:4: there is a second statement"),
-        ("-- name: a :one\n-- A.\nSELECT 1;;", "a.sql:3: there is a second statement"),
-        ("-- name: a :one\n-- A.\nSELECT 'x\n", "a.sql:3: what begins with ' does not end"),
-        ("-- name: a :one\n-- A.\nSELECT 1 /* x", "a.sql:3: a comment does not end"),
-        ("-- name: a :one\n-- A.\nSELECT /* /* */ 1", "a.sql:3: a comment holds the begin"),
-        ("-- name: a :one\n-- A.\nSELECT ?", 'a.sql:3: a parameter is written with "?"'),
-        ("-- name: a :one\n-- A.\nSELECT @x", 'a.sql:3: a parameter is written with "@"'),
-        ("-- name: a :one\n-- A.\n\nSELECT $x", 'a.sql:4: a parameter is written with "$"'),
-        ("-- name: a :one\n-- A.\nSELECT E'x'", "a.sql:3: a text is written with E''"),
+        ("SELECT 1", "a.sql:1: SQL before the first line that names a query"),
+        ("-- name: a\nSELECT 1", "a.sql:1: expected a name and a kind"),
+        ("-- name: 1a :one\nSELECT 1", 'a.sql:1: invalid query name "1a"'),
+        ("-- name: a :execrows\n-- A.\nSELECT 1", 'a.sql:1: query "a" has the kind ":execrows"'),
+        ("-- name: a :one\nSELECT 1", 'a.sql:1: query "a" has no description'),
+        ("-- name: a :one\n-- A.\n", 'a.sql:1: query "a" has no statement'),
+        ("-- name: a :one\n-- A.\n;", 'a.sql:1: query "a" has no statement'),
+        ("-- name: a :one\n-- A.\nSELECT 1;\nDROP TABLE t", "a.sql:4: second statement"),
+        ("-- name: a :one\n-- A.\nSELECT 1;;", "a.sql:3: second statement"),
+        ("-- name: a :one\n-- A.\nSELECT 'x\n", "a.sql:3: unterminated '"),
+        ("-- name: a :one\n-- A.\nSELECT 1 /* x", "a.sql:3: unterminated comment"),
+        ("-- name: a :one\n-- A.\nSELECT /* /* */ 1", "a.sql:3: nested comment"),
+        ("-- name: a :one\n-- A.\nSELECT ?", 'a.sql:3: unsupported parameter "?"'),
+        ("-- name: a :one\n-- A.\nSELECT @x", 'a.sql:3: unsupported parameter "@"'),
+        ("-- name: a :one\n-- A.\n\nSELECT $x", 'a.sql:4: unsupported parameter "$"'),
+        ("-- name: a :one\n-- A.\nSELECT E'x'", "a.sql:3: unsupported string E'…'"),
         ("-- name: a :one\n-- A.\n-- :x text\nSELECT 1", "a.sql:3: the statement has no parameter"),
-        ("-- name: a :one\n-- A.\n-- :x uuid\nSELECT :x", 'a.sql:3: ":x" has the type "uuid"'),
+        (
+            "-- name: a :one\n-- A.\n-- :x uuid\nSELECT :x",
+            'a.sql:3: ":x" has the unknown type "uuid"',
+        ),
         ("-- name: a :one\n-- A.\n-- :x\nSELECT :x", "a.sql:3: expected a parameter with its type"),
         (
             "-- name: a :one\n-- A.\n-- :x integer = 'a'\nSELECT :x",
@@ -91,17 +94,17 @@ def test_a_parameter_may_be_left_out_for_its_default(
         ),
         (
             "-- name: a :one\n-- A.\n-- :x text\n-- :x text\nSELECT :x",
-            'a.sql:4: ":x" has a line already',
+            'a.sql:4: ":x" is declared twice',
         ),
         (
             "-- name: a :many\n-- A.\n-- :limit integer\nSELECT 1 LIMIT :limit",
-            'a.sql:4: ":limit" is an argument that each query with many rows has',
+            'a.sql:4: ":limit" is reserved in :many queries',
         ),
         (
             "-- name: a :one\n-- A.\nSELECT 1\n-- name: a :one\n-- A.\nSELECT 2",
-            'a.sql:4: the query "a" is in a.sql:1 too',
+            'a.sql:4: duplicate query "a", see a.sql:1',
         ),
-        ("-- name: a :one\n-- A.\nSELECT '\0'", "a.sql:3: holds the character U+0000"),
+        ("-- name: a :one\n-- A.\nSELECT '\0'", "a.sql:3: contains the character U+0000"),
         ("-- name: a :one\n-- A.\nSELECT 1" + " " * 100_000, "a.sql:1: has 100,030 characters"),
     ],
 )
@@ -128,4 +131,4 @@ def test_on_postgresql_other_signs_are_operators(tmp_path: Path) -> None:
 
     assert [":key"] == [token.text for token in query.used]
     told = refusal(tmp_path, "-- name: a :one\n-- A.\nSELECT $$x$$", sqlite=False)
-    assert 'a.sql:3: there is a "$": write texts in single quotes' in told
+    assert 'a.sql:3: unexpected "$": use single quotes' in told
