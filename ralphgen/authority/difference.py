@@ -42,15 +42,14 @@ def changes(before: Authority, after: Authority) -> list[AuthorityChange]:
     found += [AuthorityChange(*said, disciplines=tuple(who)) for said, who in by_discipline.items()]
     loose = loosened_facts(before.done or {}, after.done or NO_RULES)
     found += [
-        AuthorityChange(gain=True, tool="", text=f"what makes a task done: {named(one)}")
-        for one in loose
+        AuthorityChange(gain=True, tool="", text=f"proof of done: {named(one)}") for one in loose
     ]
     of_all = (*_settings(before, after), *_shown(before.shown, after.shown))
     found += [AuthorityChange(gain, "", text) for gain, text in of_all]
     weighed = {one.tool for one in found if one.gain}
     for tool in before.runs.keys() & after.runs.keys() - weighed:
         if before.runs[tool] != after.runs[tool]:
-            text = f"what {named(tool)} runs is defined in another way"
+            text = f"the implementation of {named(tool)} has changed"
             found.append(AuthorityChange(gain=True, tool=tool, text=text))
     return sorted(found, key=lambda one: (not one.gain, one.tool == "", one.tool, one.text))
 
@@ -62,7 +61,7 @@ def _settings(before: Authority, after: Authority) -> Iterator[tuple[bool, str]]
         for key in sorted({*old, *new}):
             if old.get(key) != new.get(key):
                 was, now = (named(_json(one.get(key))) for one in (old, new))
-                text = f"the setting {named(key)} of the kit {named(kit)} is {now}, where it was"
+                text = f"setting {named(key)} of kit {named(kit)} is {now}, previously"
                 yield True, f"{text} {was}"
 
 
@@ -72,9 +71,9 @@ def _shown(
     for table in sorted(old.keys() & new.keys()):
         more, fewer = {*new[table]} - {*old[table]}, {*old[table]} - {*new[table]}
         if more:
-            yield True, f"rows of {named(table)} show {listed(sorted(more))}"
+            yield True, f"rows of {named(table)} include {listed(sorted(more))}"
         if fewer:
-            yield False, f"rows of {named(table)} no longer show {listed(sorted(fewer))}"
+            yield False, f"rows of {named(table)} no longer include {listed(sorted(fewer))}"
 
 
 def _of_recipe(recipe: str, before: Authority, after: Authority) -> Iterator[Said]:
@@ -83,8 +82,8 @@ def _of_recipe(recipe: str, before: Authority, after: Authority) -> Iterator[Sai
         return
     if old is None or new is None:
         there = new if old is None else old or {}
-        tools = f"with {listed(there or {})}" if there else "without a tool"
-        yield old is None, "", f"a recipe that {'was' if old is None else 'is'} not there, {tools}"
+        tools = f"with {listed(there or {})}" if there else "without tools"
+        yield old is None, "", f"{'new' if old is None else 'removed'} recipe, {tools}"
         return
     yield from _rows(before.policy.targets(recipe), after.policy.targets(recipe))
     for entry in dict.fromkeys((*new, *old)):
@@ -116,7 +115,7 @@ def _seen(recipe: str, authority: Authority) -> dict[str, Tool] | None:
         try:
             tools = supposed_session(authority.policy, recipe, kit).tools(suite)
         except (StartError, LookupError, TypeError, AttributeError, ValueError) as error:
-            text = f'no server could start with the recipe "{recipe}" as it was written: {error}'
+            text = f'the recipe "{recipe}" of the server is invalid: {error}'
             raise ProjectError(text, 'run "ralphgen check" there') from error
         seen.update({f"{kit}:{name}": tool for name, tool in tools.items()})
     return seen
@@ -126,9 +125,9 @@ def _rows(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Said]:
     for kind in sorted({*old, *new}):
         was, now = (NEEDS.get(one.get(kind, ""), len(NEEDS)) for one in (old, new))
         if now > was:
-            yield True, "", f"sessions depend less on a {kind} of their own"
+            yield True, "", f"sessions are less restricted to their own {kind}"
         elif now < was:
-            yield False, "", f"sessions depend more on a {kind} of their own"
+            yield False, "", f"sessions are more restricted to their own {kind}"
 
 
 def _of_tool(entry: str, old: Tool, new: Tool, bound: Collection[str]) -> Iterator[Said]:
@@ -139,16 +138,16 @@ def _of_tool(entry: str, old: Tool, new: Tool, bound: Collection[str]) -> Iterat
         yield not reads, entry, f"{named(entry)} {says}"
     for name in dict.fromkeys((*new.properties, *old.properties)):
         if name not in old.properties:
-            yield True, entry, f"{named(entry)} takes {named(name)}"
+            yield True, entry, f"{named(entry)} accepts {named(name)}"
         elif name not in new.properties:
-            yield False, entry, f"{named(entry)} no longer takes {named(name)}"
+            yield False, entry, f"{named(entry)} no longer accepts {named(name)}"
         else:
             where = f"{named(name)} of {named(entry)}"
             yield from _of_schema(entry, where, old.properties[name], new.properties[name])
     for name in sorted((old.properties.keys() & new.properties.keys()) - {*bound}):
         if (name in old.required) != (name in new.required):
             gain = name in old.required
-            word = "may be left out" if gain else "has to be given"
+            word = "is optional" if gain else "is required"
             yield gain, entry, f"{named(name)} of {named(entry)} {word}"
 
 
@@ -161,13 +160,13 @@ def _of_schema(
         was, now = old.get(key), new.get(key)
         if was != now:
             gain = now is None or (was is not None and (now > was) == more)
-            yield gain, entry, f"{where}: {key} is {_json(now)}, where it was {_json(was)}"
+            yield gain, entry, f"{where}: {key} is {_json(now)}, previously {_json(was)}"
     if isinstance(old.get("items"), dict) and isinstance(new.get("items"), dict):
         yield from _of_schema(entry, where, old["items"], new["items"])
     weighed = {"enum", "items", "description", "default", *BOUNDS}
     rest = [{key: one[key] for key in sorted(one.keys() - weighed)} for one in (old, new)]
     if rest[0] != rest[1] or ("items" in old) != ("items" in new):
-        yield True, entry, f"{where} takes values of another form"
+        yield True, entry, f"{where} accepts values of another type"
 
 
 def _of_values(
@@ -178,15 +177,15 @@ def _of_values(
             yield (
                 new is None,
                 entry,
-                f"{where} takes {'any' if new is None else 'only some'} values",
+                f"{where} accepts {'any' if new is None else 'only some'} values",
             )
         return
     more = [one for one in new if one not in old]
     fewer = [one for one in old if one not in new]
     if more:
-        yield True, entry, f"{where} takes {listed(map(_json, more))}"
+        yield True, entry, f"{where} accepts {listed(map(_json, more))}"
     if fewer:
-        yield False, entry, f"{where} no longer takes {listed(map(_json, fewer))}"
+        yield False, entry, f"{where} no longer accepts {listed(map(_json, fewer))}"
 
 
 def _bound(entry: str, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Said]:
@@ -195,8 +194,8 @@ def _bound(entry: str, old: Mapping[str, str], new: Mapping[str, str]) -> Iterat
         far = [_reach(one) for one in (was, now)]
         if far[0] == far[1]:
             continue
-        rows = named(now) if now else "any row, whatever the session is about"
-        yield far[1] > far[0], entry, f"{named(name)} of {named(entry)} names {rows}"
+        rows = named(now) if now else "any row, not only that of the session"
+        yield far[1] > far[0], entry, f"{named(name)} of {named(entry)} can name {rows}"
 
 
 def _reach(rule: str | None) -> int:
@@ -212,9 +211,9 @@ def _of_discipline(discipline: str, before: Authority, after: Authority) -> Iter
         for one in (before, after)
     )
     for entry in sorted((old - new) & has):
-        yield True, entry, f"{named(entry)} is not taken away any longer"
+        yield True, entry, f"{named(entry)} is no longer removed"
     for entry in sorted((new - old) & had):
-        yield False, entry, f"{named(entry)} is taken away"
+        yield False, entry, f"{named(entry)} is removed"
 
 
 def _entries(by_kit: Mapping[str, Iterable[str]]) -> Iterator[str]:

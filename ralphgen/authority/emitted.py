@@ -65,8 +65,8 @@ def _rules(facts: str) -> dict[str, list[str]]:
 
 def _unreadable(path: str, where: str, error: BaseException) -> ProjectError:
     return ProjectError(
-        f'"{path}" of {where} is not as ralphgen writes it: {error}',
-        'run "ralphgen check" there; what was edited by hand, or written by another version, '
+        f'"{path}" of {where} differs from the files that ralphgen writes: {error}',
+        'run "ralphgen check" there; files that were edited or written by another version '
         "cannot be compared",
     )
 
@@ -95,7 +95,7 @@ def _columns(assigned: Mapping[str, ast.expr]) -> Iterator[tuple[str, list[str]]
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "StoredTable":
             name, columns = node.args[:2]
             if not isinstance(columns, ast.Dict):
-                raise TypeError("the columns of a table are none")
+                raise TypeError("the columns of a table are invalid")
             yield _value(name, {}), [_value(key, {}) for key in columns.keys]
 
 
@@ -110,7 +110,7 @@ def _tools(text: str, kit: str, runs: dict[str, str]) -> list[Tool]:
             names[name] = _value(node, {})
     listed = assigned["TOOLS"]
     if not isinstance(listed, ast.Tuple):
-        raise TypeError('"TOOLS" is no tuple')
+        raise TypeError('"TOOLS" is not a tuple')
     found = []
     for node in listed.elts:
         tool, run = _tool(node, names)
@@ -130,7 +130,7 @@ def _tool(node: ast.expr, names: Names) -> tuple[Tool, ast.expr]:
         reads_without = [_value(one, names) for one in node.args]
         node = node.func.value
     if not isinstance(node, ast.Call):
-        raise TypeError("what stands among its tools is none")
+        raise TypeError('an item of "TOOLS" is not a tool')
     run = next((one.value for one in node.keywords if one.arg == "run"), node)
     told = ast.Call(node.func, [], [one for one in node.keywords if one.arg != "run"])
     given = _keywords(told, "Tool", names)

@@ -18,15 +18,15 @@ def committed_authority(root: Path, reference: str) -> Authority:
     place = (root / FOLDER).resolve()
     top = work_tree_around(place)
     if top is None:
-        raise ProjectError(f'"{root}" is in no repository of git', 'run "git init" in it')
+        raise ProjectError(f'"{root}" is not in a git repository', 'run "git init" in it')
     wanted = ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{reference}^{{commit}}"]
     answer = ask_git(top, wanted)
     if answer is None:
         if not ask_git(top, ["rev-list", "--all", "--max-count=1"]):
-            text = f'the repository "{top}" has no commit yet to compare with'
+            text = f'the repository "{top}" has no commits to compare with'
             raise UsageError(text, f'commit {FOLDER} first: "git add .ralph" and "git commit"')
-        hint = "git fetch brings a commit that a shallow clone lacks"
-        raise UsageError(f'git knows no commit "{reference}"', hint)
+        hint = 'get it with "git fetch": a shallow clone lacks older commits'
+        raise UsageError(f'no commit "{reference}" in the repository', hint)
     commit = answer.decode("ascii").strip()
     folder = place.relative_to(top).as_posix()
     listing = ask_git(top, ["ls-tree", "-r", "-z", "--name-only", commit, "--", f"{folder}/"])
@@ -35,7 +35,9 @@ def committed_authority(root: Path, reference: str) -> Authority:
     names = [name for name in listed if name.endswith(b".py") or name == facts]
     read = read_files_of_git(top, [commit.encode() + b":" + name for name in names])
     if listing is None or read is None:
-        raise ProjectError(f'git cannot read the files of "{reference}"', "git fsck says why")
+        raise ProjectError(
+            f'git cannot read the files of "{reference}"', 'run "git fsck" for details'
+        )
     prefix = f"{folder}/".encode()
     files = {
         _text(name.removeprefix(prefix)): _text(data)
@@ -56,7 +58,7 @@ def present_authority(root: Path) -> Authority:
         raise ProjectError(f'"{error.filename}" cannot be read: {reason}') from error
     if POLICY not in files:
         raise ProjectError(f'there is no server in "{root}"', 'run "ralphgen regen"')
-    return read_authority(files, "the work tree")
+    return read_authority(files, "the worktree")
 
 
 def _text(data: bytes) -> str:

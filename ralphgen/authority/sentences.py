@@ -26,9 +26,9 @@ def listed(names: Iterable[str]) -> str:
 
 def markdown(found: Sequence[AuthorityChange], reference: str) -> str:
     """Return the changes since a commit as a comment on a change: gains first, a line each."""
-    lines = [f"## What agents may do, compared with {named(reference)}", ""]
+    lines = [f"## Permissions of agents, compared with {named(reference)}", ""]
     if not found:
-        return "\n".join([*lines, "No session may do more or less than before.", ""])
+        return "\n".join([*lines, "No session can do more or less than before.", ""])
     for title, gain in (("More than before", True), ("Less than before", False)):
         of_kind = [one for one in found if one.gain is gain]
         if of_kind:
@@ -38,5 +38,5 @@ def markdown(found: Sequence[AuthorityChange], reference: str) -> str:
 
 def _line(change: AuthorityChange) -> str:
     who = [f"{listed(change.recipes)}: "] if change.recipes else []
-    who += [f"the discipline {listed(change.disciplines)}: "] if change.disciplines else []
+    who += [f"discipline {listed(change.disciplines)}: "] if change.disciplines else []
     return f"- {''.join(who)}{change.text}"

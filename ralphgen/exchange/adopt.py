@@ -158,24 +158,26 @@ class _Adoption:
         columns = self._own.tables["tasks"].columns
         for name in row:
             if name not in columns and row[name] != "[]":
-                self._notes[f'the project has no column "tasks.{name}": it is left out'] = None
+                self._notes[
+                    f'the project has no column "tasks.{name}"; its values are left out'
+                ] = None
         return {name: value for name, value in row.items() if name in columns}
 
     def _status(self, task: PeerTask) -> str:
         if self._statuses is None or task.status in self._statuses:
             return task.status
-        self._notes[f'the project has no status "{task.status}": such tasks are pending'] = None
+        self._notes[f'the project has no status "{task.status}"; its tasks become pending'] = None
         return "pending"
 
     def _needed(self, task: PeerTask) -> Iterator[int]:
         for key in task.depends_on:
             if key in self._missing:
                 said = f'"{plain(task.key)}" waits for missing task {self._ids[key]}'
-                self._notes[f'{said}, which is "{plain(key)}" there'] = None
+                self._notes[f'{said} ("{plain(key)}" in the other tool)'] = None
             if key in self._ids:
                 yield self._ids[key]
             else:
-                note = f'{plain(task.key)} depends on "{plain(key)}", which is not there: left out'
+                note = f'{plain(task.key)} depends on missing "{plain(key)}": left out'
                 self._notes[note] = None
 
     def _comments(self) -> Iterator[Row]:
@@ -208,11 +210,13 @@ def _refuse_missing(own: Own, homes: tuple[str, str]) -> None:
 def _refuse_unusable(own: Own) -> None:
     """Raise `ProjectError` if the project has no place for tasks and the other tool's ids."""
     if not own.has_tasks:
-        raise ProjectError("the project has no tasks, features and disciplines", "make them first")
+        raise ProjectError(
+            "the project has no tasks, features and disciplines", 'add them with "ralphgen init"'
+        )
     if "tags" not in own.tables["tasks"].columns:
         raise ProjectError(
-            'the project has no visible column "tasks.tags", where the other tool\'s ids are kept',
-            "add it, and run ralphgen regen",
+            'the import needs a visible column "tasks.tags" for the ids of the other tool',
+            'add it, then run "ralphgen regen"',
         )
 
 

@@ -26,8 +26,8 @@ from ralphgen.runtime.sqlite.library import quoted
 if TYPE_CHECKING:
     from ralphgen.runtime.database.connection import Database
 
-SETTLE = "nothing was changed: settle each of these on one side, then import again"
-LEFT_OUT = "a trigger, or its table, did not let it in"
+SETTLE = "nothing was changed; fix this on one side, then import again"
+LEFT_OUT = "a trigger or an ON CONFLICT clause discarded it"
 _LATER, _LATER_ON_POSTGRESQL = "PRAGMA defer_foreign_keys = ON", "SET CONSTRAINTS ALL DEFERRED"
 _SERVERS = "SELECT mcp_servers FROM disciplines WHERE name = ?"
 _Broken = tuple[Any, ...]  # of a foreign key: table, number of the row, parent, which key
@@ -83,7 +83,7 @@ class EditWriter:
         if written or edit.kind == "remove":
             return None
         # To be changed it may be a new row that is not there yet.
-        return LookupError(LEFT_OUT if edit.kind == "add" else "the row is not there")
+        return LookupError(LEFT_OUT if edit.kind == "add" else "the row does not exist")
 
     def _write(self, edit: RowEdit) -> int:
         """Write an edit; return how many rows that has changed."""
@@ -154,10 +154,10 @@ class EditWriter:
         for key in after(own.rows, tuple(edits)):
             before = own.rows.get(key, {})
             if before and key not in now:
-                problems.append(f"{shown_key(key)} would go along with what is removed")
+                problems.append(f"{shown_key(key)} would be deleted by a cascade")
             elif before and key not in edited:
                 problems += [
-                    f'"{column}" of {shown_key(key)} would change with what it names'
+                    f'"{column}" of {shown_key(key)} would be changed by a cascade'
                     for column in own.tables[key[0]].references
                     if not same(before[column], now[key][column])
                 ]
@@ -169,9 +169,7 @@ class EditWriter:
             self._database.change("SET CONSTRAINTS ALL IMMEDIATE")
             return
         broken = sorted({*self._broken_keys()} - {*before}, key=repr)
-        _refuse(
-            [f'{self._shown(one)} names a row of "{one[2]}" that is not there' for one in broken]
-        )
+        _refuse([f'{self._shown(one)} refers to a missing row of "{one[2]}"' for one in broken])
 
     def _broken_keys(self) -> Iterator[_Broken]:
         """Yield each foreign key of SQLite that leads nowhere, and is put off until the end."""
@@ -239,7 +237,7 @@ def _refusal(edit: RowEdit, error: Exception) -> ToolError:
     said = first_line(error)
     detail = str(getattr(getattr(error, "diag", None), "message_detail", None) or "")
     more = f": {detail}" if detail.startswith("Key ") else ""  # else it is the whole row
-    return ToolError(f"{shown_key(edit.key)}: the database refuses it: {said}{more}")
+    return ToolError(f"{shown_key(edit.key)}: rejected by the database: {said}{more}")
 
 
 def _refuse(problems: Sequence[str]) -> None:

@@ -27,7 +27,7 @@ def _data(path: Path) -> bytes:
         data, size = read_file(str(path), LARGEST)
     except (OSError, ValueError) as error:
         why = reason(error) if isinstance(error, OSError) else str(error)
-        hint = "name a file that you may read"
+        hint = "choose a file that you can read"
         raise ProjectError(f'"{path}" cannot be read: {why}', hint) from error
     if size > LARGEST:
         raise ProjectError(f'"{path}" is larger than {LARGEST:,} bytes', "import it in parts")

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from ralphgen.runtime.database.connection import Database
 
-SETTLE = "nothing was changed: settle it in the file or in PostgreSQL, then import again"
+SETTLE = "nothing was changed; fix this in the file or in PostgreSQL, then import again"
 _LINE = re.compile(r"line (\d+)(?:, column ([^:]+))?")  # of what PostgreSQL says where it failed
 # Of a table that gives no numbers by itself the sequence is null, and nothing is set.
 _FREE = """
@@ -107,7 +107,9 @@ class IncomingRows:
             f"ON {self._on_key} WHERE {differs} ORDER BY {keys} LIMIT {SHOWN}"
         )
         if found:
-            shown = [f"{shown_key((self.table, key))} is another one there" for key in found]
+            shown = [
+                f"{shown_key((self.table, key))} is a different row in PostgreSQL" for key in found
+            ]
             *others, last = shown
             raise ProjectError.of([*map(Problem, others), Problem(last, SETTLE)])
 
@@ -132,11 +134,11 @@ class IncomingRows:
             if (error.diag.message_detail or "").startswith("Key "):  # else it is the whole row
                 said += f": {error.diag.message_detail}"
             raise ProjectError(
-                f"PostgreSQL refuses rows of {self.table}: {said}", SETTLE
+                f"PostgreSQL rejected rows of {self.table}: {said}", SETTLE
             ) from error
         if left := self._run(f"SELECT {self._by_key} {missing} LIMIT 1"):
             row = shown_key((self.table, left[0]))
-            raise ProjectError(f"{row}: a trigger of PostgreSQL did not let it in", SETTLE)
+            raise ProjectError(f"{row}: discarded by a PostgreSQL trigger", SETTLE)
         kinds = [column.kind for column in self._columns if column.name in self._key]
         if kinds in (["INTEGER"], [""]):  # of the ledger nothing is said
             go_on_counting(PostgresqlConnection(self._connection), self.table, self._key[0])
@@ -188,4 +190,4 @@ def _refusal(error: "psycopg.Error", keys: Sequence[Key]) -> Problem:
     at = int(found[1]) - 1 if found else -1
     where = shown_key(keys[at]) if 0 <= at < len(keys) else "a row"
     column = f', "{found[2]}"' if found and found[2] else ""
-    return Problem(f"{where}{column}: PostgreSQL refuses it: {first_line(error)}")
+    return Problem(f"{where}{column}: rejected by PostgreSQL: {first_line(error)}")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from ralphgen.errors import Problem, ProjectError, RalphgenError, Say, plain
 
 SHOWN = 20  # records in a message
-HINT = "correct these records, or leave --strict out to import the others"
+HINT = "fix these records, or import the others without --strict"
 
 
 def refusal_of(left_out: Sequence[str]) -> RalphgenError:

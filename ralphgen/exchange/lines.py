@@ -77,10 +77,10 @@ def refuse_unknown_columns(rows: Rows, columns: Mapping[str, Sequence[str]], sho
         named.update(((table, column), None) for column in row)
     problems = [
         Problem(
-            f'{shown}: "{table}.{column}" is no column of this project',
+            f'{shown}: this project has no column "{table}.{column}"',
             suggestion(column, columns[table], f'the columns of "{table}"')
             if table in columns
-            else "bring its database to the schema of the other one first",
+            else "migrate this database to the schema of the other project first",
         )
         for table, column in named
         if column not in columns.get(table, ())
@@ -115,15 +115,15 @@ def _parsed(line: str, before: Rows, tables: Mapping[str, MovedTable]) -> tuple[
     name, row = found["table"], found["row"]
     table = tables.get(name) if isinstance(name, str) else None
     if table is None:
-        raise _StrangeRowError(f"{json.dumps(name)[:60]} is no table that can be imported")
+        raise _StrangeRowError(f"rows of {json.dumps(name)[:60]} cannot be imported")
     values = dict(_values(row)) if isinstance(row, dict) else {}
     found_key = table.key_of(values)
     if found_key is None or not _fits(table, found_key):
         raise _StrangeRowError(_no_key(table))
     if table.is_ralphs and isinstance(found_key, int) and found_key > LARGEST_NUMBER:
-        raise ValueError(f"{found_key} is no number of a row: the largest is {LARGEST_NUMBER}")
+        raise ValueError(f"invalid id {found_key}: the maximum is {LARGEST_NUMBER}")
     if (name, found_key) in before:
-        raise ValueError(f"{shown_key((name, found_key))} stands there twice")
+        raise ValueError(f"{shown_key((name, found_key))} occurs twice")
     return (name, found_key), values
 
 
@@ -135,7 +135,7 @@ def _fits(table: MovedTable, key: RowKey) -> bool:
 def _no_key(table: MovedTable) -> str:
     named = ", ".join(f'"{column}"' for column in table.key)
     if table.is_ralphs:
-        return f"{named} is missing, or no {'text' if table.key == ('name',) else 'number'}"
+        return f"{named} is missing or not a {'string' if table.key == ('name',) else 'number'}"
     return f"{named} is missing"
 
 
@@ -150,12 +150,12 @@ def _values(row: Mapping[str, Any]) -> Iterator[tuple[str, Value]]:
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise ValueError("a key stands there twice")
+        raise ValueError("duplicate key")
     return found
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not valid JSON")
 
 
 def _integer(digits: str) -> int:
@@ -166,13 +166,13 @@ def _integer(digits: str) -> int:
 
 def _why(error: Exception) -> str:
     if isinstance(error, json.JSONDecodeError):
-        return f"is no JSON: {error.msg} (column {error.colno})"
+        return f"invalid JSON: {error.msg} (column {error.colno})"
     return "is nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
 def _hint(line: str, error: Exception) -> str:
     if line.startswith(MARKERS):
-        return "git has left it unmerged: choose one side of each conflict first"
+        return "resolve the merge conflicts in the file first"
     if isinstance(error, _StrangeRowError):
-        return f"a table of the project's own is to be named in {CONFIG}: [tables.NAME]"
-    return "export it again, or say with --from what it is"
+        return f"add your own tables to {CONFIG} as [tables.NAME]"
+    return "export the file again, or name its format with --from"

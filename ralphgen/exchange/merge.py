@@ -113,13 +113,13 @@ def _merged(
     if theirs is None:
         if ours is not None and base is not None:
             if _differing(base, ours):
-                raise _ConflictError(" was changed here and is gone there")
+                raise _ConflictError(" was changed here and deleted there")
             yield RowEdit("remove", key, {})
     elif ours is None:
         if base is None:
             yield RowEdit("add", key, theirs)
         elif _differing(base, theirs):
-            raise _ConflictError(" is gone here and was changed there")
+            raise _ConflictError(" was deleted here and changed there")
     else:
         columns = _merged_columns(key, base, ours, theirs, ralphs)
         if columns:
@@ -167,13 +167,13 @@ def _refuse_another(key: Key, ours: Row, theirs: Row, ralphs: Collection[str]) -
     """Raise `_ConflictError` where the same number was given to two different rows."""
     if key[0] not in ralphs:
         if named := _differing(ours, theirs):
-            text = f" is another one here and there, by {', '.join(named)}"
+            text = f" is a different row here and there, by {', '.join(named)}"
             raise _ConflictError(text)
         return
     column = NAMES.get(key[0], "")
     mine, other = ours.get(column), theirs.get(column)
     if not same(mine, other):
-        raise _ConflictError(f" is another one: {_shown(mine)} here, {_shown(other)} there")
+        raise _ConflictError(f" is a different row: {_shown(mine)} here, {_shown(other)} there")
 
 
 def _refuse_another_of_later(

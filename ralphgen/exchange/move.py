@@ -116,13 +116,13 @@ def import_rows(
         merged = merge(None if at is None else known[at], ours, rows, known, own.ralphs)
         if not allow_removals:
             _refuse_removals(merged)
-        stale = [f"{file} comes from before the last export or import: what it has is merged so"]
+        stale = [f"{file} is older than the last export or import; merged as an older state"]
         silent = sorted({key[0] for rows in bases for key in rows} & unsaid)
         notes = [*_dangling(merged, own)]
         if own.has_tasks:
             notes += [*_waiting_in_vain(merged, rows), *_faulty_lists(merged, own)]
             notes += _odd_statuses(merged)
-        notes += [f'{file} has no row of "{name}": those here stay' for name in silent]
+        notes += [f'{file} has no rows of "{name}"; the rows here are kept' for name in silent]
         return replace(merged, notes=(*(stale if at else ()), *notes))
 
     changes = import_planned(root, plan, dry_run=dry_run, say=say, theirs=theirs)
@@ -144,7 +144,7 @@ def import_planned(
     """
     merged = _checked(plan, read_own(root), theirs or {})
     if merged.differing:
-        say(f"differ, and stay as they are: {_listed(merged.differing)}")
+        say(f"different here and there, kept unchanged: {_listed(merged.differing)}")
     for note in merged.notes:
         say(f"warning: {note}")
     if not merged.changes:
@@ -180,9 +180,9 @@ def _write(root: Path, plan: Plan, *, dry_run: bool, say: Say, theirs: Rows) -> 
             database.before_writes.append(journal.begin)
         database.writing(work)
         if is_recorded:
-            say(f'to take it back: "ralphgen undo {session}"')
+            say(f"undo: ralphgen undo {session}")
     for name in masked:
-        say(f'warning: secrets of the MCP servers of "{plain(name)}" are to be set: they are "***"')
+        say(f'warning: set the secrets of the MCP servers of "{plain(name)}": they are "***"')
     return tuple(done)
 
 
@@ -234,8 +234,8 @@ def _refuse_removals(merged: MergedRows) -> None:
     gone = [change.key for change in merged.changes if change.kind == "remove"]
     if gone and not merged.conflicts:
         raise ProjectError(
-            f"these are gone there since the last export or import: {_listed(gone)}",
-            "to remove them here too, say --allow-removals",
+            f"deleted there since the last export or import: {_listed(gone)}",
+            "to delete them here too, pass --allow-removals",
         )
 
 
@@ -274,7 +274,7 @@ def _odd_statuses(merged: MergedRows) -> Iterator[str]:
     for change in merged.changes:
         status = change.values.get("status")
         if change.key[0] == "tasks" and isinstance(status, str) and status not in STATUSES:
-            named = f'"{plain(status)}", which is none of {", ".join(STATUSES)}'
+            named = f'"{plain(status)}", expected one of {", ".join(STATUSES)}'
             yield f"the status of {shown_key(change.key)} is {named}"
 
 
@@ -293,8 +293,8 @@ def _refuse_another_file(file: Path) -> None:
         raise ProjectError(f'"{file}" cannot be read: {reason(error)}', WRITE_HINT) from error
     if beginning not in {b"", BEGINNING}:
         raise ProjectError(
-            f'"{file}" is there and is no export, which alone is written over',
-            "name another file, or move that one away",
+            f'"{file}" exists and is not an export; not overwritten',
+            "choose another file, or move this one elsewhere",
         )
 
 

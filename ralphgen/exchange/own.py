@@ -92,4 +92,4 @@ def _without_key(connection: DatabaseConnection, tables: Mapping[str, MovedTable
         sql = f"SELECT count(*) FROM {quoted(name)} WHERE {missing}"
         (count,) = connection.execute(sql).fetchone()
         if count:
-            yield f'left out: {count:,} of the rows of "{name}", which have no key'
+            yield f'left out: {count:,} rows of "{name}" without a key'

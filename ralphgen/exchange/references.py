@@ -93,7 +93,7 @@ def broken_references(
         if missing not in before:
             found.setdefault(missing, []).append(key)
     return [
-        f"{_named(parent, value)} is missing, and {shown_key(keys[0])}"
+        f"{_named(parent, value)} is missing, but {shown_key(keys[0])}"
         f"{f' and {len(keys) - 1} more' if len(keys) > 1 else ''} {_needs(keys)} it"
         for (parent, value), keys in found.items()
     ]
@@ -109,7 +109,7 @@ def unreadable_lists(sides: Sequence[Rows], rows: Rows) -> list[str]:
     ]
     needed = prerequisites([rows[key].get("depends_on") for key in ids])
     return [
-        f'"depends_on" of {shown_key(key)} is no list of ids'
+        f'"depends_on" of {shown_key(key)} is not a list of ids'
         for key, found in zip(ids, needed, strict=True)
         if found is None
     ]

@@ -158,7 +158,7 @@ def _stored_object(value: Any) -> Value:
         return float(value["real"])
     if isinstance(value, dict) and [*value] == ["blob"] and isinstance(value["blob"], str):
         return bytes.fromhex(value["blob"])
-    raise ValueError("expected a text, a number or null; lists are text that holds JSON")
+    raise ValueError("expected a string, a number or null (lists are JSON strings)")
 
 
 def _refuse_half_characters(text: str) -> None:
@@ -166,7 +166,7 @@ def _refuse_half_characters(text: str) -> None:
         text.encode()
     except UnicodeEncodeError as error:
         found = ord(text[error.start])
-        raise ValueError(f"a text holds U+{found:04X}, half of a surrogate pair") from None
+        raise ValueError(f"a string contains U+{found:04X}, half of a surrogate pair") from None
 
 
 def _masked_servers(stored: Value) -> Value:

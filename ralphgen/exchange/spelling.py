@@ -7,7 +7,7 @@ from typing import Any
 from ralphgen.kits.ralph.rows import decode_integers, decode_strings, encode
 from ralphgen.runtime.values.encoding import read_written_json, write_written_json
 
-NUL = "a text holds the character U+0000, which PostgreSQL cannot hold"
+NUL = "a string contains the character U+0000, which PostgreSQL does not support"
 _FROM_TEXT = ("NUMERIC", "DECIMAL", "ANY", "OPAQUE", "BOOLEAN", "REAL")
 _NUMBERS = ("depends_on",)  # lists that older programs wrote as 1;2, of numbers and not of texts
 
@@ -30,7 +30,7 @@ def spelled(kind: str, column: str, value: Any) -> Any:
         return _array(kind, column, value)
     if isinstance(value, float) and kind == "INTEGER":
         if not value.is_integer():
-            raise ValueError(f"{value}, where PostgreSQL has a column of integers")
+            raise ValueError(f"{value} does not fit the integer column in PostgreSQL")
         return int(value)
     # Of a number as text PostgreSQL makes what the column holds: yes or no too.
     return str(value) if kind in _FROM_TEXT else value
@@ -38,12 +38,12 @@ def spelled(kind: str, column: str, value: Any) -> Any:
 
 def _as_bytes(kind: str, value: Any) -> bytes:
     if kind != "BLOB":
-        raise ValueError(f"bytes, where PostgreSQL has a column of {kind.lower()}")
+        raise ValueError(f"bytes do not fit the {kind.lower()} column in PostgreSQL")
     if isinstance(value, str):
         return value.encode()
     if isinstance(value, bytes):
         return value
-    raise ValueError("a number, where PostgreSQL has a column of bytes")
+    raise ValueError("a number does not fit the bytea column in PostgreSQL")
 
 
 def _as_json(column: str, value: Any) -> str:
@@ -86,7 +86,7 @@ def _items(column: str, value: Any) -> list[Any]:
     """Return the items of a stored list; raise `ValueError` for what is none."""
     decoded = (decode_integers if column in _NUMBERS else decode_strings)(value)
     if not decoded.readable:
-        raise ValueError("no JSON, where PostgreSQL takes nothing else")
+        raise ValueError("invalid JSON, which PostgreSQL requires here")
     for item in decoded.values:
         _refuse_unstorable(str(item))
     return decoded.values
@@ -97,8 +97,8 @@ def _refuse_unstorable(text: str) -> None:
         raise ValueError(NUL)
     half = re.search("[\ud800-\udfff]", text)
     if half:
-        raise ValueError(f"a text holds U+{ord(half[0]):04X}, half of a surrogate pair")
+        raise ValueError(f"a string contains U+{ord(half[0]):04X}, half of a surrogate pair")
 
 
 def _refused(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not valid JSON")

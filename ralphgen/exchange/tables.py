@@ -90,14 +90,14 @@ def left_out(schema: Schema, stored: Collection[str], ralphs: Collection[str]) -
     moved = moved_tables(schema, stored, ralphs)
     for table in _stored(schema, stored):
         if table.name not in moved and table.name not in ralphs:
-            yield f'left out: "{table.name}" has no primary key, which tells its rows apart'
+            yield f'left out: "{table.name}" has no primary key to identify its rows'
     yield from (f"warning: {no_rows(one)}" for one in moved.values() if one.lacking)
 
 
 def no_rows(table: MovedTable) -> str:
     """Return the sentence on a table whose hidden columns keep new rows out."""
     named = ", ".join(f'"{column}"' for column in table.lacking)
-    return f'no row can be added to "{table.name}" elsewhere: {named} is hidden and must be given'
+    return f'rows of "{table.name}" cannot be added elsewhere: {named} is required but hidden'
 
 
 def _stored(schema: Schema, stored: Collection[str]) -> list[Table]:

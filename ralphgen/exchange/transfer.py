@@ -82,7 +82,9 @@ def move_project(root: Path, file: Path, *, dry_run: bool, say: Say) -> Mapping[
     ):
         own = of_postgresql(database)
         if own is None:
-            raise ProjectError("the project's rows are in SQLite", f"say engine in {CONFIG} first")
+            raise ProjectError(
+                "the project's rows are in SQLite", f"first set the engine in {CONFIG}"
+            )
 
         def work() -> None:
             move = _Move(own, source, file, (ralphs, names_of(config)), folder)
@@ -104,15 +106,17 @@ def _opened_file(file: Path, needed: Sequence[str]) -> Iterator[sqlite3.Connecti
         with open_without_trace(file) as connection:
             facts = read_facts(connection)
             if lacking := [table for table in needed if table not in facts]:
-                text = f'"{file}" is no project\'s database: it has no table "{lacking[0]}"'
-                raise ProjectError(text, "name that of a project")
+                text = f'"{file}" is not a project database: it has no table "{lacking[0]}"'
+                raise ProjectError(text, "choose the database of a project")
             yield connection
     except sqlite3.Error as error:
         raise _unreadable(file, error) from error
 
 
 def _unreadable(file: Path, error: sqlite3.Error) -> ProjectError:
-    return ProjectError(f'"{file}" cannot be read: {error}', "see what is wrong there")
+    return ProjectError(
+        f'"{file}" cannot be read: {error}', "check that it is an intact SQLite database"
+    )
 
 
 def parents_first(facts: Facts, tables: Sequence[str]) -> list[str]:
@@ -168,8 +172,8 @@ class _Move:
         self._connection.execute(b"SET LOCAL statement_timeout = 0")
         theirs, theirs_state = self._facts(self._source), state_of(self._source)
         if theirs_state.rows.get("ralphgen_unfinished"):
-            text = f'an undo in "{self._file}" was stopped before it was done'
-            raise ProjectError(text, 'finish it there: "ralphgen log" does')
+            text = f'an undo in "{self._file}" was interrupted'
+            raise ProjectError(text, 'finish it there with "ralphgen log"')
         if self._ralphs and not {*self._ralphs} & {*table_names(self._own)}:
             self._make_tables(theirs, with_ledger=theirs_state.version is not None)
         ours = self._stored(self._facts(self._own))
@@ -214,8 +218,10 @@ class _Move:
             source = names.get(fold(table))
             if table not in ours:
                 if source is not None and self._holds_rows(source):
-                    text = f'"{plain(table)}" has no place in PostgreSQL'
-                    problems.append(Problem(text, "make the table first, as the app does"))
+                    text = f'PostgreSQL has no table "{plain(table)}"'
+                    problems.append(
+                        Problem(text, "create it first, with the migrations of the app")
+                    )
                 continue
             keys = sorted((one["primary_key"], one["name"]) for one in ours[table])
             key = tuple(name for number, name in keys if number)
@@ -224,7 +230,7 @@ class _Move:
             elif key:
                 found[table] = key
             else:
-                text = f'left out: "{plain(table)}" has no primary key, which tells its rows apart'
+                text = f'left out: "{plain(table)}" has no primary key to identify its rows'
                 self.notes.append(text)
         if problems:
             raise ProjectError.of(problems)
@@ -241,7 +247,7 @@ class _Move:
         make_tables(self._connection, self._schema, with_ledger=with_ledger)
         if with_ledger:
             watch(self._database)
-        self.notes.append("makes the tables, as a new project has them")
+        self.notes.append("creates the tables of a new project")
         ours = read_facts(self._own)
         for table in self._ralphs:
             known = {column["name"] for column in ours[table]}
@@ -250,7 +256,7 @@ class _Move:
                 if name not in known and not column["generated"]:
                     kind = _TYPES.get(column["type"], "text")
                     self._rows(f"ALTER TABLE {table} ADD COLUMN {quoted(name)} {kind}")
-                    self.notes.append(f'made the column "{plain(f"{table}.{name}")}", of {kind}')
+                    self.notes.append(f'added the column "{plain(f"{table}.{name}")}" ({kind})')
 
     def _columns(
         self, theirs: Facts, ours: Facts, tables: Iterable[str]
@@ -275,7 +281,7 @@ class _Move:
                 ):
                     kind = _TYPES.get(column["type"], "text")
                     hint = f"ALTER TABLE {quoted(table)} ADD COLUMN {quoted(name)} {kind};"
-                    text = f'"{plain(f"{table}.{source}")}" has no place in PostgreSQL'
+                    text = f'PostgreSQL has no column "{plain(f"{table}.{source}")}"'
                     problems.append(Problem(text, hint))
         if problems:
             raise ProjectError.of(problems)
@@ -302,12 +308,10 @@ class _Move:
             return False
         if ours.version is None:
             self.notes.append(
-                'left out: what is on record; "ralphgen db ledger on" makes a place first'
+                'left out: the ledger; to include it, first run "ralphgen db ledger on"'
             )
         elif any(here.values()) and here != there:
-            self.notes.append(
-                "left out: what is on record; there is a record in PostgreSQL already"
-            )
+            self.notes.append("left out: the ledger; PostgreSQL already has ledger entries")
         else:
             return True
         return False

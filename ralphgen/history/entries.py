@@ -22,7 +22,7 @@ Values = dict[str, Any]
 
 SECRET = ("disciplines.mcp_servers",)  # servers with their environment
 HIDDEN = "(hidden)"
-RESTORE = "restore the database from one of .ralph/backups"
+RESTORE = "restore the database from a backup in .ralph/backups"
 COLUMNS = "number, time, session, tool, table_name, row_key, before, after"
 SESSIONS = "SELECT id FROM ralphgen_sessions ORDER BY started DESC"
 LISTED = 5  # sessions in a refusal
@@ -174,7 +174,7 @@ def refuse_unknown(session: str, known: Sequence[str]) -> None:
     """Raise `MissingError` for a session that is none of those on record, the newest first."""
     if session not in known:
         names = known if nearest(session, known) else known[:LISTED]
-        hint = f'{suggestion(session, names, "the newest sessions")}; "ralphgen log" shows them'
+        hint = f'{suggestion(session, names, "the newest sessions")}; list them with "ralphgen log"'
         raise MissingError(f'there is no session "{one_line(session)}" on record', hint)
 
 
@@ -245,7 +245,7 @@ def _entry_of(row: tuple[Any, ...], *, nested: bool) -> Entry:
             key_of(key)
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ProjectError(
-            f"entry {number} of the journal cannot be read: it is not as it was written",
-            f"{RESTORE}, or delete that row of {TABLE}",
+            f"journal entry {number} is damaged",
+            f"{RESTORE}, or delete this row of {TABLE}",
         ) from error
     return Entry(number, time, session or "", tool or "", table, key, before, after)

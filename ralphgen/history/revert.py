@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 Done = Literal["set back", "put back", "removed"]
 CHANGED = "it was changed by another session"
-GONE = "the row that it names is gone"
-NAMED = "another row names it"
-REFUSED = "the database refuses it: {}"
+GONE = "it refers to a row that no longer exists"
+NAMED = "another row refers to it"
+REFUSED = "the database rejects it: {}"
 _TRIGGERS = "SELECT name, sql FROM main.sqlite_master WHERE type = 'trigger' ORDER BY rowid"
 _SURROGATES = re.compile("[\ud800-\udfff]")
 
@@ -113,13 +113,13 @@ class Reverter:
             or len(table.key) != len(change.key)
             or not {*change.old, *change.new} <= {*table.columns}
         ):
-            left = "its table is another now"
+            left = "the columns of its table have changed"
             return RowResult(change.table, change.key, None, left, columns, _new(change))
         rows = self._rows(table, change.key)
         now = rows[0] if rows else None
         current = None if now is None else {name: now[name] for name in change.new or now}
         if len(rows) > 1:
-            left = "several rows have its key"
+            left = "several rows have the same key"
             return RowResult(change.table, change.key, None, left, columns, _new(change), current)
         if _is(now, change.old if change.was_there else None):
             return None

@@ -174,8 +174,8 @@ def _finish(root: Path, database: "Database") -> None:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise ProjectError(
-            f"the rows are set back, but a state file cannot be written: {reason}",
-            'the next "ralphgen log" tries again',
+            f"the rows were restored, but a state file cannot be written: {reason}",
+            'to try again, run "ralphgen log"',
         ) from error
 
 

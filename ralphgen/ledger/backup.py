@@ -33,7 +33,9 @@ def backed_up(root: Path) -> str:
     Of one in PostgreSQL nothing is copied: the line says what does that. Raises as `make_backup`.
     """
     dump = dump_command(root)
-    return f"no backup was made: that is up to {dump}" if dump else f"backup: {make_backup(root)}"
+    return (
+        f"no backup was made; to make one, run: {dump}" if dump else f"backup: {make_backup(root)}"
+    )
 
 
 def dump_command(root: Path) -> str:
@@ -53,16 +55,16 @@ def make_backup(root: Path, target: Path | None = None) -> Path:
     and where the database is in PostgreSQL.
     """
     if dump := dump_command(root):
-        text = f"{place_name(postgresql_place(root))} is no file that can be copied"
+        text = f"{place_name(postgresql_place(root))} cannot be copied as a file"
         raise ProjectError(text, f"make a backup with: {dump}")
     paths = _own_targets(root) if target is None else iter([target])
     path = next(paths)
     if target is not None and os.path.lexists(path):
-        raise ProjectError(f'"{path}" exists already', "name a file that does not")
+        raise ProjectError(f'"{path}" already exists', "choose a new file name")
     unfinished: Path | None = None
     try:
         if not database_path(root).is_file():
-            raise ProjectError(f"there is no {database_name(root)}", 'run "ralphgen init"')
+            raise ProjectError(f"no database at {database_name(root)}", 'run "ralphgen init"')
         unfinished = _new_file(path)
         _copy(database_path(root), unfinished)
         path = _linked(unfinished, path, paths)

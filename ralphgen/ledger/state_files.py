@@ -37,7 +37,7 @@ def entries_of(path: Path) -> list[str]:
         return []
     except OSError as error:
         text = f'"{path.name}" cannot be read: {reason(error)}'
-        raise ProjectError(text, "move it away, or give back the right to read it") from error
+        raise ProjectError(text, "move it elsewhere, or make it readable") from error
     text = data.decode("utf-8", "replace").replace("\0", "\ufffd")
     return [piece.removesuffix("\n") for piece in _ENTRY.split(text) if piece]
 
@@ -81,14 +81,14 @@ def move_in(database: "Database", folder: Path) -> tuple[int, tuple[str, ...]]:
     names = " and ".join(STATE_FILES)
     found = {file: entries_of(folder / file) for file in STATE_FILES}
     if database.row("SELECT to_regclass(?) IS NOT NULL", [KEPT]) != (1,):
-        told = f"left out: {names}, which stay files without a ledger"
+        told = f"left out: {names}; without a ledger they remain files"
         return 0, (told,) * any(found.values())
     if not any(_others(database, file, entries) for file, entries in found.items()):
         return 0, ()
     added = take_in(database, folder)
     if not added:
-        return 0, (f"left out: {names}; there are such entries in PostgreSQL already",)
-    return added, (f"made rows of what {names} hold: nothing reads these files any more",)
+        return 0, (f"left out: {names}; PostgreSQL already has such entries",)
+    return added, (f"moved the entries of {names} into the database; the files are no longer read",)
 
 
 def give_back(database: "Database", folder: Path) -> None:

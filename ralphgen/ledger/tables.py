@@ -291,9 +291,9 @@ def _refuse_foreign(names: list[str], version: int | None, defined: Collection[s
     """Raise `ProjectError` for tables that are no ledger of this version or an earlier one."""
     if version is not None and version > VERSION:
         raise ProjectError(
-            f"the ledger in the database is of version {version}, and this ralphgen knows those up "
+            f"the ledger has version {version}, but this ralphgen supports versions up "
             f"to {VERSION}",
-            "install a later ralphgen",
+            "upgrade ralphgen",
         )
     if (version is None and names) or (version == VERSION and len(names) < len(defined)):
         raise _not_whole(names)
@@ -302,8 +302,8 @@ def _refuse_foreign(names: list[str], version: int | None, defined: Collection[s
 def _not_whole(found: list[str]) -> ProjectError:
     shown = one_line(", ".join(found))[:200]
     return ProjectError(
-        f"the database has tables of a ledger that is not whole: {shown}",
-        "take them out, or restore the database from a backup",
+        f"the ledger in the database is incomplete: {shown}",
+        "drop its tables, or restore the database from a backup",
     )
 
 

@@ -110,7 +110,7 @@ def test_the_action_fails_on_drift_and_says_all_the_same_what_changed(root: Path
 
     assert ended.startswith("1 ")
     assert 'hint: run "ralphgen regen"' in ended
-    assert "No session may do more or less than before." in texts["policy"]
+    assert "No session can do more or less than before." in texts["policy"]
 
 
 @pytest.mark.thorough

@@ -86,7 +86,7 @@ def _files(path: Path) -> list[Path]:
     inner = next((path / name for name in names if _is_below(path, name)), path)
     files = [file for folder in FOLDERS for file in (inner / folder).glob("*.md") if file.is_file()]
     if not files:
-        raise broken(path, "is no folder of Backlog.md: it has no tasks/*.md")
+        raise broken(path, "not a Backlog.md directory: it has no tasks/*.md")
     return sorted(files, key=_numbers)
 
 
@@ -132,7 +132,7 @@ def _split(file: Path) -> tuple[Mapping[str, Any], str]:
     """Return the values in front of a file, and its body."""
     found = _FRONT.match(read_peer_text(file).replace("\r\n", "\n"))
     if found is None:
-        raise broken(file, "does not begin with YAML between two lines of ---")
+        raise broken(file, "does not start with YAML between two lines of ---")
     front = _entries(found[1])
     if not front.get("id"):
         raise broken(file, 'its YAML has no "id"')

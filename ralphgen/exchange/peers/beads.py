@@ -48,7 +48,7 @@ def read_beads(path: Path) -> PeerRecords:
     """
     file = next((path / place for place in PLACES if (path / place).is_file()), path)
     if file.is_dir():
-        raise broken(file, "holds no issues.jsonl", "run: bd export -o .beads/issues.jsonl")
+        raise broken(file, "contains no issues.jsonl", "run: bd export -o .beads/issues.jsonl")
     records = PeerRecords()
     parts: dict[str, list[str]] = {}
     removed: set[str] = set()  # which no other issue waits for
@@ -59,7 +59,7 @@ def read_beads(path: Path) -> PeerRecords:
         try:
             entry = json.loads(line)
         except (ValueError, RecursionError):
-            records.leave_out(place, "is no JSON")
+            records.leave_out(place, "invalid JSON")
             continue
         kind = entry.get("_type", ISSUE) if isinstance(entry, dict) else ISSUE
         if kind != ISSUE:

@@ -77,7 +77,7 @@ class PeerRecords:
             self.leave_out(place, f'"{task.key}" has no title', key)
             return None
         if task.key in self._keys:
-            self.leave_out(place, f'"{task.key}" is there twice', key)
+            self.leave_out(place, f'duplicate id "{task.key}"', key)
             return None
         self._keys.add(task.key)
         self.tasks.append(task)
@@ -103,7 +103,7 @@ class PeerRecords:
         if folded in names:
             by_place = {0: "pending", len(names) - 1: "done"}
             status = by_place.get(names.index(folded), status)
-        self.notes[f'the status "{name}" of the other tool is read as "{status}"'] = None
+        self.notes[f'the status "{name}" of the other tool becomes "{status}"'] = None
         return status
 
 
@@ -122,7 +122,7 @@ def text_of(value: Any, place: object, name: str) -> str:
         return ""
     if isinstance(value, str | int) and not isinstance(value, bool):
         return str(value).encode("utf-8", "replace").decode()
-    raise broken(place, f'"{name}" is no text')
+    raise broken(place, f'"{name}" is not a string')
 
 
 def texts_of(value: Any, place: object, name: str) -> Keys:
@@ -135,7 +135,7 @@ def list_of_objects(value: Any, place: object, name: str) -> Sequence[Mapping[st
     """Return a list of objects of a peer's file; none for null."""
     items = [] if value is None else value
     if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
-        raise broken(place, f'"{name}" is no list of objects')
+        raise broken(place, f'"{name}" is not a list of objects')
     return items
 
 

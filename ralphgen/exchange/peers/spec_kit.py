@@ -30,7 +30,7 @@ def read_spec_kit(path: Path) -> PeerRecords:
         for place, task in _read(file, records):
             records.add(place, partial(_same, task), task.key)
     if not records.tasks:
-        raise broken(path, 'holds no task such as "- [ ] T001 Create the folders"')
+        raise broken(path, 'contains no task such as "- [ ] T001 Create the folders"')
     return records
 
 
@@ -63,7 +63,7 @@ def _read(file: Path, records: PeerRecords) -> Iterator[tuple[str, PeerTask]]:
         mark, name, labels, title = found.groups()
         key = f"{spec}/{name}"
         if key in seen:
-            records.leave_out(f"{file}:{number}", f"{name} stands there twice", key)
+            records.leave_out(f"{file}:{number}", f"duplicate {name}", key)
             continue
         marks = re.findall(r"\[([^\]]+)\]", labels)
         if not (is_parallel and PARALLEL in marks):

@@ -37,11 +37,11 @@ def read_task_master(path: Path) -> PeerRecords:
     """
     file = next((path / place for place in PLACES if (path / place).is_file()), path)
     if file.is_dir():
-        raise broken(file, f"holds no {PLACES[1]}")
+        raise broken(file, f"contains no {PLACES[1]}")
     try:
         found = json.loads(read_peer_text(file))
     except (ValueError, RecursionError) as error:
-        raise broken(file, "is no JSON") from error
+        raise broken(file, "invalid JSON") from error
     if isinstance(found, dict) and "tasks" in found:  # before there were tags
         found = {DEFAULT: found}
     tags = found.items() if isinstance(found, dict) else ()
@@ -52,7 +52,7 @@ def read_task_master(path: Path) -> PeerRecords:
     for tag, listed in tags:
         entries = listed.get("tasks") if isinstance(listed, dict) else None
         if not isinstance(entries, list):
-            records.leave_out(f"{file}: tag {tag}", '"tasks" is no list of objects')
+            records.leave_out(f"{file}: tag {tag}", '"tasks" is not a list of objects')
             continue
         for at, entry in enumerate(entries, start=1):
             task = _add(records, tag, "", at, entry, file)
@@ -61,7 +61,7 @@ def read_task_master(path: Path) -> PeerRecords:
                 continue
             if not isinstance(below, list):
                 place = f"{file}: subtasks of {task.key}"
-                records.leave_out(place, '"subtasks" is no list of objects')
+                records.leave_out(place, '"subtasks" is not a list of objects')
                 continue
             whole = f"{task.key.removeprefix(f'{tag}/')}."
             added = [_add(records, tag, whole, *one, file) for one in enumerate(below, start=1)]

@@ -62,8 +62,8 @@ def test_the_same_server_has_no_change(root: Path) -> None:
 
     assert 0 == done.returncode
     assert (
-        "## What agents may do, compared with `HEAD`\n\n"
-        "No session may do more or less than before.\n"
+        "## Permissions of agents, compared with `HEAD`\n\n"
+        "No session can do more or less than before.\n"
     ) == done.stdout
 
 
@@ -73,7 +73,7 @@ def test_a_new_column_is_a_gain_of_each_recipe_that_writes_it(root: Path) -> Non
     found = diff(root)
 
     assert {True} == {one["gain"] for one in found}
-    (created,) = [one for one in found if "`ralph:create_task` takes `risk`" == one["text"]]
+    (created,) = [one for one in found if "`ralph:create_task` accepts `risk`" == one["text"]]
     assert "braindump" in created["recipes"]
     assert "task_execution" not in created["recipes"]
 
@@ -87,7 +87,7 @@ def test_a_gain_fails_where_that_is_asked_and_a_loss_does_not(root: Path) -> Non
     assert 1 == gained.returncode
     assert (
         "### More than before\n\n"
-        "- the discipline `frontend`: `ralph:create_task` is not taken away any longer\n"
+        "- discipline `frontend`: `ralph:create_task` is no longer removed\n"
     ) in gained.stdout
 
     commit(root)
@@ -96,7 +96,7 @@ def test_a_gain_fails_where_that_is_asked_and_a_loss_does_not(root: Path) -> Non
     lost = ralphgen("tools", "diff", "--fail-on", "gain", "--project", root)
 
     assert 0 == lost.returncode
-    assert "### Less than before\n\n- the discipline `frontend`: " in lost.stdout
+    assert "### Less than before\n\n- discipline `frontend`: " in lost.stdout
     assert 1 == ralphgen("tools", "diff", "HEAD~1", "--project", root).stdout.count("No session")
 
 
@@ -143,11 +143,11 @@ def test_a_binding_a_need_and_a_list_of_values_are_weighed(root: Path) -> None:
 
     assert {("task_execution",)} == {tuple(one["recipes"]) for one in found}
     assert [
-        "`id` of `ralph:set_task_status` names any row, whatever the session is about",
-        '`status` of `ralph:set_task_status` takes `"skipped"`',
-        "sessions depend less on a task of their own",
+        "`id` of `ralph:set_task_status` can name any row, not only that of the session",
+        '`status` of `ralph:set_task_status` accepts `"skipped"`',
+        "sessions are less restricted to their own task",
     ] == texts_of(found, gain=True)
-    assert ['`status` of `ralph:set_task_status` no longer takes `"pending"`'] == texts_of(
+    assert ['`status` of `ralph:set_task_status` no longer accepts `"pending"`'] == texts_of(
         found, gain=False
     )
 
@@ -174,7 +174,7 @@ def test_a_query_with_another_text_is_a_gain(root: Path) -> None:
     (changed,) = diff(root)
 
     assert (True, "ralph:short") == (changed["gain"], changed["tool"])
-    assert "what `ralph:short` runs is defined in another way" == changed["text"]
+    assert "the implementation of `ralph:short` has changed" == changed["text"]
 
 
 def test_a_commit_without_a_server_makes_all_of_it_new(root: Path) -> None:
@@ -187,7 +187,7 @@ def test_a_commit_without_a_server_makes_all_of_it_new(root: Path) -> None:
 
 
 def test_nothing_of_what_is_read_is_run(root: Path) -> None:
-    """Neither the code of the work tree nor that of the commit, nor what settings of git name."""
+    """Neither the code of the worktree nor that of the commit, nor what settings of git name."""
     trap = root / "ran"
     edit(root, "policy.py", ("POLICY = ", f"open({str(trap)!r}, 'w').close()\nPOLICY = "))
     git(root, "config", "core.fsmonitor", f"touch {trap}")
@@ -201,7 +201,7 @@ def test_what_is_not_as_generated_is_refused_by_name(root: Path) -> None:
     edit(root, "policy.py", ('"get_task",', "*[chr(97)],"))
     said = refused("tools", "diff", "--project", root)
 
-    assert '"policy.py" of the work tree is not as ralphgen writes it' in said
+    assert '"policy.py" of the worktree differs from the files that ralphgen writes' in said
     commit(root)
     git(root, "checkout", "--quiet", "HEAD~1", "--", ".")
     assert '"policy.py" of "HEAD" is not' in refused("tools", "diff", "--project", root)
@@ -212,13 +212,13 @@ def test_what_is_not_as_generated_is_refused_by_name(root: Path) -> None:
 def test_a_commit_that_is_none_is_refused(root: Path, reference: str) -> None:
     said = refused("tools", "diff", "--project", root, "--", reference, code=2)
 
-    assert "git knows no commit" in said
+    assert "no commit" in said
 
 
 def test_outside_of_a_repository_that_is_said(tmp_path: Path) -> None:
     root = create_project(tmp_path / "p")
 
-    assert "is in no repository of git" in refused("tools", "diff", "--project", root)
+    assert "is not in a git repository" in refused("tools", "diff", "--project", root)
 
 
 def test_names_can_do_nothing_in_a_comment(root: Path) -> None:
@@ -234,13 +234,13 @@ def test_a_column_that_is_hidden_no_longer_is_a_gain(root: Path) -> None:
     config = root / ".ralph/ralphgen.toml"
     config.write_text('[schema]\nhide = ["tasks.pseudocode"]\n', encoding="utf-8")
     regenerate(root, force=False, say=quiet)
-    assert "rows of `tasks` no longer show `pseudocode`" in texts_of(diff(root), gain=False)
+    assert "rows of `tasks` no longer include `pseudocode`" in texts_of(diff(root), gain=False)
 
     commit(root)
     config.write_text("", encoding="utf-8")
     regenerate(root, force=False, say=quiet)
 
-    assert "rows of `tasks` show `pseudocode`" in texts_of(diff(root), gain=True)
+    assert "rows of `tasks` include `pseudocode`" in texts_of(diff(root), gain=True)
 
 
 @pytest.mark.thorough
@@ -255,9 +255,9 @@ def test_a_setting_of_a_kit_that_differs_counts_as_a_gain(root: Path) -> None:
     (found,) = diff(root)
 
     assert found["gain"]
-    assert (
-        'the setting `hosts` of the kit `rye` is `["evil.example.com"]`, where it was `[]`'
-    ) == found["text"]
+    assert ('setting `hosts` of kit `rye` is `["evil.example.com"]`, previously `[]`') == found[
+        "text"
+    ]
 
 
 def test_what_is_said_of_checks_can_do_nothing_in_a_comment() -> None:
@@ -292,6 +292,6 @@ def test_before_the_first_commit_there_is_nothing_to_compare_with(tmp_path: Path
     done = ralphgen("tools", "diff", "--project", root)
 
     assert 2 == done.returncode
-    assert "has no commit yet" in done.stderr
+    assert "has no commits" in done.stderr
     assert "git commit" in done.stderr
     assert "git fetch" not in done.stderr

@@ -160,7 +160,7 @@ def test_a_column_of_disabled_tools_is_shown_and_its_faults_are_a_problem(tmp_pa
     place = f'disabled_tools of the discipline "{found.name}"'
     assert [("get_task", place)] == [(one.entry, one.place) for one in found.other_disabled]
     assert "disabled_tools" not in [one.column for one in found.prose]
-    assert "unreadable disabled_tools" in problem.text
+    assert "invalid disabled_tools" in problem.text
 
 
 def test_a_config_that_cannot_be_read_is_everybodys_problem(own: Path) -> None:

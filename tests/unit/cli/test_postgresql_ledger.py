@@ -63,6 +63,6 @@ def test_status_pruning_and_an_upgrade_of_the_newest(root: Path) -> None:
 def test_a_backup_is_refused_with_what_makes_one(root: Path) -> None:
     text = refused("db", "backup", cwd=root)
 
-    assert "is no file that can be copied" in text
+    assert "cannot be copied as a file" in text
     assert "pg_dump --format=custom" in text
     assert not (root / ".ralph/backups").exists()

@@ -62,17 +62,17 @@ class TestBeads:
         [
             ('{"_type":"memory","key":"k","value":"v"}', 'a record of type "memory", not an issue'),
             ('{"_type":7,"id":"bd-9"}', "a record of type 7, not an issue"),
-            ('{"id": "bd-9"', "is no JSON"),
+            ('{"id": "bd-9"', "invalid JSON"),
             ("[1, 2]", 'expected an issue, an object with an "id"'),
             ("null", 'expected an issue, an object with an "id"'),
             ('{"title": "x"}', 'expected an issue, an object with an "id"'),
             ('{"id": ["bd-9"], "title": "x"}', 'expected an issue, an object with an "id"'),
-            (issue("bd-9", title={}), '"title" is no text'),
+            (issue("bd-9", title={}), '"title" is not a string'),
             (issue("bd-9", title=" "), '"bd-9" has no title'),
-            (issue("bd-9", dependencies=3), '"dependencies" is no list of objects'),
-            (issue("bd-9", comments=["x"]), '"comments" is no list of objects'),
-            (issue("bd-1"), '"bd-1" is there twice'),
-            ("[" * 100_000, "is no JSON"),
+            (issue("bd-9", dependencies=3), '"dependencies" is not a list of objects'),
+            (issue("bd-9", comments=["x"]), '"comments" is not a list of objects'),
+            (issue("bd-1"), 'duplicate id "bd-1"'),
+            ("[" * 100_000, "invalid JSON"),
         ],
     )
     def test_an_unreadable_line_is_left_out_and_named(
@@ -96,7 +96,7 @@ class TestBeads:
         notes = take(root, "beads", path)
 
         assert [("bd-1", "in_progress", "[]")] == query(root, TASKS)
-        assert f'warning: the status "{status}" of the other tool is read as "in_progress"' in notes
+        assert f'warning: the status "{status}" of the other tool becomes "in_progress"' in notes
 
     @pytest.mark.parametrize("place", [".", ".beads"])
     def test_a_folder_without_an_export_names_the_command(
@@ -148,7 +148,7 @@ class TestBeads:
 
         notes = take(root, "beads", path)
 
-        assert 'warning: "bd-2" waits for missing task 3, which is "bd-9" there' in notes
+        assert 'warning: "bd-2" waits for missing task 3 ("bd-9" in the other tool)' in notes
         assert [("bd-1", "pending", "[]"), ("bd-2", "pending", "[3,4]")] == query(root, TASKS)
         assert ["1 task waits for missing tasks: task 5 waits for missing task 3"] == [
             result.detail for result in examine(root) if result.subject == "tasks"
@@ -256,7 +256,7 @@ class TestBacklog:
         notes = take(root, "backlog", folder)
 
         assert 1 == len(left_out(notes))
-        assert 'warning: "TASK-1" waits for missing task 3, which is "TASK-2" there' in notes
+        assert 'warning: "TASK-1" waits for missing task 3 ("TASK-2" in the other tool)' in notes
 
     @pytest.mark.parametrize(
         ("needed", "expected"),
@@ -330,7 +330,7 @@ class TestBacklog:
 
         expected = ["pending", "in_progress", "in_progress", "done", "done", "blocked"]
         assert [*expected, "in_progress"] == [status for _, status, _ in query(root, TASKS)]
-        assert 'warning: the status "Looking" of the other tool is read as "in_progress"' in notes
+        assert 'warning: the status "Looking" of the other tool becomes "in_progress"' in notes
 
 
 class TestOtherPeers:
@@ -369,7 +369,7 @@ class TestOtherPeers:
     ) -> None:
         folder = write(tmp_path, {".taskmaster/config.json": "{}"})
 
-        with pytest.raises(ProjectError, match=r"holds no \.taskmaster/tasks/tasks\.json"):
+        with pytest.raises(ProjectError, match=r"contains no \.taskmaster/tasks/tasks\.json"):
             take(root, "task-master", folder)
 
     def test_spec_kit_leaves_out_a_checkbox_without_an_id_and_a_second_of_one(
@@ -562,7 +562,7 @@ class TestExports:
         export_file(root, file, quiet)
         file.write_text(f"<<<<<<< ours\n{file.read_text(encoding='utf-8')}", encoding="utf-8")
 
-        with pytest.raises(ProjectError, match="unmerged"):
+        with pytest.raises(ProjectError, match="merge conflicts"):
             take_rows(root, file)
 
 

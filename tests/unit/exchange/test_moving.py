@@ -64,7 +64,7 @@ def test_no_other_file_is_written_over(root: Path, name: str) -> None:
     if name != DATABASE:
         file.write_text('<<<<<<< HEAD\n{"table": "tasks"}\n', encoding="utf-8")
     before = file.read_bytes()
-    with pytest.raises(ProjectError, match="is there and is no export"):
+    with pytest.raises(ProjectError, match="exists and is not an export"):
         export_file(root, file)
 
     assert before == file.read_bytes()
@@ -165,7 +165,7 @@ def test_a_conflict_names_each_and_writes_nothing(pair: Pair) -> None:
 
     assert [
         'task 1: "title" is "a" here and "b" there',
-        "task 2 is gone here and was changed there",
+        "task 2 was deleted here and changed there",
     ] == [problem.text for problem in caught.value.problems]
     assert before == export_text(ours)
     assert base == (ours / BASE).read_bytes()
@@ -204,7 +204,7 @@ def test_what_we_still_need_is_not_removed(pair: Pair) -> None:
         ours,
         "INSERT INTO tasks (id, feature, discipline, title) SELECT 9, 'search', 'backend', 'x'",
     )
-    with pytest.raises(ProjectError, match='the feature "search" is missing, and task 9 needs it'):
+    with pytest.raises(ProjectError, match='the feature "search" is missing, but task 9 needs it'):
         take(ours, exported(theirs), allow_removals=True)
 
     assert [("auth",), ("search",)] == query(ours, "SELECT name FROM features ORDER BY 1")
@@ -219,7 +219,7 @@ def test_a_task_that_another_waits_for_is_not_removed(pair: Pair) -> None:
         "INSERT INTO tasks (id, feature, discipline, title, depends_on) "
         "SELECT 9, 'auth', 'backend', 'x', '[1]'",
     )
-    with pytest.raises(ProjectError, match="task 1 is missing, and task 9 needs it"):
+    with pytest.raises(ProjectError, match="task 1 is missing, but task 9 needs it"):
         take(ours, exported(theirs), allow_removals=True)
 
     assert [(1,)] == query(ours, "SELECT id FROM tasks WHERE id = 1")
@@ -242,7 +242,7 @@ def test_two_tasks_of_one_number_are_a_conflict(pair: Pair) -> None:
             "INSERT INTO tasks (id, feature, discipline, title) SELECT 3, 'auth', 'backend', ?",
             title,
         )
-    with pytest.raises(ProjectError, match='task 3 is another one: "a" here, "b" there'):
+    with pytest.raises(ProjectError, match='task 3 is a different row: "a" here, "b" there'):
         take(ours, exported(theirs))
 
 
@@ -296,7 +296,7 @@ def test_without_a_common_past_only_new_rows_come(root: Path, tmp_path: Path) ->
     said: list[str] = []
 
     assert ['add task 2 "Show the form"'] == lines(take(tmp_path / "p", file, say=said.append))
-    assert "differ, and stay as they are: task 1" in said
+    assert "different here and there, kept unchanged: task 1" in said
     assert [("done",)] == query(tmp_path / "p", "SELECT status FROM tasks WHERE id = 1")
 
 
@@ -352,35 +352,35 @@ def task_line(**values: object) -> str:
 
 GOOD = '{"table": "features", "row": {"name": "f", "display_name": "F", "acronym": "F"}}'
 LEFT_OUT = [
-    ("{", "is no JSON"),
+    ("{", "invalid JSON"),
     ("[" * 100_000, "is nested too deeply"),
     ("[]", 'expected an object with "table" and "row"'),
     ('{"table": "tasks", "row": {"id": 1}, "more": 1}', "expected an object"),
-    ('{"table": "sqlite_master", "row": {}}', '"sqlite_master" is no table'),
-    ('{"table": "ralphgen_ledger", "row": {"version": 1}}', "is no table"),
-    ('{"table": ["tasks"], "row": {}}', "is no table"),
+    ('{"table": "sqlite_master", "row": {}}', 'rows of "sqlite_master" cannot be imported'),
+    ('{"table": "ralphgen_ledger", "row": {"version": 1}}', "cannot be imported"),
+    ('{"table": ["tasks"], "row": {}}', "cannot be imported"),
     ('{"table": "tasks", "row": []}', '"id" is missing'),
     ('{"table": "tasks", "row": {"id": "1"}}', '"id" is missing'),
-    ('{"table": "tasks", "row": {"id": 1, "id": 2}}', "a key stands there twice"),
-    (task_line(tags=["a"]), "lists are text that holds JSON"),
-    (task_line(title=True), "expected a text"),
+    ('{"table": "tasks", "row": {"id": 1, "id": 2}}', "duplicate key"),
+    (task_line(tags=["a"]), "lists are JSON strings"),
+    (task_line(title=True), "expected a string"),
     (task_line(id=2**70), "a number beyond 64 bits"),
     (task_line(id="N").replace('"N"', "9" * 5000), ":2: a number beyond 64 bits"),
-    (task_line(id=2**53), "9007199254740992 is no number of a row"),
+    (task_line(id=2**53), "invalid id 9007199254740992"),
     (task_line(title="\ud800"), "half of a surrogate pair"),
-    (task_line().replace('"x"', "NaN"), "NaN is no JSON"),
+    (task_line().replace('"x"', "NaN"), "NaN is not valid JSON"),
     (task_line(feature="pay"), 'task 9 names the feature "pay", which does not exist'),
 ]
 FAULTY = [
-    (task_line(depends_on="soon"), '"depends_on" of task 9 is no list of ids'),
-    (task_line(depends_on="{}"), '"depends_on" of task 9 is no list of ids'),
+    (task_line(depends_on="soon"), '"depends_on" of task 9 is not a list of ids'),
+    (task_line(depends_on="{}"), '"depends_on" of task 9 is not a list of ids'),
     (task_line(depends_on="[9]"), "tasks would wait for each other: 9 → 9"),
-    (task_line(depends_on="[1, 8]"), "task 8 is missing, and task 9 needs it"),
+    (task_line(depends_on="[1, 8]"), "task 8 is missing, but task 9 needs it"),
 ]
-TWICE = (task_line() + "\n" + task_line(title="y"), "task 9 stands there twice")
+TWICE = (task_line() + "\n" + task_line(title="y"), "task 9 occurs twice")
 REFUSED = [
-    ("<<<<<<< HEAD", "git has left it unmerged"),
-    (task_line(titel="x"), '"tasks.titel" is no column of this project'),
+    ("<<<<<<< HEAD", "resolve the merge conflicts"),
+    (task_line(titel="x"), 'this project has no column "tasks.titel"'),
 ]
 
 
@@ -414,7 +414,7 @@ def test_a_broken_file_changes_nothing(
 def test_a_file_without_a_readable_line_is_refused(root: Path, tmp_path: Path) -> None:
     file = tmp_path / "notes.txt"
     file.write_text("These are notes,\nand no rows.\n", encoding="utf-8")
-    with pytest.raises(ProjectError, match="is no JSON"):
+    with pytest.raises(ProjectError, match="invalid JSON"):
         take(root, file)
 
 
@@ -524,7 +524,7 @@ def test_three_people_who_began_with_one_file_lose_nothing(root: Path, tmp_path:
     take(root, second)
     said: list[str] = []
     take(root, third, say=said.append)
-    assert f"warning: {third} comes from before the last export or import" in "\n".join(said)
+    assert f"warning: {third} is older than the last export or import" in "\n".join(said)
     export_file(root, base)
     for other in others:
         take(other, base)
@@ -544,7 +544,7 @@ def test_two_tasks_under_one_number_are_a_conflict_whoever_made_them(
         query(other, f"{made}VALUES (9, 'auth', 'backend', '{other.name}', 'of {other.name}')")
         export_file(other, tmp_path / f"{other.name}.jsonl")
     take(root, tmp_path / "b.jsonl")
-    with pytest.raises(ProjectError, match='task 9 is another one: "b" here, "c" there'):
+    with pytest.raises(ProjectError, match='task 9 is a different row: "b" here, "c" there'):
         take(root, tmp_path / "c.jsonl")
 
     query(others[0], "UPDATE tasks SET title = 'renamed' WHERE id = 9")

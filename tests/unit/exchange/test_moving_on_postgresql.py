@@ -125,7 +125,9 @@ def test_what_postgresql_does_not_hold_is_named_before_anything_is_written(
 ) -> None:
     edit(file, lambda rows: rows["tasks 2"].update(title="a\0b"))
     before = export_text(ours.root)
-    with pytest.raises(ProjectError, match='task 2: "title": a text holds the character U\\+0000'):
+    with pytest.raises(
+        ProjectError, match='task 2: "title": a string contains the character U\\+0000'
+    ):
         take(ours.root, file)
 
     assert before == export_text(ours.root)

@@ -145,22 +145,22 @@ def tags(*tasks: object) -> str:
 @pytest.mark.parametrize(
     ("peer", "text", "said"),
     [
-        ("task-master", "[" * 100_000, "is no JSON"),
+        ("task-master", "[" * 100_000, "invalid JSON"),
         ("task-master", "[]", "expected an object of tags"),
-        ("task-master", '{"tasks": {}}', '"tasks" is no list of objects'),
-        ("task-master", tags({**TASK, "title": ["x"]}), '"title" is no text'),
+        ("task-master", '{"tasks": {}}', '"tasks" is not a list of objects'),
+        ("task-master", tags({**TASK, "title": ["x"]}), '"title" is not a string'),
         ("task-master", tags({**TASK, "title": " \n"}), "has no title"),
         (
             "task-master",
             tags({**TASK, "dependencies": [2]}, {**TASK, "id": 2, "dependencies": [1]}),
             "tasks would wait for each other",
         ),
-        ("beads", '{"id": "bd-1"', "issues:1: is no JSON"),
+        ("beads", '{"id": "bd-1"', "issues:1: invalid JSON"),
         ("beads", '{"title": "x"}', 'an object with an "id"'),
-        ("beads", '{"id": "bd-1", "status": "open", "dependencies": 3}', "no list of objects"),
-        ("backlog", "# no front", "does not begin with YAML"),
+        ("beads", '{"id": "bd-1", "status": "open", "dependencies": 3}', "not a list of objects"),
+        ("backlog", "# no front", "does not start with YAML"),
         ("backlog", "---\ntitle: x\n---\n", 'its YAML has no "id"'),
-        ("spec-kit", "# Tasks\n\n- [ ] no id\n", "holds no task"),
+        ("spec-kit", "# Tasks\n\n- [ ] no id\n", "contains no task"),
     ],
 )
 def test_a_file_without_a_readable_record_changes_nothing(

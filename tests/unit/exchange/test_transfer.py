@@ -97,7 +97,7 @@ def test_all_rows_are_there_as_they_were_with_secrets_and_what_is_on_record(movi
     assert {"tasks": 2, "ralphgen_journal": 1} == {
         table: moved[table] for table in ("tasks", "ralphgen_journal")
     }
-    assert ["makes the tables, as a new project has them"] == moving.said
+    assert ["creates the tables of a new project"] == moving.said
 
 
 def test_a_second_time_moves_nothing(moving: Moving) -> None:
@@ -144,19 +144,19 @@ def test_a_row_of_the_same_number_that_differs_refuses_all(moving: Moving) -> No
     moving.there("UPDATE tasks SET title = 'mine' WHERE id = 1")
     text = moving.refused()
 
-    assert "task 1 is another one there" in text
-    assert "task 2 is another one there" in text
+    assert "task 1 is a different row in PostgreSQL" in text
+    assert "task 2 is a different row in PostgreSQL" in text
 
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ("UPDATE tasks SET title = 'a' || char(0) || 'b' WHERE id = 2", 'task 2: "title": a text'),
-        ("UPDATE tasks SET depends_on = '{' WHERE id = 1", 'task 1: "depends_on": no JSON'),
-        ("UPDATE tasks SET depends_on = '[\"\\u0000\"]'", 'task 2: "depends_on": a text holds'),
+        ("UPDATE tasks SET title = 'a' || char(0) || 'b' WHERE id = 2", 'task 2: "title": a string'),
+        ("UPDATE tasks SET depends_on = '{' WHERE id = 1", 'task 1: "depends_on": invalid JSON'),
+        ("UPDATE tasks SET depends_on = '[\"\\u0000\"]'", 'task 2: "depends_on": a string contains'),
         ("INSERT INTO tasks (feature, discipline, title) VALUES ('gone', 'backend', 'x')",
-         "PostgreSQL refuses rows of tasks"),
+         "PostgreSQL rejected rows of tasks"),
     ],
 )  # fmt: skip
 def test_what_postgresql_does_not_hold_is_named_and_nothing_is_changed(
@@ -198,7 +198,7 @@ def test_tables_of_the_app_have_other_types_and_refuse_what_is_none(moving: Movi
     moving.there("DELETE FROM tasks")
 
     assert [("2026-02-10", ['a,"b'], True, 10**25, b"\0\x01\xff")] == found
-    assert 'task 1, "created": PostgreSQL refuses it' in moving.refused()
+    assert 'task 1, "created": rejected by PostgreSQL' in moving.refused()
 
 
 def test_a_column_without_a_place_is_named_with_what_makes_one(moving: Moving) -> None:
@@ -208,7 +208,7 @@ def test_a_column_without_a_place_is_named_with_what_makes_one(moving: Moving) -
     query(moving.source, "UPDATE tasks SET note = 'x' WHERE id = 1")
     text = moving.refused()
 
-    assert '"tasks.note" has no place in PostgreSQL' in text
+    assert 'PostgreSQL has no column "tasks.note"' in text
     assert 'ALTER TABLE "tasks" ADD COLUMN "note" text;' in text
 
 
@@ -238,7 +238,7 @@ def test_a_record_of_its_own_keeps_the_other_one_out(moving: Moving) -> None:
     moved = moving.move()
 
     assert not {*LEDGER} & {*moved}
-    assert ["left out: what is on record; there is a record in PostgreSQL already"] == moving.said
+    assert ["left out: the ledger; PostgreSQL already has ledger entries"] == moving.said
     assert 2 == moved["tasks"]
 
 
@@ -291,7 +291,7 @@ def test_the_projects_own_tables_move_with_hidden_columns_and_other_types(moving
     assert any('"loose" has no primary key' in line for line in moving.said)
 
     moving.there("UPDATE \"a b\" SET risk = 8 WHERE k = 'x'")
-    assert 'the row "x, 1" of a b is another one there' in moving.refused()
+    assert 'the row "x, 1" of a b is a different row in PostgreSQL' in moving.refused()
 
 
 def test_a_row_that_a_trigger_leaves_out_refuses_all(moving: Moving) -> None:
@@ -302,15 +302,15 @@ def test_a_row_that_a_trigger_leaves_out_refuses_all(moving: Moving) -> None:
     moving.there(f"CREATE FUNCTION skip() RETURNS trigger LANGUAGE plpgsql AS $${body}$$")
     moving.there('CREATE TRIGGER skip BEFORE INSERT ON "a b" FOR EACH ROW EXECUTE FUNCTION skip()')
 
-    assert 'the row "x, 1" of a b: a trigger of PostgreSQL did not let it in' in moving.refused()
+    assert 'the row "x, 1" of a b: discarded by a PostgreSQL trigger' in moving.refused()
 
 
 def test_a_table_of_the_projects_own_without_a_place_is_named(moving: Moving) -> None:
     name_own_tables(moving)
     text = moving.refused()
 
-    assert '"risks" has no place in PostgreSQL' in text
-    assert "make the table first" in text
+    assert 'PostgreSQL has no table "risks"' in text
+    assert "create it first" in text
 
 
 def test_a_project_of_tables_alone_moves_into_postgresql(moving: Moving) -> None:
@@ -333,15 +333,15 @@ def test_state_files_become_rows_once_byte_by_byte(moving: Moving) -> None:
     assert {"progress.txt"} == {file for file, _ in found}
     shown = text.decode("utf-8", "replace").replace("\0", "\ufffd") + "\n"
     assert shown == "".join(f"{entry}\n" for _, entry in found)
-    assert any("nothing reads these files any more" in line for line in moving.said)
+    assert any("the files are no longer read" in line for line in moving.said)
 
     assert (0, []) == (sum(moving.move().values()), moving.said)
     with (moving.source / ".ralph/progress.txt").open("a", encoding="utf-8") as file:
         file.write("\n- late\n")
     moving.move()
-    assert [
-        "left out: progress.txt and learnings.txt; there are such entries in PostgreSQL already"
-    ] == (moving.said)
+    assert ["left out: progress.txt and learnings.txt; PostgreSQL already has such entries"] == (
+        moving.said
+    )
     assert found == moving.there(rows)
 
 
@@ -384,5 +384,6 @@ def test_without_a_ledger_state_files_stay_files(moving: Moving) -> None:
     moving.move()
 
     assert (
-        "left out: progress.txt and learnings.txt, which stay files without a ledger" in moving.said
+        "left out: progress.txt and learnings.txt; without a ledger they remain files"
+        in moving.said
     )

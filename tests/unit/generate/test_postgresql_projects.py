@@ -143,7 +143,7 @@ def test_check_without_a_connection_takes_the_recorded_facts(
     assert not checked(root, say=said.append).drift
 
     assert 2 == len(said)
-    assert all("its facts are taken from .ralph/mcp/project.json" in line for line in said)
+    assert all("using the schema recorded in .ralph/mcp/project.json" in line for line in said)
     assert PASSWORD not in "".join(said)
     assert dsn not in "".join(said)
 

@@ -117,7 +117,7 @@ def test_a_row_that_anothers_names_stays(root: Path) -> None:
     undone = undo_session(root, "b")
 
     assert before == rows_of(root / DATABASE)
-    assert [("tasks", (1,), "another row names it")] == told(undone)
+    assert [("tasks", (1,), "another row refers to it")] == told(undone)
 
 
 def with_dependencies(root: Path) -> None:
@@ -136,7 +136,7 @@ def test_a_task_that_anothers_waits_for_stays(root: Path) -> None:
     )
     undone = undo_session(root, "b")
 
-    left = ("tasks", (1,), "another row names it")
+    left = ("tasks", (1,), "another row refers to it")
     assert {left, ("tasks", (2,), "removed"), ("tasks", (4,), "removed")} == {*told(undone)}
 
 
@@ -150,7 +150,7 @@ def test_a_task_comes_not_back_to_wait_for_one_that_is_gone(root: Path) -> None:
         ("c", "DELETE FROM tasks WHERE id = 1"),
     )
 
-    gone = "the row that it names is gone"
+    gone = "it refers to a row that no longer exists"
     assert {("tasks", (2,), gone), ("tasks", (3,), gone)} == {*told(undo_session(root, "b"))}
 
 
@@ -163,7 +163,7 @@ def test_a_row_whose_own_is_gone_stays_gone(root: Path) -> None:
         ("c", "DELETE FROM tasks"),
     )
 
-    assert [("task_comments", (1,), "the row that it names is gone")] == told(
+    assert [("task_comments", (1,), "it refers to a row that no longer exists")] == told(
         undo_session(root, "b")
     )
 

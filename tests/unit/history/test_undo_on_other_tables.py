@@ -54,7 +54,9 @@ def test_a_key_of_more_columns_leaves_the_rows(tmp_path: Path) -> None:
         "ALTER TABLE other RENAME TO parents",
     )
 
-    assert [("parents", (1,), "its table is another now")] == told(undo_session(tmp_path, "b"))
+    assert [("parents", (1,), "the columns of its table have changed")] == told(
+        undo_session(tmp_path, "b")
+    )
 
 
 def test_a_row_whose_parents_table_is_gone_stays_gone(tmp_path: Path) -> None:
@@ -67,7 +69,7 @@ def test_a_row_whose_parents_table_is_gone_stays_gone(tmp_path: Path) -> None:
     )
     migrate(tmp_path, "DROP TABLE parents")
 
-    gone = ("children", ("k",), "the row that it names is gone")
+    gone = ("children", ("k",), "it refers to a row that no longer exists")
     assert [gone] == told(undo_session(tmp_path, "b"))
 
 
@@ -83,7 +85,7 @@ def test_a_column_with_the_name_of_a_rows_number_misleads_nobody(tmp_path: Path)
     )
 
     assert {
-        ("children", ("k",), "the row that it names is gone"),
+        ("children", ("k",), "it refers to a row that no longer exists"),
         ("children", ("l",), "set back"),
     } == {*told(undo_session(tmp_path, "b"))}
 
@@ -143,7 +145,7 @@ def test_an_entry_that_was_spoilt_is_named(tmp_path: Path, spoilt: str) -> None:
     migrate(tmp_path, f"UPDATE ralphgen_journal SET {spoilt}")
 
     for act in (lambda: read_entries(tmp_path), lambda: undo_session(tmp_path, "b")):
-        with pytest.raises(ProjectError, match="entry 1 of the journal cannot be read"):
+        with pytest.raises(ProjectError, match="journal entry 1 is damaged"):
             act()
 
 
@@ -152,7 +154,7 @@ def test_a_journal_that_lacks_a_column_is_refused(tmp_path: Path) -> None:
     migrate(tmp_path, "ALTER TABLE ralphgen_journal DROP COLUMN tool")
 
     for act in (lambda: read_entries(tmp_path), lambda: undo_session(tmp_path, "b")):
-        with pytest.raises(ProjectError, match="not whole: ralphgen_journal without tool"):
+        with pytest.raises(ProjectError, match="incomplete: ralphgen_journal without tool"):
             act()
 
 

@@ -144,7 +144,7 @@ def test_a_task_that_anothers_waits_for_stays(root: Path) -> None:
         ("c", f"{row} (3, '[1]')"),
     )
 
-    left = ("tasks", (1,), "another row names it")
+    left = ("tasks", (1,), "another row refers to it")
     assert {left, ("tasks", (2,), "removed")} == told(undo_session(root, "b"))
 
 
@@ -194,7 +194,7 @@ def test_no_cascade_of_an_undo_takes_rows_of_others(root: Path) -> None:
     before = rows(root)
     undone = undo_session(root, "b")
 
-    named = "another row names it"
+    named = "another row refers to it"
     assert {("tasks", (1,), named), ("homes", ("h",), named)} == told(undone)
     assert before == rows(root)
 
@@ -207,7 +207,7 @@ def test_a_row_whose_own_is_gone_stays_gone(root: Path) -> None:
         ("b", "DELETE FROM task_comments"),
         ("c", "DELETE FROM tasks"),
     )
-    left = {("task_comments", (1,), "the row that it names is gone")}
+    left = {("task_comments", (1,), "it refers to a row that no longer exists")}
 
     assert left == told(undo_session(root, "b"))
 
@@ -235,7 +235,7 @@ def test_a_name_that_is_taken_stays_with_who_has_it(root: Path) -> None:
     (left,) = [row for row in undo_session(root, "b").rows if row.left]
 
     assert (2,) == left.key
-    assert "the database refuses it: duplicate key" in left.left
+    assert "the database rejects it: duplicate key" in left.left
     codes = [(1, "one"), (2, None), (3, "two")]
     assert codes == query(root, "SELECT id, code FROM tasks ORDER BY id")
 

@@ -77,7 +77,7 @@ def test_a_file_that_is_there_is_never_replaced(root: Path, tmp_path: Path) -> N
     before = target.read_bytes()
     (tmp_path / "other.db.new").write_text("precious", encoding="utf-8")
     make_backup(root, tmp_path / "other.db")
-    with pytest.raises(ProjectError, match="exists already"):
+    with pytest.raises(ProjectError, match="already exists"):
         make_backup(root, target)
 
     assert before == target.read_bytes()

@@ -81,7 +81,7 @@ def test_a_ledger_without_them_is_upgraded(root: Path) -> None:
 def test_a_ledger_that_lacks_more_is_not_whole(root: Path) -> None:
     older(root)
     query(root, "DROP TABLE ralphgen_evidence")
-    with pytest.raises(ProjectError, match="a ledger that is not whole"):
+    with pytest.raises(ProjectError, match="the ledger in the database is incomplete"):
         read_state(root)
 
 

@@ -84,7 +84,7 @@ def test_a_new_project_has_them(tmp_path: Path) -> None:
 def test_tables_of_others_of_such_names_are_neither_used_nor_removed(root: Path) -> None:
     run_sql(root, "CREATE TABLE ralphgen_sessions (id TEXT)")
     for act in (read_state, add_tables, upgrade_tables):
-        with pytest.raises(ProjectError, match="a ledger that is not whole: ralphgen_sessions"):
+        with pytest.raises(ProjectError, match="ledger in the database is incomplete: ralphgen_sessions"):
             act(root)
     run_sql(root, "DROP TABLE ralphgen_sessions")
     add_tables(root)
@@ -100,7 +100,9 @@ def test_a_later_version_is_refused_by_its_number(root: Path) -> None:
         "DROP TABLE ralphgen_ledger",
         "CREATE TABLE ralphgen_ledger (version INTEGER NOT NULL DEFAULT 7, created TEXT)",
     )
-    with pytest.raises(ProjectError, match="of version 7, and this ralphgen knows those up to 1"):
+    with pytest.raises(
+        ProjectError, match="has version 7, but this ralphgen supports versions up to 1"
+    ):
         read_state(root)
 
 

@@ -49,7 +49,7 @@ def test_commands_that_need_no_record_take_the_committed_facts(
     done = ralphgen(*command, cwd=clone)
 
     assert f'{REFUSED}: the schema "public" of PROD_DSN' in done.stderr
-    assert "its facts are taken from .ralph/mcp/project.json" in done.stderr
+    assert "using the schema recorded in .ralph/mcp/project.json" in done.stderr
     assert "cannot connect to the database in" not in done.stdout + done.stderr
 
 

@@ -93,7 +93,7 @@ def test_a_work_tree_that_its_agent_took_away_is_not_called_merged(root: Path) -
     outcome = merged(root, tree, 1)
 
     assert isinstance(outcome, RedCheck)
-    assert f'the work tree "{tree.path}" is gone, with what was not committed in it' == outcome.tail
+    assert f'the worktree "{tree.path}" is gone, with what was not committed in it' == outcome.tail
     assert "new.txt" in files_of(worked(root, 1, [("new.txt", "x")]).root)
 
 
