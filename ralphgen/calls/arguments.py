@@ -8,7 +8,7 @@ from ralphgen.runtime.values.encoding import JsonReader, written_number
 
 
 def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is no JSON")
+    raise ValueError(f"{name} is not valid JSON")
 
 
 _READER = JsonReader(constant=_refuse_constant, real=written_number)
@@ -16,13 +16,13 @@ _READER = JsonReader(constant=_refuse_constant, real=written_number)
 
 def from_json(text: str) -> dict[str, Any]:
     """Return the object that a text spells; raises `UsageError` for anything else."""
-    hint = """such as '{"id": 7}'"""
+    hint = """pass an object, such as '{"id": 7}'"""
     try:
         found = _READER.read(text)
     except (ValueError, RecursionError) as error:
         raise UsageError(f"the arguments are not JSON: {plain(str(error))}", hint) from error
     if not isinstance(found, dict):
-        raise UsageError("the arguments are no JSON object", hint)
+        raise UsageError("the arguments are not a JSON object", hint)
     return found
 
 
@@ -32,10 +32,10 @@ def from_words(words: Sequence[str]) -> dict[str, str]:
     for word in words:
         key, sign, text = word.partition("=")
         if not sign or not key:
-            raise UsageError(f'cannot use "{plain(word)}"', "write arguments as key=value")
+            raise UsageError(f'invalid argument "{plain(word)}"', "write arguments as key=value")
         if key in given:
             raise UsageError(
-                f'"{plain(key)}" is given twice', """a list is written as key='["a"]'"""
+                f'duplicate argument "{plain(key)}"', """write a list as key='["a"]'"""
             )
         given[key] = text
     return given

@@ -102,6 +102,6 @@ class ServerConnection:
             raise self._gone() from error
 
     def _gone(self) -> ProjectError:
-        text = f'the server "{self._kit}" would not answer: it ended with exit code'
-        hint = 'what it says of it stands above; "ralphgen doctor" looks for more'
+        text = f'the server "{self._kit}" did not answer: it ended with exit code'
+        hint = 'see its output above, or run "ralphgen doctor"'
         return ProjectError(f"{text} {self._process.wait()}", hint)

@@ -47,7 +47,7 @@ class FieldClash:
         """Return what happened, in one sentence."""
         read, now = (_shown(value) for value in (self.read, self.now))
         typed = f"you typed {_shown(self.typed)}" if self.typed is not None else "you emptied it"
-        text = f'"{self.name}" was changed meanwhile, and nothing was written'
+        text = f'"{self.name}" has changed in the meantime; nothing was written'
         return f"{text}: it was {read}, is now {now}, and {typed}"
 
 
@@ -175,8 +175,10 @@ class EditedProject:
                 if {"id", column} <= names and not schema.hidden("metadata", column)
             }
             if not self.fields:
-                text = "the project has no place for a title and a description"
-                raise ProjectError(text, 'they are columns of the table "metadata"')
+                text = "the schema stores no title or description of the project"
+                raise ProjectError(
+                    text, 'add project_title and project_description to the table "metadata"'
+                )
             self._columns = tuple(PROJECT[name] for name in self.fields)
             self._created = "project_created" in names
             found = connection.execute(self._sql()).fetchall()
@@ -237,7 +239,9 @@ def _refuse_unfit(name: str, value: object, fields: Properties) -> None:
     if value is None and name != "title":
         return
     if not isinstance(value, str) or not value.strip():
-        raise RefusalError(f'"{name}" must not be blank' if value != [] else f'"{name}" is no text')
+        raise RefusalError(
+            f'"{name}" must not be blank' if value != [] else f'"{name}" is not a string'
+        )
     if "\0" in value or len(value) > MOST_CHARACTERS:
         most = f"{MOST_CHARACTERS:,} characters without NUL"
         raise RefusalError(f'"{name}" has {len(value):,} characters: expected at most {most}')

@@ -70,15 +70,15 @@ class RowTools:
         said: dict[str, object] = {name: text for name, text in words.items() if text}
         because = "because" in said
         if because and not force:
-            raise UsageError('"--because" goes with "--force"', "say both, or neither")
+            raise UsageError('"--because" requires "--force"', "pass both, or neither")
         known = self.properties("set_task_status") if force else {}
         if because and "because" not in known:
             text = "no checks are configured, so closing a task needs no reason"
             raise UsageError(text, "leave out --force and --because")
         if because and "summary" in known:
-            said.setdefault("summary", "Closed by a person.")  # whose reason the server adds
+            said.setdefault("summary", "Closed by the user.")  # whose reason the server adds
         if force and not because and "force" not in known:
-            raise UsageError('"--force" goes with "--because" here', "say both, or neither")
+            raise UsageError('"--force" requires "--because" here', "pass both, or neither")
         if "force" in known:
             said["force"] = True
         return self.ask("set_task_status", id=task, status=new, **said)

@@ -25,6 +25,7 @@ from ralphgen.project.own_tools import FOLDER as TOOLS
 from ralphgen.project.root import (
     FOLDER,
     OutsideDatabaseError,
+    database_name,
     database_path,
     is_missing,
     postgresql_place,
@@ -50,16 +51,16 @@ from ralphgen.trust.verify import TRUST_EDITED
 from ralphgen.worktrees.look import worktree_notes
 
 HANDSHAKE = Path(__file__).with_name("handshake.py")
-RESTORE = "restore it from a copy"
+RESTORE = "restore it from a backup"
 FINISHED = ("done", "skipped")
 NAMED = 20  # tasks in a line
 BEGUN = (
     "SELECT id FROM tasks JOIN ralphgen_claims ON id = task_id "
     "WHERE status = 'in_progress' AND session IS NOT NULL AND began IS NOT NULL"
 )
-FIX_NAMED = "fix what it names, then run this again"
+FIX_NAMED = 'fix this, then run "ralphgen doctor" again'
 FIX_FILES = 'run "ralphgen regen"'
-FIX_TOOL = 'fix it, then run "ralphgen regen"; the server has the packages of requirements.lock'
+FIX_TOOL = 'fix it, then run "ralphgen regen"; the packages of requirements.lock are available'
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +101,11 @@ def examine(root: Path, *, trust_edited: bool = False) -> Iterator[CheckResult]:
         generated = generate(root)
     except RalphgenError as error:
         for problem in error.problems:
-            yield CheckResult("project", problem.text, problem.hint or "fix what it names")
+            yield CheckResult("settings", problem.text, problem.hint or "fix this")
         return
     missing = place is None and is_missing(database_path(root))
     kits = ", ".join(kit.key for kit in generated.plan.kits)
-    yield CheckResult("project", f"config, recipes and schema are readable, kits: {kits}")
+    yield CheckResult("settings", f"valid; kits: {kits}")
     for problem in generated.project.unusable_servers:
         yield CheckResult("discipline", problem.text, problem.hint)
     yield _files(root, generated)
@@ -138,8 +139,8 @@ def _database(root: Path) -> CheckResult:
     except sqlite3.Error as error:
         return CheckResult("database", str(error), RESTORE)
     if answer != "ok":
-        return CheckResult("database", f"quick_check says {answer}", RESTORE)
-    return CheckResult("database", f"{database_path(root)}: quick_check says ok")
+        return CheckResult("database", f'quick_check reports "{answer}"', RESTORE)
+    return CheckResult("database", f"{database_name(root)} passes quick_check")
 
 
 def _files(root: Path, generated: Generated) -> CheckResult:
@@ -148,14 +149,14 @@ def _files(root: Path, generated: Generated) -> CheckResult:
     except ProjectError as error:
         return CheckResult("files", error.problems[0].text, error.problems[0].hint)
     if drift.interrupted:
-        return CheckResult("files", "a write of them was interrupted", FIX_FILES)
+        return CheckResult("files", "the last write was interrupted", FIX_FILES)
     if not drift:
-        return CheckResult("files", f"{len(generated.files)} files are as generated")
+        return CheckResult("files", f"{len(generated.files)} generated files are unmodified")
     kinds = ("stale", "edited", "missing", "leftover", "unknown")
     counts = ", ".join(
         f"{len(getattr(drift, kind))} {kind}" for kind in kinds if getattr(drift, kind)
     )
-    return CheckResult("files", counts, 'see "ralphgen check", which says what to do')
+    return CheckResult("files", counts, 'run "ralphgen check" for details')
 
 
 def _fingerprint(root: Path, generated: Generated) -> CheckResult:
@@ -165,8 +166,8 @@ def _fingerprint(root: Path, generated: Generated) -> CheckResult:
     except (OSError, ValueError, KeyError, TypeError):
         return CheckResult("schema", "the manifest cannot be read", FIX_FILES)
     if built_for != generated.plan.schema_fingerprint:
-        return CheckResult("schema", "the server was built for another schema", FIX_FILES)
-    return CheckResult("schema", f"the server was built for it (fingerprint {built_for[:12]})")
+        return CheckResult("schema", "the server was generated for another schema", FIX_FILES)
+    return CheckResult("schema", "matches the generated server")
 
 
 def _indexes(root: Path, project: Project) -> Iterator[CheckResult]:
@@ -179,10 +180,10 @@ def _indexes(root: Path, project: Project) -> Iterator[CheckResult]:
         return  # it is told of already
     if missing:
         wanted = "; ".join(f"{index.name} for {index.purpose}" for index in missing)
-        text = f'{tasks} tasks lack {wanted}; "ralphgen db indexes" prints what makes them'
+        text = f'{tasks} tasks lack indexes: {wanted}; "ralphgen db indexes" prints their SQL'
         yield CheckResult("indexes", text)
     elif tasks >= MANY:
-        yield CheckResult("indexes", f"{tasks} tasks have the indexes that they want")
+        yield CheckResult("indexes", f"complete for {tasks} tasks")
 
 
 def _ledger(root: Path) -> CheckResult:
@@ -192,14 +193,16 @@ def _ledger(root: Path) -> CheckResult:
     except ProjectError as error:
         return CheckResult("ledger", error.problems[0].text, error.problems[0].hint)
     if version is None:
-        return CheckResult("ledger", 'off; "ralphgen db ledger on" keeps sessions and evidence')
+        return CheckResult(
+            "ledger", 'off; to record sessions and evidence, run "ralphgen db ledger on"'
+        )
     if version < VERSION:
-        text = f"on, of version {version}; this ralphgen keeps it in version {VERSION}"
+        text = f"version {version}; this ralphgen uses version {VERSION}"
         return CheckResult("ledger", text, 'run "ralphgen db ledger upgrade"')
     if postgresql_place(root) is None and committed_texts(database_path(root)):
-        text = "the database is committed, and changes with each session: better out of git"
-        return CheckResult("ledger", f"on, version {version}; {text}")
-    return CheckResult("ledger", f"on, version {version}")
+        text = "the database is in git and changes with every session; better exclude it"
+        return CheckResult("ledger", f"version {version}; {text}")
+    return CheckResult("ledger", f"version {version}")
 
 
 def _tasks(root: Path, generated: Generated) -> Iterator[CheckResult]:
@@ -259,10 +262,10 @@ def _claims(root: Path) -> CheckResult:
         "1 task is claimed by a session" if held == 1 else f"{held} tasks are claimed by sessions"
     )
     if not stale:
-        return CheckResult("claims", f"{detail}, none is stale")
+        return CheckResult("claims", f"{detail}, none stale")
     named = ", ".join(map(str, stale[:NAMED])) + (" …" if stale[NAMED:] else "")
-    text = f"{detail}; stale, since their sessions are gone: {named}"
-    return CheckResult("claims", f'{text}; "ralphgen task next --claim" takes them over')
+    text = f"{detail}; stale, because their sessions have ended: {named}"
+    return CheckResult("claims", f'{text}; "ralphgen task next --claim" claims them')
 
 
 def _done(generated: Generated) -> CheckResult:
@@ -273,7 +276,7 @@ def _done(generated: Generated) -> CheckResult:
         fix = "enable [[done.checks]] in .ralph/ralphgen.toml"
         return CheckResult("checks", text, fix, is_warning=True)
     names = ", ".join(one_line(check.name) for check in rules.checks)
-    return CheckResult("checks", f"a task is proved by {names}")
+    return CheckResult("checks", f"tasks are proved by {names}")
 
 
 def _written(root: Path) -> Iterator[CheckResult]:
@@ -295,10 +298,10 @@ def _worktrees(root: Path) -> Iterator[CheckResult]:
     """Say what work trees of sessions there are, and what waits in them for a person."""
     try:
         for note in worktree_notes(root):
-            yield CheckResult("work trees", note)
+            yield CheckResult("worktrees", note)
     except ProjectError as error:
         problem = error.problems[0]
-        yield CheckResult("work trees", problem.text, problem.hint or "see what git says there")
+        yield CheckResult("worktrees", problem.text, problem.hint or 'run "git worktree list"')
 
 
 def _environment(root: Path) -> tuple[Environment, CheckResult]:
@@ -311,31 +314,33 @@ def _environment(root: Path) -> tuple[Environment, CheckResult]:
     environment = environment_for(lock)
     problems = check_environment(environment)
     if problems:
-        fix = 'run "ralphgen regen", which makes it'
+        fix = 'run "ralphgen regen"'
         if environment.folder.exists():
-            fix = f'delete "{environment.folder}" and run "ralphgen regen", which makes it anew'
+            fix = f'delete "{environment.folder}", then run "ralphgen regen"'
         return environment, CheckResult("environment", "; ".join(problems), fix)
     return environment, CheckResult("environment", f"complete: {environment.folder}")
 
 
 def _handshake(root: Path, environment: Environment, kit: str, *trusting: str) -> CheckResult:
     """Start the server as a client does; the official SDK's client lists and calls its tools."""
-    subject = f"server {kit}"
+    subject, named = "server", f'"{kit}"'
     server = str(root / FOLDER / "server.py")
     try:
         refusal = _run(environment, server, kit, *trusting, "--check")
         if refusal.returncode:
-            return CheckResult(subject, refusal.stderr.strip() or "it ends at once", FIX_NAMED)
+            detail = refusal.stderr.strip() or "exits immediately"
+            return CheckResult(subject, f"{named}: {detail}", FIX_NAMED)
         shaken = _run(environment, str(HANDSHAKE), str(environment.python), server, kit, *trusting)
         outcome = json.loads(shaken.stdout)
     except (OSError, subprocess.TimeoutExpired) as error:
-        return CheckResult(subject, f"it cannot be run: {error}", FIX_NAMED)
+        return CheckResult(subject, f"{named} cannot be run: {error}", FIX_NAMED)
     except ValueError:
-        return CheckResult(subject, shaken.stderr.strip()[-500:] or "no answer", FIX_NAMED)
+        detail = shaken.stderr.strip()[-500:] or "no answer"
+        return CheckResult(subject, f"{named}: {detail}", FIX_NAMED)
     if outcome.get("error"):
-        return CheckResult(subject, str(outcome["error"]), FIX_NAMED)
-    called = f", {outcome['called']} called" if "called" in outcome else ""
-    return CheckResult(subject, f"{outcome['tools']} tools listed{called} by the official client")
+        return CheckResult(subject, f"{named}: {outcome['error']}", FIX_NAMED)
+    called = f"; {outcome['called']} works" if "called" in outcome else ""
+    return CheckResult(subject, f"{named} answered with {outcome['tools']} tools{called}")
 
 
 def _own_tools(
@@ -356,9 +361,9 @@ def _own_tools(
         done = run_to_end(server, given, cwd=root, env=passed_on(str(folder)))
         _, *answers = [json.loads(line) for line in done.stdout.splitlines()]
     except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-        yield CheckResult(subject, f"they cannot be loaded: {one_line(str(error))}", FIX_TOOL)
+        yield CheckResult(subject, f"loading them failed: {one_line(str(error))}", FIX_TOOL)
         return
-    failed = {tools[len(answers)].file: "it ends the process"} if len(answers) < len(tools) else {}
+    failed = {tools[len(answers)].file: "it exits the process"} if len(answers) < len(tools) else {}
     for tool, answer in zip(tools, answers, strict=False):
         if "result" not in answer:
             said = answer.get("refused") or answer["traceback"].strip().splitlines()[-1]

@@ -55,7 +55,7 @@ def _cause(error: BaseException) -> str:
     while isinstance(error, BaseExceptionGroup):
         error = error.exceptions[0]
     if isinstance(error, MCPError):
-        return f"the server refuses: {error.error.message}"
+        return f"the server returned an error: {error.error.message}"
     return f"{type(error).__name__}: {error}"
 
 

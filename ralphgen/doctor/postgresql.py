@@ -15,8 +15,8 @@ if TYPE_CHECKING:
 _VERSION = "SELECT pg_catalog.current_setting('server_version')"
 _BACKEND = "SELECT pg_catalog.pg_backend_pid()"
 POOLED = (
-    "a pooler stands between that gives each transaction another connection: no server is told of "
-    "changes by others, and polls in place of it"
+    "a pooler assigns each transaction another connection: servers are not notified of "
+    "changes and poll instead"
 )
 
 
@@ -25,9 +25,9 @@ def look_at(place: Postgresql) -> Iterator[tuple[str, str]]:
     try:
         with connected(place) as first, connected(place) as second:
             (version,) = first.execute(_VERSION).fetchone() or ("",)
-            yield f"{place_name(place)}: PostgreSQL {version} answers", ""
+            yield f"{place_name(place)}: PostgreSQL {version} responds", ""
             if _is_pooled(first, second):
-                yield POOLED, f"let {place.dsn_env} name the database itself, or pool by session"
+                yield POOLED, f"set {place.dsn_env} to the database itself, or use session pooling"
     except ProjectError as error:
         yield error.problems[0].text, error.problems[0].hint
 
@@ -41,8 +41,8 @@ def proof_is_walled(place: Postgresql) -> str:
         table = f"{sql_name(place.schema)}.{LOGINS}"
         row = connection.execute("SELECT to_regclass($1) IS NOT NULL", [table]).fetchone()
     if row == (True,):
-        return "walled for sessions with a login of their own: it can write no proof"
-    return f"not walled: who has {place.dsn_env} can write the proof too; see docs/roles.md"
+        return "protected: sessions with their own login cannot write proof"
+    return f"not protected: everyone with {place.dsn_env} can write proof; see docs/roles.md"
 
 
 def _is_pooled(first: "psycopg.Connection[Any]", second: "psycopg.Connection[Any]") -> bool:

@@ -79,7 +79,7 @@ def conduct(
                 end = min(end, time.monotonic() + PATIENCE)
         while (told := telling.next(0)) is not None:
             _take(told, run, telling, stop_now, show)
-    stop = run.stopped or StopReason("it ended without a reason", 1)
+    stop = run.stopped or StopReason("unknown reason", 1)
     totals = run.totals
     if stop.exit_code == 0 and site.left_for_user():
         stop = StopReason(stop.reason, STUCK_CODE)
@@ -106,10 +106,10 @@ def _take(
     run.stop(StopReason("interrupted", BY_SIGNAL + told))
     if told != signal.SIGINT or telling.interrupted:
         stop_now.set()
-        telling.tell(event("stopping", text="stopping: agents end, and their tasks are given back"))
+        telling.tell(event("stopping", text="stopping: ending agents and releasing their tasks"))
     else:
         telling.interrupted = True
-        text = "stopping when what runs has ended; Ctrl-C again stops it at once"
+        text = "stopping after the running sessions; to stop now, press Ctrl-C again"
         telling.tell(event("stopping", text=text))
 
 
@@ -117,10 +117,10 @@ def _heed(ask: Ask, run: Run, telling: Telling, stop_now: threading.Event, show:
     match ask:
         case "pause":
             run.hold(held=True)
-            telling.tell(event("held", text="paused: what runs goes on, and nothing begins"))
+            telling.tell(event("held", text="paused: running sessions continue, no new ones start"))
         case "resume":
             run.hold(held=False)
-            telling.tell(event("resumed", text="going on"))
+            telling.tell(event("resumed", text="resumed"))
         case "stop" if not telling.interrupted:
             _take(signal.SIGINT, run, telling, stop_now, show)
         case "stop-now":

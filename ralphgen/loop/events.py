@@ -14,8 +14,8 @@ Tell = Callable[[Event], None]
 MINUTE = 60  # seconds
 MOMENT = "%Y-%m-%dT%H:%M:%SZ"
 PAUSES = {
-    "away": "the database cannot be reached: trying again",
-    "pause": "the model takes no more for now: going on",
+    "away": "the database cannot be reached: retrying",
+    "pause": "rate limited: retrying",
 }
 FREQUENT = frozenset({"call"})  # kinds that only a live view shows
 
@@ -34,7 +34,7 @@ def event_lines(told: Event) -> Iterator[str]:
             if branch:
                 yield plain(f'{work} the branch "{branch}" of "{folder}"')
         case {"event": "begin", "agent": agent, "workers": workers, "ready": ready}:
-            many = "1 agent" if workers == 1 else f"{workers} agents at once"
+            many = "1 agent" if workers == 1 else f"{workers} agents in parallel"
             yield f"{agent}, {many}, {ready} {'task' if ready == 1 else 'tasks'} ready"
         case {"event": "session", "worker": worker, "session": session, "task": None}:
             yield f"{worker}: review, session {session}"
@@ -57,7 +57,7 @@ def event_lines(told: Event) -> Iterator[str]:
 
 def _recorded(told: Event) -> Iterator[str]:
     if files := told.get("recorded"):
-        yield plain(f"changed by tasks that passed, and now on record: {', '.join(files)}")
+        yield plain(f"changed by completed tasks and approved: {', '.join(files)}")
 
 
 def duration(seconds: float) -> str:

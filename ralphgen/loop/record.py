@@ -166,16 +166,20 @@ def ask_loops(root: Path, word: str, loop_id: str = "") -> list[str]:
     """
     ask = next((one for one in ASKS if one == word), None)
     if ask is None:
-        raise UsageError(f'a loop knows no "{word}"', suggestion(word, ASKS, "the words"))
+        raise UsageError(f'unknown request "{word}"', suggestion(word, ASKS, "the requests"))
     running = [one for one in stored_loops(root) if one.running and loop_id in ("", one.loop_id)]
     if not running:
-        named = f'the loop "{loop_id}" does not run' if loop_id else "no loop of this project runs"
-        raise UsageError(f"{named} on this machine", '"ralphgen loop" starts one')
+        named = (
+            f'the loop "{loop_id}" is not running'
+            if loop_id
+            else "no loop of this project is running"
+        )
+        raise UsageError(f"{named} on this machine", 'start one with "ralphgen loop"')
     for one in running:
         try:
             file = os.open(one.path.with_suffix(ASKED), AT_END, OURS_ALONE)
         except OSError as error:
-            text = f'the loop "{one.loop_id}" cannot be asked: {reason(error)}'
+            text = f'the loop "{one.loop_id}" cannot receive requests: {reason(error)}'
             raise ProjectError(text, WRITE_HINT) from error
         try:
             os.write(file, f"{ask}\n".encode())
@@ -194,9 +198,9 @@ def _stored(path: Path) -> StoredLoop | None:
             return StoredLoop(path.stem, path, running=False)
         pid = _process(file)
         if pid is None:
-            doubt = "it does not begin as a loop's"
+            doubt = "it does not start like the file of a loop"
         else:
-            doubt = "" if may_hold(pid, file) else f"not by the process {pid} that it names"
+            doubt = "" if may_hold(pid, file) else f"not by process {pid}, which it names"
         return StoredLoop(path.stem, path, running=True, pid=pid, doubt=doubt)
     except OSError:
         return None

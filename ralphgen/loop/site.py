@@ -148,7 +148,7 @@ class ProjectWorkplace:
         """Name a task that is blocked now, though its agent has left it open."""
         if status == BLOCKED and outcome != BLOCKED:
             self._note(
-                worker, f'task {task} is blocked: "ralphgen task show {task}" has the reason'
+                worker, f'task {task} is blocked; for the reason, see "ralphgen task show {task}"'
             )
 
     def _return_held(self, worker: int) -> None:
@@ -191,7 +191,7 @@ class ProjectWorkplace:
         except NothingReadyError:
             raise
         except RalphgenError as error:  # it is tried again: what is in the way is told
-            self._note(worker, f"no session could be made: {error.problems[0].text}")
+            self._note(worker, f"no session could be created: {error.problems[0].text}")
             raise
         for warning in session.warnings:
             self._note(worker, warning)

@@ -79,12 +79,12 @@ def prepare_loop(
 
 def _refuse(config: Config, limits: Limits, agent: Agent, *, worktrees: bool) -> None:
     if limits.parallel > 1 and os.name == "nt":
-        raise UsageError('"--parallel" is untested on Windows', "leave it out")
+        raise UsageError('"--parallel" is untested on Windows', "remove it")
     if limits.max_cost is not None and not math.isfinite(limits.max_cost):
-        raise UsageError('"--max-cost" is no amount', "write it in US dollars, as 20 or 7.5")
+        raise UsageError('invalid amount for "--max-cost"', "use US dollars, such as 20 or 7.5")
     if limits.max_cost is not None and not agent.reports_cost:
-        text = f'"--max-cost" cannot be kept: {agent.title} does not say what it costs'
+        text = f'"--max-cost" cannot be enforced: {agent.title} does not report its cost'
         raise UsageError(text, "limit it with --max-tasks or --max-time")
     if limits.parallel > 1 and config.done.checks and not worktrees:
-        text = "agents at work in one tree spoil each other's proof of their checks"
-        raise UsageError(text, 'add "--worktrees", or leave "--parallel" out')
+        text = "parallel agents in one worktree invalidate each other's checks"
+        raise UsageError(text, 'add "--worktrees", or remove "--parallel"')

@@ -80,7 +80,7 @@ def summary_lines(facts: Facts, *, last: bool = False, has_tasks: bool = True) -
     if files := facts["changed_files"]:
         yield _row("files", f"{_some(files)} changed, not committed")
     if loop is not None and loop["recorded"]:
-        yield _row("trusted", f"{_some(loop['recorded'])}, changed by tasks that passed")
+        yield _row("trusted", f"{_some(loop['recorded'])} (changed by completed tasks)")
     yield ""
     if left := tasks.get("open"):
         look = f"Look at one: ralphgen task show {left[0]['id']}"

@@ -226,10 +226,8 @@ class TreeWorkplace(ProjectWorkplace):
             hosts = {claim.host for claim in live.values()}
         others = sorted(host for host in hosts if host and host != os.uname().nodename)
         if others and self._config.loop.remote is None:
-            text = f'agents work on the machine "{others[0]}" too, and nothing joins what both do'
-            raise ProjectError(
-                text, 'name the remote that has the base branch: [loop] remote = "…"'
-            )
+            text = f'agents also work on the machine "{others[0]}", but there is no shared remote'
+            raise ProjectError(text, 'set the remote of the base branch: [loop] remote = "origin"')
 
     def _told(self, worker: int) -> Callable[[str], None]:
         return lambda line: self._note(worker, line)
@@ -239,10 +237,10 @@ def _words(found: Merged | Conflict | RedCheck | Refused | Pending) -> tuple[str
     """Return what came of a merge: the outcome, a line for people, and a comment on the task."""
     match found:
         case Merged(commit=commit, recorded=recorded):
-            more = f"; now on record: {', '.join(recorded)}" if recorded else ""
+            more = f"; approved: {', '.join(recorded)}" if recorded else ""
             return DONE, f"as {commit[:SHORT]}{more}", ""
         case Refused(files=files, branch=branch):
-            text = f"no task may change {', '.join(files)}; the work is kept on {branch}"
+            text = f"tasks must not change {', '.join(files)}; the work is kept on {branch}"
             return NOT_MERGED, text, plain(f"It was not merged: {text}.")
         case Conflict(files=files, branch=branch):
             text = (
@@ -255,7 +253,7 @@ def _words(found: Merged | Conflict | RedCheck | Refused | Pending) -> tuple[str
                 last = tail.rpartition("\n")[2]
                 failed = f"it could not be committed ({one_line(last)})"
             elif name == ALL:
-                failed = "the checks prove nothing on the merged files"
+                failed = "the checks give no proof on the merged files"
             text = f"{failed}; the work is kept on {branch}"
             return NOT_MERGED, text, f"It was not merged: {plain(text)}.\n\n{tail[-LONGEST:]}"
         case Pending(reason=reason):

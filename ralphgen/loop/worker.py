@@ -84,11 +84,11 @@ def _work(run: Run, site: Workplace, worker: int) -> None:
                 run.stop(StopReason(str(full), full.exit_code))
             run.troubled(job, error)
         except OSError as error:  # such as of a full disk
-            fault = ProgramError(f"cannot go on: {error}")
+            fault = ProgramError(f"cannot continue: {error}")
             run.stop(StopReason(str(fault), fault.exit_code))
             run.troubled(job, fault)
         except BaseException as error:
-            run.stop(StopReason(f"cannot go on: {type(error).__name__}: {error}", 1))
+            run.stop(StopReason(f"cannot continue: {type(error).__name__}: {error}", 1))
             raise
         else:
             if result.error is not None:

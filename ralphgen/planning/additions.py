@@ -74,14 +74,14 @@ def _clashes(kit: KitPlan, added: Addition) -> list[Problem]:
     problems = [
         Problem(
             f"{added.origins.get(name, kit.key)}: "
-            f'the server "{kit.key}" has a tool "{name}" already',
+            f'the server "{kit.key}" already has a tool "{name}"',
             "give it another name",
         )
         for name in dict.fromkeys(tool.name for tool in added.tools)
         if taken[name] > 1
     ]
     return problems + [
-        Problem(f'the server "{kit.key}" has a module "{noun}" already', "give it another name")
+        Problem(f'the server "{kit.key}" already has a module "{noun}"', "give it another name")
         for noun in added.nouns
         if noun in kit.nouns
     ]

@@ -9,7 +9,7 @@ from ralphgen.project.model import OwnRecipe
 from ralphgen.runtime.policy import GRANTS, OWN, REQUIRED, RULES
 from ralphgen.suggestion import suggestion
 
-ONLY_TAKES = "a recipe can only take from its base"
+ONLY_TAKES = "a recipe can only restrict its base"
 BROUGHT: Mapping[str, Names] = {"task": ("task", "feature")}
 """The kinds of rows that a session about one kind is about too: a task brings its feature."""
 
@@ -41,10 +41,10 @@ class Catalog:
 def recipe_problems(recipe: OwnRecipe, kits: Sequence[KitPlan], catalog: Catalog) -> list[Problem]:
     """Return a problem for each name in a recipe that means nothing or that its base lacks."""
     if recipe.name in PROFILES:
-        text = f'{recipe.origin}: the recipe "{recipe.name}" is a built-in one'
+        text = f'{recipe.origin}: the recipe "{recipe.name}" is built in'
         return [Problem(text, "rename the file")]
     if recipe.base not in PROFILES:
-        text = f'{recipe.place("base")}: there is no recipe "{recipe.base}" to take from'
+        text = f'{recipe.place("base")}: there is no base "{recipe.base}"'
         return [Problem(text, suggestion(recipe.base, PROFILES, "the bases"))]
     return [*_allow_problems(recipe, kits, catalog), *_narrow_problems(recipe, kits, catalog)]
 
@@ -56,7 +56,7 @@ def _allow_problems(
     for kit, names in recipe.allow:
         if kit not in catalog.tools:
             hint = suggestion(kit, catalog.tools, "the kits")
-            yield Problem(f'{recipe.place(kit)}: "{kit}" is no kit', hint)
+            yield Problem(f'{recipe.place(kit)}: there is no kit "{kit}"', hint)
             continue
         for name in names:
             where = recipe.place(f"{kit}:{name}")

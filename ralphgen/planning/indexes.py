@@ -37,12 +37,12 @@ def missing_indexes(project: Project, found: Collection[Names] = ()) -> tuple[Ta
         TaskIndex(
             "tasks_listed", ("feature", "status", "id"), "lists of tasks by feature and status"
         ),
-        TaskIndex("tasks_titled", ("feature", title), "new tasks, whose title is looked for"),
+        TaskIndex("tasks_titled", ("feature", title), "title checks of new tasks"),
     ]
     tasks = project.schema.table("tasks")
     for column in tasks.columns if tasks is not None else ():
         if (column.name, column.type) == ("depends_on", "JSON"):
-            purpose = "a task, with those that wait for it (jsonb)"
+            purpose = "tasks that wait for a task (jsonb)"
             wanted.append(TaskIndex("tasks_needed", (column.name,), purpose, "gin"))
     there = {keys[:length] for keys in found for length in range(1, len(keys) + 1)}
     return tuple(index for index in wanted if index.keys not in there)

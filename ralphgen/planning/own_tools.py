@@ -31,7 +31,7 @@ def plan_own_tools(project: Project, _host: KitPlan) -> Addition:
         return Addition()
     problems = [
         Problem(
-            f'{tool.place}: there is no recipe "{name}" that could have "{tool.name}"',
+            f'{tool.place}: there is no recipe "{name}" for "{tool.name}"',
             suggestion(name, RECIPES, "the recipes"),
         )
         for tool in project.own_tools
@@ -88,8 +88,8 @@ def _tool(tool: OwnTool) -> ToolPlan:
         granted_by=()
         if tool.hints == "READ_ONLY"
         else tuple(dict.fromkeys(dict(tool.bind).values())),
-        instruction="the project's own: {tools}",
-        purpose=f"do what the project itself has a function for: {tool.sentence}",
+        instruction="custom tools: {tools}",
+        purpose=f"run a function of the project: {tool.sentence}",
         answer="the result of the function",
     )
 

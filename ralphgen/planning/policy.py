@@ -181,7 +181,7 @@ def override_warnings(
         for entry in removal.entries:
             taken = [pair for pair in catalog.resolved(entry) if pair in seen]
             if not taken:
-                text = f'"{entry}" removes nothing: no recipe except "{FULL}" has it here'
+                text = f'"{entry}" has no effect: only the recipe "{FULL}" has it'
                 yield removal.discipline, f"{removal.origin}: {text}"
             for pair in taken:
                 if pair in closing:

@@ -73,9 +73,9 @@ def long_lists(plan: ServerPlan) -> list[str]:
         long = [f"{recipe} {size:,}" for recipe, size in sizes.items() if size > MOST_BYTES]
         if long:
             found.append(
-                f"the server {kit.key} lists more than {MOST_BYTES:,} bytes of tools in "
-                f"{', '.join(long)}: each turn of an agent carries them, so leave out "
-                "what it does not need"
+                f'the tools of server "{kit.key}" take more than {MOST_BYTES:,} bytes in '
+                f"{', '.join(long)}: agents read them in every turn, so remove "
+                "unneeded tools"
             )
     return found
 

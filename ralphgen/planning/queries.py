@@ -68,7 +68,7 @@ def plan_queries(project: Project, host: KitPlan) -> Addition:
         problems += _status_problems(query, project)
         name = f"{constant(query.name)}_QUERY"
         if name in data:
-            text = f'{query.place}: "{query.name}" differs from a name only in case'
+            text = f'{query.place}: "{query.name}" differs from another query only in case'
             problems.append(Problem(text, "rename it"))
         data[name] = (module, _call(query, settings))
         tools.append(
@@ -94,11 +94,11 @@ def _recipe_problems(
     place = f"{CONFIG}: [queries.{query.name}]"
     for recipe in recipes:
         if recipe not in RECIPES:
-            text = f'{place} names the recipe "{recipe}", which is none'
+            text = f'{place}: there is no recipe "{recipe}"'
             yield Problem(text, suggestion(recipe, RECIPES, "the recipes"))
         elif query.verb and not bound & _certain(recipe, host):
-            text = f'{place}: in "{recipe}" nothing binds what "{query.name}" writes'
-            hint = 'bind a parameter to the row of such a session: bind = { id = "task" }'
+            text = f'{place}: in "{recipe}", "{query.name}" can write rows of other sessions'
+            hint = 'bind a parameter to the row of the session: bind = { id = "task" }'
             yield Problem(text, hint)
 
 
@@ -116,8 +116,8 @@ def _status_problems(query: PreparedQuery, project: Project) -> Iterator[Problem
         return
     sets = {column.lower() for column in query.sets}
     if "status" in sets or query.verb in ("INSERT", "REPLACE"):
-        text = f'{query.place}: the query "{query.name}" could make a task done without its checks'
-        yield Problem(text, "leave the status of tasks, and new ones, to the tools on tasks")
+        text = f'{query.place}: query "{query.name}" could close a task without its checks'
+        yield Problem(text, "add tasks and set their status only with the task tools")
 
 
 def _tool(query: PreparedQuery, said: Mapping[str, Any], rows: int, run: ToolRun) -> ToolPlan:

@@ -20,7 +20,7 @@ def rule_problems(
     """
     for rule in rules:
         if rule.recipe not in recipes:
-            text = f'{rule.origin}: there is no recipe "{rule.recipe}" to have a rule for'
+            text = f'{rule.origin}: there is no recipe "{rule.recipe}"'
             yield Problem(text, suggestion(rule.recipe, recipes, "the recipes"))
             continue
         for pattern in rule.never:
@@ -43,22 +43,22 @@ def _matches(pattern: str, kit: str, tool: str) -> bool:
 def _meaningless(rule: PolicyRule, pattern: str, catalog: Catalog) -> Problem:
     kit, colon, _ = pattern.partition(":")
     if colon and not any(fnmatchcase(known, kit) for known in catalog.tools):
-        text = f'{rule.origin}: "{pattern}" is of no kit'
+        text = f'{rule.origin}: no kit matches "{pattern}"'
         return Problem(text, suggestion(kit, catalog.tools, "the kits"))
     unknown = catalog.unknown(pattern, rule.origin)
-    return Problem(f'{rule.origin}: no kit has a tool like "{pattern}"', unknown.hint)
+    return Problem(f'{rule.origin}: no tool matches "{pattern}"', unknown.hint)
 
 
 def _broken(rule: PolicyRule, pattern: str, tool: str) -> Problem:
     text = (
-        f'{rule.origin}: the recipe "{rule.recipe}" has "{tool}", and a rule says that it never '
-        f'has "{pattern}"'
+        f'{rule.origin}: the recipe "{rule.recipe}" has "{tool}", which a rule '
+        f'forbids ("{pattern}")'
     )
     if rule.recipe in PROFILES:
         hint = (
-            "take the recipe out of what gives it the tool, work with a recipe of your own that "
-            "leaves it out, or change the rule"
+            "remove the recipe where it gets the tool, use a custom recipe without the tool, "
+            "or change the rule"
         )
     else:
-        hint = f'leave it out of "allow" in the recipe "{rule.recipe}", or change the rule'
+        hint = f'remove it from "allow" in the recipe "{rule.recipe}", or change the rule'
     return Problem(text, hint)

@@ -43,7 +43,7 @@ def with_own_words(
             other = entries.setdefault((key, name, argument), one.entry)
             if other != one.entry:
                 text = f'{one.origin}: "{one.entry}" is described twice, also as "{other}"'
-                problems.append(Problem(text, "take one of them out"))
+                problems.append(Problem(text, "remove one of them"))
                 continue
             said = _said(tool, argument) if dot else tool.description
             wordings.append(Wording(one.entry, _size(said), _size(one.text)))

@@ -24,8 +24,8 @@ def plan_server(project: Project, kits: Sequence[KitDefinition]) -> ServerPlan:
     """
     planned = tuple(_planned(project, kits))
     if project.done is not None and not any(kit.proves for kit in planned):
-        text = f"{CONFIG}: there are checks, but none of the kits that are on has tasks to prove"
-        raise ProjectError(text, "switch the kit of the project's tasks on, or remove the checks")
+        text = f"{CONFIG}: checks are configured, but no enabled kit has tasks"
+        raise ProjectError(text, "enable a kit with tasks, or remove the checks")
     catalog = full_catalog(kits, planned)
     planned, wordings = with_own_words(planned, project.replaced, catalog)
     policy = plan_policy(project, planned, catalog)
@@ -40,7 +40,7 @@ def plan_server(project: Project, kits: Sequence[KitDefinition]) -> ServerPlan:
         facts=project_facts(project),
         warnings=(
             *project.warnings,
-            *(f"{problem.text}: no session of it starts" for problem in project.unusable_servers),
+            *(f"{problem.text}: its sessions cannot start" for problem in project.unusable_servers),
             *(line for kit in planned for line in kit.warnings),
             *(line for _, line in overrides),
         ),
@@ -73,8 +73,8 @@ def _planned(project: Project, kits: Sequence[KitDefinition]) -> Iterator[KitPla
             continue
         plan = kit.plan(project)
         if kit.additions and not waits:
-            text = f'{CONFIG}: "kits" names "{kit.key}", but another of them has its tools too'
-            raise ProjectError(text, f'take "{kit.key}" out of "kits"')
+            text = f'{CONFIG}: "kits" contains "{kit.key}", but another kit already has its tools'
+            raise ProjectError(text, f'remove "{kit.key}" from "kits"')
         if kit.additions:
             waits = False
             for add in kit.additions:
@@ -92,10 +92,10 @@ def _http_settings(project: Project, kits: Sequence[KitPlan]) -> dict[str, Any] 
     settings = json.loads(project.http)
     served = {kit.key: kit.http for kit in kits if kit.http is not None}
     if not served:
-        text = f"{CONFIG}: [http] is there, but none of the kits that are on can be served over it"
-        raise ProjectError(text, "switch the kit of the project's tasks on, or remove [http]")
+        text = f"{CONFIG}: [http] is configured, but no enabled kit supports it"
+        raise ProjectError(text, "enable a kit with tasks, or remove [http]")
     if settings["id"] is None:
-        text = f'{CONFIG}: [http] has no "id", which tokens name the project by'
+        text = f'{CONFIG}: [http] has no "id", which tokens require'
         raise ProjectError(text, 'run "ralphgen regen", which writes one')
     return {
         **settings,

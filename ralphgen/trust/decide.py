@@ -110,7 +110,7 @@ def check_items(done: DoneSettings) -> list[TrustItem]:
     return [
         TrustItem(
             _digest("check", [check.run, check.dela]),
-            f'the check "{check.name}" runs {_check_command(check)}',
+            f'check "{check.name}" runs {_check_command(check)}',
             CONFIG,
         )
         for check in done.checks
@@ -122,12 +122,12 @@ def loop_items(loop: LoopConfig) -> list[TrustItem]:
     found = [("setup", f"[loop] setup runs {shlex.join(run)}", run) for run in loop.setup]
     for name, agent in loop.agents.items():
         run = agent.command
-        found.append(("agent", f'the agent "{name}" runs {shlex.join(run)}', [name, *run]))
+        found.append(("agent", f'agent "{name}" runs {shlex.join(run)}', [name, *run]))
     return [TrustItem(_digest(kind, run), shown, CONFIG) for kind, shown, run in found]
 
 
 def _check_command(check: CheckSettings) -> str:
-    return shlex.join(check.run) if check.run else f'the task "{check.dela}" of dela'
+    return shlex.join(check.run) if check.run else f'the dela task "{check.dela}"'
 
 
 def discipline_items(
@@ -142,7 +142,7 @@ def discipline_items(
     return [
         TrustItem(
             _digest("server", [discipline, name, entry]),
-            f'the discipline "{discipline}" {_use(name, entry)}',
+            f'discipline "{discipline}" {_use(name, entry)}',
             CONFIG if name in configured else config.database.path or DATABASE,
         )
         for name, entry in servers.items()
@@ -176,7 +176,7 @@ def _tool_item(file: str, sha256_hex: str) -> TrustItem:
 def told_items(describe: Mapping[str, str]) -> list[TrustItem]:
     """Return what agents are told of tools in the project's own words."""
     return [
-        TrustItem(_digest("told", [entry, text]), f'agents are told of "{entry}": {text}', CONFIG)
+        TrustItem(_digest("told", [entry, text]), f'agents read about "{entry}": {text}', CONFIG)
         for entry, text in describe.items()
     ]
 
@@ -254,12 +254,12 @@ def client_items(tree: Path) -> list[TrustItem]:
         data = _data(tree / file)
         if data is None:
             continue
-        shown = f"a client takes its settings from {file}"
+        shown = f"clients read settings from {file}"
         if file in CLAUDE_SETTINGS:
             keys = _widening_keys(data)
             if not keys:
                 continue
-            shown = f"Claude Code takes {', '.join(keys)} from {file}"
+            shown = f"Claude Code reads {', '.join(keys)} from {file}"
         place = str(tree / file)  # perhaps in another work tree than the project's
         found.append(
             TrustItem(_digest("client", [file, digest(data)]), shown, place, is_client=True)
@@ -324,7 +324,7 @@ def server_items(
     try:
         manifest = (folder / MANIFEST).read_bytes()
     except OSError as error:
-        text = f'there is no whole server in "{folder}"'
+        text = f'the server in "{folder}" is missing or incomplete'
         raise ProjectError(text, 'run "ralphgen regen"') from error
     if not trust_edited:
         refuse_edited(folder)
@@ -336,8 +336,8 @@ def server_items(
         if {item.digest for item in run} <= {*read_record(root).digests}:
             keep_record(root, [found])
         return []
-    text = f"the server in {FOLDER} is not one that ralphgen {__version__} writes"
-    return [TrustItem(found, f'{text} ("ralphgen regen" writes its own)')]
+    text = f"the server in {FOLDER} differs from the output of ralphgen {__version__}"
+    return [TrustItem(found, f'{text} ("ralphgen regen" replaces it)')]
 
 
 def untrusted(root: Path, items: Sequence[TrustItem]) -> list[TrustItem]:
@@ -507,7 +507,7 @@ def _use(name: str, entry: Mapping[str, Any]) -> str:
     """Return what a session does with a server: it starts a command, or asks at an address."""
     named = "".join(f" with {one}=…" for one in entry.get("env", entry.get("headers", {})))
     if "url" in entry:
-        return f'asks "{name}" at {shown_url(entry["url"])}{named}'
+        return f'connects to "{name}" at {shown_url(entry["url"])}{named}'
     return f'starts "{name}": {shlex.join([entry["command"], *entry["args"]])}{named}'
 
 

@@ -106,8 +106,8 @@ def add_to_record(
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         if not is_private(folder.lstat()):
             raise ProjectError(
-                f'"{folder}" is no place for a record: others than you may write there',
-                f'make it your own, and run "chmod go-w {folder}"',
+                f'"{folder}" cannot store approvals: other users can write to it',
+                f'take ownership of it, then run "chmod go-w {folder}"',
             )
         with _alone(folder):
             kept = read_record(root)
@@ -122,7 +122,7 @@ def add_to_record(
             replace_file(str(path), text.encode(), mode=0o600)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        hint = "give yourself the right to write there and free disk space"
+        hint = "check the permissions and the free disk space"
         raise ProjectError(f'"{path}" cannot be written: {reason}', hint) from error
 
 
@@ -137,7 +137,7 @@ def keep_record(
     try:
         add_to_record(root, authority, content, marks=marks)
     except ProjectError as error:
-        return f"what is trusted was not recorded: {error.problems[0].text}"
+        return f"the approval was not recorded: {error.problems[0].text}"
     return ""
 
 
@@ -199,9 +199,9 @@ def _path(root: Path) -> Path:
     try:
         folder = user_config_path("ralphgen", appauthor=False)
     except RuntimeError as error:
-        raise ProjectError(f"there is no place for a record: {error}", hint) from error
+        raise ProjectError(f"no directory for approvals: {error}", hint) from error
     if not folder.is_absolute():  # a clone could bring it along
-        raise ProjectError(f'there is no place for a record: "{folder}" is not absolute', hint)
+        raise ProjectError(f'no directory for approvals: "{folder}" is not an absolute path', hint)
     return folder / "trust" / f"{name}.json"
 
 

@@ -46,7 +46,7 @@ def git_items(root: Path, *, remote: bool) -> list[TrustItem]:
     """
     kinds = (*PROGRAMS, *FOR_A_REMOTE) if remote else PROGRAMS
     return [
-        TrustItem(_digest(key, value), f'git takes {key} = "{value}" from the repository\'s config')
+        TrustItem(_digest(key, value), f'git uses {key} = "{value}" from the repository\'s config')
         for key, value in dict.fromkeys(settings_of(root))
         if not _is_data(key, value) and _matches(key, kinds)
     ]

@@ -28,7 +28,7 @@ def refuse_edited(folder: Path) -> None:
     if unlisted:
         raise UntrustedError(
             f"{FOLDER}/{MANIFEST} does not list {', '.join(unlisted)}",
-            'put it back, or run "ralphgen regen --force"',
+            'restore it, or run "ralphgen regen --force"',
         )
     refuse_irregular(folder, digests)
     disk = read_files(folder, digests)
@@ -37,7 +37,7 @@ def refuse_edited(folder: Path) -> None:
     ]
     if edited:
         raise UntrustedError(
-            f"{FOLDER} is not as it was generated: {', '.join(edited)}",
-            'put the files back, or run "ralphgen regen --force"; whoever edited them and means it '
-            f"says {TRUST_EDITED}",
+            f"generated files in {FOLDER} were edited: {', '.join(edited)}",
+            'restore the files, or run "ralphgen regen --force"; to accept your own edits, '
+            f"pass {TRUST_EDITED}",
         )

@@ -61,7 +61,7 @@ def test_the_doctor_knows_which_it_is(pooled: Pooled) -> None:
         said = done.stdout + done.stderr
 
     assert (pooled.mode == "transaction") == (POOLED in " ".join(said.split())), said
-    assert ("or pool by session" in said) == (pooled.mode == "transaction")
+    assert ("or use session pooling" in said) == (pooled.mode == "transaction")
 
 
 def test_tools_the_journal_and_undo_work(pooled: Pooled) -> None:

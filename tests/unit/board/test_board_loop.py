@@ -159,7 +159,7 @@ def test_what_the_command_refuses_names_no_options(project: LoopProject) -> None
         none = board.act("loop/ask", {"ask": "pause", "loop": ""})
 
     (problem,) = cost["problems"]
-    assert problem["text"].startswith('"US dollars at most" cannot be kept')
+    assert problem["text"].startswith('"US dollars at most" cannot be enforced')
     assert 'limit it with "Sessions on tasks at most" or "Time at most"' == problem["hint"]
     assert "the form below starts one" == none["problems"][0]["hint"]
 
@@ -213,11 +213,11 @@ def test_a_file_that_another_process_holds_is_told_of_and_a_start_says_how_to_me
         ask_loops(project.root, "stop-now")
 
     words = " ".join(Elements(page).texts)
-    assert "is held as by a loop that runs, but not by the process 1 that it names" in words
+    assert "is held as by a loop that runs, but not by process 1 that it names" in words
     assert "remove the file: a loop that runs puts it back" in words
     assert 'action="/loop/start"' in page
     (problem,) = refused["problems"]
-    assert "not by the process 1" in problem["text"]
+    assert "not by process 1" in problem["text"]
     assert f'remove "{path}": a loop that runs puts it back' in problem["hint"]
     assert begun["ok"]
 
@@ -245,7 +245,7 @@ def test_a_start_that_fails_after_nobody_waits_is_told_of_on_the_next_page(
     name_agent(project)
     with running_board(project.root) as board:
         started = board.act("loop/start", {**FIELDS, "agent": "own", "max_cost": "2"})
-        assert until(lambda: "cannot be kept" in notice_in(board.get("loop")))
+        assert until(lambda: "cannot be enforced" in notice_in(board.get("loop")))
         after = notice_in(board.get("loop"))
 
     assert started["ok"]

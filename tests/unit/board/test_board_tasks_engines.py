@@ -138,7 +138,7 @@ def test_title_and_description_are_saved_on_the_board_unless_others_were_first(
         assert "project: changed description" in notice_in(saved)
         assert "&lt;b&gt;Sells&lt;/b&gt;" in shown
         assert (409, True) == (late.status, "Mine &amp; theirs" in late.text)
-        assert "description&#34; was changed meanwhile" in late.text
+        assert "description&#34; has changed in the meantime" in late.text
         assert "must not be blank" in blank.text
         assert 403 == foreign.status
         assert [("Shop", "<b>Sells</b>")] == stored

@@ -144,7 +144,7 @@ def test_names_that_mean_nothing_are_said_at_once_with_the_nearest(root: Path) -
         f'{where}:3: "rlph" is no kit\n',
         f'{where}:6: no kit has a tool "ralph:list_taks"\nhint: did you mean "list_tasks"?',
         f'{where}:7: the base "yap" does not have "delete_task"',
-        '.ralph/recipes/far.toml:2: there is no recipe "braindmp" to take from\nhint: did you mean',
+        '.ralph/recipes/far.toml:2: there is no base "braindmp"\nhint: did you mean',
         '": no kit has a tool "get_feture"\nhint: did you mean "get_feature"?',
     )
     assert not [line for line in expected if line not in said], said

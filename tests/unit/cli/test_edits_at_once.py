@@ -87,7 +87,7 @@ def test_a_field_that_both_have_changed_is_refused_with_both_versions(
     file.unlink()
 
     assert (1, "") == (done.returncode, done.stdout)
-    assert f'"{column}" was changed meanwhile, and nothing was written' in done.stderr
+    assert f'"{column}" has changed in the meantime; nothing was written' in done.stderr
     assert f'it was {before}, is now "Theirs", and you typed "Mine"' in done.stderr
     assert ("Theirs",) == stored(project, kind, column)
     assert f'\n{column} = "Mine"\n' in text

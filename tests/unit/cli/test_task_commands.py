@@ -125,7 +125,7 @@ def test_a_wrong_edit_of_the_project_is_refused(
 def test_a_project_without_a_place_for_a_description_is_refused(root: Path) -> None:
     run_sql(root, "DROP TABLE metadata")
 
-    assert "no place for a title and a description" in refused(
+    assert "stores no title or description" in refused(
         "project", "edit", "--title", "x", "--project", root, code=1
     )
 

@@ -84,12 +84,14 @@ def test_a_new_project_has_them(tmp_path: Path) -> None:
 def test_tables_of_others_of_such_names_are_neither_used_nor_removed(root: Path) -> None:
     run_sql(root, "CREATE TABLE ralphgen_sessions (id TEXT)")
     for act in (read_state, add_tables, upgrade_tables):
-        with pytest.raises(ProjectError, match="ledger in the database is incomplete: ralphgen_sessions"):
+        with pytest.raises(
+            ProjectError, match="ledger in the database is incomplete: ralphgen_sessions"
+        ):
             act(root)
     run_sql(root, "DROP TABLE ralphgen_sessions")
     add_tables(root)
     run_sql(root, "DROP TABLE ralphgen_evidence")
-    with pytest.raises(ProjectError, match="a ledger that is not whole"):
+    with pytest.raises(ProjectError, match="the ledger in the database is incomplete"):
         read_state(root)
 
 

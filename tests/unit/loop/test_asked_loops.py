@@ -54,7 +54,7 @@ def test_a_paused_loop_begins_nothing_until_it_is_resumed(tmp_path: Path) -> Non
 
     assert 0 == loop.returncode, said
     assert {1: "done", 2: "done"} == project.statuses()
-    assert "paused: what runs goes on, and nothing begins" in said
+    assert "paused: running sessions continue, no new ones start" in said
     assert not stored_loops(project.root)[0].running
 
 
@@ -88,7 +88,7 @@ def test_what_cannot_be_asked_is_refused(tmp_path: Path) -> None:
     project = waiting(tmp_path, 1)
     with pytest.raises(UsageError, match="no loop of this project runs on this machine"):
         ask_loops(project.root, "pause")
-    with pytest.raises(UsageError, match='a loop knows no "puase"'):
+    with pytest.raises(UsageError, match='unknown request "puase"'):
         ask_loops(project.root, "puase")
 
 

@@ -272,11 +272,11 @@ def test_each_event_is_a_line_for_people() -> None:
     ]
 
     assert [
-        "claude, 2 agents at once, 1 task ready",
+        "claude, 2 agents in parallel, 1 task ready",
         r"1: task 7, Log\nin, session s-1",
         "task 7 done in 1 min 15 s (checks: tests passed; 3 turns; $0.2500)",
         "task 7: merged: a1b2c3",
         "2: review, session r-1",
-        "the model takes no more for now: going on in 30 s",
+        "rate limited: retrying in 30 s",
         "no task is ready",
     ] == [line for one in told for line in event_lines(one)]

@@ -138,14 +138,14 @@ def test_a_file_that_is_called_as_no_loop_is_none(tmp_path: Path, name: str) -> 
 @pytest.mark.parametrize(
     ("begin", "doubt"),
     [
-        (b"", "it does not begin as a loop's"),
-        (b"[" * 100_000, "it does not begin as a loop's"),
-        (b'{"event": "stop", "pid": 1}\n', "it does not begin as a loop's"),
-        (b'{"event": "start", "pid": "1/../self"}\n', "it does not begin as a loop's"),
-        (b'{"event": "start", "pid": true}\n', "it does not begin as a loop's"),
-        (b'{"event": "start", "pid": -1}\n', "it does not begin as a loop's"),
-        (b'{"event": "start", "pid": 999999999}\n', "not by the process 999999999 that it names"),
-        (b'{"event": "start", "pid": 1}\n', "not by the process 1 that it names"),
+        (b"", "it does not start like the file of a loop"),
+        (b"[" * 100_000, "it does not start like the file of a loop"),
+        (b'{"event": "stop", "pid": 1}\n', "it does not start like the file of a loop"),
+        (b'{"event": "start", "pid": "1/../self"}\n', "it does not start like the file of a loop"),
+        (b'{"event": "start", "pid": true}\n', "it does not start like the file of a loop"),
+        (b'{"event": "start", "pid": -1}\n', "it does not start like the file of a loop"),
+        (b'{"event": "start", "pid": 999999999}\n', "not by process 999999999, which it names"),
+        (b'{"event": "start", "pid": 1}\n', "not by process 1, which it names"),
     ],
 )
 def test_what_holds_a_file_and_is_no_loop_is_doubted(

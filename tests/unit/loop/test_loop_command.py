@@ -109,7 +109,7 @@ def test_an_amount_without_an_end_is_no_budget(tmp_path: Path) -> None:
     done = LoopProject(tmp_path, 1, {}).loop("--max-cost", "inf", "--dry-run")
 
     assert 2 == done.returncode
-    assert '"--max-cost" is no amount' in done.stderr
+    assert 'invalid amount for "--max-cost"' in done.stderr
 
 
 def test_without_the_agents_program_nothing_is_claimed(tmp_path: Path) -> None:
@@ -172,7 +172,7 @@ def test_a_rate_limit_is_waited_out_and_is_no_attempt(tmp_path: Path) -> None:
 
     assert 0 == done.returncode, done.stderr
     assert {1: ["rate limited", "done"]} == project.outcomes()
-    assert "the model takes no more for now: going on in 5 s" in done.stderr
+    assert "rate limited: retrying in 5 s" in done.stderr
 
 
 def test_reviews_come_in_between(tmp_path: Path) -> None:
@@ -193,7 +193,9 @@ def test_a_program_of_the_settings_works_too(tmp_path: Path) -> None:
     done = project.loop("--agent", "mine")
 
     assert 2 == dear.returncode
-    assert '"--max-cost" cannot be kept: the agent "mine" does not say what it costs' in dear.stderr
+    assert (
+        '"--max-cost" cannot be enforced: the agent "mine" does not report its cost' in dear.stderr
+    )
     assert 0 == done.returncode, done.stderr
     assert {1: "done", 2: "done"} == project.statuses()
     assert [(0.25, "mine")] * 2 == query(
@@ -209,7 +211,7 @@ def test_what_could_not_be_kept_is_refused(tmp_path: Path) -> None:
     query(project.root, "DROP TABLE ralphgen_ledger")
 
     assert 2 == beside.returncode
-    assert "spoil each other's proof" in beside.stderr
+    assert "invalidate each other's checks" in beside.stderr
     assert '"--worktrees"' in beside.stderr
     assert 2 == nobody.returncode
     assert 'did you mean "claude"?' in nobody.stderr

@@ -311,7 +311,7 @@ def test_setup_that_fails_stops_immediately_with_its_output(tmp_path: Path) -> N
 
     assert 1 == done.returncode
     assert "no registry\n" in done.stderr
-    assert 1 == done.stderr.count("no session could be made")
+    assert 1 == done.stderr.count("no session could be created")
     assert [] == project.log("begin")
     assert ({1: "pending", 2: "pending"}, []) == (project.statuses(), project.held())
     assert (0, 0) == attempts(project)
@@ -518,7 +518,7 @@ def test_a_task_that_changes_authority_is_blocked_with_the_path(tmp_path: Path, 
     project.loop("--worktrees")
 
     assert {1: "blocked"} == project.statuses()
-    assert f"no task may change {file}" in comments(project, 1)
+    assert f"tasks must not change {file}" in comments(project, 1)
     assert file not in git(project.root, "ls-files")
 
 
@@ -529,7 +529,7 @@ def test_a_merged_change_of_content_is_named_and_stops_no_later_session(tmp_path
     done = project.loop("--worktrees")
 
     assert ({1: "done", 2: "done"}, 0) == (project.statuses(), done.returncode), done.stderr
-    assert "AGENTS.md, Makefile, changed by tasks that passed" in done.stderr
+    assert "AGENTS.md, Makefile changed by completed tasks and approved" in done.stderr
     assert 0 == ralphgen("session", "create", "braindump", "--project", project.root).returncode
 
 
@@ -540,5 +540,5 @@ def test_an_agents_settings_are_left_out_of_the_next_session(tmp_path: Path) -> 
     done = project.loop()
 
     assert {1: "done", 2: "done"} == project.statuses(), done.stderr
-    assert "left out: Claude Code takes" in done.stderr
+    assert "left out: Claude Code reads" in done.stderr
     assert 2 == ralphgen("session", "create", "braindump", "--project", project.root).returncode

@@ -34,7 +34,7 @@ def test_ctrl_c_lets_end_what_runs_and_begins_nothing_more(tmp_path: Path) -> No
     project.wait_for("begin", 2)
     loop.send_signal(signal.SIGINT)
     assert loop.stderr is not None
-    while "Ctrl-C again stops it at once" not in loop.stderr.readline():
+    while "press Ctrl-C again" not in loop.stderr.readline():
         assert loop.poll() is None
     (project.root / "go-on").touch()
     _, said = loop.communicate(timeout=60)

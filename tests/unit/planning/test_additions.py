@@ -118,8 +118,8 @@ def test_names_that_are_there_already_are_refused_with_their_origin(project: Pro
         plan_server(project, adding(NOTES, NOTES))
 
     assert [
-        'ralphgen.toml:3: the server "ralph" has a tool "list_notes" already',
-        'the server "ralph" has a module "notes" already',
+        'ralphgen.toml:3: the server "ralph" already has a tool "list_notes"',
+        'the server "ralph" already has a module "notes"',
     ] == [problem.text for problem in caught.value.problems]
 
 

@@ -75,7 +75,7 @@ def test_without_a_check_nothing_has_to_be_proved(tmp_path: Path) -> None:
         ('[done]\nprotect = ["../x"]\n', "expected a path below the project"),
         ('[done]\nprotect = ["/x"]\n', "expected a path below the project"),
         (f'{NAMED}dela = "x"\n', 'names a task of the kit "dela", which is off'),
-        (f'kits = ["acm"]\n{NAMED}run = ["x"]\n', "none of the kits that are on has tasks"),
+        (f'kits = ["acm"]\n{NAMED}run = ["x"]\n', "no enabled kit has tasks"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_line(tmp_path: Path, config: str, expected: str) -> None:

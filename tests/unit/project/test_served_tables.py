@@ -60,7 +60,7 @@ def project(root: Path, config: str) -> Path:
             '4: "size" is hidden',
         ),
         ('[tables.risks.recipes]\nopus = ["get"]', 'unknown recipe "opus" in "recipes"'),
-        ('[tables.risks]\nnoun = "task"', 'the server "ralph" has a tool "get_task" already'),
+        ('[tables.risks]\nnoun = "task"', 'the server "ralph" already has a tool "get_task"'),
         ("[tables.servers]", '1: "servers" reads "disciplines.mcp_servers", which is hidden'),
         ('[tables.servers]\nhide = ["them"]', '"servers" reads "disciplines.mcp_servers"'),
         ("[tables.nested]", '1: "nested" reads "disciplines.mcp_servers", which is hidden'),

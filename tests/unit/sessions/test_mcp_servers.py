@@ -211,7 +211,7 @@ def test_check_says_that_a_column_cannot_be_used_and_names_the_discipline(
     (line,) = said
     assert line.startswith('warning: the discipline "backend"')
     assert expected in line
-    assert line.endswith(": no session of it starts")
+    assert line.endswith(": its sessions cannot start")
     assert PRIVATE not in line
 
 

@@ -262,7 +262,7 @@ def test_problems_of_all_disciplines_are_said_at_once_by_the_command(own: Path) 
     assert not (own / SESSIONS).exists()
 
 
-IDLE = '"{}" removes nothing: no recipe except "manual" has it here'
+IDLE = '"{}" has no effect: only the recipe "manual" has it'
 CLOSING = '"{}" removes a tool that sessions need to close their work'
 
 

@@ -134,4 +134,4 @@ def test_unknown_session_ends_each_command_with_a_clear_error(
         (shelf.parent / "mcp.json").unlink()
 
     assert 2 == called.returncode
-    assert "which is none of the project" in called.stderr
+    assert "which does not belong to the project" in called.stderr

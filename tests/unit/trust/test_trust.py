@@ -36,9 +36,9 @@ def test_a_clone_as_ralphgen_writes_it_needs_no_record(clone: Path) -> None:
         (SERVER, 'the discipline "testing" starts "notes": touch PWNED'),
         (MODE, '[launch] sets permission_mode to "bypassPermissions"'),
         (MODE, '[launch] allows "Bash(rm:*)"'),
-        (CHECK, 'the check "tests" runs touch PWNED'),
+        (CHECK, 'check "tests" runs touch PWNED'),
         (SETUP, "[loop] setup runs touch PWNED"),
-        (AGENT, 'the agent "mine" runs touch PWNED'),
+        (AGENT, 'agent "mine" runs touch PWNED'),
         (KEY, '[http.key_env] of .ralph/ralphgen.toml is "PATH"'),
     ],
 )
@@ -148,7 +148,7 @@ def test_hooks_in_a_clone_are_asked_for(clone: Path) -> None:
     refused = task_session(clone)
 
     assert 2 == refused.returncode
-    assert 'Claude Code takes "hooks" from .claude/settings.json' in refused.stderr
+    assert 'Claude Code reads "hooks" from .claude/settings.json' in refused.stderr
     assert 0 == ralphgen("trust", "-C", clone, "--yes").returncode
     assert 0 == task_session(clone).returncode
 

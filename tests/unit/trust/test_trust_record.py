@@ -77,7 +77,7 @@ def test_where_no_record_can_be_written_what_needs_none_goes_on(
     assert 0 == ralphgen("doctor", clone).returncode
     made = ralphgen("init", tmp_path / "new")
     assert 0 == made.returncode
-    assert "warning: what is trusted was not recorded" in made.stderr
+    assert "warning: the approval was not recorded" in made.stderr
 
     configure(clone, MODE)
     refused = ralphgen("trust", "-C", clone, "--yes")
@@ -116,5 +116,5 @@ def test_without_a_home_there_is_no_record(
     monkeypatch.setattr("platformdirs.user_config_path", place)
 
     assert frozenset() == read_record(clone).digests
-    with pytest.raises(ProjectError, match="no place for a record"):
+    with pytest.raises(ProjectError, match="no directory for approvals"):
         add_to_record(clone, ["1"])

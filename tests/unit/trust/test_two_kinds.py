@@ -136,7 +136,7 @@ def test_a_strangers_check_needs_a_question_before_and_after_regen(shared: Path,
     take_over(shared, way, ".ralph/ralphgen.toml", CHECK)
     assert 2 == session(shared)
 
-    assert 'the check "t" runs touch PWNED' in regen(shared)
+    assert 'check "t" runs touch PWNED' in regen(shared)
     assert 2 == session(shared)
 
     assert 0 == ralphgen("trust", "-C", shared, "--yes").returncode
@@ -322,7 +322,7 @@ def test_regen_asks_once_at_a_terminal(own: Path, answer: str, code: int) -> Non
 
     assert 0 == returned, said
     assert 1 == said.count("y/N")
-    assert said.index('the check "t" runs touch PWNED') < said.index("y/N")
+    assert said.index('check "t" runs touch PWNED') < said.index("y/N")
     assert "Makefile" in said
     assert code == session(own)
     asks_again = "y/N" in at_terminal("n", "regen", own, "--no-install")[0]

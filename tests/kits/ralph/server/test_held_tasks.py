@@ -149,7 +149,7 @@ def test_lists_say_who_holds_a_task_and_which_are_stale(root: Path) -> None:
     assert "stale" == shown["inferred"]
     assert "2  stale" in ralphgen("task", "list", "--project", root).stdout
     assert left.session_id in ralphgen("task", "show", "2", "--project", root).stdout
-    assert "stale, since their sessions are gone: 2" in ralphgen("doctor", root).stdout
+    assert "stale, because their sessions have ended: 2" in ralphgen("doctor", root).stdout
 
 
 def test_a_new_task_inherits_nothing_from_one_of_its_number(root: Path) -> None:

@@ -174,15 +174,15 @@ def test_a_name_a_recipe_and_a_parameter_must_be_there(tmp_path: Path) -> None:
 
     assert '.ralph/ralphgen.toml:1: there is no query "titels"' in str(caught.value)
     assert 'did you mean "titles"?' in str(caught.value)
-    assert '.ralph/ralphgen.toml:3: the query "long" has no parameter ":nr"' in str(caught.value)
+    assert '.ralph/ralphgen.toml:3: query "long" has no parameter ":nr"' in str(caught.value)
 
 
 @pytest.mark.parametrize(
     ("config", "told"),
     [
-        ('[queries.forget]\nrecipes = ["task_execution"]', "nothing binds what"),
-        ('[queries.rename]\nrecipes = ["enrichment"]\nbind = { id = "task" }', "nothing binds"),
-        ('[queries.titles]\nrecipes = ["braindmp"]', 'names the recipe "braindmp", which is none'),
+        ('[queries.forget]\nrecipes = ["task_execution"]', "can write rows of"),
+        ('[queries.rename]\nrecipes = ["enrichment"]\nbind = { id = "task" }', "can write rows of"),
+        ('[queries.titles]\nrecipes = ["braindmp"]', 'there is no recipe "braindmp"'),
         ('[[done.checks]]\nname = "t"\nrun = ["true"]\n[queries]\nseconds = 0', "seconds"),
     ],
 )
@@ -204,7 +204,7 @@ def test_no_query_makes_a_task_done_that_checks_hold(tmp_path: Path) -> None:
             '[[done.checks]]\nname = "t"\nrun = ["true"]\n',
         )
 
-    assert 'the query "done" could make a task done without its checks' in str(caught.value)
+    assert 'query "done" could close a task without its checks' in str(caught.value)
 
 
 def ledger_statements() -> tuple[str, ...]:

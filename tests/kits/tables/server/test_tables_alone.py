@@ -129,7 +129,7 @@ def test_with_the_kit_of_the_tasks_it_is_refused(project: Path) -> None:
             "DROP TABLE tasks; CREATE TABLE tasks (id, feature, discipline, title, status);"
             "CREATE TABLE features (name); CREATE TABLE disciplines (name);"
         )
-    with pytest.raises(ProjectError, match="another of them has its tools"):
+    with pytest.raises(ProjectError, match="another kit already has its tools"):
         generate(project)
 
 
