@@ -70,7 +70,7 @@ def renew_default_context(root: Path, plan: ServerPlan, known: Tools) -> list[st
             == {kit: sorted(tools) for kit, tools in known.items() if tools}
         ):
             put(path, default_context(plan))
-            return [f"wrote {CONTEXT}: it enables the tools that only read, as before"]
+            return [f"wrote {CONTEXT}: it enables the read-only tools, as before"]
         return _difference(plan, context)
     except UNREADABLE:
         return []  # the server itself refuses a context that cannot be read
@@ -103,9 +103,9 @@ def _difference(plan: ServerPlan, context: Mapping[str, Any]) -> list[str]:
         if name not in whole.get(kit, ())
     )
     said = [f"lacks {_counted(lacks)}"] * bool(lacks)
-    said += [f"names {_counted([*gone])}, which no server starts with any more"] * bool(gone)
-    hint = f'"ralphgen session create {recipe} --default" makes a new one'
-    return [f"warning: {CONTEXT} was kept and {' and '.join(said)}: {hint}"] if said else []
+    said += [f"contains the removed {_counted([*gone])}"] * bool(gone)
+    hint = f'renew it with "ralphgen session create {recipe} --default"'
+    return [f"warning: {CONTEXT} was kept; it {' and '.join(said)}: {hint}"] if said else []
 
 
 def _counted(tools: Sequence[str]) -> str:

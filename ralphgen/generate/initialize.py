@@ -116,11 +116,8 @@ def _initialize(
     is_there = place is not None or committed is not None or not is_missing(database_path(root))
     if not needs_tasks and not is_there:
         listed = ", ".join(f'"{kit}"' for kit in on)
-        hint = (
-            f"write kits = [{listed}] into {CONFIG}, and below it [database] and "
-            'path = "…", the file of the database'
-        )
-        raise ProjectError(f"there is no {database_name(root)}", hint)
+        hint = f"set kits = [{listed}] in {CONFIG}, and [database] path to the file of the database"
+        raise ProjectError(f"no database at {database_name(root)}", hint)
     switch_on(root, kits, place)
     if needs_tasks or committed is not None:
         _make_database(root, about, stack, committed, say)
@@ -143,8 +140,10 @@ def _initialize(
 def _refuse_bare(root: Path) -> None:
     """Raise `ProjectError` for a folder of a bare repository that is in no worktree of it."""
     if is_without_tree(str(root)):
-        text = f'"{root}" is in a bare repository, and in none of its worktrees'
-        raise ProjectError(text, 'make one, such as "git worktree add main", and run it there')
+        text = f'"{root}" is in a bare repository, outside its worktrees'
+        raise ProjectError(
+            text, 'create one with "git worktree add main", then run the command there'
+        )
 
 
 def _prepare_home(root: Path, say: Say) -> None:
@@ -152,7 +151,7 @@ def _prepare_home(root: Path, say: Say) -> None:
     home = project_home(root)
     if home == root:
         return
-    say(f'the project\'s home is "{home}": its .ralph has database and sessions of all worktrees')
+    say(f'the home of the project is "{home}": all worktrees share its database and sessions')
     ignore_home(home)
 
 
@@ -169,10 +168,10 @@ def _agree_to_add(root: Path, place: Postgresql | None, agree: Callable[[str], b
     if not agree(f"{name} has {counted}: add the tables of ralphgen to it?"):
         another = "file" if place is None else "schema"
         hint = (
-            f'serve its own tables with kits = ["tables"] in {CONFIG}, or name another {another} '
+            f'serve its own tables with kits = ["tables"] in {CONFIG}, or set another {another} '
             "in [database]"
         )
-        raise ProjectError(f"no table was made in {name}", hint)
+        raise ProjectError(f"no tables were added to {name}", hint)
 
 
 def _agreed_tables(root: Path, say: Say, agree: Callable[[str], bool]) -> Mapping[str, Any] | None:
@@ -184,12 +183,14 @@ def _agreed_tables(root: Path, say: Say, agree: Callable[[str], bool]) -> Mappin
         return None
     committed = read_committed(root)
     own = migrations(root)
-    say(f"there is a server, but not the database that it was written for: {database_name(root)}")
+    say(f"found a server, but not its database: {database_name(root)}")
     if own:
-        say(f"if this app makes it by migrations of its own ({', '.join(own)}), run those instead")
-    if not agree(f"make an empty one with the tables of {FACTS}?"):
-        hint = "run the app's own migrations, or copy a database from where there is one"
-        raise ProjectError(f"no {database_name(root)} was made, and nothing was changed", hint)
+        say(f"if the migrations of this app ({', '.join(own)}) create it, run them instead")
+    if not agree(f"create an empty one with the tables of {FACTS}?"):
+        hint = "run the migrations of the app, or copy an existing database"
+        raise ProjectError(
+            f"no database was created at {database_name(root)}; nothing was changed", hint
+        )
     return committed
 
 
@@ -202,7 +203,7 @@ def _place(root: Path, engine: str) -> Postgresql | None:
     configured = postgresql_place(root)
     if configured is None and engine == "postgresql" and not is_missing(database_path(root)):
         name = database_name(root)
-        hint = f'say so in {CONFIG}, then move them with "ralphgen import {name} --from sqlite"'
+        hint = f'set it in {CONFIG}, then move them with "ralphgen import {name} --from sqlite"'
         raise UsageError(f"the project's rows are in {name}", hint)
     if configured is not None and engine == "sqlite":
         hint = f"change [database] of {CONFIG}"
@@ -215,8 +216,8 @@ def _place(root: Path, engine: str) -> Postgresql | None:
         return place
     if not has_tables(place):
         raise ProjectError(
-            f"the server was written for tables that {place_name(place)} does not have",
-            "run the app's own migrations, or copy a database from where there is one",
+            f"the server was generated for tables that {place_name(place)} does not have",
+            "run the migrations of the app, or copy an existing database",
         )
     return place
 
@@ -249,10 +250,10 @@ def _make_database(
     else:
         given = {"--title": title, "--description": description, "--stack": stack}
         options = " and ".join(option for option, value in given.items() if value)
-        verb = "are" if " and " in options else "is"
-        ignored = f"; {options} {verb} for a new one" if options else ""
+        verb = "apply" if " and " in options else "applies"
+        ignored = f"; {options} {verb} only to a new one" if options else ""
         if title or description:
-            ignored += ', "ralphgen project edit" changes this one'
+            ignored += ', change this one with "ralphgen project edit"'
         say(f"kept {database_name(root)} unchanged{ignored}")
 
 
@@ -278,12 +279,12 @@ def _make_folder(root: Path, shown: Path) -> None:
     try:
         root.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
-        text = f'"{shown}" cannot hold a project: a file is there, expected a folder'
-        raise ProjectError(text, "name another folder") from error
+        text = f'"{shown}" is a file, expected a directory'
+        raise ProjectError(text, "choose another directory") from error
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
-        text = f'"{shown}" cannot hold a project: {reason}'
-        raise ProjectError(text, "name a folder that you may write to") from error
+        text = f'"{shown}" cannot contain a project: {reason}'
+        raise ProjectError(text, "choose a directory that you can write to") from error
 
 
 def _readable(title: str) -> str:

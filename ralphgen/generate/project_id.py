@@ -31,7 +31,7 @@ def name_project(root: Path) -> bool:
             put(path, edited(read_text(path, FILE), [(("http", "id"), name)]))
         except ValueError as error:
             hint = f'add this to [http] by hand: id = "{name}"'
-            raise ProjectError(f"{FILE} cannot be added to: {error}", hint) from error
+            raise ProjectError(f"{FILE} cannot be changed: {error}", hint) from error
     return True
 
 

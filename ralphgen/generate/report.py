@@ -34,7 +34,7 @@ class Report:
         if self.server.interrupted:
             return f"a write of {FOLDER} was interrupted"
         if self.merging:
-            return f"git has left files of {FOLDER} unmerged{self._behind()}"
+            return f"{FOLDER} has unmerged files{self._behind()}"
         places = (
             (f"{FOLDER} is out of date", self.server),
             ("files for clients are out of date", self.connected),
@@ -47,7 +47,7 @@ class Report:
         drift = self.drift
         behind = drift.stale or drift.missing or drift.leftover
         ways = (
-            (drift.interrupted, 'run "ralphgen regen", which finishes it'),
+            (drift.interrupted, 'run "ralphgen regen"'),
             (self.lag.database, self.lag.hint()),
             (
                 self.merging,
@@ -60,7 +60,7 @@ class Report:
             ),
             (behind, 'run "ralphgen regen" and commit the result'),
         )
-        unknown = "remove them, or keep your own files in another folder: no server runs them"
+        unknown = "remove them, or move your own files to another directory"
         return next((way for applies, way in ways if applies), unknown)
 
     def as_json(self) -> dict[str, object]:

@@ -57,7 +57,7 @@ class Upgrade:
             said = [f"{len(paths)} {'file' if len(paths) == 1 else 'files'}"]
             if kind == "tools":
                 said += [f"new: {', '.join(self.gained)}"] * bool(self.gained)
-                said += [f"gone: {', '.join(self.lost)}"] * bool(self.lost)
+                said += [f"removed: {', '.join(self.lost)}"] * bool(self.lost)
             whole += f"# {kind}: {'; '.join(said)}\n"
             whole += "".join(self.parts[path] for path in paths if kind != VENDORED)
         return whole
@@ -98,13 +98,13 @@ def upgrade(root: Path, *, say: Say) -> None:
         return
     found = read_state(root).version
     if found is None:
-        say('there is no ledger: "ralphgen db ledger on" keeps sessions, claims and evidence')
+        say('no ledger; to record sessions, claims and evidence, run "ralphgen db ledger on"')
     elif found < VERSION:
         say(backed_up(root))
         upgrade_tables(root)
-        say(f"the ledger went from version {found} to {VERSION}")
+        say(f"upgraded the ledger from version {found} to {VERSION}")
     elif made := add_indexes(root):
-        say(f"made {made} {'index' if made == 1 else 'indexes'} that the ledger lacked")
+        say(f"added {made} missing ledger {'index' if made == 1 else 'indexes'}")
 
 
 def _kind(path: str) -> str:

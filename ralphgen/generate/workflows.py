@@ -59,8 +59,8 @@ def read_before(root: Path) -> Before:
     """
     merge = read_merge(root)
     if merge and merge.marked:
-        hint = "choose one side of each conflict, or put both together, then run it again"
-        texts = (f"{place}: git has left it unmerged" for place in merge.marked)
+        hint = "resolve each conflict, then run the command again"
+        texts = (f"{place}: unresolved merge conflict" for place in merge.marked)
         raise ProjectError.of([Problem(text, hint) for text in texts])
     manifests = merge.manifests if merge else _texts(root / FOLDER / MANIFEST)
     facts = merge.facts if merge else _texts(root / FACTS)
@@ -131,7 +131,7 @@ def regenerate(
     if not force:
         before.refuse_other_versions(root)
     if name_project(root):
-        say(f"wrote the project's id into [http] of {CONFIG}: tokens name the project by it")
+        say(f"wrote the project id for tokens to [http] of {CONFIG}")
         for path in write_ignored(root):
             say(f"wrote {path}")
     generated = _generated(root, say)
@@ -150,7 +150,7 @@ def regenerate(
     ):
         say(line)
     if before.merge:
-        say(f'the merge has what both sides generated from: "git add {FOLDER}" takes it over')
+        say(f'regenerated from both sides of the merge: accept it with "git add {FOLDER}"')
     if records:
         for warning in _recorded(root, generated, ask):
             say(f"warning: {plain(warning)}")
@@ -181,7 +181,7 @@ def _recorded(root: Path, generated: Generated, ask: Ask | None) -> Sequence[str
         config, items = read_settings(root), written_items(root, generated.project)
         run = run_items(root, config)
     except ProjectError as error:  # such as a cell of the database that nobody can read
-        return [f"nothing was recorded as trusted: {error.problems[0].text}"]
+        return [f"the approval was not recorded: {error.problems[0].text}"]
     return record_written(root, generated.files[MANIFEST], items, run, ask)
 
 
@@ -197,7 +197,7 @@ def _refuse_edited_sides(merge: Merge) -> None:
     """Raise `EditedError` where a file of a side of the merge is not as it was generated."""
     if merge.problems:
         *others, last = merge.problems
-        hint = 'keep what you need of it, then "ralphgen regen --force" overwrites it'
+        hint = 'save the edits you need, then run "ralphgen regen --force" to overwrite them'
         raise EditedError.of([*map(Problem, others), Problem(last, hint)])
 
 

@@ -54,8 +54,8 @@ def create_tables(place: Postgresql, title: str, stack: Stack, description: str 
                 for table, row in first_rows(title, stack, description):
                     _add(connection, table, row)
         except psycopg.Error as error:
-            text = f"the tables in {place_name(place)} cannot be made: {first_line(error)}"
-            hint = "it needs the right to create tables there, for this command alone"
+            text = f"the tables in {place_name(place)} cannot be created: {first_line(error)}"
+            hint = "this command needs permission to create tables there"
             raise ProjectError(text, hint) from error
     return True
 

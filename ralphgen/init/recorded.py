@@ -80,8 +80,8 @@ def read_committed(root: Path) -> Mapping[str, Any]:
         raise ProjectError(text, f'restore {FACTS} from git, then run "ralphgen init"') from error
     if only_read:
         names = ", ".join(f'"{name}"' for name in only_read)
-        text = f"{FACTS} does not say all of the tables that only named queries read: {names}"
-        hint = "make the database with the app's own migrations, or copy one that is there"
+        text = f"{FACTS} has no full record of the tables that only named queries read: {names}"
+        hint = "create the database with the migrations of the app, or copy an existing one"
         raise ProjectError(text, hint)
     found: Mapping[str, Any] = facts
     return found
@@ -168,8 +168,8 @@ def _as_read(facts: Facts) -> dict[str, list[dict[str, Any]]]:
 
 
 def _unmade(reason: str) -> ProjectError:
-    text = f"the database that {FACTS} records cannot be made: {reason}"
-    return ProjectError(text, "make it with the app's own migrations, or copy one that is there")
+    text = f"the database recorded in {FACTS} cannot be created: {reason}"
+    return ProjectError(text, "create it with the migrations of the app, or copy an existing one")
 
 
 def _default_tables() -> dict[str, tuple[str, Sequence[Mapping[str, Any]]]]:

@@ -145,7 +145,7 @@ def add_tables(root: Path, title: str, stack: Stack, description: str = "") -> b
                 add_row(connection, table, row)
             connection.execute("COMMIT")
     except sqlite3.Error as error:
-        text = f"the tables in {database_name(root)} cannot be made: {str(error).lower()}"
+        text = f"the tables in {database_name(root)} cannot be created: {str(error).lower()}"
         raise ProjectError(text, WRITE_HINT) from error
     return True
 

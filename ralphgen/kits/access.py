@@ -30,7 +30,7 @@ def access_sql(project: Project, plan: ServerPlan) -> str:
     """
     if project.postgresql is None:
         raise ProjectError(
-            "roles are PostgreSQL's: this project is on SQLite",
+            "roles require PostgreSQL, but this project uses SQLite",
             'move it with "ralphgen init --engine postgresql" and "ralphgen import FILE --from '
             'sqlite"',
         )
@@ -39,7 +39,7 @@ def access_sql(project: Project, plan: ServerPlan) -> str:
     hosts = {kit.key: kit for kit in KITS if kit.additions}
     server = next((one for one in plan.kits if one.key in hosts), None)
     if server is None:
-        raise ProjectError("no server of the project has tools on rows", "switch one on")
+        raise ProjectError("no enabled kit has tools on rows", "enable one")
     access = hosts[server.key].access
     own = access(project, server, policy) if access is not None else KitAccess()
     uses = (*own.uses, *(use for uses in USES for use in uses(project, server, policy)))
@@ -49,8 +49,8 @@ def access_sql(project: Project, plan: ServerPlan) -> str:
         *(used(schema, name, uses) for name in sorted(others)),
     ]
     if found := ENDS.search(repr((tables, own.statuses, own.first_statuses))):
-        text = f'there can be no roles: a name or a status in the database holds "{found[0]}"'
-        raise ProjectError(text, "it would end a block of the SQL: choose another")
+        text = f'roles cannot be created: a name or a status in the database contains "{found[0]}"'
+        raise ProjectError(text, "change it: it would end a block of the SQL")
     has_ledger = project.schema.table(MARKER) is not None
     return rendered(
         "roles.sql.jinja",
@@ -83,7 +83,7 @@ def _refuse_names(schema: str, policy: PolicyPlan) -> None:
     ]
     if unfit or "$" in schema:
         name = f'recipe "{unfit[0]}"' if unfit else f'schema "{schema}"'
-        raise ProjectError(f"there can be no roles for the {name}: its name", "choose another")
+        raise ProjectError(f"no role can be named after the {name}", "rename it")
 
 
 def _written(tables: Sequence[SecuredTable]) -> list[str]:

@@ -180,10 +180,10 @@ def refuse_options(options: LaunchOptions) -> None:
     if options.max_turns is not None:
         raise UsageError('"--max-turns" is for a session without a terminal', 'add "--print"')
     if "\0" in options.prompt:
-        raise UsageError("a prompt on the command line cannot hold a NUL", "leave it out")
+        raise UsageError("a prompt on the command line cannot contain a NUL", "remove it")
     size = len(options.prompt.encode(errors="surrogateescape"))
     if size > LONGEST_ARGUMENT:
         raise UsageError(
-            f"the prompt has {size:,} bytes, but a command line takes {LONGEST_ARGUMENT:,}",
+            f"the prompt has {size:,} bytes, but a command line allows {LONGEST_ARGUMENT:,}",
             'put it in a file that the agent reads, or add "--print"',
         )

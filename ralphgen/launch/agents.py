@@ -29,4 +29,6 @@ def find_agent(name: str, config: Config) -> Agent:
     if name in named:
         return NamedAgent(name, named[name])
     hint = suggestion(name, (*KNOWN, *named), "the agents")
-    raise UsageError(f'there is no agent "{one_line(name)}"', f"{hint}; [loop.agents] adds others")
+    raise UsageError(
+        f'there is no agent "{one_line(name)}"', f"{hint}; add others in [loop.agents]"
+    )

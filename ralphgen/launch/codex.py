@@ -55,7 +55,7 @@ class Codex(Agent):
     title = "Codex"
     install = 'install it, for example with "npm install -g @openai/codex"'
     lacks = (
-        f"Codex takes no rules of [launch]: it has its own sandbox, which may not change {KEPT}",
+        f"Codex ignores the rules of [launch]: its own sandbox cannot change {KEPT}",
         "Codex has a fixed system prompt: the role is added to its first prompt",
         "Codex does not report its cost",
     )
@@ -65,7 +65,9 @@ class Codex(Agent):
         """Return what starts it; it reads the prompt where it prints."""
         refuse_options(options)
         if options.max_turns is not None:
-            raise UsageError('Codex takes no "--max-turns"', 'leave it out, or use "--timeout"')
+            raise UsageError(
+                'Codex does not support "--max-turns"', 'remove it, or use "--timeout"'
+            )
         prompt = prompt_with_system(session, options.prompt)
         variables: dict[str, str] = {}
         base = ":workspace"
@@ -125,7 +127,7 @@ class CodexReader(OutputReader):
         if session is not None and code and told and not self.started:
             ours = {served.kit: served for served in session.served}
             every = (*ours, *session.other_servers)
-            text = 'Codex has no connection to the MCP server "{}"'
+            text = 'Codex is not connected to the MCP server "{}"'
             found = tuple(
                 Lack(text.format(name), name, ours.get(name))
                 for name in every
@@ -189,7 +191,7 @@ def _others(session: PreparedSession) -> Iterator[str]:
         )
         listed = [str(one["name"]) for one in json.loads(done.stdout)]
     except (OSError, subprocess.SubprocessError, ValueError, LookupError, TypeError) as error:
-        text = "Codex does not say which MCP servers its settings have, so they cannot be left out"
+        text = "Codex does not list the MCP servers of its settings, so they cannot be disabled"
         raise UsageError(text, 'see "codex mcp list --json"') from error
     yield from (f"mcp_servers.{name}.enabled=false" for name in listed if name not in own)
 

@@ -50,7 +50,7 @@ POLICY = "ralphgen.toml"
 OWN = frozenset({SETTINGS, "tmp", "history", "projects.json"})  # of the person, what is not shared
 SUFFIX = "-session"  # an entry of the same name in the project's settings would win
 UNTRUSTED, TURNS_USED = 55, 53  # exit codes
-TRUST_HINT = 'start "gemini" in it once and confirm'
+TRUST_HINT = 'to trust it, start "gemini" in it once'
 BUSY = re.compile(
     r"\b(429|503|529)\b|RESOURCE_EXHAUSTED|quota|rate.limit|overloaded", re.IGNORECASE
 )
@@ -98,7 +98,7 @@ class GeminiCli(Agent):
     title = "Gemini CLI"
     install = 'install it, for example with "npm install -g @google/gemini-cli"'
     lacks = (
-        "Gemini CLI takes no rules of [launch]: without a terminal it starts no commands",
+        "Gemini CLI ignores the rules of [launch]: without a terminal it runs no commands",
         "Gemini CLI has a fixed system prompt: the role is added to its first prompt",
         "Gemini CLI reports neither its servers nor its cost",
     )
@@ -171,7 +171,9 @@ class GeminiReader(OutputReader):
         """Take its exit code, which says of some failures what they were."""
         self.out_of_budget = code == TURNS_USED
         if code == UNTRUSTED:
-            self.refusal = lambda: ProjectError("Gemini CLI does not trust this folder", TRUST_HINT)
+            self.refusal = lambda: ProjectError(
+                "Gemini CLI does not trust this directory", TRUST_HINT
+            )
         elif code is None:
             self.rate_limited = not self._went_on and BUSY.search(complaint) is not None
         elif code and not self.out_of_budget:
@@ -247,7 +249,7 @@ def _person_settings(path: Path) -> dict[str, Any]:
     except FileNotFoundError:
         return {}
     except (OSError, ValueError) as error:
-        raise ProjectError(f'"{path}" cannot be read', "see who may read it") from error
+        raise ProjectError(f'"{path}" cannot be read', "check its permissions") from error
     found = read_event(text)
     if found is None:
         raise ProjectError(

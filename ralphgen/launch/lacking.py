@@ -9,8 +9,8 @@ from ralphgen.launch.probe import failure_of
 from ralphgen.sessions.model import PreparedSession, Served
 from ralphgen.sessions.server_query import ServerQueryError, query_server
 
-HINT = '"ralphgen doctor" looks for the cause'
-THEIRS = "see mcp_servers of the discipline"
+HINT = 'find the cause with "ralphgen doctor"'
+THEIRS = "check mcp_servers of the discipline"
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ def _their_words(server: str, session: PreparedSession, longer: str) -> tuple[st
     except (OSError, ValueError, LookupError):
         return "", THEIRS
     if "command" not in entry:
-        return "", f"{THEIRS}: is there a server at its address, and does it take its headers?"
+        return "", f"{THEIRS}: is its URL reachable, and are its headers valid?"
     failure = failure_of(entry, session.root)
     said = f"{shlex.quote(entry['command'])} {failure}" if failure else ""
     return said, f"{THEIRS}; {longer}" if longer else THEIRS

@@ -48,8 +48,8 @@ class NamedAgent(Agent):
         refuse_options(options)
         for option, given in (("model", options.model), ("max-turns", options.max_turns)):
             if given:
-                text = f'{self.title} takes no "--{option}"'
-                raise UsageError(text, f"leave it out, or put it into its command ({self.install})")
+                text = f'{self.title} does not support "--{option}"'
+                raise UsageError(text, f"remove it, or add it to the command ({self.install})")
         has_system = any(SYSTEM_FILE in word for word in self._command)
         prompt = options.prompt if has_system else prompt_with_system(session, options.prompt)
         paths = {

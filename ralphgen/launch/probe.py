@@ -56,5 +56,5 @@ def failure_of(entry: Mapping[str, Any], root: Path) -> str:
     last = (text.strip().splitlines() or [""])[-1]
     for value in filter(None, entry.get("env", {}).values()):
         last = last.replace(value, MASK)
-    words = f"ends with exit code {code}" if ended else f"was silent for {PATIENCE:g} s"
+    words = f"ended with exit code {code}" if ended else f"did not answer for {PATIENCE:g} s"
     return f"{words}: {last}" if last else words

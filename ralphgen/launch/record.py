@@ -88,7 +88,7 @@ def _write(session: PreparedSession, write: Callable[["Database"], None], say: S
         with opened_database(session.root) as database:
             database.writing(lambda: write(database))
     except ProjectError as error:
-        say(f"warning: the session is not on record: {error.problems[0].text}")
+        say(f"warning: the session was not recorded: {error.problems[0].text}")
 
 
 def _commit(root: Path) -> str | None:

@@ -87,10 +87,10 @@ def run_printing(
     except OutOfTimeError:
         out_of_time = True
         reader.close(None, running.complaint if running is not None else "")
-        say(f"the {timeout:g} s of this session are over: {agent.title} was stopped")
+        say(f"the session reached its time limit of {timeout:g} s: {agent.title} was stopped")
     except ClaimLostError:
         claim_lost = True
-        say(f"the session has lost its claim on its task: {agent.title} was stopped")
+        say(f"the session lost the claim on its task: {agent.title} was stopped")
     except (AskedToStopError, KeyboardInterrupt):
         by_person = signal.SIGINT
     except StoppedError as stopped:
@@ -292,7 +292,7 @@ def _terminal() -> Iterator[int]:
     try:
         found = os.open(TERMINAL, os.O_RDWR | os.O_NOCTTY)
     except OSError as error:
-        raise ProjectError("there is no terminal to talk in", 'add "--print"') from error
+        raise ProjectError("there is no terminal for a conversation", 'add "--print"') from error
     try:
         yield found
     finally:

@@ -50,7 +50,7 @@ CheckEvidence = tuple[str, Evidence | None, str]
 """The name of a check, its last run by a session, and the digest of the files as they are now."""
 NO_FAULT = (DONE, STOPPED, CLAIM_LOST, RATE_LIMITED.word)  # outcomes that need no other reason
 NOT_RUN = (126, 127)  # exit codes of shells for a program that cannot be run, or is not there
-UNPROVED = "It was set done past the server, without proof that its checks pass."
+UNPROVED = "It was set to done without the server, so nothing proves that its checks pass."
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +125,13 @@ def _fault(
     A program may be missing, a disk full, or a check change the files that it has to prove.
     """
     if end.code in NOT_RUN:
-        text = f"{agent.title} ended with exit code {end.code}: a program that it starts is missing"
+        text = f"{agent.title} ended with exit code {end.code}: a program that it needs is missing"
         return ProgramError(text, agent.install)
     for name, run, _ in evidence:
         if run is not None and (reason := unproved_by(run)):
-            return ProgramError(f'the check "{name}" proves nothing: {reason}')
+            return ProgramError(f'check "{name}" gives no proof: {reason}')
         if run is not None and run.exit_code and FULL.search(run.tail):
-            text = f'the check "{name}" ended with exit code {run.exit_code}: a disk is full'
+            text = f'check "{name}" ended with exit code {run.exit_code}: the disk is full'
             return ProgramError(text, WRITE_HINT, run.tail)
     try:
         refuse_full_disk((project_home(session.root) / FOLDER, session.work_tree))
@@ -219,7 +219,7 @@ def _proof(evidence: Evidence | None, tree: str) -> str:
     code = evidence.exit_code
     result = "stopped" if code is None else f"ended with exit code {code}" if code else "passed"
     if unproved_by(evidence):
-        result = "changed files, and proves nothing"
+        result = "changed files, so it gives no proof"
     return result if evidence.tree == tree else f"{result}, and files were changed since"
 
 

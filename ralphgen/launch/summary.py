@@ -20,8 +20,8 @@ def last_lines(session: PreparedSession, end: SessionEnd) -> Iterator[str]:
     yield f"{_task(session, end)}: {', '.join([word, *_used(end.usage)])}"
     if end.status == HELD:
         again = f"ralphgen task status {session.task} pending"
-        yield f"task {session.task} is still {HELD}, and nobody works on it: launch it again when"
-        yield f'you have seen what is there, or give it back with "{again}"'
+        yield f"task {session.task} is still {HELD}, but no session works on it:"
+        yield f'review the changes, then launch it again or release it with "{again}"'
     if end.changed is not None:
         yield f"changed: {_names(end.changed)}"
     for name, result in end.checks:
@@ -33,7 +33,7 @@ def last_lines(session: PreparedSession, end: SessionEnd) -> Iterator[str]:
 def _task(session: PreparedSession, end: SessionEnd) -> str:
     if session.task is None:
         return f"session {session.session_id}"
-    status = "is gone" if end.status is None else f"is {one_line(end.status)}"
+    status = "does not exist any more" if end.status is None else f"is {one_line(end.status)}"
     return f"task {session.task} {status}"
 
 

@@ -174,7 +174,7 @@ def ask_loops(root: Path, word: str, loop_id: str = "") -> list[str]:
             if loop_id
             else "no loop of this project is running"
         )
-        raise UsageError(f"{named} on this machine", 'start one with "ralphgen loop"')
+        raise UsageError(f"{named} on this machine", '"ralphgen loop" starts one')
     for one in running:
         try:
             file = os.open(one.path.with_suffix(ASKED), AT_END, OURS_ALONE)

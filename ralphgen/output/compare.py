@@ -11,7 +11,7 @@ from ralphgen.output.manifest import MANIFEST, Files, digest, listed
 from ralphgen.output.stage import explained, interrupted
 
 LINE_ENDS_HINT = (
-    'some files differ by Windows line ends alone: keep "* text eol=lf" in their .gitattributes,'
+    'some files differ only in Windows line endings: keep "* text eol=lf" in .gitattributes'
     " and check them out again"
 )
 

@@ -10,7 +10,7 @@ from ralphgen.errors import Problem, ProgramError, ProjectError
 from ralphgen.output.manifest import NEVER_GENERATED
 from ralphgen.runtime.files.write import replace_file
 
-WRITE_HINT = "give yourself the right to write there and free disk space, and run the command again"
+WRITE_HINT = "check the permissions and the free disk space, then run the command again"
 
 
 def put(path: Path, text: str) -> None:
@@ -37,7 +37,7 @@ def refuse_irregular(folder: Path, paths: Iterable[str]) -> None:
     places = {str(folder): folder} | {prefix: folder / prefix for prefix in prefixes}
     problems = [
         Problem(
-            f'"{name}" is {kind}, expected a file or folder of its own',
+            f'"{name}" is {kind}, expected a regular file or directory',
             "remove it, then run the command again",
         )
         for name, place in places.items()

@@ -192,7 +192,7 @@ def _explanation(folder: Path, done: str, error: OSError) -> ProjectError:
 
 def _fix(error: OSError) -> str:
     if error.errno in _FULL:
-        return "free some space on the disk"
+        return "free disk space"
     if error.errno in _FORBIDDEN:
-        return "give yourself the right to read and write there"
-    return "fix that"
+        return "check the permissions"
+    return "fix the cause"

@@ -102,7 +102,7 @@ def _refuse_unsealed(files: Files) -> None:
         raise ValueError(f'"{MANIFEST}" is missing: files are sealed before they are written')
     illegal = sorted(path for path in files if not legal(path))
     if illegal:
-        raise ValueError(f'"{illegal[0]}" is no path of a generated file')
+        raise ValueError(f'"{illegal[0]}" is not a path of a generated file')
 
 
 def _staged(state: FolderState) -> dict[str, bytes]:
@@ -132,9 +132,9 @@ def _refuse_edits(state: FolderState) -> None:
 
 def _edit(state: FolderState, path: str) -> str:
     if state.old is None:
-        return f'"{path}" differs from what is generated, and "{MANIFEST}" cannot be read'
+        return f'"{path}" differs from the generated file, and "{MANIFEST}" cannot be read'
     if path not in state.old:
-        return f'"{path}" is in the way: it was not generated'
+        return f'"{path}" exists, but was not generated; not overwritten'
     return f"{path} was edited by hand; not overwritten"
 
 
@@ -147,8 +147,8 @@ def _refuse_obstacles(folder: Path, state: FolderState) -> None:
     """Stop where a file would have to go, so that a folder can come, that is not ours to remove."""
     problems = [
         Problem(
-            f'"{obstacle}" is in the way of "{path}", and it was not generated',
-            "move it to another place, then run the command again",
+            f'"{obstacle}" blocks "{path}" and was not generated',
+            "move it elsewhere, then run the command again",
         )
         for path in state.missing
         for obstacle in _obstacles(folder, path)

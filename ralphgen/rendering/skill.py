@@ -17,7 +17,7 @@ def skill_module(kit: KitPlan, skill: SkillPlan) -> Module:
             "workflows": Lines([_workflow(workflow) for workflow in skill.workflows]),
         }
     )
-    title = "What the skill of this server says, which clients read as a resource."
+    title = "The skill of this server, which clients read as a resource."
     values = {"title": title, "constants": [("SKILL", words)]}
     return Module(f"{kit.key}/skill.py", "constants.py.jinja", values)
 

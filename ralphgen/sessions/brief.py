@@ -65,7 +65,7 @@ def session_words(
     prompts = read_words(root, (ALL, subject.base, subject.recipe))
     known = {ALL, *PROFILES, *own, *rows.names("recipe_configs")}
     useless = (
-        f"nobody is told what {FOLDER}/{one_line(name)}{SUFFIX} says: there is no such recipe"
+        f"{FOLDER}/{one_line(name)}{SUFFIX} has no effect: there is no such recipe"
         for name in prompt_names(root)
         if name not in known
     )

@@ -29,12 +29,12 @@ if TYPE_CHECKING:
     from ralphgen.sessions.model import PreparedSession
 
 RATE_LIMITED = "rate limited"
-NOT_MADE = "it could not be made"
+NOT_MADE = "it could not be created"
 BROKEN = "environment failed"
 NO_ATTEMPT = frozenset(
     {RATE_LIMITED, NOT_MADE, BROKEN}
 )  # outcomes of which the task is not the cause
-NO_LEDGER = "tasks are claimed in the ledger, which this project does not have"
+NO_LEDGER = "claims require the ledger, which this project does not have"
 TRIES = 3  # at renewing a claim in a third of its lease, where the database cannot be written
 
 
@@ -235,8 +235,8 @@ def claimed(claim: claims.Claim) -> ClaimedError:
     """Return the error of a task that a session holds."""
     session = one_line(str(claim.session))
     ending = (
-        f'"ralphgen session end {session}" ends it, if nothing runs there; '
-        f'"session revoke" does where it is a token'
+        f'end the session with "ralphgen session end {session}", '
+        f'or with "ralphgen session revoke" if it has a token'
     )
     return ClaimedError(f"task {claim.task} is claimed by {claims.holder_of(claim)}", ending)
 

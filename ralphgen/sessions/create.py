@@ -140,7 +140,7 @@ def claimed_subject(
     if request.next:
         if not claims_task(basis.policy, replace(subject, task=0)):
             text = f'sessions of the recipe "{request.recipe}" do not claim their task'
-            raise UsageError(text, "name one with --task")
+            raise UsageError(text, "choose one with --task")
         claim = claim_next(root, project, config, request, chance) if takes else None
         found = next_task(root, project, request) if claim is None else claim.task
         with open_rows(root, has_tasks=not serves_any_database(root)) as rows:
@@ -198,7 +198,7 @@ def _made(
     waits = map(WAITING.format, basis.waiting)
     useless = [line for name, line in plan.overrides if name == subject.discipline]
     warnings = [*unrecorded, *waits, *useless, *words.warnings]
-    warnings += [f"not trusted, and left out: {item.shown}" for item in left]
+    warnings += [f"not approved, and left out: {item.shown}" for item in left]
     session = _opened(
         root, plan, subject, context, digest, served, tuple(others), items, config, warnings
     )
@@ -252,7 +252,7 @@ def _interpreter(root: Path, say: Say | None) -> Path:
     try:
         lock = (root / FOLDER / LOCK_NAME).read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
-        text = f'there is no whole server in "{root / FOLDER}"'
+        text = f'the server in "{root / FOLDER}" is missing or incomplete'
         raise ProjectError(text, 'run "ralphgen regen"') from error
     if say is not None:
         return ensure_environment(lock, say=say).python
@@ -355,9 +355,9 @@ def _served(kit: str, command: Names) -> Served:
     try:
         said = json.loads(query_server(command, "--describe"))
     except ServerQueryError as error:
-        raise ProjectError(f'the server "{kit}" would not start: {error}') from error
+        raise ProjectError(f'the server "{kit}" does not start: {error}') from error
     except ValueError as error:
-        text = f'the server "{kit}" cannot be understood: {error}'
+        text = f'the server "{kit}" returned an invalid description: {error}'
         raise ProjectError(text, 'run "ralphgen doctor"') from error
     brief = said.get("brief")
     prompt = next((prompt["text"] for prompt in said["prompts"]), "")

@@ -194,8 +194,8 @@ def _base(policy: Policy, recipe: str, rows: ProjectRows) -> str:
     if base is not None:
         bases = ", ".join(profiles)
         raise ProjectError(
-            f'the recipe "{one_line(recipe)}" of recipe_configs has the base '
-            f'"{one_line(str(base))}", which is none',
+            f'the recipe "{one_line(recipe)}" in recipe_configs has the unknown '
+            f'base "{one_line(str(base))}"',
             f"the bases are {bases}",
         )
     names = (*known, *rows.names("recipe_configs"))
@@ -210,13 +210,13 @@ def _refuse_useless(request: Request, kinds: Sequence[str]) -> None:
     for kind, given in (("task", request.task), ("feature", request.feature)):
         if given not in (None, "") and kind not in kinds:
             raise UsageError(
-                f'the recipe "{request.recipe}" is not about a {kind}', f'leave "--{kind}" out'
+                f'the recipe "{request.recipe}" is not about a {kind}', f'remove "--{kind}"'
             )
     if request.next and "task" not in kinds:
         text = f'the recipe "{request.recipe}" is not about a task'
-        raise UsageError(text, 'leave "--next" out')
+        raise UsageError(text, 'remove "--next"')
     if request.next and request.task is not None:
-        raise UsageError('"--task" and "--next" are both given', "say one of them")
+        raise UsageError('"--task" and "--next" exclude each other', "remove one of them")
 
 
 def _refuse_missing(request: Request, targets: Mapping[str, str]) -> None:
@@ -242,7 +242,7 @@ def missing_task(task: int, rows: ProjectRows) -> MissingError:
     """Return the error of a task that does not exist."""
     near = ", ".join(map(str, rows.nearest_tasks(task, NEAREST)))
     listed = '"ralphgen task list" lists them'
-    hint = f"the nearest are {near}; {listed}" if near else '"ralphgen task add" makes one'
+    hint = f"the nearest are {near}; {listed}" if near else 'create one with "ralphgen task add"'
     return MissingError(f"there is no task {task}", hint)
 
 
@@ -259,6 +259,6 @@ def _of_task(task: int, about: Subject, rows: ProjectRows) -> Subject:
         if named not in (None, found):
             own, other = one_line(found), one_line(str(named))
             raise UsageError(
-                f'task {task} is of the {kind} "{own}", not "{other}"', f'leave "--{kind}" out'
+                f'task {task} belongs to the {kind} "{own}", not "{other}"', f'remove "--{kind}"'
             )
     return Subject(about.recipe, about.base, task, feature, discipline, about.target)

@@ -30,7 +30,7 @@ def end_session(root: Path, session_id: str) -> tuple[StoredSession, int | None]
         )
     if not end_folder(kept[session_id].folder):
         raise ProjectError(
-            f'a server of the session "{session_id}" runs', "end its client, then try again"
+            f'a server of the session "{session_id}" is running', "stop its client, then try again"
         )
     _close_row(root, session_id)
     return kept[session_id], release_held(root, session_id, ENDED)

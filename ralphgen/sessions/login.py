@@ -89,8 +89,8 @@ def revoke_login(place: Postgresql, session_id: str) -> bool | None:
             row = connection.execute(sql.encode(), [session_id]).fetchone()
         except psycopg.Error as error:
             raise ProjectError(
-                f"the login was not ended: {one_line(first_line(error))}",
-                f"let {ADMIN_DSN} name who owns {LOGINS}",
+                f"the login could not be ended: {one_line(first_line(error))}",
+                f"set {ADMIN_DSN} to the owner of {LOGINS}",
             ) from error
         return None if row is None else _remove(connection, row[0])
 
@@ -136,7 +136,7 @@ def _refuse_without(connection: "Connection", place: Postgresql, wanted: str) ->
         lacking = "roles for sessions" if row != (True, False) else f'role "{wanted}"'
         raise ProjectError(
             f"the database has no {lacking} yet",
-            f'let its owner run them: ralphgen db roles | psql "${ADMIN_DSN}"',
+            f'create them as the owner: ralphgen db roles | psql "${ADMIN_DSN}"',
         )
 
 
@@ -158,8 +158,8 @@ def _run(connection: "Connection", statements: Sequence[str]) -> None:
                 connection.execute(statement.encode())
     except psycopg.Error as error:
         raise ProjectError(
-            f"the login was not made: {one_line(first_line(error))}",
-            f"{ADMIN_DSN} has to name who owns {LOGINS} and may grant the roles of recipes",
+            f"the login could not be created: {one_line(first_line(error))}",
+            f"set {ADMIN_DSN} to the owner of {LOGINS}, who can grant the roles of recipes",
         ) from error
 
 

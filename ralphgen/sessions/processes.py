@@ -89,7 +89,7 @@ def end_session(root: Path, session_id: str) -> Ended:
         if (folder / CONTEXT).exists():
             raise ProjectError(
                 f'the session "{session_id}" cannot be ended: its files cannot be removed',
-                f'see who may write to "{folder.parent}"',
+                f'check the permissions of "{folder.parent}"',
             )
         stopped = lock.end_processes(folder / CONTEXT)
         left = lock.is_held()
@@ -101,25 +101,25 @@ def end_session(root: Path, session_id: str) -> Ended:
 def _session(root: Path, session_id: str) -> StoredSession:
     """Return a session that is listed: no other name, and no link, leads anywhere."""
     if sessions_folder(root).is_symlink():
-        text = f'"{SESSIONS}" is a link, and what it leads to is not this project\'s to remove'
+        text = f'"{SESSIONS}" is a link: the files behind it are not removed'
         raise ProjectError(text, "remove the link")
     named = [kept for kept in stored_sessions(root) if one_line(kept.session_id) == session_id]
     if len(named) == 1:
         return named[0]
     text = f'there is no session "{one_line(session_id[:100])}"'
-    raise MissingError(text, 'see those that there are with "ralphgen session list"')
+    raise MissingError(text, 'list the sessions with "ralphgen session list"')
 
 
 def _sentence(session_id: str, pruned: bool, stopped: int, left: bool) -> str:
     """Return what a person should know of a session that was ended."""
-    parts = [f'the session "{session_id}" is ended: no server can start in it']
+    parts = [f'ended the session "{session_id}": no server can start in it']
     if stopped:
         servers = "1 server has" if stopped == 1 else f"{stopped} servers have"
-        parts.append(f"{servers} ended, and an agent in it goes on without their tools")
+        parts.append(f"{servers} ended, and an agent in the session continues without their tools")
     if left:
-        parts.append("a server that runs goes on until its client leaves")
+        parts.append("a running server continues until its client disconnects")
     if not pruned:
-        parts.append("its folder stays, for it holds files that are none of a session")
+        parts.append("its directory remains, because it contains other files")
     return "; ".join(parts)
 
 

@@ -44,5 +44,5 @@ def query_server(command: Sequence[str], option: str) -> str:
         raise ServerQueryError(f'"{command[0]}" cannot be run: {error}') from error
     if done.returncode:
         said = (done.stderr.splitlines() or [""])[-1].removeprefix(OWN_NAME)
-        raise ServerQueryError(said or f"it ends with exit code {done.returncode}")
+        raise ServerQueryError(said or f"it ended with exit code {done.returncode}")
     return done.stdout

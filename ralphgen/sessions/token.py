@@ -35,18 +35,18 @@ def session_token(
     would not open.
     """
     if request.kits:
-        raise UsageError('"--token" takes no "--kit"', "its session has all that are served")
+        raise UsageError('"--token" does not support "--kit"', 'remove "--kit"')
     if not 0 < seconds <= LONGEST:
-        raise UsageError("a token is good for a day at most", "write 24h or less")
+        raise UsageError("a token is valid for at most a day", "use 24h or less")
     basis = basis_of(root, request)
     if not basis.project.http:
-        hint = 'write [http] with its url into .ralph/ralphgen.toml and run "ralphgen regen"'
+        hint = 'add [http] with its url to .ralph/ralphgen.toml, then run "ralphgen regen"'
         raise ProjectError("this project is not served over HTTP", hint)
     subject, claim = claimed_subject(basis, request, takes=True, chance=CHANCE)
     with held_while_made(claim):
         if subject.base != subject.recipe:
-            text = f'the recipe "{one_line(subject.recipe)}" is a row, which no token names'
-            raise UsageError(text, f'take "{subject.base}", or write .ralph/recipes/<name>.toml')
+            text = f'the recipe "{one_line(subject.recipe)}" is a row, which tokens do not support'
+            raise UsageError(text, f'use "{subject.base}", or add .ralph/recipes/<name>.toml')
         session_id = new_id(root, subject.recipe, subject.shown, CHANCE)
         facts = _claims(session_id, subject)
         if claim is not None:
@@ -63,8 +63,8 @@ def revoke_session(root: Path, session_id: str) -> None:
     Raises `UsageError` for what can be no id, and `ProjectError` where it cannot be written down.
     """
     if not SESSION_ID.fullmatch(session_id):
-        hint = "the id stands in the server's log, and was told when the token was made"
-        raise UsageError(f'"{one_line(session_id)}" is no id of a session', hint)
+        hint = "find the id in the server's log"
+        raise UsageError(f'invalid session id "{one_line(session_id)}"', hint)
     place = database_named(root)
     try:
         if postgresql_place(root) is None:
@@ -74,8 +74,8 @@ def revoke_session(root: Path, session_id: str) -> None:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise ProjectError(
-            f'the list of ended sessions beside "{place}" cannot be written: {reason}',
-            "give yourself the right to write there",
+            f'the list of ended sessions next to "{place}" cannot be written: {reason}',
+            "check the permissions of its directory",
         ) from error
     except (StartError, ToolError) as error:
         raise ProjectError(f'the list of ended sessions in "{place}": {error}') from error
@@ -112,8 +112,8 @@ def _signed(command: tuple[str, ...], seconds: int, claims: dict[str, object]) -
     if done.returncode:
         said = (done.stderr.splitlines() or [f"exit code {done.returncode}"])[-1]
         raise ProjectError(
-            f"the server makes no token: {said.removeprefix(OWN_NAME)}",
-            "[http] names the variable that has the key: 32 bytes of text or more, as openssl rand "
-            "-hex 32 prints them",
+            f"the server created no token: {said.removeprefix(OWN_NAME)}",
+            "set the variable that [http] names to a key of at least 32 bytes: openssl rand "
+            "-hex 32",
         )
     return done.stdout.strip()

@@ -34,8 +34,8 @@ def refuse_unmergeable(root: Path, config: LoopConfig) -> str:
     top_of(root)
     git, base = Git(root), base_branch(root)
     if git.asked("var", "GIT_COMMITTER_IDENT").code or git.asked("var", "GIT_AUTHOR_IDENT").code:
-        hint = 'say it with "git config user.name …" and "git config user.email …"'
-        raise ProjectError("git does not know who commits", hint)
+        hint = 'set it with "git config user.name …" and "git config user.email …"'
+        raise ProjectError("git has no author for commits", hint)
     tree = checkout_of(git, base)
     changed = [] if tree is None else changed_in(tree)
     if tree is not None and changed:
@@ -44,7 +44,7 @@ def refuse_unmergeable(root: Path, config: LoopConfig) -> str:
         text = (
             f'files were changed in "{tree.folder}", where "{base}" is checked out: {shown}{more}'
         )
-        raise ProjectError(text, "commit them, or put them aside with git stash")
+        raise ProjectError(text, 'commit them, or run "git stash"')
     if reason := fetch_base(git, base, config):
         raise ProjectError(reason, f'run "git pull --no-rebase {config.remote} {base}"')
     return base
@@ -65,7 +65,7 @@ def refuse_uncommittable(root: Path, base: str, config: LoopConfig) -> None:
         raise unreachable(config.remote, tried.words)
     if tried.outcome == "refused":
         text = f'"{base}" cannot be pushed to the remote "{config.remote}"'
-        raise ProjectError(text, "get the right to push there", tried.words)
+        raise ProjectError(text, "check your permission to push", tried.words)
 
 
 def refuse_red_base(
@@ -95,7 +95,7 @@ def refuse_missing_script(root: Path, name: str) -> None:
     """
     place = worktrees_folder(root) / MERGE / root.resolve().relative_to(top_of(root))
     if name and os.path.lexists(root / name) and not os.path.lexists(place / name):
-        text = f'agents in work trees do not have "{name}", which their command runs'
+        text = f'worktrees of agents lack "{name}", which their command runs'
         raise ProjectError(text, 'commit it, or add it to "copy" of [loop]')
 
 

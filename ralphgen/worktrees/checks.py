@@ -40,5 +40,5 @@ def failed_check(
         return None
     red = next((one for one in said["checks"] if one["exit_code"] != 0), None)
     if red is None:
-        raise ProgramError(f"the checks prove nothing: {said.get('not_proved', '')}")
+        raise ProgramError(f"the checks give no proof: {said.get('not_proved', '')}")
     return CheckFailure(str(red["name"]), str(red["tail"]))

@@ -92,7 +92,7 @@ def run(
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         if not folder.is_dir():
-            raise ProjectError(f'there is no folder "{folder}"') from error
+            raise ProjectError(f'there is no directory "{folder}"') from error
         raise ProgramError(f'"{command[0]}" cannot be run: {reason}', "install it") from error
     with process:
         try:
@@ -106,7 +106,7 @@ def run(
             if stop is not None and stop.is_set():
                 raise ProjectError(f'"{command[0]}" was stopped in "{folder}"') from None
             text = f'"{command[0]}" took longer than {seconds:g} seconds in "{folder}"'
-            raise ProgramError(text, "see what it waits for") from None
+            raise ProgramError(text, "check what it is waiting for") from None
     said = "\n".join(part.strip() for part in (output, errors) if part.strip())
     return CommandEnd(process.returncode, output, masked(said)[-TAIL:])
 
@@ -153,7 +153,7 @@ class Git:
         if main is not None and tree is not None:
             found = linked_tree(main.common, os.path.realpath(tree))
         if found is None:
-            raise ProjectError(f'"{tree or root}" is in no repository of git', 'run "git init"')
+            raise ProjectError(f'"{tree or root}" is not in a git repository', 'run "git init"')
         self.root = root
         self.repository = found
         self.folder = Path(found.top)
@@ -178,10 +178,10 @@ class Git:
                 variables=variables,
             )
         except OSError as error:
-            raise ProgramError("there is no git", "install it") from error
+            raise ProgramError("git is not installed", "install git") from error
         if done.code is None:
             text = f'git took longer than {SECONDS:g} seconds in "{self.folder}"'
-            raise ProgramError(text, "see what it waits for")
+            raise ProgramError(text, "check what it is waiting for")
         output, errors = (os.fsdecode(text) for text in (done.output, done.errors))
         said = "\n".join(part.strip() for part in (output, errors) if part.strip())
         return CommandEnd(done.code, output, masked(said)[-TAIL:])
@@ -366,7 +366,7 @@ def top_of(root: Path) -> Path:
     git = Git(root)
     if git.commit("HEAD") is None:
         raise ProjectError(
-            f'the repository in "{git.folder}" has no commit', "commit the project first"
+            f'the repository in "{git.folder}" has no commits', "commit the project first"
         )
     return git.folder
 
@@ -377,7 +377,7 @@ def base_branch(root: Path) -> str:
     ended = git.asked("symbolic-ref", "--quiet", "--short", "HEAD")
     if ended.code:
         text = f'no branch is checked out in "{git.folder}": there is nothing to merge into'
-        raise ProjectError(text, 'check one out, such as "git switch main"')
+        raise ProjectError(text, 'check one out, for example with "git switch main"')
     return ended.output.strip()
 
 

@@ -19,14 +19,14 @@ def worktree_notes(root: Path) -> Iterator[str]:
     waiting = unmerged(root)
     if waiting:
         tasks = ", ".join(str(one.task) for one in waiting)
-        yield f'done but not merged: task {tasks}; "ralphgen loop --worktrees" goes on with it'
+        yield f'done but not merged: task {tasks}; "ralphgen loop --worktrees" continues the merge'
     if not trees:
         return
     yield f"{len(trees)} in {FOLDER}, kept for the next loop"
     for tree in trees:
         words = ("--porcelain", "--ignore-submodules=all")
         if tree.asked("--no-optional-locks", "status", *words).output:
-            yield f'"{tree.folder}" holds work that is not committed'
+            yield f'"{tree.folder}" contains uncommitted work'
     kept = [name for name in Git(root).branches(f"{BRANCH}*") if KEPT.fullmatch(name)]
     if kept:
-        yield f"kept branches that were not merged: {', '.join(kept)}"
+        yield f"unmerged branches: {', '.join(kept)}"

@@ -133,9 +133,9 @@ def merge(
             )
             if not isinstance(outcome, Behind):
                 break
-            say(f'"{tree.base}" was pushed to meanwhile: task {task} is merged once more')
+            say(f'"{tree.base}" has new commits: merging task {task} again')
         else:
-            outcome = Pending(f'"{tree.base}" was pushed to {PUSHES} times while the checks ran')
+            outcome = Pending(f'"{tree.base}" received {PUSHES} pushes while the checks ran')
         if isinstance(outcome, Merged):
             record_merge(root, session_id, outcome.commit)
             _leave(git, tree, task)
@@ -260,10 +260,12 @@ def _failure(
     failure = failed_check(root, place, task, trust_edited=trust_edited, say=say)
     if failure is None and (changed := git.changes()):
         text = f"files were changed while the checks ran: {', '.join(changed)}"
-        raise ProgramError(f"the checks prove nothing: {text}")
+        raise ProgramError(f"the checks give no proof: {text}")
     if failure is not None:
         if FULL.search(failure.tail):
-            raise ProgramError(f'"{failure.name}" failed: a disk is full', WRITE_HINT, failure.tail)
+            raise ProgramError(
+                f'"{failure.name}" failed: the disk is full', WRITE_HINT, failure.tail
+            )
         refuse_full_disk((place,))
     return failure
 
@@ -286,7 +288,7 @@ def refuse_red(
     if failure is None:
         return
     if failure.name == ALL:
-        raise ProgramError(f"the checks prove nothing on the base branch: {failure.tail}")
+        raise ProgramError(f"the checks give no proof on the base branch: {failure.tail}")
     text = f'check "{failure.name}" already fails on {base_branch(root)}'
     hint = "fix it, or start with --allow-failing-base if the tasks are to fix it"
     raise ProgramError(text, hint, failure.tail)
@@ -303,7 +305,7 @@ def _unpushed(git: Git, commit: str, base: str, config: LoopConfig) -> Pending |
         return Pending(_one_line(unreachable(config.remote, pushed.words)))
     if pushed.outcome == "refused":
         words = "; ".join(pushed.words.splitlines())
-        return Pending(f'"{config.remote}" refuses the push of "{base}": {words}', refused=True)
+        return Pending(f'"{config.remote}" rejects the push of "{base}": {words}', refused=True)
     return None
 
 
@@ -333,7 +335,7 @@ def _committed(git: Git, tree: Worktree, message: str, say: Say) -> str:
         git.refuse_unwritable()
         return error.problems[0].output  # such as a file that git may not read
     if nested:
-        return f"a repository within the work tree cannot be merged: {', '.join(nested)}"
+        return f"a nested repository cannot be merged: {', '.join(nested)}"
     changed, new = submodule_changes(git)
     if changed:
         return f"a task cannot change a submodule: {', '.join(changed[:3])}"
@@ -366,12 +368,12 @@ def _lost(git: Git, tree: Worktree, old: str, work: str | None) -> str:
     if own := tree_at(git.root, tree.path):
         commit = _left_behind(own, tree.branch)
         if commit is None:
-            return "" if work is not None else f'the branch "{tree.branch}" is gone'
+            return "" if work is not None else f'the branch "{tree.branch}" no longer exists'
         git.say("update-ref", f"refs/heads/{tree.branch}", commit)
-        return "what was committed was on no branch any more"
+        return "the commits were not on a branch any more"
     if work is not None and work not in git.say("rev-list", "--first-parent", old).split():
         return ""  # the base has commits of it
-    return f'the work tree "{tree.path}" is gone, with what was not committed in it'
+    return f'the worktree "{tree.path}" was removed with its uncommitted work'
 
 
 def _left_behind(git: Git, branch: str) -> str | None:

@@ -76,7 +76,7 @@ def free_number(root: Path) -> Iterator[int]:
         finally:
             lock.release()
         return
-    raise ProjectError("there are a thousand workers", "end some")
+    raise ProjectError("1,000 workers are running already", "stop a loop")
 
 
 def prepare(
@@ -242,7 +242,7 @@ def keep_leftover(git: Git, say: Say) -> None:
         git.say("update-ref", f"refs/heads/{branch}", head)
         git.say("symbolic-ref", "HEAD", f"refs/heads/{branch}")
     git.record("Keep unfinished work", head)
-    say(f'kept what was left in "{git.folder}" on the branch "{branch}"')
+    say(f'kept the unfinished work of "{git.folder}" on the branch "{branch}"')
 
 
 def _files_below(top: Path, path: str) -> Iterator[str]:
@@ -262,7 +262,7 @@ def set_aside(git: Git, branch: str, say: Say) -> str | None:
         return None
     kept = next_name(git, branch)
     move_branch(git, branch, kept)
-    say(f'the branch "{branch}" is kept as "{kept}"')
+    say(f'kept the branch "{branch}" as "{kept}"')
     return kept
 
 
@@ -310,7 +310,7 @@ def fetch_base(git: Git, base: str, config: LoopConfig) -> str | None:
         if git.contains(old, new):
             return None
         if not git.contains(new, old):
-            return f'"{base}" and that of "{config.remote}" have both moved on'
+            return f'"{base}" and "{config.remote}/{base}" have diverged'
         return move_base(git, base, old, new)
 
 
@@ -348,13 +348,13 @@ def move_base(git: Git, base: str, old: str, new: str) -> str | None:
     tree = checkout_of(git, base)
     if tree is None:
         moved = git.asked("update-ref", f"refs/heads/{base}", new, old)
-        return f'"{base}" was moved meanwhile' if moved.code else None
+        return f'"{base}" has changed in the meantime' if moved.code else None
     if changed := changed_in(tree):
         return f'files were changed in "{tree.folder}": {", ".join(changed[:3])}'
     if tree.commit("HEAD") != old:
-        return f'"{base}" was moved meanwhile'
+        return f'"{base}" has changed in the meantime'
     moved = tree.asked("merge", "--quiet", "--ff-only", new)
-    return f'"{tree.folder}" cannot be brought along: {moved.tail}' if moved.code else None
+    return f'"{tree.folder}" cannot be updated: {moved.tail}' if moved.code else None
 
 
 def checkout_of(git: Git, branch: str) -> Git | None:
@@ -397,7 +397,7 @@ def make_ready(
         ended = run(command, place, root=root, stop=stop)
         if ended.code:
             text = f"[loop] setup {json.dumps(command)} ended with exit code {ended.code}"
-            raise ProgramError(f'{text} in "{place}"', "fix it", ended.tail)
+            raise ProgramError(f'{text} in "{place}"', "fix the command", ended.tail)
     marker.write_text(now, encoding="utf-8")
 
 

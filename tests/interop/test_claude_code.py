@@ -225,15 +225,15 @@ def test_when_the_time_is_up_the_commands_of_the_agent_end_too(project: Path) ->
     assert 7 == session.done.returncode
     assert f"call Bash command={json.dumps(sleeping)[:40]}" in session.done.stdout
     stopped, state, *_ = session.done.stderr.splitlines()
-    assert "the 15 s of this session are over: Claude Code was stopped" == stopped
+    assert "the session reached its time limit of 15 s: Claude Code was stopped" == stopped
     assert "task 7 is in_progress: out of time" == state
 
 
 @pytest.mark.parametrize(
     ("command", "cause"),
     [
-        ("false", "false ends with exit code 1"),
-        ("hangs", "hangs was silent for 3 s"),
+        ("false", "false ended with exit code 1"),
+        ("hangs", "hangs did not answer for 3 s"),
     ],
 )
 def test_a_discipline_s_server_that_does_not_start_stops_the_session_within_seconds(
@@ -249,7 +249,7 @@ def test_a_discipline_s_server_that_does_not_start_stops_the_session_within_seco
     session = played(project, turn, DONE, PATH=f"{Path(MODULES).resolve() / '.bin'}:{path}")
 
     assert (1, "") == (session.done.returncode, session.done.stdout)
-    told = r'no connection to the MCP server "broken" \((failed|pending)\)'
+    told = r'not connected to the MCP server "broken" \((failed|pending)\)'
     assert re.search(told, session.done.stderr)
     assert cause in session.done.stderr
     assert "Traceback" not in session.done.stderr
@@ -273,8 +273,8 @@ def test_a_server_elsewhere_that_does_not_answer_is_named(
         session = played(project, DONE)
 
     assert 1 == session.done.returncode
-    assert 'no connection to the MCP server "far"' in session.done.stderr
-    assert "is there a server at its address" in session.done.stderr
+    assert 'not connected to the MCP server "far"' in session.done.stderr
+    assert "is its URL reachable" in session.done.stderr
     assert time.monotonic() - before < 45
 
 

@@ -163,7 +163,7 @@ def test_gemini_cli_works_in_folders_alone_that_its_person_trusts(project: Path)
     session = played(project, "gemini", DONE, trusted=False)
 
     assert 1 == session.done.returncode
-    assert "Gemini CLI does not trust this folder" in session.done.stderr
+    assert "Gemini CLI does not trust this directory" in session.done.stderr
 
 
 def test_codex_names_a_server_that_does_not_start(project: Path) -> None:
@@ -173,7 +173,7 @@ def test_codex_names_a_server_that_does_not_start(project: Path) -> None:
     session = played(project, "codex", DONE)
 
     assert 1 == session.done.returncode
-    expected = 'no connection to the MCP server "broken": false ends with exit code 1'
+    expected = 'not connected to the MCP server "broken": false ended with exit code 1'
     assert expected in session.done.stderr
 
 

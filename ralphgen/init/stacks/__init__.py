@@ -50,7 +50,7 @@ def load_stack(name: str) -> Stack:
     if name not in STACKS:
         known = ", ".join(f'"{stack}"' for stack in STACKS)
         raise UsageError(
-            f'the stack "{name}" is unknown, expected one of {known}',
+            f'unknown stack "{name}", expected one of {known}',
             hint='the stack "generic" fits any project',
         )
     if name == "empty":

@@ -11,7 +11,7 @@ CONNECTED = "connected"
 UNLISTED = "not listed"  # our own word for a server that Claude Code says nothing of
 TIMEOUT_VARIABLE = "MCP_TIMEOUT"  # milliseconds that Claude Code gives a server to start in
 START_TIMEOUT = "10000"  # its own 30 s are long for a person who waits for an error
-LONGER = f"{TIMEOUT_VARIABLE}=60000 in the environment gives it a minute to start in"
+LONGER = f"to allow it a minute to start, set {TIMEOUT_VARIABLE}=60000"
 
 
 def lacks(session: PreparedSession, start: Event) -> tuple[Lack, ...]:
@@ -34,7 +34,7 @@ def _unconnected(
     for server in (*ours, *session.other_servers):
         status = statuses.get(server, UNLISTED)
         if status != CONNECTED:
-            text = f'Claude Code has no connection to the MCP server "{server}" ({status})'
+            text = f'Claude Code is not connected to the MCP server "{server}" ({status})'
             yield Lack(": ".join([text, *_told(start, server)]), server, ours.get(server))
 
 
@@ -45,7 +45,7 @@ def _toolless(
         missing = [name for name in served.names if tool_name(served.kit, name) not in seen]
         if missing and statuses.get(served.kit) == CONNECTED:
             named = ", ".join(f'"{name}"' for name in missing)
-            text = f'Claude Code has not got {named} of the MCP server "{served.kit}"'
+            text = f'Claude Code does not list {named} of the MCP server "{served.kit}"'
             yield Lack(text, served.kit, served)
 
 

@@ -70,7 +70,7 @@ def _system(event: Event) -> Iterator[str]:
             yield f"session with {model}: {', '.join(servers) or 'no MCP server'}"
         case {"subtype": "api_retry", "attempt": attempt, "max_retries": most}:
             cause = event.get("error_status") or event.get("error")
-            yield f"the API does not answer ({cause}): attempt {attempt} of {most}"
+            yield f"API error ({cause}): attempt {attempt} of {most}"
 
 
 def _result(event: Event) -> str:

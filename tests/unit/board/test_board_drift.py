@@ -189,7 +189,7 @@ def test_an_interrupted_write_is_told_and_left_as_it_is(root: Path) -> None:
 
     assert commit.exists()
     assert "a write of .ralph/mcp was interrupted" == found.summary
-    assert 'run "ralphgen regen", which finishes it' == found.hint
+    assert 'run "ralphgen regen"' == found.hint
 
 
 @pytest.mark.thorough

@@ -270,7 +270,7 @@ def test_a_process_that_only_names_the_context_or_holds_the_lock_is_left_alone(
 
     assert [None, None] == codes
     assert (True, 0, True) == (ended.pruned, ended.stopped, ended.left)
-    assert "a server that runs goes on until its client leaves" in ended.sentence
+    assert "a running server continues until its client disconnects" in ended.sentence
     assert [] == list(shelf.iterdir())
 
 
@@ -344,9 +344,7 @@ def test_a_folder_with_more_in_it_stays_without_what_a_server_needs(project: Pat
     ended = end_session(project, session.session_id)
 
     assert not ended.pruned
-    assert ended.sentence.endswith(
-        "its folder stays, for it holds files that are none of a session"
-    )
+    assert ended.sentence.endswith("its directory remains, because it contains other files")
     assert ["notes.md"] == [path.name for path in session.folder.iterdir()]
 
 

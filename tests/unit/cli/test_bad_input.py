@@ -175,7 +175,7 @@ def test_missing_rights_are_named(project: Path) -> None:
             assert "hint: give yourself the right" in done.stderr
         assert "cannot hold a project: permission denied" in new.stderr
         for done in (read, closed):
-            assert "cannot be read: permission denied\nhint: see who may read" in done.stderr
+            assert "cannot be read: permission denied\nhint: check its permissions" in done.stderr
         assert "Traceback" not in "".join(
             done.stderr for done in (write, changed, new, read, closed)
         )
@@ -207,7 +207,7 @@ def test_a_full_disk_leaves_the_old_server_at_work(root: Path) -> None:
 
     assert (1, "") == (done.returncode, done.stdout)
     assert "cannot be written: file too large" in done.stderr
-    assert "hint: free some space on the disk, then run the command again; nothing" in done.stderr
+    assert "hint: free disk space, then run the command again; nothing" in done.stderr
     assert before == texts(root)
     assert 0 == ralphgen("regen", root, "--no-install").returncode
     with connected(root) as driver:

@@ -128,7 +128,7 @@ def test_a_module_that_nobody_generated_is_reported_and_left_alone(root: Path) -
     done = ralphgen("check", root)
 
     assert (1, "") == (done.returncode, done.stdout)
-    assert "(unknown: own.py)\nhint: remove them, or keep your own files" in done.stderr
+    assert "(unknown: own.py)\nhint: remove them, or move your own files" in done.stderr
     assert "left alone: own.py" in ralphgen("regen", root, "--no-install", "--force").stderr
     assert own.exists()
 
@@ -214,7 +214,7 @@ def test_an_unreadable_manifest_means_that_all_is_edited_and_nothing_is_deleted(
     before = snapshot(root)
     said = refused("regen", root, "--no-install")
 
-    assert '"server.py" differs from what is generated, and "manifest.json" cannot be read' in said
+    assert '"server.py" differs from the generated file, and "manifest.json" cannot be read' in said
     assert before == snapshot(root)
     assert 0 == ralphgen("regen", root, "--no-install", "--force").returncode
     assert good == texts(root)
@@ -243,7 +243,7 @@ def test_check_says_that_a_write_was_interrupted_and_leaves_it_so(root: Path) ->
 
     assert 1 == done.returncode == said.returncode
     assert "a write of .ralph/mcp was interrupted" in done.stderr
-    assert 'hint: run "ralphgen regen", which finishes it' in done.stderr
+    assert 'hint: run "ralphgen regen"' in done.stderr
     assert json.loads(said.stdout)["interrupted"]
     assert before == snapshot(root)
 

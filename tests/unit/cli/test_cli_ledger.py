@@ -123,7 +123,7 @@ def test_an_upgrade_makes_the_indexes_that_older_tables_lack(tmp_path: Path, eng
         done = [ralphgen("db", "ledger", "upgrade", cwd=project.root).stderr for _ in range(2)]
 
         assert [(1,)] == new == project.query(sql)
-    assert ["made 1 index that the ledger lacked" in said for said in done] == [True, False]
+    assert ["added 1 missing ledger index" in said for said in done] == [True, False]
 
 
 def test_a_backup_is_where_it_says(root: Path, tmp_path: Path) -> None:

@@ -72,7 +72,7 @@ def test_without_tasks_the_hint_makes_one(root: Path) -> None:
 
     said = refused("session", "create", "task_execution", "--task", "1", cwd=root)
 
-    assert '"ralphgen task add" makes one' in said
+    assert 'create one with "ralphgen task add"' in said
 
 
 @pytest.mark.parametrize(

@@ -71,7 +71,7 @@ def test_a_tables_project_gets_no_table_and_can_be_set_up_twice(tmp_path: Path, 
 @needs_postgresql
 def test_tables_are_added_beside_others_only_after_a_yes(tmp_path: Path, dsn: str) -> None:
     run(dsn, SHOP)
-    with pytest.raises(ProjectError, match="no table was made"):
+    with pytest.raises(ProjectError, match="no tables were added"):
         init(tmp_path / "p", engine="postgresql")
 
     assert ["orders"] == tables(dsn)
@@ -135,7 +135,7 @@ def test_tables_are_added_to_a_file_of_the_app_only_after_a_yes(path: str, tmp_p
     with closing(sqlite3.connect(root / path)) as connection:
         connection.executescript(f"{SHOP} INSERT INTO orders VALUES (7, 'a');")
     before = everything(tmp_path)
-    with pytest.raises(ProjectError, match="no table was made"):
+    with pytest.raises(ProjectError, match="no tables were added"):
         init(root)
 
     assert before == everything(tmp_path)
@@ -162,7 +162,7 @@ def test_tables_that_cannot_be_added_leave_the_file_of_the_app_alone(tmp_path: P
     with closing(sqlite3.connect(root / "app.db")) as connection:
         connection.executescript(f"{SHOP} CREATE VIEW tasks AS SELECT * FROM orders;")
     before = everything(tmp_path)
-    with pytest.raises(ProjectError, match=r"the tables in app\.db cannot be made: .*tasks"):
+    with pytest.raises(ProjectError, match=r"the tables in app\.db cannot be created: .*tasks"):
         init(root, answer=True)
 
     assert before == everything(tmp_path)

@@ -33,7 +33,7 @@ def test_both_sides_are_put_together_and_check_is_green_in_ci(root: Path, tmp_pa
     done = ralphgen("regen", root, "--no-install")
 
     assert 0 == done.returncode, done.stderr
-    assert f'"git add {MCP}" takes it over' in done.stderr
+    assert f'accept it with "git add {MCP}"' in done.stderr
     assert unmerged == git(root, "ls-files", "--unmerged")  # to add is the person's
     assert '"due"' in (root / MCP / "ralph/tables.py").read_text("utf-8")
     again = ralphgen("regen", root, "--no-install")
@@ -115,7 +115,7 @@ def test_check_names_the_merge_and_what_mends_it(root: Path) -> None:
     run_sql(root, RISK)
     said = ralphgen("check", root).stderr
 
-    assert f"git has left files of {MCP} unmerged" in said
+    assert f"{MCP} has unmerged files" in said
     assert f'run "ralphgen regen", then "git add {MCP}"' in said
 
 
@@ -191,7 +191,9 @@ def test_a_file_that_neither_side_generated_is_in_the_way(root: Path) -> None:
     own.write_text("mine = 1\n", encoding="utf-8")
     before = texts(root)
 
-    assert '"rye/__init__.py" is in the way' in refused("regen", root, "--no-install")
+    assert '"rye/__init__.py" exists, but was not generated' in refused(
+        "regen", root, "--no-install"
+    )
     assert before == texts(root)
 
 

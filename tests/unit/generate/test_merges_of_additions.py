@@ -95,7 +95,7 @@ def test_settings_that_git_left_unmerged_are_named_first(tmp_path: Path) -> None
     said = refused("regen", root, "--no-install")
 
     assert ".ralph/ralphgen.toml:" in said
-    assert "git has left it unmerged" in said
+    assert "unresolved merge conflict" in said
     put(root, ".ralph/ralphgen.toml", f'{NAMED}search = ["title"]\nfilter = ["title"]\n')
     assert 0 == ralphgen("regen", root, "--no-install").returncode
     merged(root, tmp_path)
@@ -123,7 +123,7 @@ def test_a_tool_or_a_query_that_git_left_unmerged_is_named(
     said = refused("regen", root, "--no-install")
 
     assert f"{path}:" in said
-    assert "git has left it unmerged" in said
+    assert "unresolved merge conflict" in said
     put(root, path, one)
     assert 0 == ralphgen("regen", root, "--no-install").returncode
 

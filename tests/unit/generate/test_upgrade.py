@@ -71,7 +71,7 @@ def test_a_ledger_gets_the_indexes_that_it_lacks(root: Path) -> None:
     query(root, "DROP INDEX ralphgen_journal_session")
     done = ralphgen("upgrade", root, "--yes", "--no-install")
 
-    assert "made 1 index that the ledger lacked" in done.stderr
+    assert "added 1 missing ledger index" in done.stderr
     assert not add_indexes(root)
 
 

@@ -196,7 +196,7 @@ def test_tables_that_only_queries_read_are_left_to_the_app(tmp_path: Path) -> No
         initialize(root, title="", stack="", kits=(), say=quiet, agree=no_questions)
 
     assert '"open_risks", "risks"' in str(caught.value)
-    assert "the app's own migrations" in str(caught.value)
+    assert "the migrations of the app" in str(caught.value)
     assert not (root / DATABASE).exists()
 
 
@@ -210,11 +210,11 @@ def test_tables_that_only_queries_read_are_left_to_the_app(tmp_path: Path) -> No
 )
 def test_what_the_record_does_not_say_is_refused(tmp_path: Path, statement: str, said: str) -> None:
     own_clone(tmp_path, f"CREATE TABLE audit (id INTEGER);{OWN_TABLES}{statement};")
-    with pytest.raises(ProjectError, match="cannot be made") as caught:
+    with pytest.raises(ProjectError, match="cannot be created") as caught:
         initialized_anew(tmp_path)
 
     assert said in str(caught.value)
-    assert "the app's own migrations" in str(caught.value)
+    assert "the migrations of the app" in str(caught.value)
     assert not (tmp_path / DATABASE).exists()
 
 
@@ -250,7 +250,9 @@ def test_migrations_of_the_app_are_named_and_a_no_changes_nothing(clone: Path) -
         initialize(clone, title="", stack="", kits=("rye",), say=said.append, agree=no)
 
     assert ["alembic.ini", "db/migrate"] == migrations(clone)
-    assert "migrations of its own (alembic.ini, db/migrate), run those instead" in said[-1]
+    assert (
+        "migrations of this app (alembic.ini, db/migrate) create it, run them instead" in said[-1]
+    )
     assert [path for path in before if path.name != ".lock"] == [
         path for path in sorted(clone.rglob("*")) if path.name != ".lock"
     ]

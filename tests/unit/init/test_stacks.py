@@ -125,8 +125,7 @@ def test_an_unknown_name_is_refused_with_the_list_of_names() -> None:
         load_stack("sass")
 
     expected = (
-        'the stack "sass" is unknown, '
-        'expected one of "generic", "desktop", "saas", "mobile", "empty"'
+        'unknown stack "sass", expected one of "generic", "desktop", "saas", "mobile", "empty"'
     )
 
     assert expected == refused.value.problems[0].text

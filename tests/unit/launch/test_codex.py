@@ -161,7 +161,7 @@ def test_what_it_cannot_be_told_is_refused(session: PreparedSession) -> None:
     with pytest.raises(UsageError, match='takes no "--max-turns"'):
         Codex().call(session, LaunchOptions("go", printing=True, max_turns=3))
     program(session.root, "print('nothing')")
-    with pytest.raises(UsageError, match="does not say which MCP servers"):
+    with pytest.raises(UsageError, match="does not list the MCP servers"):
         Codex().call(session, LaunchOptions("go", printing=True))
 
 
@@ -262,5 +262,5 @@ def test_a_server_that_does_not_start_is_named_with_its_own_words(
 
     error = reader.refusal()
     assert isinstance(error, ProjectError)
-    assert 'Codex has no connection to the MCP server "ralph": no' in str(error)
+    assert 'Codex is not connected to the MCP server "ralph": no' in str(error)
     assert other.refusal is None

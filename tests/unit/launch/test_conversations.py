@@ -58,5 +58,5 @@ def test_without_a_terminal_there_is_no_conversation(
     monkeypatch.setattr("ralphgen.launch.runner.TERMINAL", str(launch.root / "none"))
     launch.program("")
 
-    with pytest.raises(ProjectError, match="no terminal to talk in"):
+    with pytest.raises(ProjectError, match="no terminal for a conversation"):
         run_terminal(session_in(launch.root), ClaudeCode(), AgentCall(("claude",)))

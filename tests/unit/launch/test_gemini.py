@@ -226,4 +226,4 @@ def test_its_exit_codes_are_known() -> None:
 
     assert reader.out_of_budget
     assert untrusted.refusal is not None
-    assert "does not trust this folder" in str(untrusted.refusal())
+    assert "does not trust this directory" in str(untrusted.refusal())

@@ -91,15 +91,15 @@ def test_raw_stays_json_where_the_terminal_lacks_the_characters(launch: Launch) 
     [
         (
             {**START, "mcp_servers": [{"name": "ralph", "status": "failed"}]},
-            f'no connection to the MCP server "ralph" (failed): {REFUSAL}',
+            f'not connected to the MCP server "ralph" (failed): {REFUSAL}',
         ),
         ({**START, "mcp_servers": []}, '"ralph" (not listed)'),
         ({**START, "mcp_servers": None}, '"ralph" (not listed)'),
         (
             {**START, "tools": [SEEN[0]]},
-            f'Claude Code has not got "set_task_status" of the MCP server "ralph": {REFUSAL}',
+            f'Claude Code does not list "set_task_status" of the MCP server "ralph": {REFUSAL}',
         ),
-        ({**START, "tools": None}, 'not got "get_task", "set_task_status"'),
+        ({**START, "tools": None}, 'does not list "get_task", "set_task_status"'),
     ],
 )
 def test_a_session_that_lacks_something_is_stopped_at_its_first_event(

@@ -42,7 +42,7 @@ def test_when_the_time_is_up_nothing_runs_any_more(launch: Launch) -> None:
     )
 
     assert 7 == launch.run(timeout=2)
-    assert ["the 2 s of this session are over: Claude Code was stopped"] == launch.said
+    assert ["the session reached its time limit of 2 s: Claude Code was stopped"] == launch.said
     assert [False, False] == [
         lives(int((launch.root / name).read_text(encoding="utf-8"))) for name in ("pid", "child")
     ]

@@ -27,10 +27,10 @@ def entry(body: str, **env: str) -> dict[str, Any]:
     ("server", "expected"),
     [
         ({"command": "no-such-program", "args": []}, "cannot be run: no such file or directory"),
-        ({"command": "false"}, "ends with exit code 1"),
-        (entry("import sys; sys.exit('no key')"), "ends with exit code 1: no key"),
-        (entry("import os; os.kill(os.getpid(), 9)"), "ends with exit code -9"),
-        (entry("import sys; sys.exit()"), "ends with exit code 0"),
+        ({"command": "false"}, "ended with exit code 1"),
+        (entry("import sys; sys.exit('no key')"), "ended with exit code 1: no key"),
+        (entry("import os; os.kill(os.getpid(), 9)"), "ended with exit code -9"),
+        (entry("import sys; sys.exit()"), "ended with exit code 0"),
         (entry(ANSWERING), ""),
         (entry(f"{ANSWERING}\nimport time; time.sleep(600)"), ""),
         ({"type": "http", "url": "http://nowhere.invalid/"}, ""),
@@ -46,14 +46,14 @@ def test_one_that_hangs_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.setattr("ralphgen.launch.probe.PATIENCE", 0.3)
     before = time.monotonic()
 
-    assert "was silent for 0.3 s" == failure_of(entry("import time; time.sleep(60)"), tmp_path)
+    assert "did not answer for 0.3 s" == failure_of(entry("import time; time.sleep(60)"), tmp_path)
     assert time.monotonic() - before < 20
 
 
 def test_what_it_says_holds_none_of_its_secrets(tmp_path: Path) -> None:
     body = "import os, sys; sys.exit(f'the key {os.environ[\"KEY\"]} is wrong')"
 
-    assert "ends with exit code 1: the key *** is wrong" == failure_of(
+    assert "ended with exit code 1: the key *** is wrong" == failure_of(
         entry(body, KEY="s3cr3t"), tmp_path
     )
 
@@ -66,4 +66,4 @@ def test_it_gets_what_an_agent_gives_it_and_no_key_of_a_person(
     body = "import os, sys; sys.exit(' '.join(sorted(os.environ.keys() & {'RALPH_KEY', "
     body += "'RALPH_ADMIN_DSN', 'RALPH_TOKEN', 'MINE', 'OWN'})))"
 
-    assert "ends with exit code 1: MINE OWN" == failure_of(entry(body, OWN="1"), tmp_path)
+    assert "ended with exit code 1: MINE OWN" == failure_of(entry(body, OWN="1"), tmp_path)

@@ -142,7 +142,7 @@ def test_a_record_that_cannot_be_written_stops_nobody(root: Path) -> None:
     code, said = launched(root, f"{DONE}agent.ends()")
 
     assert 0 == code, said
-    assert "warning: the session is not on record" in said
+    assert "warning: the session was not recorded" in said
 
 
 def test_a_task_that_was_left_open_is_given_back_with_a_comment(root: Path) -> None:

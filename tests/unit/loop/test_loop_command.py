@@ -88,7 +88,7 @@ def test_a_task_that_is_set_done_past_the_server_is_open_again(tmp_path: Path) -
     assert {1: ["open"]} == project.outcomes()
     assert {1: "pending"} == project.statuses()
     ((said,),) = query(project.root, "SELECT body FROM task_comments")
-    assert "set done past the server, without proof" in said
+    assert "set to done without the server" in said
 
 
 def test_an_agent_whose_claim_is_lost_is_stopped(tmp_path: Path) -> None:
@@ -100,7 +100,7 @@ def test_an_agent_whose_claim_is_lost_is_stopped(tmp_path: Path) -> None:
     _, said = loop.communicate(timeout=60)
 
     assert 5 == loop.returncode, said
-    assert "has lost its claim on its task: Claude Code was stopped" in said
+    assert "lost the claim on its task: Claude Code was stopped" in said
     assert {1: ["claim lost"]} == project.outcomes()
     assert not any(is_running(int(line["text"])) for line in project.log("loose"))
 

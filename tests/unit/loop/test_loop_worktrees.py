@@ -248,7 +248,7 @@ def test_refused_push_ends_the_loop_with_5_and_costs_no_attempt(tmp_path: Path) 
     refused = project.loop("--worktrees")
 
     assert 5 == refused.returncode, refused.stderr
-    assert '"origin" refuses the push of "' in refused.stderr
+    assert '"origin" rejects the push of "' in refused.stderr
     assert "hook declined); not on Fridays" in refused.stderr
     assert [1] == [line["task"] for line in project.log("begin")]
     again = project.loop("--worktrees")
@@ -344,7 +344,7 @@ def test_check_that_rewrites_files_costs_no_attempt_and_stops_the_loop(
     }
 
     assert 1 == done.returncode, done.stderr
-    assert 'the check "report" proves nothing: ' in done.stderr
+    assert 'check "report" gives no proof: ' in done.stderr
     assert f'"{file}"' in done.stderr
     assert "pending" == project.statuses()[last]
     assert (0, 0) == attempts(project)
@@ -399,7 +399,7 @@ def test_full_disk_of_a_check_costs_no_attempt_and_stops_with_its_output(
     done = project.loop(*options)
 
     assert 1 == done.returncode, done.stderr
-    assert 'the check "build" ended with exit code 1: a disk is full\n' in done.stderr
+    assert 'check "build" ended with exit code 1: the disk is full\n' in done.stderr
     assert "No space left on device" in done.stderr
     assert {1: "pending", 2: "pending"} == project.statuses()
     assert ((0, 0), 1) == (attempts(project), len(project.log("begin")))

@@ -120,7 +120,7 @@ def test_a_file_that_cannot_be_written_whole_leaves_the_old_tree(tmp_path: Path)
     assert 1 == done.returncode
     assert (
         f'the files in "{folder}" cannot be written: file too large\n'
-        "hint: free some space on the disk, then run the command again; nothing was changed\n"
+        "hint: free disk space, then run the command again; nothing was changed\n"
     ) == done.stderr
     assert OLD | OWN == tree(folder)
     assert not (folder / ".new").exists()
@@ -136,7 +136,7 @@ def test_a_full_disk_leaves_the_old_tree(tmp_path: Path) -> None:
     done = run(write_to_a_full_disk, tmp_path, before=alone)
 
     assert OLD | OWN == json.loads(done.stdout)
-    assert "cannot be written: no space left on device\nhint: free some space" in done.stderr
+    assert "cannot be written: no space left on device\nhint: free disk space" in done.stderr
     assert 1 == done.returncode
 
 
@@ -173,7 +173,7 @@ def test_a_folder_without_the_right_to_write_is_found_before_anything_moves(
     assert 1 == done.returncode
     assert f'"{shared_folder}" cannot be written: permission denied at "' in done.stderr
     assert f'"{shared_folder / locked}' in done.stderr
-    assert "\nhint: give yourself the right to read and write there" in done.stderr
+    assert "\nhint: check the permissions" in done.stderr
     assert OLD | OWN == tree(shared_folder)
     assert not interrupted(shared_folder)
 

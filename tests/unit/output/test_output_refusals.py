@@ -36,7 +36,7 @@ def test_hand_edits_are_named_and_kept(folder: Path) -> None:
         write(folder, NEW)
 
     assert (
-        '"acm/tools.py" is in the way: it was not generated\n'
+        '"acm/tools.py" exists, but was not generated; not overwritten\n'
         "dela/tools.py was edited by hand; not overwritten\n"
         "server.py was edited by hand; not overwritten\n"
         'hint: compare with "ralphgen check", or discard the edit with "ralphgen regen --force"'
@@ -77,7 +77,7 @@ def test_with_an_unreadable_manifest_all_that_differs_counts_as_edited(
         write(folder, NEW)
 
     assert [
-        '"ralph/tasks.py" differs from what is generated, and "manifest.json" cannot be read'
+        '"ralph/tasks.py" differs from the generated file, and "manifest.json" cannot be read'
     ] == [problem.text for problem in caught.value.problems]
     assert OLD | {"manifest.json": manifest} == tree(folder)
     assert ("manifest.json", "ralph/tasks.py") == compare(folder, NEW).edited
@@ -115,7 +115,7 @@ def test_a_file_of_ones_own_is_not_removed_for_a_folder(tmp_path: Path, *, force
     write(tmp_path, sealed(server_py="1\n"))
     (tmp_path / "kit").write_text("mine", encoding="utf-8")
 
-    with pytest.raises(ProjectError, match=r'"kit" is in the way of "kit/a\.py"'):
+    with pytest.raises(ProjectError, match=r'"kit" blocks "kit/a\.py"'):
         write(tmp_path, FOLDER, force=force)
 
     assert "mine" == (tmp_path / "kit").read_text(encoding="utf-8")
@@ -128,7 +128,7 @@ def test_a_folder_with_files_of_ones_own_is_not_removed_for_a_file(
     write(tmp_path, FOLDER)
     (tmp_path / "kit/own.txt").write_text("mine", encoding="utf-8")
 
-    with pytest.raises(ProjectError, match=r'"kit/own\.txt" is in the way of "kit"'):
+    with pytest.raises(ProjectError, match=r'"kit/own\.txt" blocks "kit"'):
         write(tmp_path, FILE, force=force)
 
     assert FOLDER | {"kit/own.txt": "mine"} == tree(tmp_path)
@@ -149,7 +149,7 @@ def test_nothing_is_written_or_removed_through_a_link(folder: Path, linked: str)
     place.symlink_to(outside)
     before = tree(folder.parent)
 
-    with pytest.raises(ProjectError, match="is a link, expected a file or folder of its own"):
+    with pytest.raises(ProjectError, match="is a link, expected a regular file or directory"):
         write(folder, NEW, force=True)
 
     assert before == tree(folder.parent)
@@ -167,7 +167,7 @@ def test_a_device_in_place_of_a_file_is_refused_instead_of_waited_for(folder: Pa
 def test_files_without_a_manifest_or_with_a_path_outside_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ValueError, match=r'"manifest\.json" is missing'):
         write(tmp_path, {"server.py": ""})
-    with pytest.raises(ValueError, match=r'"\.\./x" is no path'):
+    with pytest.raises(ValueError, match=r'"\.\./x" is not a path'):
         write(tmp_path, seal({"../x": ""}, FACTS))
 
 

@@ -260,7 +260,7 @@ def test_init_outside_of_the_worktrees_of_a_bare_repository_is_refused(
     done = ralphgen("init", "--no-install", cwd=tree.parent)
 
     assert 1 == done.returncode
-    assert "is in a bare repository, and in none of its worktrees" in done.stderr
+    assert "is in a bare repository, outside its worktrees" in done.stderr
     assert not (tree.parent / ".ralph").exists()
 
 

@@ -269,7 +269,7 @@ def test_next_and_a_task_are_not_given_together(root: Path) -> None:
     done = session(root, "--next", "--task", "2")
 
     assert 2 == done.returncode
-    assert '"--task" and "--next" are both given' in done.stderr
+    assert '"--task" and "--next" exclude each other' in done.stderr
 
 
 def test_a_table_that_refuses_the_status_is_let_go_all_the_same(root: Path) -> None:

@@ -184,13 +184,13 @@ REFUSED = {
     "another feature": (
         "task_execution",
         {"task": 1, "feature": "search"},
-        'task 1 is of the feature "auth", not "search"',
+        'task 1 belongs to the feature "auth", not "search"',
         'leave "--feature" out',
     ),
     "another persona": (
         "enrichment",
         {"task": 1, "discipline": "frontend"},
-        'task 1 is of the discipline "backend", not "frontend"',
+        'task 1 belongs to the discipline "backend", not "frontend"',
         'leave "--discipline" out',
     ),
     "a task for those who have none": (
@@ -313,7 +313,7 @@ def test_a_server_that_is_out_of_date_says_so_itself(own: Path) -> None:
     run_sql(own, "ALTER TABLE tasks DROP COLUMN hints")
     said = no_session(own, "yap", code=1)
 
-    assert 'the server "ralph" would not start: ' in said
+    assert 'the server "ralph" does not start: ' in said
     assert 'column "tasks.hints" is gone; run "ralphgen regen"' in said
 
 

@@ -87,12 +87,12 @@ class TestBeforeItBegins:
         git(root, "config", "--unset", "user.email")
         git(root, "config", "user.useConfigOnly", "true")
 
-        with pytest.raises(ProjectError, match="git does not know who commits"):
+        with pytest.raises(ProjectError, match="git has no author for commits"):
             refuse_unmergeable(root, SETTLED)
 
     def test_no_repository_and_no_commit_are_refused(self, root: Path, tmp_path: Path) -> None:
         shutil.rmtree(root / ".git")
-        with pytest.raises(ProjectError, match="is in no repository"):
+        with pytest.raises(ProjectError, match="is not in a git repository"):
             refuse_unmergeable(root, SETTLED)
 
         git(root, "init", "--quiet")
@@ -108,7 +108,7 @@ class TestBeforeItBegins:
         refuse_red_base(root, [1], SETTLED, say)
         for name in ("own.sh", "--fast", "none.sh", str(root / "agent.sh"), "{config}", ""):
             refuse_missing_script(root, name)
-        with pytest.raises(ProjectError, match=r'do not have "agent\.sh"'):
+        with pytest.raises(ProjectError, match=r'lack "agent\.sh"'):
             refuse_missing_script(root, "agent.sh")
 
     def test_remote_that_may_only_be_read_is_refused(self, root: Path) -> None:

@@ -73,7 +73,7 @@ def test_what_was_committed_and_left_on_no_branch_is_kept_and_not_called_merged(
     git(tree.path, "checkout", "--quiet", "--detach", "HEAD~1")
     git(tree.path, "branch", "--quiet", "-D", tree.branch)
 
-    words = "what was committed was on no branch any more"
+    words = "the commits were not on a branch any more"
     assert RedCheck("commit", words, "ralph/task-1-1") == merged(root, tree, 1)
     assert "x" == git(root, "show", "ralph/task-1-1:new.txt")
     assert [(None,)] == query(root, "SELECT merged FROM ralphgen_sessions")
@@ -93,7 +93,7 @@ def test_a_work_tree_that_its_agent_took_away_is_not_called_merged(root: Path) -
     outcome = merged(root, tree, 1)
 
     assert isinstance(outcome, RedCheck)
-    assert f'the worktree "{tree.path}" is gone, with what was not committed in it' == outcome.tail
+    assert f'the worktree "{tree.path}" was removed with its uncommitted work' == outcome.tail
     assert "new.txt" in files_of(worked(root, 1, [("new.txt", "x")]).root)
 
 

@@ -428,7 +428,7 @@ def test_lost_race_is_merged_again_a_bounded_number_of_times(
     if times == 2:
         assert {"new.txt", "theirs-0", "theirs-1"} <= files_of(root)
     else:
-        assert Pending(f'"{branch_of(root)}" was pushed to 5 times while the checks ran') == outcome
+        assert Pending(f'"{branch_of(root)}" received 5 pushes while the checks ran') == outcome
         assert ["ralph/task-1"] == branches(root)
 
 
@@ -442,7 +442,7 @@ def test_the_ledger_says_what_waits_and_doctor_what_is_kept(root: Path) -> None:
     notes = "\n".join(worktree_notes(root))
     assert [2] == [waits.task for waits in unmerged(root)]
     assert "done but not merged: task 2" in notes
-    assert "kept branches that were not merged: ralph/task-2-1" in notes
+    assert "unmerged branches: ralph/task-2-1" in notes
 
 
 def test_a_task_waits_for_one_that_is_done_until_that_is_merged(root: Path) -> None:

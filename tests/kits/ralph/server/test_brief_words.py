@@ -63,7 +63,7 @@ class TestOwnWords:
         said = ralphgen("session", "brief", "yap", "--project", own).stderr
 
         name = ".ralph/prompts/task-execution.md"
-        assert f"warning: nobody is told what {name} says: there is no such recipe" in said
+        assert f"warning: {name} has no effect: there is no such recipe" in said
 
     def test_a_default_context_holds_none_and_may_not(self, own: Path) -> None:
         say(own, "all", "Be kind.")

@@ -368,7 +368,7 @@ def test_a_task_that_was_closed_is_opened_again_as_long_as_nobody_has_it(walled:
 def test_a_recipe_whose_role_could_not_be_told_apart_is_refused(
     walled: Walled, recipe: str
 ) -> None:
-    with pytest.raises(ProjectError, match="there can be no roles for the recipe"):
+    with pytest.raises(ProjectError, match="no role can be named after the recipe"):
         walled.sql(**{recipe: walled.made.plan.policy.recipes["yap"]})
 
 
