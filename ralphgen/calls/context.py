@@ -23,7 +23,7 @@ from ralphgen.sessions.store import MCP_CONFIG, session_folder
 
 HINT = 'run "ralphgen regen"'
 Options = tuple[str, ...]
-"""What stands behind the kit on the command line of a server."""
+"""The arguments of a server after the name of the kit."""
 
 
 def read_policy(root: Path, *, trust_edited: bool) -> Policy:

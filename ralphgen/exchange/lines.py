@@ -23,7 +23,7 @@ SHOWN = 20  # problems of one file
 LARGEST_NUMBER = 2**53 - 1
 """The largest integer that each reader of JSON has; a row after it still finds a number."""
 MARKERS = ("<<<<<<<", "=======", ">>>>>>>", "|||||||")
-"""What git puts around what it could not merge."""
+"""The markers that git writes around a merge conflict."""
 
 
 class _StrangeRowError(ValueError):

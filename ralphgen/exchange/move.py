@@ -27,17 +27,17 @@ from ralphgen.runtime.files import reason
 from ralphgen.runtime.sqlite.database import STEPS
 
 BASE = ".ralph/last-export.jsonl"
-"""What this project and others had in common last; it is not for git."""
+"""The last common state of this project and others; not for git."""
 
 OLDER = tuple(f".ralph/backups/last-export-{number}.jsonl" for number in range(1, 5))
-"""What they had in common before that, the newest first."""
+"""Earlier common states, the newest first."""
 
 BEGINNING = b'{"table": "'  # of every export
 RECIPE, TOOL = "manual", "import"  # as which the journal knows it
 SHOWN = 20  # rows in a message
 
 Plan = Callable[[Own], MergedRows]
-"""Says what has to be done to the project's rows; is asked again when they are written."""
+"""Plans the edits of the project's rows; called again when they are written."""
 
 
 class _DryRunError(Exception):

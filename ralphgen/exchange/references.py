@@ -16,7 +16,7 @@ REFERENCES = (
     ("task_comments", "task_id", "tasks"),
     ("task_comments", "discipline", "disciplines"),
 )
-"""Which column of which table names rows of which other one."""
+"""The table, column and referenced table of each reference."""
 
 
 @dataclass(frozen=True, slots=True)

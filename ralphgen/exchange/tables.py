@@ -9,12 +9,12 @@ from ralphgen.project.served_tables import key_of
 from ralphgen.runtime.database.entries import PREFIX
 
 TABLES = ("metadata", "disciplines", "features", "tasks", "task_comments", "recipe_configs")
-"""Those of ralphgen's own whose rows are moved; a row refers to none of a later one."""
+"""ralphgen's own tables that can be moved; a row refers only to earlier tables."""
 
 Value = str | int | float | bytes | None
 RowKey = str | int | float | bytes | tuple[Value, ...]
 Key = tuple[str, RowKey]
-"""A table, and what its row is known by: a value, or those of several columns."""
+"""A table and the key of a row: one value, or a tuple of values."""
 
 Row = Mapping[str, Value]
 

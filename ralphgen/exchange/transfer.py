@@ -45,7 +45,7 @@ LEDGER = {
     "ralphgen_unfinished": ("number",),
     "ralphgen_evidence": ("number",),
 }
-"""What is on record, by table, with the columns by which a row is known."""
+"""The tables of the ledger, each with its key columns."""
 
 _TYPES = {"INTEGER": "bigint", "REAL": "double precision", "BLOB": "bytea", "NUMERIC": "numeric"}
 _NONE_YET = ("features", "tasks", "task_comments", "recipe_configs")

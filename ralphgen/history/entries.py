@@ -18,7 +18,7 @@ from ralphgen.runtime.values.encoding import exact_number
 from ralphgen.suggestion import suggestion
 
 Values = dict[str, Any]
-"""Values by column; a blob is `bytes`, and text that is no UTF-8 has its bytes as surrogates."""
+"""Values by column; a blob is `bytes`, and bytes of invalid UTF-8 become surrogates."""
 
 SECRET = ("disciplines.mcp_servers",)  # servers with their environment
 HIDDEN = "(hidden)"

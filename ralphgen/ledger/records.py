@@ -29,7 +29,7 @@ _SUBJECT = ("recipe", "discipline", "task_id", "feature")
 LISTED = tuple(
     name for name in (*SESSION_COLUMNS, "merged") if name not in (*_SUBJECT, "base_commit")
 )
-"""What a list says of a session that is on record."""
+"""The columns of a recorded session in a list."""
 _SESSIONS = f"SELECT {', '.join(('id', *_SUBJECT, *LISTED))} FROM ralphgen_sessions "
 # What a person does with commands and on the board: each is a session of its own that only writes.
 _BY_PEOPLE = (

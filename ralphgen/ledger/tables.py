@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 FOLDER = ".ralph"  # where the state files are
 VERSION = 1
 WITHOUT_ENTRIES = 0
-"""The version of a ledger in PostgreSQL whose state files are none of its rows yet."""
+"""The version of a PostgreSQL ledger that does not hold the state files as rows yet."""
 _SCHEMA, _ENTRIES = (
     resources.files("ralphgen.ledger").joinpath(name).read_text(encoding="utf-8")
     for name in ("schema.sql", "entries.sql")

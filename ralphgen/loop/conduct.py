@@ -25,9 +25,9 @@ AT_ONCE = tuple(
 BY_SIGNAL = 128  # plus its number, as a shell has it
 
 Ask = Literal["pause", "resume", "stop", "stop-now"]
-"""What is asked of a loop from elsewhere; the last two are as Ctrl-C once and twice."""
+"""Requests to a running loop; the last two work like Ctrl-C once and twice."""
 Show = Callable[[Event | None], None]
-"""Takes what happened, and None where for a while nothing did."""
+"""Receives each event, and None after a while without one."""
 
 
 class Telling:

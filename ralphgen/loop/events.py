@@ -8,7 +8,7 @@ from ralphgen.errors import harmless, plain
 from ralphgen.runtime.errors import one_line
 
 Event = Mapping[str, Any]
-"""What happened: its kind under `event`, when under `time` (ISO 8601, UTC), and facts by name."""
+"""An event: its kind under `event`, its time under `time` (ISO 8601, UTC), and facts by name."""
 
 Tell = Callable[[Event], None]
 MINUTE = 60  # seconds

@@ -86,5 +86,5 @@ def _refuse(config: Config, limits: Limits, agent: Agent, *, worktrees: bool) ->
         text = f'"--max-cost" cannot be enforced: {agent.title} does not report its cost'
         raise UsageError(text, "limit it with --max-tasks or --max-time")
     if limits.parallel > 1 and config.done.checks and not worktrees:
-        text = "parallel agents in one worktree invalidate each other's checks"
+        text = "parallel agents cannot share a worktree: their edits invalidate the checks"
         raise UsageError(text, 'add "--worktrees", or remove "--parallel"')

@@ -7,7 +7,7 @@ from ralphgen.project.model import Names, Project
 from ralphgen.spelling import sql_name
 
 MANY = 10_000
-"""Tasks from which on the lack of an index is felt."""
+"""Number of tasks above which a missing index matters."""
 
 
 @dataclass(frozen=True, slots=True)

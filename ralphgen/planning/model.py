@@ -10,7 +10,7 @@ from ralphgen.spelling import Construction, Value
 
 Names = tuple[str, ...]
 Values = tuple[str, ...] | tuple[int, ...]
-"""What a column may hold."""
+"""The allowed values of a column."""
 JsonObject = dict[str, Any]
 STRING: JsonObject = {"type": "string"}
 INTEGER: JsonObject = {"type": "integer"}
@@ -28,14 +28,13 @@ RECIPES: Names = (
     "opus_review",
     "enrichment",
 )
-"""The recipes of SPEC-070: kinds of session, of which each tool names those that have it."""
+"""The recipes of SPEC-070; each tool names the recipes that have it."""
 INTERACTIVE = "interactive"
 PROFILES: Names = (*RECIPES, INTERACTIVE, FULL)
-"""Every kind of session: the recipes, what a client sees that names none (tools that only read),
-and what a person sees who asks for everything."""
+"""All recipes: those of SPEC-070, the read-only default of clients, and the full set of tools."""
 
 Hints = Literal["READ_ONLY", "NON_DESTRUCTIVE", "IDEMPOTENT", "DESTRUCTIVE", "OPEN_WORLD"]
-"""What a tool declares to clients: the names of constants in `runtime/tool.py`."""
+"""The hints of a tool for clients: names of constants in `runtime/tool.py`."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -56,7 +56,7 @@ def _broken(rule: PolicyRule, pattern: str, tool: str) -> Problem:
     )
     if rule.recipe in PROFILES:
         hint = (
-            "remove the recipe where it gets the tool, use a custom recipe without the tool, "
+            "remove the recipe from the settings of the tool, use a custom recipe without it, "
             "or change the rule"
         )
     else:

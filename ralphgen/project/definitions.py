@@ -15,7 +15,7 @@ from ralphgen.runtime.sqlite.library import quoted
 
 Parts = tuple[tuple[str, Names], ...]
 Definitions = Mapping[str, Sequence[str]]
-"""Table name to parts, sorted; tables of which the columns say all are not in it."""
+"""Parts by table, sorted; a table without parts besides its columns is not included."""
 
 GENERATED, COLLATE, FOREIGN_KEY = "GENERATED ", "COLLATE ", "FOREIGN KEY "
 CREATED = ("CREATE INDEX ", "CREATE UNIQUE INDEX ", "CREATE TRIGGER ")

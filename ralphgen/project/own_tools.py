@@ -34,7 +34,7 @@ WORDS = {
     "destructive": "DESTRUCTIVE",
     "open_world": ANYTHING,
 }
-"""What `@writes("…")` may say, and the hints that clients are given then."""
+"""The arguments of `@writes("…")`, and the resulting hints for clients."""
 
 NO_TOOLS: tuple[OwnTool, ...] = ()
 

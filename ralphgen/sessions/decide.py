@@ -200,7 +200,7 @@ def _base(policy: Policy, recipe: str, rows: ProjectRows) -> str:
         )
     names = (*known, *rows.names("recipe_configs"))
     hint = (
-        f'{suggestion(recipe, names, "the recipes")}; "ralphgen session create --help" lists them'
+        f'{suggestion(recipe, names, "the recipes")}; "ralphgen session" lists them'
     )
     raise UsageError(f'there is no recipe "{one_line(recipe)}"', hint)
 

@@ -75,7 +75,7 @@ SETTLED = frozenset(
 )
 
 Ask = Callable[[Sequence[str]], bool]
-"""Shows what would run, and returns whether a person trusts it."""
+"""Shows the commands, and returns whether the user trusts them."""
 
 
 @dataclass(frozen=True, slots=True)

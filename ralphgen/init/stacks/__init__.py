@@ -10,7 +10,7 @@ from importlib import resources
 from ralphgen.errors import UsageError
 
 STACKS = ("generic", "desktop", "saas", "mobile", "empty")
-"""The names that `load_stack` knows, in the order they are offered."""
+"""The names for `load_stack`, in display order."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,7 +13,7 @@ READING = ("SELECT", "WITH", "VALUES")
 WRITING = ("INSERT", "UPDATE", "DELETE")
 OWN = "ralphgen_"
 SECRETS = (("disciplines", "mcp_servers"),)
-"""Columns that may hold what nobody is shown."""
+"""Columns that may contain secrets."""
 RESTRICTING = (("disciplines", "mcp_tool_overrides"), ("disciplines", "disabled_tools"))
 """Columns that remove tools from sessions: no session writes them."""
 INTERNAL = (OWN, "sqlite_", "pragma_")

@@ -8,7 +8,7 @@ from ralphgen.project.config_values import Name
 from ralphgen.runtime.database.queries import ROWS, SECONDS
 
 KINDS = ("task", "feature", "discipline")
-"""The rows that a session is about, to which a parameter may be tied."""
+"""The rows of a session that a parameter can be bound to."""
 
 
 class QuerySettings(BaseModel):

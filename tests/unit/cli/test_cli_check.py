@@ -163,7 +163,7 @@ def test_a_clone_without_the_database_can_be_checked_and_that_is_said(root: Path
     hidden = ralphgen("check", root)
 
     assert 0 == done.returncode
-    assert done.stderr.startswith("warning: there is no .ralph/db/ralph.db here")
+    assert done.stderr.startswith("warning: no database at .ralph/db/ralph.db")
     assert (1, True) == (hidden.returncode, '-            "hints": STRING,' in hidden.stdout)
 
 

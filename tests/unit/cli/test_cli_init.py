@@ -109,7 +109,7 @@ def test_a_second_init_keeps_database_config_and_context_and_regenerates(tmp_pat
 
     assert 0 == done.returncode, done.stderr
     assert (
-        'kept .ralph/db/ralph.db unchanged; --title is for a new one, "ralphgen project edit"'
+        "kept .ralph/db/ralph.db unchanged; --title applies only to a new one, change this one with"
         in done.stderr
     )
     assert before == [(path.read_bytes(), path.stat().st_mtime_ns) for path in kept]
@@ -200,7 +200,7 @@ def test_init_stores_the_description_and_names_the_command_for_a_later_one(tmp_p
     assert [("Shop", "Sells shoes.")] == query(
         root, "SELECT project_title, project_description FROM metadata"
     )
-    assert '--description is for a new one, "ralphgen project edit" changes' in done.stderr
+    assert "--description applies only to a new one, change" in done.stderr
 
 
 def test_quiet_says_only_problems(tmp_path: Path) -> None:

@@ -116,7 +116,7 @@ def test_a_project_without_its_lock_is_a_sentence(root: Path, tmp_path: Path) ->
     done = ralphgen("serve", cwd=copy)
 
     assert (2, "") == (done.returncode, done.stdout)
-    assert "not as it was generated: requirements.lock\nhint: " in done.stderr
+    assert "were edited: requirements.lock\nhint: " in done.stderr
 
 
 def test_a_project_without_a_server_is_not_passed_over_for_one_around_it(root: Path) -> None:

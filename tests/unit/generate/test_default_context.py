@@ -69,7 +69,7 @@ def test_where_a_person_has_taken_a_tool_out_it_is_kept_and_told_of(root: Path) 
     (line,) = [one for one in regenerated(root).splitlines() if CONTEXT in one]
 
     assert mine == context(root)
-    assert "was kept and lacks ralph:get_task, ralph:list_risks, ralph:get_risk:" in line
+    assert "was kept; it lacks ralph:get_task, ralph:list_risks, ralph:get_risk:" in line
     assert '"ralphgen session create interactive --default"' in line
 
 
@@ -98,4 +98,4 @@ def test_of_a_recipe_it_lacks_only_what_that_has(root: Path) -> None:
 
     add_table(root)
     (line,) = [one for one in regenerated(root).splitlines() if CONTEXT in one]
-    assert "was kept and lacks ralph:list_risks, ralph:get_risk:" in line
+    assert "was kept; it lacks ralph:list_risks, ralph:get_risk:" in line

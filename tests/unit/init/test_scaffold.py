@@ -58,7 +58,7 @@ def test_a_config_that_is_not_valid_is_refused_with_its_line_and_kept(tmp_path: 
     with pytest.raises(ProjectError) as caught:
         switch_on(tmp_path, ["ralph"])
 
-    assert str(caught.value).startswith(".ralph/ralphgen.toml:2: is not TOML")
+    assert str(caught.value).startswith(".ralph/ralphgen.toml:2: invalid TOML")
     assert b"\nkits = [\n" == path.read_bytes()
 
 

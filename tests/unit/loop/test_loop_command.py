@@ -211,7 +211,7 @@ def test_what_could_not_be_kept_is_refused(tmp_path: Path) -> None:
     query(project.root, "DROP TABLE ralphgen_ledger")
 
     assert 2 == beside.returncode
-    assert "invalidate each other's checks" in beside.stderr
+    assert "cannot share a worktree" in beside.stderr
     assert '"--worktrees"' in beside.stderr
     assert 2 == nobody.returncode
     assert 'did you mean "claude"?' in nobody.stderr

@@ -53,7 +53,7 @@ def test_what_ended_is_counted_and_its_worker_is_free() -> None:
 def test_a_pause_and_a_stop_stay_in_sight() -> None:
     pause = event("pause", seconds=20.0)
 
-    assert "going on in 20 s" in shown(screen_of(BEGUN, pause))[-1]
+    assert "retrying in 20 s" in shown(screen_of(BEGUN, pause))[-1]
 
 
 def test_counts_are_asked_for_now_and_then_and_lines_stand_above() -> None:

@@ -79,7 +79,7 @@ def test_windows_line_ends_on_disk_are_reported_with_a_hint(folder: Path) -> Non
     drift = compare(folder, OLD)
 
     assert tuple(OLD) == drift.edited
-    assert "line ends" in drift.hint
+    assert "line endings" in drift.hint
     assert "-one\r\n+one\n" in drift.diff
     with pytest.raises(EditedError, match="Windows line endings"):
         write(folder, OLD)

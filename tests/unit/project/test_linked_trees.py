@@ -189,7 +189,7 @@ def test_the_config_says_where_the_database_is(tmp_path: Path) -> None:
     shown = ralphgen("inspect", "-C", str(root))
 
     assert (2, False) == (refused.returncode, is_made)
-    assert f"outside of the project: {tmp_path / 'shop.db'}" in refused.stderr
+    assert f"outside the project: {tmp_path / 'shop.db'}" in refused.stderr
     assert 0 == allowed.returncode, allowed.stderr
     assert 0 == made.returncode, made.stderr
     assert 0 == trusted.returncode, trusted.stderr

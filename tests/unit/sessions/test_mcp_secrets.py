@@ -81,7 +81,7 @@ BAD_CONFIGS = {
         TABLE + 'type = "http"\nurl = "https://a"\nheader = {}\n',
         'did you mean "headers"?',
     ),
-    "no end of a text": (TABLE + f'command = "x"\nenv.KEY = "{PRIVATE}\n', "is not TOML"),
+    "no end of a text": (TABLE + f'command = "x"\nenv.KEY = "{PRIVATE}\n', "invalid TOML"),
 }
 LEAKING = {
     "servers in a list": f'mcp_servers = [{{name = "x", env = {{KEY = "{PRIVATE}"}}}}]\n',

@@ -185,25 +185,25 @@ REFUSED = {
         "task_execution",
         {"task": 1, "feature": "search"},
         'task 1 belongs to the feature "auth", not "search"',
-        'leave "--feature" out',
+        'remove "--feature"',
     ),
     "another persona": (
         "enrichment",
         {"task": 1, "discipline": "frontend"},
         'task 1 belongs to the discipline "backend", not "frontend"',
-        'leave "--discipline" out',
+        'remove "--discipline"',
     ),
     "a task for those who have none": (
         "yap",
         {"task": 1},
         'the recipe "yap" is not about a task',
-        'leave "--task" out',
+        'remove "--task"',
     ),
     "a feature for those who have none": (
         "discuss",
         {"feature": "auth"},
         'the recipe "discuss" is not about a feature',
-        'leave "--feature" out',
+        'remove "--feature"',
     ),
     "no recipe like it": ("zzzzzz", {}, 'there is no recipe "zzzzzz"', "the recipes are brain"),
     "no recipe at all": ("", {}, 'there is no recipe ""', "the recipes are braindump,"),
@@ -345,7 +345,7 @@ def test_a_policy_that_was_edited_to_allow_more_allows_no_more(own: Path) -> Non
     path = own / ".ralph" / "mcp" / "policy.py"
     text = path.read_text(encoding="utf-8")
     path.write_text(text.replace('"list_tasks"', '"delete_task", "list_tasks"'), encoding="utf-8")
-    assert "is not as it was generated: policy.py" in no_session(own, "yap", code=2)
+    assert "were edited: policy.py" in no_session(own, "yap", code=2)
     accept(own)
     made_here(own)
     with client_of(opened(own, "yap").mcp_config) as driver:

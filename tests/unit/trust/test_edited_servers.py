@@ -99,7 +99,7 @@ def test_serve_runs_and_installs_nothing_that_was_edited(clone: Path, file: str)
     done = ralphgen("serve", "ralph", cwd=clone)
 
     assert 2 == done.returncode
-    assert f".ralph/mcp is not as it was generated: {file}" in done.stderr
+    assert f"generated files in .ralph/mcp were edited: {file}" in done.stderr
     assert not mark.exists()
 
 

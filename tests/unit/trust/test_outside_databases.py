@@ -1,4 +1,4 @@
-"""A database outside of the project is opened only once the user has accepted where it is."""
+"""A database outside the project is opened only once the user has accepted where it is."""
 
 import shutil
 import signal
@@ -62,7 +62,7 @@ def test_no_command_opens_it_without_a_record(clone: Path, command: tuple[str, .
 
     needs_none = command in FROM_FACTS and command != ("check",)  # it sees the new setting
     assert needs_none == (0 == done.returncode)
-    assert "outside of the project" in done.stdout + done.stderr
+    assert "outside the project" in done.stdout + done.stderr
     assert "ralphgen trust" in done.stdout + done.stderr
     assert ([moved], before) == ([*moved.parent.iterdir()], moved.read_bytes())
 
@@ -138,7 +138,7 @@ def test_watch_records_none(own: Path) -> None:
 
     with started_beside("regen", own, "--watch") as watching:
         assert watching.stderr is not None
-        assert any("outside of the project" in line for line in watching.stderr)
+        assert any("outside the project" in line for line in watching.stderr)
         watching.send_signal(signal.SIGINT)
     assert 2 == ralphgen("feature", "list", cwd=own).returncode
 

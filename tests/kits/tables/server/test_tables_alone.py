@@ -146,7 +146,7 @@ def test_without_a_table_it_says_how_to_get_one(project: Path) -> None:
 def test_init_makes_no_tables_of_its_own_for_it(tmp_path: Path) -> None:
     said = refused("init", tmp_path / "p", "--kit", "tables", "--no-install")
 
-    assert "there is no .ralph/db/ralph.db" in said
+    assert "no database at .ralph/db/ralph.db" in said
     assert 'kits = ["tables"]' in said
     assert not (tmp_path / "p").exists()
 
