@@ -199,9 +199,7 @@ def _base(policy: Policy, recipe: str, rows: ProjectRows) -> str:
             f"the bases are {bases}",
         )
     names = (*known, *rows.names("recipe_configs"))
-    hint = (
-        f'{suggestion(recipe, names, "the recipes")}; "ralphgen session" lists them'
-    )
+    hint = f'{suggestion(recipe, names, "the recipes")}; "ralphgen session" lists them'
     raise UsageError(f'there is no recipe "{one_line(recipe)}"', hint)
 
 

@@ -176,7 +176,9 @@ def _tool_item(file: str, sha256_hex: str) -> TrustItem:
 def told_items(describe: Mapping[str, str]) -> list[TrustItem]:
     """Return what agents are told of tools in the project's own words."""
     return [
-        TrustItem(_digest("told", [entry, text]), f'agents read about "{entry}": {text}', CONFIG)
+        TrustItem(
+            _digest("told", [entry, text]), f'agents read this about "{entry}": {text}', CONFIG
+        )
         for entry, text in describe.items()
     ]
 

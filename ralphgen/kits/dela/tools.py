@@ -85,8 +85,8 @@ TOOLS = (
             "the background."
         ),
         advice=(
-            'You can start only allowed tasks; do not work around this: ask for "ralphgen dela allow '
-            'NAME".'
+            "You can start only allowed tasks; do not work around this: ask for "
+            '"ralphgen dela allow NAME".'
         ),
         purpose="build, test, lint or run any other task of the project",
         answer=("output and exit code if the task ends within the wait, otherwise its pid"),

@@ -70,7 +70,7 @@ def test_checks_of_a_clone_are_not_run_until_somebody_trusts_them(
         done = ralphgen(*words, cwd=clone)
 
         assert 2 == done.returncode
-        assert 'it would run:\n  the check "tests" runs' in done.stderr
+        assert 'it would run:\n  check "tests" runs' in done.stderr
     assert [] == query(clone, "SELECT 1 FROM ralphgen_evidence")
 
 

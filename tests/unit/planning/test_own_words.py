@@ -109,4 +109,4 @@ def test_words_of_a_clone_are_asked_for(root: Path) -> None:
     refused = ralphgen("session", "create", "yap", "--project", clone, more=more)
 
     assert 2 == refused.returncode
-    assert 'it would run:\n  agents are told of "ralph:create_task"' in refused.stderr
+    assert 'it would run:\n  agents read this about "ralph:create_task"' in refused.stderr

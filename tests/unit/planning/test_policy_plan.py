@@ -377,10 +377,10 @@ def test_a_context_that_names_an_unknown_tool_is_refused(recipe: str, name: str)
 
 
 BAD_RECIPES = {
-    "of a built-in name": (OwnRecipe("discuss", "yap", (), "f"), '"discuss" is a built-in one'),
-    "from nothing": (OwnRecipe("own", "yop", (), "f"), 'no recipe "yop"'),
-    "from another own one": (OwnRecipe("own", "own", (), "f"), 'no recipe "own"'),
-    "with an unknown kit": (OwnRecipe("own", "yap", (("three", ()),), "f"), '"three" is no kit'),
+    "of a built-in name": (OwnRecipe("discuss", "yap", (), "f"), '"discuss" is built in'),
+    "from nothing": (OwnRecipe("own", "yop", (), "f"), 'no base "yop"'),
+    "from another own one": (OwnRecipe("own", "own", (), "f"), 'no base "own"'),
+    "with an unknown kit": (OwnRecipe("own", "yap", (("three", ()),), "f"), 'no kit "three"'),
     "with an unknown tool": (
         OwnRecipe("own", "yap", (("one", ("raed",)),), "f"),
         'no kit has a tool "one:raed"',

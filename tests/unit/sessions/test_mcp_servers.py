@@ -191,7 +191,7 @@ def test_a_column_that_cannot_be_used_stops_the_session_and_names_the_discipline
         opened(own, "yap", discipline="backend")
     (problem,) = caught.value.problems
 
-    assert 'the discipline "backend"' in problem.text
+    assert 'discipline "backend"' in problem.text
     assert expected in problem.text
     assert problem.hint
     assert PRIVATE not in str(caught.value)
@@ -209,7 +209,7 @@ def test_check_says_that_a_column_cannot_be_used_and_names_the_discipline(
 
     assert not checked(own, say=said.append).drift
     (line,) = said
-    assert line.startswith('warning: the discipline "backend"')
+    assert line.startswith('warning: discipline "backend"')
     assert expected in line
     assert line.endswith(": its sessions cannot start")
     assert PRIVATE not in line
@@ -235,5 +235,5 @@ def test_summary_and_launch_name_the_servers(project: Path) -> None:
     line = ralphgen("launch", "task_execution", "--dry-run", *options).stdout
 
     for name in ("docs", "Bare_2-x", "search"):
-        assert f'the discipline "backend" starts "{name}": ' in told
+        assert f'discipline "backend" starts "{name}": ' in told
     assert " mcp__docs mcp__Bare_2-x mcp__search " in line

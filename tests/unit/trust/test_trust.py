@@ -33,7 +33,7 @@ def test_a_clone_as_ralphgen_writes_it_needs_no_record(clone: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
-        (SERVER, 'the discipline "testing" starts "notes": touch PWNED'),
+        (SERVER, 'discipline "testing" starts "notes": touch PWNED'),
         (MODE, '[launch] sets permission_mode to "bypassPermissions"'),
         (MODE, '[launch] allows "Bash(rm:*)"'),
         (CHECK, 'check "tests" runs touch PWNED'),

@@ -158,7 +158,7 @@ def test_a_strangers_check_beside_the_users_own_line_is_named(shared: Path) -> N
     configure(shared, '\n[launch]\nallow = ["Bash(ls)"]\n')
     said = regen(shared)
 
-    assert 'the check "t"' in said
+    assert 'check "t"' in said
     assert "Bash(ls)" not in said
 
 
