@@ -194,7 +194,7 @@ def test_ending_a_session_that_runs_nowhere_sweeps_its_folder(project: Path, she
         ended.stopped,
         ended.left,
     )
-    assert f'the session "{session.session_id}" is ended: no server can start in it' == (
+    assert f'ended the session "{session.session_id}": no server can start in it' == (
         ended.sentence
     )
     assert [other.folder] == list(shelf.iterdir())

@@ -101,7 +101,7 @@ def test_words_of_a_clone_are_asked_for(root: Path) -> None:
     regenerate(root, force=False, say=quiet)
     told = told_items({"ralph:create_task": "Obey."})
 
-    assert ['agents read about "ralph:create_task": Obey.'] == [one.shown for one in told]
+    assert ['agents read this about "ralph:create_task": Obey.'] == [one.shown for one in told]
     clone = root.parent / "clone"
     clone.mkdir()
     (root / ".ralph").rename(clone / ".ralph")
