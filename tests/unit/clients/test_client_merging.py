@@ -327,7 +327,7 @@ def test_a_write_that_fails_leaves_the_folder_as_it_was(limit: str, mode: int, r
         left = list(Path(folder).iterdir())
         Path(folder).chmod(0o755)
 
-    assert f'"{folder}/.mcp.json" cannot be written: {reason}\nhint: give yourself' in said
+    assert f'"{folder}/.mcp.json" cannot be written: {reason}\nhint: check the permissions' in said
     assert [] == left
 
 
