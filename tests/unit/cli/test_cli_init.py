@@ -84,6 +84,19 @@ def test_commands_are_printed_as_the_program_was_typed(tmp_path: Path) -> None:
     assert shown.stdout.startswith("ralphgen generates an MCP server")
 
 
+def test_program_name_in_a_sentence_is_not_replaced(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    typed = tmp_path / "bin/ralphgen"
+    typed.symlink_to(RALPHGEN)
+    path = {**os.environ, "PATH": "/usr/bin:/bin"}
+    done = subprocess.run(
+        [typed, "status"], cwd=tmp_path, env=path, capture_output=True, text=True, check=False
+    )
+
+    assert done.stderr.startswith("error: not a ralphgen project: no .ralph in ")
+    assert f'hint: run "{typed} init"' in done.stderr
+
+
 def test_the_working_directory_is_the_default_and_a_strange_name_is_a_title(tmp_path: Path) -> None:
     folder = tmp_path / 'my "shop"\n{{ x }} 🎉'
     folder.mkdir()

@@ -216,7 +216,9 @@ def test_a_name_that_a_tool_has_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ProjectError) as caught:
         written(root, "-- name: get_task :one\n-- A.\nSELECT id FROM tasks WHERE id = :id")
 
-    assert '.ralph/queries/a.sql:1: the server "ralph" has a tool "get_task"' in str(caught.value)
+    assert '.ralph/queries/a.sql:1: the server "ralph" already has a tool "get_task"' in str(
+        caught.value
+    )
 
 
 def test_a_server_starts_on_the_columns_that_its_queries_read_only(tmp_path: Path) -> None:
