@@ -107,7 +107,7 @@ def test_a_discipline_whose_servers_cannot_be_read_is_found(root: Path) -> None:
     code, found, words = findings(root)
 
     assert (1, {**dict.fromkeys(SUBJECTS, True), "discipline": False}) == (code, found)
-    assert 'has an unreadable mcp_servers: see "0.command"' in words
+    assert 'has an invalid mcp_servers: see "0.command"' in words
 
 
 def test_a_server_for_which_a_new_column_waits_is_found_and_started(root: Path) -> None:

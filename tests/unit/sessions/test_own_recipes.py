@@ -280,7 +280,7 @@ def test_a_row_needs_no_regen_and_a_new_base_counts_at_once(own: Path) -> None:
 def test_a_row_with_a_base_that_is_none_is_refused(project: Path, row: str, base: str) -> None:
     said = refused("session", "create", row, "--project", project)
 
-    expected = f'the recipe base "{row}" in recipe_configs has the unknown "{base}"'
+    expected = f'the recipe "{row}" in recipe_configs has the unknown base "{base}"'
     assert expected == said.splitlines()[0]
     assert "the bases are braindump, yap" in said
 

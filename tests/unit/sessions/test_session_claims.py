@@ -62,7 +62,7 @@ def test_a_held_task_is_refused_with_its_holder_and_the_end_of_the_lease(root: P
     assert {"task": 2, "token": 1, "lease": 900, "kept": False} == facts
     done = session(root, "--task", "2")
     assert (4, "") == (done.returncode, done.stdout)
-    assert f'hint: "ralphgen session end {first.session_id}"' in done.stderr
+    assert f'hint: end the session with "ralphgen session end {first.session_id}"' in done.stderr
 
 
 def test_the_next_are_taken_one_after_the_other_until_nothing_is_ready(root: Path) -> None:

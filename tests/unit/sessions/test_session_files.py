@@ -155,7 +155,7 @@ def test_a_session_that_would_not_start_leaves_nothing(project: Path, shelf: Pat
     edit(project, "policy.py", more="<<<<<<< ours\n")
     made_here(project)
     try:
-        with pytest.raises(ProjectError, match='the server "ralph" would not start'):
+        with pytest.raises(ProjectError, match='the server "ralph" does not start'):
             opened(project, "yap")
         assert [] == list(shelf.iterdir())
     finally:

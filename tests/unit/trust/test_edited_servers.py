@@ -29,7 +29,7 @@ def test_a_server_that_ralphgen_does_not_write_needs_a_record(clone: Path, how: 
         accept(clone)
     for refused in (task_session(clone), ralphgen("doctor", clone)):
         assert 2 == refused.returncode
-        assert "the server in .ralph/mcp is not one that ralphgen" in refused.stderr
+        assert "the server in .ralph/mcp differs from the output of ralphgen" in refused.stderr
 
     assert 0 == ralphgen("trust", "-C", clone, "--yes").returncode
     assert 0 == task_session(clone).returncode

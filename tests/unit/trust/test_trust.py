@@ -56,7 +56,7 @@ def test_what_a_clone_makes_one_run_is_refused_until_it_is_trusted(
     ):
         assert 2 == refused.returncode
         assert said in refused.stderr
-        assert 'run "ralphgen trust"' in refused.stderr
+        assert 'approve with "ralphgen trust"' in refused.stderr
     assert before == {*(clone / ".ralph/mcp").rglob("*")}
 
     unasked = ralphgen("trust", "-C", clone)
