@@ -173,12 +173,12 @@ BAD: dict[str, tuple[object, str]] = {
     "an address without a host": ([{**REMOTE, "url": f"http:///{PRIVATE}"}], '"0.url"'),
     "a header that is a number": ([{**REMOTE, "headers": {PRIVATE: 1}}], '"0.headers"'),
     "the second of two": ([BARE, {**DOCS, "command": 7}], '"1.command"'),
-    "an object": ({"docs": {"command": "x", "env": {"KEY": PRIVATE}}}, "the whole text"),
-    "a text": (json.dumps(PRIVATE), "the whole text"),
+    "an object": ({"docs": {"command": "x", "env": {"KEY": PRIVATE}}}, "the whole value"),
+    "a text": (json.dumps(PRIVATE), "the whole value"),
     "a list of texts": ([PRIVATE], '"0"'),
-    "half a list": (f'[{{"env": {{"KEY": "{PRIVATE}"', "the whole text"),
-    "no JSON": (PRIVATE, "the whole text"),
-    "null": ("null", "the whole text"),
+    "half a list": (f'[{{"env": {{"KEY": "{PRIVATE}"', "the whole value"),
+    "no JSON": (PRIVATE, "the whole value"),
+    "null": ("null", "the whole value"),
 }
 
 
