@@ -40,4 +40,4 @@ KITS: tuple[KitDefinition, ...] = (
     replace(TABLES, additions=ADDITIONS, find=_tables_of(TABLES)),
 )
 HOSTS = tuple(kit.key for kit in KITS if kit.additions)
-"""The kits whose servers have tools on rows, of which a project has one at most."""
+"""The kits with row tools; a project can enable at most one of them."""
