@@ -11,6 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+from ralphgen.calls.rows import KIT
 from ralphgen.errors import ProjectError, UsageError, plain
 from ralphgen.project.root import FOLDER
 from ralphgen.project.rows import open_rows
@@ -88,7 +89,7 @@ def made_options(
     Raises `UsageError` and `ProjectError` as a session of the request would.
     """
     hidden = _manifest(root)["schema"]["hide"]
-    with open_rows(root, has_tasks="ralph" in policy.kits) as rows:
+    with open_rows(root, has_tasks=KIT in policy.kits) as rows:
         subject = decide_subject(policy, request, rows)
         made_for = project_facts(root, work_tree, rows.identity(hidden))
     moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())

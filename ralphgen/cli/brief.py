@@ -47,7 +47,7 @@ def brief(
     found = made.brief
     if found is None:
         raise ProjectError(
-            "no server of this project tells agents anything", 'switch the kit "ralph" on'
+            "only the kit ralph has a brief", 'add "ralph" to kits in .ralph/ralphgen.toml'
         )
     if as_json:
         print_json({"recipe": made.recipe, **_facts(found)})
@@ -79,5 +79,5 @@ def _sizes(brief: "Brief") -> list[str]:
                 lines.append(f"  {section['characters']:>7,}  {plain(section['title'])}{cut}")
     if brief.characters > brief.most:
         text = f"{brief.characters - brief.most:,} more than max_characters of [brief] allows"
-        lines.append(f"warning: {text}: what is left is never cut")
+        lines.append(f"warning: {text}: the rest is never cut")
     return lines

@@ -94,7 +94,7 @@ def _request(options: dict[str, str]) -> Request | None:
         return None
     task = options.get("--task")
     if task is not None and not task.isdecimal():
-        raise UsageError(f'"{plain(task)}" is no number of a task', "write it as --task 7")
+        raise UsageError(f'invalid task id "{plain(task)}"', "use a number, such as --task 7")
     return Request(
         options.get("--recipe", FULL),
         None if task is None else int(task),

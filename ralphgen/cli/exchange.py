@@ -141,7 +141,7 @@ def _move(root: Path, file: Path, *, dry_run: bool, allow_removals: bool) -> Non
     from ralphgen.exchange.transfer import move_project
 
     if allow_removals:
-        raise UsageError("nothing is removed where a project moves to PostgreSQL", "leave it out")
+        raise UsageError("a move to PostgreSQL removes nothing", "leave out --allow-removals")
     added = move_project(root, file, dry_run=dry_run, say=say)
     for table, count in added.items():
         if count:
@@ -162,13 +162,15 @@ def _refuse_useless(
     """Raise `UsageError` for options that do not go with what is imported, or are missing."""
     if is_own and any(homes):
         raise UsageError(
-            f'rows of "{source.value}" have a feature and a discipline of their own',
+            f'rows of "{source.value}" have their feature and discipline already',
             "leave --feature and --discipline out",
         )
     if not is_own and removals:
-        raise UsageError(f'nothing is removed with --from "{source.value}"', "leave it out")
+        raise UsageError(
+            f'an import from "{source.value}" removes nothing', "leave out --allow-removals"
+        )
     if not is_own and not all(homes):
         raise UsageError(
             f'tasks of "{source.value}" need a feature and a discipline here',
-            "say --feature NAME and --discipline NAME",
+            "add --feature NAME and --discipline NAME",
         )

@@ -74,8 +74,8 @@ def off(project: Project = Path(), yes: Yes = False, quiet: Quiet = False) -> No
         held = sorted(database.reading(lambda: live_claims(database)))
     if held:
         raise ProjectError(
-            f"sessions hold tasks by the ledger now: {', '.join(map(str, held))}",
-            'let them end; "ralphgen task status N pending --force" takes one away',
+            f"sessions have claimed tasks in the ledger: {', '.join(map(str, held))}",
+            'wait for them, or release one with "ralphgen task status N pending --force"',
         )
     entries = state.rows.get(KEPT, 0)
     rows = sum(state.rows.values()) - entries - 1  # but for that of the version

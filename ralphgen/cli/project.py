@@ -324,8 +324,8 @@ def _watch(root: Path, tell: Say, *, alone: bool) -> None:
 
     if not alone:
         raise UsageError(
-            '"--watch" overwrites no edit, takes nothing away and prints no diff',
-            "leave --force, --allow-removals and --dry-run out",
+            '"--watch" cannot be combined with --force, --allow-removals or --dry-run',
+            "leave them out",
         )
     if postgresql_place(root) is not None:
         raise UsageError(

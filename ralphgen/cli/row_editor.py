@@ -54,7 +54,7 @@ def edit_row(row: EditedRow | EditedProject) -> Record:
             if _is_text(file_path, untouched):  # nothing was typed
                 file_path.unlink()
                 raise
-            kept = f'what you typed is in "{file_path}"'
+            kept = f'your text is in "{file_path}"'
             raise RefusalError(plain(_said(error)), kept) from error
         file_path.unlink()
         return answer
@@ -64,8 +64,8 @@ def _with_other_versions(path: Path, clashes: Sequence[FieldClash]) -> str:
     """Add what others have written to the end of a file that was typed; return its text then."""
     lines = [
         "",
-        "# Somebody else has changed this meanwhile. Put both together above; or to write what you",
-        "# typed all the same, take these lines out.",
+        "# This row has changed meanwhile. Merge both versions above, or remove these lines",
+        "# to write your version.",
     ]
     for clash in clashes:
         now = f"{_key(clash.name)} = {_spelled(clash.now)}" if _fits(clash.now) else ""
@@ -102,7 +102,7 @@ def as_toml(record: Record, schemas: Schemas, title: str) -> str:
     for name, rule in schemas.items():
         key = _key(name)
         if name in partial:
-            lines.append(f"# {key} is too long or of another form, and stays as it is")
+            lines.append(f"# {key} is too long or has another form; it is unchanged")
         elif name in record and _fits(record[name]):
             lines.append(f"{key} = {_spelled(record[name])}")
         else:

@@ -45,7 +45,7 @@ def serve(arguments: Sequence[str]) -> int:
         named = f'"{error.filename}": ' if error.filename else ""
         reason = (error.strerror or str(error)).lower()
         sys.stderr.write(f"error: the server cannot be run: {named}{reason}\n")
-        sys.stderr.write('hint: "ralphgen doctor" says what is wrong\n')
+        sys.stderr.write('hint: find the cause with "ralphgen doctor"\n')
     return 2
 
 
@@ -58,10 +58,10 @@ def _serve_session(arguments: Sequence[str], named: str) -> int:
     refuse_agents("serve --recipe")
     kits, given = _told(arguments)
     if len(kits) != 1:
-        raise UsageError("a session of its own has one server: name one kit", HELP)
+        raise UsageError("--recipe needs exactly one kit", HELP)
     task = given.get("--task", "")
     if task and not task.isdecimal():
-        raise UsageError(f'"{task}" is no id of a task', HELP)
+        raise UsageError(f'invalid task id "{task}"', HELP)
     request = Request(
         given["--recipe"],
         int(task) if task else None,
@@ -103,7 +103,7 @@ def _told(arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
             if not given[name] or (not sign and given[name] in (*VALUES, *FLAGS)):
                 raise UsageError(f'"{name}" wants a value', HELP)
         elif word[:1] == "-":
-            raise UsageError(f'"{word}" is no option of a server with a session of its own', HELP)
+            raise UsageError(f'unknown option "{word}" with --recipe', HELP)
         else:
             kits.append(word)
     return kits, given

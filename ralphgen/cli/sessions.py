@@ -69,8 +69,8 @@ Ttl = Annotated[
 ]
 CLAIMING = "task_execution"  # the recipe of a session that claims a task
 STILL_OPEN = (
-    "connections that it has open were not ended: a transaction that is open there goes on as it "
-    "began; let who made the login revoke it with RALPH_ADMIN_DSN"
+    "its open connections were not closed, and an open transaction continues; the creator of the "
+    "login can revoke it with RALPH_ADMIN_DSN"
 )
 
 
@@ -232,7 +232,9 @@ def _make_with_login(
         return
     tell(f"created session {made.session_id}, valid for {ttl}: {made.mcp_config}")
     if not login.made:
-        say(f"{ADMIN_DSN} is not set: let somebody who may make roles run this first:\n{login.sql}")
+        say(
+            f"{ADMIN_DSN} is not set: a database user who can create roles must run this first:\n{login.sql}"
+        )
     print(login.dsn)
 
 

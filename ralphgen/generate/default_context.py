@@ -104,7 +104,7 @@ def _difference(plan: ServerPlan, context: Mapping[str, Any]) -> list[str]:
     )
     said = [f"lacks {_counted(lacks)}"] * bool(lacks)
     said += [f"contains the removed {_counted([*gone])}"] * bool(gone)
-    hint = f'renew it with "ralphgen session {recipe} --default"'
+    hint = f'renew it with "ralphgen session create {recipe} --default"'
     return [f"warning: {CONTEXT} was kept; it {' and '.join(said)}: {hint}"] if said else []
 
 

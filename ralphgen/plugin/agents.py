@@ -68,10 +68,10 @@ def read_personas(root: Path, plan: ServerPlan) -> tuple[Persona, ...]:
     agents = [persona.agent for persona in found]
     for persona in found:
         if not persona.agent or agents.count(persona.agent) > 1:
-            text = (
-                f'the discipline "{persona.name}" has no name of its own as an agent of Claude Code'
+            text = f'the discipline "{persona.name}" has no unique name as an agent of Claude Code'
+            raise ProjectError(
+                text, "rename it: agent names consist of lower-case letters, digits and hyphens"
             )
-            raise ProjectError(text, "agents are named by small letters, digits and hyphens")
     return tuple(found)
 
 

@@ -28,7 +28,7 @@ COMMANDS = {
     "done": "command_done.md.jinja",
 }
 LEFT_ALONE = {".prettierrc": "prettierrc.jinja", "ruff.toml": "ruff.toml.jinja"}  # by formatters
-ABOUT = "The project's tasks and tools, and a second wall around what its sessions may do."
+ABOUT = "The project's tasks and tools, and guardrails for its sessions."
 HOOKS = (
     "plugin/hooks/gate.py",
     "plugin/hooks/governing.py",

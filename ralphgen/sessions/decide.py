@@ -199,7 +199,8 @@ def _base(policy: Policy, recipe: str, rows: ProjectRows) -> str:
             f"the bases are {bases}",
         )
     names = (*known, *rows.names("recipe_configs"))
-    hint = f'{suggestion(recipe, names, "the recipes")}; "ralphgen session" lists them'
+    listed = '"ralphgen session create --help" lists them'
+    hint = f"{suggestion(recipe, names, 'the recipes')}; {listed}"
     raise UsageError(f'there is no recipe "{one_line(recipe)}"', hint)
 
 

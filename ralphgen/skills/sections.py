@@ -74,7 +74,7 @@ def _text(rule: Mapping[str, Any], need: str) -> str:
     if not need:
         return text
     kit, _, tool = need.partition(":")
-    return f"{text} (where the session has {code(tool)} of {code(kit)})".strip()
+    return f"{text} (if the session has {code(tool)} of {code(kit)})".strip()
 
 
 Rows = tuple[tuple[str, ...], ...]
@@ -127,7 +127,7 @@ def _differences(entry: str, recipe: RecipePlan) -> Iterator[str]:
     for argument, rule in recipe.bound_arguments.get(entry, {}).items():
         kind, reach = RULES[rule]
         other = {OWN: ", and no other", WITHIN: ", or another of its feature"}.get(reach, "")
-        where = "" if recipe.targets.get(kind) == REQUIRED else f" where it has a {kind}"
+        where = "" if recipe.targets.get(kind) == REQUIRED else f" if it has a {kind}"
         yield f"`{argument}` is the session's own {kind} if left out{other}{where}"
 
 

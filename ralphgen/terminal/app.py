@@ -182,20 +182,21 @@ def misuse(error: Any) -> UsageError:
         (problem, *_) = checked()
         value = plain(str(problem["input"]))
         return UsageError(
-            f'invalid {name.partition(" ")[2]} "{value}": use {_wanted(problem)}', hint
+            f'invalid {name.partition(" ")[2]} "{value}": use {_wanted(problem, parameter)}', hint
         )
     text = str(error.message).partition(", unable to")[0].rstrip(".").replace("'", '"')
     text = f"{text[:1].lower()}{text[1:]}"
     return UsageError(f"invalid {name}: {text}" if name else text, hint)
 
 
-def _wanted(problem: dict[str, Any]) -> str:
+def _wanted(problem: dict[str, Any], parameter: Any) -> str:
     """Return the values that a check of pydantic accepts."""
     limits = problem.get("ctx", {})
+    if choices := getattr(getattr(parameter, "type_descriptor", None), "choices", None):
+        *others, last = [str(getattr(one, "value", one)) for one in choices]
+        return f"{', '.join(others)} or {last}" if others else last
     if "ge" in limits or "le" in limits:
         return f"at least {limits['ge']}" if "ge" in limits else f"at most {limits['le']}"
-    if "expected" in limits:
-        return str(limits["expected"]).replace("'", "")
     kinds = {"int_parsing": "a whole number", "float_parsing": "a number"}
     return kinds.get(
         problem["type"], str(problem["msg"]).partition("should be ")[2] or "another value"

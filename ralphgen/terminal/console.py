@@ -78,7 +78,7 @@ def show_crash(
 
 def _sentence(kind: type[BaseException], error: BaseException, trace: TracebackType | None) -> str:
     if isinstance(error, KeyboardInterrupt):
-        return "stopped; run the command again to go on"
+        return "stopped; run the command again to continue"
     if isinstance(error, OSError) and error.strerror:
         named = f'"{error.filename}": ' if error.filename else ""
         return f"{named}{error.strerror.lower()}"
@@ -86,7 +86,7 @@ def _sentence(kind: type[BaseException], error: BaseException, trace: TracebackT
         trace = trace.tb_next
     where = f" at {_module(trace)}:{trace.tb_lineno}" if trace else ""
     hint = f"this is a bug: please report it, with what {VARIABLE}=1 shows"
-    return f"cannot go on: {kind.__name__}: {error}{where}\nhint: {hint}"
+    return f"internal error: {kind.__name__}: {error}{where}\nhint: {hint}"
 
 
 def _module(trace: TracebackType) -> str:

@@ -43,7 +43,7 @@ def refuse_agents(command: str) -> None:
         raise UsageError(
             f'"ralphgen {command}" is not for agents: this shell belongs to a session that '
             '"ralphgen launch" has started',
-            "run it in a terminal of your own",
+            "run it in your own terminal",
         )
 
 

@@ -139,7 +139,7 @@ def test_an_open_task_is_asked_for_once(project: Path) -> None:
     api = played(project, DONE, DONE, arguments=session(project))
 
     assert 2 == len(api.asked)
-    assert 1 == told(api, "and not closed. When its work is done, call run_checks")
+    assert 1 == told(api, "and not closed. When the work is finished, call run_checks")
 
 
 def test_launch_passes_the_plugin_on(project: Path) -> None:

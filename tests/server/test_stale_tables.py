@@ -73,5 +73,5 @@ def test_what_has_changed_is_named_with_the_command(
     started = ralphgen("call", f"{kit}:list_risks", "--project", root)
 
     assert 0 != started.returncode
-    assert f"this server was built for: {said}" in started.stderr
+    assert f"does not match this server: {said}" in started.stderr
     assert "Traceback" not in ralphgen("check", root).stderr

@@ -52,7 +52,7 @@ def main(event: str, said: bytes) -> dict[str, Any]:
     except Exception as error:  # whatever it is, no call may slip through
         if event != BEFORE_TOOL:
             return {"systemMessage": f"ralphgen: the hook has failed: {quoted(error)}"}
-        reason = f"what this session may do cannot be told: {error}"
+        reason = f"cannot read the permissions of this session: {error}"
     if not reason:
         return {}
     if event != BEFORE_TOOL:
@@ -70,7 +70,7 @@ def _before_tool(said: bytes) -> str:
     if not governing:
         return ""
     if asked is None or not isinstance(asked.get("tool_input"), dict):
-        return "what Claude Code says of this call cannot be read"
+        return "cannot read the call that Claude Code reports"
     name = _text(asked, "tool_name")
     reasons = _tool_reasons if name.startswith("mcp__") else _file_reasons
     if name not in FILE_TOOLS and reasons is _file_reasons:
@@ -103,7 +103,7 @@ def _file_reasons(session: GoverningSession, asked: Mapping[str, Any]) -> Iterat
     """Yield why the session may not write the file that a tool of Claude Code names."""
     named = [asked["tool_input"][key] for key in PATHS if key in asked["tool_input"]]
     if not named or not all(isinstance(path, str) for path in named):
-        yield "what file this call writes cannot be told"
+        yield "cannot find the file that this call writes"
         return
     start = _text(asked, "cwd") or "."
     globs = (session.facts.get("done") or {}).get("protect", ())
@@ -192,7 +192,7 @@ def _open_task(session: GoverningSession) -> str:
         return ""
     row = _task(task, session.tops[0])
     if row is None:
-        return f"how task {task} stands cannot be told here: see with get_task that it is closed"
+        return f"cannot read the status of task {task}: check with get_task that it is closed"
     status = row.get("status")
     holder, kept = row.get("held_by"), (facts.get("claim") or {}).get("kept")
     past = status == "done" and holder == facts.get("session_id") and not kept
@@ -200,11 +200,11 @@ def _open_task(session: GoverningSession) -> str:
         return ""
     checked = CHECKING in session.of_kit(TOOLS, kits[0])
     checks = f"call {CHECKING} until all passes, then " if checked else ""
-    state = "was set done past its server" if past else f"is {quoted(status)}, and not closed"
+    state = "was set to done without its server" if past else f"is {quoted(status)}, and not closed"
     return (
-        f"task {task} {state}. When its work is done, {checks}set it to done with {CLOSING}; where "
-        f"you cannot go on, set it to blocked with a reason. If you wait for a person, say for "
-        f"what, and stop again."
+        f"task {task} {state}. When the work is finished, {checks}set it to done with {CLOSING}. "
+        f"If you cannot continue, set it to blocked with a reason. If you wait for the user, name "
+        f"the question, and stop again."
     )
 
 

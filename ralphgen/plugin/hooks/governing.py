@@ -137,10 +137,8 @@ def _started_in(place: Place | None) -> str:
     if not mark:
         return _configured()
     if place is None or os.path.basename(mark) != mark or mark in {".", ".."}:
-        text = (
-            f"this process belongs to the session {quoted(mark)}, which is none of a project here"
-        )
-        raise UnreadableContextError(text)
+        session = f"this process belongs to the session {quoted(mark)}"
+        raise UnreadableContextError(f"{session}, and this project has no such session")
     return os.path.join(place[0], SESSIONS, mark)
 
 
@@ -169,7 +167,7 @@ def _read(path: str) -> Mapping[str, Any]:
     tables = ("enabled_tools", "narrowed_arguments", "bindings", "project", "done")
     is_one = isinstance(facts, dict) and "enabled_tools" in facts
     if not is_one or any(not isinstance(facts.get(one) or {}, dict) for one in tables):
-        raise UnreadableContextError(f"{quoted(path)} is no context of a session")
+        raise UnreadableContextError(f"{quoted(path)} is not the context of a session")
     return facts
 
 

@@ -21,7 +21,7 @@ DIGITS = 15  # of a cursor
 NUMBER = 8  # bytes that a number counts as
 NOTHING: Mapping[str, Any] = {}
 MOVED = (
-    'the query "{}" cannot be run on the database as it is now ({}): run "ralphgen regen" and '
+    'the query "{}" does not match the schema of the database ({}): run "ralphgen regen" and '
     "start a new session"
 )
 

@@ -120,8 +120,7 @@ def refuse_unlike(
     """
     if gone:
         raise StartError(
-            f"named queries read what the database does not have ({', '.join(gone)}): "
-            'run "ralphgen regen"'
+            f'named queries read missing columns ({", ".join(gone)}): run "ralphgen regen"'
         )
     hide = expected["hide"]
     is_same = fingerprint(found, hide) == expected["fingerprint"]
@@ -130,7 +129,7 @@ def refuse_unlike(
     if not is_same and fingerprint(found, [*hide, *new]) != expected["fingerprint"]:
         moved = "; ".join(differences(before, found, hide))
         raise StartError(
-            "the database is not the one that this server was built for: "
+            "the schema of the database does not match this server: "
             f'{moved or "see a diff"}; run "ralphgen regen"'
         )
     if views != expected.get("views", ""):

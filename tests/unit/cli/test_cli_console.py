@@ -165,14 +165,14 @@ def test_a_failure_of_our_own_is_two_lines_and_no_traceback(root: Path) -> None:
 
     assert (1, "") == (done.returncode, done.stdout)
     first, second = done.stderr.splitlines()
-    assert first.startswith("error: cannot go on: KeyError: 'gone' at ")
+    assert first.startswith("error: internal error: KeyError: 'gone' at ")
     assert second.startswith("hint: this is a bug")
 
 
 def test_ctrl_c_is_no_traceback() -> None:
     done = python(STOPPED)
 
-    assert "error: stopped; run the command again to go on\n" == done.stderr
+    assert "error: stopped; run the command again to continue\n" == done.stderr
     assert 0 != done.returncode
 
 

@@ -47,7 +47,7 @@ def test_a_task_in_the_hands_of_a_session_keeps_the_ledger(root: Path) -> None:
 
     off = ralphgen("db", "ledger", "off", "--yes", cwd=root)
     assert 1 == off.returncode
-    assert "sessions hold tasks by the ledger now: 7\n" in off.stderr
+    assert "sessions have claimed tasks in the ledger: 7\n" in off.stderr
     assert "on, version" in ralphgen("db", "ledger", "status", cwd=root).stdout
 
     run_sql(root, "UPDATE ralphgen_claims SET expires = '2000-01-01T00:00:00Z'")

@@ -58,8 +58,8 @@ def test_tasks_of_another_tool_are_told_in_lines(root: Path) -> None:
     ("arguments", "said"),
     [
         (("--from", "beads"), "need a feature and a discipline"),
-        (("--from", "beads", *HOMES, "--allow-removals"), "nothing is removed"),
-        (("--feature", "auth"), "have a feature and a discipline of their own"),
+        (("--from", "beads", *HOMES, "--allow-removals"), "removes nothing"),
+        (("--feature", "auth"), "have their feature and discipline already"),
         (("--from", "jira"), "jira"),
     ],
 )

@@ -203,7 +203,7 @@ def test_an_owner_who_is_no_superuser_ends_what_a_login_has_open(
             connection.execute("SELECT count(*) FROM tasks")
             ended = ralphgen("session", "revoke", said["session_id"], cwd=project.root)
             assert 0 == ended.returncode, ended.stderr
-            assert "were not ended" not in ended.stderr
+            assert "were not closed" not in ended.stderr
             with pytest.raises(psycopg.OperationalError):
                 connection.execute("UPDATE tasks SET title = 'late'")
     finally:

@@ -67,5 +67,5 @@ def test_what_is_cut_or_unreadable_is_not_offered() -> None:
     text = as_toml(record, SCHEMAS, "task 7")
 
     for name in ("description", "tags", "depends_on"):
-        assert f"# {name} is too long or of another form, and stays as it is\n" in text
+        assert f"# {name} is too long or has another form; it is unchanged\n" in text
     assert {} == changed_fields(text, record, SCHEMAS)

@@ -90,7 +90,7 @@ def test_a_hidden_column_stays_hidden_and_an_agent_needs_a_name(root: Path) -> N
 
     assert b"secret" not in b"".join(texts(written(root)).values())
     run_sql(root, "UPDATE disciplines SET name = '…' WHERE name = 'frontend'")
-    assert "has no name of its own as an agent" in refused(
+    assert "has no unique name as an agent" in refused(
         "connect", "claude", "--subagents", "--project", root
     )
 
@@ -143,8 +143,8 @@ def test_a_server_that_is_ended_by_a_signal_leaves_no_session(root: Path) -> Non
     [
         (["ralph", "--recipe", "nosuch"], "nosuch"),
         (["ralph", "--recipe", "task_execution"], "needs a task"),
-        (["ralph", "--recipe", "braindump", "--check"], '"--check" is no option'),
-        (["--recipe", "braindump"], "name one kit"),
+        (["ralph", "--recipe", "braindump", "--check"], 'unknown option "--check"'),
+        (["--recipe", "braindump"], "needs exactly one kit"),
         (["ralph", "--recipe"], "wants a value"),
         (["ralph", "--feature", "--recipe", "yap"], '"--feature" wants a value'),
         (["ralph", "--recipe", "task_execution", "--task", "x"], "no id of a task"),

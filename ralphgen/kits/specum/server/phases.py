@@ -133,7 +133,7 @@ def _phase(specum: Specum, arguments: dict[str, Any], phase: str) -> str:
     name = chosen(specum, arguments.get("spec_name"))
     state = loaded(specum, name)
     if (phase, state.phase) == ("tasks", PHASES[-1]) and not tasks_of(specum, name):
-        # Without tasks, execution cannot go on: they are made now, as ralph_implement says.
+        # Without tasks, execution internal error: they are made now, as ralph_implement says.
         state = state.changed(phase=phase)
         write_state(specum.specs, name, state)
     refuse_phase(specum, name, state.phase, phase)

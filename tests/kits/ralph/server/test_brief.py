@@ -285,7 +285,8 @@ class TestOneBriefEverywhere:
         assert not (session.folder / "system.md").exists()
         said = refused("session", "brief", "yap", "--project", root, code=1)
         assert (
-            'no server of this project tells agents anything\nhint: switch the kit "ralph"' in said
+            'only the kit ralph has a brief\nhint: add "ralph" to kits in .ralph/ralphgen.toml'
+            in said
         )
 
 

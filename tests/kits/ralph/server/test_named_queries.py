@@ -235,7 +235,7 @@ def test_a_server_starts_on_the_columns_that_its_queries_read_only(tmp_path: Pat
 
     done = ralphgen("call", "ralph:risk", "id=1", cwd=root)
     assert 1 == done.returncode
-    assert "named queries read what the database does not have (risks.title)" in done.stderr
+    assert "named queries read missing columns (risks.title)" in done.stderr
 
 
 @pytest.mark.thorough

@@ -108,7 +108,7 @@ def test_a_spec_goes_on_where_the_projects_tasks_are_out_of_reach(own: Path) -> 
             refusal = driver.refusal("ralph_complete_phase", **IMPORT)
         answer = ok(driver, "ralph_implement")
 
-    why = "the project's tasks are unavailable: the database is not the one that this server was"
+    why = "the project's tasks are unavailable: the schema of the database does not match"
     assert refusal.startswith(why)
     assert f"- **Warning**: cannot tick boxes from the status of project tasks: {why}" in answer
     assert 'run "ralphgen regen"' in answer
