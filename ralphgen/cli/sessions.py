@@ -232,9 +232,8 @@ def _make_with_login(
         return
     tell(f"created session {made.session_id}, valid for {ttl}: {made.mcp_config}")
     if not login.made:
-        say(
-            f"{ADMIN_DSN} is not set: a database user who can create roles must run this first:\n{login.sql}"
-        )
+        advice = "a database user who can create roles must run this first"
+        say(f"{ADMIN_DSN} is not set: {advice}:\n{login.sql}")
     print(login.dsn)
 
 
