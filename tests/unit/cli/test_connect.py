@@ -267,7 +267,7 @@ def test_edits_are_refused_by_name_the_rest_is_written_and_force_overwrites(root
     for command in (("connect", "claude", "--skills", "--project"), ("regen", "--no-install")):
         said = refused(*command, root)
         assert f"{RALPH}/SKILL.md was edited by hand; not overwritten\n" in said
-        assert f'"{DELA}/references/tool-guide.md" differs from what is generated' in said
+        assert f'"{DELA}/references/tool-guide.md" differs from the generated file' in said
         assert 'discard the edit with "ralphgen regen --force"' in said
         assert before == texts(root / SKILLS)
     regen(root, "--force")
@@ -294,7 +294,7 @@ def test_a_skill_of_the_users_own_is_in_the_way_and_not_overwritten(root: Path) 
     own.write_text("mine\n", encoding="utf-8")
     said = refused("connect", "claude", "--skills", "--project", root)
 
-    assert f'"{RALPH}/SKILL.md" is in the way: it was not generated\nhint: move it to' in said
+    assert f'"{RALPH}/SKILL.md" exists, but was not generated; not overwritten\nhint: move it to' in said
     assert "mine\n" == own.read_text("utf-8")
     assert (root / DELA / "SKILL.md").exists()
     regen(root, "--force")

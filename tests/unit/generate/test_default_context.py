@@ -85,7 +85,7 @@ def test_what_it_names_too_much_is_told_with_the_command_that_helps(root: Path) 
 
     take_table(root)
     (line,) = [one for one in regenerated(root, "--allow-removals").splitlines() if CONTEXT in one]
-    assert "was kept and names ralph:list_risks" in line
+    assert "was kept; it contains the removed ralph:list_risks" in line
     assert 0 != described(root)
     ran("session", "create", "manual", "--default", "--quiet", cwd=root)
     assert 0 == described(root)
