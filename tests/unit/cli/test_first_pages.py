@@ -65,7 +65,8 @@ PREPARED: dict[str, Callable[[Path], None]] = {"security": stranger}
 @pytest.mark.parametrize("name", ["install", "checks", "recipes", "security", "troubleshooting"])
 def test_every_block_of_a_page_runs(name: str, tmp_path: Path) -> None:
     page = (ROOT / f"docs/{name}.md").read_text(encoding="utf-8")
-    PREPARED.get(name, lambda _folder: None)(tmp_path)
+    if name in PREPARED:
+        PREPARED[name](tmp_path)
     place = tmp_path / "here"
     place.mkdir()
 
