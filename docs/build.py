@@ -17,6 +17,7 @@ ROOT = Path(__file__).parents[1]
 # What is written lies at its own place on the site too, so that links between pages lead there.
 WRITTEN = (
     ".github/CONTRIBUTING.md",
+    ".github/SECURITY.md",
     "CHANGELOG.md",
     "LICENSE",
     "README.md",
