@@ -91,6 +91,7 @@ def loop(
     Exits with 0 if no task is ready, with 5 if the run left something for you, and with 7 at a
     limit. Ctrl-C waits for the running sessions; a second Ctrl-C stops them.
     """
+    from ralphgen.generate.outdated import warn_if_outdated
     from ralphgen.loop.limits import Limits, parse_duration
     from ralphgen.loop.start import prepare_loop
     from ralphgen.project.root import project_place
@@ -101,6 +102,7 @@ def loop(
     refuse_agents("loop")
     place = project_place(project)
     _refuse_other_tree(place)
+    warn_if_outdated(place.root, say)
     limits = Limits(
         parallel=parallel,
         max_tasks=max_tasks,

@@ -13,7 +13,7 @@ from ralphgen.calls.rows import KIT, Record, RefusalError, RowTools
 from ralphgen.cli.completion import Offer
 from ralphgen.cli.fields import FieldCommand, Given, arguments_of, takes_fields
 from ralphgen.errors import Problem, plain
-from ralphgen.generate.outdated import outdated_warning
+from ralphgen.generate.outdated import warn_if_outdated
 from ralphgen.project.root import project_place
 from ralphgen.runtime.policy import FULL
 from ralphgen.terminal.app import App
@@ -62,8 +62,7 @@ def row_tools(
 
     place, named = project_place(project), {**POSITIONAL, **(positional or {})}
     request = Request(FULL, as_read=as_read) if as_read is not None else None
-    if warning := outdated_warning(place.root):
-        say(f"warning: {warning}")
+    warn_if_outdated(place.root, say)
     with open_server(place, KIT, tool, request, trust_edited=trust_edited, say=say) as server:
         try:
             yield RowTools(server)

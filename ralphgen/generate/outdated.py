@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from ralphgen.errors import RalphgenError
+from ralphgen.errors import RalphgenError, Say
 from ralphgen.output.files import put
 from ralphgen.project.root import FOLDER, project_home
 
@@ -12,8 +12,8 @@ NOTE = ".ralph/sessions/.settings"  # the stamps of settings that the server was
 OUTDATED = 'the generated server is out of date: run "ralphgen regen"'
 
 
-def outdated_warning(root: Path) -> str:
-    """Return a warning if the generated server does not match the settings, or an empty text.
+def warn_if_outdated(root: Path, say: Say) -> None:
+    """Print a warning if the generated server does not match the settings.
 
     The full comparison runs only after settings or server were written. A project that cannot be
     compared gets no warning: other commands name the problem.
@@ -21,14 +21,14 @@ def outdated_warning(root: Path) -> str:
     note, stamps = project_home(root) / NOTE, "\n".join(_stamps(root))
     with suppress(OSError, ValueError):
         if note.read_text(encoding="ascii") == stamps:
-            return ""
+            return
     from ralphgen.generate.workflows import checked
 
     with suppress(RalphgenError):
         if checked(root, say=lambda _line: None).server:
-            return OUTDATED
+            say(f"warning: {OUTDATED}")
+            return
         put(note, stamps)
-    return ""
 
 
 def _stamps(root: Path) -> Iterator[str]:

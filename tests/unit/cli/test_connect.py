@@ -294,7 +294,10 @@ def test_a_skill_of_the_users_own_is_in_the_way_and_not_overwritten(root: Path) 
     own.write_text("mine\n", encoding="utf-8")
     said = refused("connect", "claude", "--skills", "--project", root)
 
-    assert f'"{RALPH}/SKILL.md" exists, but was not generated; not overwritten\nhint: move it to' in said
+    assert (
+        f'"{RALPH}/SKILL.md" exists, but was not generated; not overwritten\nhint: move it to'
+        in said
+    )
     assert "mine\n" == own.read_text("utf-8")
     assert (root / DELA / "SKILL.md").exists()
     regen(root, "--force")

@@ -107,9 +107,8 @@ def test_the_page_of_settings_has_all_that_are_no_kits(tmp_path: Path) -> None:
     assert own == {"schema" if name == "db_schema" else name for name in given}
 
 
-def test_the_security_page_names_every_file_of_client_settings() -> None:
-    page = (ROOT / "docs/security.md").read_text(encoding="utf-8")
-    section = page.partition("### Client settings")[2].partition("\n## ")[0]
+def test_the_page_of_settings_names_every_file_of_clients() -> None:
+    section = SETTINGS.partition("## Client settings")[2].partition("\n## ")[0]
     named = {*re.findall(r"`([^`]+)`", section)}
     parts = {one for folder in CLIENT_PARTS for one in (folder, *CLIENT_PARTS[folder])}
     parts |= {f"{folder}/{one}" for folder in CLIENT_PARTS for one in CLIENT_PARTS[folder]}
