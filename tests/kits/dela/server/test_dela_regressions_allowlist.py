@@ -129,7 +129,7 @@ def test_r10_what_a_person_denies_or_allows_counts_from_the_next_call_on(
     [
         ("[[entries", "is not valid TOML: "),
         ("entries = 3\n", '"entries" must be a list of tables'),
-        ('[[entries]]\npath = "/p"\nscope = "task"\n', 'entry 1: "scope" is "task"'),
+        ('[[entries]]\npath = "/p"\nscope = "task"\n', 'entry 1: "scope" must be one of '),
         ('[[entries]]\nscope = "Task"\n', 'entry 1: "path" is missing'),
     ],
 )
@@ -226,7 +226,7 @@ def test_a_variable_of_make_is_plain_words_for_the_shell_of_the_recipe(
         by_variable = refusal(dela, "task_start", unique_name=name, env={"X": value})
 
         assert (-32602, -32602) == (by_argument.code, by_variable.code)
-        assert "and make writes it into a command" in by_argument.message
+        assert "which make would write into a command" in by_argument.message
         assert by_argument.data.startswith("Use plain words")
     assert not mark.exists()
     assert "built é-1.2@x,y:z/%+=^_\n" == printed(dela, "splits", args=["X=é-1.2@x,y:z/%+=^_"])
@@ -245,7 +245,7 @@ def test_r30_a_task_cannot_allow_another_one_by_the_command_line(
     before = path.read_bytes()
     text = printed(dela, "cheat", args=[str(RALPHGEN)])
 
-    assert "person at a terminal" in text
+    assert "only at a terminal" in text
     assert "code 2\n" == text[-7:]
     assert before == path.read_bytes()
     assert denied(dela, "mark")

@@ -126,7 +126,7 @@ class TestPerson:
         done = without_terminal("dela", command, "build", cwd=project, home=home)
 
         assert (2, "") == (done.returncode, done.stdout)
-        assert done.stderr.startswith("error: only at a terminal can allow or deny")
+        assert done.stderr.startswith("error: tasks can be allowed or denied only at a terminal")
         assert [] == [*home.iterdir()]
 
     @pytest.mark.parametrize("away", [0, 1, 2])
@@ -214,7 +214,9 @@ class TestPerson:
 
         assert (0, 0) == (denied, allowed)
         assert f'and every other task of "{project}/Makefile", now and in future' in seen
-        assert f'"build" stays denied by entry 1 of "{home / LIST}", a Deny on "{project}' in more
+        assert (
+            f'"build" is still denied by entry 1 of "{home / LIST}", a Deny on "{project}' in more
+        )
         assert [("Deny", None), ("Task", ["build"])] == [
             (entry["scope"], entry.get("tasks")) for entry in entries(home)
         ]
@@ -237,7 +239,9 @@ class TestPerson:
         code, seen = at_terminal("dela", "allow", "build", cwd=project, home=home)
 
         assert 1 == code
-        assert seen.startswith(f'error: the allowlist "{path}" entry 1: found "deny", exp')
+        assert seen.startswith(
+            f'error: the allowlist "{path}" entry 1: "scope" must be one of Once, '
+        )
         assert [".dela"] == [found.name for found in home.iterdir()]
         assert "deny" in path.read_text(encoding="utf-8")
 

@@ -178,7 +178,7 @@ class TestLinks:
         link.symlink_to(secret)
         top = os.path.realpath(tmp_path / "project")
 
-        with pytest.raises(folders.UnreadableError, match="leads out of the project"):
+        with pytest.raises(folders.UnreadableError, match="is outside the project"):
             folders.Folder(top, top).text(f"{top}/link")
 
     def test_a_folder_that_leads_out_is_empty(self, secret: Path, tmp_path: Path) -> None:

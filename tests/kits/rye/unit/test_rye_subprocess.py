@@ -303,7 +303,7 @@ class TestRefusals:
     def test_a_command_that_is_not_there_is_named_with_the_code_of_a_shell(
         self, jobs: Jobs, name: str
     ) -> None:
-        with pytest.raises(CodedError, match=f'^the command "{name}" is not there: ') as caught:
+        with pytest.raises(CodedError, match=f'^no command "{name}": install it') as caught:
             run(jobs, name)
 
         assert ("EXECUTION_FAILED", {"return_code": 127}) == (
@@ -322,7 +322,7 @@ class TestRefusals:
     def test_one_that_cannot_be_started_says_why(
         self, jobs: Jobs, argv: tuple[str, ...], why: str
     ) -> None:
-        with pytest.raises(CodedError, match="cannot be started: ") as caught:
+        with pytest.raises(CodedError, match=r"^cannot start the command ") as caught:
             run(jobs, *argv)
 
         assert f'cannot start the command "{argv[0]}": {why}' == str(caught.value)
@@ -332,7 +332,7 @@ class TestRefusals:
         self, jobs: Jobs, tmp_path: Path
     ) -> None:
         command = Command(("true",), str(tmp_path / "no"), {"PATH": "/usr/bin:/bin"}, b"", 1)
-        with pytest.raises(CodedError, match=r'^the folder ".*" to run "true" in') as caught:
+        with pytest.raises(CodedError, match=r'^no directory ".*" to run "true" in') as caught:
             begin(jobs, command)
 
         assert {} == caught.value.facts

@@ -303,7 +303,7 @@ def test_no_name_of_a_table_or_column_ends_a_block_of_the_sql(
         regenerate(root, force=False, say=quiet)
         walls = Walled(made_here(root), dsn, generate(root))
 
-        with pytest.raises(ProjectError, match=rf'holds "\${word}\$"'):
+        with pytest.raises(ProjectError, match=rf'contains "\${word}\$"'):
             walls.sql()
         shutil.rmtree(root / ".ralph/mcp")
         run(dsn, f'ALTER TABLE "{name}" RENAME TO "x$y"')
