@@ -322,5 +322,5 @@ def test_what_a_spec_says_is_done_begins_as_pending(tmp_path: Path) -> None:
             discipline="backend",
         )
 
-    assert "nothing has proved it to the project, where they are pending: 1.1 as task 3" in answer
+    assert "not proved in the project, so they are pending there: 1.1 as task 3" in answer
     assert [("pending",)] == query(root, "SELECT DISTINCT status FROM tasks")

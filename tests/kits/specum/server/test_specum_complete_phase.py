@@ -388,7 +388,7 @@ class TestApproval:
             "\nStop here and show the user `specs/auth/design.md`. Make the changes they "
             "request, and continue only after they approve it.\n\nThen run ralph_tasks.\n"
         )
-        assert [] == [text for text in quick if "user agrees" in text or "Stop here" in text]
+        assert [] == [text for text in quick if "user approves" in text or "Stop here" in text]
 
     def test_nothing_is_asked_otherwise(self, desk: Desk) -> None:
         desk.spec_in("design")
@@ -397,4 +397,4 @@ class TestApproval:
             desk.says("ralph_design"),
             desk.says("ralph_complete_phase", phase="design", summary="done"),
         ]
-        assert [] == [text for text in texts if "agree to it" in text or "agrees to it" in text]
+        assert [] == [text for text in texts if "approve it" in text or "approves it" in text]
