@@ -88,7 +88,7 @@ def test_the_action_tells_what_a_change_lets_agents_do(root: Path) -> None:
     ended, texts = act(root, base)
 
     assert ended.startswith("0 ")
-    assert "`ralph:create_task` takes `risk`" in texts["policy"]
+    assert "`ralph:create_task` accepts `risk`" in texts["policy"]
     assert texts["policy"] == texts["summary"]
     assert "<title>" in texts["report"]
 
@@ -135,7 +135,7 @@ def test_the_action_fetches_the_commit_that_a_shallow_checkout_lacks(
     ended, texts = act(tmp_path / "shallow", base)
 
     assert ended.startswith("0 ")
-    assert "`ralph:create_task` takes `risk`" in texts["policy"]
+    assert "`ralph:create_task` accepts `risk`" in texts["policy"]
 
 
 @pytest.mark.thorough
@@ -164,7 +164,7 @@ def test_the_template_of_gitlab_does_the_same(root: Path) -> None:
     done = run(script, root, CI_MERGE_REQUEST_DIFF_BASE_SHA=base, PROJECT=".")
 
     assert 0 == done.returncode, done.stderr
-    assert "`ralph:create_task` takes `risk`" in done.stdout
+    assert "`ralph:create_task` accepts `risk`" in done.stdout
     assert [] == [path for path in job["artifacts"]["paths"] if not (root / path).is_file()]
 
 

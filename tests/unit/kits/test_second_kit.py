@@ -106,7 +106,7 @@ def test_a_kit_that_the_kept_context_does_not_name_is_pointed_out(tmp_path: Path
     done = run("init", str(tmp_path), "--kit", "notes", "--no-install")
 
     assert before == (tmp_path / ".ralph/mcp/context.json").read_bytes()
-    assert "was kept and lacks ralph:list_tasks, notes:list_notes" in done.stderr
+    assert "was kept; it lacks ralph:list_tasks, notes:list_notes" in done.stderr
 
 
 def test_the_kit_brings_its_package_its_runtime_and_its_texts(project: Path) -> None:

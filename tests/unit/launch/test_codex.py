@@ -158,7 +158,7 @@ def test_a_conversation_has_its_prompt_behind_all_options(session: PreparedSessi
 
 
 def test_what_it_cannot_be_told_is_refused(session: PreparedSession) -> None:
-    with pytest.raises(UsageError, match='takes no "--max-turns"'):
+    with pytest.raises(UsageError, match='does not support "--max-turns"'):
         Codex().call(session, LaunchOptions("go", printing=True, max_turns=3))
     program(session.root, "print('nothing')")
     with pytest.raises(UsageError, match="does not list the MCP servers"):

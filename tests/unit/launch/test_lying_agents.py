@@ -82,7 +82,7 @@ TABLE = {
     "deletes its task behind our back": (
         f"{DELETED}{ENDS}",
         5,
-        "task 1 is gone: left open",
+        "task 1 does not exist any more: left open",
     ),
 }
 
@@ -103,7 +103,7 @@ def test_an_agent_that_hangs_is_out_of_time(root: Path) -> None:
 
     assert 7 == done.returncode
     assert "task 1 is in_progress: out of time" in done.stderr
-    assert "still in_progress, and nobody works on it" in done.stderr
+    assert "still in_progress, but no session works on it" in done.stderr
 
 
 @pytest.mark.parametrize("script", ["raise SystemExit(0)", "print('done')"])

@@ -264,7 +264,7 @@ def test_what_it_cannot_be_told_is_refused(root: Path, option: tuple[str, str]) 
     done = started(root, *option)
 
     assert 2 == done[0]
-    assert f'takes no "{option[0]}"' in done[1]
+    assert f'does not support "{option[0]}"' in done[1]
     assert not [*(root / ".ralph/mcp/sessions").iterdir()]
 
 

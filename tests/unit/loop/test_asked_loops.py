@@ -86,7 +86,7 @@ def test_stopped_now_it_gives_its_tasks_back(tmp_path: Path) -> None:
 
 def test_what_cannot_be_asked_is_refused(tmp_path: Path) -> None:
     project = waiting(tmp_path, 1)
-    with pytest.raises(UsageError, match="no loop of this project runs on this machine"):
+    with pytest.raises(UsageError, match="no loop of this project is running on this machine"):
         ask_loops(project.root, "pause")
     with pytest.raises(UsageError, match='unknown request "puase"'):
         ask_loops(project.root, "puase")

@@ -144,7 +144,7 @@ def test_a_task_that_is_left_open_waits_for_the_others_and_is_blocked_at_last(
 
     assert 5 == done.returncode, done.stderr
     assert [1, 2, 3, 1] == [line["task"] for line in project.log("begin")]
-    assert 1 == done.stderr.count('task 1 is blocked: "ralphgen task show 1"')
+    assert 1 == done.stderr.count('task 1 is blocked; for the reason, see "ralphgen task show 1"')
     assert {1: "blocked", 2: "done", 3: "done"} == project.statuses()
 
 
