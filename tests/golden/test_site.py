@@ -70,7 +70,7 @@ def test_the_reference_says_what_errors_there_are_and_with_which_exit_codes(page
         "| `-32700` | the line is no JSON |",
         "| 421 | this server does not go by that name |",
         '| `EXISTS` | …: set "overwrite" to replace it |',
-        "| 1 | there is no git | install it |",
+        "| 1 | git is not installed | install git |",
     ):
         assert f"\n{row}\n" in text
 

@@ -234,7 +234,7 @@ def test_a_folder_without_a_project_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_folder_that_is_not_there_is_refused(tmp_path: Path) -> None:
-    assert "there is no" in refused("board", "-C", tmp_path / "nowhere", "--no-open", code=2)
+    assert "no such directory" in refused("board", "-C", tmp_path / "nowhere", "--no-open", code=2)
 
 
 def test_the_help_names_it(root: Path) -> None:

@@ -213,7 +213,7 @@ def test_a_file_that_another_process_holds_is_told_of_and_a_start_says_how_to_me
         ask_loops(project.root, "stop-now")
 
     words = " ".join(Elements(page).texts)
-    assert "is held as by a loop that runs, but not by process 1 that it names" in words
+    assert "is held as by a loop that runs, but not by process 1, which it names" in words
     assert "remove the file: a loop that runs puts it back" in words
     assert 'action="/loop/start"' in page
     (problem,) = refused["problems"]

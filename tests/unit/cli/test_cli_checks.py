@@ -94,7 +94,7 @@ def test_a_reason_needs_force_and_force_alone_proves_nothing(root: Path) -> None
         assert "--force --because" in done.stderr
     done = ralphgen("task", "status", "1", "done", "--because", "Seen.", cwd=root)
     assert 2 == done.returncode
-    assert '"--because" goes with "--force"' in done.stderr
+    assert '"--because" requires "--force"' in done.stderr
 
     refused = ralphgen("task", "status", "1", "done", "--force", cwd=root)
     assert 1 == refused.returncode

@@ -123,7 +123,7 @@ def test_an_upgrade_makes_the_indexes_that_older_tables_lack(tmp_path: Path, eng
         done = [ralphgen("db", "ledger", "upgrade", cwd=project.root).stderr for _ in range(2)]
 
         assert [(1,)] == new == project.query(sql)
-    assert ["added 1 missing ledger index" in said for said in done] == [True, False]
+    assert ["made 1 index that the ledger lacked" in said for said in done] == [True, False]
 
 
 def test_a_backup_is_where_it_says(root: Path, tmp_path: Path) -> None:
@@ -132,4 +132,4 @@ def test_a_backup_is_where_it_says(root: Path, tmp_path: Path) -> None:
 
     assert Path(done.stdout.strip()).read_bytes().startswith(b"SQLite format 3\0")
     assert tmp_path / "mine.db" == Path(named.stdout.strip())
-    assert "exists already" in refused("db", "backup", tmp_path / "mine.db", cwd=root)
+    assert "already exists" in refused("db", "backup", tmp_path / "mine.db", cwd=root)

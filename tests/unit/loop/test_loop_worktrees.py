@@ -414,7 +414,7 @@ def test_agent_that_vanishes_stops_immediately_and_costs_no_attempt(
     plan = {"1": [removes]} if how == "is removed" else {"1": [WORKS], "2": [[["exit", 127]]]}
     project = repository(tmp_path, 3, plan)
     done = project.loop(*options)
-    expected = 'no "claude" on PATH' if how == "is removed" else "ended with exit code 127"
+    expected = '"claude" is not on PATH' if how == "is removed" else "ended with exit code 127"
 
     assert 1 == done.returncode, done.stderr
     assert expected in done.stderr
@@ -529,7 +529,7 @@ def test_a_merged_change_of_content_is_named_and_stops_no_later_session(tmp_path
     done = project.loop("--worktrees")
 
     assert ({1: "done", 2: "done"}, 0) == (project.statuses(), done.returncode), done.stderr
-    assert "AGENTS.md, Makefile changed by completed tasks and approved" in done.stderr
+    assert "changed by completed tasks and approved: AGENTS.md, Makefile" in done.stderr
     assert 0 == ralphgen("session", "create", "braindump", "--project", project.root).returncode
 
 

@@ -109,7 +109,7 @@ def test_a_server_makes_a_session_that_takes_its_task_and_ends_with_it(root: Pat
             second = ralphgen(*SERVE, cwd=root)
 
     assert 1 == task["id"]
-    assert (2, True) == (second.returncode, "no task is ready" in second.stderr)
+    assert (8, True) == (second.returncode, "no task is ready" in second.stderr)
     rows = ralphgen("task", "list", "--json", cwd=root)
     assert "pending" == json.loads(rows.stdout)["tasks"][0]["status"]
     assert [] == [*(root / ".ralph/mcp/sessions").glob("*/context.json")]
@@ -147,7 +147,7 @@ def test_a_server_that_is_ended_by_a_signal_leaves_no_session(root: Path) -> Non
         (["--recipe", "braindump"], "needs exactly one kit"),
         (["ralph", "--recipe"], "wants a value"),
         (["ralph", "--feature", "--recipe", "yap"], '"--feature" wants a value'),
-        (["ralph", "--recipe", "task_execution", "--task", "x"], "no id of a task"),
+        (["ralph", "--recipe", "task_execution", "--task", "x"], 'invalid task id "x"'),
         (["nosuch", "--recipe", "braindump"], 'no kit "nosuch"'),
     ],
 )

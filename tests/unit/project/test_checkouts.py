@@ -217,7 +217,7 @@ def test_home_of_a_bare_repository(main: Path, tmp_path: Path, name: str, home: 
     done = ralphgen("init", "--yes", "--no-install", cwd=tree)
 
     assert 0 == done.returncode, done.stderr
-    assert f'the project\'s home is "{expected}"' in done.stderr
+    assert f'the home of the project is "{expected}"' in done.stderr
     assert (expected / ".ralph/db/ralph.db").is_file()
     assert not (tree / ".ralph/db").exists()
     assert is_without_tree(str(expected))
