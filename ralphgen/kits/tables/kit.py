@@ -30,7 +30,7 @@ def plan_server_of_tables(project: Project) -> KitPlan:
     ledger = project.schema.table(MARKER) is not None
     warnings: tuple[str, ...] = ()
     if not project.tables:
-        warnings = ('no tools are generated: add tables with "ralphgen tables add NAME"',)
+        warnings = ('no tools are generated: add tables with "ralphgen tools add NAME"',)
     settings = Lines({"database": place, "ledger": ledger})
     return replace(SERVER, settings=settings, warnings=warnings)
 
