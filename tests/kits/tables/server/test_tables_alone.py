@@ -138,7 +138,7 @@ def test_without_a_table_it_says_how_to_get_one(project: Path) -> None:
         CONFIG.split("[tables.", maxsplit=1)[0], encoding="utf-8"
     )
 
-    assert ['no tools are generated: add tables with "ralphgen tables add NAME"'] == [
+    assert ['no tools are generated: add tables with "ralphgen tools add NAME"'] == [
         *generate(project).plan.warnings
     ]
 
