@@ -194,7 +194,7 @@ def test_a_path_that_is_no_folder_of_the_project_is_refused(
 
     assert "INVALID_PROJECT_PATH" == error["code"]
     assert words in error["message"]
-    assert error["message"].endswith(f'give "{rye.root}"')
+    assert error["message"].endswith(f': use "{rye.root}"')
     assert "foreign" not in error["message"]
 
 
