@@ -140,7 +140,8 @@ def _database(root: Path) -> CheckResult:
         return CheckResult("database", str(error), RESTORE)
     if answer != "ok":
         return CheckResult("database", f'quick_check reports "{answer}"', RESTORE)
-    return CheckResult("database", f"{database_name(root)} passes quick_check")
+    name = database_name(root) if project_home(root) == root else database_path(root)
+    return CheckResult("database", f"{name} passes quick_check")
 
 
 def _files(root: Path, generated: Generated) -> CheckResult:

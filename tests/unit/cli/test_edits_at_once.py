@@ -62,7 +62,7 @@ def stored(project: EngineProject, kind: str, *columns: str) -> tuple[object, ..
 
 def kept(said: str) -> Path:
     """The file in which a message says that what was typed is."""
-    return Path(said.partition('what you typed is in "')[2].partition('"')[0])
+    return Path(said.partition('your text is in "')[2].partition('"')[0])
 
 
 @pytest.mark.parametrize("kind", ROWS)

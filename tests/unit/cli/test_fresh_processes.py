@@ -14,7 +14,7 @@ EXPECTED = {
     ("init", "new", "--no-install"): "",
     ("regen", "."): "",
     ("check", "."): "up to date",
-    ("upgrade", "."): "was written by",
+    ("upgrade", "."): "the server is from",
     ("inspect",): "tasks",
     ("tools",): "task_execution",
     ("session", "create", "yap"): "mcp.json",

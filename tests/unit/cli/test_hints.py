@@ -165,7 +165,7 @@ def test_a_session_is_ended_once_nothing_runs_in_it(root: Path) -> None:
     with running(root, "ralph", *options) as wire:
         wire.shake_hands()
         said = refused("session", "end", name, cwd=root)
-    assert f'a server of the session "{name}" runs' in said
+    assert f'a server of the session "{name}" is running' in said
 
     assert '"ralphgen session list" lists them' in refused("session", "end", "x", code=1, cwd=root)
     assert f"ended session {name}\n" == ralphgen("session", "end", name, cwd=root).stdout

@@ -213,4 +213,4 @@ def test_an_absolute_database_is_refused(tmp_path: Path) -> None:
 
 
 def test_doctor_says_which_database_it_is(main: Path, linked: Path) -> None:
-    assert f"{main}/.ralph/db/ralph.db: quick_check" in ralphgen("doctor", cwd=linked).stdout
+    assert f"{main}/.ralph/db/ralph.db passes quick_check" in ralphgen("doctor", cwd=linked).stdout
