@@ -140,7 +140,8 @@ def _database(root: Path) -> CheckResult:
         return CheckResult("database", str(error), RESTORE)
     if answer != "ok":
         return CheckResult("database", f'quick_check reports "{answer}"', RESTORE)
-    name = database_name(root) if project_home(root) == root else database_path(root)
+    is_around = Path.cwd().is_relative_to(root)
+    name = database_name(root) if is_around else database_path(root)
     return CheckResult("database", f"{name} passes quick_check")
 
 

@@ -261,7 +261,40 @@ def test_edits_are_refused_by_name_the_rest_is_written_and_force_overwrites(root
     good = texts(written(root) / SKILLS)
     append(root / RALPH / "SKILL.md", "mine\n")
     append(root / DELA / "references/tool-guide.md", "mine\n")
-    (root / DELA / "manifest.json").write_text("    assert f'"{RALPH}/SKILL.md" exists, but was not generated; not overwritten\n' in said
+    (root / DELA / "manifest.json").write_text("<<<<<<< ours\n", encoding="utf-8")
+    append(root / DELA / "manifest.json", '"ralphgen"\n')
+    before = texts(root / SKILLS)
+    for command in (("connect", "claude", "--skills", "--project"), ("regen", "--no-install")):
+        said = refused(*command, root)
+        assert f"{RALPH}/SKILL.md was edited by hand; not overwritten\n" in said
+        assert f'"{DELA}/references/tool-guide.md" differs from the generated file' in said
+        assert 'discard the edit with "ralphgen regen --force"' in said
+        assert before == texts(root / SKILLS)
+    regen(root, "--force")
+    assert good == texts(root / SKILLS)
+
+
+def test_a_hand_edited_file_is_a_warning_of_other_commands(root: Path) -> None:
+    append(written(root) / RALPH / "SKILL.md", "mine\n")
+    done = ralphgen("init", "--no-install", root)
+
+    assert 0 == done.returncode
+    assert f"warning: {RALPH}/SKILL.md was edited by hand; not overwritten\n" in done.stderr
+
+
+def test_a_hand_edited_file_does_not_make_the_server_out_of_date(root: Path) -> None:
+    append(written(root) / RALPH / "SKILL.md", "mine\n")
+
+    assert "out of date" not in ralphgen("task", "list", cwd=root).stderr
+
+
+def test_a_skill_of_the_users_own_is_in_the_way_and_not_overwritten(root: Path) -> None:
+    own = root / RALPH / "SKILL.md"
+    own.parent.mkdir(parents=True)
+    own.write_text("mine\n", encoding="utf-8")
+    said = refused("connect", "claude", "--skills", "--project", root)
+
+    assert f'"{RALPH}/SKILL.md" exists, but was not generated; not overwritten\n' in said
     assert "hint: move it to" in said
     assert "mine\n" == own.read_text("utf-8")
     assert (root / DELA / "SKILL.md").exists()
