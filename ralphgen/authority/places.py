@@ -25,7 +25,7 @@ def committed_authority(root: Path, reference: str) -> Authority:
         if not ask_git(top, ["rev-list", "--all", "--max-count=1"]):
             text = f'the repository "{top}" has no commits to compare with'
             raise UsageError(text, f'commit {FOLDER} first: "git add .ralph" and "git commit"')
-        hint = 'get it with "git fetch": a shallow clone lacks older commits'
+        hint = 'check the name; in a shallow clone, run "git fetch" first'
         raise UsageError(f'no commit "{reference}" in the repository', hint)
     commit = answer.decode("ascii").strip()
     folder = place.relative_to(top).as_posix()

@@ -32,9 +32,8 @@ def board(
 ) -> None:
     """Open the project board in a browser.
 
-    The printed URL lets in one browser, which may then do everything that the page offers. With
-    --export, the same state of the project gives the same bytes on every machine, except for
-    --sessions.
+    The printed URL works in one browser and gives it full control of the board. The output of
+    --export is reproducible, except with --sessions.
     """
     from ralphgen.project.root import project_root
 

@@ -82,7 +82,7 @@ def log(
         return
     _show(entries[-limit:])
     if len(entries) > limit:
-        say(f"there are older ones: see more with --limit {10 * limit}")
+        say(f"older changes exist; show more with --limit {10 * limit}")
 
 
 def _refuse_missing(root: Path, task: int) -> None:
@@ -109,7 +109,7 @@ def undo(
 ) -> None:
     """Undo the changes of a session.
 
-    Makes a backup first. Leaves rows that somebody changed later, shows them, and exits with 1.
+    Makes a backup first. Lists and skips rows with later changes, and then exits with 1.
     """
     from ralphgen.history.undo import finish_undone, undo_session
     from ralphgen.ledger.backup import backed_up
@@ -229,7 +229,7 @@ def _show_undone(found: "Undone", hidden: Collection[str]) -> None:
         elif not line.gone:
             _line(console, f"{line.file} {done}: {line.line}")
     if not found.rows and all(line.gone for line in found.lines):
-        say("all is as it was before that session")
+        say("nothing to undo: all rows already have their earlier values")
 
 
 def _line(console: "Console", text: str, style: str = "") -> None:

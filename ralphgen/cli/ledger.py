@@ -111,7 +111,7 @@ def status(project: Project = Path(), as_json: Json = False) -> None:
 def upgrade(project: Project = Path(), quiet: Quiet = False) -> None:
     """Upgrade the tables to this version, after a backup.
 
-    In PostgreSQL, other lines of this machine's learnings.txt and progress.txt become rows.
+    In PostgreSQL, also adds missing lines from this machine's learnings.txt and progress.txt.
     """
     from ralphgen.ledger.backup import backed_up
     from ralphgen.ledger.tables import (
@@ -128,7 +128,7 @@ def upgrade(project: Project = Path(), quiet: Quiet = False) -> None:
     if found is None:
         raise no_ledger()
     if found == VERSION:
-        say(f"the ledger is of version {VERSION}, the newest")
+        say(f"the ledger is up to date (version {VERSION})")
         if made := add_indexes(root):
             say(f"made {made} {'index' if made == 1 else 'indexes'} that the ledger lacked")
         if added := take_in_entries(root):
@@ -137,7 +137,7 @@ def upgrade(project: Project = Path(), quiet: Quiet = False) -> None:
     say(backed_up(root))
     before, after = upgrade_tables(root)
     _regenerate(root, progress(quiet))
-    say(f"the ledger went from version {before} to {after}")
+    say(f"upgraded the ledger from version {before} to {after}")
     _say_entries(root)
 
 
@@ -185,7 +185,7 @@ def backup(
 ) -> None:
     """Copy the database and print the path of the copy.
 
-    Others can use the database meanwhile.
+    Other processes can use the database during the backup.
     """
     from ralphgen.ledger.backup import make_backup
     from ralphgen.project.root import project_root
@@ -206,8 +206,8 @@ def _say_entries(root: Path) -> None:
 
     if entries := read_state(root).rows.get(KEPT, 0):
         say(
-            f"the {entries:,} entries of learnings.txt and progress.txt in .ralph are rows now: "
-            "nothing reads the files any more"
+            f"moved {entries:,} entries of learnings.txt and progress.txt into the ledger; "
+            "the files in .ralph are no longer used"
         )
 
 

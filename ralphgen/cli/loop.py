@@ -65,7 +65,7 @@ AgentName = Annotated[
         autocompletion=complete_agents,
     ),
 ]
-DryRun = Annotated[bool, typer.Option("--dry-run", help="List the tasks it would start with.")]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="List ready tasks; start no agents.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print events as JSON Lines.")]
 
 
@@ -88,8 +88,8 @@ def loop(
 ) -> None:
     """Run agents on ready tasks until none are left.
 
-    Exits with 0 if no task is ready, with 5 if the run left something for you, and with 7 at a
-    limit. Ctrl-C waits for the running sessions; a second Ctrl-C stops them.
+    Exits with 0 if no task is ready, with 5 if tasks or branches need your attention, and with 7
+    at a limit. Ctrl-C waits for the running sessions; a second Ctrl-C stops them.
     """
     from ralphgen.generate.outdated import warn_if_outdated
     from ralphgen.loop.limits import Limits, parse_duration
@@ -196,7 +196,7 @@ def _show_first(prepared: "PreparedLoop", *, as_json: bool) -> None:
     if not titles:
         say("no task is ready")
         return
-    say(f"{len(prepared.ready)} ready; {prepared.agent.title} would begin with these")
+    say(f"{len(prepared.ready)} ready; {prepared.agent.title} would start with these")
 
 
 def _looped(

@@ -80,8 +80,8 @@ def init(
 ) -> None:
     """Set up a project.
 
-    Creates a database if there is none, settings, the server and its environment. It keeps what is
-    there: a second init works like regen. In a clone without its database it asks whether to create
+    Creates a database if there is none, settings, the server and its environment. A second
+    init works like regen. In a clone without its database it asks whether to create
     one with the tables of the server.
     """
     from ralphgen.cli.next_steps import next_steps
@@ -138,7 +138,7 @@ def show(
 
 @projects.command(example="ralphgen project edit --description 'A shop.'")
 def edit(
-    title: Annotated[str | None, typer.Option(metavar="TEXT", help="Title of the task.")] = None,
+    title: Annotated[str | None, typer.Option(metavar="TEXT", help="Title of the project.")] = None,
     description: Annotated[
         str | None, typer.Option(metavar="TEXT", help='Description ("-" reads stdin).')
     ] = None,
@@ -329,7 +329,7 @@ def _watch(root: Path, tell: Say, *, alone: bool) -> None:
         )
     if postgresql_place(root) is not None:
         raise UsageError(
-            '"--watch" looks at files, and sees no change of tables in PostgreSQL',
+            '"--watch" cannot detect PostgreSQL schema changes',
             'run "ralphgen regen" after each migration',
         )
     try:

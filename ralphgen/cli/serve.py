@@ -14,7 +14,7 @@ SERVER = Path(FOLDER, "server.py")
 FLAGS = ("--next", "--trust-edited")
 VALUES = ("--recipe", "--task", "--feature", "--discipline")
 PROJECT = ("--project", "-C")
-HELP = '"ralphgen serve --help" shows what there is'
+HELP = 'see "ralphgen serve --help"'
 
 
 def serve(arguments: Sequence[str]) -> int:
@@ -101,7 +101,7 @@ def _told(arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
         elif name in VALUES:
             given[name] = value if sign else next(words, "")
             if not given[name] or (not sign and given[name] in (*VALUES, *FLAGS)):
-                raise UsageError(f'"{name}" wants a value', HELP)
+                raise UsageError(f'"{name}" needs a value', HELP)
         elif word[:1] == "-":
             raise UsageError(f'unknown option "{word}" with --recipe', HELP)
         else:

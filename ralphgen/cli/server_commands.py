@@ -87,8 +87,8 @@ def call(
 ) -> None:
     """Call one tool and print its result.
 
-    Exits with 1 if the tool refuses. The tool's schema decides how a value is read: text as it is,
-    anything else as JSON.
+    Exits with 1 if the tool refuses. Values of string arguments are plain text; all
+    others are JSON.
     """
     from ralphgen.cli.call import call as call_tool
 

@@ -127,7 +127,7 @@ def list_(project: Project = Path(), as_json: Json = False) -> None:
 
 @session.command(example="ralphgen session end yap-20260210T120000Z-1a2b")
 def end(session_id: SessionId, project: Project = Path(), as_json: Json = False) -> None:
-    """End a session in which nothing runs, and release its task."""
+    """End an idle session and release its task."""
     from ralphgen.project.root import postgresql_place
     from ralphgen.sessions.end import end_session
     from ralphgen.sessions.login import revoke_login
@@ -158,14 +158,14 @@ def revoke(session_id: SessionId, project: Project = Path()) -> None:
     database = postgresql_place(root)
     is_gone = None if database is None else revoke_login(database, session_id)
     if is_gone is not None:
-        print(f"session {plain(session_id)} is ended: its login opens nothing")
+        print(f"ended session {plain(session_id)} and revoked its login")
         if not is_gone:
             say(f"warning: {STILL_OPEN}")
         return
     revoke_session(root, session_id)
-    print(f"no token of the session {plain(session_id)} opens anything any more")
+    print(f"revoked all tokens of session {plain(session_id)}")
     if not recorded_sessions(root, [session_id]):
-        say("note: no session of this id has written anything: see that it is spelled right")
+        say(f"note: session {plain(session_id)} has no recorded changes; check the id")
 
 
 def _place(project: Path, command: str) -> "ProjectPlace":
@@ -215,7 +215,7 @@ def _make_with_login(
         raise UsageError("a project on SQLite has no logins", 'leave "--login" out')
     seconds = int(parse_duration(ttl))
     if not 0 < seconds <= LONGEST:
-        raise UsageError("a login is good for a day at most", "write 24h or less")
+        raise UsageError("a login is valid for at most a day", "use 24h or less")
     made = open_session(place, request, tell, trust_edited=trust_edited)
     open_record(made, say)
     if made.claim is not None:

@@ -180,7 +180,7 @@ def list_(
     from ralphgen.cli.row_tables import TASK_COLUMNS, show_rows
 
     if not answer["tasks"]:
-        none = "there is no such task" if filters or search or status else "there is no task yet"
+        none = "no matching tasks" if filters or search or status else "no tasks yet"
         is_plain = ready and not (search or status)
         say(str(_why(project, feature, discipline)) if is_plain else none)
         return

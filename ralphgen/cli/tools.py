@@ -73,7 +73,7 @@ def diff(
         str, typer.Argument(metavar="[REF]", help="Commit to compare with.")
     ] = "HEAD",
     fail_on: Annotated[
-        FailOn | None, typer.Option(help="Exit with 1 if a session may do more than before.")
+        FailOn | None, typer.Option(help="With gain: exit with 1 if a session can do more.")
     ] = None,
     as_json: Json = False,
     project: Project = Path(),

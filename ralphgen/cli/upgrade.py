@@ -41,7 +41,7 @@ def upgrade(
     root = written_root(chosen_project(path, project), "upgrade")
     planned = plan_upgrade(root)
     if planned is None:
-        say(f'the server is from {__version__}; compare it with "ralphgen check"')
+        say(f"the server is already from ralphgen {__version__}")
         return
     sys.stdout.write(harmless(planned.text()))
     sys.stdout.flush()

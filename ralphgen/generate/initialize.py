@@ -271,7 +271,8 @@ def _name_databases(root: Path, say: Say) -> None:
         say(
             f"note: found {name}; ralphgen keeps tasks in {database_name(root)}\n"
             f'hint: to use {name}, set path = "{name}" below [database] in {CONFIG}, and '
-            'kits = ["tables"] if it has no tasks, features and disciplines tables'
+            'kits = ["tables"] if it has no tasks, features and disciplines tables; then run '
+            '"ralphgen regen --allow-removals"'
         )
 
 

@@ -70,7 +70,7 @@ def summary_lines(facts: Facts, *, last: bool = False, has_tasks: bool = True) -
         yield from (plain(line) for line in f"{'last ' * last}{_header(loop)}".split("\n"))
         yield ""
     if not tasks and has_tasks:
-        yield _row("no tasks", "create one with: ralphgen task add")
+        yield _row("no tasks", "create one with: ralphgen task add TITLE")
     for state, rows in tasks.items():
         yield from _task_lines(state, rows, "last loop" if last else "this loop")
     if facts["unmerged_branches"]:
@@ -83,7 +83,7 @@ def summary_lines(facts: Facts, *, last: bool = False, has_tasks: bool = True) -
         yield _row("trusted", f"{_some(loop['recorded'])} (changed by completed tasks)")
     yield ""
     if left := tasks.get("open"):
-        look = f"Look at one: ralphgen task show {left[0]['id']}"
+        look = f"Details: ralphgen task show {left[0]['id']}"
         transcript = left[0]["transcript"]
         yield plain(f"{look}    its transcript: {transcript}" if transcript else look)
     yield plain(f"Review: {'    '.join(facts['review'])}")

@@ -209,10 +209,10 @@ def _refuse_useless(request: Request, kinds: Sequence[str]) -> None:
     for kind, given in (("task", request.task), ("feature", request.feature)):
         if given not in (None, "") and kind not in kinds:
             raise UsageError(
-                f'the recipe "{request.recipe}" is not about a {kind}', f'remove "--{kind}"'
+                f'the recipe "{request.recipe}" does not accept a {kind}', f'remove "--{kind}"'
             )
     if request.next and "task" not in kinds:
-        text = f'the recipe "{request.recipe}" is not about a task'
+        text = f'the recipe "{request.recipe}" does not accept a task'
         raise UsageError(text, 'remove "--next"')
     if request.next and request.task is not None:
         raise UsageError('"--task" and "--next" exclude each other', "remove one of them")

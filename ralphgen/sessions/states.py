@@ -103,7 +103,10 @@ def _reasons(by_state: dict[str, list[TaskState]]) -> Iterator[str]:
         tasks = by_state.get(state, ())
         if not tasks:
             continue
-        first, text = tasks[0], f"{len(tasks)} {state}"
+        first, text = (
+            tasks[0],
+            f"{len(tasks)} {state}{'s' if state == 'draft' and len(tasks) > 1 else ''}",
+        )
         if state == "claimed" and first.claim is not None:
             text += f" by session {first.claim.session}"
         elif state == "waiting" and first.task.depends_on:

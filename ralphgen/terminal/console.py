@@ -85,7 +85,7 @@ def _sentence(kind: type[BaseException], error: BaseException, trace: TracebackT
     while trace is not None and trace.tb_next is not None:
         trace = trace.tb_next
     where = f" at {_module(trace)}:{trace.tb_lineno}" if trace else ""
-    hint = f"this is a bug: please report it, with what {VARIABLE}=1 shows"
+    hint = f"this is a bug; please report it with the traceback ({VARIABLE}=1)"
     return f"internal error: {kind.__name__}: {error}{where}\nhint: {hint}"
 
 

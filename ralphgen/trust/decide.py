@@ -36,6 +36,7 @@ from ralphgen.project.root import (
     DATABASE,
     FOLDER,
     database_name,
+    has_database,
     is_on_postgresql,
     outside_database,
     outside_shown,
@@ -369,7 +370,10 @@ def require_trust(
     if foreign and not ask([item.shown for item in foreign]):
         text = "this project has not been approved on this machine; it would run:"
         listed = "\n".join(f"  {plain(item.shown)}" for item in foreign)
-        raise UntrustedError(text, 'review and approve with "ralphgen trust"', listed)
+        hint = 'review and approve with "ralphgen trust"'
+        if not has_database(root):
+            hint = f'create the database with "ralphgen init", then {hint}'
+        raise UntrustedError(text, hint, listed)
     if is_below_launch():  # an agent's edit is nobody's yes
         return ""
     failure = record_items(root, items, marks=bool(foreign) and is_whole)

@@ -290,7 +290,7 @@ def refuse_red(
     if failure.name == ALL:
         raise ProgramError(f"the checks give no proof on the base branch: {failure.tail}")
     text = f'check "{failure.name}" already fails on {base_branch(root)}'
-    hint = "fix it, or start with --allow-failing-base if the tasks are to fix it"
+    hint = "fix it, or pass --allow-failing-base if a task fixes it"
     raise ProgramError(text, hint, failure.tail)
 
 

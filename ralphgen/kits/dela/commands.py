@@ -82,7 +82,7 @@ def deny(
 ) -> None:
     """Keep agents from running tasks; shows the change and asks.
 
-    A denied task stays denied, whatever allows it. Only you can confirm it, at a terminal.
+    Denials override allow rules. Only you can confirm it, at a terminal.
     """
     from ralphgen.kits.dela.allowing import all_tasks, named_tasks, path_entries, task_entries
 

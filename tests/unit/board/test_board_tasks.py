@@ -318,7 +318,7 @@ class TestEditing:
         assert [("[3,1]",)] == ordered
         assert 409 != late.status  # it is as it was asked for already
         assert 422 == circle.status
-        assert "would go round in a circle" in circle.text
+        assert "would create a cycle" in circle.text
 
     def test_a_task_is_added_and_its_page_is_shown(self, root: Path) -> None:
         with running_board(root) as board:

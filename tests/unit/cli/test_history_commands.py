@@ -231,7 +231,7 @@ def test_undo_shows_asks_and_makes_a_backup(root: Path) -> None:
     assert [] == backups
     assert 1 == len([*(root / ".ralph").glob("backups/*.db")])
     assert [("pending",)] == query(root, "SELECT status FROM tasks WHERE id = 1")
-    assert "all is as it was" in ralphgen("undo", session, "--yes", "--project", root).stderr
+    assert "nothing to undo" in ralphgen("undo", session, "--yes", "--project", root).stderr
 
 
 def test_undo_without_a_session_lists_the_newest(root: Path) -> None:

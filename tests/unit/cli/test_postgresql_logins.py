@@ -62,7 +62,7 @@ def test_a_login_is_made_used_and_ended(project: EngineProject) -> None:
 
         ended = ralphgen("session", "revoke", session, cwd=project.root)
         assert 0 == ended.returncode, ended.stderr
-        assert "its login opens nothing" in ended.stdout
+        assert "and revoked its login" in ended.stdout
         with pytest.raises(psycopg.OperationalError):
             connection.execute("SELECT 1")
     with pytest.raises(psycopg.OperationalError):

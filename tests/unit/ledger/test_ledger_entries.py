@@ -70,8 +70,8 @@ def test_a_ledger_without_them_is_upgraded(root: Path) -> None:
 
     assert 'run "ralphgen db ledger upgrade"' in doctor.stdout + doctor.stderr
     assert 0 == done.returncode, done.stderr
-    assert "the ledger went from version 0 to 1" in done.stderr
-    assert "the 2 entries of learnings.txt and progress.txt in .ralph are rows now" in done.stderr
+    assert "upgraded the ledger from version 0 to 1" in done.stderr
+    assert "moved 2 entries of learnings.txt and progress.txt into the ledger" in done.stderr
     assert 2 == len(query(root, ROWS))
     watched = "SELECT 1 FROM pg_trigger WHERE tgrelid = 'ralphgen_entries'::regclass"
     assert [(1,)] == query(root, watched)

@@ -89,7 +89,7 @@ def test_open_task_is_shown_with_its_check_and_attempt(tmp_path: Path) -> None:
     reason = '(check "tests" ended with exit code 1, attempt 1 of 3)'
     assert f"  1 open      1 Task 1 {reason}\n  1 ready     2 Task 2\n" in done.stderr
     assert '  cost        unknown ("claude" does not report it)\n' in done.stderr
-    transcript = done.stderr.partition("Look at one: ralphgen task show 1    its transcript: ")[2]
+    transcript = done.stderr.partition("Details: ralphgen task show 1    its transcript: ")[2]
     assert Path(transcript.partition("\n")[0]).is_file()
 
 

@@ -196,13 +196,13 @@ REFUSED = {
     "a task for those who have none": (
         "yap",
         {"task": 1},
-        'the recipe "yap" is not about a task',
+        'the recipe "yap" does not accept a task',
         'remove "--task"',
     ),
     "a feature for those who have none": (
         "discuss",
         {"feature": "auth"},
-        'the recipe "discuss" is not about a feature',
+        'the recipe "discuss" does not accept a feature',
         'remove "--feature"',
     ),
     "no recipe like it": ("zzzzzz", {}, 'there is no recipe "zzzzzz"', "the recipes are brain"),

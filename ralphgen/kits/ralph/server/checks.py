@@ -233,8 +233,8 @@ class CheckRun:
             answer["note"] = "no check is for this task's discipline"
         elif written:
             answer["note"] = (
-                f"the checks wrote new files that git does not ignore: {listed(written)}; add to "
-                f".gitignore {lines}, or the next run of them proves nothing"
+                f"the checks wrote new files that git does not ignore: {listed(written)}; add "
+                f"{lines} to .gitignore, or the next run cannot prove the task"
             )
         if after.watched:
             answer["watched"] = f"changed in this session: {listed(after.watched)}"

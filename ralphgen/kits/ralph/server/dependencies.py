@@ -160,7 +160,7 @@ def checked(workspace: Workspace, task: int, ids: Sequence[int]) -> list[int]:
         raise ToolError(f'task {task} cannot wait for itself: leave {task} out of "depends_on"')
     circle = _circle(workspace, task, wanted)
     if circle:
-        raise ToolError(f'"depends_on" would go round in a circle: {_listed(circle, " → ")}')
+        raise ToolError(f'"depends_on" would create a cycle: {_listed(circle, " → ")}')
     return wanted
 
 

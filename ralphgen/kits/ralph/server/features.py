@@ -134,8 +134,8 @@ def add_feature_context_file(workspace: Workspace, arguments: dict[str, Any]) ->
     added = path not in {normalise(file) for file in files}
     if added and len(files) >= MOST_FILES:
         raise ToolError(
-            f"the feature {shortened(name)} has {len(files)} context files, and {MOST_FILES} are "
-            "the most there can be"
+            f"the feature {shortened(name)} has {len(files)} context files, the "
+            f"maximum is {MOST_FILES}"
         )
     if added:
         values = {"context_files": encode([*files, path])}
@@ -195,9 +195,7 @@ def _refuse_too_many_files(arguments: Mapping[str, Any]) -> None:
     """Raise `ToolError` for a list of context files that is longer than there can be."""
     count = len(arguments.get("context_files", ()))
     if count > MOST_FILES:
-        raise ToolError(
-            f'"context_files" has {count} files, and {MOST_FILES} are the most there can be'
-        )
+        raise ToolError(f'"context_files" has {count} files, the maximum is {MOST_FILES}')
 
 
 def _exact(workspace: Workspace, column: str, name: str) -> str | None:

@@ -140,5 +140,5 @@ def _page(uri: str, task: int, name: str, held: dict[str, Any], after: str) -> d
 
 def _nowhere(task: int, cursor: str) -> NotThereError:
     return NotThereError(
-        f"the cursor {shortened(cursor)} leads nowhere in task {task}: read the task without one"
+        f"invalid cursor {shortened(cursor)} for task {task}: omit it to start at the beginning"
     )

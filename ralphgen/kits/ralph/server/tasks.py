@@ -133,7 +133,7 @@ def delete_task(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, An
     if unclear is not None:
         raise ToolError(
             f'task {task} cannot be deleted: the "depends_on" of task {unclear} cannot be read '
-            "and may name it; set it anew first"
+            "and may contain it; set it again first"
         )
     from .claims import forget, refuse_held
 

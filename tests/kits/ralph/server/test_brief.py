@@ -316,7 +316,7 @@ class TestCommand:
             (["yep"], 2, 'there is no recipe "yep"'),
             (["task_execution"], 2, 'the recipe "task_execution" needs a task'),
             (["task_execution", "--task", "99"], 1, "there is no task 99"),
-            (["yap", "--task", "1"], 2, 'the recipe "yap" is not about a task'),
+            (["yap", "--task", "1"], 2, 'the recipe "yap" does not accept a task'),
             (["ramble", "--feature", "oauth"], 1, 'there is no feature "oauth"'),
         ],
     )

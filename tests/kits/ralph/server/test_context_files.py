@@ -41,9 +41,7 @@ def test_a_feature_has_a_hundred_context_files_at_most(server: Driver) -> None:
     there = server.call("add_feature_context_file", **add, file_path="f7")
 
     assert (False, 100, 100) == (there["added"], there["count"], there["limit"])
-    assert "100 are the most there can be" in server.refusal(
-        "add_feature_context_file", **add, file_path="new"
-    )
+    assert "maximum is 100" in server.refusal("add_feature_context_file", **add, file_path="new")
 
 
 @pytest.mark.parametrize(

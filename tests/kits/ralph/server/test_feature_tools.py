@@ -60,7 +60,7 @@ def test_acronyms_are_made_and_never_collide(server: Driver) -> None:
         ({"boundaries": "d" * 1501}, "at most 1500 characters"),
         ({"context_files": ["a/../b"]}, '"context_files": the path "a/../b" has ".."'),
         ({"knowledge_paths": ["https://x"]}, '"knowledge_paths": the path "https://x" is a URL'),
-        ({"context_files": [f"f{i}" for i in range(101)]}, "100 are the most there can be"),
+        ({"context_files": [f"f{i}" for i in range(101)]}, "maximum is 100"),
         ({"learnings": []}, 'unknown argument "learnings"'),
     ],
 )

@@ -263,7 +263,7 @@ def test_moves_and_enrichments_leave_odd_lists_alone(project: Path, server: Driv
 
 def test_a_new_dependency_of_an_odd_task_is_checked_all_the_same(server: Driver) -> None:
     assert ["depends_on"] == server.call("update_task", id=206, depends_on=[1])["changed"]
-    assert "in a circle: 1 → 206 → 1" in server.refusal("update_task", id=1, depends_on=[206])
+    assert "a cycle: 1 → 206 → 1" in server.refusal("update_task", id=1, depends_on=[206])
 
 
 def test_a_file_is_added_to_a_list_that_is_read_leniently(project: Path, server: Driver) -> None:

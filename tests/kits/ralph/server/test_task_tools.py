@@ -114,7 +114,7 @@ def test_null_and_omitted_leave_alone_and_clear_empties(project: Path, server: D
         ({"status": "done"}, 'unknown argument "status"'),
         ({"feature": "search"}, 'unknown argument "feature"'),
         ({"depends_on": [1]}, 'task 1 cannot wait for itself: leave 1 out of "depends_on"'),
-        ({"depends_on": [2]}, '"depends_on" would go round in a circle: 1 → 2 → 1'),
+        ({"depends_on": [2]}, '"depends_on" would create a cycle: 1 → 2 → 1'),
         ({"depends_on": [77]}, '"depends_on" names tasks that do not exist: 77'),
         ({"context_files": ["C:/x"]}, "begins with a drive"),
         ({"id": 4711, "hints": "x"}, "there is no task 4711"),
@@ -147,7 +147,7 @@ def test_a_circle_of_five_is_found_from_any_of_them(server: Driver) -> None:
     text = server.refusal("update_task", id=ids[0], depends_on=[1, ids[4]])
     way = " → ".join(str(task) for task in (ids[0], *reversed(ids)))
 
-    assert f'"depends_on" would go round in a circle: {way}' == text
+    assert f'"depends_on" would create a cycle: {way}' == text
 
 
 def test_a_new_task_with_a_reused_id_cannot_close_a_circle(project: Path, server: Driver) -> None:
@@ -156,7 +156,7 @@ def test_a_new_task_with_a_reused_id_cannot_close_a_circle(project: Path, server
     text = server.refusal("create_task", **BASE, title="Reused", depends_on=[first])
     own = server.refusal("create_task", **BASE, title="Reused", depends_on=[first + 1])
 
-    assert f"in a circle: {first + 1} → {first} → {first + 1}" in text
+    assert f"a cycle: {first + 1} → {first} → {first + 1}" in text
     assert f'"depends_on" names tasks that do not exist: {first + 1}' == own
 
 
