@@ -235,4 +235,4 @@ def test_sqlite_has_no_logins(tmp_path: Path) -> None:
     assert "a project on SQLite has no logins" in refused(
         "session", "create", "yap", "--login", code=2, cwd=root
     )
-    assert "roles require PostgreSQL's" in refused("db", "roles", code=1, cwd=root)
+    assert "roles require PostgreSQL" in refused("db", "roles", code=1, cwd=root)

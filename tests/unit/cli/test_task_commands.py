@@ -328,7 +328,7 @@ def test_what_was_typed_is_kept_where_it_is_refused(root: Path, typing: str, pro
 
     assert (1, "") == (done.returncode, done.stdout)
     assert problem in done.stderr
-    file = Path(done.stderr.partition('what you typed is in "')[2].partition('"')[0])
+    file = Path(done.stderr.partition('your text is in "')[2].partition('"')[0])
     assert f"{typing}\n" == file.read_text(encoding="utf-8")
     assert 0o600 == file.stat().st_mode & 0o777
     file.unlink()

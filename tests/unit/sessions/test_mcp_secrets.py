@@ -130,7 +130,7 @@ COMMANDS = {
     "list": ["session", "list", "--json", "--project"],
     "launch": ["launch", "task_execution", "--task", "1", "--dry-run", "--project"],
     "check": ["check", "--json"],
-    "inspect": ["inspect", "--json"],
+    "inspect": ["inspect", "--json", "--project"],
     "tools": ["tools", "--json", "--project"],
     "connect": ["connect", "claude", "--print", "--project"],
     "regen": ["regen", "--force"],

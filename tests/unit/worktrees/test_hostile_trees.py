@@ -380,7 +380,7 @@ def test_a_repository_in_another_spelling_is_refused_and_stops_no_loop(
     assert [path] == nested_repositories(str(tree.root), [])
     outcome = merged(root, tree, 1)
     assert isinstance(outcome, RedCheck)
-    assert f"a repository within the work tree cannot be merged: {path}" == outcome.tail
+    assert f"a nested repository cannot be merged: {path}" == outcome.tail
     again = prepare(root, 1, 2, SETTLED, say)
     assert not (again.root / path).exists()
     assert "y" == git(root, "show", f"{branches(root)[0]}:sub/a.txt")
@@ -411,7 +411,7 @@ def test_a_repository_around_tracked_files_is_refused_and_does_not_reach_the_nex
     assert ["src"] == nested_repositories(str(tree.root), [])
     outcome = merged(root, tree, 1)
     assert isinstance(outcome, RedCheck)
-    assert "a repository within the work tree cannot be merged: src" == outcome.tail
+    assert "a nested repository cannot be merged: src" == outcome.tail
     again = prepare(root, 1, 2, SETTLED, say)
     assert [] == nested_repositories(str(again.root), [])
     assert "a" == (again.root / "src/a.py").read_text(encoding="utf-8")
