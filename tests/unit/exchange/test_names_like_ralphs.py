@@ -175,7 +175,7 @@ def test_a_merge_is_that_of_any_table(engine: str, make: Make, tmp_path: Path) -
 
     assert [] == expected[0]
     assert ['change the row "7" of orders: cost, depends_on, status'] == expected[1]
-    assert "is another one here and there" in expected[2][0]
+    assert "is a different row here and there" in expected[2][0]
     for name in TABLES:
         assert expected == merged(make, sql, name, tmp_path), name
 
