@@ -148,7 +148,7 @@ def test_regenerating_brings_what_the_drift_promised(root: Path) -> None:
     assert [f"regenerated {MCP}: 4 files changed"] == said[:1]
     assert drift(root).ok
     assert () == regenerate(root, said.append)
-    assert f"{MCP}: nothing to change" in said
+    assert f"{MCP} is up to date" in said
 
 
 def test_regenerating_refuses_hand_edits_as_the_command_does(root: Path) -> None:
