@@ -63,7 +63,7 @@ def test_one_command_brings_all_of_it_along(root: Path) -> None:
     assert f"{MCP}/runtime/handover.py" not in after
     assert {".ralph/.gitignore", ".ralph/schemas/config.json"} <= {*after}
     assert '"ralphgen db ledger on"' in done.stderr
-    assert "the server was written by " in ralphgen("upgrade", root).stderr
+    assert "the server is from " in ralphgen("upgrade", root).stderr
 
 
 def test_a_ledger_gets_the_indexes_that_it_lacks(root: Path) -> None:
@@ -153,7 +153,7 @@ def test_new_and_gone_tools_are_named(tmp_path: Path) -> None:
     policy.write_text(text, encoding="utf-8")
     head = ralphgen("upgrade", root, "--dry-run").stdout.partition("\n")[0]
 
-    assert head.endswith("; new: ralph:delete_task; gone: ralph:old_tool")
+    assert head.endswith("; new: ralph:delete_task; removed: ralph:old_tool")
 
 
 def test_a_folder_without_a_server_is_for_init(tmp_path: Path) -> None:
