@@ -173,7 +173,7 @@ def test_a_server_whose_tables_are_elsewhere_is_not_given_new_ones(
     root = begun(tmp_path / "shop")
     rows(dsn, "DROP SCHEMA public CASCADE; CREATE SCHEMA public")
 
-    with pytest.raises(ProjectError, match="written for tables that the schema"):
+    with pytest.raises(ProjectError, match="generated for tables that the schema"):
         begun(root)
     assert [] == rows(dsn, "SELECT 1 FROM pg_tables WHERE schemaname = 'public'")
 
