@@ -100,7 +100,7 @@ def test_a_repository_within_is_not_lost_in_silence(root: Path) -> None:
     outcome = merged(root, tree, 1)
 
     assert isinstance(outcome, RedCheck)
-    assert "a repository within the worktree cannot be merged: sub" == outcome.tail
+    assert "a nested repository cannot be merged: sub" == outcome.tail
 
 
 def test_a_base_with_changed_files_lets_the_merge_wait_and_then_it_goes_on(root: Path) -> None:
