@@ -12,9 +12,10 @@ NOTE = ".ralph/sessions/.settings"  # the stamps of settings that the server was
 OUTDATED = 'the generated server is out of date: run "ralphgen regen"'
 
 
-def warn_if_outdated(root: Path, say: Say) -> None:
-    """Print a warning if the generated server does not match the settings.
+def warn_if_outdated(root: Path, say: Say, *, names_columns: bool = True) -> None:
+    """Print a warning if the generated server does not match settings or schema.
 
+    If the caller `names_columns` that are new, a newer schema gets no second warning here.
     The full comparison runs only after settings or server were written. A project that cannot be
     compared gets no warning: other commands name the problem.
     """
@@ -25,8 +26,10 @@ def warn_if_outdated(root: Path, say: Say) -> None:
     from ralphgen.generate.workflows import checked
 
     with suppress(RalphgenError):
-        if checked(root, say=lambda _line: None).server:
-            say(f"warning: {OUTDATED}")
+        report = checked(root, say=lambda _line: None)
+        if report.server:
+            if not (names_columns and report.lag.server):
+                say(f"warning: {OUTDATED}")
             return
         put(note, stamps)
 

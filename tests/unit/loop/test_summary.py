@@ -140,7 +140,7 @@ def test_status_of_a_new_project_names_the_first_step(tmp_path: Path) -> None:
     wrong = ralphgen("status", cwd=tmp_path)
 
     assert (0, "") == (done.returncode, done.stderr)
-    assert "  no tasks    create one with: ralphgen task add\n" in done.stdout
+    assert "  no tasks    create one with: ralphgen task add TITLE\n" in done.stdout
     assert 1 == wrong.returncode
 
 
