@@ -10,6 +10,7 @@ from ralphgen import __version__
 from ralphgen.errors import ProjectError
 from ralphgen.runtime.values.encoding import write_written_json
 
+KIT = "ralph"  # serves the tools on tasks, features and disciplines
 PROTOCOL = "2025-11-25"
 INITIALIZE = {
     "protocolVersion": PROTOCOL,

@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from ralphgen.calls.rows import KIT
+from ralphgen.calls.connection import KIT
 from ralphgen.errors import ProjectError, UsageError, plain
 from ralphgen.project.root import FOLDER
 from ralphgen.project.rows import open_rows

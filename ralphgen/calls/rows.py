@@ -11,7 +11,6 @@ from ralphgen.calls.connection import ServerConnection
 from ralphgen.errors import Problem, RalphgenError, UsageError
 from ralphgen.runtime.processes.launched import launched_session
 
-KIT = "ralph"
 COLUMN = re.compile(r'column "(.+)"')
 MISSING = re.compile(r'argument "([a-z_]+)" is missing')
 UNPROVED = re.compile(r"task (\d+) is not done: ")

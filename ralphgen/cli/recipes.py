@@ -7,11 +7,11 @@ from typing import Any
 
 import typer
 
+from ralphgen.calls.connection import KIT
 from ralphgen.errors import RalphgenError, plain
 from ralphgen.terminal.app import ShellCommand
 from ralphgen.terminal.console import say
 
-KIT = "ralph"  # serves tasks, and the recipes of the database
 RECIPES = ".ralph/recipes"
 BUILT_IN = {
     "braindump": "Turn ideas into features, disciplines and tasks",

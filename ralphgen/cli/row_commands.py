@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ralphgen.calls.rows import KIT, Record, RefusalError, RowTools
+from ralphgen.calls.connection import KIT
+from ralphgen.calls.rows import Record, RefusalError, RowTools
 from ralphgen.cli.completion import Offer
 from ralphgen.cli.fields import FieldCommand, Given, arguments_of, takes_fields
 from ralphgen.errors import Problem, plain

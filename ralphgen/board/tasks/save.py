@@ -19,7 +19,8 @@ from ralphgen.board.tasks.fields import (
 from ralphgen.board.tasks.task import stored_task
 from ralphgen.board.views.stored_text import line
 from ralphgen.calls.caller import open_server
-from ralphgen.calls.rows import KIT, Record, RefusalError, RowTools
+from ralphgen.calls.connection import KIT
+from ralphgen.calls.rows import Record, RefusalError, RowTools
 from ralphgen.errors import RalphgenError
 from ralphgen.kits.ralph.rows import plain, project_rows
 from ralphgen.kits.registry import KITS

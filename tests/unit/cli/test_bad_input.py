@@ -173,7 +173,7 @@ def test_missing_rights_are_named(project: Path) -> None:
         for done in (write, changed):
             assert "permission denied" in done.stderr
             assert "hint: check the permissions" in done.stderr
-        assert "cannot hold a project: permission denied" in new.stderr
+        assert "cannot contain a project: permission denied" in new.stderr
         for done in (read, closed):
             assert "cannot be read: permission denied\nhint: check its permissions" in done.stderr
         assert "Traceback" not in "".join(

@@ -178,7 +178,7 @@ def test_ctrl_c_is_no_traceback() -> None:
 
 def test_a_folder_that_is_no_project_is_named_with_the_way_out(tmp_path: Path) -> None:
     (tmp_path / "p").mkdir()
-    for words in (("regen",), ("check",), ("inspect",), ("tools", "--project"), ("doctor",)):
+    for words in (("regen",), ("check",), ("inspect", "-C"), ("tools", "-C"), ("doctor",)):
         said = refused(*words, tmp_path / "p")
 
         assert said.startswith(f"not a ralphgen project: no .ralph in {tmp_path / 'p'} or")
