@@ -175,7 +175,7 @@ def test_missing_rights_are_named(project: Path) -> None:
             assert "hint: check the permissions" in done.stderr
         assert "cannot contain a project: permission denied" in new.stderr
         for done in (read, closed):
-            assert "cannot be read: permission denied\nhint: check its permissions" in done.stderr
+            assert "cannot be read: permission denied\nhint: check the permissions" in done.stderr
         assert "Traceback" not in "".join(
             done.stderr for done in (write, changed, new, read, closed)
         )
