@@ -5,13 +5,14 @@ import os
 import shlex
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from ralphgen import __version__
-from ralphgen.errors import ProjectError, plain
+from ralphgen.errors import ProjectError, RalphgenError, plain
 from ralphgen.kits.registry import KITS
 from ralphgen.output.manifest import MANIFEST, Files, digest
 from ralphgen.project.config import FILE as CONFIG
@@ -371,8 +372,9 @@ def require_trust(
         text = "this project has not been approved on this machine; it would run:"
         listed = "\n".join(f"  {plain(item.shown)}" for item in foreign)
         hint = 'review and approve with "ralphgen trust"'
-        if not has_database(root):
-            hint = f'create the database with "ralphgen init", then {hint}'
+        with suppress(RalphgenError):  # a database outside of the project is not looked for
+            if not has_database(root):
+                hint = f'create the database with "ralphgen init", then {hint}'
         raise UntrustedError(text, hint, listed)
     if is_below_launch():  # an agent's edit is nobody's yes
         return ""
