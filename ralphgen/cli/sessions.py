@@ -65,7 +65,8 @@ Login = Annotated[
     typer.Option("--login", help="Print a DSN with only the session's privileges (PostgreSQL)."),
 ]
 Ttl = Annotated[
-    str, typer.Option(metavar="TIME", help="Lifetime of the token or login (at most 24h).")
+    str,
+    typer.Option(metavar="TIME", help="Lifetime of the token or login (default: 8h, at most 24h)."),
 ]
 CLAIMING = "task_execution"  # the recipe of a session that claims a task
 STILL_OPEN = (
@@ -89,7 +90,7 @@ def create(
     default: Default = False,
     token: Token = False,
     login: Login = False,
-    ttl: Ttl = "8h",
+    ttl: Ttl = "",
     trust_edited: TrustEdited = False,
     project: Project = Path(),
     as_json: Json = False,
@@ -99,6 +100,9 @@ def create(
     place, tell = _place(project, "create"), progress(quiet)
     root = place.root
     request = Request(recipe, task, feature, discipline, tuple(kit or ()), next=next_)
+    if ttl and not (token or login):
+        raise UsageError('"--ttl" needs "--token" or "--login"', "leave it out")
+    ttl = ttl or "8h"
     if token:
         _print_token(root, request, ttl, as_json=as_json, tell=tell, trust_edited=trust_edited)
     elif login:

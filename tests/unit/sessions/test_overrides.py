@@ -292,7 +292,8 @@ def test_overrides_without_effect_or_against_closing_are_warned_of(own: Path) ->
     assert () == opened(own, "yap").warnings
     options = ("-q", "--discipline", "backend", "--project", str(own))
     quiet = ralphgen("session", "create", "yap", *options)
-    assert [f"warning: {line}" for line in expected["backend"]] == quiet.stderr.splitlines()
+    lines = [line for line in quiet.stderr.splitlines() if "out of date" not in line]
+    assert [f"warning: {line}" for line in expected["backend"]] == lines
     said = json.loads(ralphgen("session", "create", "yap", "--json", *options[1:]).stdout)
     assert expected["backend"] == said["warnings"]
 
