@@ -299,7 +299,7 @@ class TestSessions:
         page.wait(row, "detached")
 
         assert () == read_sessions(root)
-        page.wait(f"""#notices:has-text('the session "{session}" is ended')""")
+        page.wait(f"""#notices:has-text('ended the session "{session}"')""")
 
     def test_the_keyboard_ends_one(self, session: str, root: Path, page: Page) -> None:
         row = f'#sessions tr[data-key="{session}"]'
@@ -321,7 +321,7 @@ class TestSessions:
         plain.click(f'#sessions tr[data-key="{session}"] .end button')
         plain.wait("#notices .notice")
 
-        assert f'"{session}" is ended' in plain.text("#notices")
+        assert f'ended the session "{session}"' in plain.text("#notices")
         assert () == read_sessions(root)
 
 

@@ -63,7 +63,7 @@ def test_one_command_brings_all_of_it_along(root: Path) -> None:
     assert f"{MCP}/runtime/handover.py" not in after
     assert {".ralph/.gitignore", ".ralph/schemas/config.json"} <= {*after}
     assert '"ralphgen db ledger on"' in done.stderr
-    assert "the server is from " in ralphgen("upgrade", root).stderr
+    assert "the server is already from " in ralphgen("upgrade", root).stderr
 
 
 def test_a_ledger_gets_the_indexes_that_it_lacks(root: Path) -> None:
