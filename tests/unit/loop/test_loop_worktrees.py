@@ -529,7 +529,7 @@ def test_a_merged_change_of_content_is_named_and_stops_no_later_session(tmp_path
     done = project.loop("--worktrees")
 
     assert ({1: "done", 2: "done"}, 0) == (project.statuses(), done.returncode), done.stderr
-    assert "changed by completed tasks and approved: AGENTS.md, Makefile" in done.stderr
+    assert "AGENTS.md, Makefile (changed by completed tasks)" in done.stderr
     assert 0 == ralphgen("session", "create", "braindump", "--project", project.root).returncode
 
 
