@@ -115,7 +115,7 @@ def show_sessions(stored: Sequence[StoredSession], records: Mapping[str, Session
         console.print("there is no session")
         return
     rows = [_session_cells(one, records.get(one.session_id)) for one in stored]
-    headings = ("session", "bound to", "discipline", "age", "turns", "cost", "")
+    headings = ("session", "about", "discipline", "age", "turns", "cost", "")
     taken = [at for at, column in enumerate(zip(*rows, strict=True)) if any(column)]
     widths = [max(map(cell_len, (headings[at], *(row[at] for row in rows)))) for at in taken]
     if sum(widths) + 2 * len(taken) > console.width:

@@ -47,7 +47,7 @@ def listed(root: Path, width: int) -> list[str]:
 def test_a_record_says_how_it_ended_and_what_it_cost(root: Path) -> None:
     headings, row = listed(root, 200)
 
-    assert ["session", "about", "as", "age", "turns", "cost"] == headings.split()
+    assert ["session", "about", "discipline", "age", "turns", "cost"] == headings.split()
     assert row.startswith(f"{LONG}  1 auth  backend  ")
     assert row.rstrip().endswith("1,234  $12.5000  out of time or budget")
 
@@ -59,14 +59,14 @@ def test_it_fits_the_terminal_and_cuts_no_id(root: Path, width: int) -> None:
 
     assert LONG == lines[0]
     assert max(map(len, lines[1:])) <= width
-    assert words.startswith("about 1 auth, as backend, age 0 s, turns 1,234, cost $12.5000, out of")
+    assert words.startswith("about 1 auth, discipline backend, age 0 s, turns 1,234, cost $12.5000, out of")
 
 
 def test_without_a_record_nothing_of_it_is_shown(root: Path) -> None:
     query(root, "DELETE FROM ralphgen_sessions")
     headings, row = listed(root, 80)
 
-    assert ["session", "about", "as", "age"] == headings.split()
+    assert ["session", "about", "discipline", "age"] == headings.split()
     assert ["1", "auth", "backend", "0", "s"] == row.split()[1:]
 
 
