@@ -59,7 +59,9 @@ def test_it_fits_the_terminal_and_cuts_no_id(root: Path, width: int) -> None:
 
     assert LONG == lines[0]
     assert max(map(len, lines[1:])) <= width
-    assert words.startswith("about 1 auth, discipline backend, age 0 s, turns 1,234, cost $12.5000, out of")
+    assert words.startswith(
+        "about 1 auth, discipline backend, age 0 s, turns 1,234, cost $12.5000, out of"
+    )
 
 
 def test_without_a_record_nothing_of_it_is_shown(root: Path) -> None:
