@@ -306,7 +306,7 @@ def test_untracked_files_that_a_check_rewrites_are_named_with_their_lines(tmp_pa
     doctor = ralphgen("doctor", root)
 
     assert first["passed"]
-    assert f"git does not ignore: {named}; add to .gitignore " in first["note"]
+    assert f'git does not ignore: {named}; add "' in first["note"]
     assert not second["passed"]
     assert f"the checks write files that git does not ignore: {named}" in second["not_proved"]
     assert ", ".join(f'"{line}"' for line in lines) in second["not_proved"]
