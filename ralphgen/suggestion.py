@@ -6,6 +6,12 @@ from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.values.arguments import nearest
 
 
+def either(names: Iterable[str]) -> str:
+    """Return at least one name as a choice: "a, b or c"."""
+    *others, last = names
+    return f"{', '.join(others)} or {last}" if others else last
+
+
 def suggestion(name: str, known: Iterable[str], listed: str) -> str:
     """Return the nearest known name as a question, else all of them after `listed`.
 

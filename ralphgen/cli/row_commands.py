@@ -17,6 +17,7 @@ from ralphgen.errors import Problem, plain
 from ralphgen.generate.outdated import warn_if_outdated
 from ralphgen.project.root import project_place
 from ralphgen.runtime.policy import FULL
+from ralphgen.suggestion import either
 from ralphgen.terminal.app import App
 from ralphgen.terminal.console import as_typed, print_json, say
 from ralphgen.terminal.options import Json, Project, TrustEdited, Yes
@@ -108,8 +109,7 @@ def _wanted(expected: str) -> str:
     if not listed.startswith("one of "):
         return f"use {expected.replace('an integer', 'a whole number')}"
     names = re.findall(r'"([\w.-]+)"(?:, |$)|(.+?)(?:, |$)', listed.removeprefix("one of "))
-    *others, last = [plain_name or other for plain_name, other in names]
-    choice = f"{', '.join(others)} or {last}" if others else last
+    choice = either(plain_name or other for plain_name, other in names)
     return f"use {choice}{is_meant}{meant}"
 
 

@@ -15,13 +15,13 @@ OUTDATED = 'the generated server is out of date: run "ralphgen regen"'
 def warn_if_outdated(root: Path, say: Say, *, names_columns: bool = True) -> None:
     """Print a warning if the generated server does not match settings or schema.
 
-    If the caller `names_columns` that are new, a newer schema gets no second warning here.
-    The full comparison runs only after settings or server were written. A project that cannot be
+    If the caller `names_columns` that are new, a newer schema gets no second warning here, and the
+    full comparison runs only after settings or server were written. A project that cannot be
     compared gets no warning: other commands name the problem.
     """
     note, stamps = project_home(root) / NOTE, "\n".join(_stamps(root))
     with suppress(OSError, ValueError):
-        if note.read_text(encoding="ascii") == stamps:
+        if names_columns and note.read_text(encoding="ascii") == stamps:
             return
     from ralphgen.generate.workflows import checked
 

@@ -10,6 +10,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from ralphgen.errors import UsageError, plain
 from ralphgen.runtime.values.arguments import nearest
+from ralphgen.suggestion import either
 from ralphgen.terminal.console import as_typed
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -193,8 +194,7 @@ def _wanted(problem: dict[str, Any], parameter: Any) -> str:
     """Return the values that a check of pydantic accepts."""
     limits = problem.get("ctx", {})
     if choices := getattr(getattr(parameter, "type_descriptor", None), "choices", None):
-        *others, last = [str(getattr(one, "value", one)) for one in choices]
-        return f"{', '.join(others)} or {last}" if others else last
+        return either(str(getattr(one, "value", one)) for one in choices)
     if "ge" in limits or "le" in limits:
         return f"at least {limits['ge']}" if "ge" in limits else f"at most {limits['le']}"
     kinds = {"int_parsing": "a whole number", "float_parsing": "a number"}

@@ -145,6 +145,15 @@ def test_a_terminal_gets_the_servers_log_as_text(root: Path) -> None:
     assert '"level"' not in screen
 
 
+def test_loop_warns_of_a_newer_schema(root: Path) -> None:
+    warning = 'warning: the generated server is out of date: run "ralphgen regen"\n'
+    assert warning not in ralphgen("loop", "--dry-run", cwd=root).stderr
+
+    query(root, "ALTER TABLE tasks ADD COLUMN risk TEXT")
+
+    assert 1 == ralphgen("loop", "--dry-run", cwd=root).stderr.count(warning)
+
+
 def test_newer_settings_are_told_until_regen(root: Path) -> None:
     warning = 'warning: the generated server is out of date: run "ralphgen regen"\n'
     settings = root / ".ralph/ralphgen.toml"
