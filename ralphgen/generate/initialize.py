@@ -70,15 +70,15 @@ def initialize(
     ask: Ask | None = None,
     enable: Callable[[str], bool] = lambda _question: False,
 ) -> Path:
-    """Set a project up in the folder and write its server; return the folder, resolved.
+    """Set up a project in a directory and generate its server; return the directory, resolved.
 
-    `title` is the folder's name and `stack` generic where it is empty. `engine` says where the rows
-    of a new project shall be, "postgresql" or "sqlite"; where it is empty, the config does. A clone
-    without its database gets one with the tables of its server, if `agree` says yes. `ask` is for a
-    database outside of the project, see `accept_database`; `enable` says whether the checks that
-    were found decide about "done" from now on. Raises `UsageError` for a kit that ralphgen does not
-    have, `ProjectError` for a folder that cannot hold a project, and where `agree` says no. What is
-    there already is kept; a refusal leaves no file.
+    An empty `title` becomes the name of the directory, an empty `stack` "generic". `engine` is
+    "postgresql" or "sqlite" for a new project; if it is empty, the settings decide. For a clone
+    without its database, `agree` is asked whether to create one with the tables of the server.
+    `ask` is for a database outside of the project, see `accept_database`; `enable` decides whether
+    the checks that were found must pass before a task is done. Existing files are kept, and a
+    refusal leaves no file. Raises `UsageError` for an unknown kit, and `ProjectError` if the
+    directory cannot contain a project or `agree` returns false.
     """
     _refuse_unknown_kits(kits)
     root = resolved(path)
