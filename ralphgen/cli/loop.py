@@ -102,7 +102,7 @@ def loop(
     refuse_agents("loop")
     place = project_place(project)
     _refuse_other_tree(place)
-    warn_if_outdated(place.root, say, names_columns=False)
+    warn_if_outdated(place.root, say, names_columns=False, dry_run=dry_run)
     limits = Limits(
         parallel=parallel,
         max_tasks=max_tasks,

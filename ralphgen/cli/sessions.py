@@ -299,7 +299,7 @@ def open_session(
     from ralphgen.generate.outdated import warn_if_outdated
     from ralphgen.sessions.create import create_session
 
-    warn_if_outdated(place.root, say)
+    warn_if_outdated(place.root, say, dry_run=dry_run)
     made = create_session(
         place.root,
         request,

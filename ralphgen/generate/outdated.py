@@ -12,12 +12,14 @@ NOTE = ".ralph/sessions/.settings"  # the stamps of settings that the server was
 OUTDATED = 'the generated server is out of date: run "ralphgen regen"'
 
 
-def warn_if_outdated(root: Path, say: Say, *, names_columns: bool = True) -> None:
+def warn_if_outdated(
+    root: Path, say: Say, *, names_columns: bool = True, dry_run: bool = False
+) -> None:
     """Print a warning if the generated server does not match settings or schema.
 
     If the caller `names_columns` that are new, a newer schema gets no second warning here, and the
     full comparison runs only after settings or server were written. A project that cannot be
-    compared gets no warning: other commands name the problem.
+    compared gets no warning: other commands name the problem. A dry run writes no note.
     """
     note, stamps = project_home(root) / NOTE, "\n".join(_stamps(root))
     with suppress(OSError, ValueError):
@@ -30,8 +32,8 @@ def warn_if_outdated(root: Path, say: Say, *, names_columns: bool = True) -> Non
         if report.server:
             if not (names_columns and report.lag.server):
                 say(f"warning: {OUTDATED}")
-            return
-        put(note, stamps)
+        elif not dry_run:
+            put(note, stamps)
 
 
 def _stamps(root: Path) -> Iterator[str]:
