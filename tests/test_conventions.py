@@ -37,10 +37,10 @@ LAYERS = (
     ("runtime.modules",),
     ("runtime.bytecode",),
     ("runtime.deferred", "runtime.values"),
-    ("runtime.database",),
+    ("runtime.engine",),
     ("runtime.files",),
     ("runtime.statements",),
-    ("runtime.postgresql", "runtime.processes", "runtime.sqlite"),
+    ("runtime.engine.postgresql", "runtime.processes", "runtime.engine.sqlite"),
     ("runtime",),  # the face: what kits and emitted modules may import
     ("runtime.rows",),
     ("runtime.protocol",),
@@ -351,7 +351,7 @@ class TestDoors:
 
         assert {
             "ralphgen/project/database.py",
-            "ralphgen/runtime/sqlite/database.py",  # the server's own
+            "ralphgen/runtime/engine/sqlite/database.py",  # the server's own
             "ralphgen/kits/rye/server/search/index.py",  # a temporary one, of no name
             "ralphgen/init/recorded.py",  # one in memory, to compare with
             "ralphgen/project/queries/sqlite.py",  # one in memory, to ask what columns are called

@@ -32,8 +32,8 @@ from ralphgen.project.root import (
 )
 from ralphgen.project.schema import read_facts, relation_names
 from ralphgen.runtime.context import LOCK
-from ralphgen.runtime.database.claims import Claim
-from ralphgen.runtime.postgresql.notices import WriteNotices
+from ralphgen.runtime.engine.claims import Claim
+from ralphgen.runtime.engine.postgresql.notices import WriteNotices
 from ralphgen.sessions.processes import Lock
 from ralphgen.sessions.store import CONTEXT
 

@@ -54,9 +54,9 @@ def off(project: Project = Path(), yes: Yes = False, quiet: Quiet = False) -> No
     from ralphgen.ledger.backup import backed_up
     from ralphgen.ledger.opened import opened_database
     from ralphgen.ledger.tables import read_state, remove_tables
-    from ralphgen.runtime.database.claims import live_claims
-    from ralphgen.runtime.database.entries import KEPT
-    from ralphgen.runtime.database.ledger import MARKER
+    from ralphgen.runtime.engine.claims import live_claims
+    from ralphgen.runtime.engine.entries import KEPT
+    from ralphgen.runtime.engine.ledger import MARKER
     from ralphgen.terminal.person import agrees
     from ralphgen.trust.items import read_settings
 
@@ -202,7 +202,7 @@ def _root_for_a_person(path: Path, command: str) -> Path:
 def _say_entries(root: Path) -> None:
     """Say how many entries of state files are rows now, where they are."""
     from ralphgen.ledger.tables import read_state
-    from ralphgen.runtime.database.entries import KEPT
+    from ralphgen.runtime.engine.entries import KEPT
 
     if entries := read_state(root).rows.get(KEPT, 0):
         say(

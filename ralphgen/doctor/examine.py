@@ -33,8 +33,8 @@ from ralphgen.project.root import (
     refuse_outside_database,
 )
 from ralphgen.project.rows import open_rows
-from ralphgen.runtime.database.claims import UNRELEASED, Claim, is_live
-from ralphgen.runtime.database.ledger import MARKER
+from ralphgen.runtime.engine.claims import UNRELEASED, Claim, is_live
+from ralphgen.runtime.engine.ledger import MARKER
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.files.work_tree import (
     WRITTEN,

@@ -23,8 +23,8 @@ from ralphgen.ledger.opened import connection_of, journal_of, of_postgresql, ope
 from ralphgen.ledger.tables import read_state
 from ralphgen.output.files import WRITE_HINT, put, refuse_irregular
 from ralphgen.project.root import project_home
+from ralphgen.runtime.engine.sqlite.database import STEPS
 from ralphgen.runtime.files import reason
-from ralphgen.runtime.sqlite.database import STEPS
 
 BASE = ".ralph/last-export.jsonl"
 """The last common state of this project and others; not for git."""

@@ -16,7 +16,7 @@ from ralphgen.project.inspect import read_schema, settings_models, takes_any_sch
 from ralphgen.project.model import Names, Schema
 from ralphgen.project.postgresql import PostgresqlConnection
 from ralphgen.project.schema import table_names
-from ralphgen.runtime.sqlite.library import quoted
+from ralphgen.runtime.engine.sqlite.library import quoted
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ralphgen.project.model import Names, Schema, Table
 from ralphgen.project.served_tables import key_of
-from ralphgen.runtime.database.entries import PREFIX
+from ralphgen.runtime.engine.entries import PREFIX
 
 TABLES = ("metadata", "disciplines", "features", "tasks", "task_comments", "recipe_configs")
 """ralphgen's own tables that can be moved; a row refers only to earlier tables."""

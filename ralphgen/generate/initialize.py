@@ -46,8 +46,8 @@ from ralphgen.project.root import (
     resolved,
 )
 from ralphgen.project.schema import read_facts, relation_names
+from ralphgen.runtime.engine.postgresql.dsn import schema_of
 from ralphgen.runtime.files.main_tree import is_without_tree
-from ralphgen.runtime.postgresql.dsn import schema_of
 from ralphgen.suggestion import suggestion
 from ralphgen.trust.decide import Ask, accept_database
 from ralphgen.trust.files import client_files, content_files

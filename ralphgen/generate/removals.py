@@ -17,7 +17,7 @@ from ralphgen.project.inspect import FACTS
 from ralphgen.project.model import Project, table_facts
 from ralphgen.project.root import FOLDER
 from ralphgen.project.schema import Facts, schema_from_facts
-from ralphgen.runtime.database.schema import fingerprint, fold
+from ralphgen.runtime.engine.schema import fingerprint, fold
 
 Recorded = Mapping[str, Any]
 """The facts of `project.json`, as one commit or the disk has them."""

@@ -11,7 +11,7 @@ from typing import Any
 from ralphgen.errors import MissingError, ProjectError
 from ralphgen.ledger.tables import no_ledger, read_state
 from ralphgen.project.connection import open_database
-from ralphgen.runtime.database.entries import KEPT, NO_ROW, TABLE
+from ralphgen.runtime.engine.entries import KEPT, NO_ROW, TABLE
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.values.arguments import nearest
 from ralphgen.runtime.values.encoding import exact_number

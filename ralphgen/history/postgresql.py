@@ -13,12 +13,12 @@ from ralphgen.history.changes import Key, RowChange
 from ralphgen.history.entries import SpelledNumber, Values, values_of
 from ralphgen.history.revert import GONE, NAMED, REFUSED, Reverter
 from ralphgen.project.postgresql import first_line
-from ralphgen.runtime.database.entries import KEPT
-from ralphgen.runtime.postgresql.journal import RECORD
-from ralphgen.runtime.postgresql.library import quoted
+from ralphgen.runtime.engine.entries import KEPT
+from ralphgen.runtime.engine.postgresql.journal import RECORD
+from ralphgen.runtime.engine.postgresql.library import quoted
 
 if TYPE_CHECKING:
-    from ralphgen.runtime.database.connection import Database
+    from ralphgen.runtime.engine.connection import Database
 
 NO_PARENT = "23503"
 _NAMES = (
@@ -137,7 +137,7 @@ class PostgresqlReverter(Reverter):
             self._database.change(f"ALTER TABLE {quoted(table)} {enabled}")
 
     def _refusal(self, change: RowChange) -> str:
-        from ralphgen.runtime.postgresql.driver import Error
+        from ralphgen.runtime.engine.postgresql.driver import Error
 
         if self._is_named(change):
             return NAMED
@@ -178,7 +178,7 @@ class PostgresqlReverter(Reverter):
 
     def _swap(self, changes: Sequence[RowChange]) -> bool:
         """Set back rows that stand in each other's way: take all out, then put them in; whether."""
-        from ralphgen.runtime.postgresql.driver import Error
+        from ralphgen.runtime.engine.postgresql.driver import Error
 
         if len(changes) == 1 or any(self._is_named(change, leaves=True) for change in changes):
             return False

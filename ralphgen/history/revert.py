@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from ralphgen.history.changes import Key, RowChange, same
 from ralphgen.history.entries import Values
 from ralphgen.kits.ralph.rows import prerequisites
-from ralphgen.runtime.sqlite.journal import watched_tables
-from ralphgen.runtime.sqlite.library import quoted
-from ralphgen.runtime.sqlite.triggers import WatchedTable
+from ralphgen.runtime.engine.sqlite.journal import watched_tables
+from ralphgen.runtime.engine.sqlite.library import quoted
+from ralphgen.runtime.engine.sqlite.triggers import WatchedTable
 
 if TYPE_CHECKING:
-    from ralphgen.runtime.database.connection import Database
+    from ralphgen.runtime.engine.connection import Database
 
 Done = Literal["set back", "put back", "removed"]
 CHANGED = "it was changed by another session"

@@ -30,13 +30,13 @@ from ralphgen.project.config import read_config
 from ralphgen.project.connection import open_database
 from ralphgen.project.inspect import settings_models, takes_any_schema
 from ralphgen.project.root import project_home
-from ralphgen.runtime.database.claims import holder_of, live_claims
-from ralphgen.runtime.database.entries import KEPT, finish_undo
+from ralphgen.runtime.engine.claims import holder_of, live_claims
+from ralphgen.runtime.engine.entries import KEPT, finish_undo
+from ralphgen.runtime.engine.sqlite.journal import Journal
 from ralphgen.runtime.files.entry_log import holds_entry, rewrite_entries
-from ralphgen.runtime.sqlite.journal import Journal
 
 if TYPE_CHECKING:
-    from ralphgen.runtime.database.connection import Database
+    from ralphgen.runtime.engine.connection import Database
 
 Result = TypeVar("Result")
 # What every tool of ralph that changes a row writes as well, by table.

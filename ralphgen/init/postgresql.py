@@ -10,8 +10,8 @@ from ralphgen.ledger.dialect import for_postgresql
 from ralphgen.ledger.tables import definition, now
 from ralphgen.project.postgresql import connected, first_line
 from ralphgen.project.root import Postgresql, place_name
-from ralphgen.runtime.database.schema import TABLES
-from ralphgen.runtime.postgresql.library import settings, writers_lock
+from ralphgen.runtime.engine.postgresql.library import settings, writers_lock
+from ralphgen.runtime.engine.schema import TABLES
 
 if TYPE_CHECKING:
     import psycopg

@@ -24,9 +24,9 @@ from ralphgen.project.definitions import (
 from ralphgen.project.disciplines import COLUMN, KEY, LIST_COLUMN
 from ralphgen.project.inspect import FACTS
 from ralphgen.project.schema import Facts
-from ralphgen.runtime.database.ledger import MARKER
-from ralphgen.runtime.database.schema import TABLES, differences, fold
-from ralphgen.runtime.sqlite.schema import read_tables
+from ralphgen.runtime.engine.ledger import MARKER
+from ralphgen.runtime.engine.schema import TABLES, differences, fold
+from ralphgen.runtime.engine.sqlite.schema import read_tables
 
 # Where an app that owns the schema has what makes it: files and folders of migrations.
 MIGRATIONS = (

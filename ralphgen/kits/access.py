@@ -13,8 +13,8 @@ from ralphgen.planning.query_access import status_queries, untied_queries
 from ralphgen.planning.roles import AGENTS, LONGEST, PREFIX, SERVICE, role
 from ralphgen.project.model import Project
 from ralphgen.rendering.templates import rendered
-from ralphgen.runtime.database.ledger import MARKER
-from ralphgen.runtime.postgresql.revocations import MADE
+from ralphgen.runtime.engine.ledger import MARKER
+from ralphgen.runtime.engine.postgresql.revocations import MADE
 from ralphgen.spelling import sql_name, sql_text
 
 WRITING = ("INSERT", "UPDATE", "DELETE")

@@ -11,11 +11,11 @@ from ralphgen.ledger.opened import opened_database
 from ralphgen.ledger.tables import now, read_state
 from ralphgen.project.git import ask_git
 from ralphgen.project.root import project_home
-from ralphgen.runtime.database.ledger import Evidence, close_session, evidence_of, open_session
+from ralphgen.runtime.engine.ledger import Evidence, close_session, evidence_of, open_session
 from ralphgen.sessions.model import PreparedSession
 
 if TYPE_CHECKING:
-    from ralphgen.runtime.database.connection import Database
+    from ralphgen.runtime.engine.connection import Database
 
 
 def open_record(session: PreparedSession, say: Say, *, agent: str = "", model: str = "") -> None:

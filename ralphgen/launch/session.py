@@ -36,8 +36,8 @@ from ralphgen.output.disk import FULL, refuse_full_disk
 from ralphgen.output.files import WRITE_HINT
 from ralphgen.project.root import FOLDER, project_home
 from ralphgen.project.rows import open_rows
-from ralphgen.runtime.database.claims import claim_of
-from ralphgen.runtime.database.ledger import Evidence, unproved_by
+from ralphgen.runtime.engine.claims import claim_of
+from ralphgen.runtime.engine.ledger import Evidence, unproved_by
 from ralphgen.runtime.files.work_tree import differing_files, tree_digest, tree_files
 from ralphgen.sessions.launched import launched_in
 from ralphgen.sessions.model import PreparedSession

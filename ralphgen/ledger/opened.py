@@ -11,14 +11,14 @@ from ralphgen.project.connection import DatabaseConnection
 from ralphgen.project.database import ALONE
 from ralphgen.project.postgresql import PostgresqlConnection
 from ralphgen.project.root import database_name, database_named, postgresql_place
+from ralphgen.runtime.engine.postgresql import database as postgresql
+from ralphgen.runtime.engine.postgresql import journal as postgresql_journal
+from ralphgen.runtime.engine.sqlite import database as sqlite
+from ralphgen.runtime.engine.sqlite import journal as sqlite_journal
 from ralphgen.runtime.errors import StartError, ToolError
-from ralphgen.runtime.postgresql import database as postgresql
-from ralphgen.runtime.postgresql import journal as postgresql_journal
-from ralphgen.runtime.sqlite import database as sqlite
-from ralphgen.runtime.sqlite import journal as sqlite_journal
 
 if TYPE_CHECKING:
-    from ralphgen.runtime.database.connection import Database
+    from ralphgen.runtime.engine.connection import Database
 
 
 class RowJournal(Protocol):

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from ralphgen.errors import RalphgenError
 from ralphgen.project.connection import DatabaseConnection, open_database
 from ralphgen.project.dialect import among, exactly, named
-from ralphgen.runtime.database.ledger import SESSION_COLUMNS
+from ralphgen.runtime.engine.ledger import SESSION_COLUMNS
 
 
 class RecordReader(Protocol):

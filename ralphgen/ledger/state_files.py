@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ralphgen.errors import ProjectError
-from ralphgen.runtime.database.entries import KEPT
+from ralphgen.runtime.engine.entries import KEPT
 from ralphgen.runtime.files import read_file, reason
 from ralphgen.runtime.files.entry_log import write_entry
 
 if TYPE_CHECKING:
-    from ralphgen.runtime.database.connection import Database
+    from ralphgen.runtime.engine.connection import Database
 
 STATE_FILES = ("progress.txt", "learnings.txt")
 MOST = 1 << 30  # bytes of a file

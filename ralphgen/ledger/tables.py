@@ -16,13 +16,13 @@ from ralphgen.project.connection import DatabaseConnection, open_database
 from ralphgen.project.postgresql import PostgresqlConnection
 from ralphgen.project.root import project_home
 from ralphgen.project.schema import read_facts, table_names
-from ralphgen.runtime.database.entries import KEPT
-from ralphgen.runtime.database.ledger import MARKER
+from ralphgen.runtime.engine.entries import KEPT
+from ralphgen.runtime.engine.ledger import MARKER
+from ralphgen.runtime.engine.postgresql.journal import RECORD, watch
 from ralphgen.runtime.errors import one_line
-from ralphgen.runtime.postgresql.journal import RECORD, watch
 
 if TYPE_CHECKING:
-    from ralphgen.runtime.database.connection import Database
+    from ralphgen.runtime.engine.connection import Database
 
 FOLDER = ".ralph"  # where the state files are
 VERSION = 1

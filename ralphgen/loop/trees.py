@@ -17,7 +17,7 @@ from ralphgen.loop.run import PENDING, Assignment
 from ralphgen.loop.site import ProjectWorkplace
 from ralphgen.loop.worker import PushRefusedError, Result
 from ralphgen.project.config import Config
-from ralphgen.runtime.database.claims import live_claims
+from ralphgen.runtime.engine.claims import live_claims
 from ralphgen.runtime.errors import one_line
 from ralphgen.sessions.claims import TaskClaim, give_back
 from ralphgen.sessions.model import PreparedSession

@@ -20,7 +20,7 @@ from ralphgen.planning.model import (
 from ralphgen.project.config import FILE as CONFIG
 from ralphgen.project.model import Project
 from ralphgen.project.queries.model import PreparedQuery
-from ralphgen.runtime.database.queries import ROWS, SECONDS
+from ralphgen.runtime.engine.queries import ROWS, SECONDS
 from ralphgen.runtime.policy import GRANTS, REQUIRED
 from ralphgen.runtime.values.arguments import DIGITS
 from ralphgen.spelling import Construction, Lines, Name, Value, constant
@@ -58,7 +58,7 @@ def plan_queries(project: Project, host: KitPlan) -> Addition:
     if project.queries is None:
         return Addition()
     settings = json.loads(project.queries.settings)
-    module = f"runtime.{'sqlite' if project.postgresql is None else 'postgresql'}.queries"
+    module = f"runtime.engine.{'sqlite' if project.postgresql is None else 'postgresql'}.queries"
     problems: list[Problem] = []
     tools: list[ToolPlan] = []
     data: dict[str, tuple[str, Construction]] = {}

@@ -7,7 +7,7 @@ from ralphgen.project.model import Schema
 from ralphgen.project.postgresql import PostgresqlConnection
 from ralphgen.project.queries.rules import is_secret
 from ralphgen.project.queries.tokens import Token, read_tokens, without_comments
-from ralphgen.runtime.database.schema import fold
+from ralphgen.runtime.engine.schema import fold
 
 _TABLES = "SELECT name, sql FROM sqlite_master WHERE type = 'table' AND sql LIKE '%(%'"
 # Up to PostgreSQL 14 the column depends on its sources, since then its expression does.

@@ -2,7 +2,7 @@
 
 from ralphgen.project.connection import DatabaseConnection
 from ralphgen.project.postgresql import PostgresqlConnection
-from ralphgen.runtime.postgresql import library as postgresql_library
+from ralphgen.runtime.engine.postgresql import library as postgresql_library
 
 _COLUMNS = "SELECT name FROM pragma_table_info(?)"
 _COLUMNS_OF_POSTGRESQL = (

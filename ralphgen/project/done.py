@@ -9,7 +9,7 @@ from ralphgen.project.connection import DatabaseConnection
 from ralphgen.project.disciplines import discipline_rows
 from ralphgen.project.model import Check, DoneRules, Schema, done_facts
 from ralphgen.project.toml import TomlFile
-from ralphgen.runtime.database.ledger import MARKER
+from ralphgen.runtime.engine.ledger import MARKER
 from ralphgen.runtime.values.arguments import nearest
 
 WATCHED = (

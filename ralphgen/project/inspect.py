@@ -62,8 +62,8 @@ from ralphgen.project.schema import (
 )
 from ralphgen.project.served_tables import hidden_columns, names_of, served_tables
 from ralphgen.project.toml import TomlFile
-from ralphgen.runtime.database.ledger import MARKER
-from ralphgen.runtime.database.schema import fingerprint, fold, new_columns, only_served
+from ralphgen.runtime.engine.ledger import MARKER
+from ralphgen.runtime.engine.schema import fingerprint, fold, new_columns, only_served
 
 _Tables = tuple[ServedTable, ...]
 _DatabaseFacts = tuple[

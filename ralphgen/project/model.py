@@ -9,7 +9,7 @@ from ralphgen.errors import Problem
 from ralphgen.project.own_tool import OwnTool, own_tool_facts
 from ralphgen.project.queries.model import PreparedQuery
 from ralphgen.project.root import Postgresql
-from ralphgen.runtime.database.schema import fold
+from ralphgen.runtime.engine.schema import fold
 
 Names = tuple[str, ...]
 

@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 
 from ralphgen.errors import ProjectError
 from ralphgen.project.root import CONFIG, Postgresql
-from ralphgen.runtime.postgresql.dsn import DsnError
-from ralphgen.runtime.postgresql.failures import LOGINS, MISSING
-from ralphgen.runtime.postgresql.library import settings
-from ralphgen.runtime.postgresql.statements import numbered
+from ralphgen.runtime.engine.postgresql.dsn import DsnError
+from ralphgen.runtime.engine.postgresql.failures import LOGINS, MISSING
+from ralphgen.runtime.engine.postgresql.library import settings
+from ralphgen.runtime.engine.postgresql.statements import numbered
 
 if TYPE_CHECKING:
     import psycopg
@@ -70,7 +70,7 @@ def connected(place: Postgresql) -> Iterator["psycopg.Connection[Any]"]:
     try:
         import psycopg
 
-        from ralphgen.runtime.postgresql.driver import connect, dsn_parameters
+        from ralphgen.runtime.engine.postgresql.driver import connect, dsn_parameters
     except ImportError as error:
         raise ProjectError(
             "PostgreSQL requires psycopg, which is not installed",

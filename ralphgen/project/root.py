@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from ralphgen.errors import NotInProjectError, ProjectError, UsageError
+from ralphgen.runtime.engine.postgresql.dsn import schema_of
 from ralphgen.runtime.files.main_tree import home_of, is_agents_tree, is_without_tree
-from ralphgen.runtime.postgresql.dsn import schema_of
 from ralphgen.runtime.processes.launched import launched_session
 from ralphgen.terminal.person import refuse_writes_of_agents
 from ralphgen.trust.record import database_digest, read_record

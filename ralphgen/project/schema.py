@@ -8,9 +8,9 @@ from ralphgen.errors import Problem, ProjectError
 from ralphgen.project.connection import DatabaseConnection
 from ralphgen.project.model import Column, Schema, Table, table_facts
 from ralphgen.project.postgresql import PostgresqlConnection
-from ralphgen.runtime.database.schema import TABLES, fingerprint, fold
-from ralphgen.runtime.postgresql import schema as postgresql
-from ralphgen.runtime.sqlite import schema as sqlite
+from ralphgen.runtime.engine.postgresql import schema as postgresql
+from ralphgen.runtime.engine.schema import TABLES, fingerprint, fold
+from ralphgen.runtime.engine.sqlite import schema as sqlite
 
 if TYPE_CHECKING:
     import sqlite3

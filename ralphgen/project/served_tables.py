@@ -11,8 +11,8 @@ from ralphgen.project.queries.rules import SECRETS
 from ralphgen.project.table_settings import VERBS, TableSettings
 from ralphgen.project.toml import TomlFile
 from ralphgen.project.view_reads import Reads, secrets_in_view, view_reads
-from ralphgen.runtime.database.entries import PREFIX
-from ralphgen.runtime.database.schema import fold
+from ralphgen.runtime.engine.entries import PREFIX
+from ralphgen.runtime.engine.schema import fold
 from ralphgen.suggestion import suggestion
 
 KEY = "tables"  # of the config

@@ -20,9 +20,9 @@ from ralphgen.project.queries.sqlite import (
     found_catalog,
 )
 from ralphgen.project.queries.tokens import read_tokens, without_comments
-from ralphgen.runtime.database.schema import fold
-from ralphgen.runtime.sqlite.library import quoted
-from ralphgen.runtime.sqlite.own_statements import folded, missing_tables
+from ralphgen.runtime.engine.schema import fold
+from ralphgen.runtime.engine.sqlite.library import quoted
+from ralphgen.runtime.engine.sqlite.own_statements import folded, missing_tables
 
 Reads = Callable[[str], Iterable[tuple[str, str]]]
 

@@ -28,8 +28,10 @@ UNFORMATTED = "# fmt: off\n"  # black knows no settings of a folder, only this m
 RUNTIME_IMPORT = re.compile(r"^(\s*(?:from|import) )ralphgen\.runtime\b", re.MULTILINE)
 IMPORT = re.compile(r"^\s*from (\.*)([\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
 NAME = re.compile(r"\w+")
-SQLITE_IMPORT = re.compile(r"^(\s*(?:from|import) ralphgen\.runtime\.)sqlite\b", re.MULTILINE)
-SQLITE_BESIDE = re.compile(r"^(\s*from \.\.)sqlite\b", re.MULTILINE)  # in a room of the runtime
+SQLITE_IMPORT = re.compile(
+    r"^(\s*(?:from|import) ralphgen\.runtime\.engine\.)sqlite\b", re.MULTILINE
+)
+SQLITE_BESIDE = re.compile(r"^(\s*from \.\.engine\.)sqlite\b", re.MULTILINE)  # in the runtime
 HTTP = "runtime/http/command.py"  # what a server begins with that speaks HTTP
 
 
@@ -57,7 +59,7 @@ def render_files(plan: ServerPlan) -> Files:
         title = "How the project is served over HTTP: [http] of .ralph/ralphgen.toml."
         values = {"title": title, "constants": [("SETTINGS", Lines(plan.http))]}
         files["http_settings.py"] = rendered("constants.py.jinja", **values)
-    more = [HTTP, f"runtime/{plan.engine}/revocations.py"] if plan.http is not None else []
+    more = [HTTP, f"runtime/engine/{plan.engine}/revocations.py"] if plan.http is not None else []
     files.update(_runtime(plan.kits, plan.engine, *more))
     files = {
         path: f"{UNFORMATTED}{text}" if path.endswith(".py") else text

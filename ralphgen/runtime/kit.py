@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any, Protocol, TypeVar
 
-    from .database.connection import Database, WriteNotices
     from .deferred import DeferredResult
+    from .engine.connection import Database, WriteNotices
     from .session import Session
     from .tool import Tool
 

@@ -17,8 +17,8 @@ from ralphgen.project.connection import open_database
 from ralphgen.project.inspect import read_schema
 from ralphgen.project.model import Project, Schema
 from ralphgen.project.root import has_database
-from ralphgen.runtime.database import claims
-from ralphgen.runtime.database.ledger import MARKER, close_session
+from ralphgen.runtime.engine import claims
+from ralphgen.runtime.engine.ledger import MARKER, close_session
 from ralphgen.runtime.errors import one_line
 from ralphgen.sessions.decide import Request
 from ralphgen.sessions.states import why_none_is_ready

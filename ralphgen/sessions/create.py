@@ -29,7 +29,7 @@ from ralphgen.project.model import Project
 from ralphgen.project.root import FOLDER, sessions_folder
 from ralphgen.project.rows import open_rows
 from ralphgen.runtime.context import BY_CLIENT
-from ralphgen.runtime.database.schema import WAITING
+from ralphgen.runtime.engine.schema import WAITING
 from ralphgen.runtime.policy import Policy
 from ralphgen.runtime.session import DEFAULT_FILE
 from ralphgen.sessions.brief import session_words, write_system

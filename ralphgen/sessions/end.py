@@ -5,7 +5,7 @@ from pathlib import Path
 from ralphgen.errors import MissingError, ProjectError
 from ralphgen.ledger.opened import opened_database
 from ralphgen.ledger.tables import now, read_state
-from ralphgen.runtime.database.ledger import close_session
+from ralphgen.runtime.engine.ledger import close_session
 from ralphgen.runtime.errors import one_line
 from ralphgen.sessions.claims import release_held
 from ralphgen.sessions.store import StoredSession, end_folder, stored_sessions

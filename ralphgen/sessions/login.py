@@ -198,7 +198,7 @@ def _dsn(place: Postgresql, name: str, password: str) -> str:
     """
     from psycopg.conninfo import make_conninfo
 
-    from ralphgen.runtime.postgresql.driver import LIMITS, dsn_parameters
+    from ralphgen.runtime.engine.postgresql.driver import LIMITS, dsn_parameters
 
     own = place if os.environ.get(place.dsn_env) else _admin(place)
     kept = dsn_parameters(os.environ[own.dsn_env])

@@ -13,8 +13,8 @@ from ralphgen.project.connection import open_database
 from ralphgen.project.inspect import read_schema
 from ralphgen.project.model import Schema
 from ralphgen.project.rows import StoredTask, open_rows
-from ralphgen.runtime.database.claims import Claim, claim_of, is_live
-from ralphgen.runtime.database.ledger import MARKER
+from ralphgen.runtime.engine.claims import Claim, claim_of, is_live
+from ralphgen.runtime.engine.ledger import MARKER
 from ralphgen.trust.items import hidden_in
 
 CLOSED = ("done", "skipped")

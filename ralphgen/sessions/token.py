@@ -7,10 +7,10 @@ from pathlib import Path
 
 from ralphgen.errors import ProjectError, Say, UsageError
 from ralphgen.project.root import database_named, postgresql_place
+from ralphgen.runtime.engine.postgresql import revocations as postgresql_revocations
 from ralphgen.runtime.errors import StartError, ToolError, one_line
 from ralphgen.runtime.http import revocations
 from ralphgen.runtime.http.revocations import SESSION_ID
-from ralphgen.runtime.postgresql import revocations as postgresql_revocations
 from ralphgen.sessions.claims import hand_over, held_while_made, release_held
 from ralphgen.sessions.create import basis_of, claimed_subject
 from ralphgen.sessions.decide import Request, Subject

@@ -9,7 +9,7 @@ from ralphgen.errors import ProjectError
 from ralphgen.ledger.opened import opened_database
 from ralphgen.ledger.tables import state_of
 from ralphgen.project.connection import open_database
-from ralphgen.runtime.database.ledger import UNMERGED
+from ralphgen.runtime.engine.ledger import UNMERGED
 
 _DONE = "SELECT id FROM tasks WHERE status = 'done'"
 _DISCIPLINES = "SELECT id, discipline FROM tasks WHERE id IN ({marks}) ORDER BY id"

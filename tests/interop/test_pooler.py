@@ -16,7 +16,7 @@ from postgresql import needs_postgresql
 from proxies import program
 
 from ralphgen.doctor.postgresql import POOLED
-from ralphgen.runtime.postgresql.notices import WriteNotices
+from ralphgen.runtime.engine.postgresql.notices import WriteNotices
 
 pytestmark = [pytest.mark.interop, needs_postgresql]
 MODES = ("session", "transaction")

@@ -9,8 +9,8 @@ from typing import Any
 from proved_projects import LEDGER, MARKER
 
 from ralphgen.history.entries import decoded
-from ralphgen.runtime.sqlite.database import Database
-from ralphgen.runtime.sqlite.journal import Journal
+from ralphgen.runtime.engine.sqlite.database import Database
+from ralphgen.runtime.engine.sqlite.journal import Journal
 
 SCHEMA = """
 CREATE TABLE homes (name TEXT PRIMARY KEY COLLATE NOCASE, note TEXT);

@@ -4,7 +4,7 @@ import sqlite3
 from contextlib import closing
 from typing import Any
 
-from ralphgen.runtime.sqlite.schema import read_tables
+from ralphgen.runtime.engine.sqlite.schema import read_tables
 
 Tables = dict[str, list[dict[str, Any]]]
 

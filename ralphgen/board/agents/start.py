@@ -20,7 +20,7 @@ from ralphgen.project.connection import open_database
 from ralphgen.project.inspect import read_schema
 from ralphgen.project.model import Names
 from ralphgen.project.rows import open_rows
-from ralphgen.runtime.database.ledger import MARKER
+from ralphgen.runtime.engine.ledger import MARKER
 from ralphgen.sessions.states import next_tasks
 from ralphgen.trust.items import read_settings
 

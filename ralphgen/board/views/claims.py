@@ -8,7 +8,7 @@ from ralphgen.board.views.stored_text import line
 from ralphgen.ledger.records import RecordReader
 from ralphgen.project.connection import DatabaseConnection
 from ralphgen.project.dialect import column_names
-from ralphgen.runtime.database.claims import COLUMNS, Claim, is_live, is_over
+from ralphgen.runtime.engine.claims import COLUMNS, Claim, is_live, is_over
 
 MOST = 5_000
 """Claims that are looked at, those whose leases end last: one may ask the system for a process."""

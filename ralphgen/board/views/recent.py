@@ -16,10 +16,10 @@ from ralphgen.kits.ralph.rows import LEARNINGS, PROGRESS, Rows, decode_learnings
 from ralphgen.project.postgresql import PostgresqlConnection
 from ralphgen.project.root import project_home
 from ralphgen.project.schema import table_names
-from ralphgen.runtime.database.entries import KEPT
+from ralphgen.runtime.engine.entries import KEPT
+from ralphgen.runtime.engine.postgresql.state_files import page_of
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.files.entry_log import read_entries
-from ralphgen.runtime.postgresql.state_files import page_of
 
 Stored = dict[str, Any]
 Learned = tuple[int, list[tuple[datetime, int, Stored]]]

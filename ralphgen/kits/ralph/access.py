@@ -12,8 +12,8 @@ from ralphgen.kits.ralph.server.project import LEARNINGS, PROGRESS
 from ralphgen.planning.access import CLAIMS, Command, KitAccess, Use, of_own_rows
 from ralphgen.planning.model import KitPlan, Names, PolicyPlan, RecipePlan
 from ralphgen.project.model import Project
-from ralphgen.runtime.database.entries import KEPT
-from ralphgen.runtime.database.ledger import MARKER
+from ralphgen.runtime.engine.entries import KEPT
+from ralphgen.runtime.engine.ledger import MARKER
 from ralphgen.spelling import argument_name, sql_name, sql_text
 
 KEYS = {"tasks": "id", "task_comments": "id", "features": "name", "disciplines": "name"}

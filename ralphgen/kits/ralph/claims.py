@@ -20,7 +20,7 @@ from ralphgen.ledger.tables import now
 from ralphgen.project.model import Schema
 from ralphgen.project.root import FOLDER
 from ralphgen.project.schema import read_facts
-from ralphgen.runtime.database.claims import (
+from ralphgen.runtime.engine.claims import (
     Claim,
     HeldError,
     add_attempt,
@@ -29,7 +29,7 @@ from ralphgen.runtime.database.claims import (
     release,
     take,
 )
-from ralphgen.runtime.database.ledger import close_session
+from ralphgen.runtime.engine.ledger import close_session
 from ralphgen.runtime.errors import StartError, ToolError, one_line
 from ralphgen.runtime.policy import FULL, Policy, Recipe
 from ralphgen.runtime.session import Session

@@ -7,7 +7,7 @@ from ralphgen.errors import ProjectError
 from ralphgen.planning.model import Argument, Names, Values
 from ralphgen.project.model import Column, Schema
 from ralphgen.project.schema import REQUIRED_COLUMNS
-from ralphgen.runtime.database.schema import fold
+from ralphgen.runtime.engine.schema import fold
 from ralphgen.spelling import Name, Value, argument_name, constant
 
 STATUSES = ("draft", "pending", "in_progress", "done", "blocked", "skipped")

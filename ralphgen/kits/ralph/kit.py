@@ -27,7 +27,7 @@ from ralphgen.planning.model import (
     typed,
 )
 from ralphgen.project.model import Project
-from ralphgen.runtime.database.ledger import MARKER
+from ralphgen.runtime.engine.ledger import MARKER
 from ralphgen.spelling import Lines, Name, Value, argument_name
 
 REASON: Value = {"type": "string", "description": "Why the task is blocked."}

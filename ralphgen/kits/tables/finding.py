@@ -17,7 +17,7 @@ from ralphgen.project.root import CONFIG
 from ralphgen.project.schema import read_facts, relation_names, schema_from_facts
 from ralphgen.project.served_tables import INTERNAL, KEY, possible
 from ralphgen.project.toml_edit import edited
-from ralphgen.runtime.database.schema import TABLES, fold
+from ralphgen.runtime.engine.schema import TABLES, fold
 from ralphgen.suggestion import suggestion
 
 LONGEST = 50  # characters of a noun

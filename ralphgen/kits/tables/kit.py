@@ -7,7 +7,7 @@ from ralphgen.planning.kit import KitDefinition
 from ralphgen.planning.model import HttpUse, KitPlan
 from ralphgen.project.model import Project
 from ralphgen.project.root import DATABASE
-from ralphgen.runtime.database.ledger import MARKER
+from ralphgen.runtime.engine.ledger import MARKER
 from ralphgen.spelling import Lines
 
 SERVER = KitPlan(

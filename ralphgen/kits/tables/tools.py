@@ -22,7 +22,7 @@ from ralphgen.planning.model import (
     answer_of,
 )
 from ralphgen.project.model import Project
-from ralphgen.runtime.database.schema import TABLES, fold
+from ralphgen.runtime.engine.schema import TABLES, fold
 from ralphgen.spelling import Construction, Lines, Name, Value
 from ralphgen.suggestion import suggestion
 

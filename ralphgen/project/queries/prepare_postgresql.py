@@ -31,7 +31,7 @@ from ralphgen.project.queries.rules import (
 from ralphgen.project.queries.tied import tied_columns
 from ralphgen.project.queries.tokens import without_comments
 from ralphgen.project.root import Postgresql
-from ralphgen.runtime.postgresql.library import settings
+from ralphgen.runtime.engine.postgresql.library import settings
 
 if TYPE_CHECKING:
     import psycopg

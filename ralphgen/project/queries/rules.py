@@ -7,7 +7,7 @@ from ralphgen.errors import Problem
 from ralphgen.project.queries.files import NamedSql
 from ralphgen.project.queries.items import VERBS, items_of, returned, verb_and_table
 from ralphgen.project.queries.tokens import Token
-from ralphgen.runtime.database.schema import fold
+from ralphgen.runtime.engine.schema import fold
 
 READING = ("SELECT", "WITH", "VALUES")
 WRITING = ("INSERT", "UPDATE", "DELETE")

@@ -5,7 +5,7 @@ from typing import Annotated
 from pydantic import BaseModel, ConfigDict, Field
 
 from ralphgen.project.config_values import Name
-from ralphgen.runtime.database.queries import ROWS, SECONDS
+from ralphgen.runtime.engine.queries import ROWS, SECONDS
 
 KINDS = ("task", "feature", "discipline")
 """The rows of a session that a parameter can be bound to."""

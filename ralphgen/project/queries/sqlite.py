@@ -9,10 +9,15 @@ from typing import Any
 
 from ralphgen.errors import ProjectError
 from ralphgen.project.queries.tokens import read_tokens
-from ralphgen.runtime.database.schema import fold
-from ralphgen.runtime.sqlite.library import quoted
-from ralphgen.runtime.sqlite.query_rules import FUNCTIONS, TABLE_FUNCTIONS, WARMING, is_counted
-from ralphgen.runtime.sqlite.schema import affinity
+from ralphgen.runtime.engine.schema import fold
+from ralphgen.runtime.engine.sqlite.library import quoted
+from ralphgen.runtime.engine.sqlite.query_rules import (
+    FUNCTIONS,
+    TABLE_FUNCTIONS,
+    WARMING,
+    is_counted,
+)
+from ralphgen.runtime.engine.sqlite.schema import affinity
 
 _OBJECTS = """
     SELECT m.name, m.type, m.sql, coalesce(l.type, m.type), coalesce(l.wr, 0)

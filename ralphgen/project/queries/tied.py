@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from ralphgen.project.queries.items import outermost
 from ralphgen.project.queries.tokens import Token
-from ralphgen.runtime.database.schema import fold
+from ralphgen.runtime.engine.schema import fold
 
 _JOINS = ("FROM", "USING")  # whose columns would have to be told from those of the table
 _MIXED = ("OR", "BETWEEN", "CASE")  # which conditions hold then is not plain

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from ralphgen.errors import Problem, ProjectError
-from ralphgen.runtime.database.schema import fold
+from ralphgen.runtime.engine.schema import fold
 
 # In this order: a comment may hold quotes, a text may hold "--", and "::" is no parameter.
 _FORMS = {

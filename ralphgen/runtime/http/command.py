@@ -166,7 +166,7 @@ def _revocations(folder: str, settings: Settings) -> tuple[Any, Any, str]:
     if settings["engine"] != "sqlite":
         kept = import_module(f"runtime.{settings['engine']}.revocations")
         return kept.create, kept.RevokedSessions, settings["database"]
-    from ..sqlite.library import located
+    from ..engine.sqlite.library import located
     from .revocations import Revocations, create
 
     root = project_home(os.path.dirname(os.path.dirname(folder)))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import _thread
 import time
 
-from ..database.claims import renew
+from ..engine.claims import renew
 from ..errors import StartError, ToolError, log
 
 TYPE_CHECKING = False
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from ..database.connection import Database
+    from ..engine.connection import Database
 
 
 class Lease:

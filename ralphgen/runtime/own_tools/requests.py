@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from ..engine.sqlite.own_statements import read_records, reader, write_records
 from ..errors import ToolError
-from ..sqlite.own_statements import read_records, reader, write_records
 from ..statements.tools import in_child
 from ..values.arguments import check_arguments, nearest, shortened
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ..database.entries import PREFIX
+from ..engine.entries import PREFIX
+from ..engine.sqlite.foreign_keys import children, parents
+from ..engine.sqlite.library import quoted
 from ..errors import ToolError
-from ..sqlite.foreign_keys import children, parents
-from ..sqlite.library import quoted
 from ..values.arguments import nearest, shortened
 
 TYPE_CHECKING = False
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from ..sqlite.database import Database
+    from ..engine.sqlite.database import Database
     from .table import RowTable
 
 LISTED = 20  # values in a refusal

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from ..engine.sqlite.rules import broken_rule, is_broken_rule, replaces_rows
 from ..errors import ToolError
-from ..sqlite.rules import broken_rule, is_broken_rule, replaces_rows
 from ..values.arguments import shortened
 
 TYPE_CHECKING = False
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from ..sqlite.database import Database
+    from ..engine.sqlite.database import Database
     from .table import RowTable
 
 LONGEST = 300  # characters of a rule that is told whole

@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-    from ..database.connection import WriteNotices
     from ..deferred import DeferredResult
+    from ..engine.connection import WriteNotices
     from ..kit import Resources
     from .table import RowTable
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ..engine.sqlite.library import UNTYPED_NUMBERS, quoted, same_text
 from ..errors import ToolError
-from ..sqlite.library import UNTYPED_NUMBERS, quoted, same_text
 from ..values.encoding import read_exact_json, read_json, write_json
 
 TYPE_CHECKING = False

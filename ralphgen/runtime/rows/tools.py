@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ..engine.sqlite.library import DIFFERS, comparable, quoted, same_json
 from ..errors import ToolError
-from ..sqlite.library import DIFFERS, comparable, quoted, same_json
 from ..statements.tools import in_child
 from ..values.arguments import nearest, shortened
 from ..values.paging import PAGE, fitted, page
@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any, Protocol, TypeVar
 
+    from ..engine.sqlite.database import Database
     from ..session import Session
-    from ..sqlite.database import Database
 
     Result = TypeVar("Result")
     Run = Callable[["Rows", dict[str, Any]], dict[str, Any]]

@@ -15,7 +15,7 @@ from psycopg.conninfo import make_conninfo
 from walls import Walled, run
 
 from ralphgen.generate.workflows import generate, regenerate
-from ralphgen.runtime.postgresql.revocations import revoke
+from ralphgen.runtime.engine.postgresql.revocations import revoke
 
 pytestmark = [needs_postgresql, pytest.mark.slow]
 

@@ -21,8 +21,8 @@ from ralphgen.board.project import Board
 from ralphgen.board.requests import Form
 from ralphgen.board.views.disciplines import read_disciplines
 from ralphgen.project.root import DATABASE
-from ralphgen.runtime.sqlite.database import Database
-from ralphgen.runtime.sqlite.journal import Journal
+from ralphgen.runtime.engine.sqlite.database import Database
+from ralphgen.runtime.engine.sqlite.journal import Journal
 from ralphgen.sessions.store import prune_sessions
 
 pytestmark = pytest.mark.slow

@@ -15,7 +15,7 @@ from http_servers import SERVED
 from postgresql import database, needs_postgresql
 from typed_pages import typed_commands
 
-from ralphgen.runtime.postgresql.revocations import MADE
+from ralphgen.runtime.engine.postgresql.revocations import MADE
 
 with suppress(ModuleNotFoundError):
     import psycopg

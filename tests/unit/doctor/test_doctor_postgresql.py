@@ -16,8 +16,8 @@ from ralphgen.doctor.postgresql import look_at
 from ralphgen.generate.initialize import initialize
 from ralphgen.planning.indexes import MANY
 from ralphgen.project.root import FOLDER, Postgresql
-from ralphgen.runtime.postgresql.database import Database
-from ralphgen.runtime.postgresql.library import naming
+from ralphgen.runtime.engine.postgresql.database import Database
+from ralphgen.runtime.engine.postgresql.library import naming
 
 pytestmark = pytest.mark.slow
 PLAIN = "SELECT title FROM tasks WHERE feature = 'f7' AND {}"

@@ -106,7 +106,7 @@ def test_both_engines_differ_in_the_room_of_the_engine_and_the_lock(
 ) -> None:
     sqlite = generate(begun(tmp_path / "a/shop", engine="sqlite")).files
     postgresql = generate(begun(tmp_path / "b/shop")).files
-    ours = ("runtime/sqlite/", "runtime/postgresql/")
+    ours = ("runtime/engine/sqlite/", "runtime/engine/postgresql/")
     a = {path: text for path, text in sqlite.items() if not path.startswith(ours)}
     b = {path: text for path, text in postgresql.items() if not path.startswith(ours)}
 

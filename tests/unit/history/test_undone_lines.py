@@ -13,8 +13,8 @@ from histories import Writer, make_database
 
 from ralphgen.history.undo import finish_undone, undo_session
 from ralphgen.project.root import DATABASE
+from ralphgen.runtime.engine.sqlite.database import Database
 from ralphgen.runtime.files.entry_log import write_entry
-from ralphgen.runtime.sqlite.database import Database
 
 FIRST = "- 2026-11-20T10:00:00Z [manual] first"
 SAME = "- 2026-11-20T11:00:00Z [manual] the same"

@@ -309,7 +309,7 @@ def test_the_kit_alone_leaves_nothing_of_ralphs_behind(other: Path) -> None:
 
     assert 0 == done.returncode, done.stderr
     assert [] == [path for path in files if path.startswith(("ralph/", "runtime/ralph/"))]
-    assert "runtime/sqlite/database.py" not in files
+    assert "runtime/engine/sqlite/database.py" not in files
     assert b'"ralph"' not in files["server.py"] + files["policy.py"]
     assert checked.stdout.startswith("ralphgen ")
     with connected(other, kit="notes") as driver:

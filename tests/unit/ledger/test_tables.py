@@ -20,7 +20,7 @@ from ralphgen.ledger.tables import (
     upgrade_tables,
 )
 from ralphgen.project.root import DATABASE
-from ralphgen.runtime.database.ledger import (
+from ralphgen.runtime.engine.ledger import (
     SESSION_COLUMNS,
     Evidence,
     add_evidence,
@@ -28,7 +28,7 @@ from ralphgen.runtime.database.ledger import (
     evidence_of,
     open_session,
 )
-from ralphgen.runtime.sqlite.database import Database
+from ralphgen.runtime.engine.sqlite.database import Database
 
 pytestmark = pytest.mark.slow  # makes projects
 

@@ -12,7 +12,7 @@ from ralphgen.project.config import FILE, read_config
 from ralphgen.project.disciplines import configured_removals, stored_removals, unknown_disciplines
 from ralphgen.project.model import Removal
 from ralphgen.project.schema import schema_from_facts
-from ralphgen.runtime.sqlite.schema import read_tables
+from ralphgen.runtime.engine.sqlite.schema import read_tables
 
 
 @pytest.fixture

@@ -17,7 +17,7 @@ from ralphgen.project.schema import (
     schema_from_facts,
     table_names,
 )
-from ralphgen.runtime.sqlite.schema import read_tables
+from ralphgen.runtime.engine.sqlite.schema import read_tables
 
 ROOT = Path(__file__).parents[3]
 ERAS = sorted((ROOT / "fixtures" / "schemas").glob("*.sql"))

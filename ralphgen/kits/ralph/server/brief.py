@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 
+from ralphgen.runtime.engine.sqlite.library import SAME_NAME
 from ralphgen.runtime.errors import ToolError, one_line
-from ralphgen.runtime.sqlite.library import SAME_NAME
 from ralphgen.runtime.values.arguments import shortened
 
 from . import comments

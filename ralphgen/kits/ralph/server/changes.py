@@ -6,8 +6,8 @@ import json
 import os
 import re
 
+from ralphgen.runtime.engine.sqlite.library import ROW_LOCK
 from ralphgen.runtime.errors import ToolError
-from ralphgen.runtime.sqlite.library import ROW_LOCK
 from ralphgen.runtime.values.arguments import shortened
 
 from .tables import PATHS, plain
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from ralphgen.runtime.sqlite.database import Database
+    from ralphgen.runtime.engine.sqlite.database import Database
 
     from .tables import StoredTable
     from .workspace import Tables, Workspace

@@ -265,7 +265,7 @@ class CheckRun:
         self, results: Sequence[dict[str, Any]], numbers: set[int | None], after: Look, why: str
     ) -> None:
         """Store of the checks with these numbers that they ran and prove nothing."""
-        from ralphgen.runtime.database.ledger import UNPROVED
+        from ralphgen.runtime.engine.ledger import UNPROVED
 
         ending = f"{UNPROVED}{why})"
         self._keep(
@@ -280,9 +280,9 @@ class CheckRun:
 
     def _keep(self, results: Sequence[dict[str, Any]], after: Look, protected: list[str]) -> bool:
         """Store the evidence, on a connection of this thread's own; return whether it may."""
-        from ralphgen.runtime.database.ledger import EVIDENCE, Evidence, add_evidence
-        from ralphgen.runtime.sqlite.database import Database
-        from ralphgen.runtime.sqlite.library import may_add
+        from ralphgen.runtime.engine.ledger import EVIDENCE, Evidence, add_evidence
+        from ralphgen.runtime.engine.sqlite.database import Database
+        from ralphgen.runtime.engine.sqlite.library import may_add
 
         workspace = self._workspace
         if workspace.evidence is None:  # one for all runs, since closing it would leak a file

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import time
 
-from ralphgen.runtime.database import claims
+from ralphgen.runtime.engine import claims
+from ralphgen.runtime.engine.sqlite.database import Database
 from ralphgen.runtime.errors import StartError, ToolError
 from ralphgen.runtime.policy import FULL
 from ralphgen.runtime.processes.launched import is_below_launch
-from ralphgen.runtime.sqlite.database import Database
 
 from .dependencies import MET
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
+from ralphgen.runtime.engine.sqlite.library import quoted
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.policy import WITHIN
-from ralphgen.runtime.sqlite.library import quoted
 from ralphgen.runtime.values.arguments import shortened
 
 from .changes import Changes, refuse_blank

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ralphgen.runtime.engine.sqlite.library import naming
 from ralphgen.runtime.errors import ToolError
-from ralphgen.runtime.sqlite.library import naming
 from ralphgen.runtime.values.arguments import shortened
 
 from .tables import decode_integers, plain
@@ -64,7 +64,7 @@ def unmerged_tasks(workspace: Workspace, among: Iterable[int] | None = None) -> 
     """
     if not workspace.tables.ledger:
         return set()
-    from ralphgen.runtime.database.ledger import UNMERGED
+    from ralphgen.runtime.engine.ledger import UNMERGED
 
     each = workspace.database.each
     if among is None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ralphgen.runtime.sqlite.library import may_read
+from ralphgen.runtime.engine.sqlite.library import may_read
 from ralphgen.runtime.values.paging import fitted
 
 from .comments import signed_by

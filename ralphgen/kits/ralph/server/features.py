@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import os
 
+from ralphgen.runtime.engine.sqlite.library import exact, ordered
 from ralphgen.runtime.errors import ToolError
-from ralphgen.runtime.sqlite.library import exact, ordered
 from ralphgen.runtime.values.arguments import shortened
 from ralphgen.runtime.values.paging import fitted
 

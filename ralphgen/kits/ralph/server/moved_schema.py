@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ralphgen.runtime.database import schema
-from ralphgen.runtime.database.ledger import MARKER
-from ralphgen.runtime.sqlite.known_schema import remember
-from ralphgen.runtime.sqlite.schema import missing_columns, read_tables, views_digest
+from ralphgen.runtime.engine import schema
+from ralphgen.runtime.engine.ledger import MARKER
+from ralphgen.runtime.engine.sqlite.known_schema import remember
+from ralphgen.runtime.engine.sqlite.schema import missing_columns, read_tables, views_digest
 from ralphgen.runtime.start import read_manifest
 
 TYPE_CHECKING = False

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import re
 
+from ralphgen.runtime.engine.sqlite.library import DIFFERS, NAME_KEY, ordered, quoted
 from ralphgen.runtime.errors import ToolError
-from ralphgen.runtime.sqlite.library import DIFFERS, NAME_KEY, ordered, quoted
 from ralphgen.runtime.values.arguments import LONGEST_NAME, shortened
 from ralphgen.runtime.values.paging import LONG_KEY, PAGE, page, size
 

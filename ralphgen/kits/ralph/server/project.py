@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ralphgen.runtime.sqlite.library import UNINDEXED, ordered
+from ralphgen.runtime.engine.sqlite.library import UNINDEXED, ordered
 from ralphgen.runtime.values.paging import MAX_CHARACTERS, PAGE, fitted, shortened, size
 
 from .tables import plain
@@ -104,8 +104,8 @@ def read_progress(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, 
 def _append(
     workspace: Workspace, name: str, arguments: dict[str, Any], tool: str, *, once: bool = False
 ) -> dict[str, Any]:
+    from ralphgen.runtime.engine.sqlite.state_files import append_entry
     from ralphgen.runtime.files.entry_log import entry_of
-    from ralphgen.runtime.sqlite.state_files import append_entry
 
     session = workspace.session
     task = f"#{session.task}" if session.task is not None else ""
@@ -115,7 +115,7 @@ def _append(
 
 
 def _read(workspace: Workspace, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    from ralphgen.runtime.sqlite.state_files import read_page
+    from ralphgen.runtime.engine.sqlite.state_files import read_page
 
     page = read_page(workspace, name, arguments.get("limit", PAGE), arguments.get("cursor"))
     answer = {"text": page.text, "entries": page.entries, "total": page.total}

@@ -161,7 +161,7 @@ def refused_nested(paths: Sequence[str]) -> str:
 
 def overrule(workspace: Workspace, task: int, because: str, look: Look) -> None:
     """Record, in a transaction that is open, that a person closes a task without proof."""
-    from ralphgen.runtime.database.ledger import Evidence, add_evidence
+    from ralphgen.runtime.engine.ledger import Evidence, add_evidence
 
     from .tables import now
 
@@ -223,7 +223,7 @@ def _open_dependencies(workspace: Workspace, stored: object) -> list[str]:
 
 def _unproved(workspace: Workspace, task: int, checks: Sequence[Check], look: Look) -> list[str]:
     """Return, for each of the checks that is not proved, what is known of it."""
-    from ralphgen.runtime.database.ledger import evidence_of, unproved_by
+    from ralphgen.runtime.engine.ledger import evidence_of, unproved_by
 
     session = workspace.session
     evidence = evidence_of(workspace.database, task) if checks else []

@@ -107,7 +107,7 @@ def _holders(workspace: Workspace) -> tuple[set[int], set[int]]:
     """Return the tasks that sessions hold, and those that sessions began which are gone."""
     if not workspace.tables.ledger:
         return set(), set()
-    from ralphgen.runtime.database.claims import claims, is_live
+    from ralphgen.runtime.engine.claims import claims, is_live
 
     found = claims(workspace.database)
     held = {task for task, claim in found.items() if is_live(claim)}

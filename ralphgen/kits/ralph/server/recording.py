@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ralphgen.runtime.sqlite.journal import Journal
-from ralphgen.runtime.sqlite.state_files import finish_stopped_undo
+from ralphgen.runtime.engine.sqlite.journal import Journal
+from ralphgen.runtime.engine.sqlite.state_files import finish_stopped_undo
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ import json
 import os
 import re
 
+from ralphgen.runtime.engine.sqlite.library import HAS_TEXT, HEX_NAME
 from ralphgen.runtime.errors import NotThereError, ToolError
-from ralphgen.runtime.sqlite.library import HAS_TEXT, HEX_NAME
 from ralphgen.runtime.values.arguments import shortened
 from ralphgen.runtime.values.paging import AROUND, LONG_TEXT_IN_LIST, MAX_CHARACTERS, PAGE, size
 from ralphgen.runtime.values.uris import named, segment
@@ -23,7 +23,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ralphgen.runtime.database.connection import WriteNotices
+    from ralphgen.runtime.engine.connection import WriteNotices
 
     from .tables import StoredTable
 
@@ -283,8 +283,8 @@ def _row(workspace: Workspace, kind: str, name: str) -> str:
 
 def _entries(workspace: Workspace, kind: str, cursor: str | None) -> str:
     """Return the end of a state file, or of what stands before the cursor; it says what is left."""
+    from ralphgen.runtime.engine.sqlite.state_files import read_page
     from ralphgen.runtime.files.entry_log import PAGE_CHARACTERS
-    from ralphgen.runtime.sqlite.state_files import read_page
 
     try:
         page = read_page(workspace, FILES[kind][0], PAGE_CHARACTERS, cursor)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from ralphgen.runtime.engine.sqlite.library import holding
 from ralphgen.runtime.errors import ToolError
-from ralphgen.runtime.sqlite.library import holding
 
 from .dependencies import MET, met, prerequisites
 from .dependencies import found as find_tasks

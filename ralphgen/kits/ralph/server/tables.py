@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import time
 
+from ralphgen.runtime.engine.sqlite.library import GIVEN_NUMBER, quoted, returning
 from ralphgen.runtime.errors import ToolError
-from ralphgen.runtime.sqlite.library import GIVEN_NUMBER, quoted, returning
 from ralphgen.runtime.values.encoding import JsonReader, write_json
 
 TYPE_CHECKING = False
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from ralphgen.runtime.sqlite.database import Database
+    from ralphgen.runtime.engine.sqlite.database import Database
 
 TEXT = "text"
 INTEGER = "integer"

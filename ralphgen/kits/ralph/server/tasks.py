@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from ralphgen.runtime.engine.sqlite.library import SAME_LETTERS, next_number
 from ralphgen.runtime.errors import ToolError
-from ralphgen.runtime.sqlite.library import SAME_LETTERS, next_number
 from ralphgen.runtime.statements.tools import stating
 from ralphgen.runtime.values.arguments import shortened
 from ralphgen.runtime.values.paging import AROUND, PAGE, fitted, page, size

@@ -6,11 +6,11 @@ import _thread
 import time
 
 from ralphgen.runtime.context import is_same
+from ralphgen.runtime.engine.sqlite.database import Database
+from ralphgen.runtime.engine.sqlite.known_schema import is_known, record_name
+from ralphgen.runtime.engine.sqlite.library import SAME_NAME, located, ordered, own_code
 from ralphgen.runtime.errors import ContextError, ToolError
 from ralphgen.runtime.kit import OpenProject
-from ralphgen.runtime.sqlite.database import Database
-from ralphgen.runtime.sqlite.known_schema import is_known, record_name
-from ralphgen.runtime.sqlite.library import SAME_NAME, located, ordered, own_code
 from ralphgen.runtime.start import read_manifest
 from ralphgen.runtime.statements.tools import stating
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
+    from ralphgen.runtime.engine.sqlite.journal import Journal
     from ralphgen.runtime.session import Session
-    from ralphgen.runtime.sqlite.journal import Journal
 
     from .checks import CheckRun
     from .tables import StoredTable

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
+from ralphgen.runtime.engine.sqlite.database import Database
+from ralphgen.runtime.engine.sqlite.known_schema import is_known, record_name, remember
+from ralphgen.runtime.engine.sqlite.library import located
 from ralphgen.runtime.kit import OpenProject
-from ralphgen.runtime.sqlite.database import Database
-from ralphgen.runtime.sqlite.known_schema import is_known, record_name, remember
-from ralphgen.runtime.sqlite.library import located
 from ralphgen.runtime.start import read_manifest
 
 TYPE_CHECKING = False
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
+    from ralphgen.runtime.engine.sqlite.journal import Journal
     from ralphgen.runtime.session import Session
-    from ralphgen.runtime.sqlite.journal import Journal
 
 
 class OpenTables(OpenProject):
@@ -36,7 +36,7 @@ class OpenTables(OpenProject):
         self._closing_on_failure(self._refuse_unlike)
 
     def _refuse_migrated(self) -> None:
-        from ralphgen.runtime.database import schema
+        from ralphgen.runtime.engine import schema
 
         built_for = schema.recorded_tables(self.folder)
         known = {table: {one["name"] for one in columns} for table, columns in built_for.items()}
@@ -59,8 +59,8 @@ class OpenTables(OpenProject):
         self._schema_version, self._known_as = self.read_at_start(look)
         if is_known(self._known_as):
             return
-        from ralphgen.runtime.database.schema import refuse_unlike
-        from ralphgen.runtime.sqlite.schema import missing_columns
+        from ralphgen.runtime.engine.schema import refuse_unlike
+        from ralphgen.runtime.engine.sqlite.schema import missing_columns
 
         expected = self._manifest["schema"]
         reads = expected.get("reads", {})
@@ -71,21 +71,21 @@ class OpenTables(OpenProject):
             remember(self._known_as)
 
     def _views_digest(self) -> str:
-        from ralphgen.runtime.sqlite.schema import views_digest
+        from ralphgen.runtime.engine.sqlite.schema import views_digest
 
         return views_digest(self.database.connection, self._manifest["schema"].get("tables", []))
 
     def _tables(self) -> dict[str, Any]:
         """Return the tables that the server works on, as they are now; within a transaction."""
-        from ralphgen.runtime.database.schema import only_served
-        from ralphgen.runtime.sqlite.schema import read_tables
+        from ralphgen.runtime.engine.schema import only_served
+        from ralphgen.runtime.engine.sqlite.schema import read_tables
 
         also = self._manifest["schema"].get("tables", [])
         own = ("ralphgen_ledger",)  # no other table has a meaning here
         return only_served(read_tables(self.database.connection, also=also, own=own), also)
 
     def _open_journal(self) -> Journal:
-        from ralphgen.runtime.sqlite.journal import Journal
+        from ralphgen.runtime.engine.sqlite.journal import Journal
 
         session = self.session
         return Journal(

@@ -1,0 +1,339 @@
+"""One connection to PostgreSQL: snapshots for reading, all-or-nothing transactions for writing."""
+
+from __future__ import annotations
+
+import _thread
+import os
+import sys
+import time
+
+from ...deferred import call_began, limit, longest_run, longest_wait, pause, take_time
+from ...errors import StartError, ToolError, log
+from ...modules import add_packages
+from .library import dsn_of, notice, settings, writers_lock
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any, TypeVar
+
+    from .driver import Connection, Cursor
+    from .notices import WriteNotices
+
+    Result = TypeVar("Result")
+
+PATIENCE = 20.0  # seconds that a call waits for other writers
+IN_LINE = 1.0  # of them in which it first waits in the line of a lock
+COMING_UP = 3.0  # seconds in which a server that was started anew comes up
+SOON = 0.2  # seconds after the start of a server, in which its client lists the tools
+UNSURE = (
+    "the connection to the database broke while this was committed: it may or may not have been "
+    "done; look whether it is there before you do it again"
+)
+
+
+class Database:
+    """A connection that is made at its first use, and anew where it was lost.
+
+    `path` is the name of the environment variable with the DSN, "/", and the schema. `patience` is
+    for how many seconds after its arrival a call waits for other writers, and for how many its
+    statements may run. What is in `before_writes` is called at the begin of each transaction that
+    writes, within it, and refuses the write by raising `ToolError`; `before_changes` before
+    each statement that changes rows. Raises `StartError` when the variable is not set.
+    """
+
+    sees_redefined_views = False
+    __slots__ = (
+        "_checks",
+        "_connection",
+        "_in_use",
+        "_is_checked",
+        "_opening",
+        "_patience",
+        "_schema_version",
+        "before_changes",
+        "before_writes",
+        "path",
+    )
+
+    def __init__(self, path: str, patience: float = PATIENCE) -> None:
+        self.path = path
+        self._patience = patience
+        self._checks: list[Callable[[], None]] = []
+        self._connection: Connection[tuple[Any, ...]] | None = None
+        self._in_use = _thread.allocate_lock()
+        self._is_checked = False
+        self._opening = _thread.RLock()
+        self._schema_version = 0
+        self.before_changes: Callable[[], None] | None = None
+        self.before_writes: list[Callable[[], None]] = []
+        dsn_of(path)
+
+    @property
+    def connection(self) -> Connection[tuple[Any, ...]]:
+        """The connection of psycopg, within a transaction."""
+        if self._connection is None:
+            raise ToolError("there is no connection to the database: try again")
+        return self._connection
+
+    def rows(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Return every row that the statement answers."""
+        return self._run(sql, values).fetchall()
+
+    def each(self, sql: str, values: Sequence[object] = ()) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows one by one, for who may not want all of them."""
+        yield from self._run(sql, values)
+
+    def row(self, sql: str, values: Sequence[object] = ()) -> tuple[Any, ...] | None:
+        """Return the first row, or None."""
+        return self._run(sql, values).fetchone()
+
+    def change(self, sql: str, values: Sequence[object] = ()) -> int:
+        """Run one writing statement; returns the number of rows that it changed."""
+        if self.before_changes is not None:
+            self.before_changes()
+        return self._run(sql, values).rowcount
+
+    def change_rows(self, sql: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
+        """Run one writing statement that answers rows."""
+        if self.before_changes is not None:
+            self.before_changes()
+        return self.rows(sql, values)
+
+    def insert(self, sql: str, values: Sequence[object]) -> int:
+        """Run one INSERT; returns the number of the row, 0 where it does not tell one."""
+        if self.before_changes is not None:
+            self.before_changes()
+        cursor = self._run(sql, values)
+        row = cursor.fetchone() if cursor.description else None
+        return 0 if row is None else int(row[0])
+
+    def when_open(self, check: Callable[[], None]) -> None:
+        """Have a check made of the database each time that a connection was made.
+
+        Where it raises `StartError`, the call that needs the connection is refused with that.
+        """
+        self._checks.append(check)
+
+    def schema_version(self) -> int:
+        """Return what differs after a change of the schema that any statement has met."""
+        return self._schema_version
+
+    def moved(self) -> object:
+        """Return what differs after any write of another connection; within a transaction."""
+        return self.row("SELECT pg_current_snapshot()::text")
+
+    def notices(self) -> WriteNotices:
+        """Return what waits, on a connection of its own, for writes of others; to be closed."""
+        from .notices import WriteNotices
+
+        return WriteNotices(self.path)
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether another database has taken its place: here the next call connects to that."""
+        return False
+
+    def commits_at_once(self) -> bool:
+        """Return whether a transaction ends at once: not where it may have to connect anew."""
+        return False
+
+    def reading(self, work: Callable[[], Result]) -> Result:
+        """Return `work()`, run on one snapshot; raises `ToolError` where that cannot be had.
+
+        It may run more than once: a connection that was lost is made anew.
+        """
+        return self._transaction(work, writes=False)
+
+    def writing(self, work: Callable[[], Result]) -> Result:
+        """Return `work()` in one transaction that no other of ours writes beside, or not at all.
+
+        It may run more than once: what was lost, or lost a race, was rolled back and is tried
+        again, until the patience is at its end. Raises `ToolError` when the lock stays held, when
+        the values are refused, and when the connection broke so late that nobody knows.
+        """
+        return self._transaction(work, writes=True)
+
+    def open(self) -> None:
+        """Connect and make the checks, unless that was done; raises `ToolError`."""
+        if self._is_checked:
+            return
+        take_time()
+        with self._opening:
+            if self._connection is not None:  # also on the way of a check, on this thread
+                return
+            self._connection = self._connected()
+            self._schema_version += 1
+            try:
+                for check in self._checks:
+                    check()
+                self._is_checked = True
+            except StartError as error:
+                raise ToolError(str(error)) from error
+            finally:
+                if not self._is_checked:
+                    self._drop()
+
+    def open_soon(self) -> None:
+        """Connect on a thread of its own, once the client has had time to list the tools."""
+
+        def connect() -> None:
+            time.sleep(SOON)
+            try:
+                self.open()
+            except ToolError as error:  # the first call tries again
+                log("warning", "ralph", str(error))
+
+        _thread.start_new_thread(connect, ())
+
+    def close(self) -> None:
+        """Stop what runs, roll it back and let go of the connection; safe from any thread."""
+        connection = self._connection
+        if connection is None:
+            return
+        if not self._in_use.acquire(blocking=False):
+            connection.cancel_safe(timeout=0.5)
+            if not self._in_use.acquire(timeout=0.5):
+                return
+        connection.close()
+
+    def _run(self, sql: str, values: Sequence[object]) -> Cursor[tuple[Any, ...]]:
+        from . import statements
+
+        if values:
+            statements.refuse_unstorable(values)
+        return self.connection.execute(statements.numbered(sql), values or None)
+
+    def _transaction(self, work: Callable[[], Result], *, writes: bool) -> Result:
+        began, retried = call_began(), set[str]()
+        while True:
+            self.open()
+            # Who has waited long stays longer, unless others cannot be served meanwhile.
+            in_line = min(max(IN_LINE, time.monotonic() - began), longest_wait())
+            try:
+                return self._attempt(work, in_line if writes else 0.0)
+            except (UnicodeEncodeError, OverflowError) as error:
+                from . import statements
+
+                raise ToolError(statements.unstorable(error)) from error
+            except _errors() as error:
+                from . import failures
+
+                state = error.sqlstate or ""
+                waited = time.monotonic() - began
+                if self._connection is None:
+                    again = waited < self._patience
+                elif state in failures.RACES:
+                    if waited > self._patience:
+                        raise ToolError(
+                            "the database is busy: another program has held it for "
+                            f"{self._patience:.0f} seconds; nothing was changed, try again"
+                        ) from error
+                    pause(_jitter())
+                    again = True
+                else:
+                    self._schema_version += state in failures.MOVED
+                    if state == failures.STOPPED:
+                        take_time()
+                    # Others may have moved the schema, or taken the number that was free.
+                    again = state in (*failures.MOVED, failures.TAKEN) and state not in retried
+                    retried.add(state)
+                if not again:
+                    raise ToolError(failures.sentence(error)) from error
+
+    def _attempt(self, work: Callable[[], Result], in_line: float) -> Result:
+        """Run the work once; `in_line` is 0 where it only reads."""
+        from . import driver
+
+        writes = in_line > 0
+        with self._in_use:
+            connection = self.connection
+            commits = False
+            try:
+                connection.execute(self._begin(in_line))
+                if writes:
+                    for check in self.before_writes:
+                        check()
+                limit(min(self._patience, longest_run()))
+                result = work()
+                limit(0)
+                commits = True
+                ended = connection.execute(b"COMMIT")
+            except driver.Error as error:
+                lost = driver.is_lost(connection)
+                if lost:
+                    self._drop()
+                if driver.is_out_of_memory(error):  # and would be again
+                    raise MemoryError from error
+                if lost and commits and writes:
+                    raise ToolError(UNSURE) from error
+                raise
+            finally:
+                limit(0)
+                if self._connection is not None and not driver.is_idle(connection):
+                    self._roll_back()
+            if ended.statusmessage != "COMMIT":
+                raise ToolError("the database rolled this back: nothing was changed; try again")
+            return result
+
+    def _begin(self, in_line: float) -> bytes:
+        """Return what begins a transaction, in one message: settings, limits, and the lock.
+
+        `in_line` are the seconds in which it may wait for the lock, 0 for one that only reads. Who
+        listens is told at its end of one that writes.
+        """
+        schema = self.path.partition("/")[2]
+        milliseconds = int(1000 * min(self._patience, longest_run()))
+        text = f"{settings(schema)}; SET LOCAL statement_timeout = {milliseconds}"
+        if not in_line:
+            return f"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY; {text}".encode()
+        waits = int(1000 * min(self._patience, longest_run() / 2, in_line))
+        limits = f"{text}; SET LOCAL lock_timeout = {waits}"
+        begin = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
+        return f"{begin}; {limits}; {writers_lock(schema)}; {notice(schema)}".encode()
+
+    def _roll_back(self) -> None:
+        from . import driver
+
+        try:
+            self.connection.execute(b"ROLLBACK")
+        except driver.Error:
+            self._drop()
+
+    def _connected(self) -> Connection[tuple[Any, ...]]:
+        add_packages()
+        from . import driver
+        from .dsn import DsnError
+        from .failures import unreachable
+
+        deadline = time.monotonic() + COMING_UP
+        while True:
+            try:
+                return driver.connect(dsn_of(self.path))
+            except DsnError as error:
+                variable = self.path.partition("/")[0]
+                text = f'the DSN in the environment variable "{variable}" has an {error}: remove it'
+                raise ToolError(text) from error
+            except driver.Error as error:
+                starting = isinstance(error, driver.OperationalError)
+                if not self._schema_version or not starting or time.monotonic() > deadline:
+                    variable = self.path.partition("/")[0]
+                    raise ToolError(unreachable(variable, error)) from error
+                pause(_jitter() * 10)
+
+    def _drop(self) -> None:
+        """Let go of a connection that is of no use; the next call makes another."""
+        connection, self._connection, self._is_checked = self._connection, None, False
+        if connection is not None:
+            connection.close()
+
+
+def _errors() -> Any:
+    """Return what psycopg raises; nothing as long as it was not imported."""
+    driver = sys.modules.get(f"{__package__}.driver")
+    return () if driver is None else driver.Error
+
+
+def _jitter() -> float:
+    """Return a random pause of 0.5 to 10 ms, so that two losers do not collide again."""
+    return 0.0005 + os.urandom(1)[0] / 255 * 0.0095

@@ -1,0 +1,196 @@
+"""Says in PostgreSQL's SQL what the kits leave to the engine, with SQLite's answers."""
+
+from __future__ import annotations
+
+import os
+
+from ...errors import StartError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from ..connection import Database
+
+_HEX = "upper(encode(convert_to(name::text, 'UTF8'), 'hex'))"
+SAME_NAME = "name = ?"
+SAME_LETTERS = 'lower(title COLLATE "C") = lower(? COLLATE "C")'  # ASCII letters alone, as there
+UNTYPED_NUMBERS = False  # the type of the column decides what a text means
+DIFFERS = "IS DISTINCT FROM"  # from a value, also where nothing is there
+HEX_NAME = f'({_HEX} COLLATE "C")'
+HAS_TEXT = "name IS NOT NULL"
+# Names sort by their bytes, those that are nothing first.
+NAME_KEY = (
+    f"((coalesce({_HEX}, '') || CASE WHEN name IS NULL THEN '.n' ELSE '.t' END) COLLATE \"C\")"
+)
+UNINDEXED = ""
+ROW_LOCK = " FOR UPDATE"  # what keeps the rows of a SELECT as they are, whoever else writes
+# That the list in `depends_on` may name a task; what matches is read afterwards. In a text numbers
+# may be spelled in many ways; jsonb has one for each number, and an index on what is in it.
+_NAMING = (
+    "(strpos(depends_on::text, ?) > 0 AND (';' || depends_on::text || ';') ~ ? "
+    "OR depends_on::text ~ ?)"
+)
+_NAMING_IN_JSONB = "depends_on @@ ?"
+_KIND = (
+    "SELECT format_type(atttypid, NULL) FROM pg_attribute "
+    "WHERE attrelid = to_regclass('tasks') AND attname = 'depends_on'"
+)
+_kinds: dict[tuple[str, int], str] = {}
+_SPELLING = (
+    "SET LOCAL TimeZone = 'UTC'; SET LOCAL DateStyle = 'ISO, MDY'; "
+    "SET LOCAL IntervalStyle = 'postgres'; SET LOCAL bytea_output = 'hex'; "
+    "SET LOCAL extra_float_digits = 1; SET LOCAL standard_conforming_strings = on"
+)
+CHANNEL = "ralphgen"  # of notices, whose payload is the name of a schema
+GIVEN_NUMBER = " OVERRIDING SYSTEM VALUE"  # what an INSERT needs that says the number of its row
+
+
+_OWN_CODE = """
+WITH known AS (
+    SELECT oid, relname FROM pg_catalog.pg_class
+    WHERE relnamespace = pg_catalog.quote_ident(pg_catalog.current_schema())::regnamespace
+)
+SELECT EXISTS (
+    SELECT 1 FROM known JOIN pg_catalog.pg_trigger AS t ON t.tgrelid = known.oid
+    WHERE NOT t.tgisinternal AND t.tgname <> 'ralphgen_record'
+), EXISTS (
+    SELECT 1 FROM known JOIN pg_catalog.pg_attribute AS a ON a.attrelid = known.oid
+    WHERE a.attgenerated <> ''
+        AND relname IN ('tasks', 'features', 'disciplines', 'task_comments', 'metadata')
+)
+"""
+
+
+def own_code(database: Database) -> Sequence[str]:
+    """Return the kinds of statements on ralph's tables that run code of the project.
+
+    A "write" runs triggers; generated columns count for a "read" too.
+    """
+    triggers, generated = database.row(_OWN_CODE) or (0, 0)
+    return ("read", "write") if generated else ("write",) if triggers else ()
+
+
+def quoted(name: str) -> str:
+    """Return an SQL identifier for any name."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def settings(schema: str) -> str:
+    """Return what says, at the begin of a transaction, where names are and how values are spelled.
+
+    Each transaction is told, because a pooler may give it a session that nobody has told anything.
+    """
+    return f"SET LOCAL search_path = {quoted(schema)}, pg_temp; {_SPELLING}"
+
+
+def writers_lock(schema: str) -> str:
+    """Return the statement that takes, to the end of a transaction, the lock of who writes.
+
+    One writer of ours has it at a time, of those that write to the schema.
+    """
+    name = "'" + f"ralphgen {schema}".replace("'", "''") + "'"
+    return f"SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended({name}, 0))"
+
+
+def notice(schema: str) -> str:
+    """Return the statement by which a transaction that writes to the schema tells who listens.
+
+    A trigger would tell of the app's own writes too, but let none of its commits run beside
+    another, which ours do not anyway.
+    """
+    name = "'" + schema.replace("'", "''") + "'"
+    return f"SELECT pg_catalog.pg_notify('{CHANNEL}', {name})"
+
+
+def located(_root: str, named: str) -> str:
+    """Return where a database is that is named so: the variable with its DSN, and the schema."""
+    return named
+
+
+def dsn_of(path: str) -> str:
+    """Return the DSN of a database by its `path`; raises `StartError` where no variable has it."""
+    variable = path.partition("/")[0]
+    dsn = os.environ.get(variable, "")
+    if not dsn:
+        raise StartError(
+            f'the environment variable "{variable}" is not set: it has to hold the DSN of the '
+            "database, such as postgresql://user@host/name"
+        )
+    return dsn
+
+
+def naming(database: Database, task: int) -> tuple[str, list[str]]:
+    """Return the condition that the list in `depends_on` may name a task, with its values.
+
+    Within a transaction; what type the column has is asked once for each state of the schema.
+    """
+    key = (database.path, database.schema_version())
+    kind = _kinds.get(key)
+    if kind is None:
+        (kind,) = database.row(_KIND) or ("",)
+        _kinds.clear()
+        _kinds[key] = kind
+    if kind == "jsonb":
+        return _NAMING_IN_JSONB, [f'$.** == {task} || $.** == "{task}"']
+    return _NAMING, [str(task), f"[^1-9]{task}[^0-9]", "[0-9][eE]"]
+
+
+def may_add(database: Database, table: str) -> bool:
+    """Return whether this login may add rows to a table: that of a session may not to each one."""
+    sql = "SELECT has_any_column_privilege(?, 'INSERT')"
+    return database.row(sql, [quoted(table)]) == (1,)
+
+
+def may_read(database: Database, table: str, column: str) -> bool:
+    """Return whether this login may read a column: that of a session may not read each one."""
+    sql = "SELECT has_column_privilege(?, ?, 'SELECT')"
+    return database.row(sql, [quoted(table), column]) == (1,)
+
+
+def ordered(column: str) -> str:
+    """Return what orders rows by the bytes of a column, those without a value first."""
+    return f'({column})::text COLLATE "C" NULLS FIRST'
+
+
+def exact(column: str) -> str:
+    """Return what reads the bytes of a text."""
+    return f"convert_to({column}::text, 'UTF8')"
+
+
+def holding(column: str) -> str:
+    """Return the condition that a text holds another one."""
+    return f"strpos({column}::text, ?) > 0"
+
+
+def comparable(column: str) -> str:
+    """Return an expression for a column that can be compared: some types have no equality."""
+    return f"CAST({column} AS TEXT)"
+
+
+def same_json(column: str) -> str:
+    """Return the condition that a column holds a value of JSON, however it is spelled."""
+    return f"CAST({column} AS jsonb) = CAST(? AS jsonb)"
+
+
+def same_text(column: str) -> str:
+    """Return the condition that a column has a value: some types have no equality.
+
+    `coalesce` gives the value the type of the column, so that its text is spelled alike.
+    """
+    return f"CAST({column} AS TEXT) = CAST(coalesce(?, {column}) AS TEXT)"
+
+
+def returning(key: str) -> str:
+    """Return what an INSERT needs besides to tell the number of its row."""
+    return f" RETURNING {quoted(key)}"
+
+
+def next_number(table: str) -> str:
+    """Return what selects the number of the next row; one that counts by itself goes on behind."""
+    sequence = f"pg_get_serial_sequence('{table}', 'id')::regclass"
+    behind = "id > coalesce(pg_sequence_last_value(counter), 0)"
+    return (
+        f"SELECT id, CASE WHEN counter IS NOT NULL AND {behind} THEN setval(counter, id) END "
+        f"FROM (SELECT coalesce(max(id), 0) + 1 AS id, {sequence} AS counter FROM {table}) AS next"
+    )

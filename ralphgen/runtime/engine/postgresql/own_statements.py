@@ -1,0 +1,239 @@
+"""Runs the statements of a project's own tools on PostgreSQL: ralphgen's tables stay as they are.
+
+What a statement writes is asked of the server, since its text can say so in many ways.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from ...errors import ToolError
+from ..entries import PREFIX
+from ..queries import MOST_BYTES, bytes_of, kept_records
+from . import statements
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Any
+
+    from .database import Database
+    from .driver import Cursor
+
+    Records = list[dict[str, Any]]
+
+AT_ONCE = 100  # rows
+LEDGER = "what ralphgen keeps for itself cannot be written"
+SETTINGS = "a statement of a tool cannot change who writes, nor what watches it"
+ALWAYS_HIDDEN = ("disciplines.mcp_servers",)  # may hold secrets
+LONGEST_NAME = 63  # bytes; the server cuts longer ones
+# Functions of the server that are not immutable, and read nothing but what they are given.
+_HARMLESS = """
+age array_agg array_to_json array_to_string clock_timestamp concat concat_ws date date_part
+date_trunc extract format gen_random_uuid generate_series json_agg json_build_array
+json_build_object json_object_agg jsonb_agg jsonb_build_array jsonb_build_object jsonb_object_agg
+length now random row_to_json statement_timestamp string_to_array time timestamp timestamptz
+timezone to_char to_date to_json to_jsonb to_timestamp to_tsquery to_tsvector
+transaction_timestamp
+"""
+# Casts to these types read names of tables, functions and logins.
+_OF_CATALOGS = """
+regclass regcollation regnamespace regoper regoperator regproc regprocedure regrole regtype
+"""
+# To the server only these are white space: others, such as U+00A0, are parts of names.
+_TOKENS = r"""(?s)'(?:[^']|'')*'|"(?:[^"]|"")*"|--|/\*|\w+|[^ \t-\r]"""
+# Each schema, and each table or view that is not the server's own: whether it can be read as it
+# is, and what defines a view. A table that inherits shares its rows with the one above it.
+_NAMES = """
+WITH RECURSIVE hidden (oid) AS (
+    SELECT oid FROM pg_catalog.pg_class
+    WHERE relnamespace = CAST(pg_catalog.current_schema() AS pg_catalog.regnamespace)
+        AND ARRAY[CAST(relname AS text), pg_catalog.lower(relname)] && CAST(? AS text[])
+    UNION
+    SELECT CASE i.inhrelid WHEN h.oid THEN i.inhparent ELSE i.inhrelid END
+    FROM hidden h JOIN pg_catalog.pg_inherits i ON h.oid IN (i.inhrelid, i.inhparent)
+)
+SELECT CAST(relname AS text), relkind IN ('r', 'p', 'v', 'm')
+        AND relnamespace = CAST(pg_catalog.current_schema() AS pg_catalog.regnamespace)
+        AND NOT EXISTS (SELECT 1 FROM hidden WHERE hidden.oid = c.oid)
+        AND NOT EXISTS (SELECT 1 FROM pg_catalog.pg_rewrite r
+            WHERE r.ev_class = c.oid AND r.rulename <> '_RETURN'),
+    CASE WHEN relkind IN ('v', 'm') THEN pg_catalog.pg_get_viewdef(c.oid) END
+FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = relnamespace
+WHERE relkind NOT IN ('i', 'I', 't', 'c') AND n.nspname <> 'information_schema'
+    AND NOT pg_catalog.starts_with(n.nspname, 'pg_')
+UNION ALL
+SELECT CAST(proname AS text), false, NULL
+FROM pg_catalog.pg_proc p JOIN pg_catalog.pg_namespace n ON n.oid = p.pronamespace
+WHERE n.nspname NOT IN ('pg_catalog', 'information_schema')
+"""
+_IMPURE = """
+SELECT proname FROM pg_catalog.pg_proc
+WHERE pronamespace = 'pg_catalog'::pg_catalog.regnamespace AND provolatile <> 'i'
+"""
+# What functions could set, and what triggers and functions have done to the tables of ralphgen;
+# entries of the journal are made by its own triggers.
+_STATE = """
+SELECT current_setting('ralphgen.session', true), current_setting('ralphgen.tool', true),
+    current_user::text, current_setting('session_replication_role'), (
+    SELECT sum(CASE relname WHEN 'ralphgen_journal' THEN 0 ELSE n_tup_ins END + n_tup_upd
+               + n_tup_del)
+    FROM pg_stat_xact_user_tables WHERE starts_with(relname, 'ralphgen_'))
+"""
+
+
+def reader(workspace: Any, _hide: Sequence[str]) -> Any:
+    """Return the connection on which the tools of a session read."""
+    return workspace.database
+
+
+def read_records(
+    database: Database, sql: str, values: Sequence[object], most: int, hide: Sequence[str]
+) -> Records:
+    """Return at most so many rows of a statement, by column; within a transaction that only reads.
+
+    Raises `ToolError` for one that could read hidden columns, or changes the settings of the
+    connection.
+    """
+    _refuse_hidden(database, sql, hide)
+    before = database.row(_STATE)
+    if sql.lstrip()[:7].upper() == "EXPLAIN":  # which answers lines, and few of them
+        rows, _ = _records(_run(database, sql, values), most)
+    else:
+        _run(database, f"DECLARE found NO SCROLL CURSOR FOR {sql}", values)
+        rows = _fetched(database, most)
+    _refuse_changed(before, database.row(_STATE))
+    return rows
+
+
+def write_records(
+    database: Database, sql: str, values: Sequence[object], most: int, hide: Sequence[str]
+) -> tuple[Records, int]:
+    """Return at most so many rows of a statement that writes, and how many it changed.
+
+    Within a transaction, to which what a trigger does belongs too, also one that would wait for
+    the commit. Raises `ToolError` where it writes what ralphgen keeps for itself, or could read
+    hidden columns.
+    """
+    if re.search(rf'(?i)\b(?:INTO|UPDATE|FROM)\s+"?{PREFIX}', sql):
+        raise ToolError(LEDGER)
+    _refuse_hidden(database, sql, hide)
+    plan = _run(database, f"EXPLAIN (FORMAT JSON) {sql}", values).fetchall()
+    if any(name.lower().startswith(PREFIX) for (text,) in plan for name in _written(text)):
+        raise ToolError(LEDGER)
+    if database.before_changes is not None:
+        database.before_changes()
+    before = database.row(_STATE)
+    done = _records(_run(database, sql, values), most)
+    database.connection.execute(b"SET CONSTRAINTS ALL IMMEDIATE")
+    _refuse_changed(before, database.row(_STATE))
+    return done
+
+
+def _run(database: Database, sql: str, values: Sequence[object]) -> Cursor[tuple[Any, ...]]:
+    """Run one statement: in a pipeline the server takes no second one behind it."""
+    statements.refuse_unstorable(values)
+    connection = database.connection
+    with connection.pipeline():
+        return connection.execute(statements.numbered(sql), values or None)
+
+
+def _fetched(database: Database, most: int) -> Records:
+    """Return the rows of what was declared, some at a time: the driver has them all at once."""
+    rows: Records = []
+    room = MOST_BYTES
+    while len(rows) < most:
+        cursor = database.connection.execute(b"FETCH %d FROM found" % min(AT_ONCE, most))
+        names = [column.name for column in cursor.description or ()]
+        found = kept_records(names, cursor, room)
+        room -= sum(map(bytes_of, found))
+        rows += found
+        if cursor.rowcount < AT_ONCE:
+            break
+    return rows[:most]
+
+
+def _records(cursor: Cursor[tuple[Any, ...]], most: int) -> tuple[Records, int]:
+    if cursor.description is None:
+        return [], cursor.rowcount
+    names = [column.name for column in cursor.description]
+    return kept_records(names, cursor.fetchmany(most)), cursor.rowcount
+
+
+def _written(plan: str) -> Iterator[str]:
+    """Yield the name of each table that a plan writes."""
+    waiting: list[Any] = [json.loads(plan)]
+    while waiting:
+        part = waiting.pop()
+        if isinstance(part, list):
+            waiting += part
+        elif isinstance(part, dict):
+            if part.get("Node Type") == "ModifyTable":
+                yield part.get("Relation Name", "")
+                yield from (one.get("Relation Name", "") for one in part.get("Target Tables", ()))
+            waiting += part.values()
+
+
+def _refuse_changed(before: tuple[Any, ...] | None, after: tuple[Any, ...] | None) -> None:
+    """Raise `ToolError` where a statement has done by functions or triggers what it may not."""
+    if before is None or after is None or before[:-1] != after[:-1]:
+        raise ToolError(SETTINGS)
+    if before[-1] != after[-1]:
+        raise ToolError(LEDGER)
+
+
+def _refuse_hidden(database: Database, sql: str, hide: Sequence[str]) -> None:
+    """Raise `ToolError` for a statement that could read hidden columns, judged by its names.
+
+    It names neither a table that has such columns, nor what can read tables by other ways. The
+    definitions of the views that it names are judged too.
+    """
+    dots = [(entry, at) for entry in (*ALWAYS_HIDDEN, *hide) for at in range(len(entry))]
+    named = [entry[:at] for entry, at in dots if entry[at] == "."]  # a name may have a dot
+    tables = [*named, *map(str.lower, named)]
+    definitions: dict[str, list[str]] = {}
+    impure = {name for (name,) in database.rows(_IMPURE)} - {*_HARMLESS.split()}
+    denied = {*_OF_CATALOGS.split()}
+    for name, readable, definition in database.rows(_NAMES, (tables,)):
+        if not readable:
+            denied.add(name.lower())
+        definitions.setdefault(name.lower(), []).extend(filter(None, (definition,)))
+    waiting = [sql]
+    seen: set[str] = set()
+    while waiting:
+        tokens = re.findall(_TOKENS, waiting.pop())
+        for at, token in enumerate(tokens):
+            if token[0] == "'":
+                if "\\" in token:
+                    raise ToolError("a statement of a tool takes no backslash: use a parameter")
+                continue
+            name = token[1:-1].replace('""', '"') if len(token) > 1 and token[0] == '"' else token
+            name = name.lower()
+            after = tokens[at + 1] if at + 1 < len(tokens) else ""
+            if _is_unclear(name, after) or not (
+                token.isascii() or len(token) > 1 or token.isalnum()
+            ):
+                raise ToolError(f"a statement of a tool cannot have {token}: use a parameter")
+            if (
+                name in denied
+                or name.startswith((PREFIX, "pg_"))
+                or name == "information_schema"
+                or (after == "(" and name in impure)
+            ):
+                raise ToolError(
+                    f'a statement of a tool cannot name "{name}": it may show what is hidden'
+                )
+            if name not in seen:
+                seen.add(name)
+                waiting += definitions.get(name, ())
+
+
+def _is_unclear(name: str, after: str) -> bool:
+    """Return whether the server could read a token in another way than it is read here."""
+    return (
+        name in ("--", "/*", "\\", "$", "'", '"')
+        or "$" in name
+        or len(name.encode()) > LONGEST_NAME
+        or (name == "u" and after == "&")
+    )

@@ -1,0 +1,90 @@
+"""The sessions whose tokens a person has ended: a table of ids, which each worker reads anew."""
+
+from __future__ import annotations
+
+import _thread
+import time
+
+from ...errors import StartError, ToolError
+from .database import Database
+
+# A token is good for a day at most: what was ended before needs no look.
+LISTED = "SELECT session FROM ralphgen_revoked WHERE ended > now() - interval '25 hours'"
+ADDED = "INSERT INTO ralphgen_revoked (session) VALUES (?) ON CONFLICT DO NOTHING"
+IS_MADE = "SELECT to_regclass('ralphgen_revoked') IS NOT NULL"
+MADE = (
+    "CREATE TABLE IF NOT EXISTS ralphgen_revoked "
+    "(session text PRIMARY KEY, ended timestamptz NOT NULL DEFAULT now())"
+)
+PERIOD = 0.4  # seconds between two looks
+STALE = 3.0  # seconds after which what was seen says nothing any more
+PATIENCE = 2.0  # seconds for which a look waits
+
+
+class RevokedSessions:
+    """What the table lists, as a thread sees it; `place` is the DSN's variable, "/", the schema."""
+
+    def __init__(self, place: str) -> None:
+        self._database = Database(place, PATIENCE)
+        self._ended = False
+        self._ids: frozenset[str] = frozenset()
+        self._looking = _thread.allocate_lock()  # the first look of a worker that begins
+        self._looking.acquire()
+        self._until = 0.0
+        _thread.start_new_thread(self._look, ())
+
+    def holds(self, session: str) -> bool:
+        """Return whether a session was ended; raises OSError where nobody can tell.
+
+        What was written is seen within a second.
+        """
+        if not self._until and self._looking.acquire(timeout=STALE):
+            self._looking.release()
+        if time.monotonic() > self._until:
+            raise OSError(0, "the database does not answer")
+        return session in self._ids
+
+    def close(self) -> None:
+        """Look no more."""
+        self._ended = True
+        self._database.close()
+
+    def _look(self) -> None:
+        first = True
+        while not self._ended:
+            begun = time.monotonic()
+            try:
+                rows = self._database.reading(lambda: self._database.rows(LISTED))
+            except (StartError, ToolError):
+                pass  # it is told to who asks, and logged there
+            else:
+                self._ids, self._until = frozenset(row[0] for row in rows), begun + STALE
+            if first:
+                self._looking.release()
+            first = False
+            time.sleep(PERIOD)
+
+
+def create(place: str) -> None:
+    """Make the table where there is none; raises `StartError`, and `ToolError`."""
+    database = Database(place)
+    try:
+        _create(database)
+    finally:
+        database.close()
+
+
+def revoke(place: str, session: str) -> None:
+    """Add an id to the list; raises `StartError`, and `ToolError`."""
+    database = Database(place)
+    try:
+        _create(database)
+        database.writing(lambda: database.change(ADDED, [session]))
+    finally:
+        database.close()
+
+
+def _create(database: Database) -> None:
+    """Make the table, unless it is there: who may not make it may use it then."""
+    if not database.reading(lambda: (database.row(IS_MADE) or (0,))[0]):
+        database.writing(lambda: database.change(MADE))

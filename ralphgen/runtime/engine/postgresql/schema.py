@@ -1,0 +1,209 @@
+"""Reads the tables that a server works on from PostgreSQL, as facts of SQLite's shape."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from ...values.encoding import sha256_hex
+from ..schema import TABLES
+from .check_constraints import check_values, kept_values
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
+
+    Column = dict[str, Any]
+
+# A type is that of the column, or what its domains stand for; domains may stand on domains. The
+# names of a foreign key are said with the schema where it leads out of this one.
+_COLUMNS = """
+WITH RECURSIVE found AS (
+    SELECT c.oid, c.relname, c.relnamespace
+    FROM pg_catalog.pg_class AS c JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+    WHERE n.nspname = coalesce($1, pg_catalog.current_schema()) AND c.relname = ANY ($2)
+        AND (c.relkind IN ('r', 'p') OR c.relkind IN ('v', 'm') AND c.relname <> ALL ($3))
+), layers AS (
+    SELECT a.attrelid, a.attnum, a.atttypid AS type, 0 AS depth
+    FROM pg_catalog.pg_attribute AS a JOIN found ON found.oid = a.attrelid
+    WHERE a.attnum > 0 AND NOT a.attisdropped
+    UNION ALL
+    SELECT l.attrelid, l.attnum, t.typbasetype, l.depth + 1
+    FROM layers AS l JOIN pg_catalog.pg_type AS t ON t.oid = l.type AND t.typtype = 'd'
+)
+SELECT found.relname::text, a.attname::text,
+    coalesce(item.typname, base.typname)::text,
+    coalesce(item.typcategory, base.typcategory)::text
+        || coalesce(item.typtype, base.typtype)::text,
+    item.oid IS NOT NULL,
+    base.typtype IN ('r', 'm') OR EXISTS (
+        SELECT FROM pg_catalog.pg_operator AS o
+        WHERE o.oprname = '=' AND o.oprleft = base.oid AND o.oprright = base.oid
+            AND (o.oprcanmerge OR o.oprcanhash)),
+    a.attnotnull OR domains.not_null,
+    coalesce(pg_catalog.pg_get_expr(d.adbin, d.adrelid), domains.standard),
+    coalesce(pg_catalog.array_position(p.conkey, a.attnum), 0),
+    a.attidentity <> '', a.attgenerated <> '',
+    (SELECT min(CASE WHEN r.relnamespace = found.relnamespace THEN '' ELSE s.nspname || '.' END
+                || r.relname || '(' || q.attname || ')')
+     FROM pg_catalog.pg_constraint AS k
+        JOIN pg_catalog.pg_class AS r ON r.oid = k.confrelid
+        JOIN pg_catalog.pg_namespace AS s ON s.oid = r.relnamespace
+        JOIN pg_catalog.pg_attribute AS q ON q.attrelid = r.oid
+            AND q.attnum = k.confkey[pg_catalog.array_position(k.conkey, a.attnum)]
+     WHERE k.conrelid = found.oid AND k.contype = 'f' AND a.attnum = ANY (k.conkey)),
+    (SELECT json_agg(e.enumlabel ORDER BY e.enumsortorder)::text FROM pg_catalog.pg_enum AS e
+     WHERE e.enumtypid = coalesce(item.oid, base.oid)),
+    (SELECT json_agg(pg_catalog.pg_get_constraintdef(k.oid) ORDER BY k.conname)::text
+     FROM pg_catalog.pg_constraint AS k
+     WHERE k.contype = 'c' AND (
+        (k.conrelid = found.oid AND k.conkey = ARRAY[a.attnum]) OR k.contypid = ANY (domains.types)
+     ))
+FROM found
+    JOIN pg_catalog.pg_attribute AS a ON a.attrelid = found.oid
+        AND a.attnum > 0 AND NOT a.attisdropped
+    JOIN LATERAL (
+        SELECT coalesce(bool_or(t.typtype = 'd' AND t.typnotnull), false) AS not_null,
+            (array_agg(t.typdefault ORDER BY l.depth) FILTER (
+                WHERE t.typtype = 'd' AND t.typdefault IS NOT NULL))[1] AS standard,
+            array_agg(l.type) FILTER (WHERE t.typtype = 'd') AS types,
+            (array_agg(l.type ORDER BY l.depth DESC))[1] AS base
+        FROM layers AS l JOIN pg_catalog.pg_type AS t ON t.oid = l.type
+        WHERE l.attrelid = a.attrelid AND l.attnum = a.attnum
+    ) AS domains ON true
+    JOIN pg_catalog.pg_type AS base ON base.oid = domains.base
+    LEFT JOIN pg_catalog.pg_type AS item ON item.oid = base.typelem AND base.typcategory = 'A'
+    LEFT JOIN pg_catalog.pg_attrdef AS d ON d.adrelid = a.attrelid AND d.adnum = a.attnum
+    LEFT JOIN pg_catalog.pg_constraint AS p ON p.conrelid = found.oid AND p.contype = 'p'
+ORDER BY found.relname, a.attnum
+"""
+_NAMES = """
+SELECT a.attname::text FROM pg_catalog.pg_attribute AS a
+WHERE a.attrelid = pg_catalog.to_regclass(pg_catalog.quote_ident($1))
+    AND a.attnum > 0 AND NOT a.attisdropped
+"""
+_VIEWS = """
+WITH RECURSIVE used AS (
+    SELECT c.oid FROM pg_catalog.pg_class AS c
+    WHERE c.relname = ANY ($1)
+        AND c.relnamespace = pg_catalog.quote_ident(pg_catalog.current_schema())::regnamespace
+    UNION
+    SELECT d.refobjid
+    FROM used
+        JOIN pg_catalog.pg_rewrite AS r ON r.ev_class = used.oid
+        JOIN pg_catalog.pg_depend AS d ON d.objid = r.oid
+            AND d.classid = 'pg_catalog.pg_rewrite'::regclass
+            AND d.refclassid = 'pg_catalog.pg_class'::regclass
+)
+SELECT n.nspname::text, c.relname::text, pg_catalog.pg_get_viewdef(c.oid)
+FROM used
+    JOIN pg_catalog.pg_class AS c ON c.oid = used.oid AND c.relkind IN ('v', 'm')
+    JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+"""
+_KINDS = {
+    "bool": "NUMERIC",
+    "bytea": "BLOB",
+    "float4": "REAL",
+    "float8": "REAL",
+    "int2": "INTEGER",
+    "int4": "INTEGER",
+    "int8": "INTEGER",
+    "json": "JSON",
+    "jsonb": "JSON",
+    "numeric": "NUMERIC",
+    "uuid": "TEXT",
+}
+# By the letters of a type's category and of its sort: b for a base type, e for an ENUM.
+_CATEGORIES = {"Sb": "TEXT", "Ee": "TEXT", "Db": "NUMERIC", "Tb": "NUMERIC"}
+_MEANT = {"bool": "BOOLEAN", "numeric": "DECIMAL"}  # what columns of further tables hold
+_WIDER = ("citext",)  # types that take more spellings of a value than a CHECK lists
+_CAST_LITERAL = re.compile(r"('(?:[^']|'')*')::[^'()]+(?:\([0-9, ]+\))?")
+
+
+def read_tables(
+    connection: Any,
+    schema: str | None = None,
+    *,
+    also: Sequence[str] = (),
+    own: Sequence[str] = TABLES,
+) -> dict[str, list[Column]]:
+    """Return, by name those of `own` that exist in a schema, each with its columns in order.
+
+    `connection` is one of psycopg with raw cursors; without `schema` the first of its search path
+    is read. A column is what `read_tables` of SQLite says of one; its type is one of those, or JSON
+    (json, jsonb), OPAQUE (without equality), or that of an array's items and `[]`. Names are told
+    apart by their letter case. An identity column says no more than SQLite's INTEGER PRIMARY KEY:
+    it fills itself. The values are those of an ENUM, or of an array of one, as far as the CHECKs on
+    the column alone and on its domains allow them. `also` names further tables, and views, of whose
+    columns a type may be BOOLEAN or DECIMAL too. Takes one query; raises what psycopg raises.
+    """
+    tables: dict[str, list[Column]] = {}
+    names = [*own, *also]
+    for table, *found in connection.execute(_COLUMNS, [schema, names, list(own)]).fetchall():
+        column = _column(*found)
+        if table not in own and column["type"].startswith("NUMERIC"):
+            column["type"] = column["type"].replace("NUMERIC", _MEANT.get(found[1], "NUMERIC"))
+        tables.setdefault(table, []).append(column)
+    return tables
+
+
+def views_digest(connection: Any, names: Iterable[str]) -> str:
+    """Return the sha256, in hex, of the views among `names` and the views that they read.
+
+    Empty if there are none. Raises what psycopg raises.
+    """
+    used = sorted(connection.execute(_VIEWS, [[*names]]).fetchall())
+    return sha256_hex(repr(used).encode()) if used else ""
+
+
+def missing_columns(connection: Any, reads: Mapping[str, Sequence[str]]) -> list[str]:
+    """Return, as "table.column", those of these columns that no table or view has any more."""
+    missing: list[str] = []
+    for table, columns in reads.items():
+        found = connection.execute(_NAMES, [table]).fetchall()
+        names = {name for (name,) in found}
+        gone = [f"{table}.{column}" for column in columns if column not in names]
+        missing += gone if names else [table]
+    return missing
+
+
+def _column(  # one row of the statement above
+    name: str,
+    base: str,
+    category: str,
+    is_array: bool,
+    has_equality: bool,
+    not_null: bool,
+    default: str | None,
+    key: int,
+    identity: bool,
+    generated: bool,
+    references: str | None,
+    labels: str | None,
+    checks: str | None,
+) -> Column:
+    rest = "ANY" if has_equality or is_array else "OPAQUE"
+    kind = _KINDS.get(base) or _CATEGORIES.get(category, rest)
+    lists = [json.loads(labels)] if labels else []
+    if checks and not is_array and base not in _WIDER:
+        lists += [found for text in json.loads(checks) if (found := check_values(text)) is not None]
+    allowed = [value for value in lists[0] if all(value in one for one in lists)] if lists else None
+    return {
+        "name": name,
+        "type": f"{kind}[]" if is_array else kind,
+        "not_null": bool(not_null) and not identity,
+        "default": None if generated or identity else _plain_default(default),
+        "primary_key": key,
+        "references": references,
+        "values": kept_values(kind, allowed) or None,
+        "generated": bool(generated),
+    }
+
+
+def _plain_default(default: str | None) -> str | None:
+    """Return a default without the cast of a literal, and none for NULL."""
+    if default is None or default.upper().split("::")[0] == "NULL":
+        return None
+    literal = _CAST_LITERAL.fullmatch(default)
+    return literal[1] if literal else default

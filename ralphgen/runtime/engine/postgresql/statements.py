@@ -1,0 +1,53 @@
+"""Statements and values as the tools give them, made such that PostgreSQL takes them."""
+
+from __future__ import annotations
+
+import re
+
+from ...errors import ToolError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+LIMIT = 2**63  # of the integers that a column can hold
+REMEMBERED = 1_000  # statements
+_remembered: dict[str, bytes] = {}
+_VALUES = r"'[^']*'|\"[^\"]*\"|\?"  # quoted text, in which no "?" is a place for a value
+
+
+def numbered(sql: str) -> bytes:
+    """Return a statement with $1, $2 and so on for each "?" that stands for a value."""
+    known = _remembered.get(sql)
+    if known is not None:
+        return known
+    count = 0
+
+    def place(found: re.Match[str]) -> str:
+        nonlocal count
+        if found[0] != "?":
+            return found[0]
+        count += 1
+        return f"${count}"
+
+    if len(_remembered) == REMEMBERED:
+        _remembered.clear()
+    text = _remembered[sql] = re.sub(_VALUES, place, sql).encode()
+    return text
+
+
+def refuse_unstorable(values: Sequence[object]) -> None:
+    """Raise what SQLite's driver raises for values that no column holds."""
+    for value in values:
+        if isinstance(value, int) and not -LIMIT <= value < LIMIT:
+            raise OverflowError
+        if isinstance(value, str) and "\0" in value:
+            raise ToolError("a text holds the character U+0000, which the database cannot hold")
+
+
+def unstorable(error: UnicodeEncodeError | OverflowError) -> str:
+    """Return a sentence on a value that is refused before the database sees it."""
+    if isinstance(error, OverflowError):
+        return "an integer is beyond 64 bits, which the database cannot hold"
+    found = ord(error.object[error.start])
+    return f"a text holds U+{found:04X}, half of a surrogate pair: send well-formed Unicode"

@@ -1,0 +1,344 @@
+"""One SQLite connection: snapshots for reading, all-or-nothing transactions for writing."""
+
+from __future__ import annotations
+
+import _thread
+import time
+
+from ...deferred import call_began, limit, longest_run, pause, take_time
+from ...errors import StartError, ToolError
+from ...system import os
+from .library import sqlite3
+from .opened_files import OpenedFiles, copy_log
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+    from typing import Any, TypeVar
+
+    from ..connection import WriteNotices
+
+    Result = TypeVar("Result")
+
+PATIENCE = 20.0  # seconds that a call waits for other writers
+READERS = 0.1  # seconds that a commit waits for readers, who keep others from reading meanwhile
+READERS_PAUSE = 0.0003  # of them between two tries
+FOREVER = float("inf")
+STEPS = 100_000  # of SQLite's machine between two looks at the clock, and at signals: milliseconds
+UNNAMED = {3091: "SQLITE_CONSTRAINT_DATATYPE"}  # Python 3.11 does not know its name
+UNWRITABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
+BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
+FILES = {
+    "replaced": "the database was replaced during this session: nothing was changed; start a new "
+    "session",
+    "removed": 'the log of the database ("ralph.db-wal") was removed during this session: nothing '
+    "was changed; start a new session",
+}
+UNSURE = (
+    "the database was replaced while this was written: look in a new session whether it is there"
+)
+
+
+class Database:
+    """A connection with foreign keys on, and its journal mode as the file has it.
+
+    `patience` is for how many seconds after its arrival a call waits for other writers, and for how
+    many its statements may run, looked at after so many `steps` of SQLite's machine. What is in
+    `before_writes` is called at the begin of each transaction that writes, within it, and refuses
+    the write by raising `ToolError`. Raises `StartError` when the file cannot be opened as a
+    database.
+    """
+
+    sees_redefined_views = True
+    __slots__ = (
+        "_files",
+        "_in_use",
+        "_limit",
+        "_lost",
+        "_patience",
+        "before_writes",
+        "connection",
+        "path",
+    )
+
+    def __init__(self, path: str, patience: float = PATIENCE, steps: int = STEPS) -> None:
+        self.path = path
+        self._patience = patience
+        self.connection = _connect(path)
+        self._files = OpenedFiles(path, self.connection)
+        self._limit = _Limit()
+        self._lost = False
+        self.connection.set_progress_handler(self._limit.is_over, steps)
+        self._in_use = _thread.allocate_lock()
+        self.before_writes: list[Callable[[], None]] = []
+
+    def rows(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Return every row that the statement answers."""
+        return self.connection.execute(sql, values).fetchall()
+
+    def each(self, sql: str, values: Sequence[object] = ()) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows one by one, for who may not want all of them."""
+        cursor = self.connection.execute(sql, values)
+        try:
+            yield from cursor
+        finally:
+            cursor.close()
+
+    def row(self, sql: str, values: Sequence[object] = ()) -> tuple[Any, ...] | None:
+        """Return the first row, or None."""
+        found: tuple[Any, ...] | None = self.connection.execute(sql, values).fetchone()
+        return found
+
+    def change(self, sql: str, values: Sequence[object] = ()) -> int:
+        """Run one writing statement; returns the number of rows that it changed."""
+        return self.connection.execute(sql, values).rowcount
+
+    def change_rows(self, sql: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
+        """Run one writing statement that answers rows."""
+        return self.rows(sql, values)
+
+    def insert(self, sql: str, values: Sequence[object]) -> int:
+        """Run one INSERT; returns the number of the row."""
+        return self.connection.execute(sql, values).lastrowid or 0
+
+    def when_open(self, check: Callable[[], None]) -> None:
+        """Have a check made of the database that was opened: at once, since it is open."""
+        check()
+
+    def open_soon(self) -> None:
+        """Do nothing: it is open."""
+
+    def schema_version(self) -> int:
+        """Return what differs after any change of the schema; within a transaction."""
+        (version,) = self.row("PRAGMA schema_version") or (0,)
+        return int(version)
+
+    def moved(self) -> object:
+        """Return what differs after any write of another connection; within a transaction."""
+        return self.row("PRAGMA data_version")
+
+    def notices(self) -> WriteNotices | None:
+        """Return None: nobody tells of writes of others, and `moved` has to be asked."""
+        return None
+
+    @property
+    def is_lost(self) -> bool:
+        """Whether only another connection can be used: the file is another; safe in any thread."""
+        return self._lost or self._files.is_moved
+
+    def commits_at_once(self) -> bool:
+        """Return whether a commit waits for nobody who reads."""
+        return self.row("PRAGMA journal_mode") == ("wal",)
+
+    def reading(self, work: Callable[[], Result]) -> Result:
+        """Return `work()`, run on one snapshot; raises `ToolError` where the file stays locked."""
+        return self._transaction("BEGIN", work)
+
+    def writing(self, work: Callable[[], Result]) -> Result:
+        """Return `work()` in one transaction that nobody else writes into, or not at all.
+
+        It may run more than once: a lost race is rolled back and tried again, until the patience
+        is at its end.
+        Raises `ToolError` when the file stays locked or refuses the values.
+        """
+        return self._transaction("BEGIN IMMEDIATE", work)
+
+    def close(self) -> None:
+        """Stop what runs, roll it back and let go of the file; safe from any thread.
+
+        A statement that cannot be stopped within half a second keeps the file: the process ends
+        next, and SQLite rolls back what a process leaves behind.
+        """
+        if not self._in_use.acquire(blocking=False):
+            self.connection.interrupt()
+            if not self._in_use.acquire(timeout=0.5):
+                return
+            # The next statement ends the interruption, which would stop the last checkpoint too.
+            self.connection.execute("SELECT 1").fetchone()
+        if self._problem() != "replaced":  # else SQLite would spoil files of others
+            self.connection.close()
+            self._files.close()
+
+    def _transaction(self, begin: str, work: Callable[[], Result]) -> Result:
+        began = call_began()
+        while True:
+            try:
+                return self._attempt(begin, work, began)
+            except (UnicodeEncodeError, OverflowError) as error:
+                raise ToolError(_unstorable(error)) from error
+            except sqlite3.Error as error:
+                if not _is_busy(error):
+                    if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT:
+                        take_time()
+                    raise ToolError(_sentence(error)) from error
+                waited = time.monotonic() - began
+                if waited > self._patience:
+                    raise ToolError(
+                        "the database is busy: another program has held it for "
+                        f"{self._patience:.0f} seconds; nothing was changed, try again"
+                    ) from error
+                pause(_jitter(waited))
+
+    def _attempt(self, begin: str, work: Callable[[], Result], began: float) -> Result:
+        with self._in_use:
+            if problem := self._problem():
+                raise ToolError(FILES[problem])
+            now = time.monotonic()
+            seconds = min(self._patience, longest_run())
+            if begin == "BEGIN":  # a write may have waited for others with a patience of its own
+                seconds = max(0.1, seconds - (now - began))
+            self._limit.deadline = now + seconds
+            self.connection.execute(begin)
+            try:
+                limit(seconds)
+                if begin != "BEGIN":
+                    for check in self.before_writes:
+                        check()
+                result = work()
+                limit(0)
+                self._commit()
+            finally:
+                limit(0)
+                self._limit.deadline = FOREVER
+                if self.connection.in_transaction:
+                    self.connection.execute("ROLLBACK")
+            self._files.notice_log(self.connection)
+            if begin != "BEGIN" and self._problem():
+                raise ToolError(UNSURE)
+            return result
+
+    def _problem(self) -> str:
+        """Return what happened to the files, a key of `FILES`; save what a removed log holds.
+
+        As long as nobody has made another log, nobody has read or written without this one.
+        """
+        problem = self._files.problem()
+        self._lost = problem != ""
+        if problem == "removed":
+            copy_log(self.connection)
+        return problem
+
+    def _commit(self) -> None:
+        """Commit; outside of WAL this waits for those who read at the moment.
+
+        Nobody new may read meanwhile: the wait is short, while to roll back is to race again.
+        """
+        deadline = time.monotonic() + READERS
+        while True:
+            try:
+                self.connection.execute("COMMIT")
+            except sqlite3.Error as error:
+                held = _is_busy(error) and self.connection.in_transaction
+                if not held or time.monotonic() > deadline:
+                    raise
+                time.sleep(READERS_PAUSE)
+            else:
+                return
+
+
+class _Limit:
+    """The end of the time for a transaction, of which a statement, or a trigger, knows nothing."""
+
+    __slots__ = ("deadline",)
+
+    def __init__(self) -> None:
+        self.deadline = FOREVER
+
+    def is_over(self) -> bool:
+        """Return whether to stop; called while a statement runs, where signals are handled too."""
+        return time.monotonic() > self.deadline
+
+
+def in_memory() -> sqlite3.Connection:
+    """Return a connection to a new database in memory, on which statements can be compiled."""
+    return sqlite3.connect(":memory:", isolation_level=None)
+
+
+def _connect(path: str) -> sqlite3.Connection:
+    if os.path.isdir(path):
+        raise StartError(f'the database "{path}" is a folder: move it to another place')
+    if not os.path.isfile(path):
+        raise StartError(f'no database at "{path}": run "ralphgen init"')
+    if not os.path.getsize(path):
+        raise StartError(f'the database "{path}" is empty: restore it from a copy')
+    connection = None
+    try:
+        # Tools run on one worker thread, and the connection is closed on the main one.
+        connection = sqlite3.connect(path, timeout=0, isolation_level=None, check_same_thread=False)
+        connection.text_factory = _text
+        _settle(connection)
+    except sqlite3.Error as error:
+        if connection is not None:
+            connection.close()
+        hint = 'run "ralphgen doctor"'
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF in UNWRITABLE:
+            hint = "give yourself the right to write to it and to its folder"
+        text = f'"{path}" cannot be opened as a database ({error}): {hint}'
+        raise StartError(text) from error
+    return connection
+
+
+def _settle(connection: sqlite3.Connection) -> None:
+    """Turn foreign keys on; in WAL, sync at checkpoints only, as the app that shares the file."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        try:
+            connection.execute("PRAGMA foreign_keys = ON")
+            (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
+            if mode == "wal":
+                connection.execute("PRAGMA synchronous = NORMAL")
+        except sqlite3.Error as error:
+            if not _is_busy(error) or time.monotonic() > deadline:
+                raise
+            time.sleep(_jitter())
+        else:
+            return
+
+
+def _text(raw: bytes) -> str:
+    """Decode stored text, with U+FFFD for bytes that are no UTF-8."""
+    return raw.decode("utf-8", "replace")
+
+
+def _jitter(waited: float = 0.0) -> float:
+    """Return a random pause of 0.5 to 10 ms, so that two losers do not collide again.
+
+    Who has waited longer looks more often, so that nobody is left behind.
+    """
+    most = max(0.001, min(0.0095, 0.002 / max(waited, 0.001)))  # less from 0.2 seconds on
+    return 0.0005 + os.urandom(1)[0] / 255 * most
+
+
+def _unstorable(error: UnicodeEncodeError | OverflowError) -> str:
+    if isinstance(error, OverflowError):
+        return "an integer is beyond 64 bits, which the database cannot hold"
+    found = ord(error.object[error.start])
+    return f"a text holds U+{found:04X}, half of a surrogate pair: send well-formed Unicode"
+
+
+def _is_busy(error: sqlite3.Error) -> bool:
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in BUSY
+
+
+def _sentence(error: sqlite3.Error) -> str:
+    """Return a sentence on an SQLite error and what to do, without SQL text."""
+    code = getattr(error, "sqlite_errorcode", 0)  # not there where Python itself refuses
+    name = str(UNNAMED.get(code) or getattr(error, "sqlite_errorname", ""))
+    column = str(error).rpartition(": ")[2]
+    sentences = {
+        "SQLITE_CONSTRAINT_FOREIGNKEY": "the database refuses this: a row that it names, or that "
+        "still names it, is in the way; look it up and try again",
+        "SQLITE_CONSTRAINT_NOTNULL": f'the database refuses this: "{column}" must not be empty',
+        "SQLITE_CONSTRAINT_UNIQUE": f'the database refuses this: "{column}" is taken already',
+        "SQLITE_CONSTRAINT_PRIMARYKEY": f'the database refuses this: "{column}" exists already',
+        "SQLITE_CONSTRAINT_CHECK": "the database refuses this: a value breaks a rule of its table",
+        "SQLITE_CONSTRAINT_DATATYPE": "the database refuses this: a value has the wrong type",
+        "SQLITE_CONSTRAINT_TRIGGER": f"the database refuses this: {column}",
+        "SQLITE_FULL": "the disk is full: nothing was changed; free some space and try again",
+        "SQLITE_INTERRUPT": "the database took too long and was stopped: nothing was changed; "
+        "request less, or ask the user to check for an endless trigger or view",
+        "SQLITE_READONLY": "the database is read-only: nothing was changed; fix its permissions",
+        "SQLITE_TOOBIG": "the database refuses this: a value is too long",
+    }
+    known = sentences.get(name) or sentences.get("_".join(name.split("_")[:2]))
+    return known or 'the database cannot be used: ask the user to run "ralphgen doctor"'

@@ -1,0 +1,149 @@
+"""Imports SQLite's module, and says in its SQL what other engines say in another way.
+
+The module is imported without `functools`: it takes nothing of that but `lru_cache`, which is
+written in C, while `functools` imports `collections` and `operator` too: together twice as long as
+SQLite's own library.
+"""
+
+from __future__ import annotations
+
+import sys
+
+from ...system import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+    from ..connection import Database
+
+__all__ = ["sqlite3"]  # what it imports for others
+
+SAME_NAME = "name = ? COLLATE BINARY"
+SAME_LETTERS = "title = ? COLLATE NOCASE"
+UNTYPED_NUMBERS = True  # a column without a type keeps a number as one
+DIFFERS = "IS NOT"  # from a value, also where nothing is there
+HEX_NAME = "hex(name)"
+HAS_TEXT = "typeof(name) = 'text'"
+# Names sort by their bytes and then by what they are stored as: every name has a place, though
+# old tables hold names that are no UTF-8, no text, or nothing.
+NAME_KEY = "hex(name) || '.' || substr(typeof(name), 1, 1)"
+UNINDEXED = "NOT INDEXED"
+ROW_LOCK = ""  # what keeps the rows of a SELECT as they are: here it is the transaction that writes
+GIVEN_NUMBER = ""  # what an INSERT needs that says the number of its row
+# That the list in `depends_on` may name a task. A ";" list may write 7 as 007; what a text that
+# matches means is read afterwards. Every row is read, so what rules most of them out comes first,
+# and costs a fifth of GLOB. For a bare `GLOB ?` SQLite would compile the statement at each call.
+_NAMING = (
+    "(instr(depends_on, ?) AND ';' || depends_on || ';' GLOB +? "
+    "OR depends_on LIKE '%e%' AND depends_on GLOB '*[0-9][eE]*')"
+)
+
+
+def _lru_cache(size: int) -> Callable[[Callable[..., Any]], Any]:
+    """Return what `functools.lru_cache` does, less the names that it copies."""
+    cache = vars(__import__("_functools"))["_lru_cache_wrapper"]
+    return lambda function: cache(function, size, False, tuple)
+
+
+if "functools" in sys.modules or sys.implementation.name != "cpython":
+    import _sqlite3 as sqlite3
+else:
+    functools = type(sys)("functools")
+    vars(functools)["lru_cache"] = _lru_cache
+    sys.modules["functools"] = functools
+    try:
+        import _sqlite3 as sqlite3
+    finally:
+        del sys.modules["functools"]
+
+
+_OWN_CODE = """
+WITH known (name) AS (
+    VALUES ('tasks'), ('features'), ('disciplines'), ('task_comments'), ('metadata')
+)
+SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'trigger'), EXISTS (
+    SELECT 1 FROM known JOIN pragma_table_xinfo(known.name) AS field WHERE field.hidden > 1
+)
+"""
+
+
+def own_code(database: Database) -> Sequence[str]:
+    """Return the kinds of statements on ralph's tables that run code of the project.
+
+    A "write" runs triggers; generated columns count for a "read" too.
+    """
+    triggers, generated = database.row(_OWN_CODE) or (0, 0)
+    return ("read", "write") if generated else ("write",) if triggers else ()
+
+
+def quoted(name: str) -> str:
+    """Return an SQL identifier for any name."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def located(root: str, named: str) -> str:
+    """Return the path of the database that has this name in the project with this home.
+
+    The user's variable counts before a relative name: a session has its absolute path on record.
+    """
+    if not os.path.isabs(named):
+        named = os.environ.get("RALPH_DATABASE") or named
+    return os.path.normpath(os.path.join(root, named))
+
+
+def naming(_database: Database, task: int) -> tuple[str, list[str]]:
+    """Return the condition that the list in `depends_on` may name a task, with its values."""
+    return _NAMING, [str(task), f"*[^1-9]{task}[^0-9]*"]
+
+
+def next_number(table: str) -> str:
+    """Return what selects the number of the next row, the one behind the highest."""
+    return f"SELECT COALESCE(MAX(id), 0) + 1 FROM {table}"
+
+
+def may_add(_database: Database, _table: str) -> bool:
+    """Return whether rows may be added to a table: in a file that can be written, to each."""
+    return True
+
+
+def may_read(_database: Database, _table: str, _column: str) -> bool:
+    """Return whether a column may be read: of a file that can be read, each may."""
+    return True
+
+
+def ordered(column: str) -> str:
+    """Return what orders rows by the bytes of a column, those without a value first."""
+    return column
+
+
+def exact(column: str) -> str:
+    """Return what reads the bytes of a text."""
+    return f"CAST({column} AS BLOB)"
+
+
+def holding(column: str) -> str:
+    """Return the condition that a text holds another one."""
+    return f"instr({column}, ?) > 0"
+
+
+def comparable(column: str) -> str:
+    """Return an expression for a column that can be compared, whatever its type."""
+    return column
+
+
+def same_json(column: str) -> str:
+    """Return the condition that a column holds a value of JSON, with any blanks."""
+    same = f"{column} = given OR json_valid({column}) AND json({column}) = given"
+    return f"(SELECT {same} FROM (SELECT ? AS given))"
+
+
+def same_text(column: str) -> str:
+    """Return the condition that a column has a value, whatever its type."""
+    return f"{column} = ?"
+
+
+def returning(_key: str) -> str:
+    """Return what an INSERT needs besides to tell the number of its row: SQLite always does."""
+    return ""

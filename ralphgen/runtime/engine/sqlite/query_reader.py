@@ -1,0 +1,65 @@
+"""The connection on which named queries read: it can do nothing else."""
+
+from __future__ import annotations
+
+from .database import Database
+from .library import quoted, sqlite3
+from .query_rules import LONGEST, STEPS, WARMING, QueryGuard
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from ..queries import Query
+
+DEFINITION = "CREATE VIEW "  # how the schema table spells the begin of each view
+
+
+class QueryReader(Database):
+    """A connection whose `guard` says what the query that runs may read.
+
+    Temporary views with the columns of the query take the names of the tables, so that no other
+    column compiles. The guard is a second check.
+    Its queries run for so many seconds. Raises `StartError` as `Database` does.
+    """
+
+    __slots__ = ("_shown", "guard")
+
+    def __init__(self, path: str, seconds: float) -> None:
+        super().__init__(path, seconds, STEPS)
+        self._shown: Query | None = None
+        self.connection.execute("PRAGMA temp_store = MEMORY")
+        self.connection.execute("PRAGMA query_only = ON")
+        self.connection.execute(WARMING).fetchall()
+        self.connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, LONGEST)
+        self.connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+        self.guard = QueryGuard()
+        self.connection.set_authorizer(self.guard)
+
+    def show(self, query: Query) -> None:
+        """Make the views of a query, and only those; within a transaction."""
+        if self._shown is query:
+            return
+        self.forget()
+        self.connection.execute("PRAGMA query_only = OFF")
+        try:
+            for (name,) in self.rows("SELECT name FROM temp.sqlite_master WHERE type = 'view'"):
+                self.change(f"DROP VIEW temp.{quoted(name)}")
+            for name, columns in query.reads.items():
+                if name not in query.views:
+                    listed = ", ".join(map(_exact, columns)) or "1"
+                    names = f"({listed})" if columns else ""
+                    body = ("SELECT", listed, "FROM", f"main.{quoted(name)}")
+                    self.change(f"CREATE TEMP VIEW {quoted(name)}{names} AS {' '.join(body)}")
+            for definition in query.views.values():
+                self.change(f"CREATE TEMP VIEW {definition.removeprefix(DEFINITION)}")
+        finally:
+            self.connection.execute("PRAGMA query_only = ON")
+        self._shown = query
+
+    def forget(self) -> None:
+        """Have the next query make its views again: a failed transaction undoes them."""
+        self._shown = None
+
+
+def _exact(column: str) -> str:
+    """Return a column in backticks: SQLite takes "name" as a text if there is no such column."""
+    return f"`{column.replace('`', '``')}`"

@@ -1,0 +1,223 @@
+"""Reads the tables that a server works on from SQLite."""
+
+from __future__ import annotations
+
+import json
+import re
+
+from ...values.encoding import sha256_hex
+from ..schema import TABLES, fold
+from .check_constraints import check_values, is_strict, sql_tokens
+from .library import sqlite3
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Any
+
+    from ..schema import Column
+
+_COLUMNS = """
+    SELECT lower(t.name), t.sql, c.name, c.type, c."notnull", c.dflt_value, c.pk, c.hidden
+    FROM sqlite_master AS t, pragma_table_xinfo(t.name, 'main') AS c
+    WHERE t.type = 'table' AND c.hidden <> 1
+        AND lower(t.name) IN (SELECT value FROM json_each(?))
+    ORDER BY 1, c.cid
+"""
+# Tables and views that a server works on besides, which may go by any name.
+_FURTHER = """
+    SELECT t.name, t.type, t.sql,
+        EXISTS (SELECT 1 FROM pragma_index_list(t.name, 'main') AS i WHERE i.origin = 'pk'),
+        c.name, c.type, c."notnull", c.dflt_value, c.pk, c.hidden
+    FROM sqlite_master AS t, pragma_table_xinfo(t.name, 'main') AS c
+    WHERE t.type IN ('table', 'view') AND c.hidden <> 1
+        AND lower(t.name) IN (SELECT lower(value) FROM json_each(?))
+    ORDER BY 1, c.cid
+"""
+# A foreign key may leave out the parent's columns, which then are its primary key's, and may
+# spell both names in another case: the parent's own spelling is what counts.
+_FOREIGN_KEYS = """
+    SELECT lower(t.name), k."from",
+        coalesce((SELECT p.name FROM sqlite_master AS p
+                  WHERE p.type = 'table' AND lower(p.name) = lower(k."table")), k."table"),
+        coalesce((SELECT c.name FROM pragma_table_xinfo(k."table", 'main') AS c
+                  WHERE lower(c.name) = lower(k."to") OR (k."to" IS NULL AND c.pk = k.seq + 1)),
+                 k."to", '?')
+    FROM sqlite_master AS t, pragma_foreign_key_list(t.name, 'main') AS k
+    WHERE t.type = 'table' AND lower(t.name) IN (SELECT lower(value) FROM json_each(?))
+"""
+# Rules 1 to 4 of SQLite's "Determination Of Column Affinity", in their order; 5 is NUMERIC.
+_AFFINITIES = (
+    (("INT",), "INTEGER"),
+    (("CHAR", "CLOB", "TEXT"), "TEXT"),
+    (("BLOB",), "BLOB"),
+    (("REAL", "FLOA", "DOUB"), "REAL"),
+)
+# What columns of further tables are declared to hold, beyond affinities, by how it begins.
+_MEANT = {"BOOL": "BOOLEAN", "JSON": "JSON", "DEC": "REAL", "NUM": "REAL", "MONEY": "REAL"}
+_PLAIN_INTEGER = "0|-?[1-9][0-9]*"
+
+
+def read_tables(
+    connection: sqlite3.Connection, also: Sequence[str] = (), *, own: Sequence[str] = TABLES
+) -> dict[str, list[Column]]:
+    """Return, by name those of `own` that exist, each with its columns in schema order.
+
+    A column is `name`, `type` (INTEGER, TEXT, REAL, BLOB, NUMERIC by SQLite's affinity rules, ANY
+    in STRICT tables), `not_null`, `default` (SQL text; `None` also for NULL), `primary_key` (0, or
+    the position in the key), `references` (`"table(column)"` or `None`), `values` (what the CHECKs
+    allow, `None` where none is known for certain) and `generated`. `also` names further tables, and
+    views, which come by their own names; of their columns a type may be BOOLEAN or JSON too, and is
+    ANY where none is declared. Takes two queries in all, three with these; raises what `sqlite3`
+    raises.
+    """
+    cursor = connection.cursor()
+    cursor.row_factory = None
+    references = _references(cursor, (*own, *also), own)
+    tables: dict[str, list[Column]] = {}
+    allowed: dict[str, list[str]] = {}
+    for table, sql, name, *declared in cursor.execute(_COLUMNS, [json.dumps(list(own))]):
+        if table not in tables:
+            tables[table] = []
+            allowed = check_values(sql) if "check" in sql.lower() else {}
+        column = _column(name, *declared, sql=sql)
+        column["references"] = references.get((table, fold(name)))
+        column["values"] = _values(column["type"], allowed.get(name))
+        tables[table].append(column)
+    if also:
+        tables = {**_further(cursor, also, references, own), **tables}
+    return tables
+
+
+def _further(
+    cursor: sqlite3.Cursor,
+    names: Sequence[str],
+    references: Mapping[tuple[str, str], str],
+    own: Sequence[str],
+) -> dict[str, list[Column]]:
+    """Return tables and views by their own names, except those of `own`."""
+    tables: dict[str, list[Column]] = {}
+    allowed: dict[str, list[str]] = {}
+    try:
+        found = cursor.execute(_FURTHER, [json.dumps(list(names))]).fetchall()
+    except sqlite3.OperationalError:  # one view that cannot be read spoils it for all
+        found = [row for name in names for row in _columns_of(cursor, _FURTHER, json.dumps([name]))]
+    for table, sort, sql, has_index, name, declared, *rest in found:
+        if fold(table) in own:
+            continue
+        if table not in tables:
+            tables[table] = []
+            has_checks = sort == "table" and "check" in sql.lower()
+            allowed = check_values(sql) if has_checks else {}
+        column = _column(name, declared, *rest, sql=sql if sort == "table" else "")
+        if column["type"] in ("BLOB", "NUMERIC"):
+            column["type"] = _meant(declared.upper(), column["type"])
+        if column["primary_key"]:
+            # SQLite fills a key without an index of its own, which is the number of its row. In
+            # any other key it allows NULL.
+            column["not_null"] = bool(has_index)
+        column["references"] = references.get((fold(table), fold(name)))
+        column["values"] = _values(column["type"], allowed.get(name))
+        tables[table].append(column)
+    return tables
+
+
+def _columns_of(
+    connection: sqlite3.Connection | sqlite3.Cursor, sql: str, table: str
+) -> list[tuple[Any, ...]]:
+    """Return the rows of a query on one table: none for a view of what is gone."""
+    try:
+        return connection.execute(sql, [table]).fetchall()
+    except sqlite3.OperationalError as error:
+        if error.sqlite_errorcode != sqlite3.SQLITE_ERROR:
+            raise
+        return []
+
+
+def _meant(declared: str, affinity: str) -> str:
+    if not declared:
+        return "ANY"
+    return next((kind for begin, kind in _MEANT.items() if declared.startswith(begin)), affinity)
+
+
+def views_digest(connection: sqlite3.Connection, names: Iterable[str]) -> str:
+    """Return the sha256, in hex, of the views among `names` and the views that they read.
+
+    Empty if there are none. A view counts as read if a definition contains its name. Comments and
+    white space do not matter, so `init` can make the views again from their tokens.
+    """
+    sql = "SELECT name, CAST(sql AS BLOB) FROM main.sqlite_master WHERE type = 'view'"
+    found = connection.execute(sql).fetchall()
+    views = {fold(name): text.decode(errors="replace") for name, text in found}
+    used: dict[str, str] = {}
+    waiting = [name for name in map(fold, names) if name in views]
+    while waiting:
+        name = waiting.pop()
+        used[name] = views[name]
+        # A quote within a quoted name is written twice.
+        text = fold(views[name]).replace('""', '"').replace("``", "`").replace("''", "'")
+        waiting += [one for one in views if one in text and one not in used]
+    tokens = sorted((name, sql_tokens(text)) for name, text in used.items())
+    return sha256_hex(repr(tokens).encode()) if used else ""
+
+
+def missing_columns(
+    connection: sqlite3.Connection, reads: Mapping[str, Sequence[str]]
+) -> list[str]:
+    """Return, as "table.column", those of these columns that no table or view has any more."""
+    missing: list[str] = []
+    for table, columns in reads.items():
+        found = _columns_of(connection, "SELECT name FROM pragma_table_xinfo(?, 'main')", table)
+        names = {fold(name) for (name,) in found}
+        there = names | {"rowid", "oid", "_rowid_"}  # which have no line of their own
+        gone = [f"{table}.{column}" for column in columns if fold(column) not in there]
+        missing += gone if names else [table]
+    return missing
+
+
+def _column(  # one row of table_xinfo
+    name: str, kind: str, not_null: int, default: str | None, key: int, hidden: int, *, sql: str
+) -> Column:
+    return {
+        "name": name,
+        "type": affinity(kind, sql),
+        "not_null": bool(not_null),
+        "default": None if default is None or default.upper() == "NULL" else default,
+        "primary_key": key,
+        "references": None,
+        "values": None,
+        "generated": hidden > 1,
+    }
+
+
+def affinity(declared: str, sql: str) -> str:
+    """Return what a column stores, by its declared type and the definition of its table."""
+    kind = declared.upper()
+    if kind == "ANY" and is_strict(sql):
+        return "ANY"
+    for parts, affinity in _AFFINITIES:
+        if any(part in kind for part in parts):
+            return affinity
+    return "NUMERIC" if kind else "BLOB"
+
+
+def _values(kind: str, allowed: list[str] | None) -> list[str] | None:
+    """Return the CHECK list where the column's type stores values as the list spells them."""
+    if allowed is None or kind == "TEXT":
+        return allowed
+    plain = kind == "INTEGER" and all(re.fullmatch(_PLAIN_INTEGER, value) for value in allowed)
+    return allowed if plain else None
+
+
+def _references(
+    cursor: sqlite3.Cursor, tables: Sequence[str], own: Sequence[str]
+) -> dict[tuple[str, str], str]:
+    """Return the foreign key of each column; of several, the first by name."""
+    found: dict[tuple[str, str], str] = {}
+    for table, column, parent, parent_column in cursor.execute(
+        _FOREIGN_KEYS, [json.dumps(list(tables))]
+    ):
+        name = fold(parent) if fold(parent) in own else parent
+        reference, place = f"{name}({parent_column})", (table, fold(column))
+        found[place] = min(reference, found.get(place, reference))
+    return found

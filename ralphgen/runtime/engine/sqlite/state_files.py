@@ -1,0 +1,68 @@
+"""Keeps the entries of the state files as text files beside the database, where people read them.
+
+The first argument of each function is the workspace of the kit whose files they are.
+"""
+
+from __future__ import annotations
+
+import os
+
+from ...deferred import take_time
+from ...errors import log
+from ...files import entry_log
+from ..entries import finish_undo
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+
+def read_page(workspace: Any, file: str, limit: int, before: str | None = None) -> entry_log.Page:
+    """Return the last `limit` entries of a file, as `entry_log.read_entries` does."""
+    return entry_log.read_entries(os.path.join(workspace.ralph_folder, file), limit, before)
+
+
+def append_entry(workspace: Any, file: str, entry: str, tool: str, *, once: bool) -> int:
+    """Add an entry of `entry_log.entry_of` to a file, by a tool; return the bytes written.
+
+    Nothing is written where it shall stand there `once` and does. In a project with a ledger the
+    file is written within the transaction that puts its line on record, so that no undo rewrites it
+    meanwhile. Raises `ToolError` where one of them cannot be written: the other is then as it was
+    too, as it is where the call is put off.
+    """
+    path = os.path.join(workspace.ralph_folder, file)
+    if not workspace.tables.ledger:
+        return entry_log.write_entry(path, entry, once=once)
+    if not workspace.database.commits_at_once():
+        take_time()  # it may have to wait, or to begin anew, once the entry was appended
+    written: list[int] = []
+
+    def work() -> int:
+        workspace.tool = tool
+        if not written:
+            written.append(entry_log.write_entry(path, entry, once=once))
+        if written[0] and workspace.journal is not None:
+            workspace.journal.add_line(file, entry)
+        return written[0]
+
+    try:
+        done: int = workspace.database.writing(work)
+    except Exception:
+        if written:
+            entry_log.take_back_entry(path, entry, written[0])
+        raise
+    return done
+
+
+def finish_stopped_undo(workspace: Any) -> None:
+    """Bring the files to where an undo that was stopped has left them; within a transaction."""
+
+    def rewrite(file: str, copy: str, lines: list[tuple[str, bool]]) -> None:
+        path = os.path.join(workspace.ralph_folder, os.path.basename(file))
+        copied = os.path.join(workspace.ralph_folder, "backups", os.path.basename(copy))
+        entry_log.rewrite_entries(path, copied, lines)
+
+    try:
+        finish_undo(workspace.database, rewrite)
+    except OSError as error:  # a full disk is no reason to refuse a write
+        log("warning", "ralph", f"an undo could not be finished: {error}")

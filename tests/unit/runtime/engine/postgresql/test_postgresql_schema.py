@@ -1,0 +1,227 @@
+"""Tables of PostgreSQL become the same facts as those of SQLite, whatever their types."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psycopg
+import pytest
+from postgresql import needs_postgresql
+
+from ralphgen.runtime.engine.postgresql.check_constraints import check_values
+from ralphgen.runtime.engine.postgresql.schema import read_tables
+
+pytestmark = pytest.mark.slow
+
+TYPES = """
+CREATE TYPE mood AS ENUM ('good', 'bad', 'so so');
+CREATE DOMAIN level AS text DEFAULT 'low' NOT NULL CHECK (VALUE IN ('low', 'mid', 'high'));
+CREATE DOMAIN lower_level AS level CHECK (VALUE IN ('mid', 'low'));
+CREATE DOMAIN moods AS mood[];
+"""
+
+
+@contextmanager
+def opened(dsn: str) -> Iterator["psycopg.Connection[Any]"]:
+    with psycopg.connect(dsn, autocommit=True, cursor_factory=psycopg.RawCursor) as connection:
+        yield connection
+
+
+def columns(dsn: str, declared: str, more: str = "") -> dict[str, dict[str, Any]]:
+    """The columns of one table `tasks`, by name."""
+    with opened(dsn) as connection:
+        connection.execute(f"{TYPES} CREATE TABLE tasks ({declared}); {more}")
+        found = read_tables(connection, "public")
+    return {column["name"]: column for column in found["tasks"]}
+
+
+@pytest.mark.thorough
+@needs_postgresql
+@pytest.mark.parametrize(
+    ("declared", "expected"),
+    [
+        ("bigint", ("INTEGER", None)),
+        ("smallint CHECK (c IN (1, -2))", ("INTEGER", ["1", "-2"])),
+        ("text", ("TEXT", None)),
+        ("varchar(9) CHECK (c IN ('a', 'b'))", ("TEXT", ["a", "b"])),
+        ("char(3) CHECK (c IN ('abc'))", ("TEXT", ["abc"])),
+        ("uuid", ("TEXT", None)),
+        ("mood", ("TEXT", ["good", "bad", "so so"])),
+        ("mood CHECK (c IN ('so so', 'good'))", ("TEXT", ["good", "so so"])),
+        ("mood[]", ("TEXT[]", ["good", "bad", "so so"])),
+        ("moods", ("TEXT[]", ["good", "bad", "so so"])),
+        ("text[]", ("TEXT[]", None)),
+        ("int[]", ("INTEGER[]", None)),
+        ("level", ("TEXT", ["low", "mid", "high"])),
+        ("lower_level", ("TEXT", ["low", "mid"])),
+        ("jsonb", ("JSON", None)),
+        ("json", ("JSON", None)),
+        ("real", ("REAL", None)),
+        ("numeric(9, 2) CHECK (c IN (1.5, 2))", ("NUMERIC", None)),
+        ("boolean", ("NUMERIC", None)),
+        ("date", ("NUMERIC", None)),
+        ("timestamptz", ("NUMERIC", None)),
+        ("interval", ("NUMERIC", None)),
+        ("bytea", ("BLOB", None)),
+        ("int4range", ("ANY", None)),
+        ("nummultirange", ("ANY", None)),
+        ("money", ("ANY", None)),
+        ("tasks_row", ("OPAQUE", None)),
+        ("point", ("OPAQUE", None)),
+        ("box", ("OPAQUE", None)),
+        ("xml", ("OPAQUE", None)),
+        ("regclass", ("OPAQUE", None)),
+        ("point[]", ("ANY[]", None)),
+        ("jsonb[]", ("JSON[]", None)),
+    ],
+)
+def test_a_type_is_one_of_the_facts_and_its_values_are_known(
+    postgresql: str, declared: str, expected: tuple[str, list[str] | None]
+) -> None:
+    with opened(postgresql) as connection:
+        connection.execute("CREATE TYPE tasks_row AS (a int)")
+
+    found = columns(postgresql, f"c {declared}")["c"]
+
+    assert expected == (found["type"], found["values"])
+
+
+@pytest.mark.thorough
+@needs_postgresql
+@pytest.mark.parametrize(
+    ("check", "expected"),
+    [
+        ("c IN ('a', 'b')", ["a", "b"]),
+        ("c = ANY (ARRAY['b', 'a'])", ["b", "a"]),
+        ("c IS NULL OR c IN ('a')", ["a"]),
+        ("c IN ('a', 'it''s', 'back\\slash', 'ü', '') OR c IS NULL", None),
+        ("(c = 'a')", ["a"]),
+        ("c IN ('a', NULL)", None),
+        ("c NOT IN ('a')", None),
+        ("lower(c) IN ('a')", None),
+        ("c::varchar(1) IN ('a')", None),
+        ("c IN ('a') OR length(c) = 3", None),
+        ("c IN ('a') OR c IN ('b')", None),
+        ("c IN ('a') AND length(c) = 1", None),
+        ("c = ANY ('{a,b}'::text[])", None),
+        ("c >= 'a'", None),
+        ("c IN ('a') OR d IS NULL", None),
+        ("d IN ('a')", None),
+    ],
+)
+def test_values_are_known_where_a_check_leaves_no_doubt(
+    postgresql: str, check: str, expected: list[str] | None
+) -> None:
+    if "it''s" in check:
+        expected = ["a", "it's", "back\\slash", "ü", ""]
+
+    found = columns(postgresql, f"c text, d text, CHECK ({check})")["c"]
+
+    assert expected == found["values"]
+
+
+@needs_postgresql
+def test_several_checks_leave_what_all_of_them_allow(postgresql: str) -> None:
+    found = columns(postgresql, "c text CHECK (c IN ('a', 'b', 'c')) CHECK (c IN ('c', 'b'))")
+
+    assert ["b", "c"] == sorted(found["c"]["values"])
+
+
+def test_a_check_that_is_not_enforced_says_nothing() -> None:
+    assert check_values("CHECK ((c = 'a'::text)) NOT ENFORCED") is None
+    assert ["a"] == check_values("CHECK ((c = 'a'::text)) NOT VALID")
+
+
+@needs_postgresql
+def test_keys_defaults_and_generated_columns_are_told(postgresql: str) -> None:
+    found = columns(
+        postgresql,
+        """
+        id bigint GENERATED BY DEFAULT AS IDENTITY,
+        part text,
+        old serial,
+        feature text,
+        elsewhere text,
+        quoted text NOT NULL DEFAULT 'it''s',
+        listed jsonb DEFAULT '[]',
+        nothing text DEFAULT NULL,
+        said level,
+        twice bigint GENERATED ALWAYS AS (old * 2) STORED,
+        PRIMARY KEY (part, id)
+        """,
+        """
+        CREATE SCHEMA other;
+        CREATE TABLE features (name text PRIMARY KEY);
+        CREATE TABLE other.features (name text PRIMARY KEY);
+        ALTER TABLE tasks ADD FOREIGN KEY (feature) REFERENCES features;
+        ALTER TABLE tasks ADD FOREIGN KEY (elsewhere) REFERENCES other.features;
+        """,
+    )
+
+    keys = {name: one["primary_key"] for name, one in found.items() if one["primary_key"]}
+    assert {"part": 1, "id": 2} == keys
+    assert (False, None) == (found["id"]["not_null"], found["id"]["default"])
+    assert (True, True) == (found["part"]["not_null"], found["said"]["not_null"])
+    assert "nextval('tasks_old_seq'::regclass)" == found["old"]["default"]
+    assert "features(name)" == found["feature"]["references"]
+    assert "other.features(name)" == found["elsewhere"]["references"]
+    assert "'it''s'" == found["quoted"]["default"]
+    assert "'[]'" == found["listed"]["default"]
+    assert found["nothing"]["default"] is None
+    assert "'low'" == found["said"]["default"]
+    assert (True, None) == (found["twice"]["generated"], found["twice"]["default"])
+    assert ["twice"] == [name for name, one in found.items() if one["generated"]]
+
+
+@needs_postgresql
+def test_names_are_as_they_are_spelled_and_only_tables_of_the_schema_count(
+    postgresql: str,
+) -> None:
+    long = "ö" * 31
+    hostile = ['a"b', "x'y", "Title", "two words", "näme", "%s", "$1", "?", long]
+    with opened(postgresql) as connection:
+        listed = ", ".join('"' + name.replace('"', '""') + '" text' for name in hostile)
+        connection.execute(
+            f"""
+            CREATE SCHEMA "Odd ""one"" of";
+            CREATE TABLE "Odd ""one"" of".tasks ({listed});
+            CREATE TABLE "Odd ""one"" of".dropped (a int);
+            CREATE TABLE public.tasks (id int);
+            CREATE TABLE public."Features" (name text);
+            CREATE VIEW "Odd ""one"" of".features AS SELECT 1 AS name;
+            ALTER TABLE "Odd ""one"" of".tasks ADD gone int;
+            ALTER TABLE "Odd ""one"" of".tasks DROP gone;
+            """
+        )
+        found = read_tables(connection, 'Odd "one" of')
+        connection.execute('SET search_path = "Odd ""one"" of", public')
+        by_path = read_tables(connection)
+        public = read_tables(connection, "public")
+
+    assert {"tasks": hostile} == {
+        table: [one["name"] for one in listed] for table, listed in found.items()
+    }
+    assert found == by_path
+    assert ["tasks"] == list(public)
+
+
+@needs_postgresql
+def test_objects_in_the_way_of_the_search_path_are_not_taken_for_the_catalogs(
+    postgresql: str,
+) -> None:
+    with opened(postgresql) as connection:
+        connection.execute(
+            """
+            CREATE TABLE public.tasks (id bigint PRIMARY KEY);
+            CREATE SCHEMA evil;
+            CREATE VIEW evil.pg_class AS SELECT 1 AS oid;
+            CREATE FUNCTION evil.array_position(smallint[], smallint) RETURNS int
+                LANGUAGE sql AS 'SELECT 9';
+            CREATE FUNCTION evil.pg_get_constraintdef(oid) RETURNS text
+                LANGUAGE sql AS 'SELECT ''CHECK ((id = 1))''';
+            SET search_path = evil, pg_catalog, public;
+            """
+        )
+        (column,) = read_tables(connection, "public")["tasks"]
+
+    assert (1, None) == (column["primary_key"], column["values"])
