@@ -246,7 +246,8 @@ def refuse_other_engine(root: Path) -> None:
     """Raise `ProjectError` where the server was written for another engine than the config says."""
     engines = ("sqlite", "postgresql")
     engine = engines[is_on_postgresql(root)]
-    written = [one for one in engines if (root / FOLDER / "runtime" / one).is_dir()]
+    folders = ("runtime/engine", "runtime")  # the latter in servers of 0.2.0
+    written = [one for one in engines for at in folders if (root / FOLDER / at / one).is_dir()]
     if written and engine not in written:
         text = f'{CONFIG} sets engine = "{engine}", but the server was generated for "{written[0]}"'
         raise ProjectError(text, 'run "ralphgen regen"')

@@ -164,7 +164,7 @@ def _serve(asked: HttpCommand, folder: str, settings: Settings) -> int:
 def _revocations(folder: str, settings: Settings) -> tuple[Any, Any, str]:
     """Return what makes the list of ended sessions, what reads it, and by which database it is."""
     if settings["engine"] != "sqlite":
-        kept = import_module(f"runtime.{settings['engine']}.revocations")
+        kept = import_module(f"runtime.engine.{settings['engine']}.revocations")
         return kept.create, kept.RevokedSessions, settings["database"]
     from ..engine.sqlite.library import located
     from .revocations import Revocations, create
