@@ -142,18 +142,18 @@ def undo(
 
 
 def _list_sessions(root: Path) -> None:
-    """Print the five newest sessions with task, age and result."""
-    from ralphgen.ledger.records import last_sessions
+    """Print the five sessions that made the newest changes, with task or tool, age and result."""
+    from ralphgen.history.entries import changing_sessions
     from ralphgen.sessions.store import age_words
 
-    sessions = last_sessions(root, NEWEST_SESSIONS)
-    for one in sessions:
-        began = datetime.fromisoformat(one.started)
-        began = began.replace(tzinfo=UTC) if began.tzinfo is None else began
-        age = age_words((datetime.now(UTC) - began).total_seconds())
-        about = "no task" if one.task_id is None else f"task {one.task_id}"
-        print(plain(f"{one.session_id}  {about}  {age}  {one.outcome or 'running'}"))
-    say("hint: ralphgen undo SESSION" if sessions else "no session is on record")
+    sessions = changing_sessions(root, NEWEST_SESSIONS)
+    for session, tool, time, task, outcome in sessions:
+        changed = datetime.fromisoformat(time)
+        changed = changed.replace(tzinfo=UTC) if changed.tzinfo is None else changed
+        age = age_words((datetime.now(UTC) - changed).total_seconds())
+        about = str(tool).partition(" ")[0] if task is None else f"task {task}"
+        print(plain(f"{session}  {about}  {age}  {outcome or 'running'}"))
+    say("hint: ralphgen undo SESSION" if sessions else "nothing to undo: no session changed a row")
 
 
 def _moment(text: str) -> str:

@@ -26,6 +26,12 @@ RESTORE = "restore the database from a backup in .ralph/backups"
 COLUMNS = "number, time, session, tool, table_name, row_key, before, after"
 SESSIONS = "SELECT id FROM ralphgen_sessions ORDER BY started DESC"
 LISTED = 5  # sessions in a refusal
+_CHANGING = """
+SELECT entry.session, entry.tool, entry.time, own.task_id, own.outcome
+FROM ralphgen_journal AS entry LEFT JOIN ralphgen_sessions AS own ON own.id = entry.session
+WHERE entry.number IN (SELECT max(number) FROM ralphgen_journal WHERE session IS NOT NULL
+GROUP BY session ORDER BY max(number) DESC LIMIT ?) ORDER BY entry.number DESC
+"""
 _HEX = re.compile("(?:[0-9A-F]{2})*")  # of a blob; JSON may hold another "blob"
 _OF_TASK = (
     "(lower(table_name) = 'tasks' AND row_key = ? "
@@ -132,6 +138,18 @@ def read_entries(
         )
         for one in map(as_line, reversed(found))
     ]
+
+
+def changing_sessions(root: Path, limit: int) -> list[tuple[Any, ...]]:
+    """Return the sessions that made the newest changes of the project in `root`, newest first.
+
+    Each has its id, the tool and time of its last change, its task and its outcome. Raises
+    `ProjectError` without a ledger.
+    """
+    if read_state(root).version is None:
+        raise no_ledger()
+    with open_database(root) as connection:
+        return connection.execute(_CHANGING, [limit]).fetchall()
 
 
 def entries_of(rows: Iterable[tuple[Any, ...]], *, nested: bool) -> list[Entry]:

@@ -235,15 +235,21 @@ def test_undo_shows_asks_and_makes_a_backup(root: Path) -> None:
 
 
 def test_undo_without_a_session_lists_the_newest(root: Path) -> None:
-    assert "no session is on record\n" == ralphgen("undo", "--project", root).stderr
+    none = ralphgen("undo", "--project", root)
+    ran("task", "status", "2", "pending", "--project", root)
+    ((own, *_),) = journal(root)
     session = opened(root, "task_execution", task=1)
     with client_of(session.mcp_config) as client:
         client.call("set_task_status", status="in_progress")
     done = ralphgen("undo", "--project", root)
 
+    assert (0, "nothing to undo: no session changed a row\n") == (none.returncode, none.stderr)
     assert (0, "hint: ralphgen undo SESSION\n") == (done.returncode, done.stderr)
-    assert done.stdout.startswith(f"{session.session_id}  task 1  ")
-    assert done.stdout.endswith("  running\n")
+    agents, users = done.stdout.splitlines()
+    assert agents.startswith(f"{session.session_id}  task 1  ")
+    assert agents.endswith("  running")
+    assert users.startswith(f"{own}  set_task_status  ")
+    assert users.endswith("  ended")
 
 
 def test_undo_ends_with_1_where_a_row_is_left(root: Path) -> None:
@@ -264,7 +270,7 @@ def test_an_agent_may_not_undo(root: Path) -> None:
     assert "is not for agents" in done.stderr
 
 
-@pytest.mark.parametrize("words", [("log",), ("undo", "any", "--yes")])
+@pytest.mark.parametrize("words", [("log",), ("undo",), ("undo", "any", "--yes")])
 def test_without_the_tables_both_name_the_command_that_adds_them(
     tmp_path: Path, words: tuple[str, ...]
 ) -> None:

@@ -13,7 +13,7 @@ from engines import CONFIG, LEDGER, MARKER, VARIABLE, for_postgresql
 from postgresql import database, needs_postgresql, template_of
 
 from ralphgen.errors import MissingError
-from ralphgen.history.entries import read_entries
+from ralphgen.history.entries import changing_sessions, read_entries
 from ralphgen.history.undo import Undone, undo_session
 from ralphgen.ledger.opened import journal_of, opened_database
 
@@ -126,6 +126,8 @@ def test_new_rows_go_and_the_undo_can_be_undone(root: Path) -> None:
     before = rows(root)
     run(root, ("b", "UPDATE tasks SET title = 'new'"), ("b", "INSERT INTO homes VALUES ('h')"))
     after = rows(root)
+    newest = [(session, tool) for session, tool, *_ in changing_sessions(root, 5)]
+    assert [("b", "write"), ("a", "write")] == newest
     first = undo_session(root, "b")
     assert {("tasks", (1,), "set back"), ("homes", ("h",), "removed")} == told(first)
     assert before == rows(root)
