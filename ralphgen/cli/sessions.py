@@ -152,8 +152,12 @@ def end(session_id: SessionId, project: Project = Path(), as_json: Json = False)
 
 @session.command(example="ralphgen session revoke yap-20260210T120000Z-1a2b3c4d5e6f7a8b")
 def revoke(session_id: SessionId, project: Project = Path()) -> None:
-    """Revoke the tokens and the login of a session immediately."""
-    from ralphgen.ledger.records import recorded_sessions
+    """Revoke the tokens and the login of a session immediately.
+
+    Exits with 1 if no session with this id is on record: check the id.
+    """
+    from ralphgen.history.entries import read_entries
+    from ralphgen.ledger.tables import read_state
     from ralphgen.project.root import postgresql_place
     from ralphgen.sessions.login import revoke_login
     from ralphgen.sessions.token import revoke_session
@@ -168,8 +172,8 @@ def revoke(session_id: SessionId, project: Project = Path()) -> None:
         return
     revoke_session(root, session_id)
     print(f"revoked all tokens of session {plain(session_id)}")
-    if not recorded_sessions(root, [session_id]):
-        say(f"note: session {plain(session_id)} has no recorded changes; check the id")
+    if read_state(root).version is not None:
+        read_entries(root, session=session_id, limit=1)  # refuses an id that is not on record
 
 
 def _place(project: Path, command: str) -> "ProjectPlace":

@@ -12,6 +12,7 @@ from ralphgen.ledger.tables import now, read_state
 from ralphgen.project.git import ask_git
 from ralphgen.project.root import project_home
 from ralphgen.runtime.engine.ledger import Evidence, close_session, evidence_of, open_session
+from ralphgen.sessions.decide import Subject
 from ralphgen.sessions.model import PreparedSession
 
 if TYPE_CHECKING:
@@ -19,24 +20,36 @@ if TYPE_CHECKING:
 
 
 def open_record(session: PreparedSession, say: Say, *, agent: str = "", model: str = "") -> None:
-    """Put a session on record that begins now; a project without a ledger keeps none.
+    """Put a session on record that begins now, as `record_begin`.
 
-    `agent` is the program that works in it, empty where another than ralphgen starts one. Where
-    the row cannot be written that is said, and the session goes on without.
+    `agent` is the program that works in it, empty where another than ralphgen starts one.
     """
     is_home = session.work_tree == project_home(session.root)
     facts = {
-        "recipe": session.recipe,
-        "discipline": session.discipline,
-        "task_id": session.task,
-        "feature": session.feature,
         "agent": agent or None,
         "model": model or None,
-        "started": now(),
         "base_commit": _commit(session.work_tree),
         "worktree": None if is_home else str(session.work_tree),
     }
-    _write(session, lambda database: open_session(database, session.session_id, facts), say)
+    record_begin(session.root, session.session_id, session, say, **facts)
+
+
+def record_begin(
+    root: Path, session_id: str, subject: Subject | PreparedSession, say: Say, **more: str | None
+) -> None:
+    """Record that a session begins; a project without a ledger keeps none.
+
+    Warns if the row cannot be written; the session continues without it.
+    """
+    facts = {
+        "recipe": subject.recipe,
+        "discipline": subject.discipline,
+        "task_id": subject.task,
+        "feature": subject.feature,
+        "started": now(),
+        **more,
+    }
+    _write(root, lambda database: open_session(database, session_id, facts), say)
 
 
 def close_record(
@@ -52,7 +65,7 @@ def close_record(
         "cost_usd": usage.cost,
         **({"model": model} if model else {}),
     }
-    _write(session, lambda database: close_session(database, session.session_id, facts), say)
+    _write(session.root, lambda database: close_session(database, session.session_id, facts), say)
 
 
 def required_checks(session: PreparedSession) -> tuple[str, ...]:
@@ -81,11 +94,11 @@ def read_evidence(session: PreparedSession) -> dict[str, Evidence]:
     return {one.check: one for one in reversed(found) if one.session == own}
 
 
-def _write(session: PreparedSession, write: Callable[["Database"], None], say: Say) -> None:
+def _write(root: Path, write: Callable[["Database"], None], say: Say) -> None:
     try:
-        if read_state(session.root).version is None:
+        if read_state(root).version is None:
             return
-        with opened_database(session.root) as database:
+        with opened_database(root) as database:
             database.writing(lambda: write(database))
     except ProjectError as error:
         say(f"warning: the session was not recorded: {error.problems[0].text}")

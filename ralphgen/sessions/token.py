@@ -6,6 +6,7 @@ import subprocess
 from pathlib import Path
 
 from ralphgen.errors import ProjectError, Say, UsageError
+from ralphgen.launch.record import record_begin
 from ralphgen.project.root import database_named, postgresql_place
 from ralphgen.runtime.engine.postgresql import revocations as postgresql_revocations
 from ralphgen.runtime.errors import StartError, ToolError, one_line
@@ -28,9 +29,9 @@ def session_token(
 ) -> tuple[str, str]:
     """Return a new session's id and its token, which the project's server signs.
 
-    The key is in the variable that `[http]` names. Nothing is written but that the session holds
-    its task, as `claims_task` decides; it is whatever the token says, and no process of any machine
-    holds the claim. Raises `UsageError` for what cannot be met, `UntrustedError`, `ClaimedError`,
+    The key is in the variable that `[http]` names. No file is written: the ledger records the
+    session, which claims its task as `claims_task` decides; no process of any machine holds the
+    claim. Raises `UsageError` for what cannot be met, `UntrustedError`, `ClaimedError`,
     `NothingReadyError`, and `ProjectError` where the project is not served over HTTP or the session
     would not open.
     """
@@ -53,7 +54,9 @@ def session_token(
             facts |= {"jti": claim.session_id, "cla": claim.token, "lea": claim.lease}
             hand_over(claim)
         command = server_command(root, trust_edited=trust_edited, say=say)
-        return str(facts["jti"]), _signed(command, seconds, facts)
+        token, own = _signed(command, seconds, facts), str(facts["jti"])
+    record_begin(root, own, subject, say)
+    return own, token
 
 
 def revoke_session(root: Path, session_id: str) -> None:

@@ -6,7 +6,8 @@ from pathlib import Path
 
 import jwt
 import pytest
-from command_line import ralphgen
+from command_line import ralphgen, ran
+from driving import query
 from http_servers import KEY, URL, http_project, project_id, serving
 
 from ralphgen.runtime.http.readiness import policy_digest
@@ -81,11 +82,22 @@ def test_a_client_is_told_the_address_and_a_variable_and_no_token(root: Path) ->
     assert 2 == ralphgen("connect", "claude", "--http", f"{URL}?x", "--project", root).returncode
 
 
-def test_a_mistyped_id_is_not_taken_for_a_session_that_is_ended(root: Path) -> None:
-    done = ralphgen("session", "revoke", "nonsense", "--project", root)
+def test_revoke_of_an_unknown_id_names_it_and_still_revokes(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RALPH_KEY", KEY)
+    ran("db", "ledger", "on", "--yes", "--quiet", cwd=root)
+    ran("session", "create", "yap", "--token", "--project", root)
+    ((own,),) = query(root, "SELECT id FROM ralphgen_sessions WHERE recipe = 'yap'")
+    known = ralphgen("session", "revoke", own, "--project", root)
+    done = ralphgen("session", "revoke", f"{own}0", "--project", root)
 
-    assert (0, "revoked all tokens of session nonsense\n") == (
-        done.returncode,
-        done.stdout,
+    assert (0, f"revoked all tokens of session {own}\n", "") == (
+        known.returncode,
+        known.stdout,
+        known.stderr,
     )
-    assert "has no recorded changes; check the id" in done.stderr
+    assert (1, f"revoked all tokens of session {own}0\n") == (done.returncode, done.stdout)
+    assert done.stderr.startswith(f'error: there is no session "{own}0" on record\n')
+    assert f'hint: did you mean "{own}"?' in done.stderr
+    assert 'list them with "ralphgen log"' in done.stderr
