@@ -1,19 +1,22 @@
 """`ralphgen serve`: become the server of the project around the working directory."""
 
+import json
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 
 from ralphgen.errors import NotInProjectError, ProjectError, RalphgenError, UsageError
 from ralphgen.project.root import FOLDER, project_place, project_root
-from ralphgen.sessions.server_command import server_command
+from ralphgen.runtime.errors import one_line
+from ralphgen.sessions.server_command import no_http, server_command
 
 SERVER = Path(FOLDER, "server.py")
-FLAGS = ("--next", "--trust-edited")
-VALUES = ("--recipe", "--task", "--feature", "--discipline")
-PROJECT = ("--project", "-C")
+FLAGS = ("--check", "--describe", "--http", "--next", "--trust-edited", "--version")
+OF_SESSION = ("--task", "--feature", "--discipline", "--next")
+OF_HTTP = ("--host", "--port", "--notice")
+VALUES = ("--recipe", *OF_SESSION[:-1], "--context", "--sha256", *OF_HTTP, "--project", "-C")
 HELP = 'see "ralphgen serve --help"'
 
 
@@ -24,15 +27,16 @@ def serve(arguments: Sequence[str]) -> int:
     this process becomes the server, so that signals reach it directly.
     """
     try:
-        named, arguments = _project(arguments)
-        if any(one.split("=")[0] == "--recipe" for one in arguments):
-            return _serve_session(arguments, named)
-        server = _find_server(named)
-        trust_edited = "--trust-edited" in arguments
-        kits = [one for one in arguments if not one.startswith("-")]
-        root = server.parents[2]
-        start = server_command(root, kits, trust_edited=trust_edited, say=_say)
-        command = [*start, *arguments]
+        kits, given = _parsed(arguments)
+        named = given.pop("--project", "") or given.pop("-C", "")
+        if "--recipe" in given:
+            return _serve_session(kits, given, named)
+        folder = _find_server(named).parent
+        _refuse_misuse(kits, given, folder)
+        trust_edited = "--trust-edited" in given
+        start = server_command(folder.parents[1], kits, trust_edited=trust_edited, say=_say)
+        words = (word for pair in given.items() for word in pair if word)
+        command = [*start, *kits, *words]
         if os.name == "posix":
             os.execv(command[0], command)
         import subprocess
@@ -49,14 +53,16 @@ def serve(arguments: Sequence[str]) -> int:
     return 2
 
 
-def _serve_session(arguments: Sequence[str], named: str) -> int:
-    """Serve a kit in a session of its own; raises `UsageError` for words that are none."""
+def _serve_session(kits: Sequence[str], given: Mapping[str, str], named: str) -> int:
+    """Serve a kit in a new session; raises `UsageError` for other options."""
     from ralphgen.launch.serving import serve_session
     from ralphgen.sessions.decide import Request
     from ralphgen.terminal.person import refuse_agents
 
     refuse_agents("serve --recipe")
-    kits, given = _told(arguments)
+    for name in given:
+        if name not in ("--recipe", "--trust-edited", *OF_SESSION):
+            raise UsageError(f'"{name}" and "--recipe" cannot be combined', HELP)
     if len(kits) != 1:
         raise UsageError("--recipe needs exactly one kit", HELP)
     task = given.get("--task", "")
@@ -75,27 +81,15 @@ def _serve_session(arguments: Sequence[str], named: str) -> int:
     return serve_session(place, request, say=_say, trust_edited="--trust-edited" in given)
 
 
-def _project(arguments: Sequence[str]) -> tuple[str, list[str]]:
-    """Return the directory that --project names, or an empty text, and the other words."""
-    named, rest, words = "", [], iter(arguments)
-    for word in words:
-        name, sign, value = word.partition("=")
-        if name in PROJECT:
-            named = value if sign else next(words, "")
-            if not named:
-                raise UsageError(f'"{name}" needs a value', HELP)
-        else:
-            rest.append(word)
-    return named, rest
-
-
-def _told(arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """Return the words that are no options, and by option its value; empty for one without."""
+def _parsed(arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+    """Return the kits, and by option its value; empty for an option without one."""
     kits: list[str] = []
     given: dict[str, str] = {}
     words = iter(arguments)
     for word in words:
         name, sign, value = word.partition("=")
+        if name in given:
+            raise UsageError(f'"{name}" is given twice', HELP)
         if name in FLAGS and not sign:
             given[name] = ""
         elif name in VALUES:
@@ -103,10 +97,39 @@ def _told(arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
             if not given[name] or (not sign and given[name] in (*VALUES, *FLAGS)):
                 raise UsageError(f'"{name}" needs a value', HELP)
         elif word[:1] == "-":
-            raise UsageError(f'unknown option "{word}" with --recipe', HELP)
+            raise UsageError(f'unknown option "{word}"', HELP)
         else:
             kits.append(word)
     return kits, given
+
+
+def _refuse_misuse(kits: Sequence[str], given: Mapping[str, str], folder: Path) -> None:
+    """Raise `UsageError` for words that the server in this folder does not take.
+
+    Raises `ProjectError` for HTTP without its settings.
+    """
+    needs = {**dict.fromkeys(OF_SESSION, "--recipe"), **dict.fromkeys(OF_HTTP, "--http")}
+    needs |= {"--context": "--sha256", "--sha256": "--context"}
+    for name, value in given.items():
+        if name in needs and needs[name] not in given:
+            raise UsageError(f'"{name}" needs "{needs[name]}"', HELP)
+        if name in ("--port", "--notice") and not (value.isascii() and value.isdigit()):
+            raise UsageError(f'invalid {name[2:]} "{value}": use a number', HELP)
+    if kits:
+        try:
+            known = [*json.loads((folder / "manifest.json").read_bytes())["tools"]]
+        except (OSError, ValueError, LookupError, TypeError, RecursionError):
+            known = [*kits]  # the server reports its damaged manifest
+        for kit in kits:
+            if kit not in known:
+                from ralphgen.suggestion import suggestion
+
+                text = f'this project has no kit "{one_line(kit)}"'
+                raise UsageError(text, suggestion(kit, known, "the kits"))
+    if len(kits) > 1 and "--http" not in given:
+        raise UsageError(f'unexpected argument "{kits[1]}": stdio serves one kit', HELP)
+    if "--http" in given and not (folder / "http_settings.py").is_file():
+        raise no_http()
 
 
 def _elsewhere() -> bool:

@@ -4,7 +4,7 @@ import json
 from collections.abc import Collection
 from pathlib import Path
 
-from ralphgen.errors import Say
+from ralphgen.errors import ProjectError, Say
 from ralphgen.project.root import FOLDER, refuse_outside_database
 from ralphgen.runtime.values.encoding import sha256_hex
 from ralphgen.trust.record import STARTED, context_digest, read_record
@@ -28,6 +28,12 @@ def server_command(
         finish_interrupted(folder)
     _require_trust(root, kits, trust_edited=trust_edited)
     return (*_interpreter(folder, say), str(folder / "server.py"))
+
+
+def no_http() -> ProjectError:
+    """Return the error of a project without the settings of HTTP."""
+    hint = 'add [http] with its url to .ralph/ralphgen.toml, then run "ralphgen regen"'
+    return ProjectError("this project is not served over HTTP", hint)
 
 
 def _require_trust(root: Path, kits: Collection[str], *, trust_edited: bool) -> None:

@@ -16,7 +16,7 @@ from ralphgen.sessions.claims import hand_over, held_while_made, release_held
 from ralphgen.sessions.create import basis_of, claimed_subject
 from ralphgen.sessions.decide import Request, Subject
 from ralphgen.sessions.end import ENDED
-from ralphgen.sessions.server_command import server_command
+from ralphgen.sessions.server_command import no_http, server_command
 from ralphgen.sessions.server_query import OWN_NAME, run_to_end
 from ralphgen.sessions.store import new_id
 
@@ -41,8 +41,7 @@ def session_token(
         raise UsageError("a token is valid for at most a day", "use 24h or less")
     basis = basis_of(root, request)
     if not basis.project.http:
-        hint = 'add [http] with its url to .ralph/ralphgen.toml, then run "ralphgen regen"'
-        raise ProjectError("this project is not served over HTTP", hint)
+        raise no_http()
     subject, claim = claimed_subject(basis, request, takes=True, chance=CHANCE)
     with held_while_made(claim):
         if subject.base != subject.recipe:

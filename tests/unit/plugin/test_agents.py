@@ -143,7 +143,8 @@ def test_a_server_that_is_ended_by_a_signal_leaves_no_session(root: Path) -> Non
     [
         (["ralph", "--recipe", "nosuch"], "nosuch"),
         (["ralph", "--recipe", "task_execution"], "needs a task"),
-        (["ralph", "--recipe", "braindump", "--check"], 'unknown option "--check"'),
+        (["ralph", "--recipe", "braindump", "--check"], '"--check" and "--recipe" cannot be'),
+        (["ralph", "--recipe", "braindump", "--chek"], 'unknown option "--chek"'),
         (["--recipe", "braindump"], "needs exactly one kit"),
         (["ralph", "--recipe"], "needs a value"),
         (["ralph", "--feature", "--recipe", "yap"], '"--feature" needs a value'),
