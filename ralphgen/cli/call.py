@@ -13,10 +13,7 @@ from ralphgen.sessions.decide import Request
 from ralphgen.terminal.console import say
 
 VALUED = ("--recipe", "--task", "--feature", "--discipline", "--project", "-C", "--json")
-USAGE = (
-    "ralphgen call KIT:TOOL [key=value … | --json '{…}' | -] "
-    "[--recipe NAME] [--task N] [--feature NAME] [--discipline NAME]"
-)
+HELP = 'see "ralphgen call --help"'
 REFUSED = 1
 
 
@@ -50,7 +47,7 @@ def _call(words: Sequence[str]) -> int:
             fixed = typed(from_words(given), schemas.get(tool, {}))
         answer = server.call(tool, fixed)
     if answer.refused:
-        say(answer.text)
+        say(f"error: {answer.text}")
         if answer.hint:
             say(f"hint: {answer.hint}")
         return REFUSED
@@ -68,12 +65,12 @@ def _read(words: Sequence[str]) -> tuple[dict[str, str], list[str]]:
         name, sign, value = word.partition("=")
         if name not in VALUED:
             if word.startswith("--") and word != "--trust-edited":
-                raise UsageError(f"unknown option {plain(word)}", f"usage: {USAGE}")
+                raise UsageError(f"unknown option {plain(word)}", HELP)
             rest.append(word)
             continue
         if name in options or not (sign or left):
             problem = "is given twice" if name in options else "needs a value"
-            raise UsageError(f'"{name}" {problem}', f"usage: {USAGE}")
+            raise UsageError(f'"{name}" {problem}', HELP)
         options[name] = value if sign else left.pop(0)
     return options, rest
 
@@ -82,7 +79,7 @@ def _fixed(given: Sequence[str], options: dict[str, str]) -> dict[str, object] |
     """Return the arguments that are given as JSON, None where they are words."""
     from_input = "-" in given
     if (from_input or "--json" in options) and len(given) + ("--json" in options) > 1:
-        raise UsageError("arguments are given in two ways", f"usage: {USAGE}")
+        raise UsageError("arguments are given in two ways", HELP)
     if from_input:
         return from_json(sys.stdin.read())
     return from_json(options["--json"]) if "--json" in options else None

@@ -96,7 +96,8 @@ def test_a_call_is_answered_as_a_client_is(
                 given = ["--json", json.dumps(arguments), "--recipe", recipe, *ROWS.get(recipe, ())]
                 done = ralphgen("call", f"{kit}:{tool}", *given, cwd=ours)
                 told = without_log(done.stderr) if refused else done.stdout
-                assert (int(refused), steady(f"{text}\n", theirs)) == (
+                expected = f"{'error: ' * refused}{text}\n"
+                assert (int(refused), steady(expected, theirs)) == (
                     done.returncode,
                     steady(told, ours),
                 ), (kit, tool, arguments)

@@ -68,11 +68,11 @@ def test_a_call_from_a_folder_inside_leaves_nothing_behind(root: Path) -> None:
 
 def test_a_refusal_stands_on_standard_error(root: Path) -> None:
     done = ralphgen("call", "ralph:get_task", "id=7", cwd=root)
-    assert (1, "", "there is no task 7\n") == (done.returncode, done.stdout, done.stderr)
+    assert (1, "", "error: there is no task 7\n") == (done.returncode, done.stdout, done.stderr)
 
     done = ralphgen("call", "ralph:get_task", "id=seven", "status=x", cwd=root)
     assert (1, "") == (done.returncode, done.stdout)
-    assert 'argument "id" is "seven": expected an integer' in done.stderr
+    assert done.stderr.startswith('error: argument "id" is "seven": expected an integer')
     assert 'unknown argument "status"' in done.stderr
 
 
@@ -111,6 +111,7 @@ def test_refusal_of_a_task_shows_the_data_of_its_error(
 
     message, _, told = done.stderr.rstrip("\n").partition("\nhint: ")
     assert (1, "") == (done.returncode, done.stdout)
+    assert message.startswith("error: ")
     assert problem in message
     assert hint in told
 
@@ -125,9 +126,9 @@ def test_refusal_of_a_task_shows_the_data_of_its_error(
         (["ralph:list_task"], 'no tool "list_task"', 'did you mean "list_tasks"?'),
         (["rye:search"], 'no kit "rye"', "the kits are ralph, dela"),
         (["ralph:get_task", "7"], 'invalid argument "7"', "key=value"),
-        (["ralph:get_task", "--id", "7"], "unknown option --id", "usage"),
-        (["ralph:get_task", "id=7", "--json", "{}"], "two ways", "usage"),
-        (["ralph:get_task", "--json"], '"--json" needs a value', "usage"),
+        (["ralph:get_task", "--id", "7"], "unknown option --id", "call --help"),
+        (["ralph:get_task", "id=7", "--json", "{}"], "two ways", "call --help"),
+        (["ralph:get_task", "--json"], '"--json" needs a value', "call --help"),
         (["ralph:get_task", "--json", "[]"], "not a JSON object", "id"),
         (["ralph:get_task", "--recipe", "yapp"], 'no recipe "yapp"', 'did you mean "yap"?'),
         (["ralph:get_task", "--recipe", "task_execution"], "needs a task", "--task N"),
