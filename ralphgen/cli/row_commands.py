@@ -13,7 +13,7 @@ from ralphgen.calls.connection import KIT
 from ralphgen.calls.rows import Record, RefusalError, RowTools
 from ralphgen.cli.completion import Offer
 from ralphgen.cli.fields import FieldCommand, Given, arguments_of, takes_fields
-from ralphgen.errors import Problem, plain
+from ralphgen.errors import Problem, UsageError, plain
 from ralphgen.generate.outdated import warn_if_outdated
 from ralphgen.project.root import project_place
 from ralphgen.runtime.policy import FULL
@@ -69,6 +69,8 @@ def row_tools(
         try:
             yield RowTools(server)
         except RefusalError as error:
+            if any(MISSING.match(one.text) or UNKNOWN.match(one.text) for one in error.problems):
+                error.exit_code = UsageError.exit_code
             error.problems = tuple(in_options(one, tool, named) for one in error.problems)
             raise
 

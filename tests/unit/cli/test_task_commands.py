@@ -241,7 +241,7 @@ def test_features_and_disciplines_are_listed_shown_and_changed(root: Path) -> No
             "ralphgen feature list",
         ),
         (["task", "status", "1", "blocked"], 1, '"blocked" needs a "--reason"', ""),
-        (["task", "edit", "1", "--prioritty", "low"], 1, 'did you mean "--priority"?', ""),
+        (["task", "edit", "1", "--prioritty", "low"], 2, 'did you mean "--priority"?', ""),
         (["task", "edit", "1", "--prioritty"], 2, '"--prioritty" needs a value', ""),
         (["task", "edit", "1", "--estimated-turns", "many"], 1, "use a whole number", ""),
         (["task", "delete", "1", "--yes"], 1, "task 2 ", ""),
@@ -428,7 +428,8 @@ def test_a_server_of_another_engine_is_to_be_written_anew(
 def test_a_refusal_names_options_and_no_arguments_of_tools(
     root: Path, words: list[str], expected: str
 ) -> None:
-    told = refused(*words, cwd=root)
+    is_unknown = {"--dicipline", "--wat", "--skils"} & {*words}
+    told = refused(*words, cwd=root, code=2 if is_unknown else 1)
 
     assert expected in told
     for inner in ('argument "', "filter_", "[0]", "this tool"):
