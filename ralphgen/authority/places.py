@@ -23,8 +23,8 @@ def committed_authority(root: Path, reference: str) -> Authority:
     answer = ask_git(top, wanted)
     if answer is None:
         if not ask_git(top, ["rev-list", "--all", "--max-count=1"]):
-            text = f'the repository "{top}" has no commits to compare with'
-            raise UsageError(text, f'commit {FOLDER} first: "git add .ralph" and "git commit"')
+            text = f'no commit "{reference}": the repository "{top}" has no commits'
+            raise UsageError(text, "git add .ralph && git commit -m 'Add the generated server'")
         hint = 'check the name; in a shallow clone, run "git fetch" first'
         raise UsageError(f'no commit "{reference}" in the repository', hint)
     commit = answer.decode("ascii").strip()

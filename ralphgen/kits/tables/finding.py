@@ -98,13 +98,17 @@ def _added(root: Path, names: Sequence[str]) -> list[tuple[str, str, tuple[str, 
     """Add the tables where nobody else writes the config."""
     config = _config(root)
     known = {fold(table.name): table for table in unserved(root, config)}
+    own = TABLES if HOST in config.get("kits", [HOST]) else ()
     for name in names:
         if fold(name) in map(fold, config.get(KEY, {})):
             raise UsageError(f'"{name}" already has tools', f"see [{KEY}] in {CONFIG}")
+        if fold(name) in own:
+            raise UsageError(f'"{name}" already has tools', 'list them with "ralphgen tools"')
         if fold(name) not in known:
-            listed = (table.name for table in known.values())
-            text = f'no table "{name}" that can have tools'
-            raise UsageError(text, suggestion(name, listed, "the tables"))
+            listed = [table.name for table in known.values()]
+            every = 'every table of the database already has tools: see "ralphgen tools"'
+            hint = suggestion(name, listed, "the tables") if listed else every
+            raise UsageError(f'no table "{name}" that can have tools', hint)
     added = [known[fold(name)] for name in dict.fromkeys(names)]
     changes = [((KEY, table.name, "noun"), noun_of(table)) for table in added]
     path = root / CONFIG

@@ -294,6 +294,6 @@ def test_before_the_first_commit_there_is_nothing_to_compare_with(tmp_path: Path
     done = ralphgen("tools", "diff", "--project", root)
 
     assert 2 == done.returncode
-    assert "has no commits" in done.stderr
+    assert done.stderr.startswith('error: no commit "HEAD": the repository ')
     assert "git commit" in done.stderr
     assert "git fetch" not in done.stderr

@@ -56,3 +56,7 @@ def test_what_could_have_tools_is_shown_and_added_by_name(tmp_path: Path) -> Non
     said = refused("tools", "add", "rsks", cwd=root, code=2)
     assert 'did you mean "risks"?' in said
     assert "already has tools" in refused("tools", "add", "categories", cwd=root, code=2)
+    assert '"tasks" already has tools' in refused("tools", "add", "tasks", cwd=root, code=2)
+    ran("tools", "add", "risks", cwd=root)
+    every = refused("tools", "add", "x", cwd=root, code=2)
+    assert "hint: every table of the database already has tools" in every
