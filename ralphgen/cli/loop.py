@@ -234,9 +234,9 @@ def _looped(
         show(prepared.site.target())
         for note in (*(f"note: {one}" for one in prepared.agent.lacks), *prepared.site.notes()):
             show(event("note", worker=0, text=note))
+        prepared.site.begin(prepared.ready)
         if prepared.ready:
             show(event("backup", text=backed_up(root)))
-        prepared.site.begin(prepared.ready)
         facts = {"agent": prepared.agent.name, "workers": limits.parallel}
         show(event("begin", **facts, ready=len(prepared.ready)))
         run = Run(

@@ -37,7 +37,7 @@ class LoopScreen:
         self._places: dict[int, WorkerRow] = {}
         self.counts: Mapping[str, int] = {}
         self._outcomes: dict[str, int] = {}
-        self._cost = 0.0
+        self._cost: float | None = None
         self._note = ""
 
     def take(self, told: Event) -> None:
@@ -54,7 +54,8 @@ class LoopScreen:
             case {"event": "end", "worker": int(worker), "outcome": str(outcome)}:
                 self._places[worker] = _free()
                 self._outcomes[outcome] = self._outcomes.get(outcome, 0) + 1
-                self._cost += told.get("cost_usd") or 0.0
+                if (cost := told.get("cost_usd")) is not None:
+                    self._cost = cost + (self._cost or 0.0)
             case {"event": "pause" | "away" | "stopping"}:
                 self._note = " ".join(event_lines(told))
 
@@ -69,7 +70,8 @@ class LoopScreen:
             since = duration(time.monotonic() - place.began) if place.about else ""
             table.add_row(str(number), Text(place.about or "-"), Text(place.call), since)
         facts = [f"{number} {name}" for name, number in {**self._outcomes, **self.counts}.items()]
-        facts += [f"${self._cost:.2f}", duration(time.monotonic() - self._began)]
+        facts += [] if self._cost is None else [f"${self._cost:.2f}"]
+        facts += [duration(time.monotonic() - self._began)]
         return Group(table, Text(", ".join(facts), style="bold"), Text(self._note))
 
 

@@ -12,7 +12,7 @@ from tempfile import mkstemp
 
 from ralphgen.errors import ProjectError
 from ralphgen.output.files import WRITE_HINT, put, refuse_irregular
-from ralphgen.project.database import ALONE
+from ralphgen.project.database import ALONE, no_database
 from ralphgen.project.root import (
     database_name,
     database_path,
@@ -64,7 +64,7 @@ def make_backup(root: Path, target: Path | None = None) -> Path:
     unfinished: Path | None = None
     try:
         if not database_path(root).is_file():
-            raise ProjectError(f"no database at {database_name(root)}", 'run "ralphgen init"')
+            raise no_database(database_name(root))
         unfinished = _new_file(path)
         _copy(database_path(root), unfinished)
         path = _linked(unfinished, path, paths)

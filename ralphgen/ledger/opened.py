@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from ralphgen.errors import ProjectError
 from ralphgen.project.connection import DatabaseConnection
-from ralphgen.project.database import ALONE
+from ralphgen.project.database import ALONE, no_database
 from ralphgen.project.postgresql import PostgresqlConnection
-from ralphgen.project.root import database_name, database_named, postgresql_place
+from ralphgen.project.root import database_name, database_named, has_database, postgresql_place
 from ralphgen.runtime.engine.postgresql import database as postgresql
 from ralphgen.runtime.engine.postgresql import journal as postgresql_journal
 from ralphgen.runtime.engine.sqlite import database as sqlite
@@ -46,6 +46,8 @@ def connected_database(root: Path, patience: float = sqlite.PATIENCE) -> Iterato
     cannot be opened; one of PostgreSQL is not before its first use.
     """
     on_postgresql = postgresql_place(root) is not None
+    if not has_database(root):
+        raise no_database(database_name(root))
     with nullcontext() if on_postgresql else ALONE:
         try:
             opened = postgresql.Database if on_postgresql else sqlite.Database

@@ -98,6 +98,12 @@ def is_sqlite(path: Path) -> bool:
         return False
 
 
+def no_database(name: str) -> ProjectError:
+    """Return the error of a database that does not exist."""
+    hint = 'create it with "ralphgen init", then review "ralphgen trust"'
+    return ProjectError(f"no database at {name}", hint)
+
+
 def _header(path: Path, file: Path) -> bytes:
     """Return the first 100 bytes, once the file is seen to be a database."""
     name = _quoted(path)
@@ -112,9 +118,7 @@ def _header(path: Path, file: Path) -> bytes:
         with file.open("rb") as stream:
             header = stream.read(100)
     except (FileNotFoundError, NotADirectoryError) as error:
-        raise ProjectError(
-            f"no database at {name}", 'create it with "ralphgen init", then review "ralphgen trust"'
-        ) from error
+        raise no_database(name) from error
     except OSError as error:
         raise _unreadable(path, error) from error
     if not header:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 from ralphgen.errors import ProjectError, Say, UsageError
 from ralphgen.launch.record import record_begin
-from ralphgen.project.root import database_named, postgresql_place
+from ralphgen.project.database import no_database
+from ralphgen.project.root import database_name, database_named, has_database, postgresql_place
 from ralphgen.runtime.engine.postgresql import revocations as postgresql_revocations
 from ralphgen.runtime.errors import StartError, ToolError, one_line
 from ralphgen.runtime.http import revocations
@@ -67,6 +68,8 @@ def revoke_session(root: Path, session_id: str) -> None:
     if not SESSION_ID.fullmatch(session_id):
         hint = "find the id in the server's log"
         raise UsageError(f'invalid session id "{one_line(session_id)}"', hint)
+    if not has_database(root):
+        raise no_database(database_name(root))
     place = database_named(root)
     try:
         if postgresql_place(root) is None:

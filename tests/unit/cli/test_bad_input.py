@@ -242,6 +242,23 @@ def test_a_full_disk_keeps_the_config_that_was_there(tmp_path: Path) -> None:
     assert [] == [name for name in left if name != ".lock"]
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        *(("loop",), ("loop", "--dry-run"), ("launch", "--next"), ("task", "list"), ("status",)),
+        *(("undo",), ("log",), ("db", "backup"), ("db", "ledger", "status"), ("export",)),
+        *(("session", "create", "yap"), ("session", "revoke", "x"), ("project", "show")),
+    ],
+)
+def test_a_missing_database_has_one_error_and_one_hint(root: Path, words: tuple[str, ...]) -> None:
+    (root / DATABASE).unlink()
+    text, _, hint = refused(*words, cwd=root).rstrip("\n").partition("\nhint: ")
+
+    assert "no database at" in text
+    assert text.endswith(('.ralph/db/ralph.db"', ".ralph/db/ralph.db"))
+    assert 'create it with "ralphgen init", then review "ralphgen trust"' == hint
+
+
 @pytest.mark.parametrize("folder", [".ralph/recipes", ".ralph/ralphgen.toml"])
 def test_a_file_in_place_of_a_folder_and_the_other_way_round(root: Path, folder: str) -> None:
     path = root / folder

@@ -36,7 +36,7 @@ def test_it_says_who_works_on_what_and_what_was_called_last() -> None:
     assert idle.split() == ["1", "-"]
     assert working.startswith("2   7 A\\x1b[31m title [bold]")
     assert "mcp__ralph__get_task" in working
-    assert facts == "2 ready, 1 blocked, $0.00, 0 s"
+    assert facts == "2 ready, 1 blocked, 0 s"
 
 
 def test_no_line_is_longer_than_the_terminal() -> None:
@@ -48,6 +48,12 @@ def test_what_ended_is_counted_and_its_worker_is_free() -> None:
 
     assert free.split() == ["2", "-"]
     assert facts == "1 done, $0.25, 0 s"
+
+
+def test_cost_is_left_out_if_no_agent_reports_it() -> None:
+    end = event("end", worker=2, session="s", task=7, outcome="done", cost_usd=None, seconds=3.0)
+
+    assert shown(screen_of(BEGUN, SESSION, end))[3] == "1 done, 0 s"
 
 
 def test_a_pause_and_a_stop_stay_in_sight() -> None:

@@ -436,6 +436,8 @@ def test_it_refuses_a_base_into_which_nothing_could_be_merged(tmp_path: Path) ->
     red = project.loop("--worktrees")
 
     assert (1, 1) == (dirty.returncode, red.returncode)
+    assert "backup: " not in dirty.stderr + red.stderr
+    assert [] == [*(project.root / ".ralph").glob("backups/*.db")]
     assert 'files were changed in "' in dirty.stderr
     assert 'error: check "tests" already fails on master\n' in red.stderr
     assert "hint: fix it, or pass --allow-failing-base if" in red.stderr
