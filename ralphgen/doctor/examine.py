@@ -19,6 +19,7 @@ from ralphgen.output.compare import compare
 from ralphgen.planning.indexes import MANY, missing_indexes
 from ralphgen.project.connection import open_database
 from ralphgen.project.database import open_without_trace
+from ralphgen.project.inspect import missing_database
 from ralphgen.project.model import Project
 from ralphgen.project.own_tool import OwnTool
 from ralphgen.project.own_tools import FOLDER as TOOLS
@@ -101,7 +102,8 @@ def examine(root: Path, *, trust_edited: bool = False) -> Iterator[CheckResult]:
         generated = generate(root)
     except RalphgenError as error:
         for problem in error.problems:
-            yield CheckResult("settings", problem.text, problem.hint or "fix this")
+            if problem.text not in (one.detail for one in found):
+                yield CheckResult("settings", problem.text, problem.hint or "fix this")
         return
     missing = place is None and is_missing(database_path(root))
     kits = ", ".join(kit.key for kit in generated.plan.kits)
@@ -132,6 +134,8 @@ def examine(root: Path, *, trust_edited: bool = False) -> Iterator[CheckResult]:
 
 def _database(root: Path) -> CheckResult:
     try:
+        if is_missing(database_path(root)):
+            raise missing_database(root, any_schema=_is_of_app(root))
         with open_without_trace(database_path(root)) as connection:
             (answer,) = connection.execute("PRAGMA quick_check").fetchone()
     except ProjectError as error:
@@ -143,6 +147,12 @@ def _database(root: Path) -> CheckResult:
     is_around = Path.cwd().is_relative_to(root)
     name = database_name(root) if is_around else database_path(root)
     return CheckResult("database", f"{name} passes quick_check")
+
+
+def _is_of_app(root: Path) -> bool:
+    with suppress(ProjectError):  # settings that cannot be read have a result of their own
+        return serves_any_database(root)
+    return False
 
 
 def _files(root: Path, generated: Generated) -> CheckResult:

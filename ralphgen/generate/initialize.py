@@ -30,8 +30,8 @@ from ralphgen.ledger.tables import make_triggers
 from ralphgen.output.write import finish_interrupted
 from ralphgen.project.config import FILE as CONFIG
 from ralphgen.project.connection import open_database
-from ralphgen.project.database import is_sqlite
-from ralphgen.project.inspect import FACTS, refuse_other_schemas
+from ralphgen.project.database import ENDS, is_sqlite
+from ralphgen.project.inspect import FACTS, is_recorded, missing_database, refuse_other_schemas
 from ralphgen.project.postgresql import open_postgresql
 from ralphgen.project.root import (
     FOLDER,
@@ -51,9 +51,9 @@ from ralphgen.runtime.files.main_tree import is_without_tree
 from ralphgen.suggestion import suggestion
 from ralphgen.trust.decide import Ask, accept_database
 from ralphgen.trust.files import client_files, content_files
+from ralphgen.trust.items import read_settings
 from ralphgen.trust.record import keep_record
 
-DATABASES = ("*.db", "*.sqlite", "*.sqlite3")
 NAMED = 3  # databases of the app that init names
 
 
@@ -112,12 +112,10 @@ def _initialize(
     if needs_tasks:
         refuse_other_schemas(root, place)
         _agree_to_add(root, place, agree)
+    is_away = place is None and is_missing(database_path(root))
+    if is_away and not needs_tasks and not is_recorded(root, read_settings(root)):
+        raise missing_database(root, any_schema=True)
     committed = None if place is not None else _agreed_tables(root, say, agree)
-    is_there = place is not None or committed is not None or not is_missing(database_path(root))
-    if not needs_tasks and not is_there:
-        listed = ", ".join(f'"{kit}"' for kit in on)
-        hint = f"set kits = [{listed}] in {CONFIG}, and [database] path to the file of the database"
-        raise ProjectError(f"no database at {database_name(root)}", hint)
     switch_on(root, kits, place)
     if needs_tasks or committed is not None:
         _make_database(root, about, stack, committed, say)
@@ -266,7 +264,7 @@ def _warn_of_nesting(root: Path, say: Say) -> None:
 
 def _name_databases(root: Path, say: Say) -> None:
     """Name the SQLite files of an app, which the project may use in place of its own."""
-    found = sorted(one for end in DATABASES for one in root.glob(end) if is_sqlite(one))
+    found = sorted(one for end in ENDS for one in root.glob(end) if is_sqlite(one))
     for name in (plain(path.name) for path in found[:NAMED]):
         say(
             f"note: found {name}; ralphgen keeps tasks in {database_name(root)}\n"

@@ -9,6 +9,7 @@ import tempfile
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, closing, contextmanager, suppress
+from difflib import SequenceMatcher
 from pathlib import Path
 from threading import RLock
 
@@ -21,6 +22,9 @@ ALONE = RLock()
 """Held by the thread that has a database open: two would end each other's locks (POSIX)."""
 
 LARGEST_IN_MEMORY = 32 * 1024 * 1024
+
+ENDS = ("*.db", "*.sqlite", "*.sqlite3")
+"""Patterns of the names that databases of an app have."""
 
 _PAUSE = 0.02
 _MAGIC = b"SQLite format 3\0"
@@ -92,8 +96,10 @@ def _open_alone(path: Path, patience: float, *, briefly: bool) -> Iterator[sqlit
 def is_sqlite(path: Path) -> bool:
     """Return whether a file can be read and begins as an SQLite database does."""
     try:
+        if not path.is_file():  # opening a pipe waits for its other end
+            return False
         with path.open("rb") as stream:
-            return path.is_file() and stream.read(len(_MAGIC)) == _MAGIC
+            return stream.read(len(_MAGIC)) == _MAGIC
     except OSError:
         return False
 
@@ -102,6 +108,17 @@ def no_database(name: str) -> ProjectError:
     """Return the error of a database that does not exist."""
     hint = 'create it with "ralphgen init", then review "ralphgen trust"'
     return ProjectError(f"no database at {name}", hint)
+
+
+def nearest_database(root: Path, name: str) -> str:
+    """Return the path of the SQLite database in a project that is most like `name`, or "".
+
+    It is at most two directories deep, and no backup.
+    """
+    patterns = [folder + end for folder in ("", "*/", "*/*/") for end in ENDS]
+    files = [path for pattern in patterns for path in root.glob(pattern) if is_sqlite(path)]
+    names = [path.relative_to(root).as_posix() for path in files if path.parent.name != "backups"]
+    return max(names, key=lambda one: SequenceMatcher(None, one, name).ratio(), default="")
 
 
 def _header(path: Path, file: Path) -> bytes:

@@ -1,7 +1,9 @@
 """Everything that decides what is emitted, read from a project's folder."""
 
 import json
+import os
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -12,6 +14,7 @@ from ralphgen.errors import Problem, ProjectError
 from ralphgen.project.computed_columns import computed_from_hidden
 from ralphgen.project.config import Config, kit_settings, no_config, read_config
 from ralphgen.project.connection import DatabaseConnection, open_database
+from ralphgen.project.database import nearest_database
 from ralphgen.project.definitions import definitions_of, recorded_parts
 from ralphgen.project.discipline_servers import unusable_servers
 from ralphgen.project.disciplines import (
@@ -41,6 +44,7 @@ from ralphgen.project.recipes import read_recipes
 from ralphgen.project.root import (
     CONFIG,
     DATABASE,
+    DATABASE_VARIABLE,
     OutsideDatabaseError,
     Postgresql,
     database_name,
@@ -48,6 +52,7 @@ from ralphgen.project.root import (
     has_database,
     is_missing,
     place_name,
+    project_home,
 )
 from ralphgen.project.rule_settings import policy_rules
 from ralphgen.project.schema import (
@@ -71,22 +76,31 @@ _DatabaseFacts = tuple[
 ]
 
 FACTS = ".ralph/mcp/project.json"
-NO_DATABASE = f"no database at {{}}; using the schema recorded in {FACTS}"
+
+
+class MissingDatabaseError(ProjectError):
+    """The file of the database does not exist."""
+
+
+class IncompleteSchemaError(ProjectError):
+    """The database lacks tables or columns that tasks need."""
+
 
 
 def inspect_project(root: Path, kits: Sequence[InspectedKit]) -> Project:
     """Return the facts of the project in `root`; `kits` are all that ralphgen has.
 
     Where the database is not there (a fresh clone), its facts come from the committed
-    `project.json`, and a warning says so. Raises `ProjectError` with everything that cannot be
-    used, in the config, the recipes and the database.
+    `project.json`, if they are of the database that the config names, and a warning says so. Raises
+    `ProjectError` with everything that cannot be used, in the config, the recipes and the database.
     """
     problems: list[Problem] = []
-    config, facts = no_config(), None
+    config, is_read, facts = no_config(), False, None
     recipes: tuple[OwnRecipe, ...] = ()
     own_tools = NO_TOOLS
     with collected(problems):
         config = read_config(root, tuple(kit.key for kit in kits), settings_models(kits))
+        is_read = True
         problems.extend(done_problems(config))
     on = [kit for kit in kits if kit.key in config.values.kits]
     settings = {kit.key: kit_settings(config.values, kit.key) for kit in on}
@@ -94,7 +108,8 @@ def inspect_project(root: Path, kits: Sequence[InspectedKit]) -> Project:
         recipes = read_recipes(root)
     with collected(problems):
         own_tools = read_own_tools(root, config)
-    with collected(problems):
+    unsure = () if is_read else (MissingDatabaseError, IncompleteSchemaError)
+    with collected(problems), suppress(*unsure):  # the settings decide what is missing
         facts = _database_facts(root, config, kits)
     surveys = _surveys(root, on, settings, problems)
     if facts is not None:
@@ -236,19 +251,55 @@ def _database_facts(
 
     Behind that come warnings, and which servers of disciplines are unusable.
     """
-    recorded = not is_missing(root / FACTS)
+    any_schema = takes_any_schema(config, kits)
     try:
-        if recorded and not has_database(root):
-            warning = NO_DATABASE.format(database_name(root))
-            return (*_committed_facts(root, config, kits), [warning], ())
+        if not has_database(root):
+            raise missing_database(root, any_schema=any_schema)
         return _found_facts(root, config, kits)
-    except (NoConnectionError, OutsideDatabaseError) as error:
-        if not recorded:
+    except (MissingDatabaseError, NoConnectionError, OutsideDatabaseError) as error:
+        is_outside = isinstance(error, OutsideDatabaseError)
+        has_same_tables = is_outside and not any_schema and not is_missing(root / FACTS)
+        if not (has_same_tables or is_recorded(root, config.values)):
             raise
         problem = error.problems[0]
-        hint = f"; {problem.hint}" if isinstance(error, OutsideDatabaseError) else ""
+        hint = f"; {problem.hint}" if is_outside else ""
         warning = f"{problem.text}; using the schema recorded in {FACTS}{hint}"
         return (*_committed_facts(root, config, kits), [warning], ())
+
+
+def is_recorded(root: Path, config: Config) -> bool:
+    """Return whether the committed facts are of the database that the settings name."""
+    try:
+        recorded = json.loads((root / FACTS).read_text(encoding="utf-8"))["config"]
+        place = recorded.get("postgresql")
+        named = recorded.get("database", ""), place and Postgresql(**place)
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return True  # whatever needs the facts reports that
+    except OSError:
+        return False
+    return bool(named == (config.database.path or "", config.database.postgresql))
+
+
+def missing_database(root: Path, *, any_schema: bool) -> MissingDatabaseError:
+    """Return the error for a missing file; its hint names the nearest database of the project.
+
+    `any_schema` is for a project that serves the tables of an app: `init` creates no such database.
+    """
+    name = database_name(root)
+    near = nearest_database(project_home(root), name)
+    if os.environ.get(DATABASE_VARIABLE):
+        hint = f"set {DATABASE_VARIABLE} to the absolute path of a database"
+    elif any_schema and is_missing(root / CONFIG):
+        first = "" if near else "create your database first; "
+        lines = f'kits = ["tables"]\n  [database]\n  path = {json.dumps(near or "app.db")}'
+        hint = f'{first}write these lines to {CONFIG}, then run "ralphgen init":\n  {lines}'
+    elif near:
+        hint = f"set path = {json.dumps(near)} below [database] in {CONFIG}"
+    elif any_schema:
+        hint = f"create it with your app, or set path below [database] in {CONFIG} to its file"
+    else:
+        hint = 'create it with "ralphgen init", then review "ralphgen trust"'
+    return MissingDatabaseError(f"no database at {name}", hint)
 
 
 def _found_facts(
@@ -368,8 +419,8 @@ def _refuse_incomplete(connection: DatabaseConnection, schema: Schema, name: str
     tables = f'generate tools for your tables only: kits = ["tables"] in {CONFIG}'
     if not schema.tables:
         text = f"{name} has no tasks, features and disciplines tables"
-        raise ProjectError(text, f'add them with "ralphgen init", or {tables}')
-    raise ProjectError(
+        raise IncompleteSchemaError(text, f'add them with "ralphgen init", or {tables}')
+    raise IncompleteSchemaError(
         f"{name} cannot hold tasks: {'; '.join(missing)}",
         f"add what is missing, keep tasks in .ralph/db/ralph.db (remove [database]), or {tables}",
     )

@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from command_line import ralphgen, ran, refused
+from command_line import initialized, ralphgen, ran, refused, snapshot
 from driving import made_here, quiet
 
 from ralphgen.errors import ProjectError
@@ -198,3 +198,63 @@ def test_rows_are_exported_and_imported_and_taken_back(project: Path, tmp_path: 
     assert "albums 1" in log
     assert 0 == undone.returncode, undone.stderr
     assert [] == rows(project, "SELECT title FROM albums")
+
+
+def test_a_missing_database_is_refused_with_the_nearest_and_nothing_changes(project: Path) -> None:
+    config = project / ".ralph/ralphgen.toml"
+    config.write_text(config.read_text("utf-8").replace("app.db", "ap.db"), encoding="utf-8")
+    before = snapshot(project)
+    error = "no database at ap.db"
+    hint = 'set path = "app.db" below [database] in .ralph/ralphgen.toml'
+    for command in (
+        ("regen", "--no-install", "--allow-removals"),
+        ("regen", "--dry-run"),
+        ("check",),
+        ("inspect",),
+        ("init", "--no-install", "--yes"),
+    ):
+        done = ralphgen(*command, cwd=project)
+        told = (done.returncode, done.stdout, done.stderr)
+        assert (1, "", f"error: {error}\nhint: {hint}\n") == told
+    doctor = ralphgen("doctor", cwd=project).stdout
+
+    assert f"error database     {error}\n{'':<19}fix: {hint}\n" in doctor
+    assert "\n1 error, " in doctor
+    assert before == snapshot(project)
+
+
+def test_another_missing_database_than_the_recorded_one_is_refused(tmp_path: Path) -> None:
+    root = initialized(tmp_path / "p")
+    (root / ".ralph/ralphgen.toml").write_text('[database]\npath = "ralp.db"\n', encoding="utf-8")
+    before = snapshot(root)
+
+    said = refused("regen", root, "--no-install")
+
+    assert said.startswith("no database at ralp.db\n")
+    assert 'hint: set path = ".ralph/db/ralph.db" below [database]' in said
+    assert before == snapshot(root)
+
+
+def test_the_kit_is_not_set_up_without_a_database(tmp_path: Path) -> None:
+    said = refused("init", tmp_path, "--kit", "tables")
+    with closing(sqlite3.connect(tmp_path / "shop.sqlite")) as connection:
+        connection.executescript(SCHEMA)
+    named = refused("init", tmp_path, "--kit", "tables")
+
+    assert "hint: create your database first; write these lines to .ralph/ralphgen.toml" in said
+    assert [tmp_path / "shop.sqlite"] == [*tmp_path.iterdir()]
+    words, _, lines = named.partition(":\n  kits")
+    assert words.endswith('hint: write these lines to .ralph/ralphgen.toml, then run "ralphgen init"')
+    (tmp_path / ".ralph").mkdir()
+    (tmp_path / ".ralph/ralphgen.toml").write_text(f"kits{lines}", encoding="utf-8")
+    assert 0 == ralphgen("init", tmp_path, "--no-install").returncode
+
+
+def test_settings_that_cannot_be_read_hide_no_table(project: Path) -> None:
+    config = project / ".ralph/ralphgen.toml"
+    config.write_text(config.read_text("utf-8") + 'name = "x"\n', encoding="utf-8")
+
+    said = refused("check", project)
+
+    assert 'unknown key "tables.tasks.name"' in said
+    assert 1 == said.count("hint:")
