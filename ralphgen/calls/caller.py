@@ -9,7 +9,7 @@ from ralphgen.errors import Say, UsageError, plain
 from ralphgen.project.root import ProjectPlace
 from ralphgen.runtime.policy import FULL, Policy
 from ralphgen.runtime.processes.launched import launched_session
-from ralphgen.sessions.decide import Request
+from ralphgen.sessions.decide import TASKS, Request, no_tasks
 from ralphgen.sessions.server_command import server_command
 from ralphgen.suggestion import suggestion
 from ralphgen.trust.verify import TRUST_EDITED
@@ -59,6 +59,8 @@ def open_server(
 def refuse_unknown(policy: Policy, kit: str, tool: str) -> None:
     """Raise `UsageError` for a kit or a tool that the project does not have."""
     listed = '"ralphgen tools" lists them'
+    if kit == TASKS and kit not in policy.kits:
+        raise no_tasks(policy.kits)
     if kit not in policy.kits:
         hint = suggestion(kit, policy.kits, "the kits")
         raise UsageError(f'this project has no kit "{kit}"', f"{hint}; {listed}")

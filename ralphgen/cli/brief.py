@@ -14,8 +14,8 @@ from ralphgen.cli.sessions import (
     open_session,
     session,
 )
-from ralphgen.errors import ProjectError, harmless, plain
-from ralphgen.sessions.decide import Request
+from ralphgen.errors import harmless, plain
+from ralphgen.sessions.decide import Request, no_tasks
 from ralphgen.terminal.console import print_json, say
 from ralphgen.terminal.options import Json, Project, TrustEdited
 
@@ -46,9 +46,7 @@ def brief(
     remove(made.folder)
     found = made.brief
     if found is None:
-        raise ProjectError(
-            "only the kit ralph has a brief", 'add "ralph" to kits in .ralph/ralphgen.toml'
-        )
+        raise no_tasks(served.kit for served in made.served)
     if as_json:
         print_json({"recipe": made.recipe, **_facts(found)})
         return

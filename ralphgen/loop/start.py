@@ -18,6 +18,7 @@ from ralphgen.loop.trees import TreeWorkplace
 from ralphgen.project.config import Config
 from ralphgen.project.inspect import inspect_project
 from ralphgen.sessions.claims import refuse_without_ledger
+from ralphgen.sessions.decide import no_tasks
 from ralphgen.trust.items import read_settings
 
 
@@ -54,8 +55,7 @@ def prepare_loop(
     """
     project, config = inspect_project(root, KITS), read_settings(root)
     if any_database(project.kits):
-        hint = "the loop works on the tasks of that kit"
-        raise UsageError('this project has no kit "ralph"', hint)
+        raise no_tasks(project.kits)
     refuse_without_ledger(project)
     if allow_failing_base and not worktrees:
         raise UsageError("--allow-failing-base requires --worktrees", "add --worktrees")

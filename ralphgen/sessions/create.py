@@ -15,7 +15,7 @@ from ralphgen.environment.location import (
     is_complete,
 )
 from ralphgen.errors import ProjectError, Say, UsageError
-from ralphgen.init.scaffold import serves_any_database
+from ralphgen.init.scaffold import any_database, serves_any_database
 from ralphgen.kits.registry import KITS
 from ralphgen.output.files import put, refuse_irregular
 from ralphgen.output.stage import interrupted
@@ -30,16 +30,19 @@ from ralphgen.project.root import FOLDER, sessions_folder
 from ralphgen.project.rows import open_rows
 from ralphgen.runtime.context import BY_CLIENT
 from ralphgen.runtime.engine.schema import WAITING
+from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.policy import Policy
 from ralphgen.runtime.session import DEFAULT_FILE
 from ralphgen.sessions.brief import session_words, write_system
 from ralphgen.sessions.claims import TaskClaim, claim_next, claim_task, held_while_made, next_task
 from ralphgen.sessions.decide import (
+    TASKS,
     Request,
     Subject,
     claims_task,
     context_facts,
     decide_subject,
+    no_tasks,
     project_facts,
 )
 from ralphgen.sessions.items import ask_trust, session_items
@@ -60,7 +63,6 @@ from ralphgen.trust.decide import Ask, TrustItem, context_items, record_items, u
 from ralphgen.trust.items import read_settings, servers_of
 from ralphgen.trust.verify import TRUST_EDITED, refuse_edited
 
-CHECKING = "ralph"  # the kit whose server runs checks
 MARGIN = 60  # seconds to look at the files before and after them
 
 
@@ -135,8 +137,11 @@ def claimed_subject(
     it the id of a session has that takes one. Raises as `create_session` does.
     """
     root, project, config = basis.root, basis.project, basis.config
+    if (request.next or request.task is not None) and any_database(project.kits):
+        raise no_tasks(project.kits)
     with open_rows(root, has_tasks=not serves_any_database(root)) as rows:
         subject = decide_subject(basis.policy, request, rows)
+    _refuse_without_tools(basis, subject)
     if request.next:
         if not claims_task(basis.policy, replace(subject, task=0)):
             text = f'sessions of the recipe "{request.recipe}" do not claim their task'
@@ -151,6 +156,18 @@ def claimed_subject(
         return subject, None
     session_id = new_id(root, subject.recipe, subject.shown, chance)
     return subject, claim_task(root, project, config, session_id, task)
+
+
+def _refuse_without_tools(basis: Basis, subject: Subject) -> None:
+    """Raise `UsageError` if no tool of the session's kits is in its recipe."""
+    policy = basis.policy
+    having = [
+        name for name in policy.recipes if any(policy.allowed(name, kit) for kit in basis.kits)
+    ]
+    if subject.base not in having:
+        kits = f"kit{'s' * (len(basis.kits) > 1)} " + ", ".join(f'"{kit}"' for kit in basis.kits)
+        text = f'the recipe "{one_line(subject.recipe)}" has no tools of the {kits}'
+        raise UsageError(text, f"recipes that have tools there: {', '.join(map(one_line, having))}")
 
 
 def _made(
@@ -298,7 +315,7 @@ def _mcp_config(
 def _run_of_checks(rules: Mapping[str, Any]) -> dict[str, int]:
     """Return how long a call of `run_checks` may take; empty in a project without checks."""
     checks = rules.get("done", {}).get("checks", ())
-    return {CHECKING: sum(one["timeout"] for one in checks) + MARGIN} if checks else {}
+    return {TASKS: sum(one["timeout"] for one in checks) + MARGIN} if checks else {}
 
 
 def _opened(

@@ -1,12 +1,12 @@
 """Decides who may do what in one session, from the request, the policy and the database."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ralphgen.errors import MissingError, ProjectError, UsageError
-from ralphgen.project.root import database_named, refuse_other_engine
+from ralphgen.project.root import CONFIG, database_named, refuse_other_engine
 from ralphgen.project.rows import ProjectRows
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.policy import OWN, REQUIRED, Policy, names_own_row
@@ -15,6 +15,7 @@ from ralphgen.suggestion import suggestion
 
 CLOSING_TOOL = "set_task_status"
 WORKING = "task_execution"  # the profile whose sessions work on a task
+TASKS = "ralph"  # the kit that serves tasks
 NO_BRIEF: Mapping[str, object] = {}
 NEAREST = 3  # ids of tasks that are named in place of one that is none
 OPTIONS = {
@@ -235,6 +236,15 @@ def _refuse_unknown(request: Request, rows: ProjectRows) -> None:
             listed = f'"ralphgen {kind} list" lists them'
             hint = f"{suggestion(name, names, f'the {kind}s')}; {listed}"
             raise MissingError(f'there is no {kind} "{one_line(name)}"', hint)
+
+
+def no_tasks(kits: Iterable[str]) -> UsageError:
+    """Return the error of a project with these kits, which has no tasks."""
+    listed = ", ".join(f'"{kit}"' for kit in (TASKS, *kits) if kit != "tables")
+    return UsageError(
+        f'this project has no tasks: it has no kit "{TASKS}"',
+        f'set kits = [{listed}] in {CONFIG}, then run "ralphgen init"',
+    )
 
 
 def missing_task(task: int, rows: ProjectRows) -> MissingError:

@@ -285,7 +285,8 @@ def test_a_project_without_the_tool_says_so(tmp_path: Path) -> None:
 
     said_so = refused("task", "list", code=2, cwd=root)
 
-    assert 'this project has no kit "ralph"' in said_so
+    assert 'this project has no tasks: it has no kit "ralph"\n' in said_so
+    assert 'hint: set kits = ["ralph", "dela"] in .ralph/ralphgen.toml' in said_so
 
 
 def test_an_agent_acts_as_its_session(root: Path) -> None:

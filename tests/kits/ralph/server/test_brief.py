@@ -283,11 +283,8 @@ class TestOneBriefEverywhere:
 
         assert (None, None) == (session.brief, session.system_file)
         assert not (session.folder / "system.md").exists()
-        said = refused("session", "brief", "yap", "--project", root, code=1)
-        assert (
-            'only the kit ralph has a brief\nhint: add "ralph" to kits in .ralph/ralphgen.toml'
-            in said
-        )
+        said = refused("session", "brief", "yap", "--project", root, code=2)
+        assert 'no tasks: it has no kit "ralph"\nhint: set kits = ["ralph", "specum"]' in said
 
 
 class TestCommand:

@@ -258,3 +258,28 @@ def test_settings_that_cannot_be_read_hide_no_table(project: Path) -> None:
 
     assert 'unknown key "tables.tasks.name"' in said
     assert 1 == said.count("hint:")
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["session create yap", "session create yap --default", "connect claude --recipe yap"],
+)
+def test_a_recipe_without_a_tool_is_refused_with_those_that_have_some(
+    project: Path, command: str
+) -> None:
+    said = refused(*command.split(), code=2, cwd=project)
+
+    assert 'the recipe "yap" has no tools of the kit "tables"\n' in said
+    assert "hint: recipes that have tools there: interactive, manual\n" in said
+    assert [] == [*project.glob(".ralph/mcp/sessions/*"), *project.glob(".mcp.json")]
+
+
+@pytest.mark.parametrize(
+    "command",
+    ["launch --next", "launch --task 3", "loop", "task list", "project show", "call ralph:x"],
+)
+def test_a_project_without_tasks_says_so(project: Path, command: str) -> None:
+    said = refused(*command.split(), code=2, cwd=project)
+
+    assert 'this project has no tasks: it has no kit "ralph"\n' in said
+    assert 'hint: set kits = ["ralph"] in .ralph/ralphgen.toml, then run "ralphgen init"\n' in said
