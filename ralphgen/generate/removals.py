@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ralphgen.errors import Problem, ProjectError
+from ralphgen.init.scaffold import any_database
 from ralphgen.kits.registry import KITS
 from ralphgen.planning.model import ServerPlan
 from ralphgen.planning.server import plan_server
@@ -16,7 +17,7 @@ from ralphgen.project.done import loosened
 from ralphgen.project.inspect import FACTS
 from ralphgen.project.model import Project, table_facts
 from ralphgen.project.root import FOLDER
-from ralphgen.project.schema import Facts, schema_from_facts
+from ralphgen.project.schema import Facts, missing_required_columns, schema_from_facts
 from ralphgen.runtime.engine.schema import fingerprint, fold
 
 Recorded = Mapping[str, Any]
@@ -199,6 +200,8 @@ def _lost_tools(one: Recorded, project: Project, plan: ServerPlan) -> list[str]:
     hide = [entry for entry in project.schema.hide if fold(entry) in columns]
     try:
         schema = schema_from_facts(one["schema"], hide)
+        if not any_database(project.kits) and missing_required_columns(schema, set(one["schema"])):
+            return []  # it was generated for the tables of an app
         before = plan_server(replace(project, schema=schema), KITS)
     except ProjectError:
         return []

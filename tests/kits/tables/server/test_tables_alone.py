@@ -283,3 +283,17 @@ def test_a_project_without_tasks_says_so(project: Path, command: str) -> None:
 
     assert 'this project has no tasks: it has no kit "ralph"\n' in said
     assert 'hint: set kits = ["ralph"] in .ralph/ralphgen.toml, then run "ralphgen init"\n' in said
+
+
+def test_tasks_are_added_as_the_refusal_says(project: Path) -> None:
+    with closing(sqlite3.connect(project / "app.db")) as connection:
+        connection.execute("DROP TABLE tasks")
+    text = CONFIG.replace('["tables"]', '["ralph"]').partition("[tables.tasks]")[0]
+    (project / ".ralph/ralphgen.toml").write_text(text, encoding="utf-8")
+
+    done = ralphgen("init", "--yes", "--no-install", cwd=project)
+    added = ralphgen("regen", "--allow-removals", "--no-install", cwd=project)
+
+    assert "internal error" not in done.stderr
+    assert 0 == added.returncode, added.stderr
+    assert "no tasks yet" in ralphgen("task", "next", cwd=project).stderr
