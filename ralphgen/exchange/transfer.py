@@ -83,7 +83,8 @@ def move_project(root: Path, file: Path, *, dry_run: bool, say: Say) -> Mapping[
         own = of_postgresql(database)
         if own is None:
             raise ProjectError(
-                "the project's rows are in SQLite", f"first set the engine in {CONFIG}"
+                "the project's rows are in SQLite",
+                f'set engine = "postgresql" below [database] in {CONFIG}',
             )
 
         def work() -> None:

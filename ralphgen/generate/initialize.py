@@ -201,11 +201,12 @@ def _place(root: Path, engine: str) -> Postgresql | None:
     configured = postgresql_place(root)
     if configured is None and engine == "postgresql" and not is_missing(database_path(root)):
         name = database_name(root)
-        hint = f'set it in {CONFIG}, then move them with "ralphgen import {name} --from sqlite"'
-        raise UsageError(f"the project's rows are in {name}", hint)
+        move = f'then move them with "ralphgen import {name} --from sqlite"'
+        hint = f'set engine = "postgresql" below [database] in {CONFIG}, {move}'
+        raise UsageError(f"--engine postgresql is for a new project; its rows are in {name}", hint)
     if configured is not None and engine == "sqlite":
-        hint = f"change [database] of {CONFIG}"
-        raise UsageError(f"the project's rows are in {database_name(root)}", hint)
+        text = f"--engine sqlite is for a new project; its rows are in {database_name(root)}"
+        raise UsageError(text, f'set engine = "sqlite" below [database] in {CONFIG}')
     place = configured or (Postgresql() if engine == "postgresql" else None)
     if place is not None and not names_schema(root):
         named = schema_of(os.environ.get(place.dsn_env, ""))

@@ -40,9 +40,9 @@ def create_tables(place: Postgresql, title: str, stack: Stack, description: str 
     project is left as it is. Raises what `connected` raises, and `ProjectError` where they cannot
     be made.
     """
-    import psycopg
-
     with connected(place) as connection:
+        import psycopg
+
         try:
             with connection.transaction():
                 connection.execute(

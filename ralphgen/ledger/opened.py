@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 from ralphgen.errors import ProjectError
 from ralphgen.project.connection import DatabaseConnection
 from ralphgen.project.database import ALONE, no_database
-from ralphgen.project.postgresql import PostgresqlConnection
+from ralphgen.project.postgresql import PostgresqlConnection, require_psycopg
 from ralphgen.project.root import database_name, database_named, has_database, postgresql_place
 from ralphgen.runtime.engine.postgresql import database as postgresql
 from ralphgen.runtime.engine.postgresql import journal as postgresql_journal
@@ -48,6 +48,8 @@ def connected_database(root: Path, patience: float = sqlite.PATIENCE) -> Iterato
     on_postgresql = postgresql_place(root) is not None
     if not has_database(root):
         raise no_database(database_name(root))
+    if on_postgresql:
+        require_psycopg()
     with nullcontext() if on_postgresql else ALONE:
         try:
             opened = postgresql.Database if on_postgresql else sqlite.Database

@@ -86,7 +86,6 @@ class IncompleteSchemaError(ProjectError):
     """The database lacks tables or columns that tasks need."""
 
 
-
 def inspect_project(root: Path, kits: Sequence[InspectedKit]) -> Project:
     """Return the facts of the project in `root`; `kits` are all that ralphgen has.
 

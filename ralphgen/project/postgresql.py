@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from ralphgen.errors import ProjectError
-from ralphgen.project.root import CONFIG, Postgresql
+from ralphgen.project.root import Postgresql
 from ralphgen.runtime.engine.postgresql.dsn import DsnError
 from ralphgen.runtime.engine.postgresql.failures import LOGINS, MISSING
 from ralphgen.runtime.engine.postgresql.library import settings
@@ -16,7 +16,8 @@ from ralphgen.runtime.engine.postgresql.statements import numbered
 if TYPE_CHECKING:
     import psycopg
 
-DSN_FORM = "postgresql://USER:PASSWORD@HOST/DATABASE"
+EXAMPLE = "postgresql://me@localhost/shop"
+INSTALL = "pipx install --force '.[postgresql]'"
 _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
@@ -49,9 +50,9 @@ def open_postgresql(place: Postgresql) -> Iterator[PostgresqlConnection]:
     connection to be had, `ProjectError` for a DSN that is none, without psycopg, and where the
     database refuses to be read.
     """
-    import psycopg
-
     with connected(place) as connection:
+        import psycopg
+
         try:
             connection.execute(f"{_BEGIN}; {settings(place.schema)}".encode())
             yield PostgresqlConnection(connection)
@@ -67,15 +68,11 @@ def connected(place: Postgresql) -> Iterator["psycopg.Connection[Any]"]:
     Raises what `open_postgresql` raises.
     """
     dsn = _dsn(place.dsn_env)
-    try:
-        import psycopg
+    require_psycopg()
+    import psycopg
 
-        from ralphgen.runtime.engine.postgresql.driver import connect, dsn_parameters
-    except ImportError as error:
-        raise ProjectError(
-            "PostgreSQL requires psycopg, which is not installed",
-            'install it in the environment of ralphgen: pip install "psycopg[binary]>=3.3,<4"',
-        ) from error
+    from ralphgen.runtime.engine.postgresql.driver import connect, dsn_parameters
+
     try:
         password = dsn_parameters(dsn).get("password")
     except DsnError as error:
@@ -86,7 +83,7 @@ def connected(place: Postgresql) -> Iterator["psycopg.Connection[Any]"]:
     except psycopg.ProgrammingError:
         raise ProjectError(
             f'the variable "{place.dsn_env}" does not contain a PostgreSQL DSN',
-            f"expected {DSN_FORM}",
+            f"set {place.dsn_env}, for example: export {place.dsn_env}={EXAMPLE}",
         ) from None  # what psycopg says holds a part of it
     try:
         connection = connect(dsn)
@@ -98,6 +95,17 @@ def connected(place: Postgresql) -> Iterator["psycopg.Connection[Any]"]:
         ) from None
     with connection:
         yield connection
+
+
+def require_psycopg() -> None:
+    """Raise `ProjectError` unless psycopg is installed."""
+    try:
+        import ralphgen.runtime.engine.postgresql.driver  # noqa: F401
+    except ImportError as error:
+        raise ProjectError(
+            "PostgreSQL requires psycopg, which is not installed",
+            f"in a clone of ralphgen, run: {INSTALL}",
+        ) from error
 
 
 def is_away(place: Postgresql) -> bool:
@@ -115,8 +123,8 @@ def _dsn(variable: str) -> str:
     dsn = os.environ.get(variable, "")
     if not dsn.strip():
         raise NoConnectionError(
-            f'the variable "{variable}" is not set, but {CONFIG} expects the DSN in it',
-            f"set it: export {variable}={DSN_FORM}",
+            f'the variable "{variable}" is not set; it has to contain a PostgreSQL DSN',
+            f"set {variable}, for example: export {variable}={EXAMPLE}",
         )
     return dsn
 

@@ -78,10 +78,10 @@ def revoke_login(place: Postgresql, session_id: str) -> bool | None:
     did, None where the session has no login; raises `ProjectError` where the database cannot be
     reached, or refuses.
     """
-    import psycopg
-
     table = f"{sql_name(place.schema)}.{LOGINS}"
     with connected(_admin(place)) as connection:
+        import psycopg
+
         if connection.execute("SELECT to_regclass($1)", [table]).fetchone() == (None,):
             return None
         sql = f"UPDATE {table} SET revoked = true WHERE session = $1 RETURNING login"

@@ -1,5 +1,7 @@
 """A project's database in PostgreSQL: the config that names it, and what is said where it fails."""
 
+import re
+import sys
 from pathlib import Path
 
 import psycopg
@@ -9,11 +11,13 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from ralphgen.errors import ProjectError
 from ralphgen.kits.registry import KITS
+from ralphgen.ledger.opened import connected_database
 from ralphgen.project.config import read_config
 from ralphgen.project.connection import open_database
 from ralphgen.project.inspect import inspect_project
 from ralphgen.project.postgresql import NoConnectionError, is_away, open_postgresql
 from ralphgen.project.root import Postgresql, database_path, postgresql_place
+from ralphgen.sessions.login import revoke_login
 from ralphgen.trust.decide import accept_database
 
 pytestmark = pytest.mark.slow
@@ -128,7 +132,27 @@ class TestConnection:
         with pytest.raises(NoConnectionError) as refused, open_database(root):
             pass
         assert 'the variable "SHOP_DSN" is not set' in str(refused.value)
-        assert "export SHOP_DSN=postgresql://" in str(refused.value)
+        assert "hint: set SHOP_DSN, for example: export SHOP_DSN=postgresql://" in str(
+            refused.value
+        )
+
+    def test_a_missing_psycopg_is_installed_as_on_the_page(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setenv("RALPH_DSN", "postgresql://u@127.0.0.1:1/d")
+        monkeypatch.setitem(sys.modules, "psycopg", None)
+        monkeypatch.delitem(sys.modules, "ralphgen.runtime.postgresql.driver", raising=False)
+        page = Path(__file__).parents[3] / "docs/install.md"
+        root = in_postgresql(tmp_path)
+        place = Postgresql()
+
+        for opened in (open_database(root), open_postgresql(place), connected_database(root)):
+            with pytest.raises(ProjectError, match="psycopg, which is not") as refused, opened:
+                pass
+        with pytest.raises(ProjectError, match="psycopg, which is not"):
+            revoke_login(place, "x")
+        (command,) = re.findall(r"run: (.+)", str(refused.value))
+        assert f"`{command}`" in page.read_text(encoding="utf-8")
 
     @pytest.mark.parametrize(
         "dsn",
