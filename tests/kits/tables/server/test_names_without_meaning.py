@@ -152,7 +152,7 @@ def test_no_command_takes_the_rows_of_a_table_for_tasks(tmp_path: Path, *, there
     status = ralphgen("status", cwd=tmp_path)
     session = ralphgen("session", "create", "mine", cwd=tmp_path)
 
-    assert (2, True) == (loop.returncode, 'this project has no tasks' in loop.stderr)
+    assert (2, True) == (loop.returncode, "this project has no tasks" in loop.stderr)
     assert (0, "") == (status.returncode, status.stderr)
     assert (2, True) == (session.returncode, '"mine"' in session.stderr), session.stdout
     assert "errand" not in status.stdout

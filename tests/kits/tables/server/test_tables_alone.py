@@ -244,7 +244,9 @@ def test_the_kit_is_not_set_up_without_a_database(tmp_path: Path) -> None:
     assert "hint: create your database first; write these lines to .ralph/ralphgen.toml" in said
     assert [tmp_path / "shop.sqlite"] == [*tmp_path.iterdir()]
     words, _, lines = named.partition(":\n  kits")
-    assert words.endswith('hint: write these lines to .ralph/ralphgen.toml, then run "ralphgen init"')
+    assert words.endswith(
+        'hint: write these lines to .ralph/ralphgen.toml, then run "ralphgen init"'
+    )
     (tmp_path / ".ralph").mkdir()
     (tmp_path / ".ralph/ralphgen.toml").write_text(f"kits{lines}", encoding="utf-8")
     assert 0 == ralphgen("init", tmp_path, "--no-install").returncode
