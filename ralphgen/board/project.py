@@ -2,7 +2,7 @@
 
 import secrets
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -170,7 +170,7 @@ class Board:
     def diagnose(self) -> ActionResult:
         """Run `ralphgen doctor`, and keep its findings for their section."""
         with self._acting:
-            self._findings = tuple(diagnosis(self.root))
+            self._findings = tuple(examine(self.root))
         with self._noting:
             self._counts = self._counts.then(("diagnosis",))
         ill = sum(bool(finding.fix) and not finding.is_warning for finding in self._findings)
@@ -292,12 +292,3 @@ def _differing(before: Marks, after: Marks) -> tuple[str, ...]:
     """Return the sections that differ, and those that show something of them."""
     found = [name for name in Marks._fields if getattr(before, name) != getattr(after, name)]
     return tuple(dict.fromkeys(one for name in found for one in (name, *BESIDES.get(name, ()))))
-
-
-def diagnosis(root: Path) -> Iterator[CheckResult]:
-    """Yield what `ralphgen doctor` finds, as it is found."""
-    try:
-        yield from examine(root)
-    except RalphgenError as error:
-        for problem in error.problems:
-            yield CheckResult("project", problem.text, problem.hint or "fix what it names")

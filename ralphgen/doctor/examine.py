@@ -48,7 +48,7 @@ from ralphgen.runtime.processes.inherited import passed_on
 from ralphgen.sessions.items import require_server
 from ralphgen.sessions.server_query import run_to_end
 from ralphgen.trust.committed import committed_texts
-from ralphgen.trust.verify import TRUST_EDITED
+from ralphgen.trust.verify import TRUST_EDITED, UntrustedError
 from ralphgen.worktrees.look import worktree_notes
 
 HANDSHAKE = Path(__file__).with_name("handshake.py")
@@ -81,8 +81,19 @@ def examine(root: Path, *, trust_edited: bool = False) -> Iterator[CheckResult]:
     """Yield one result after the other; those that rest on a failed one are left out.
 
     No server is started that is neither what ralphgen writes nor on record, nor one whose files
-    were edited, unless `trust_edited`. Raises `UntrustedError` in place of starting it.
+    were edited, unless `trust_edited`: a result says so.
     """
+    try:
+        yield from _results(root, trust_edited=trust_edited)
+    except RalphgenError as error:
+        subject = "trust" if isinstance(error, UntrustedError) else "project"
+        for problem in error.problems:
+            items = "; ".join(line.strip() for line in problem.output.splitlines())
+            yield CheckResult(subject, f"{problem.text} {items}".strip(), problem.hint or FIX_NAMED)
+
+
+def _results(root: Path, *, trust_edited: bool) -> Iterator[CheckResult]:
+    """Yield the results. Raises what ends the examination, such as `UntrustedError`."""
     try:
         place = postgresql_place(root)
         refuse_outside_database(root)

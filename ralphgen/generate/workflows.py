@@ -23,7 +23,7 @@ from ralphgen.project.config import FILE as CONFIG
 from ralphgen.project.inspect import FACTS, inspect_project
 from ralphgen.project.merge import Merge, read_merge
 from ralphgen.project.model import Project
-from ralphgen.project.root import FOLDER
+from ralphgen.project.root import FOLDER, has_database
 from ralphgen.project.versions import (
     refuse_earlier,
     refuse_older,
@@ -153,7 +153,7 @@ def regenerate(
         say(f'regenerated from both sides of the merge: accept it with "git add {FOLDER}"')
     if records:
         for warning in _recorded(root, generated, ask):
-            say(f"warning: {plain(warning)}")
+            say(f"warning: {warning}")
     _rewrite_connected(root, generated, say, force=force, records=records, strict=strict)
     return generated
 
@@ -176,8 +176,13 @@ def _rewrite_connected(
 
 
 def _recorded(root: Path, generated: Generated, ask: Ask | None) -> Sequence[str]:
-    """Record what the user wrote, as `record_written` does; return its warnings."""
+    """Record what the user wrote, as `record_written` does; return its warnings.
+
+    Nothing is recorded without the database, of which a warning has told.
+    """
     try:
+        if not has_database(root):
+            return ()
         config, items = read_settings(root), written_items(root, generated.project)
         run = run_items(root, config)
     except ProjectError as error:  # such as a cell of the database that nobody can read

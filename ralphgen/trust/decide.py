@@ -442,11 +442,14 @@ def record_written(
     missing = {item.digest for item in run} & {item.digest for item in held}
     written = [] if missing else [TrustItem(digest(manifest.encode()), "")]
     failure = record_items(root, [*mine, *written], marks=accepted)
-    hint = 'review and approve with "ralphgen trust"'
-    warnings = [f"not approved yet: {item.shown}; {hint}" for item in held if item not in run]
-    if stopping := [item.shown for item in held if item in run]:
-        warnings.append(f"the server does not start yet: {'; '.join(stopping)}; {hint}")
-    return [*([failure] if failure else []), *warnings]
+    warnings = [plain(failure)] if failure else []
+    if held:
+        stops = "; the server does not start" if missing else ""
+        ordered = sorted(held, key=lambda item: item.digest not in missing)
+        listed = "\n".join(f"  {plain(item.shown)}" for item in ordered)
+        hint = 'review and approve with "ralphgen trust"'
+        warnings.append(f"not approved on this machine yet{stops}:\n{listed}\nhint: {hint}")
+    return warnings
 
 
 def _is_own(root: Path, item: TrustItem, record: Record, ask: Ask | None) -> bool:

@@ -168,6 +168,15 @@ def test_every_problem_of_the_config_is_told(root: Path) -> None:
     assert 'ralphgen.toml:3: unknown key "two"' in words
 
 
+def test_settings_that_are_not_toml_are_found(root: Path) -> None:
+    (root / ".ralph/ralphgen.toml").write_text("[database\n", encoding="utf-8")
+    code, found, words = findings(root)
+
+    assert (1, {"project": False}) == (code, found)
+    assert "error project      .ralph/ralphgen.toml cannot be read: " in words
+    assert words.splitlines()[-1].startswith("1 error, ")
+
+
 def test_a_missing_environment_is_found_with_what_makes_it(root: Path, tmp_path: Path) -> None:
     code, found, words = findings(root, RALPHGEN_HOME=str(tmp_path / "home"))
 

@@ -27,9 +27,15 @@ def test_a_server_that_ralphgen_does_not_write_needs_a_record(clone: Path, how: 
         path = folder / ("policy.py" if how == "foreign" else "ralph/tasks.py")
         path.write_text(path.read_text(encoding="utf-8") + "\n# changed\n", encoding="utf-8")
         accept(clone)
-    for refused in (task_session(clone), ralphgen("doctor", clone)):
-        assert 2 == refused.returncode
-        assert "the server in .ralph/mcp differs from the output of ralphgen" in refused.stderr
+    differs = "the server in .ralph/mcp differs from the output of ralphgen"
+    refused, doctor = task_session(clone), ralphgen("doctor", clone)
+    assert (2, 1) == (refused.returncode, doctor.returncode)
+    assert differs in refused.stderr
+    (finding,) = [line for line in doctor.stdout.splitlines() if differs in line]
+    assert finding.startswith("error trust        this project has not been approved")
+    assert 'fix: review and approve with "ralphgen trust"' in doctor.stdout
+    assert doctor.stdout.splitlines()[-1].startswith("1 error, ")
+    assert "" == doctor.stderr
 
     assert 0 == ralphgen("trust", "-C", clone, "--yes").returncode
     assert 0 == task_session(clone).returncode
@@ -72,13 +78,15 @@ def test_edited_files_stop_what_would_start_them_unless_somebody_means_it(clone:
     edited = clone / ".ralph/mcp/runtime/start.py"
     text = edited.read_text(encoding="utf-8")
     edited.write_text(f"open({str(mark)!r}, 'w').close()\n{text}", encoding="utf-8")
-    for refused in (
-        task_session(clone),
-        ralphgen("doctor", clone),
-        ralphgen("serve", "ralph", cwd=clone),
-    ):
+    for refused in (task_session(clone), ralphgen("serve", "ralph", cwd=clone)):
         assert 2 == refused.returncode
         assert "runtime/start.py" in refused.stderr
+    doctor = ralphgen("doctor", clone)
+    assert 1 == doctor.returncode
+    assert (
+        "error trust        generated files in .ralph/mcp were edited: runtime/start.py"
+        in doctor.stdout
+    )
     assert not mark.exists()
 
     edited.write_text(f"{text}\nopen({str(mark)!r}, 'w').close()\n", encoding="utf-8")
