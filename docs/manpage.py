@@ -18,44 +18,47 @@ CODES = re.compile(r"(?m)^## (Exit codes[^\n]*)\n(.*?)(?=^## |\Z)", re.DOTALL)
 HEAD = r""".\" Made by docs/manpage.py from the commands: change those, not this.
 .TH RALPHGEN 1 "" "ralphgen {version}" "User Commands"
 .SH NAME
-ralphgen \- write a project's own MCP servers
+ralphgen \- generate MCP servers from a project's schema
 .SH SYNOPSIS
 .B ralphgen
 .I COMMAND
 .RI [ OPTIONS ]
 .RI [ ARGUMENTS ]
 .SH DESCRIPTION
-It looks at a project's database schema, its disciplines (agent personas) and its
-recipes (kinds of session), and writes a server of the Model Context Protocol into
+ralphgen reads a project's database schema, its disciplines (agent roles) and its
+recipes (kinds of session), and generates a server of the Model Context Protocol in
 .IR .ralph/mcp .
-Agents that work on the project get tools on its tasks, features and knowledge,
-and each session sees only the part that fits what it is there for.
+Agents get tools for the project's tasks, features and knowledge. Each session sees
+only the tools of its recipe.
 .PP
 .B ralphgen init
-sets a project up.
+sets up a project.
 .SH COMMANDS"""
 FILES = {
     ".ralph/ralphgen.toml": "The project's settings.",
-    ".ralph/db/ralph.db": "The project's rows, where they are in SQLite.",
-    ".ralph/mcp/": "The server that was written, and the sessions on it.",
-    ".ralph/recipes/, prompts/, queries/, tools/": "The project's own kinds of session, words, SQL"
-    " and functions.",
+    ".ralph/db/ralph.db": "The project's SQLite database.",
+    ".ralph/mcp/": "The generated server and its sessions.",
+    ".ralph/recipes/, prompts/, queries/, tools/": "The project's recipes, prompts, SQL queries and"
+    " custom tools.",
 }
 ENVIRONMENT = {
-    "RALPH_DSN": "How the project's PostgreSQL is reached; [database] dsn_env may name another.",
-    "RALPH_DATABASE": "The absolute path of the database, in place of [database] path.",
-    "RALPH_ADMIN_DSN": "The same for who may make logins, for session create --login.",
-    "RALPH_KEY": "What signs the tokens of sessions over HTTP; [http] may name another.",
-    "RALPHGEN_HOME": "Where environments of servers, and what was trusted, are kept in place of the"
-    " user's own folders.",
-    "RALPHGEN_TRACEBACK": "With any value, errors that nothing explains show their traceback.",
-    "VISUAL, EDITOR": "What project edit, task edit, feature edit and discipline edit start.",
+    "RALPH_DSN": "This variable contains the DSN of the project's PostgreSQL database. [database]"
+    " dsn_env can name another variable.",
+    "RALPH_DATABASE": "This absolute path of the database replaces [database] path.",
+    "RALPH_ADMIN_DSN": "session create --login creates logins with this DSN. Its user needs the"
+    " permission to create roles.",
+    "RALPH_KEY": "This key signs the tokens of HTTP sessions. [http] key_env can name another"
+    " variable.",
+    "RALPHGEN_HOME": "ralphgen keeps the environments of servers in this directory instead of the"
+    " user's cache.",
+    "RALPHGEN_TRACEBACK": "If this variable is set, internal errors include a traceback.",
+    "VISUAL, EDITOR": "project edit, task edit, feature edit and discipline edit open this editor.",
 }
 OPTIONS = {
     "--version": "Print the version.",
-    "--help": "Print what there is, behind a command what it takes.",
-    "--install-completion": "Let the shell that it is typed in complete commands, ids and names.",
-    "--show-completion": "Print what that would install.",
+    "--help": "Print the commands; after a command, print its arguments and options.",
+    "--install-completion": "Install completion of commands, ids and names for the current shell.",
+    "--show-completion": "Print the script that --install-completion installs.",
 }
 
 
