@@ -238,12 +238,14 @@ def _refuse_unfit(name: str, value: object, fields: Properties) -> None:
         raise RefusalError(f"the project has no field {shortened(name)}: expected {known}")
     if value is None and name != "title":
         return
-    if not isinstance(value, str) or not value.strip():
-        raise RefusalError(
-            f'"{name}" must not be blank' if value != [] else f'"{name}" is not a string'
-        )
-    if "\0" in value or len(value) > MOST_CHARACTERS:
-        most = f"{MOST_CHARACTERS:,} characters without NUL"
+    if value is None or (isinstance(value, str) and not value.strip()):
+        raise RefusalError(f'"{name}" must not be blank')
+    if not isinstance(value, str):
+        raise RefusalError(f'"{name}" is {shortened(value)}: expected a string')
+    if "\0" in value:
+        raise RefusalError(f'"{name}" contains a NUL character: remove it')
+    if len(value) > MOST_CHARACTERS:
+        most = f"{MOST_CHARACTERS:,} characters"
         raise RefusalError(f'"{name}" has {len(value):,} characters: expected at most {most}')
 
 

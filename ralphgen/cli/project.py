@@ -164,7 +164,7 @@ def edit(
     given = {"title": title, "description": description}
     wanted = {name: text for name, text in given.items() if text is not None}
     if both := sorted(wanted.keys() & {*(clear or ())}):
-        raise UsageError(f'"{both[0]}" is both set and emptied', "do one of the two")
+        raise UsageError(f'"{both[0]}" is both set and emptied', f"omit --clear {both[0]}")
     emptied = dict.fromkeys(clear or ())
     answer = row.write({**wanted, **emptied}) if wanted or emptied else edit_row(row)
     changed = ", ".join(answer["changed"]) or "nothing"

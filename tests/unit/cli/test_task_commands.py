@@ -97,6 +97,13 @@ def test_the_project_is_edited_in_an_editor(root: Path) -> None:
 
     assert (0, "project: changed description\n") == (done.returncode, done.stdout)
     assert "Sells boots" == answered(root, "project", "show")["description"]
+    for line, problem in (
+        ("title = 7", '"title" is 7: expected a string'),
+        ('title = "a\\\\u0000b"', '"title" contains a NUL character: remove it'),
+    ):
+        editor = shlex.join(["sed", "-i", f"s/^title = .*/{line}/"])
+        done = ralphgen("project", "edit", cwd=root, more={"EDITOR": editor})
+        assert problem in done.stderr
 
 
 @pytest.mark.parametrize(
