@@ -167,16 +167,16 @@ def _recorded(root: Path, own: str, undone: str) -> Iterator[tuple["Database", R
 def _finish(root: Path, database: "Database") -> None:
     def rewrite(file: str, copy: str, lines: list[tuple[str, bool]]) -> None:
         path = str(project_home(root) / ".ralph" / Path(file).name)
-        rewrite_entries(path, str(project_home(root) / BACKUPS / Path(copy).name), lines)
+        try:
+            rewrite_entries(path, str(project_home(root) / BACKUPS / Path(copy).name), lines)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise ProjectError(
+                f'the rows were restored, but "{path}" cannot be written: {reason}',
+                'to try again, run "ralphgen log"',
+            ) from error
 
-    try:
-        finish_undo(database, rewrite)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise ProjectError(
-            f"the rows were restored, but a state file cannot be written: {reason}",
-            'to try again, run "ralphgen log"',
-        ) from error
+    finish_undo(database, rewrite)
 
 
 def _entries_of(database: "Database", session: str) -> list[Entry]:
