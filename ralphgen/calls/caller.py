@@ -37,8 +37,8 @@ def open_server(
     root, session_id = place.root, launched_session()
     if session_id and request is not None:
         raise UsageError(
-            f'this shell belongs to the session "{plain(session_id)}" and uses its tools',
-            "remove the options for another session",
+            f'this shell can use only the tools of its session "{plain(session_id)}"',
+            "omit --recipe, --task, --feature and --discipline",
         )
     start = server_command(root, [kit], trust_edited=trust_edited, say=say)
     policy = read_policy(root, trust_edited=trust_edited)

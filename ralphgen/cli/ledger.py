@@ -67,8 +67,8 @@ def off(project: Project = Path(), yes: Yes = False, quiet: Quiet = False) -> No
         return
     if read_settings(root).done.checks:
         raise ProjectError(
-            "the checks of [[done.checks]] keep their evidence in the ledger",
-            'remove them from .ralph/ralphgen.toml first, with "ralphgen regen --allow-removals"',
+            "the checks in [[done.checks]] store their evidence in the ledger",
+            'first remove them from .ralph/ralphgen.toml and run "ralphgen regen --allow-removals"',
         )
     with opened_database(root) as database:
         held = sorted(database.reading(lambda: live_claims(database)))

@@ -90,8 +90,9 @@ def show_facts(root: Path, generated: Generated, found: Mapping[str, Finding]) -
             _show_found(console, found[kit.key])
     for key, finding in found.items():
         if key not in project.kits and finding.summary:
-            hint = f'switch it on with "ralphgen init --kit {key}"'
-            console.print(f"{key} is off and would serve {finding.summary}: {hint}", soft_wrap=True)
+            hint = f'to enable it, run "ralphgen init --kit {key}"'
+            text = f"{key} is off; it would serve {finding.summary}; {hint}"
+            console.print(text, soft_wrap=True)
 
 
 def _show_found(console: Console, finding: Finding) -> None:

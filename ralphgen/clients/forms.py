@@ -193,10 +193,8 @@ class ClientEntries:
         form = self.form
         if self.remote and not form.remote:
             with_url = ", ".join(name for name in CLIENTS if CLIENTS[name].remote)
-            text = (
-                f'the file of the client "{self.client}" names no server that is reached over HTTP'
-            )
-            raise UsageError(text, f"those of {with_url} do")
+            text = f'the settings file of "{self.client}" does not support HTTP servers'
+            raise UsageError(text, f"clients that do: {with_url}")
         return {
             kit: _remote_entry(form, self.remote[kit]) if kit in self.remote else self._local(kit)
             for kit in self.kits

@@ -258,7 +258,7 @@ def _definition(
     """
     kind = str(column["type"])
     if not re.fullmatch("[A-Z]+", kind):
-        raise ValueError(f"no type of a column: {kind!r}")
+        raise ValueError(f'invalid column type "{kind}"')
     name = _quoted(column["name"])
     words = [name, kind]
     if is_own and "STRICT" not in parts:

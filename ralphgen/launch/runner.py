@@ -307,7 +307,8 @@ def _explained(call: AgentCall) -> Iterator[None]:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise ProgramError(
-            f'"{harmless(call.argv[0])}" cannot be run: {reason}', "reinstall it"
+            f'"{harmless(call.argv[0])}" cannot be run: {reason}',
+            "check that it runs in your shell",
         ) from error
 
 

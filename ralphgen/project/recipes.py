@@ -42,7 +42,7 @@ def _is_prompt(text: str) -> str:
 def _is_model(text: str) -> str:
     """Return `text`; raise PydanticCustomError where a client would take it for an option."""
     if not re.fullmatch(r"[^\s-]\S*", text) or not text.isprintable():
-        raise PydanticCustomError("model", "a model name")
+        raise PydanticCustomError("model", 'a model name without spaces or a leading "-"')
     return text
 
 

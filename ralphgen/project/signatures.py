@@ -191,7 +191,7 @@ def _literal(node: ast.Subscript, inner: list[ast.expr]) -> tuple[Schema, bool]:
     try:
         found = [ast.literal_eval(one) for one in inner]
     except (ValueError, TypeError) as error:
-        raise UntoldError(node, f"{ast.unparse(node)} contains more than plain values") from error
+        raise UntoldError(node, f"{ast.unparse(node)} must contain only literals") from error
     values = [*dict.fromkeys(value for value in found if value is not None)]
     for kind in ("string", "integer"):
         if values and all(type(value) in VALUES[kind] for value in values):

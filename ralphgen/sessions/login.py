@@ -89,8 +89,8 @@ def revoke_login(place: Postgresql, session_id: str) -> bool | None:
             row = connection.execute(sql.encode(), [session_id]).fetchone()
         except psycopg.Error as error:
             raise ProjectError(
-                f"the login could not be ended: {one_line(first_line(error))}",
-                f"set {ADMIN_DSN} to the owner of {LOGINS}",
+                f"the login could not be revoked: {one_line(first_line(error))}",
+                f"set {ADMIN_DSN} to the DSN of the owner of {LOGINS}",
             ) from error
         return None if row is None else _remove(connection, row[0])
 
@@ -159,7 +159,7 @@ def _run(connection: "Connection", statements: Sequence[str]) -> None:
     except psycopg.Error as error:
         raise ProjectError(
             f"the login could not be created: {one_line(first_line(error))}",
-            f"set {ADMIN_DSN} to the owner of {LOGINS}, who can grant the roles of recipes",
+            f"set {ADMIN_DSN} to the DSN of the owner of {LOGINS}, who can grant recipe roles",
         ) from error
 
 

@@ -129,5 +129,5 @@ def test_the_ledger_stays_as_long_as_checks_keep_their_evidence_in_it(root: Path
     done = ralphgen("db", "ledger", "off", "--yes", cwd=root)
 
     assert 1 == done.returncode
-    assert "keep their evidence in the ledger" in done.stderr
+    assert "store their evidence in the ledger" in done.stderr
     assert [(1,)] == query(root, "SELECT COUNT(*) FROM ralphgen_ledger")

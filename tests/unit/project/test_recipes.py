@@ -79,8 +79,8 @@ def test_what_a_recipe_says_is_kept_as_it_is(tmp_path: Path) -> None:
         ('description = " "', "one line of at most 200 characters"),
         ('prompt = ""', "a non-blank string of at most 40,000 characters"),
         (f'prompt = "{"x" * 40_001}"', "a non-blank string of at most 40,000 characters"),
-        ('model = "--dangerously"', "a model name"),
-        ('model = ""', "a model name"),
+        ('model = "--dangerously"', 'a model name without spaces or a leading "-"'),
+        ('model = ""', 'a model name without spaces or a leading "-"'),
         ("model = 4", "a string in quotes"),
     ],
 )
