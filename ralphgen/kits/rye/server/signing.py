@@ -284,7 +284,7 @@ def _checked(item: Item, text: str, bare: str) -> list[str]:
     facts = {"item_type": item.type, "item_id": item.id, "issues": issues}
     raise CodedError(
         VALIDATION_FAILED,
-        f'the {item.type} "{item.id}" cannot be signed, fix its file first: {issues[0]}',
+        f'the {item.type} "{item.id}" cannot be signed: {issues[0]}; fix its file first',
         **fitted(facts, MAX_CHARACTERS - AROUND),
     )
 

@@ -181,7 +181,7 @@ class TestEnds:
         error = workspace.refuses("tool", item_id)
 
         assert "VALIDATION_FAILED" == error.code
-        assert '"demo/run" is not valid, fix its file first: ' in str(error)
+        assert '"demo/run" is not valid: ' in str(error)
         assert '"executor_id"' in str(error)
 
     @pytest.mark.parametrize("source", ["project", "user"])

@@ -132,7 +132,7 @@ class TestCertificates:
         with host(answering()) as found:
             error = refusal_of(f"https://{found.name}/", found.name)
 
-        assert f'"{found.name}" does not support TLS' == str(error)
+        assert f'cannot start TLS with "{found.name}": wrong version number' == str(error)
 
 
 def _free_port() -> int:

@@ -88,7 +88,7 @@ class TestHosts:
         error = refusal_of(asked, allowed)
 
         assert "EXECUTION_FAILED" == error.code
-        assert 'is not an allowed host: the user can add it to "hosts"' in (str(error))
+        assert 'is not an allowed host: ask the user to add it to "hosts"' in (str(error))
 
     @pytest.mark.parametrize(
         ("allowed", "asked"),
@@ -167,7 +167,7 @@ class TestAddresses:
 
             assert [] == found.asked
         assert "EXECUTION_FAILED" == error.code
-        assert "is not a public host: the user can add" in str(error)
+        assert "is not a public host: ask the user to add" in str(error)
 
     def test_a_name_with_one_private_address_is_refused(self, names: Names) -> None:
         names.known = {"both.test": [["8.8.8.8", "127.0.0.1"]]}

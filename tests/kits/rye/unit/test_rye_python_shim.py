@@ -246,7 +246,7 @@ class TestDocument:
     ) -> None:
         error = error_of(tmp_path, f"def execute(params, project_path):\n    {body}\n")
 
-        assert error.startswith(f"the return value of the tool is not valid JSON: {why}")
+        assert error.startswith(f"the return value of the tool cannot be converted to JSON: {why}")
 
     def test_what_is_nested_too_deep_is_an_error(self, tmp_path: Path) -> None:
         source = (
@@ -260,7 +260,7 @@ class TestDocument:
         assert value_of(tmp_path, source, {"n": 100})
         for depth in (101, 100_000):
             error = error_of(tmp_path, source, {"n": depth})
-            assert error.startswith("the return value of the tool is not valid JSON: ")
+            assert error.startswith("the return value of the tool cannot be converted to JSON: ")
 
     def test_a_value_that_is_too_long_to_be_kept_is_an_error(self, tmp_path: Path) -> None:
         most = 1 << 20

@@ -205,7 +205,7 @@ class TestRefusals:
         assert "VALIDATION_FAILED" == error.code
         assert [] != error.facts["issues"]
         assert issue in " ".join(error.facts["issues"]).lower()
-        assert str(error).startswith(f'the {item_type} "a" cannot be signed, fix its file first: ')
+        assert str(error).startswith(f'the {item_type} "a" cannot be signed: ')
         assert (text.encode(), False) == (path.read_bytes(), (workspace.user / "keys").exists())
 
     def test_all_issues_are_named(self, workspace: Workspace) -> None:

@@ -96,7 +96,7 @@ def check_allowed(target: Target, hosts: Sequence[str], file: str = USER_FILE) -
     if hosts and not {(target.host, port) for port in ports} & {*map(_entry, hosts)}:
         raise CodedError(
             EXECUTION_FAILED,
-            f'"{target.authority}" is not an allowed host: the user can add it to "hosts" in '
+            f'"{target.authority}" is not an allowed host: ask the user to add it to "hosts" in '
             f"{file}",
         )
 
@@ -106,8 +106,8 @@ def check_public(target: Target, addresses: Sequence[str]) -> None:
     if not all(map(is_public, addresses)):
         raise CodedError(
             EXECUTION_FAILED,
-            f'"{target.host}" is not a public host: the user can add "{target.authority}" to '
-            f'"hosts" in {USER_FILE}, which then allows only listed hosts',
+            f'"{target.host}" is not a public host: ask the user to add "{target.authority}" to '
+            f'"hosts" in {USER_FILE}; this then allows only the listed hosts',
         )
 
 
@@ -321,4 +321,6 @@ def _secure(target: Target, connection: socket, line: TimedConnection) -> None:
     except TimeoutError:
         raise
     except OSError as error:
-        raise CodedError(EXECUTION_FAILED, f'"{target.authority}" does not support TLS') from error
+        reason = (getattr(error, "reason", None) or error.strerror or "connection closed").lower()
+        message = f'cannot start TLS with "{target.authority}": {reason.replace("_", " ")}'
+        raise CodedError(EXECUTION_FAILED, message) from error

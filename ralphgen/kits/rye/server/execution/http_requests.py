@@ -142,7 +142,7 @@ def _headers(config: Mapping[str, Any], filling: Filling) -> dict[str, str]:
     for name, text in mapping_at("config.headers", config.get("headers")).items():
         value = filling.argument(scalar_at(f"config.headers.{name}", text))
         if value is not None:
-            headers[name] = _header_value(name, value)
+            headers[name] = _header_value(f"config.headers.{name}", value)
     return headers | _credentials(config.get("auth"), filling)
 
 
@@ -173,7 +173,7 @@ def _header_value(where: str, value: str) -> str:
     """Return the value, which must not end its line: a second header could follow."""
     if not value.replace("\t", " ").isprintable():
         raise CodedError(
-            VALIDATION_FAILED, f'the header "{where}" contains a line break or a control character'
+            VALIDATION_FAILED, f'"{where}" contains a line break or a control character'
         )
     return value
 

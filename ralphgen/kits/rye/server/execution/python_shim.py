@@ -127,7 +127,7 @@ def as_json(value: Any) -> bytes:
         document = text.encode()
     except (TypeError, ValueError, RecursionError) as error:
         raise ToolRefusedError(
-            "the return value of the tool is not valid JSON: " + str(error)
+            "the return value of the tool cannot be converted to JSON: " + str(error)
         ) from error
     if len(document) > LARGEST:
         raise ToolRefusedError(

@@ -76,7 +76,7 @@ def require(item: Item, text: str) -> Parsed:
         further = f" (and {len(issues) - 1} more)" if issues[1:] else ""
         raise CodedError(
             VALIDATION_FAILED,
-            f'the {item.type} "{item.id}" is not valid, fix its file first: {issues[0]}{further}',
+            f'the {item.type} "{item.id}" is not valid: {issues[0]}{further}; fix its file first',
             item_id=item.id,
             issues=issues,
         )
