@@ -1,0 +1,193 @@
+"""Each call that touches a task answers, stores and journals as recorded, on both engines.
+
+The recording lists, by actor and call, each outcome with the `status/holder` pairs that have it.
+To record again after a change on purpose, set RALPHGEN_RECORD=1 and read the diff.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from command_line import ralphgen, run_sql
+from driving import Driver, connected, query
+from engines import ENGINES, VARIABLE
+from held_tasks import GONE, held_on
+from ledger_rows import FUTURE
+from making_sessions import client_of, opened
+
+from ralphgen.board.requests import Form
+from ralphgen.board.tasks.save import TaskActions
+from ralphgen.history.undo import undo_session
+from ralphgen.kits.ralph.columns import STATUSES
+
+pytestmark = [pytest.mark.slow, pytest.mark.thorough]
+RECORDING = Path(__file__).with_name("recorded_task_calls.json")
+TASK, WAITING = 2, 3
+HOLDERS = ("none", "own", "other", "gone")
+SOME = ("done", "pending", "skipped")  # what slow actors set
+Call = Callable[[], str]
+STATE = f"""
+SELECT 'task', status, CASE WHEN completed IS NULL THEN '' ELSE 'completed' END, blocked_by
+    FROM tasks WHERE id = {TASK}
+UNION ALL SELECT 'claim', session, token || ' ' || attempts,
+    CASE WHEN began IS NULL THEN '' ELSE 'began' END FROM ralphgen_claims WHERE task_id = {TASK}
+UNION ALL SELECT 'comment', author, body, '' FROM task_comments
+UNION ALL SELECT 'journal', tool, substr(before, 1, 30), substr(after, 1, 30)
+    FROM ralphgen_journal WHERE session <> 'undone' AND table_name = 'tasks'
+"""
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_each_call_on_a_task_is_as_recorded(engine: str, tmp_path: Path) -> None:
+    with held_on(engine, tmp_path / "p") as root:
+        run_sql(root, f"UPDATE tasks SET depends_on = '[{TASK}]' WHERE id = {WAITING}")
+        found: dict[str, dict[str, dict[str, list[str]]]] = {}
+        for actor in (bound, unbound, manual, command_line, board, undo):
+            outcomes = found.setdefault(actor.__name__, {})
+            for status in STATUSES:
+                for holder in HOLDERS:
+                    with actor(root, status) as (own, calls):
+                        for name, call in calls.items() if own or holder != "own" else ():
+                            outcome = outcome_of(root, status, holder, own, call)
+                            same = outcomes.setdefault(name, {}).setdefault(outcome, [])
+                            same.append(f"{status}/{holder}")
+    shown = {
+        actor: {
+            call: {one: " ".join(same) for one, same in every.items()}
+            for call, every in calls.items()
+        }
+        for actor, calls in found.items()
+    }
+    if os.environ.get("RALPHGEN_RECORD") and engine == "sqlite":
+        RECORDING.write_text(
+            json.dumps(shown, indent=1, ensure_ascii=False) + "\n", encoding="utf-8"
+        )
+    recorded = json.loads(RECORDING.read_text(encoding="utf-8"))
+
+    assert recorded == shown
+
+
+def outcome_of(root: Path, status: str, holder: str, own: str, call: Call) -> str:
+    """The answer to a call, then what it has changed, and its entries in the journal."""
+    before = reset(root, status, holder, own)
+    answer = call()
+    moved = [str(row) for row in query(root, STATE) if row not in before]
+    outcome = " | ".join([answer, *moved])
+    return outcome.replace(own, "own") if own else outcome
+
+
+def reset(root: Path, status: str, holder: str = "none", own: str = "") -> list[tuple[Any, ...]]:
+    """Give the task a status and a holder; its state."""
+    session = f"'{own or holder}'" if holder != "none" else "NULL"
+    session = f"'{holder}'" if holder in ("other", "gone") else session
+    token, pid = 1 if holder in ("own", "none") else 2, GONE if holder == "gone" else "NULL"
+    expires = "2020-01-01T00:00:00.000Z" if holder == "gone" else FUTURE
+    run_sql(
+        root,
+        "DELETE FROM task_comments",
+        "DELETE FROM ralphgen_claims",
+        "DELETE FROM ralphgen_journal WHERE session <> 'undone'",
+        f"DELETE FROM tasks WHERE id IN ({TASK}, 4)",
+        "INSERT INTO tasks (id, feature, discipline, title, status, depends_on) "
+        f"VALUES ({TASK}, 'auth', 'backend', 'It', '{status}', '[]')",
+        "INSERT INTO ralphgen_claims (task_id, session, token, expires, pid, began, attempts) "
+        f"VALUES ({TASK}, {session}, {token}, '{expires}', {pid}, '{FUTURE}', 1)",
+    )
+    return query(root, STATE)
+
+
+def calls_of(server: Driver, *, bound: bool) -> dict[str, Call]:
+    """Each call of a server's client on the task, by its name."""
+    task = {} if bound else {"id": TASK}
+    calls: dict[str, tuple[str, dict[str, Any]]] = {
+        f"status {new}": ("set_task_status", {**task, "status": new, **reason_of(new)})
+        for new in STATUSES
+    }
+    calls |= {
+        "update": ("update_task", {**task, "hints": "New"}),
+        "enrich": ("enrich_task", {**task, "pseudocode": "Do it."}),
+        "delete": ("delete_task", task),
+        "create": ("create_task", {"feature": "auth", "discipline": "backend", "title": "Else"}),
+    }
+    if not bound:
+        forced = {**task, "status": "pending", "force": True}
+        calls["force"] = ("set_task_status", forced)
+    names = server.names()
+    return {
+        name: lambda tool=tool, given=given: server.ask(tool, given)[1]  # type: ignore[misc]
+        for name, (tool, given) in calls.items()
+        if tool in names
+    }
+
+
+def variables() -> dict[str, str]:
+    return {name: os.environ[name] for name in (VARIABLE,) if name in os.environ}
+
+
+def reason_of(status: str) -> dict[str, str]:
+    return {"reason": "No key."} if status == "blocked" else {}
+
+
+@contextmanager
+def bound(root: Path, _status: str) -> Iterator[tuple[str, dict[str, Call]]]:
+    """An agent's session on the task."""
+    reset(root, "pending")
+    made = opened(root, "task_execution", task=TASK)
+    with client_of(made.mcp_config, environment=variables()) as server:
+        yield made.session_id, calls_of(server, bound=True)
+
+
+@contextmanager
+def unbound(root: Path, _status: str) -> Iterator[tuple[str, dict[str, Call]]]:
+    """An agent's session on any task."""
+    with connected(root, "opus_review", env=variables()) as server:
+        yield "", calls_of(server, bound=False)
+
+
+@contextmanager
+def manual(root: Path, _status: str) -> Iterator[tuple[str, dict[str, Call]]]:
+    """The user's session."""
+    with connected(root, env=variables()) as server:
+        yield "", calls_of(server, bound=False)
+
+
+@contextmanager
+def command_line(root: Path, _status: str) -> Iterator[tuple[str, dict[str, Call]]]:
+    """The commands on tasks."""
+
+    def run(new: str) -> str:
+        done = ralphgen("task", "status", str(TASK), new, "--project", root)
+        return f"{done.returncode} {done.stdout}{done.stderr}"
+
+    yield "", {f"status {new}": lambda new=new: run(new) for new in SOME}  # type: ignore[misc]
+
+
+@contextmanager
+def board(root: Path, status: str) -> Iterator[tuple[str, dict[str, Call]]]:
+    """The form of a task's page."""
+    actions = TaskActions(root)
+
+    def post(new: str) -> str:
+        form = Form((("status", new), ("was.status", status)))
+        return actions.set_status(TASK, form).result.message
+
+    yield "", {f"status {new}": lambda new=new: post(new) for new in SOME}  # type: ignore[misc]
+
+
+@contextmanager
+def undo(root: Path, status: str) -> Iterator[tuple[str, dict[str, Call]]]:
+    """The undo of a session that has set the task to the status from another."""
+
+    def back(old: str) -> str:
+        run_sql(root, "DELETE FROM ralphgen_journal")
+        columns = "time, session, tool, table_name, row_key, before, after"
+        sides = [json.dumps({"status": one}) for one in (old, status)]
+        sql = f"INSERT INTO ralphgen_journal ({columns}) VALUES (?, ?, ?, ?, ?, ?, ?)"
+        query(root, sql, FUTURE, "undone", "set_task_status", "tasks", str(TASK), *sides)
+        return str([(one.done, one.left) for one in undo_session(root, "undone").rows])
+
+    yield "", {f"from {old}": lambda old=old: back(old) for old in STATUSES if old != status}  # type: ignore[misc]
