@@ -79,6 +79,16 @@ class Entry:
         """Whether it is on a line of a state file."""
         return self.key == NO_ROW
 
+    @property
+    def written(self) -> list[str]:
+        """The columns to which it gave another value: all those of a new or a deleted row."""
+        before, after = self.before or {}, self.after or {}
+        return [
+            name
+            for name in {**before, **after}
+            if not (name in before and name in after and same(before[name], after[name]))
+        ]
+
     def as_json(self) -> dict[str, object]:
         """Return the entry for other programs."""
         return {
@@ -186,6 +196,12 @@ def key_of(text: str) -> tuple[object, ...]:
     value = json.loads(text, parse_float=SpelledNumber)
     values = value if isinstance(value, list) else [value]
     return tuple(bytes.fromhex(one["blob"]) if isinstance(one, dict) else one for one in values)
+
+
+def same(one: object, other: object) -> bool:
+    """Return whether two stored values are the same; 1 and 1.0 are not."""
+    kinds = [float if isinstance(value, SpelledNumber) else type(value) for value in (one, other)]
+    return kinds[0] is kinds[1] and one == other
 
 
 def refuse_unknown(session: str, known: Sequence[str]) -> None:

@@ -244,9 +244,11 @@ class PostgresqlReverter(Reverter):
         yield from ()
 
 
-def has_entry(database: "Database", file: str, entry: str) -> bool:
-    """Return whether an entry of a state file is a row."""
-    return database.row(_NEWEST, [file, entry]) != (None,)
+def count_rows(database: "Database", file: str, entry: str) -> int:
+    """Return how many rows are this entry of a state file."""
+    sql = f"SELECT count(*) FROM {KEPT} WHERE file = ? AND entry = ?"
+    ((number,),) = database.rows(sql, [file, entry])
+    return int(number)
 
 
 def change_entry(database: "Database", file: str, entry: str, *, put_back: bool) -> None:

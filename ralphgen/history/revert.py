@@ -7,8 +7,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Literal, cast
 
-from ralphgen.history.changes import Key, RowChange, same
-from ralphgen.history.entries import Values
+from ralphgen.history.changes import Key, RowChange
+from ralphgen.history.entries import Values, same
 from ralphgen.kits.ralph.rows import prerequisites
 from ralphgen.runtime.engine.sqlite.journal import watched_tables
 from ralphgen.runtime.engine.sqlite.library import quoted
@@ -18,7 +18,9 @@ if TYPE_CHECKING:
     from ralphgen.runtime.engine.connection import Database
 
 Done = Literal["set back", "put back", "removed"]
-CHANGED = "it was changed by another session"
+CHANGED = "session {} changed it later"
+FOREIGN = "it does not match the journal: another program may have changed it"
+MOVED = "its key was changed, and the row with the other key is left"
 GONE = "it refers to a row that no longer exists"
 NAMED = "another row refers to it"
 REFUSED = "the database rejects it: {}"
@@ -76,6 +78,12 @@ class Reverter:
         broken, vain = {*self._broken_keys()}, {*self._in_vain()}
         self._database.change("SAVEPOINT reverted")
         while True:
+            for change in changes:
+                names = [(one.table, one.key) for one in change.group]
+                if any(name in found and found[name].left for name in names):
+                    for name in names:
+                        if name in found and not found[name].left:
+                            found[name] = replace(found[name], done=None, left=MOVED)
             done = {name for name, result in found.items() if result.done is not None}
             wanted = [one for one in changes if (one.table, one.key) in done]
             refused = (
@@ -125,7 +133,7 @@ class Reverter:
             return None
         left = self._held.get(change.key, "") if change.table.lower() == "tasks" else ""
         if change.mixed or not _is(now, change.new if change.is_there else None):
-            left = left or CHANGED
+            left = left or (FOREIGN if change.by is None else CHANGED.format(change.by))
         if left:
             return RowResult(change.table, change.key, None, left, columns, _new(change), current)
         done: Done = "set back" if change.is_there else "put back"

@@ -1,5 +1,6 @@
 """Takes back what one session has done, as a session of its own that can be undone too."""
 
+import json
 import os
 import time
 from collections import Counter
@@ -15,12 +16,12 @@ from ralphgen.history.entries import (
     COLUMNS,
     SESSIONS,
     Entry,
-    Values,
     decoded,
     entries_of,
     refuse_unknown,
+    same,
 )
-from ralphgen.history.postgresql import PostgresqlReverter, change_entry, has_entry
+from ralphgen.history.postgresql import PostgresqlReverter, change_entry, count_rows
 from ralphgen.history.revert import Reverter, RowResult
 from ralphgen.kits.registry import KITS
 from ralphgen.ledger.backup import FOLDER as BACKUPS
@@ -33,19 +34,26 @@ from ralphgen.project.root import project_home
 from ralphgen.runtime.engine.claims import holder_of, live_claims
 from ralphgen.runtime.engine.entries import KEPT, finish_undo
 from ralphgen.runtime.engine.sqlite.journal import Journal
-from ralphgen.runtime.files.entry_log import holds_entry, rewrite_entries
+from ralphgen.runtime.files.entry_log import count_entry, rewrite_entries
 
 if TYPE_CHECKING:
     from ralphgen.runtime.engine.connection import Database
 
 Result = TypeVar("Result")
+Column = tuple[str, str, str]  # table, key of the row, name
+State = tuple[Entry | None, frozenset[str]]  # the last entry on a column, and who wrote it
+NO_STATE: State = (None, frozenset())
 # What every tool of ralph that changes a row writes as well, by table.
 STAMPS = {"tasks": ("updated",), "task_comments": ("updated",)}
 RECIPE = "manual"  # of the session that an undo is: a person's
+UNDO = "undo-"  # begins its id
 TOOL = "undo {}"  # with the session that is undone
 _ENTRIES = f"SELECT {COLUMNS} FROM ralphgen_journal WHERE session = ? ORDER BY number"
 _LATER = f"SELECT {COLUMNS} FROM ralphgen_journal WHERE number > ? ORDER BY number"
-_UNDOING = "SELECT DISTINCT session FROM ralphgen_journal WHERE tool = ? AND session IS NOT NULL"
+_EQUAL_LINES = """
+SELECT count(after) - count(before) FROM ralphgen_journal
+WHERE table_name = ? AND row_key = '' AND coalesce(after, before) = ? AND coalesce(session, '')
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +103,7 @@ def undo_session(root: Path, session: str, *, dry_run: bool = False) -> Undone:
     """
     config = read_config(root, tuple(kit.key for kit in KITS), settings_models(KITS))
     has_tasks = not takes_any_schema(config, KITS)
-    own = f"undo-{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{os.urandom(4).hex()}"
+    own = f"{UNDO}{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{os.urandom(4).hex()}"
     with _recorded(root, own, session) as (database, journal):
 
         def work() -> Undone:
@@ -107,13 +115,12 @@ def undo_session(root: Path, session: str, *, dry_run: bool = False) -> Undone:
                 for task, claim in (live_claims(database) if has_tasks else {}).items()
             }
             reverter = Reverter if of_postgresql(database) is None else PostgresqlReverter
-            others = _others(database, session, own, entries)
+            entries, family, others = _parted(database, session, own, entries)
             changes = row_changes(entries, others, STAMPS if has_tasks else {})
             found = reverter(database, held, has_tasks=has_tasks).revert(changes)
             rows = [row for row in found if row.table != KEPT]
             lines = [*_kept(found, changes)]
-            entries += _of_undos(database, session)
-            in_files = [_look(root, database, *one) for one in _lines(entries)]
+            in_files = [*_lines(root, database, entries, family)]
             lines += in_files
             if dry_run:
                 raise _PreviewError(rows, lines)
@@ -184,62 +191,92 @@ def _entries_of(database: "Database", session: str) -> list[Entry]:
     return entries_of(rows, nested=of_postgresql(database) is not None)
 
 
-def _of_undos(database: "Database", session: str) -> list[Entry]:
-    """Return the entries of the undos of a session, and of theirs.
+def _parted(
+    database: "Database", session: str, own: str, entries: list[Entry]
+) -> tuple[list[Entry], set[str], list[Entry]]:
+    """Return the entries to undo, their sessions, and later entries of others on the same rows.
 
-    A line that is like one of another session is known only by how often each has written it.
+    The undos of a session, and theirs, count as the session itself.
     """
-    found: list[Entry] = []
-    for (undo,) in database.rows(_UNDOING, (TOOL.format(session),)):
-        found += [*_entries_of(database, undo), *_of_undos(database, undo)]
-    return found
-
-
-def _others(
-    database: "Database", session: str, own: str, entries: Sequence[Entry]
-) -> Iterator[Entry]:
-    """Yield the entries of other sessions on the rows of a session's `entries`, since the first.
-
-    Left out are undos of the session, and every column of a session that its own undo wrote too:
-    there the row is as the session left it.
-    """
-    if not entries:  # the session wrote nothing
-        return
-    rows = {(entry.table, entry.key) for entry in entries if not entry.is_line}
-    first = min(entry.number for entry in entries)
-    found = [row for row in database.rows(_LATER, (first,)) if (row[4], row[5]) in rows]
-    later = entries_of(found, nested=of_postgresql(database) is not None)
     family = {session, own}
-    undone: dict[tuple[str, str, str], set[str]] = {}
+    if not entries:  # the session wrote nothing
+        return [], family, []
+    rows = {(entry.table, entry.key) for entry in entries}
+    found = database.rows(_LATER, (min(entry.number for entry in entries),))
+    later = entries_of(
+        (row for row in found if (row[4], row[5]) in rows),
+        nested=of_postgresql(database) is not None,
+    )
     for entry in later:
-        of = entry.tool.removeprefix(TOOL.format(""))
-        if of != entry.tool and of in family:
+        if _undone_by(entry) in family:
             family.add(entry.session)
-        elif of != entry.tool:
-            written = {*(entry.before or ()), *(entry.after or ())}
-            for by in (of, entry.session):
-                undone.setdefault((by, entry.table, entry.key), set()).update(written)
-    for entry in later:
-        gone = undone.get((entry.session, entry.table, entry.key), set())
-        before, after = (_without(values, gone) for values in (entry.before, entry.after))
-        if entry.session not in family and (before or after):
-            yield replace(entry, before=before, after=after)
+    mine = [entry for entry in later if entry.session in family]
+    others = [entry for entry in later if entry.session not in family and not entry.is_line]
+    return [entries[0], *mine], family, [*_lasting(others)]
 
 
-def _without(values: Values | None, columns: Collection[str]) -> Values | None:
-    return values and {name: value for name, value in values.items() if name not in columns}
+def _lasting(entries: Sequence[Entry]) -> Iterator[Entry]:
+    """Yield the last entry on each column, without those that an undo of their session gave back.
+
+    After such an undo, what counts is what counted before that session first wrote the column.
+    """
+    counting: dict[Column, State] = {}
+    before: dict[tuple[str | None, Column], State] = {}  # the session's first write
+    deleted: dict[tuple[str, Column], object] = {}  # by undos, which may put a row in again
+    for entry in entries:
+        undone = _undone_by(entry)
+        for name in entry.written:
+            column = (entry.table, entry.key, name)
+            mark = (entry.session, column)
+            now = counting.get(column, NO_STATE)
+            if mark not in before or (undone is None and entry.session not in now[1]):
+                before[mark] = now
+            if mark in deleted and same(deleted[mark], (entry.after or {}).get(name)):
+                counting[column] = before[mark]
+            elif (undone, column) in before:
+                counting[column] = before[undone, column]
+            else:
+                counting[column] = (entry, now[1] | {entry.session})
+            if undone is not None and entry.after is None:
+                deleted[mark] = (entry.before or {})[name]
+    names: dict[int, set[str]] = {}
+    for (*_, name), (last, _) in counting.items():
+        if last is not None:
+            names.setdefault(last.number, set()).add(name)
+    for entry in entries:
+        if entry.number in names:
+            before_it, after_it = (
+                values and {one: values[one] for one in values if one in names[entry.number]}
+                for values in (entry.before, entry.after)
+            )
+            yield replace(entry, before=before_it, after=after_it)
 
 
-def _lines(entries: Sequence[Entry]) -> Iterator[tuple[str, str, bool]]:
-    """Yield what undoes the lines of a session, each on its own: file, line, whether put back."""
+def _undone_by(entry: Entry) -> str | None:
+    """Return the session that an entry's session undoes, None if that is not an undo."""
+    prefix = TOOL.format("")
+    is_undo = entry.session.startswith(UNDO) and entry.tool.startswith(prefix)
+    return entry.tool.removeprefix(prefix) if is_undo else None
+
+
+def _lines(
+    root: Path, database: "Database", entries: Sequence[Entry], family: Collection[str]
+) -> Iterator[LineResult]:
+    """Yield what is to be done with the lines of a session, each on its own.
+
+    Equal lines are known only by how often each session wrote them: those of others stay.
+    """
     counts: Counter[tuple[str, str]] = Counter()
     for entry in entries:
         if entry.is_line:
             values = entry.after or entry.before or {}
             counts[entry.table, str(values["line"])] += 1 if entry.after else -1
     for (file, line), count in counts.items():
-        for _ in range(abs(count)):
-            yield file, line, count < 0
+        text = json.dumps({"line": line}, ensure_ascii=False)
+        sql = f"{_EQUAL_LINES} NOT IN ({', '.join('?' * len(family))})"
+        ((of_others,),) = database.rows(sql, (file, text, *family))
+        for number in range(abs(count)):
+            yield _look(root, database, file, line, count < 0, of_others + number)
 
 
 def _kept(rows: Iterable[RowResult], changes: Iterable[RowChange]) -> Iterator[LineResult]:
@@ -252,18 +289,21 @@ def _kept(rows: Iterable[RowResult], changes: Iterable[RowChange]) -> Iterator[L
             yield LineResult(str(its.get("file")), str(its.get("entry")), back, left=row.left)
 
 
-def _look(root: Path, database: "Database", file: str, line: str, put_back: bool) -> LineResult:
-    """Return what is to be done with a line of a state file.
+def _look(
+    root: Path, database: "Database", file: str, line: str, put_back: bool, others: int
+) -> LineResult:
+    """Return what is to be done with a line of a state file that has so many equal `others`.
 
     On PostgreSQL such a line is from before the project moved there: now it is a row.
     """
-    if of_postgresql(database) is not None:
-        gone = has_entry(database, file, line) == put_back
-        return LineResult(file, line, put_back, gone=gone)
     path = project_home(root) / ".ralph" / Path(file).name
-    if path.is_symlink():
+    if of_postgresql(database) is not None:
+        there = count_rows(database, file, line)
+    elif path.is_symlink():
         return LineResult(file, line, put_back, left="the file is a link")
-    return LineResult(file, line, put_back, gone=holds_entry(str(path), line) == put_back)
+    else:
+        there = count_entry(str(path), line)
+    return LineResult(file, line, put_back, gone=there > 0 if put_back else there <= others)
 
 
 def _touch(path: Path) -> None:

@@ -107,13 +107,13 @@ def take_back_entry(path: str, entry: str, written: int) -> None:
         os.close(file)
 
 
-def holds_entry(path: str, entry: str) -> bool:
-    """Return whether an entry stands in a file; raises `ToolError` where it cannot be read."""
+def count_entry(path: str, entry: str) -> int:
+    """Return how often a file has an entry; raises `ToolError` if it cannot be read."""
     try:
         with open(path, "rb", opener=_opened) as file:
-            return re.search(_pattern_of(entry), file.read(), re.MULTILINE) is not None
+            return len(re.findall(_pattern_of(entry), file.read(), re.MULTILINE))
     except FileNotFoundError:
-        return False
+        return 0
     except OSError as error:
         raise ToolError(_failure(path, "read", error)) from error
 

@@ -183,7 +183,7 @@ def test_an_undo_is_shown_before_it_is_done(project: LoopProject, tmp_path: Path
     assert before == unchanged
     assert "task_comments 1" in preview
     assert "removed" in preview
-    assert "it was changed by another session" in preview
+    assert "it does not match the journal: another program may have changed it" in preview
     assert "set back; the session of this undo is" in notice_in(page)
     assert [] == query(project.root, "SELECT id FROM task_comments")
     assert {1: "blocked", 2: "pending"} == project.statuses()

@@ -338,7 +338,7 @@ def test_a_value_that_others_wrote_again_is_theirs(root: Path) -> None:
     undone = undo_session(root, "b")
 
     assert before == rows_of(root / DATABASE)
-    assert [("tasks", (1,), "it was changed by another session")] == told(undone)
+    assert [("tasks", (1,), "session d changed it later")] == told(undone)
 
 
 def test_a_value_that_others_wrote_between_two_writes_is_not_lost(root: Path) -> None:

@@ -162,7 +162,7 @@ def test_what_another_changed_is_left_with_both_versions(root: Path) -> None:
 
     assert before == rows(root)
     (row,) = undone.rows
-    assert "it was changed by another session" == row.left
+    assert "session c changed it later" == row.left
     assert ("new", "newer") == ((row.session or {})["title"], (row.now or {})["title"])
 
 
@@ -301,7 +301,7 @@ def test_a_value_that_others_wrote_again_is_theirs(root: Path) -> None:
     )
     before = rows(root)
 
-    assert {("tasks", (1,), "it was changed by another session")} == told(undo_session(root, "b"))
+    assert {("tasks", (1,), "session d changed it later")} == told(undo_session(root, "b"))
     assert before == rows(root)
 
 

@@ -92,6 +92,13 @@ def test_a_line_that_a_person_took_out_is_no_trouble(root: Path) -> None:
     assert [FIRST] == lines(root)
 
 
+def test_the_last_of_equal_lines_stays_with_another_session(root: Path) -> None:
+    (root / ".ralph/progress.txt").write_text(f"{FIRST}\n{SAME}\n", encoding="utf-8")
+    undo_session(root, "own")
+
+    assert [FIRST, SAME] == lines(root)
+
+
 def test_a_file_that_is_a_link_is_left_and_named(root: Path) -> None:
     target = root / "elsewhere.txt"
     (root / ".ralph/progress.txt").rename(target)
