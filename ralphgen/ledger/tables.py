@@ -57,11 +57,21 @@ _WITHOUT_RECORD = (
     "ended < ? AND id NOT IN (SELECT session FROM ralphgen_journal WHERE session IS NOT NULL "
     "UNION SELECT session FROM ralphgen_evidence WHERE session IS NOT NULL)"
 )
-# A session stays whole: to undo half of one would leave its rows as they never were.
-_WHOLLY_OLD = (
-    "time < ? AND (session IS NULL OR session NOT IN (SELECT session FROM ralphgen_journal "
-    "WHERE time >= ? AND session IS NOT NULL))"
-)
+# A session stays whole: to undo half of one would leave its rows as they never were. So do those
+# that wrote its rows later: without their entries, an undo of it would take their values for its.
+_WHOLLY_OLD = """
+time < ? AND (session IS NULL OR session NOT IN (
+    WITH RECURSIVE kept (session) AS (
+        SELECT session FROM ralphgen_journal WHERE time >= ? AND session IS NOT NULL
+        UNION
+        SELECT later.session FROM kept JOIN ralphgen_journal AS own ON own.session = kept.session
+        JOIN ralphgen_journal AS later ON later.table_name = own.table_name
+            AND later.row_key = own.row_key AND later.number > own.number
+        WHERE own.row_key <> '' AND later.session IS NOT NULL
+    )
+    SELECT session FROM kept
+))
+"""
 _PRUNED = (
     ("ralphgen_journal", _WHOLLY_OLD),
     ("ralphgen_evidence", "started < ?"),
@@ -206,9 +216,9 @@ def take_in_entries(root: Path) -> int:
 def prune(root: Path, before: str) -> dict[str, int]:
     """Delete what is older than a moment (ISO 8601, UTC); return the number of rows by table.
 
-    The entries of a session go together, when the last one is older. Of sessions, those go that
-    ended before it and have neither journal nor evidence left. Raises `ProjectError` where there
-    is no ledger.
+    The entries of a session go together, when the last one is older, unless a session that stays
+    wrote one of these rows before. Of sessions, those go that ended before it and have neither
+    journal nor evidence left. Raises `ProjectError` where there is no ledger.
     """
     with opened_database(root) as database:
 

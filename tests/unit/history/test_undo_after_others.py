@@ -12,6 +12,7 @@ from postgresql import database, template_of
 
 from ralphgen.history.undo import Undone, undo_session
 from ralphgen.ledger.opened import journal_of, opened_database
+from ralphgen.ledger.tables import prune
 
 SCHEMA = """
 CREATE TABLE houses (name TEXT PRIMARY KEY, note TEXT);
@@ -207,6 +208,16 @@ def test_a_swap_by_an_undo_writes_no_other_column(root: Path) -> None:
 
     assert {"h": "set back"} == told(undo_session(root, "b"))
     assert [("g", "old", "one"), ("h", "old", "two")] == rows(root)[0]
+
+
+def test_pruning_keeps_the_later_entries_on_the_rows_of_a_session(root: Path) -> None:
+    steps = (f"b: {note('B')}", f"c: {note('C')}", f"c: {note('B')}")
+    run(root, f"a: {NEW}", *steps, "b: INSERT INTO houses VALUES ('i', NULL)")
+    query(root, "UPDATE ralphgen_journal SET time = '2026-01-01T00:00:00Z' WHERE row_key = '\"h\"'")
+    pruned = prune(root, "2026-02-01")
+
+    assert 1 == pruned["ralphgen_journal"]  # the first session's
+    assert {"h": "session c changed it later", "i": "removed"} == told(undo_session(root, "b"))
 
 
 def test_a_value_of_a_program_without_ralphgen_stays(root: Path) -> None:
