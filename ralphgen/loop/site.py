@@ -29,6 +29,7 @@ from ralphgen.sessions.model import PreparedSession
 from ralphgen.sessions.states import next_tasks
 from ralphgen.sessions.store import remove
 from ralphgen.trust.decide import content_items, record_items, untrusted
+from ralphgen.worktrees.git import refuse_task_branch
 
 RECIPE, REVIEW = "task_execution", "opus_review"
 
@@ -68,8 +69,12 @@ class ProjectWorkplace:
         return place is not None and is_away(place)
 
     def target(self) -> Event:
-        """Return the folder in which agents work, and its branch, which is empty if it has none."""
+        """Return the folder in which agents work, and its branch, which is empty if it has none.
+
+        Raises `ProjectError` for a branch that the loop may create for a task.
+        """
         branch = branch_in(self._root)
+        refuse_task_branch(branch)
         return event("target", branch=branch, folder=str(self._root), merges=False)
 
     def notes(self) -> list[str]:

@@ -17,9 +17,11 @@ from ralphgen.worktrees.trees import (
     base_of,
     changed_in,
     checkout_of,
+    create_branch,
+    delete_branch,
     fetch_base,
+    is_own,
     kept_branches,
-    move_branch,
     unreachable,
     worktrees_folder,
 )
@@ -124,8 +126,10 @@ def left_merges(
     for one in waiting:
         branch = f"{BRANCH}{one.task}"
         began = git.say("rev-parse", f"refs/heads/{base}")
-        if git.commit(f"refs/heads/{branch}") is None and (kept := kept_branches(git, one.task)):
-            move_branch(git, kept[-1], branch)
+        kept = [name for name in kept_branches(git, one.task) if is_own(git, name)]
+        if git.commit(f"refs/heads/{branch}") is None and kept:
+            create_branch(git, branch, git.say("rev-parse", f"refs/heads/{kept[-1]}"))
+            delete_branch(git, kept[-1])
         if git.commit(f"refs/heads/{branch}") is not None:
             began = git.say("merge-base", began, f"refs/heads/{branch}")
         path = one.worktree

@@ -26,6 +26,7 @@ HOOKS = (
     *("pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "pre-merge-commit"),
     *("post-merge", "post-checkout", "pre-push", "reference-transaction", "post-index-change"),
 )
+OWN_BRANCHES = "ralph/"  # begins the names of the branches that the loop creates
 HOOK_FOLDERS = frozenset({".githooks", ".husky"})  # that the user's hooks take scripts from
 SECONDS = 3_600  # that a filter, a fetch or a setup may take
 LOOK = 0.1  # seconds between two looks at whether a command is to be stopped
@@ -301,23 +302,24 @@ class Git:
             self.asked("add", "--all", "--ignore-errors", *words)
         return nested
 
-    def record(self, message: str, *parents: str) -> None:
-        """Commit the index on these parents, and move `HEAD` there.
-
-        Neither command enters the work tree, so a program that signs starts outside of it. Raises
-        `ProgramError` if git or that program fails.
-        """
-        commit = self._commit(message, self.say("write-tree"), parents)
-        self.say("update-ref", "-m", f"commit: {message}", "HEAD", commit)
+    def checked_out(self) -> str:
+        """Return the branch that is checked out, empty if none is."""
+        name = self.asked("symbolic-ref", "--quiet", "HEAD").output.strip()
+        return name.removeprefix("refs/heads/")
 
     def try_commit(self) -> None:
         """Make a commit that no branch gets; raise `ProgramError` if git cannot, as without a key.
 
         It is signed if the settings ask for that.
         """
-        self._commit("Try", self.say("rev-parse", "HEAD^{tree}"), ())
+        self.commit_tree("Try", self.say("rev-parse", "HEAD^{tree}"))
 
-    def _commit(self, message: str, tree: str, parents: Sequence[str]) -> str:
+    def commit_tree(self, message: str, tree: str, *parents: str) -> str:
+        """Return a new commit of a tree, which no branch gets.
+
+        git does not enter the work tree, so a program that signs starts outside of it. Raises
+        `ProgramError` if git or that program fails.
+        """
         signs = self.asked("config", "--type=bool", "--get", "commit.gpgSign").output.strip()
         words = [word for parent in parents for word in ("-p", parent)]
         words += ["-S"] if signs == "true" else []
@@ -371,14 +373,26 @@ def top_of(root: Path) -> Path:
     return git.folder
 
 
+def refuse_task_branch(branch: str) -> None:
+    """Raise `ProjectError` for a branch with a name that the loop gives to its own branches."""
+    if branch.casefold().startswith(OWN_BRANCHES):
+        text = f'"{branch}" is checked out, and branches in "{OWN_BRANCHES}" are for tasks'
+        raise ProjectError(text, 'check out your own branch, for example with "git switch main"')
+
+
 def base_branch(root: Path) -> str:
-    """Return the branch that is checked out; raises `ProjectError` where none is."""
+    """Return the branch that is checked out.
+
+    Raises `ProjectError` if none is, or if it has a name of the loop's own branches.
+    """
     git = Git(root)
     ended = git.asked("symbolic-ref", "--quiet", "--short", "HEAD")
     if ended.code:
         text = f'no branch is checked out in "{git.folder}": there is nothing to merge into'
         raise ProjectError(text, 'check one out, for example with "git switch main"')
-    return ended.output.strip()
+    branch = ended.output.strip()
+    refuse_task_branch(branch)
+    return branch
 
 
 def skipped_hooks(root: Path) -> list[str]:

@@ -13,9 +13,11 @@ from ralphgen.output.disk import FULL, refuse_full_disk
 from ralphgen.output.files import WRITE_HINT
 from ralphgen.project.config import LoopConfig
 from ralphgen.runtime.errors import one_line
+from ralphgen.runtime.files.protection import RALPH, pattern_of
 from ralphgen.runtime.files.work_tree import GITLINK
 from ralphgen.trust.decide import content_items, record_items
 from ralphgen.trust.files import is_authority
+from ralphgen.trust.items import read_settings
 from ralphgen.worktrees.checks import ALL, CheckFailure, failed_check
 from ralphgen.worktrees.git import Git, base_branch, hooks_among, top_of, tree_at
 from ralphgen.worktrees.record import record_merge
@@ -24,6 +26,8 @@ from ralphgen.worktrees.trees import (
     MERGE,
     RemoteError,
     Worktree,
+    create_branch,
+    delete_branch,
     fetch_base,
     held_since,
     is_held_for,
@@ -126,6 +130,7 @@ def merge(
         own = tree_at(root, tree.path)
         message = _message(config, title, task) or f"{one_line(title) or 'Work'} (task {task})"
         if own and (problem := _committed(own, tree, message, say)):
+            release(own)
             return RedCheck(COMMIT, problem, set_aside(git, tree.branch, say) or tree.branch)
         for _ in range(PUSHES):
             outcome = _attempt(
@@ -140,6 +145,8 @@ def merge(
             record_merge(root, session_id, outcome.commit)
             _leave(git, tree, task)
         elif not isinstance(outcome, Pending):
+            if own and is_held_for(own, tree.branch):
+                release(own)
             set_aside(git, tree.branch, say)
         return outcome
 
@@ -202,9 +209,8 @@ def _merged(
     if (apart := _united(git, message, commits, kept)) is not None:
         return apart
     changed = git.names("diff", "--name-only", "--no-renames", old, "HEAD")
-    hooks = hooks_among(root, changed)
-    if authority := [path for path in changed if is_authority(path) or path in hooks]:
-        return Refused(tuple(authority), kept)
+    if refused := _refused(root, changed):
+        return Refused(refused, kept)
     new = git.say("rev-parse", "HEAD")
     failure = _failure(root, git, place, task, config, say, trust_edited, stop)
     if failure is not None:
@@ -221,6 +227,25 @@ def _merged(
     return Merged(new, recorded) if reason is None else Pending(reason)
 
 
+def _refused(root: Path, changed: list[str]) -> tuple[str, ...]:
+    """Return the changed files, by path from the top, that no task may change.
+
+    These are protected files, hooks, and the files of ralphgen and of clients.
+    """
+    inner = root.resolve().relative_to(top_of(root)).as_posix()
+    patterns = [pattern_of(glob) for glob in read_settings(root).done.protect]
+    hooks = hooks_among(root, changed)
+
+    def is_refused(path: str) -> bool:
+        if is_authority(path) or RALPH in path.casefold().split("/") or path in hooks:
+            return True
+        own = path if inner == "." else path.removeprefix(f"{inner}/")
+        is_below = inner == "." or own != path
+        return is_below and any(pattern.match(own) for pattern in patterns)
+
+    return tuple(filter(is_refused, changed))
+
+
 def _united(
     git: Git, message: str, commits: tuple[str, str], kept: str
 ) -> Conflict | RedCheck | None:
@@ -228,7 +253,8 @@ def _united(
     ended = git.asked("merge", "--quiet", "--no-commit", "--no-ff", commits[1])
     if not ended.code:
         if git.own_file("MERGE_HEAD").exists():
-            git.record(message, *commits)
+            commit = git.commit_tree(message, git.say("write-tree"), *commits)
+            git.say("update-ref", "--no-deref", "HEAD", commit)
             git.asked("merge", "--quit")
         return None
     files = git.names("diff", "--name-only", "--diff-filter=U")
@@ -344,7 +370,8 @@ def _committed(git: Git, tree: Worktree, message: str, say: Say) -> str:
     head = git.say("rev-parse", "HEAD")
     if git.say("write-tree") == git.say("rev-parse", f"{head}^{{tree}}"):
         return ""
-    git.record(message, head)
+    commit = git.commit_tree(message, git.say("write-tree"), head)
+    git.say("update-ref", f"refs/heads/{tree.branch}", commit, head)
     return ""
 
 
@@ -409,7 +436,10 @@ def _return_to_branch(git: Git, tree: Worktree, say: Say) -> None:
         ):
             return  # it holds nothing that the branch has not
         set_aside(git, tree.branch, say)
-    git.say("update-ref", name, now)
+    if git.commit(name) is None:
+        create_branch(git, tree.branch, now)
+    else:
+        git.say("update-ref", name, now)
     git.say("symbolic-ref", "HEAD", name)
 
 
@@ -418,7 +448,7 @@ def _leave(git: Git, tree: Worktree, task: int) -> None:
     own = tree_at(git.root, tree.path)
     if own and is_held_for(own, tree.branch):
         release(own)
-    git.asked("branch", "--delete", "--force", tree.branch)
+    delete_branch(git, tree.branch)
     git.asked("symbolic-ref", "--delete", f"{BASE}{task}")
 
 

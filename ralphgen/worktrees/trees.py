@@ -27,16 +27,33 @@ from ralphgen.runtime.files.work_tree import (
     tree_files,
 )
 from ralphgen.runtime.values.encoding import sha256_hex
-from ralphgen.worktrees.git import Git, base_branch, run, top_of, tree_at
+from ralphgen.worktrees.git import OWN_BRANCHES, Git, base_branch, run, top_of, tree_at
 
 FOLDER = ".ralph/worktrees"
 MERGE = "merge"  # the work tree in which merges are made
-BRANCH = "ralph/task-"
+BRANCH = f"{OWN_BRANCHES}task-"
+LEFT = f"{OWN_BRANCHES}left-"
 KEPT = re.compile(r"ralph/task-(\d+)-(\d+)")
 SETUP = "ralphgen-setup"  # beside git's own files on a work tree: what it was made ready with
 NO_SUCH_REF = 2  # the exit code of `git ls-remote --exit-code` for a remote without the ref
 FETCHES = 5  # that are tried
+SWITCHED = 3  # the exit code of `ADVANCE` if another branch was checked out meanwhile
+# `git merge` would move whichever branch is checked out by then. One process group does all of it,
+# so that a kill of the loop leaves no half.
+ADVANCE = f"""f() {{
+checked_out() {{ test "$(git symbolic-ref --quiet HEAD)" = "$1"; }}
+checked_out "$1" || exit {SWITCHED}
+git update-index -q --refresh
+git read-tree -m -u "$2" "$3" || exit 1
+git update-ref -m "merge: fast-forward" "$1" "$3" "$2" || {{
+    git read-tree -m -u "$3" "$2"
+    exit 1
+}}
+checked_out "$1" || git read-tree -m -u "$3" "$2"
+}}
+f"""
 PAUSE = 0.5  # seconds between two of them
+OWN = "refs/ralph/branches/"  # by branch: the commit at which the loop created it
 BASE = "refs/ralph/base/"  # by task: a symbolic ref to the branch that its work is for
 SUBMODULES = "ralphgen-submodules"  # beside them too: the files of submodules at the beginning
 HELD_FOR = "ralphgen-branch"  # beside them too: the branch of the task that it is there for
@@ -94,25 +111,63 @@ def prepare(
     if any(submodule_changes(git)):  # git enters no submodule, so it cannot put these back
         _added_tree(Git(root), path)
         git = opened_tree(root, path)
-    branch = f"{BRANCH}{task}"
     try:
         fetch_base(Git(root), base, config)
     except RemoteError as error:  # the session works on the base as it is here
         say(f"{error.problems[0].text}: the merge will wait for it")
     began = git.say("rev-parse", f"refs/heads/{base}")
-    left = git.commit(f"refs/heads/{branch}")
-    if left is not None and not git.contains(began, left):
-        set_aside(git, branch, say)
-    git.say("symbolic-ref", f"{BASE}{task}", f"refs/heads/{base}")
-    git.own_file(HELD_FOR).write_text(branch, encoding="utf-8")
-    git.say("checkout", "--quiet", "--force", "--ignore-other-worktrees", "-B", branch, began)
+    git.own_file(HELD_FOR).unlink(missing_ok=True)
+    git.say("checkout", "--quiet", "--force", "--detach", began)
     git.say("clean", "--quiet", "-ffd")
+    branch = _freed_branch(git, task, began, say)
+    git.say("symbolic-ref", f"{BASE}{task}", f"refs/heads/{base}")
+    create_branch(git, branch, began)
+    git.say("symbolic-ref", "HEAD", f"refs/heads/{branch}")
+    git.own_file(HELD_FOR).write_text(branch, encoding="utf-8")
     for nested in nested_repositories(str(path), git.submodules()):  # around tracked files
         _remove(path / nested / ".git")
     place = path / root.resolve().relative_to(top)
     make_ready(git, root, place, config, say, stop)
     git.own_file(SUBMODULES).write_text(json.dumps(_submodule_files(git)), encoding="ascii")
     return Worktree(path, place, branch, base, began)
+
+
+def _freed_branch(git: Git, task: int, began: str, say: Say) -> str:
+    """Return a name for the branch of a task that no branch has.
+
+    A branch that the loop created is kept under another name, or removed if `began` contains it.
+    Any other branch keeps its name, and so does one that is checked out somewhere.
+    """
+    branch = f"{BRANCH}{task}"
+    left = git.commit(f"refs/heads/{branch}")
+    if left is not None and is_own(git, branch) and checkout_of(git, branch) is None:
+        if git.contains(began, left):
+            delete_branch(git, branch)
+        else:
+            set_aside(git, branch, say)
+    if git.commit(f"refs/heads/{branch}") is not None:
+        return next_name(git, branch)
+    return branch
+
+
+def is_own(git: Git, branch: str) -> bool:
+    """Return whether the loop created a branch, by a record that it keeps of each."""
+    created = git.commit(f"{OWN}{branch}")
+    return created is not None and git.contains(f"refs/heads/{branch}", created)
+
+
+def create_branch(git: Git, branch: str, commit: str) -> None:
+    """Create a branch of the loop; raises `ProgramError` if it exists."""
+    lines = (f"create refs/heads/{branch} {commit}", f"update {OWN}{branch} {commit}")
+    git.say("update-ref", "--stdin", given="\n".join((*lines, "")).encode())
+
+
+def delete_branch(git: Git, branch: str) -> None:
+    """Delete a branch if the loop created it; there may be none."""
+    if is_own(git, branch):
+        git.asked("update-ref", "-d", f"refs/heads/{branch}")
+    if git.commit(f"refs/heads/{branch}") is None:
+        git.asked("update-ref", "-d", f"{OWN}{branch}")
 
 
 def submodule_changes(git: Git) -> tuple[list[str], list[str]]:
@@ -236,12 +291,14 @@ def keep_leftover(git: Git, say: Say) -> None:
     head = git.say("rev-parse", "HEAD")
     if git.say("write-tree") == git.say("rev-parse", f"{head}^{{tree}}"):
         return
-    branch = git.asked("symbolic-ref", "--quiet", "--short", "HEAD").output.strip()
-    if not branch:
-        branch = f"ralph/left-{git.say('rev-parse', '--short', 'HEAD')}"
-        git.say("update-ref", f"refs/heads/{branch}", head)
-        git.say("symbolic-ref", "HEAD", f"refs/heads/{branch}")
-    git.record("Keep unfinished work", head)
+    made = git.commit_tree("Keep unfinished work", git.say("write-tree"), head)
+    branch = git.checked_out()
+    if branch and is_held_for(git, branch) and is_own(git, branch):
+        git.say("update-ref", f"refs/heads/{branch}", made, head)
+    else:  # the agent has left the branch of its task
+        name = f"{LEFT}{git.say('rev-parse', '--short', head)}"
+        branch = name if git.commit(f"refs/heads/{name}") is None else next_name(git, name)
+        create_branch(git, branch, made)
     say(f'kept the unfinished work of "{git.folder}" on the branch "{branch}"')
 
 
@@ -254,24 +311,20 @@ def _files_below(top: Path, path: str) -> Iterator[str]:
 
 
 def set_aside(git: Git, branch: str, say: Say) -> str | None:
-    """Rename a branch of a task, where there is one, so that a new one can begin; return the name.
+    """Keep the work of an attempt on a branch with its number; return the name, None without work.
 
-    It gets the number of the attempt.
+    A branch that the loop did not create, or that is checked out somewhere, keeps its name.
     """
-    if git.commit(f"refs/heads/{branch}") is None:
-        return None
+    commit = git.commit(f"refs/heads/{branch}")
+    if commit is None or KEPT.fullmatch(branch) or not is_own(git, branch):
+        return None if commit is None else branch
+    if checkout_of(git, branch) is not None:
+        return branch
     kept = next_name(git, branch)
-    move_branch(git, branch, kept)
+    create_branch(git, kept, commit)
+    delete_branch(git, branch)
     say(f'kept the branch "{branch}" as "{kept}"')
     return kept
-
-
-def move_branch(git: Git, old: str, new: str) -> None:
-    """Rename a branch, also where the user has it checked out."""
-    git.say("branch", "--move", old, new)
-    main = Git(git.root)
-    if main.asked("symbolic-ref", "--quiet", "HEAD").output.strip() == f"refs/heads/{old}":
-        main.say("symbolic-ref", "HEAD", f"refs/heads/{new}")
 
 
 def base_of(git: Git, task: int) -> str | None:
@@ -343,7 +396,7 @@ def move_base(git: Git, base: str, old: str, new: str) -> str | None:
     """Move the base branch from one commit to a later one; return why it stays, None if it moved.
 
     Where it is checked out, that work tree is brought along, unless somebody has changed files
-    there that git tracks.
+    there that git tracks. No other branch moves, whatever is checked out meanwhile.
     """
     tree = checkout_of(git, base)
     if tree is None:
@@ -353,7 +406,10 @@ def move_base(git: Git, base: str, old: str, new: str) -> str | None:
         return f'files were changed in "{tree.folder}": {", ".join(changed[:3])}'
     if tree.commit("HEAD") != old:
         return f'"{base}" has changed in the meantime'
-    moved = tree.asked("merge", "--quiet", "--ff-only", new)
+    words = (f"refs/heads/{base}", old, new)
+    moved = tree.asked("-c", f"alias.advance=!{ADVANCE}", "advance", *words)
+    if moved.code == SWITCHED:
+        return move_base(git, base, old, new)
     return f'"{tree.folder}" cannot be updated: {moved.tail}' if moved.code else None
 
 

@@ -93,6 +93,21 @@ def test_a_loop_merges_into_the_branch_that_it_is_started_on(tmp_path: Path) -> 
     assert (project.root / ".ralph/worktrees/1").is_dir()
 
 
+@pytest.mark.parametrize("options", [(), ("--worktrees",)])
+def test_a_loop_on_a_branch_with_the_name_of_a_task_is_refused(
+    tmp_path: Path, options: tuple[str, ...]
+) -> None:
+    bad: Steps = ["begin", ["write", "code.txt", "1"]]
+    project = repository(tmp_path, 1, {"*": [bad]})
+    git(project.root, "switch", "--quiet", "--create", "ralph/task-1")
+    before = base(project.root)
+    done = [project.loop(*options) for _ in range(2)]
+
+    assert [1, 1] == [one.returncode for one in done]
+    assert 'error: "ralph/task-1" is checked out' in done[0].stderr
+    assert (before, []) == (base(project.root), project.log("begin"))
+
+
 def test_a_loop_is_stopped_by_changed_files_of_its_own_branch_alone(tmp_path: Path) -> None:
     project = repository(tmp_path, 1, {"*": [WORKS]})
     dev = linked(project, tmp_path / "dev")

@@ -24,6 +24,7 @@ from ralphgen.worktrees.begin import (
     refuse_uncommittable,
     refuse_unmergeable,
 )
+from ralphgen.worktrees.trees import prepare
 
 pytestmark = pytest.mark.slow
 
@@ -77,6 +78,16 @@ class TestBeforeItBegins:
 
         with pytest.raises(ProjectError, match="no branch is checked out"):
             refuse_unmergeable(root, SETTLED)
+
+    @pytest.mark.parametrize("name", ["ralph/task-1", "ralph/mine", "Ralph/Task-1"])
+    def test_branch_with_a_name_of_the_loops_own_is_refused(self, root: Path, name: str) -> None:
+        git(root, "switch", "--quiet", "--create", name)
+
+        with pytest.raises(ProjectError, match=f'"{name}" is checked out, and branches in'):
+            refuse_unmergeable(root, SETTLED)
+        with pytest.raises(ProjectError, match=f'"{name}" is checked out'):
+            prepare(root, 1, 1, SETTLED, say)
+        assert name == branch_of(root)
 
     def test_nobody_to_commit_as_is_refused(
         self, root: Path, monkeypatch: pytest.MonkeyPatch

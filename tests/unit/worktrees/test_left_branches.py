@@ -5,11 +5,22 @@ from pathlib import Path
 
 import pytest
 from driving import query
-from merging_projects import branches, files_of, merged, merging_project, worked
+from merging_projects import (
+    SETTLED,
+    base,
+    branch_of,
+    branches,
+    files_of,
+    merged,
+    merging_project,
+    say,
+    worked,
+)
 from proved_projects import git
 
 from ralphgen.worktrees.begin import left_merges
 from ralphgen.worktrees.merge import Merged, RedCheck
+from ralphgen.worktrees.trees import prepare
 
 pytestmark = pytest.mark.slow
 
@@ -118,3 +129,62 @@ def test_what_an_agent_has_put_into_the_base_by_itself_has_to_pass_there(root: P
 
     assert isinstance(outcome, RedCheck)
     assert ("tests", "ralph/task-1-1") == (outcome.name, outcome.branch)
+
+
+@pytest.mark.parametrize("is_ahead", [False, True])
+@pytest.mark.parametrize("is_checked_out", [False, True])
+def test_branch_of_the_user_with_the_name_of_a_task_is_left_alone(
+    root: Path, tmp_path: Path, *, is_ahead: bool, is_checked_out: bool
+) -> None:
+    began = branch_of(root)
+    git(root, "switch", "--quiet", "--create", "ralph/task-1")
+    git(root, "switch", "--quiet", "--create", "ralph/task-1-1")
+    if is_ahead:
+        git(root, "commit", "--quiet", "--allow-empty", "--message", "mine")
+        git(root, "branch", "--quiet", "--force", "ralph/task-1")
+    git(root, "switch", "--quiet", began)
+    if is_checked_out:
+        git(root, "worktree", "add", "--quiet", str(tmp_path / "mine"), "ralph/task-1")
+    mine = git(root, "rev-parse", "ralph/task-1", "ralph/task-1-1")
+    tree = worked(root, 1, [("new.txt", "x")])
+
+    assert "ralph/task-1-2" == tree.branch
+    assert isinstance(merged(root, tree, 1), Merged)
+    assert ["ralph/task-1", "ralph/task-1-1"] == branches(root)
+    assert mine == git(root, "rev-parse", "ralph/task-1", "ralph/task-1-1")
+    assert "x" == git(root, "show", "HEAD:new.txt")
+
+
+def test_branch_that_the_user_has_checked_out_is_neither_reset_nor_renamed(
+    root: Path, tmp_path: Path
+) -> None:
+    tree = worked(root, 1, [("code.txt", "00")])
+    git(tree.path, "checkout", "--quiet", "--detach")
+    git(root, "worktree", "add", "--quiet", str(tmp_path / "mine"), "ralph/task-1")
+    git(tmp_path / "mine", "commit", "--quiet", "--allow-empty", "--message", "mine")
+    mine = git(root, "rev-parse", "ralph/task-1")
+    prepare(root, 1, 1, SETTLED, say)
+
+    assert mine == git(root, "rev-parse", "ralph/task-1")
+    assert "ralph/task-1" == branch_of(tmp_path / "mine")
+
+
+def test_leftover_of_an_agent_on_the_base_branch_is_not_committed_there(root: Path) -> None:
+    tree = prepare(root, 1, 1, SETTLED, say)
+    before, name = base(root), branch_of(root)
+    git(tree.path, "symbolic-ref", "HEAD", f"refs/heads/{name}")
+    (tree.root / "code.txt").write_text("bad", encoding="utf-8")
+    prepare(root, 1, 2, SETTLED, say)
+
+    assert before == base(root)
+    (left,) = [one for one in branches(root) if one.startswith("ralph/left-")]
+    assert "bad" == git(root, "show", f"{left}:code.txt")
+
+
+def test_branch_of_the_user_is_never_taken_for_a_kept_attempt(root: Path) -> None:
+    worked(root, 1, [("new.txt", "x")])
+    git(root, "update-ref", "-d", "refs/heads/ralph/task-1")
+    git(root, "branch", "ralph/task-1-7")
+    left_merges(root)
+
+    assert ["ralph/task-1-7"] == branches(root)

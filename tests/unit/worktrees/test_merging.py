@@ -18,16 +18,16 @@ from merging_projects import (
     with_origin,
     worked,
 )
-from proved_projects import check, git, python
+from proved_projects import TESTS, check, git, python, written
 
 from ralphgen.errors import ProgramError
 from ralphgen.project.config import LoopConfig
 from ralphgen.worktrees.begin import left_merges
 from ralphgen.worktrees.git import Git
 from ralphgen.worktrees.look import worktree_notes
-from ralphgen.worktrees.merge import Conflict, Merged, Pending, RedCheck
+from ralphgen.worktrees.merge import Conflict, Merged, Pending, RedCheck, Refused
 from ralphgen.worktrees.record import unmerged
-from ralphgen.worktrees.trees import fetch_base, prepare
+from ralphgen.worktrees.trees import changed_in, fetch_base, prepare
 
 pytestmark = pytest.mark.slow
 
@@ -146,6 +146,53 @@ def test_a_base_that_is_checked_out_nowhere_is_moved(root: Path) -> None:
 
     assert isinstance(outcome, Merged)
     assert outcome.commit == git(root, "rev-parse", tree.base).strip()
+
+
+@pytest.mark.parametrize("existing", [False, True])
+def test_base_moves_alone_if_another_branch_is_checked_out_meanwhile(
+    root: Path, monkeypatch: pytest.MonkeyPatch, *, existing: bool
+) -> None:
+    tree, before = worked(root, 1, [("new.txt", "x")]), base(root)
+    if existing:
+        git(root, "branch", "feature")
+
+    def switches(tree: Git) -> list[str]:
+        found = changed_in(tree)
+        git(root, "switch", "--quiet", *["--create"][existing:], "feature")
+        return found
+
+    monkeypatch.setattr("ralphgen.worktrees.trees.changed_in", switches)
+    outcome = merged(root, tree, 1)
+
+    assert isinstance(outcome, Merged)
+    assert outcome.commit == git(root, "rev-parse", tree.base).strip()
+    assert (before, "feature") == (base(root), branch_of(root))
+    assert "" == git(root, "status", "--porcelain")
+
+
+PROTECTS = f'{TESTS}[done]\nprotect = ["tests/**", "**/helper.py"]\n'
+
+
+@pytest.mark.parametrize("path", ["tests/run.sh", "src/helper.py", ".ralph/db/x", "a/.Ralph/db/x"])
+def test_protected_and_own_files_are_never_merged(tmp_path: Path, path: str) -> None:
+    root = merging_project(tmp_path / "p", PROTECTS)
+    tree, before = worked(root, 1, [("new.txt", "x"), (path, "true")]), base(root)
+    git(tree.path, "add", "--force", path)
+
+    assert Refused((path,), "ralph/task-1-1") == merged(root, tree, 1)
+    assert before == base(root)
+
+
+def test_protected_file_that_the_user_has_changed_meanwhile_is_no_reason_to_refuse(
+    tmp_path: Path,
+) -> None:
+    root = merging_project(tmp_path / "p", PROTECTS)
+    tree = worked(root, 1, [("new.txt", "x")])
+    written(root, [("tests/run.sh", "true")])
+    git(root, "add", "tests")
+    git(root, "commit", "--quiet", "--message", "mine")
+
+    assert isinstance(merged(root, tree, 1), Merged)
 
 
 def test_a_merge_that_waited_leaves_the_work_tree_to_the_next_task(root: Path) -> None:
