@@ -58,12 +58,12 @@ def open_server(
 
 def refuse_unknown(policy: Policy, kit: str, tool: str) -> None:
     """Raise `UsageError` for a kit or a tool that the project does not have."""
-    listed = '"ralphgen tools" lists them'
     if kit == TASKS and kit not in policy.kits:
         raise no_tasks(policy.kits)
     if kit not in policy.kits:
-        hint = suggestion(kit, policy.kits, "the kits")
-        raise UsageError(f'this project has no kit "{kit}"', f"{hint}; {listed}")
+        hint = suggestion(kit, policy.kits, "the kits", "ralphgen tools")
+        raise UsageError(f'this project has no kit "{kit}"', hint)
     if not policy.knows(kit, tool):
-        hint = suggestion(tool, sorted(policy.allowed(FULL, kit)), "the tools")
-        raise UsageError(f'the kit "{kit}" has no tool "{tool}"', f"{hint}; {listed}")
+        names = sorted(policy.allowed(FULL, kit))
+        hint = suggestion(tool, names, "the tools", "ralphgen tools")
+        raise UsageError(f'the kit "{kit}" has no tool "{tool}"', hint)

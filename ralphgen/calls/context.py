@@ -21,6 +21,7 @@ from ralphgen.runtime.policy import FULL, Policy, Recipe
 from ralphgen.runtime.values.encoding import sha256_hex
 from ralphgen.sessions.decide import Request, context_facts, decide_subject, project_facts
 from ralphgen.sessions.store import MCP_CONFIG, session_folder
+from ralphgen.suggestion import suggestion
 
 HINT = 'run "ralphgen regen"'
 Options = tuple[str, ...]
@@ -72,7 +73,7 @@ def own_options(root: Path, session_id: str, kit: str) -> Options:
     if kit not in servers:
         raise UsageError(
             f'the session "{plain(session_id)}" has no server of the kit "{kit}"',
-            f"its kits are {', '.join(servers)}",
+            suggestion(kit, servers, "its kits"),
         )
     words = [str(word) for word in servers[kit]["args"]]
     return tuple(words[words.index(kit) + 1 :])

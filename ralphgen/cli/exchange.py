@@ -9,6 +9,7 @@ import typer
 
 from ralphgen.cli.completion import complete_disciplines, complete_features
 from ralphgen.errors import UsageError, plain
+from ralphgen.suggestion import counted
 from ralphgen.terminal.app import App
 from ralphgen.terminal.console import say
 from ralphgen.terminal.options import Project
@@ -132,7 +133,7 @@ def import_(
     for change in changes:
         print(plain(str(change)))
     sys.stdout.flush()
-    done = f"{len(changes):,} {'row' if len(changes) == 1 else 'rows'}"
+    done = counted(len(changes), "row")
     say(f"{'would change' if dry_run else 'changed'} {done}" if changes else "nothing to change")
 
 
@@ -147,7 +148,7 @@ def _move(root: Path, file: Path, *, dry_run: bool, allow_removals: bool) -> Non
         if count:
             print(f"{table}: {count:,}")
     sys.stdout.flush()
-    rows = f"{sum(added.values()):,} rows"
+    rows = counted(sum(added.values()), "row")
     if not sum(added.values()):
         say("nothing to move: all rows are there")
     elif dry_run:

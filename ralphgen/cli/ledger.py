@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ralphgen.errors import Say, UsageError
+from ralphgen.suggestion import counted
 from ralphgen.terminal.app import App
 from ralphgen.terminal.console import as_typed, print_json, progress, say
 from ralphgen.terminal.options import Json, Project, Quiet, Yes
@@ -79,7 +80,7 @@ def off(project: Project = Path(), yes: Yes = False, quiet: Quiet = False) -> No
         )
     entries = state.rows.get(KEPT, 0)
     rows = sum(state.rows.values()) - entries - 1  # but for that of the version
-    if not agrees(f"remove the ledger with its {rows:,} rows?", yes=yes):
+    if not agrees(f"remove the ledger with {counted(rows, 'row')}?", yes=yes):
         say("nothing was changed")
         raise typer.Exit(1)
     say(backed_up(root))
@@ -104,7 +105,7 @@ def status(project: Project = Path(), as_json: Json = False) -> None:
     else:
         print(f"on, version {state.version}")
         for table, rows in state.rows.items():
-            print(f"{table}: {rows:,} {'row' if rows == 1 else 'rows'}")
+            print(f"{table}: {counted(rows, 'row')}")
 
 
 @ledger.command(example="ralphgen db ledger upgrade")
@@ -170,7 +171,7 @@ def prune(
         raise typer.Exit(1)
     say(backed_up(root))
     for table, rows in prune_tables(root, day.isoformat()).items():
-        say(f"{table}: {rows:,} {'row' if rows == 1 else 'rows'} deleted")
+        say(f"{table}: {counted(rows, 'row')} deleted")
 
 
 @db.command(example="ralphgen db backup ~/shop.db")

@@ -240,9 +240,8 @@ def check(
         if show_diff or lines <= SHORT_DIFF or not sys.stdout.isatty():
             sys.stdout.write(diff)
         else:
-            say(
-                f"{lines:,} lines of diff in {len(report.drift.parts)} files: ralphgen check --diff"
-            )
+            files = _counted(len(report.drift.parts), "file")
+            say(f"{lines:,} lines of diff in {files}: ralphgen check --diff")
     else:
         tell("the server is up to date")
     raise typer.Exit(1 if report.drift else 0)

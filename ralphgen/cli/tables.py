@@ -20,6 +20,7 @@ from ralphgen.project.model import Column, Project
 from ralphgen.project.model import Table as DatabaseTable
 from ralphgen.project.root import database_shown
 from ralphgen.sessions.store import StoredSession, age_words
+from ralphgen.suggestion import counted
 from ralphgen.terminal.pages import PageConsole
 
 Entries = list[dict[str, Any]]
@@ -59,7 +60,7 @@ def show_tools(plan: ServerPlan, discipline: str | None = None) -> None:
         console.print(f"recipes without a tool: {', '.join(without)}", soft_wrap=True)
     for kit in plan.kits:
         seen = kits[kit.key]
-        console.print(f"{kit.key}: {len(kit.tools)} tools")
+        console.print(f"{kit.key}: {counted(len(kit.tools), 'tool')}")
         console.print(_recipes(seen, recipes))
         names = list(recipes)
         for start in range(0, len(names), ABREAST):
@@ -73,7 +74,7 @@ def show_facts(root: Path, generated: Generated, found: Mapping[str, Finding]) -
     project = generated.project
     console.print(f"database: {plain(database_shown(root))}", soft_wrap=True)
     for table in project.schema.tables:
-        console.print(f"{plain(table.name)}: {len(table.columns)} columns")
+        console.print(f"{plain(table.name)}: {counted(len(table.columns), 'column')}")
         console.print(_columns(project, table))
     for removal in (*project.stored_removals, *project.configured_removals):
         taken = f'discipline "{removal.discipline}" takes away: {", ".join(removal.entries)}'
@@ -84,7 +85,7 @@ def show_facts(root: Path, generated: Generated, found: Mapping[str, Finding]) -
         console.print(plain(one.told), soft_wrap=True)
     console.print(f"kits: {', '.join(project.kits)}")
     for kit in generated.plan.kits:
-        console.print(f"{kit.key}: {len(kit.tools)} tools")
+        console.print(f"{kit.key}: {counted(len(kit.tools), 'tool')}")
         _show_absent(console, kit)
         if kit.key in found and found[kit.key].summary:
             _show_found(console, found[kit.key])

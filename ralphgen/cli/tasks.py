@@ -34,6 +34,7 @@ from ralphgen.cli.row_commands import (
 )
 from ralphgen.errors import Problem, UsageError, plain
 from ralphgen.project.root import project_place
+from ralphgen.suggestion import counted
 from ralphgen.terminal.app import App
 from ralphgen.terminal.console import as_typed, print_json, say
 from ralphgen.terminal.options import Json, Project, TrustEdited, Yes
@@ -350,8 +351,8 @@ def delete(
             raise typer.Exit(1)
         answer = tools.ask("delete_task", id=task)
     named = answer.get("still_named_by", ())
-    also = f"; it is still named by {len(named)} others" if named else ""
-    show_change(answer, f"task {task} is deleted{also}", as_json=as_json)
+    also = f"; still named by {counted(len(named), 'other')}" if named else ""
+    show_change(answer, f"deleted task {task}{also}", as_json=as_json)
 
 
 def _listed(tools: RowTools, limit: int, filters: Record) -> Record:

@@ -127,6 +127,5 @@ def _refuse_unknown_discipline(root: Path, discipline: str) -> None:
     with open_rows(root) as rows:
         names = rows.names("disciplines")
     if discipline not in names:
-        hint = suggestion(discipline, names, "the disciplines")
-        listed = '"ralphgen discipline list" lists them'
-        raise MissingError(f'there is no discipline "{plain(discipline)}"', f"{hint}; {listed}")
+        hint = suggestion(discipline, names, "the disciplines", "ralphgen discipline list")
+        raise MissingError(f'there is no discipline "{plain(discipline)}"', hint)

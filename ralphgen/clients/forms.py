@@ -123,7 +123,10 @@ def client_form(client: str) -> ClientForm:
     """Return the form of a client; raise `UsageError` if there is none of this name."""
     if client in CLIENTS:
         return CLIENTS[client]
-    raise UsageError(f'unknown client "{client}"', suggestion(client, CLIENTS, "the clients"))
+    raise UsageError(
+        f'unknown client "{client}"',
+        suggestion(client, CLIENTS, "the clients", "ralphgen connect --help"),
+    )
 
 
 @dataclass(frozen=True, slots=True)

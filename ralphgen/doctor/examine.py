@@ -47,6 +47,7 @@ from ralphgen.runtime.own_tools.child import OPTION
 from ralphgen.runtime.processes.inherited import passed_on
 from ralphgen.sessions.items import require_server
 from ralphgen.sessions.server_query import run_to_end
+from ralphgen.suggestion import counted
 from ralphgen.trust.committed import committed_texts
 from ralphgen.trust.verify import TRUST_EDITED, UntrustedError
 from ralphgen.worktrees.look import worktree_notes
@@ -363,7 +364,8 @@ def _handshake(root: Path, environment: Environment, kit: str, *trusting: str) -
     if outcome.get("error"):
         return CheckResult(subject, f"{named}: {outcome['error']}", FIX_NAMED)
     called = f"; {outcome['called']} works" if "called" in outcome else ""
-    return CheckResult(subject, f"{named} answered with {outcome['tools']} tools{called}")
+    tools = counted(outcome["tools"], "tool")
+    return CheckResult(subject, f"{named} answered with {tools}{called}")
 
 
 def _own_tools(

@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from ralphgen.errors import Problem, ProjectError, RalphgenError, Say, plain
+from ralphgen.suggestion import counted
 
 SHOWN = 20  # records in a message
 HINT = "fix these records, or import the others without --strict"
@@ -11,7 +12,9 @@ HINT = "fix these records, or import the others without --strict"
 def refusal_of(left_out: Sequence[str]) -> RalphgenError:
     """Return the error that names the records, and changes nothing."""
     shown = left_out[:SHOWN]
-    more = [f"{len(left_out) - SHOWN} more records are unreadable"] * (len(left_out) > SHOWN)
+    more = [f"{counted(len(left_out) - SHOWN, 'further unreadable record')}"] * (
+        len(left_out) > SHOWN
+    )
     *others, last = [*shown, *more]
     problems = [*map(Problem, others), Problem(last, HINT)]
     return ProjectError.of(problems)

@@ -17,6 +17,7 @@ from ralphgen.project.model import Names, Schema
 from ralphgen.project.postgresql import PostgresqlConnection
 from ralphgen.project.schema import table_names
 from ralphgen.runtime.engine.sqlite.library import quoted
+from ralphgen.suggestion import counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,4 +93,4 @@ def _without_key(connection: DatabaseConnection, tables: Mapping[str, MovedTable
         sql = f"SELECT count(*) FROM {quoted(name)} WHERE {missing}"
         (count,) = connection.execute(sql).fetchone()
         if count:
-            yield f'left out: {count:,} rows of "{name}" without a key'
+            yield f'left out: {counted(count, "row")} of "{name}" without a key'

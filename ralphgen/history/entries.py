@@ -13,7 +13,6 @@ from ralphgen.ledger.tables import no_ledger, read_state
 from ralphgen.project.connection import open_database
 from ralphgen.runtime.engine.entries import KEPT, NO_ROW, TABLE
 from ralphgen.runtime.errors import one_line
-from ralphgen.runtime.values.arguments import nearest
 from ralphgen.runtime.values.encoding import exact_number
 from ralphgen.suggestion import suggestion
 
@@ -25,7 +24,6 @@ HIDDEN = "(hidden)"
 RESTORE = "restore the database from a backup in .ralph/backups"
 COLUMNS = "number, time, session, tool, table_name, row_key, before, after"
 SESSIONS = "SELECT id FROM ralphgen_sessions ORDER BY started DESC"
-LISTED = 5  # sessions in a refusal
 _CHANGING = """
 SELECT entry.session, entry.tool, entry.time, own.task_id, own.outcome
 FROM ralphgen_journal AS entry LEFT JOIN ralphgen_sessions AS own ON own.id = entry.session
@@ -207,8 +205,7 @@ def same(one: object, other: object) -> bool:
 def refuse_unknown(session: str, known: Sequence[str]) -> None:
     """Raise `MissingError` for a session that is none of those on record, the newest first."""
     if session not in known:
-        names = known if nearest(session, known) else known[:LISTED]
-        hint = f'{suggestion(session, names, "the newest sessions")}; list them with "ralphgen log"'
+        hint = suggestion(session, known, "the sessions", "ralphgen log")
         raise MissingError(f'there is no session "{one_line(session)}" on record', hint)
 
 

@@ -101,7 +101,7 @@ def read_own_tools(root: Path, config: TomlFile[Config]) -> tuple[OwnTool, ...]:
     for name in config.values.own_tools:
         if name not in tools and not problems:
             text = f'{config.place("own_tools", name)}: there is no tool "{name}" in {FOLDER}'
-            problems.append(Problem(text, suggestion(name, tools, "the tools there")))
+            problems.append(Problem(text, suggestion(name, tools, "the tools")))
     settled = [_settled(tool, config) for tool in tools.values()]
     problems += [problem for tool in settled for problem in _misfits(tool)]
     if problems:

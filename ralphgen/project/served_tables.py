@@ -121,7 +121,7 @@ def _unusable(name: str, kinds: Mapping[str, str], table: Table | None) -> tuple
     if table is None:
         usable = [one for one, sort in kinds.items() if sort in ("table", "view")]
         known = [one for one in usable if not one.startswith(INTERNAL)]
-        hint = f"{suggestion(name, known, 'the tables')}; if it is new, migrate this database first"
+        hint = f"if it is new, migrate this database first; {suggestion(name, known, 'the tables')}"
         return f'the database has no table "{name}"', hint
     return None
 

@@ -193,15 +193,13 @@ def _base(policy: Policy, recipe: str, rows: ProjectRows) -> str:
     if isinstance(base, str) and base in profiles:
         return base
     if base is not None:
-        bases = ", ".join(profiles)
         raise ProjectError(
             f'the recipe "{one_line(recipe)}" in recipe_configs has the unknown '
             f'base "{one_line(str(base))}"',
-            f"the bases are {bases}",
+            suggestion(str(base), profiles, "the bases"),
         )
     names = (*known, *rows.names("recipe_configs"))
-    listed = '"ralphgen session create --help" lists them'
-    hint = f"{suggestion(recipe, names, 'the recipes')}; {listed}"
+    hint = suggestion(recipe, names, "the recipes", "ralphgen session create --help")
     raise UsageError(f'there is no recipe "{one_line(recipe)}"', hint)
 
 
@@ -233,8 +231,7 @@ def _refuse_unknown(request: Request, rows: ProjectRows) -> None:
     for kind, name in (("feature", request.feature), ("discipline", request.discipline)):
         names = rows.names(f"{kind}s")
         if name and name not in names:
-            listed = f'"ralphgen {kind} list" lists them'
-            hint = f"{suggestion(name, names, f'the {kind}s')}; {listed}"
+            hint = suggestion(name, names, f"the {kind}s", f"ralphgen {kind} list")
             raise MissingError(f'there is no {kind} "{one_line(name)}"', hint)
 
 
@@ -249,9 +246,10 @@ def no_tasks(kits: Iterable[str]) -> UsageError:
 
 def missing_task(task: int, rows: ProjectRows) -> MissingError:
     """Return the error of a task that does not exist."""
-    near = ", ".join(map(str, rows.nearest_tasks(task, NEAREST)))
-    listed = '"ralphgen task list" lists them'
-    hint = f"the nearest are {near}; {listed}" if near else 'create one with "ralphgen task add"'
+    near = rows.nearest_tasks(task, NEAREST)
+    words = "the nearest task is" if len(near) == 1 else "the nearest tasks are"
+    listed = f'{words} {", ".join(map(str, near))}; "ralphgen task list" lists them'
+    hint = listed if near else 'create one with "ralphgen task add"'
     return MissingError(f"there is no task {task}", hint)
 
 

@@ -23,11 +23,8 @@ def end_session(root: Path, session_id: str) -> tuple[StoredSession, int | None]
     """
     kept = {one.session_id: one for one in stored_sessions(root)}
     if session_id not in kept:
-        hint = suggestion(session_id, kept, "the sessions")
-        raise MissingError(
-            f'there is no session "{one_line(session_id)}"',
-            f'{hint}; "ralphgen session list" lists them',
-        )
+        hint = suggestion(session_id, kept, "the sessions", "ralphgen session list")
+        raise MissingError(f'there is no session "{one_line(session_id)}"', hint)
     if not end_folder(kept[session_id].folder):
         raise ProjectError(
             f'a server of the session "{session_id}" is running', "stop its client, then try again"

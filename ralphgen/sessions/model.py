@@ -12,6 +12,7 @@ from ralphgen.project.config import LaunchConfig
 from ralphgen.runtime.errors import one_line
 from ralphgen.sessions.claims import TaskClaim
 from ralphgen.sessions.store import SYSTEM
+from ralphgen.suggestion import counted
 
 CLAUDE = "claude"  # the program, looked for on PATH
 
@@ -147,7 +148,7 @@ def session_summary(session: PreparedSession) -> Iterator[str]:
     if session.target is not None:
         about = f"about {one_line(session.target)}"
     role = f"as {one_line(session.discipline)}" if session.discipline is not None else ""
-    tools = f"{sum(len(one.tools) for one in session.served)} tools"
+    tools = counted(sum(len(one.tools) for one in session.served), "tool")
     yield f"created session {session.session_id}"
     yield ", ".join(part for part in (about, role, tools) if part)
     yield from session.runs

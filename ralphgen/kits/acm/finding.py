@@ -18,6 +18,7 @@ from ralphgen.kits.acm.server.workspace import (
 from ralphgen.project.kit import Finding
 from ralphgen.rendering.texts import package_texts
 from ralphgen.runtime.errors import ToolError
+from ralphgen.suggestion import counted
 
 PLACE = ".ralph/acm/"
 ITS_REGISTRY = "registry/"
@@ -81,7 +82,8 @@ def find_documents(root: Path, settings: Mapping[str, Any]) -> Finding:
     wrong = {name: why for name in NAMES if (why := trouble(folder, name))}
     found: list[Mapping[str, Any]] = [{"document": name} for name in NAMES if name not in wrong]
     names, warnings = _capabilities(root, settings)
-    summary = f"{len(found)} documents, {len(names)} capabilities" if found else ""
+    many = f"{len(names)} {'capability' if len(names) == 1 else 'capabilities'}"
+    summary = f"{counted(len(found), 'document')}, {many}" if found else ""
     return Finding(
         summary,
         {"documents": found, "capabilities": [{"name": name} for name in names]},

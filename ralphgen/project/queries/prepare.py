@@ -78,7 +78,7 @@ def _setting_problems(config: TomlFile[Config], found: tuple[NamedSql, ...]) -> 
     for name, said in config.values.queries.by_name.items():
         if name not in queries:
             text = f'{config.place("queries", name)}: there is no query "{name}"'
-            problems.append(Problem(text, suggestion(name, queries, "the queries")))
+            problems.append(Problem(text, suggestion(name, queries, "the query files")))
             continue
         parameters = [token.text[1:] for token in queries[name].used]
         for parameter in said.bind:

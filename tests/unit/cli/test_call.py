@@ -125,6 +125,7 @@ def test_refusal_of_a_task_shows_the_data_of_its_error(
         (["ralp:list_tasks"], 'no kit "ralp"', 'did you mean "ralph"?'),
         (["ralph:list_task"], 'no tool "list_task"', 'did you mean "list_tasks"?'),
         (["rye:search"], 'no kit "rye"', "the kits are ralph, dela"),
+        (["ralph:x"], 'no tool "x"', '"ralphgen tools" lists them'),
         (["ralph:get_task", "7"], 'invalid argument "7"', "key=value"),
         (["ralph:get_task", "--id", "7"], "unknown option --id", "call --help"),
         (["ralph:get_task", "id=7", "--json", "{}"], "two ways", "call --help"),

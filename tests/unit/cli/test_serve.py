@@ -91,7 +91,7 @@ def test_without_a_project_it_is_one_sentence_and_code_one(tmp_path: Path) -> No
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["nope"], 2, 'this project has no kit "nope"\nhint: the kits are ralph\n'),
+        (["nope"], 2, 'this project has no kit "nope"\nhint: the only kit is ralph\n'),
         (["ralf"], 2, 'this project has no kit "ralf"\nhint: did you mean "ralph"?\n'),
         (["ralph", "ralph"], 2, 'unexpected argument "ralph": stdio serves one kit'),
         (["--nope"], 2, 'unknown option "--nope"\nhint: see "ralphgen serve --help"\n'),

@@ -51,7 +51,7 @@ def test_a_person_does_a_task_from_the_first_command_to_the_last(root: Path) -> 
     assert "task 1: pending → done; now ready: 2, 3" in done
     record = answered(root, "task", "show", "3")
     assert ([1], "Log out") == (record["depends_on"], record["title"])
-    assert "task 3 is deleted" in said(root, "task", "delete", "3", "--yes")
+    assert "deleted task 3" in said(root, "task", "delete", "3", "--yes")
     assert [2] == [task["id"] for task in answered(root, "task", "list", "--ready")["tasks"]]
 
 

@@ -61,7 +61,7 @@ def test_deleting_asks_in_a_terminal(root: Path) -> None:
     assert (1, True) == (code, 'delete task 2 "Show the form"? y/N' in screen)
 
     code, screen = typed(root, ["task", "delete", "2"], keys=b"y\n")
-    assert (0, True) == (code, "task 2 is deleted" in screen)
+    assert (0, True) == (code, "deleted task 2" in screen)
     assert [(1,)] == query(root, "SELECT id FROM tasks")
 
 

@@ -207,5 +207,5 @@ def test_a_hint_names_no_session_that_does_not_stay(tmp_path: Path) -> None:
     with pytest.raises(MissingError) as refusal:
         undo_session(tmp_path, "nonsense")
     assert "undo-" not in str(refusal.value)
-    with pytest.raises(MissingError, match="the newest sessions are b, a;"):
+    with pytest.raises(MissingError, match="the sessions are b, a"):
         read_entries(tmp_path, session="nonsense")

@@ -58,14 +58,10 @@ def test_all_mistakes_are_found_in_the_order_of_their_lines(tmp_path: Path) -> N
     ] == problems(tmp_path, text.encode())
 
 
-def test_without_a_near_key_all_are_listed(tmp_path: Path) -> None:
-    listed = (
-        "board, brief, claims, database, describe, disciplines, done, environment, http, kits, "
-        "launch, loop, own_tools, policy, queries, requires, schema, sessions, "
-        "structured_output, tables"
-    )
+def test_without_a_near_key_five_are_listed(tmp_path: Path) -> None:
+    listed = "board, launch, queries, requires, structured_output"
 
-    assert [f'1: unknown key "quux"\nhint: the keys are {listed}'] == problems(
+    assert [f'1: unknown key "quux"\nhint: the keys include {listed}'] == problems(
         tmp_path, b"quux = 1"
     )
 
