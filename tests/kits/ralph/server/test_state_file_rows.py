@@ -238,7 +238,10 @@ def test_an_entry_that_somebody_has_changed_since_is_left(both: tuple[Path, Path
     query(root, "UPDATE ralphgen_entries SET entry = entry || ', amended'")
     (line,) = undo_session(root, "test").lines
 
-    assert ("progress.txt", "it does not match the journal: another program may have changed it") == (line.file, line.left)
+    assert (
+        "progress.txt",
+        "it does not match the journal: another program may have changed it",
+    ) == (line.file, line.left)
     assert 1 == len(entries(root))
 
 
