@@ -380,7 +380,7 @@ def _refuse_unknown_tools(
     for kit, names in by_kit.items():
         if kit not in policy.kits:
             kits = ", ".join(f'"{known}"' for known in policy.kits)
-            raise StartError(f'"{key}" names the kit "{kit}", but the kits are {kits}')
+            raise StartError(f'"{key}" names the kit "{kit}" (kits: {kits})')
         for name in names:
             if not policy.knows(kit, name):
                 raise StartError(f'"{key}" names "{name}", which the kit "{kit}" does not have')

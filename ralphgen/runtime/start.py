@@ -162,7 +162,7 @@ def _parse(arguments: Sequence[str], kits: Sequence[str]) -> CommandLine:
         else:
             known = ", ".join(f'"{kit}"' for kit in kits)
             second = f' after the kit "{asked.kit}"' if word in kits else ""
-            raise StartError(f'cannot use "{word}"{second}: the kits are {known}; {USAGE}')
+            raise StartError(f'cannot use "{word}"{second} (kits: {known}); {USAGE}')
     if (asked.context is None) != (asked.sha256 is None):
         raise StartError(
             '"--context" and "--sha256" go together, so that a context that was changed is '

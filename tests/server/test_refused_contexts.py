@@ -202,7 +202,7 @@ BAD_COMMANDS = {
     "no digest": (["--context", "a"], '"--context" and "--sha256" go together'),
     "a digest alone": (["--sha256", "a"], '"--context" and "--sha256" go together'),
     "two contexts": (["--context", "a", "--context", "b"], '"--context" is given twice'),
-    "an unknown kit": (["ralf"], 'cannot use "ralf": the kits are "ralph"; usage: '),
+    "an unknown kit": (["ralf"], 'cannot use "ralf" (kits: "ralph"); usage: '),
     "two kits": (["ralph", "ralph"], 'cannot use "ralph" after the kit "ralph"'),
     "an unknown option": (["--chek"], 'cannot use "--chek"'),
     "an option with its value": (["--context=x"], 'cannot use "--context=x"'),

@@ -90,7 +90,7 @@ def _parse(arguments: Sequence[str], kits: Sequence[str]) -> HttpCommand:
             asked.kits.append(word)
         else:
             known = ", ".join(f'"{kit}"' for kit in kits)
-            raise StartError(f'cannot use "{word}": over HTTP there is {known}; {USAGE}')
+            raise StartError(f'cannot use "{word}" (kits over HTTP: {known}); {USAGE}')
     asked.kits = asked.kits or [*kits]
     return asked
 

@@ -102,4 +102,5 @@ def _what_there_is(
     if near:
         return f": did you mean {shortened(near)}?"
     more = " and more" if len(known) > LISTED else ""
-    return f": there are {', '.join(map(shortened, known[:LISTED]))}{more}"
+    there = "there is only" if len(known) == 1 else "there are"
+    return f": {there} {', '.join(map(shortened, known[:LISTED]))}{more}"

@@ -370,7 +370,8 @@ def _unknown(path: str, given: Iterable[str], properties: Mapping[str, Any]) -> 
         advice = f"did you mean {_quoted(meant)}?" if meant else takes
         lines.append(f"unknown argument {full}: {advice}")
     if len(names) > SHOWN_UNKNOWN:
-        lines.append(f"and {len(names) - SHOWN_UNKNOWN} more unknown arguments")
+        more = len(names) - SHOWN_UNKNOWN
+        lines.append(f"and {more} more unknown argument{'' if more == 1 else 's'}")
     return lines
 
 

@@ -304,4 +304,5 @@ def _listed(names: list[str]) -> str:
     from ralphgen.runtime.values.arguments import shortened
 
     shown = ", ".join(shortened(name) for name in names[:LISTED])
-    return f": there are {shown}" + (f" and {len(names) - LISTED} more" if names[LISTED:] else "")
+    there = "there is only" if len(names) == 1 else "there are"
+    return f": {there} {shown}" + (f" and {len(names) - LISTED} more" if names[LISTED:] else "")

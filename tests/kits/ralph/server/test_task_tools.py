@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import Driver, connected, query
+from driving import Driver, connected, create_project, query
 from task_rows import BASE, create, stored, today
 
 
@@ -53,6 +53,15 @@ def test_a_repeated_title_is_said_and_not_refused(server: Driver) -> None:
     again = server.call("create_task", **BASE, title="TWICE")
 
     assert [f"task {first} of this feature has the same title"] == again["warnings"]
+
+
+def test_the_only_name_there_is_agrees_with_its_number(tmp_path: Path) -> None:
+    root = create_project(tmp_path / "p")
+    with connected(root) as server:
+        server.call("delete_feature", name="search")
+        refused = server.refusal("create_task", **{**BASE, "feature": "zzz"}, title="x")
+
+    assert 'there is no feature "zzz": there is only "auth"' in refused
 
 
 @pytest.mark.parametrize(

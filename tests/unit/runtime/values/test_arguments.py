@@ -280,6 +280,15 @@ def test_an_arguments_own_sentence_is_silent_while_the_argument_is_right() -> No
     assert line == refusal(TASK, {"id": "x7", "title": "a"}, {"title": "say a title"})
 
 
+@pytest.mark.parametrize(("more", "noun"), [(1, "argument"), (2, "arguments")])
+def test_unknown_arguments_that_are_not_named_are_counted(more: int, noun: str) -> None:
+    unknown = dict.fromkeys((f"x{place}" for place in range(SHOWN_UNKNOWN + more)), 1)
+
+    assert refusal(TASK, {"id": 7, "title": "a"} | unknown).endswith(
+        f"\nand {more} more unknown {noun}"
+    )
+
+
 @pytest.mark.thorough
 @pytest.mark.slow
 def test_a_flood_of_wrong_items_and_names_gives_a_short_answer() -> None:
