@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from ralphgen.errors import ProjectError
@@ -100,7 +101,7 @@ def connected(place: Postgresql) -> Iterator["psycopg.Connection[Any]"]:
 def require_psycopg() -> None:
     """Raise `ProjectError` unless psycopg is installed."""
     try:
-        import ralphgen.runtime.engine.postgresql.driver  # noqa: F401
+        import_module("ralphgen.runtime.engine.postgresql.driver")
     except ImportError as error:
         raise ProjectError(
             "PostgreSQL requires psycopg, which is not installed",

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from ralphgen.errors import MissingError, ProjectError, UsageError
+from ralphgen.init.scaffold import any_database
 from ralphgen.project.root import CONFIG, database_named, refuse_other_engine
 from ralphgen.project.rows import ProjectRows
 from ralphgen.runtime.errors import one_line
@@ -237,7 +238,7 @@ def _refuse_unknown(request: Request, rows: ProjectRows) -> None:
 
 def no_tasks(kits: Iterable[str]) -> UsageError:
     """Return the error of a project with these kits, which has no tasks."""
-    listed = ", ".join(f'"{kit}"' for kit in (TASKS, *kits) if kit != "tables")
+    listed = ", ".join(f'"{kit}"' for kit in (TASKS, *kits) if not any_database([kit]))
     return UsageError(
         f'this project has no tasks: it has no kit "{TASKS}"',
         f'set kits = [{listed}] in {CONFIG}, then run "ralphgen init"',
