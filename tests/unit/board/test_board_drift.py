@@ -11,8 +11,8 @@ from command_line import initialized, ralphgen, ran, run_sql, snapshot, texts
 from driving import quiet
 
 from ralphgen.board.edit.save import regenerate
-from ralphgen.board.project import diagnosis
 from ralphgen.board.views.drift import Drifted, drift
+from ralphgen.doctor.examine import examine
 
 pytestmark = pytest.mark.slow
 
@@ -195,7 +195,7 @@ def test_an_interrupted_write_is_told_and_left_as_it_is(root: Path) -> None:
 @pytest.mark.thorough
 def test_a_diagnosis_is_what_doctor_prints_line_by_line(root: Path) -> None:
     run_sql(root, RISK)
-    found = list(diagnosis(root))
+    found = list(examine(root))
     printed = ralphgen("doctor", root).stdout
 
     lines = [
@@ -212,7 +212,7 @@ def test_a_diagnosis_is_what_doctor_prints_line_by_line(root: Path) -> None:
 
 def test_a_diagnosis_comes_as_it_is_made(root: Path) -> None:
     """The first lines are there before a server was started."""
-    found = diagnosis(root)
+    found = examine(root)
 
     assert "database" == next(found).subject
     run_sql(root, RISK)
@@ -221,7 +221,7 @@ def test_a_diagnosis_comes_as_it_is_made(root: Path) -> None:
 
 def test_a_diagnosis_of_an_unreadable_project_ends_with_its_problems(root: Path) -> None:
     (root / ".ralph" / "ralphgen.toml").write_text("kits = 7\n", encoding="utf-8")
-    *_, last = diagnosis(root)
+    *_, last = examine(root)
 
     assert "settings" == last.subject
     assert last.fix
