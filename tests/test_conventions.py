@@ -48,7 +48,7 @@ LAYERS = (
     ("runtime.http",),
     ("kits.*.server",),
     ("errors",),
-    ("suggestion",),
+    ("cli.table", "suggestion"),
     ("terminal", "spelling", "output", "environment"),
     ("trust.record",),
     ("project",),

@@ -4,8 +4,8 @@ import os
 import sys
 
 from ralphgen import __version__
-from ralphgen.cli.table import COMMANDS, OVERVIEW
-from ralphgen.terminal.console import as_typed, name_program, show_crash
+from ralphgen.cli.table import OVERVIEW
+from ralphgen.terminal.console import as_typed, show_crash
 from ralphgen.terminal.streams import guard_streams
 
 
@@ -13,7 +13,6 @@ def main() -> None:
     """Run the command of `sys.argv`."""
     guard_streams()
     sys.excepthook = show_crash
-    name_program(sys.argv[0], COMMANDS)
     arguments = sys.argv[1:]
     if arguments == ["--version"]:
         print(f"ralphgen {__version__}")

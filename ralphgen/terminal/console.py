@@ -5,42 +5,45 @@ import os
 import re
 import shlex
 import sys
-from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from shutil import which
 from types import TracebackType
 
+from ralphgen.cli.table import COMMANDS
 from ralphgen.errors import Say, harmless
 from ralphgen.terminal.streams import escaped
 
 VARIABLE = "RALPHGEN_TRACEBACK"
 NAME = "ralphgen"
-_typed: list[tuple[re.Pattern[str], str]] = []  # what to replace in commands, and by what
 
 
-def name_program(typed: str, commands: Iterable[str]) -> None:
-    """Print each of the commands with the program as it was typed, if PATH does not find it.
+@cache
+def _program(typed: str) -> str:
+    """Return the program as a shell finds it: as it was typed, or its name if it is on PATH.
 
     An absolute path counts as found if PATH has any: a shim may have started the program.
     """
     program, found = Path(typed), which(NAME)
-    _typed.clear()
-    if typed == program.name or not program.exists():
-        return
+    is_module = program.parts[-2:] == (NAME, "__main__.py")
+    if typed == program.name or not (is_module or NAME in program.name) or not program.exists():
+        return NAME
     if found and (program.is_absolute() or program.samefile(found)):
-        return
-    is_module = program.name == "__main__.py"
-    words = shlex.join([sys.executable, "-m", NAME] if is_module else [typed])
-    names = "|".join(f"(?<!a {NAME} ){name}" for name in commands)  # "a ralphgen project"
-    pattern = re.compile(rf"(?<![\w./-]){NAME} (?=--|(?:{names})\b)")
-    _typed.append((pattern, f"{words} "))
+        return NAME
+    return shlex.join([sys.executable, "-m", NAME] if is_module else [typed])
+
+
+@cache
+def _commands() -> re.Pattern[str]:
+    """Return the pattern of the name of the program in front of a command or an option."""
+    names = "|".join(f"(?<!a {NAME} ){name}" for name in COMMANDS)  # "a ralphgen project"
+    return re.compile(rf"(?<![\w./-]){NAME}(?= (?:--|(?:{names})\b))")
 
 
 def as_typed(text: str) -> str:
     """Return text in which each command starts with the program as it was typed."""
-    for pattern, words in _typed:
-        text = pattern.sub(words.replace("\\", r"\\"), text)
-    return text
+    program = _program(sys.argv[0])
+    return text if program == NAME else _commands().sub(lambda _: program, text)
 
 
 def say(line: str) -> None:
