@@ -20,10 +20,10 @@ from ralphgen.project.connection import DatabaseConnection
 from ralphgen.project.database import LockedError, open_without_trace
 from ralphgen.project.dialect import column_names
 from ralphgen.project.postgresql import open_postgresql
-from ralphgen.project.recipes import FOLDER as RECIPES
 from ralphgen.project.root import (
     DATABASE,
     FOLDER,
+    RECIPES,
     Postgresql,
     database_path,
     postgresql_place,

@@ -9,10 +9,10 @@ import typer
 
 from ralphgen.calls.connection import KIT
 from ralphgen.errors import RalphgenError, plain
+from ralphgen.project.root import RECIPES, project_root
 from ralphgen.terminal.app import ShellCommand
 from ralphgen.terminal.console import say
 
-RECIPES = ".ralph/recipes"
 BUILT_IN = {
     "braindump": "Turn ideas into features, disciplines and tasks",
     "yap": "Discuss the tasks",
@@ -50,8 +50,6 @@ class RecipeCommand(ShellCommand):
 
 def _write_recipes(formatter: Any) -> None:
     """Write the recipes of the project around the working directory."""
-    from ralphgen.project.root import project_root
-
     try:
         root = project_root(Path())
     except RalphgenError:

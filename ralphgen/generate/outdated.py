@@ -6,7 +6,7 @@ from pathlib import Path
 
 from ralphgen.errors import RalphgenError, Say
 from ralphgen.output.files import put
-from ralphgen.project.root import FOLDER, project_home
+from ralphgen.project.root import FOLDER, RECIPES, project_home
 
 NOTE = ".ralph/sessions/.settings"  # the stamps of settings that the server was seen to match
 OUTDATED = 'the generated server is out of date: run "ralphgen regen"'
@@ -38,7 +38,7 @@ def warn_if_outdated(
 
 def _stamps(root: Path) -> Iterator[str]:
     """Yield the time and size of the manifest and of each settings file."""
-    recipes = sorted((root / ".ralph/recipes").glob("*.toml"))
+    recipes = sorted((root / RECIPES).glob("*.toml"))
     for path in (root / FOLDER / "manifest.json", root / ".ralph/ralphgen.toml", *recipes):
         with suppress(OSError):
             facts = path.stat()

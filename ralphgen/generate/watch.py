@@ -9,8 +9,7 @@ from ralphgen.generate.workflows import regenerate
 from ralphgen.project.config import FILE as CONFIG
 from ralphgen.project.own_tools import FOLDER as TOOLS
 from ralphgen.project.queries.files import FOLDER as QUERIES
-from ralphgen.project.recipes import FOLDER as RECIPES
-from ralphgen.project.root import DATABASE, database_path, project_home
+from ralphgen.project.root import DATABASE, RECIPES, database_path, project_home
 
 PAUSE = 0.5  # seconds between two looks
 

@@ -11,9 +11,9 @@ from pydantic_core import PydanticCustomError
 from ralphgen.errors import Problem, ProjectError
 from ralphgen.project.files import collected, named_files
 from ralphgen.project.model import OwnRecipe
+from ralphgen.project.root import RECIPES
 from ralphgen.project.toml import TomlFile, read_toml
 
-FOLDER = ".ralph/recipes"
 SUFFIX = ".toml"
 KINDS = ("task", "feature", "discipline")
 LONGEST_DESCRIPTION = 200  # characters
@@ -72,10 +72,10 @@ def read_recipes(root: Path) -> tuple[OwnRecipe, ...]:
     """
     recipes: list[OwnRecipe] = []
     problems: list[Problem] = []
-    for name in named_files(root, FOLDER, SUFFIX):
-        path = root / FOLDER / os.fsdecode(name.encode())
+    for name in named_files(root, RECIPES, SUFFIX):
+        path = root / RECIPES / os.fsdecode(name.encode())
         with collected(problems):
-            file = read_toml(path, RecipeFile, f"{FOLDER}/{name}")
+            file = read_toml(path, RecipeFile, f"{RECIPES}/{name}")
             recipes.append(_recipe(name.removesuffix(SUFFIX), file))
     if problems:
         raise ProjectError.of(problems)

@@ -25,6 +25,7 @@ FOLDER = ".ralph/mcp"
 SESSIONS = f"{FOLDER}/sessions"
 KNOWN_AGENTS = ("claude", "codex", "gemini")  # `launch` and `loop` start them without settings
 CONFIG = ".ralph/ralphgen.toml"
+RECIPES = ".ralph/recipes"
 DATABASE = ".ralph/db/ralph.db"
 """Where the database is in the project's home, unless the settings name another file."""
 DATABASE_VARIABLE = "RALPH_DATABASE"

@@ -31,11 +31,11 @@ from ralphgen.project.inspect import settings_models
 from ralphgen.project.model import OwnRecipe
 from ralphgen.project.own_tools import tool_files
 from ralphgen.project.prompts import Words
-from ralphgen.project.recipes import FOLDER as RECIPES
 from ralphgen.project.recipes import RecipeFile
 from ralphgen.project.root import (
     DATABASE,
     FOLDER,
+    RECIPES,
     database_name,
     has_database,
     is_on_postgresql,

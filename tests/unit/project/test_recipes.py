@@ -5,7 +5,8 @@ from pathlib import Path
 import pytest
 
 from ralphgen.errors import ProjectError
-from ralphgen.project.recipes import FOLDER, read_recipes
+from ralphgen.project.recipes import read_recipes
+from ralphgen.project.root import RECIPES as FOLDER
 
 
 def recipe(root: Path, name: str, text: str) -> None:
