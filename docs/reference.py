@@ -12,7 +12,7 @@ from reference_resources import resources_page
 
 from ralphgen.cli.commands import load
 from ralphgen.cli.table import COMMANDS
-from ralphgen.generate.initialize import initialize
+from ralphgen.generate.initialize import InitOptions, initialize
 from ralphgen.generate.workflows import generate
 from ralphgen.init.editor_schemas import config_schema, recipe_schema
 from ralphgen.init.scaffold import CONTEXT
@@ -47,9 +47,7 @@ def _served() -> dict[str, str]:
         kits = tuple(kit.key for kit in KITS if not kit.any_schema)
         root = initialize(
             Path(folder),
-            title="",
-            stack="",
-            kits=kits,
+            InitOptions(kits=kits),
             say=lambda _line: None,
             agree=lambda _question: False,
         )

@@ -86,7 +86,7 @@ def init(
     """
     from ralphgen.cli.next_steps import next_steps
     from ralphgen.cli.trust import asked as asked_to_trust
-    from ralphgen.generate.initialize import initialize
+    from ralphgen.generate.initialize import InitOptions, initialize
     from ralphgen.terminal.person import (
         agrees,
         at_terminal,
@@ -97,17 +97,11 @@ def init(
     path = chosen_project(path, project)
     refuse_writes_of_agents("init", path)
     tell = progress(quiet)
-    asked = tuple(kit or ())
-    chosen = stack.value if stack else ""
     root = initialize(
         path,
-        title=title,
-        description=description,
-        stack=chosen,
-        kits=asked,
+        InitOptions(title, description, stack or "", tuple(kit or ()), engine or ""),
         say=tell,
         agree=lambda question: agrees(question, yes=yes),
-        engine=engine.value if engine else "",
         ask=asked_to_trust if at_terminal() else None,
         enable=lambda question: yes or (at_terminal() and confirmed(question)),
     )

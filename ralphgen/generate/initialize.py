@@ -2,7 +2,7 @@
 
 import os
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -57,46 +57,52 @@ from ralphgen.trust.record import keep_record
 NAMED = 3  # databases of the app that init names
 
 
+@dataclass(frozen=True, slots=True)
+class InitOptions:
+    """The options of `init`: an empty one leaves the choice to the settings and the directory.
+
+    An empty `title` becomes the name of the directory, an empty `stack` "generic". `engine` is
+    "postgresql" or "sqlite" for a new project.
+    """
+
+    title: str = ""
+    description: str = ""
+    stack: str = ""
+    kits: tuple[str, ...] = ()
+    engine: str = ""
+
+
 def initialize(
     path: Path,
+    options: InitOptions,
     *,
-    title: str,
-    stack: str,
-    kits: tuple[str, ...],
     say: Say,
     agree: Callable[[str], bool],
-    engine: str = "",
-    description: str = "",
     ask: Ask | None = None,
     enable: Callable[[str], bool] = lambda _question: False,
 ) -> Path:
     """Set up a project in a directory and generate its server; return the directory, resolved.
 
-    An empty `title` becomes the name of the directory, an empty `stack` "generic". `engine` is
-    "postgresql" or "sqlite" for a new project; if it is empty, the settings decide. For a clone
-    without its database, `agree` is asked whether to create one with the tables of the server.
-    `ask` is for a database outside of the project, see `accept_database`; `enable` decides whether
-    the checks that were found must pass before a task is done. Existing files are kept, and a
-    refusal leaves no file. Raises `UsageError` for an unknown kit, and `ProjectError` if the
+    For a clone without its database, `agree` is asked whether to create one with the tables of the
+    server. `ask` is for a database outside of the project, see `accept_database`; `enable` decides
+    whether the checks that were found must pass before a task is done. Existing files are kept, and
+    a refusal leaves no file. Raises `UsageError` for an unknown kit, and `ProjectError` if the
     directory cannot contain a project or `agree` returns false.
     """
-    _refuse_unknown_kits(kits)
+    _refuse_unknown_kits(options.kits)
     root = resolved(path)
     _refuse_bare(root)
-    with removed_on_refusal(root, kits):
+    with removed_on_refusal(root, options.kits):
         _make_folder(root, path)
-        _initialize(root, (title, description), stack, kits, say, agree, engine, ask, enable)
+        _initialize(root, options, say, agree, ask, enable)
     return root
 
 
 def _initialize(
     root: Path,
-    about: tuple[str, str],
-    stack: str,
-    kits: tuple[str, ...],
+    options: InitOptions,
     say: Say,
     agree: Callable[[str], bool],
-    engine: str,
     ask: Ask | None,
     enable: Callable[[str], bool],
 ) -> None:
@@ -106,8 +112,8 @@ def _initialize(
     _prepare_home(root, say)
     is_new = not (root / ".ralph").exists()
     accept_database(root, ask)
-    place = _place(root, engine)
-    on = kits_with(root, kits, place)
+    place = _place(root, options.engine)
+    on = kits_with(root, options.kits, place)
     needs_tasks = not any_database(on)
     if needs_tasks:
         refuse_other_schemas(root, place)
@@ -116,11 +122,11 @@ def _initialize(
     if is_away and not needs_tasks and not is_recorded(root, read_settings(root)):
         raise missing_database(root, any_schema=True)
     committed = None if place is not None else _agreed_tables(root, say, agree)
-    switch_on(root, kits, place)
+    switch_on(root, options.kits, place)
     if needs_tasks or committed is not None:
-        _make_database(root, about, stack, committed, say)
+        _make_database(root, options, committed, say)
     write_ignored(root)
-    for written in write_setup_files(root, kits):
+    for written in write_setup_files(root, options.kits):
         say(f"created {written}")
     write_schemas(root)
     checks = propose_checks(root, enable)
@@ -222,9 +228,11 @@ def _place(root: Path, engine: str) -> Postgresql | None:
 
 
 def _make_database(
-    root: Path, about: tuple[str, str], stack: str, committed: Mapping[str, Any] | None, say: Say
+    root: Path, options: InitOptions, committed: Mapping[str, Any] | None, say: Say
 ) -> None:
-    loaded = load_stack(stack or "generic")
+    stack = options.stack or "generic"
+    loaded = load_stack(stack)
+    about = options.title, options.description
     title, description = (_readable(text).replace("\0", "") for text in about)
     named = title or _readable(root.name) or "Untitled Project"
     place = postgresql_place(root)
@@ -241,16 +249,16 @@ def _make_database(
         created = lacks_tables and add_tables(root, named, loaded, description)
         verb = "added tables for tasks to"
     if created:
-        parts = [f'{len(loaded.disciplines)} disciplines, stack "{stack or "generic"}"']
+        parts = [f'{len(loaded.disciplines)} disciplines, stack "{stack}"']
         if committed is not None:
             own = any_database(recorded_kits(committed))
             parts = [*([] if own else parts), f"tables of {FACTS}"]
         say(f"{verb} {database_name(root)} ({', '.join(parts)})")
     else:
-        given = {"--title": title, "--description": description, "--stack": stack}
-        options = " and ".join(option for option, value in given.items() if value)
-        verb = "apply" if " and " in options else "applies"
-        ignored = f"; {options} {verb} only to a new one" if options else ""
+        given = {"--title": title, "--description": description, "--stack": options.stack}
+        ignoring = " and ".join(option for option, value in given.items() if value)
+        verb = "apply" if " and " in ignoring else "applies"
+        ignored = f"; {ignoring} {verb} only to a new one" if ignoring else ""
         if title or description:
             ignored += ', change this one with "ralphgen project edit"'
         say(f"kept {database_name(root)} unchanged{ignored}")

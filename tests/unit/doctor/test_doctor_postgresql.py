@@ -13,7 +13,7 @@ from postgresql import PASSWORD, needs_postgresql
 
 from ralphgen.doctor.examine import examine
 from ralphgen.doctor.postgresql import look_at
-from ralphgen.generate.initialize import initialize
+from ralphgen.generate.initialize import InitOptions, initialize
 from ralphgen.planning.indexes import MANY
 from ralphgen.project.root import FOLDER, Postgresql
 from ralphgen.runtime.engine.postgresql.database import Database
@@ -32,12 +32,9 @@ def dsn(postgresql: str, monkeypatch: pytest.MonkeyPatch) -> str:
 def begun(root: Path) -> Path:
     return initialize(
         root,
-        title="Shop",
-        stack="generic",
-        kits=(),
+        InitOptions(title="Shop", stack="generic", engine="postgresql"),
         say=quiet,
         agree=lambda _question: False,
-        engine="postgresql",
     )
 
 

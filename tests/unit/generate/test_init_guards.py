@@ -11,7 +11,7 @@ from driving import quiet
 from postgresql import database, needs_postgresql
 
 from ralphgen.errors import ProjectError
-from ralphgen.generate.initialize import initialize
+from ralphgen.generate.initialize import InitOptions, initialize
 from ralphgen.generate.workflows import regenerate
 from ralphgen.trust.decide import accept_database
 
@@ -36,7 +36,12 @@ def init(root: Path, *, engine: str = "", answer: bool = False) -> list[str]:
         asked.append(question)
         return answer
 
-    initialize(root, title="", stack="", kits=(), say=quiet, agree=agree, engine=engine)
+    initialize(
+        root,
+        InitOptions(engine=engine),
+        say=quiet,
+        agree=agree,
+    )
     return asked
 
 
@@ -239,7 +244,7 @@ def test_a_refused_init_leaves_nothing(
             (root / name).write_text(text, encoding="utf-8")
     before = everything(tmp_path)
     with pytest.raises(ProjectError):
-        initialize(root, title="", stack="", kits=kits, say=quiet, agree=lambda _: True)
+        initialize(root, InitOptions(kits=kits), say=quiet, agree=lambda _: True)
 
     assert before == everything(tmp_path)
 
@@ -250,7 +255,7 @@ def test_an_interrupted_init_leaves_nothing(tmp_path: Path) -> None:
             raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        initialize(tmp_path / "p", title="", stack="", kits=(), say=interrupt, agree=lambda _: True)
+        initialize(tmp_path / "p", InitOptions(), say=interrupt, agree=lambda _: True)
 
     assert {} == everything(tmp_path)
 

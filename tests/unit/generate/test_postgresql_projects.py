@@ -11,7 +11,7 @@ from driving import quiet
 from postgresql import PASSWORD, needs_postgresql
 
 from ralphgen.errors import ProjectError, UsageError
-from ralphgen.generate.initialize import initialize
+from ralphgen.generate.initialize import InitOptions, initialize
 from ralphgen.generate.workflows import checked, generate, regenerate
 from ralphgen.ledger.tables import remove_tables
 from ralphgen.project.root import CONFIG, FOLDER
@@ -29,12 +29,9 @@ def dsn(postgresql: str, monkeypatch: pytest.MonkeyPatch) -> str:
 def begun(root: Path, engine: str = "postgresql", stack: str = "mobile") -> Path:
     return initialize(
         root,
-        title="Shop",
-        stack=stack,
-        kits=(),
+        InitOptions(title="Shop", stack=stack, engine=engine),
         say=quiet,
         agree=lambda _question: False,
-        engine=engine,
     )
 
 

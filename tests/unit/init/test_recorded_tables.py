@@ -10,7 +10,7 @@ from driving import create_database, query, quiet
 from lanes import shortened
 
 from ralphgen.errors import ProjectError
-from ralphgen.generate.initialize import initialize
+from ralphgen.generate.initialize import InitOptions, initialize
 from ralphgen.generate.workflows import checked, regenerate
 from ralphgen.init.recorded import make_tables, migrations
 
@@ -31,7 +31,7 @@ def no(_question: str) -> bool:
 
 def initialized_anew(root: Path) -> list[str]:
     said: list[str] = []
-    initialize(root, title="", stack="", kits=(), say=said.append, agree=yes)
+    initialize(root, InitOptions(), say=said.append, agree=yes)
     return said
 
 
@@ -193,7 +193,7 @@ def test_tables_that_only_queries_read_are_left_to_the_app(tmp_path: Path) -> No
     regenerate(root, force=False, say=quiet)
     (root / DATABASE).unlink()
     with pytest.raises(ProjectError, match="only named queries read") as caught:
-        initialize(root, title="", stack="", kits=(), say=quiet, agree=no_questions)
+        initialize(root, InitOptions(), say=quiet, agree=no_questions)
 
     assert '"open_risks", "risks"' in str(caught.value)
     assert "the migrations of the app" in str(caught.value)
@@ -247,7 +247,7 @@ def test_migrations_of_the_app_are_named_and_a_no_changes_nothing(clone: Path) -
     before = sorted(clone.rglob("*"))
     said: list[str] = []
     with pytest.raises(ProjectError, match="nothing was changed"):
-        initialize(clone, title="", stack="", kits=("rye",), say=said.append, agree=no)
+        initialize(clone, InitOptions(kits=("rye",)), say=said.append, agree=no)
 
     assert ["alembic.ini", "db/migrate"] == migrations(clone)
     assert (
@@ -260,7 +260,7 @@ def test_migrations_of_the_app_are_named_and_a_no_changes_nothing(clone: Path) -
 
 def test_nobody_is_asked_where_there_is_a_database_or_no_server(tmp_path: Path) -> None:
     for _ in range(2):
-        initialize(tmp_path, title="", stack="", kits=(), say=quiet, agree=no_questions)
+        initialize(tmp_path, InitOptions(), say=quiet, agree=no_questions)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from acm_projects import STAGES, Library, variables
 from driving import quiet
 
-from ralphgen.generate.initialize import initialize
+from ralphgen.generate.initialize import InitOptions, initialize
 from ralphgen.kits.acm.finding import corpus
 from ralphgen.kits.acm.kit import ACM
 
@@ -51,14 +51,14 @@ class TestLayingDown:
         for name, value in {"HOME": str(tmp_path), "ACM_ROOT": "", "ACM_REGISTRY_ROOT": ""}.items():
             monkeypatch.setenv(name, value)
         root = tmp_path / "project"
-        initialize(root, title="", stack="empty", kits=("acm",), say=quiet, agree=bool)
+        initialize(root, InitOptions(stack="empty", kits=("acm",)), say=quiet, agree=bool)
         laid = {
             path.relative_to(root / ".ralph/acm").as_posix(): path.read_text(encoding="utf-8")
             for path in (root / ".ralph/acm").rglob("*")
             if path.is_file()
         }
         (root / ".ralph/acm" / STAGE).write_text("Mine.\n", encoding="utf-8")
-        initialize(root, title="", stack="", kits=("acm",), say=quiet, agree=bool)
+        initialize(root, InitOptions(kits=("acm",)), say=quiet, agree=bool)
 
         assert corpus() == laid
         assert "Mine.\n" == (root / ".ralph/acm" / STAGE).read_text(encoding="utf-8")

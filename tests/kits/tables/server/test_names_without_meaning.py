@@ -14,7 +14,7 @@ from engines import CONFIG as ON_POSTGRESQL
 from engines import LEDGER, MARKER, VARIABLE
 from postgresql import database, needs_postgresql
 
-from ralphgen.generate.initialize import initialize
+from ralphgen.generate.initialize import InitOptions, initialize
 from ralphgen.generate.workflows import regenerate
 
 NAMES = (
@@ -103,7 +103,10 @@ def test_a_clone_gets_these_tables_and_no_row(tmp_path: Path, key: str, columns:
     (root / "app.db").unlink()
     said: list[str] = []
     initialize(
-        root, title="", stack="", kits=(), say=said.append, agree=lambda _question: True, engine=""
+        root,
+        InitOptions(),
+        say=said.append,
+        agree=lambda _question: True,
     )
 
     assert "created app.db (tables of .ralph/mcp/project.json)" in said
