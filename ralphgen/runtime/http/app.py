@@ -130,10 +130,10 @@ class HttpApp:
             await exchange.answer(503 if problem else 200, text, b"text/plain; charset=utf-8")
             return
         if not self._hosts.takes_host(headers.get(b"host", b"").decode("latin-1")):
-            raise HttpError(421, "this server does not go by that name")
+            raise HttpError(421, "this server does not accept requests for that host name")
         origin = headers.get(b"origin")
         if not self._hosts.takes_origin(None if origin is None else origin.decode("latin-1")):
-            raise HttpError(403, "pages of that origin may not call this server")
+            raise HttpError(403, "this server does not accept requests from that origin")
         if path == "/metrics":
             await exchange.answer(200, self._metrics.text().encode(), b"text/plain; version=0.0.4")
             return
@@ -143,7 +143,7 @@ class HttpApp:
         token, claims = self._bearer.token_of(headers.get(b"authorization", b""))
         exchange.session = claims["jti"]
         if method != "POST":
-            raise HttpError(405, "only POST is served here", allow="POST")
+            raise HttpError(405, "only POST is allowed here", allow="POST")
         if not self._rates.takes(claims["jti"]):
             raise HttpError(429, "this session makes too many requests", **{"retry-after": "1"})
         with self._places.taken(claims["jti"]):
@@ -162,17 +162,17 @@ class HttpApp:
         """Return the whole body; raises `HttpError` where it is too long or does not come."""
         declared = headers.get(b"content-length", b"0")
         if not declared.isdigit() or int(declared) > self._max_body:
-            raise HttpError(413, f"a request has {self._max_body:,} bytes at most")
+            raise HttpError(413, f"a request can have at most {self._max_body:,} bytes")
         parts: list[bytes] = []
         size = 0
         while True:
             message = await receive()
             if message["type"] != "http.request":
-                raise HttpError(400, "the request was given up")
+                raise HttpError(400, "the client closed the request")
             part = message.get("body", b"")
             size += len(part)
             if size > self._max_body:
-                raise HttpError(413, f"a request has {self._max_body:,} bytes at most")
+                raise HttpError(413, f"a request can have at most {self._max_body:,} bytes")
             parts.append(part)
             if not message.get("more_body", False):
                 return b"".join(parts)
@@ -304,7 +304,7 @@ def _headers(pairs: list[tuple[bytes, bytes]]) -> Headers:
         names = [name for name, _ in pairs]
         twice = {name for name in found if names.count(name) > 1}
         if twice & SINGLE:
-            raise HttpError(400, "a header is repeated that must not be")
+            raise HttpError(400, "the request repeats a header that must occur once")
         if twice & ROUTING:
             found[DOUBLED] = b""
     return found

@@ -101,7 +101,7 @@ def _verifier(folder: str, settings: Settings) -> Verifier:
     variable = settings["key_env"]
     text = os.environ.get(variable, "")
     if not text:
-        raise StartError(f'the variable "{variable}" is not set, which has the key of the tokens')
+        raise StartError(f'the variable "{variable}" is not set: set it to the key for tokens')
     keys = Keys(settings["algorithm"], text, variable)
     return Verifier(keys, settings["id"], settings["url"], policy_digest(folder))
 
@@ -122,7 +122,7 @@ def _sign(seconds: int, folder: str, settings: Settings) -> int:
     try:
         subject: dict[str, Any] = read_json(sys.stdin.read())
     except ValueError as error:
-        raise StartError(f"the session is not JSON: {error}") from error
+        raise StartError(f"the session is not valid JSON: {error}") from error
     token = _verifier(folder, settings).signed(subject, seconds)
     kits = _kits([*settings["kits"]], folder, settings)
     for kit in kits.names:
@@ -133,7 +133,7 @@ def _sign(seconds: int, folder: str, settings: Settings) -> int:
 
 def _serve(asked: HttpCommand, folder: str, settings: Settings) -> int:
     if not hasattr(os, "fork"):
-        raise StartError("HTTP is served on Linux and macOS alone")
+        raise StartError("serving HTTP requires Linux or macOS")
     verifier = _verifier(folder, settings)
     kits = _kits(asked.kits, folder, settings)
     from .metrics import Metrics

@@ -67,26 +67,27 @@ class Keys:
         key = text.encode()
         if len(key) < LEAST_KEY:
             raise StartError(
-                f'the variable "{variable}" has {len(key)} bytes, and the key of HS256 needs at '
+                f'the key in the variable "{variable}" has {len(key)} bytes, but HS256 requires at '
                 f"least {LEAST_KEY}"
             )
         if b"-----BEGIN" in key:
             raise StartError(
-                f'the variable "{variable}" has a key of a pair, which is for algorithm = "EdDSA"'
+                f'the key in the variable "{variable}" is a PEM key, which requires algorithm = '
+                '"EdDSA"'
             )
         self._private = self._public = key
 
     def sign(self, claims: Mapping[str, Any]) -> str:
         """Return a token of the claims; raises `StartError` where only the public key is here."""
         if self._private is None:
-            raise StartError("this is a public key, which signs no tokens: the private one does")
+            raise StartError("this is a public key, but signing tokens requires the private key")
         return jwt.encode(dict(claims), self._private, algorithm=self.algorithm)
 
     def verified(self, token: str, issuer: str, audience: str) -> dict[str, Any]:
         """Return the claims of a token for this server; raises `TokenError`."""
         try:
             if jwt.get_unverified_header(token).keys() - {"alg", "typ"}:
-                raise TokenError("it has a header that is not known")
+                raise TokenError("it has an unknown header")
             found: dict[str, Any] = jwt.decode(
                 token,
                 self._public,
@@ -122,7 +123,7 @@ class Verifier:
         claims = self._keys.verified(token, self._issuer, self._audience)
         problem = claims_problem(claims)
         if not problem and claims["pol"] != self._policy:
-            problem = "it was made for another policy"
+            problem = "it was created for another policy"
         if problem:
             raise TokenError(problem)
         return claims
@@ -141,7 +142,7 @@ class Verifier:
         }
         problem = claims_problem(claims)
         if problem:
-            raise StartError(f"there is no such token: {problem}")
+            raise StartError(f"the session is invalid: {problem}")
         return self._keys.sign(claims)
 
 
@@ -197,7 +198,7 @@ def _pair(text: str, variable: str) -> tuple[Any, Any]:
                 return None, public
     except (ValueError, TypeError, UnsupportedAlgorithm):
         pass
-    raise StartError(f'the variable "{variable}" has no Ed25519 key as PEM, which EdDSA needs')
+    raise StartError(f'the variable "{variable}" does not contain an Ed25519 key in PEM format')
 
 
 def _reason(error: jwt.PyJWTError) -> str:
@@ -205,8 +206,8 @@ def _reason(error: jwt.PyJWTError) -> str:
     reasons: tuple[tuple[type[jwt.PyJWTError], str], ...] = (
         (jwt.ExpiredSignatureError, "it has expired"),
         (jwt.ImmatureSignatureError, "it is not good yet"),
-        (jwt.InvalidAudienceError, "it was made for another server"),
-        (jwt.InvalidIssuerError, "it was made for another project"),
+        (jwt.InvalidAudienceError, "it was created for another server"),
+        (jwt.InvalidIssuerError, "it was created for another project"),
         (jwt.MissingRequiredClaimError, "a claim is missing"),
         (jwt.InvalidAlgorithmError, "it is signed in another way"),
         (jwt.InvalidSignatureError, "its signature is wrong"),
