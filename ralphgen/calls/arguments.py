@@ -20,7 +20,7 @@ def from_json(text: str) -> dict[str, Any]:
     try:
         found = _READER.read(text)
     except (ValueError, RecursionError) as error:
-        raise UsageError(f"the arguments are not JSON: {plain(str(error))}", hint) from error
+        raise UsageError(f"the arguments are not valid JSON: {plain(str(error))}", hint) from error
     if not isinstance(found, dict):
         raise UsageError("the arguments are not a JSON object", hint)
     return found

@@ -159,14 +159,14 @@ def _digests(path: str, manifest: bytes) -> dict[str, str]:
         files = json.loads(manifest)["files"]
         digests = {str(file): str(files[file]) for file in files if file.endswith(".py")}
     except (ValueError, RecursionError) as error:
-        problem = f"it is not JSON: {error}"
+        problem = f"it is not valid JSON: {error}"
     except (LookupError, TypeError, AttributeError):
         problem = "it does not name the schema it was built for"
     if problem:
         raise ValueError(f'the manifest "{path}" cannot be used ({problem}): {FIX}')
     for file in digests:
         if file.partition("/")[0].removesuffix(".py") in sys.stdlib_module_names:
-            raise ValueError(f"{file!a} has the name of a standard module: {FIX}")
+            raise ValueError(f"{file!a} has the name of a standard library module: {FIX}")
     return digests
 
 
@@ -194,7 +194,7 @@ def _source(path: str, digest: str | None) -> tuple[bytes, Stamp | None]:
     except OSError as error:
         raise ValueError(f'cannot read "{shown}" ({error.strerror}): {FIX}') from error
     if digest is not None and sha256(source).hexdigest() != digest:
-        raise ValueError(f'"{shown}" is not as it was generated: put it back, or {FIX}')
+        raise ValueError(f'"{shown}" was changed after it was generated: restore it, or {FIX}')
     written = max(known[1:3]) if known else time.time_ns()
     return source, known if time.time_ns() - written > UNSETTLED else None
 

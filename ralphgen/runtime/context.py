@@ -78,12 +78,12 @@ def read_context(path: str, sha256: str | None) -> dict[str, Any]:
         with open(path, "rb") as file:
             data = file.read()
         if sha256 is not None and sha256_hex(data) != sha256:
-            raise StartError("it was changed since the session was made")
+            raise StartError("it was changed after the session was created")
         facts: dict[str, Any] = JsonReader(_without_repetition).read(data.decode())
     except OSError as error:
         raise StartError(f"{error.strerror}") from error
     except (ValueError, RecursionError) as error:
-        raise StartError(f"it is not JSON ({error})") from error
+        raise StartError(f"it is not valid JSON ({error})") from error
     problem = _shape_problem(facts, REQUIRED if sha256 is None else NAMED)
     if sha256 is None and not problem:
         fixed = next((key for key in FIXED if key in facts), None)
@@ -181,14 +181,14 @@ def _brief_problem(brief: Mapping[str, Any]) -> str | None:
 def _tables_problem(facts: Mapping[str, Any]) -> str | None:
     """Return what is wrong about the objects that are keyed by kit."""
     for key, whole, expected in (
-        ("enabled_tools", _is_names, "list of names"),
-        ("disabled_tools", _is_names, "list of names"),
-        ("narrowed_arguments", _each(_is_names), "object of lists of names"),
-        ("bindings", _each(_each(_is_row)), "object of objects of rows"),
+        ("enabled_tools", _is_names, "a list of names"),
+        ("disabled_tools", _is_names, "a list of names"),
+        ("narrowed_arguments", _each(_is_names), "an object of lists of names"),
+        ("bindings", _each(_each(_is_row)), "an object of objects of rows"),
     ):
         for kit, value in facts.get(key, {}).items():
             if not whole(value):
-                return f'"{key}" of "{kit}" is no {expected}'
+                return f'"{key}" of "{kit}" is not {expected}'
     return None
 
 

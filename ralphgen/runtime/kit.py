@@ -268,7 +268,7 @@ def project_places(folder: str, session: Session) -> tuple[str, str]:
     if work_tree is None:
         return project_home(here), here
     if not os.path.isdir(work_tree):
-        raise StartError(f'the work tree "{work_tree}" is not there any more: make a new session')
+        raise StartError(f'the worktree "{work_tree}" no longer exists: create a new session')
     return project_home(here), str(work_tree)
 
 

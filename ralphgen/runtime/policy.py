@@ -182,10 +182,10 @@ def _named(
     if not isinstance(names, str):
         return names
     if names != ALL:
-        raise StartError(f'{recipe} has "{one_line(names)}" in the place of tools of "{kit}"')
+        raise StartError(f'{recipe} has "{one_line(names)}" instead of a list of tools of "{kit}"')
     known = every.get(kit) if isinstance(every, dict) else None
     if not isinstance(known, list | tuple) or not all(isinstance(name, str) for name in known):
-        raise StartError(f'{recipe} has all tools of "{kit}", and the manifest does not name them')
+        raise StartError(f'{recipe} has all tools of "{kit}", but the manifest does not list them')
     return known
 
 
@@ -217,8 +217,8 @@ class BoundArgument:
 
             own = shortened(self.value)
             raise ToolError(
-                f'argument "{argument}" is {shortened(value)}, but this session works on the '
-                f"{self.kind} {own} only: leave it out"
+                f'argument "{argument}" is {shortened(value)}, but this session works only on the '
+                f"{self.kind} {own}: omit the argument"
             )
 
 

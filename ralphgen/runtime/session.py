@@ -254,7 +254,7 @@ class Session:
             problem = _value_problem(tool, bound)
         if problem:
             raise StartError(
-                f'the context "{self.context}" cannot be used: {problem}; make a new session'
+                f'the context "{self.context}" cannot be used: {problem}; create a new session'
             )
 
 
@@ -311,7 +311,7 @@ def read_session(
                 facts["user"] = BY_CLIENT
         return session_of(kit, _without_forger(facts), policy, path)
     except StartError as error:
-        fix = 'remove it and run "ralphgen init"' if context is None else "make a new session"
+        fix = 'remove it and run "ralphgen init"' if context is None else "create a new session"
         raise StartError(f'the context "{path}" cannot be used: {error}; {fix}') from error
 
 
@@ -358,7 +358,7 @@ def _refuse_another_folder(project: Mapping[str, Any] | None, folder: str) -> No
     """Raise `StartError` for a context that was made for a project in another place."""
     here = os.path.realpath(os.path.dirname(os.path.dirname(folder)))
     if project is not None and project["root"] != here:
-        raise StartError(f'it was made for the project in "{project["root"]}", not in "{here}"')
+        raise StartError(f'it belongs to the project in "{project["root"]}", not in "{here}"')
 
 
 def _base(facts: Mapping[str, Any], policy: Policy) -> str:
@@ -409,6 +409,6 @@ def _bound_arguments(
         for argument, value in arguments.items():
             own = found.setdefault(tool, {}).get(argument)
             if own is not None and own.reach == OWN and own.value != value:
-                raise StartError(f'"bindings" ties "{argument}" of "{tool}" to another row')
+                raise StartError(f'"bindings" binds "{argument}" of "{tool}" to another row')
             found[tool][argument] = BoundArgument(own.kind if own else "row", OWN, value)
     return found

@@ -108,7 +108,7 @@ def read_manifest(folder: str) -> dict[str, Any]:
     except OSError as error:
         problem = str(error.strerror)
     except (ValueError, RecursionError) as error:
-        problem = f"it is not JSON: {error}"
+        problem = f"it is not valid JSON: {error}"
     except (LookupError, TypeError):
         problem = "it does not name the schema it was built for"
     if problem:
@@ -164,17 +164,14 @@ def _parse(arguments: Sequence[str], kits: Sequence[str]) -> CommandLine:
             second = f' after the kit "{asked.kit}"' if word in kits else ""
             raise StartError(f'cannot use "{word}"{second} (kits: {known}); {USAGE}')
     if (asked.context is None) != (asked.sha256 is None):
-        raise StartError(
-            '"--context" and "--sha256" go together, so that a context that was changed is '
-            f"refused; {USAGE}"
-        )
+        raise StartError(f'"--context" and "--sha256" require each other; {USAGE}')
     return asked
 
 
 def _about(asked: CommandLine, folder: str, kits: Sequence[str]) -> str:
     if asked.version:
         return f"ralphgen {read_manifest(folder)['ralphgen']}\n"
-    return f"{USAGE}\nkits: {', '.join(kits)} (the first one where none is named)\n"
+    return f"{USAGE}\nkits: {', '.join(kits)} (default: the first one)\n"
 
 
 def _serve(asked: CommandLine, name: str, folder: str, ending: Ending) -> int:

@@ -147,7 +147,7 @@ def test_the_model_has_exactly_the_tools_of_its_session_and_calls_change_the_dat
     assert stateless == ("_meta" in answer)
     expected = 'argument "status" is "skipped": expected one of "pending", "in_progress", "done"'
     assert expected in value["text"]
-    assert "this session works on the task 7 only" in other["text"]
+    assert "this session works only on the task 7" in other["text"]
     changed = {"id": 7, "old": "in_progress", "new": "done", "unblocked": []}
     assert changed == json.loads(done["text"])
     assert "No such tool available: mcp__ralph__delete_task" in hidden["text"]

@@ -99,7 +99,7 @@ def test_what_refuses_a_start_still_does_once_answers_were_kept(own: Path) -> No
     for _ in range(3):
         answered(own, *on_context(path))
     query(own, "UPDATE metadata SET project_title = 'Another'")
-    assert "it was made for a project with the title" in refused(own, *on_context(path))
+    assert "it belongs to a project with the title" in refused(own, *on_context(path))
 
     query(own, "ALTER TABLE tasks DROP COLUMN hints")
     assert 'column "tasks.hints" is gone' in refused(own, *on_context(path))

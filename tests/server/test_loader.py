@@ -103,7 +103,7 @@ def test_a_listed_module_may_not_have_the_name_of_a_standard_one(own: Path) -> N
     path.write_text(text, encoding="utf-8")
     accept(own)
 
-    assert "'json.py' has the name of a standard module" in refused(own)
+    assert "'json.py' has the name of a standard library module" in refused(own)
 
 
 def test_a_module_that_is_not_listed_is_not_found(own: Path, mark: Path) -> None:
@@ -125,8 +125,8 @@ def test_a_module_that_was_edited_is_refused_until_it_is_put_back(own: Path, fil
         path.write_text(before, encoding="utf-8")
         checked(own)
 
-        assert f'{file}" is not as it was generated' in line
-        assert 'put it back, or run "ralphgen regen --force"' in line
+        assert f'{file}" was changed after it was generated' in line
+        assert 'restore it, or run "ralphgen regen --force"' in line
 
 
 def test_an_edit_of_the_same_size_and_time_is_seen(own: Path) -> None:
@@ -138,7 +138,7 @@ def test_an_edit_of_the_same_size_and_time_is_seen(own: Path) -> None:
     os.utime(path, ns=(about.st_atime_ns, about.st_mtime_ns))
 
     assert (about.st_size, about.st_mtime_ns) == (path.stat().st_size, path.stat().st_mtime_ns)
-    assert 'policy.py" is not as it was generated' in refused(own)
+    assert 'policy.py" was changed after it was generated' in refused(own)
 
 
 def test_a_missing_module_is_refused_by_its_name(own: Path) -> None:
@@ -417,5 +417,5 @@ def test_a_copied_project_has_bytecode_of_its_own(own: Path, tmp_path: Path) -> 
     path = generated(tmp_path / "copy", "policy.py")
     path.write_text(path.read_text(encoding="utf-8") + "# mine\n", encoding="utf-8")
 
-    assert 'policy.py" is not as it was generated' in refused(tmp_path / "copy")
+    assert 'policy.py" was changed after it was generated' in refused(tmp_path / "copy")
     checked(own)

@@ -90,7 +90,7 @@ def lies_within(project: Project, what: str) -> dict[str, list[int]]:
 SIZED = (
     "counts", "words", "nested", "numbers", "rows", "deep", "gaps", "half", "word", "none",
 )  # fmt: skip
-FAILED = "broke its declared return type: continue without it"
+FAILED = "returned a value that is not of its declared type: continue without it"
 
 
 @pytest.fixture(scope="module", params=["text", "structured"])

@@ -248,7 +248,7 @@ def test_a_process_that_a_tool_has_spoiled_is_not_used_for_long(server: Driver, 
 def test_what_a_tool_makes_of_the_project_is_no_right_to_write(root: Path) -> None:
     with connected(root) as server:
         server.call("forge_project")
-        assert "the call that this belongs to is over" == server.refusal("write")
+        assert "the tool call of this request has ended" == server.refusal("write")
 
 
 def test_an_error_that_cannot_be_told_is_one_line(server: Driver) -> None:

@@ -285,19 +285,19 @@ def test_arguments_are_checked_before_a_tool_is_run(server: Driver) -> None:
 @pytest.mark.parametrize(
     ("how", "text", "given", "said"),
     [
-        ("rows", "DELETE FROM tasks", {}, "project.rows takes one statement of these: SELECT"),
-        ("rows", "PRAGMA query_only = 0", {}, "project.rows takes one statement of these"),
+        ("rows", "DELETE FROM tasks", {}, "project.rows requires one statement of these: SELECT"),
+        ("rows", "PRAGMA query_only = 0", {}, "project.rows requires one statement of these"),
         ("rows", "/* a */ -- b\n WITH x AS (SELECT 1) DELETE FROM tasks", {}, "only reads"),
         ("rows", "SELECT 1; SELECT 2", {}, "one statement at a time"),
-        ("rows", "SELECT :a", {}, 'the statement names ":a", which was not given'),
-        ("rows", "SELECT 1", {"a": 1}, 'the statement does not name ":a", which was given'),
-        ("rows", "SELECT ?", {}, 'is named, as ":name"'),
-        ("rows", "SELECT :a", {"a": [1]}, "a parameter is [1]: expected a text"),
+        ("rows", "SELECT :a", {}, 'the statement uses ":a", but no such parameter was passed'),
+        ("rows", "SELECT 1", {"a": 1}, 'the statement does not use the parameter ":a"'),
+        ("rows", "SELECT ?", {}, 'use named parameters, such as ":name"'),
+        ("rows", "SELECT :a", {"a": [1]}, "a parameter is [1]: expected a string"),
         ("rows", "SELECT nowhere FROM tasks", {}, "this statement: no such column: nowhere"),
         ("rows", "WITH RECURSIVE n AS (SELECT 1 x UNION ALL SELECT x + 1 FROM n) SELECT x FROM n",
          {}, "there are more than 10,000 rows"),
-        ("write", "ATTACH 'x' AS y", {}, "project.write takes one statement of these: INSERT"),
-        ("write", "COMMIT", {}, "project.write takes one statement of these"),
+        ("write", "ATTACH 'x' AS y", {}, "project.write requires one statement of these: INSERT"),
+        ("write", "COMMIT", {}, "project.write requires one statement of these"),
         ("write", "DELETE FROM ralphgen_journal", {}, "what ralphgen keeps for itself"),
         ("write", "UPDATE tasks SET feature = 'odd'", {}, "or that still names it, is in the way"),
     ],
@@ -401,7 +401,7 @@ def test_an_answer_fits(server: Driver) -> None:
     answer = server.call("answers", what="much")
     assert {"long", "many"} <= {*answer["cut"]}
     assert 40_000 >= len(json.dumps(answer))
-    assert "broke its declared return type" in server.refusal("dishonest")
+    assert "returned a value that is not of its declared type" in server.refusal("dishonest")
 
 
 def test_a_tool_that_closes_everything_is_started_anew(server: Driver) -> None:
@@ -445,7 +445,7 @@ def test_a_session_has_what_its_recipe_has(root: Path) -> None:
     ) as server:
         assert {"own", "titles"} == {*server.names()} & {"own", "titles", "rename", "hang"}
         assert (False, "task_execution 1 backend") == server.ask("own", {"text": "Mine"})
-        assert "works on the task 1 only" in server.refusal("own", task=2, text="Not mine")
+        assert "works only on the task 1" in server.refusal("own", task=2, text="Not mine")
     with connected(root, "interactive") as server:
         assert {"titles", "sneaky"} == {*server.names()} & {"titles", "sneaky", "own", "where"}
     assert [(1,)] == query(root, "SELECT id FROM tasks WHERE title IN ('Mine', 'Not mine')")

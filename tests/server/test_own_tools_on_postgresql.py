@@ -51,9 +51,9 @@ def count(project: Project, sql: str) -> int:
 REFUSED = (
     ("SELECT repeat('x', 1000000) FROM generate_series(1, 10000000)", "more than 20 MB"),
     ("SELECT generate_series(1, 10000000)", "there are more than 10,000 rows"),
-    ("SELECT nextval('nothing')", 'cannot name "nextval"'),
+    ("SELECT nextval('nothing')", 'cannot use "nextval"'),
     ("SELECT 1 FROM nowhere", "nowhere"),
-    ("TABLE tasks", "project.rows takes one statement"),
+    ("TABLE tasks", "project.rows requires one statement"),
 )
 COUNTED = (
     ("SELECT generate_series(1, 10000);", 10_000),
@@ -203,7 +203,7 @@ def test_statements_cannot_reach_what_is_hidden(tmp_path: Path) -> None:
                 assert "a statement of a tool" in said, (sql, said)
             for sql in NO_STATEMENTS:
                 for tool in ("read", "write"):
-                    assert "takes one statement of these" in server.refusal(tool, sql=sql), sql
+                    assert "requires one statement of these" in server.refusal(tool, sql=sql), sql
             for sql in WRITES:
                 said = server.refusal("write", sql=sql)
                 assert "a statement of a tool" in said, (sql, said)

@@ -99,7 +99,9 @@ def test_sessions_of_different_recipes_keep_to_their_own_at_the_same_time(tmp_pa
     assert [list(session.served[0].names) for session in sessions] == names
     assert [9, 9, 16, 4] == [len(each) for each in names]
     for refusal, expected in zip(
-        refusals, ("works on the task 101", "works on the task 102", '"title"'), strict=True
+        refusals,
+        ("works only on the task 101", "works only on the task 102", '"title"'),
+        strict=True,
     ):
         assert expected in refusal
     assert [-32602] * 5 == hidden

@@ -14,11 +14,11 @@ def own(tmp_path: Path) -> Path:
 
 
 BAD_CONTEXTS = {
-    "empty file": ("", "it is not JSON"),
-    "half a file": ('{"version": 1,', "it is not JSON"),
-    "no UTF-8": ("\ufeff{}", "it is not JSON"),
+    "empty file": ("", "it is not valid JSON"),
+    "half a file": ('{"version": 1,', "it is not valid JSON"),
+    "no UTF-8": ("\ufeff{}", "it is not valid JSON"),
     "a list": ("[]", "expected a JSON object"),
-    "deeply nested": ("[" * 100_000, "it is not JSON"),
+    "deeply nested": ("[" * 100_000, "it is not valid JSON"),
     "no version": ({"version": GONE}, '"version" is null, expected 1'),
     "another version": ({"version": 2}, '"version" is 2, expected 1'),
     "a version that is true": ({"version": True}, "wrong type"),
@@ -75,15 +75,15 @@ BAD_CONTEXTS = {
     ),
     "a task of another persona": (
         {"task_id": 1, "feature": "auth", "discipline": "frontend"},
-        'task 1 is of the feature and discipline "auth" and "backend", not of "auth" and "front',
+        'task 1 has the feature and discipline "auth" and "backend", not "auth" and "front',
     ),
     "a task of another feature": (
         {"task_id": 1, "feature": "search", "discipline": "backend"},
-        'not of "search" and "backend"',
+        'not "search" and "backend"',
     ),
     "narrowed arguments that are no names": (
         {"narrowed_arguments": {"ralph": {"list_tasks": "limit"}}},
-        '"narrowed_arguments" of "ralph" is no object of lists of names',
+        '"narrowed_arguments" of "ralph" is not an object of lists of names',
     ),
     "an unknown disabled tool": (
         {"disabled_tools": {"ralph": ["delete_taks"]}},
@@ -107,7 +107,7 @@ BAD_CONTEXTS = {
     ),
     "bindings that are no rows": (
         {"bindings": {"ralph": {"create_task": {"feature": None}}}},
-        '"bindings" of "ralph" is no object of objects of rows',
+        '"bindings" of "ralph" is not an object of objects of rows',
     ),
     "an unknown bound argument": (
         {"bindings": {"ralph": {"create_task": {"features": "auth"}}}},
@@ -121,11 +121,11 @@ BAD_CONTEXTS = {
             "discipline": "backend",
             "bindings": {"ralph": {"set_task_status": {"id": 2}}},
         },
-        '"bindings" ties "id" of "set_task_status" to another row',
+        '"bindings" binds "id" of "set_task_status" to another row',
     ),
     "another project's folder": (
         {"project": {"root": "/elsewhere", "title": "Shop", "created": "2026-02-10"}},
-        'made for the project in "/elsewhere"',
+        'belongs to the project in "/elsewhere"',
     ),
     "a project without a title": ({"project": {"root": "/elsewhere"}}, '"project" holds ["root"]'),
     "a project that is a name": ({"project": "Shop"}, '"project" is "Shop", which has the wrong'),
@@ -141,7 +141,7 @@ def test_a_bad_context_is_refused_by_what_is_wrong_with_it(
 
     assert expected in line
     assert "the context" in line
-    assert line.endswith("; make a new session")
+    assert line.endswith("; create a new session")
 
 
 @pytest.mark.parametrize("key", [*WHOLE, "project"])
@@ -158,7 +158,7 @@ def test_a_context_is_refused_once_any_of_its_bytes_is_another(own: Path) -> Non
     whole = path.read_bytes()
     for at in range(0, len(whole), 17):
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
-        assert "it was changed since the session was made" in refused(own, *arguments, digest)
+        assert "it was changed after the session was created" in refused(own, *arguments, digest)
 
 
 def test_a_context_is_no_good_for_a_project_that_was_swapped_behind_it(
@@ -166,7 +166,7 @@ def test_a_context_is_no_good_for_a_project_that_was_swapped_behind_it(
 ) -> None:
     other = create_project(tmp_path_factory.mktemp("other"))
     arguments = given(own, {})
-    assert "was made for the project in" in refused(other, *arguments)
+    assert "belongs to the project in" in refused(other, *arguments)
     checked(own, *arguments)
     query(own, "UPDATE metadata SET project_created = '2026-02-11'")
     assert 'the creation date "2026-02-10", and this one has "2026-02-11"' in refused(
@@ -199,8 +199,8 @@ def test_a_context_that_cannot_be_read_is_refused(project: Path) -> None:
 BAD_COMMANDS = {
     "no file": (["--context"], '"--context" needs a value'),
     "an empty name": (["--context", ""], '"--context" needs a value'),
-    "no digest": (["--context", "a"], '"--context" and "--sha256" go together'),
-    "a digest alone": (["--sha256", "a"], '"--context" and "--sha256" go together'),
+    "no digest": (["--context", "a"], '"--context" and "--sha256" require each other'),
+    "a digest alone": (["--sha256", "a"], '"--context" and "--sha256" require each other'),
     "two contexts": (["--context", "a", "--context", "b"], '"--context" is given twice'),
     "an unknown kit": (["ralf"], 'cannot use "ralf" (kits: "ralph"); usage: '),
     "two kits": (["ralph", "ralph"], 'cannot use "ralph" after the kit "ralph"'),

@@ -7,7 +7,7 @@ from driving import query
 
 REFUSED = (
     'task 1 cannot be deleted: task 2 "Show the form" depends on it; '
-    'take 1 out of its "depends_on" first'
+    'first remove 1 from its "depends_on"'
 )
 THIRD = """
 INSERT INTO tasks (id, feature, discipline, title, depends_on)

@@ -76,8 +76,8 @@ class Query:
         for name, value in values.items():
             if isinstance(value, str) and "\0" in value:
                 raise ToolError(
-                    f'"{name}" holds the character U+0000, which the database cannot hold: leave '
-                    "it out"
+                    f'"{name}" contains the character U+0000, which the database cannot store: '
+                    "remove it"
                 )
         return values
 
@@ -91,7 +91,7 @@ class Query:
         """Return how many rows the call skips, and how many it takes; raises `ToolError`."""
         cursor = arguments.get("cursor") or "0"
         if not (cursor.isascii() and cursor.isdecimal() and len(cursor) <= DIGITS):
-            raise ToolError(f'"cursor" is no "next_cursor" of {self.name}')
+            raise ToolError(f'invalid "cursor": use "next_cursor" of a page of {self.name}')
         return int(cursor), min(int(arguments.get("limit") or self.rows), self.rows)
 
 

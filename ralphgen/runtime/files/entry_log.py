@@ -73,8 +73,8 @@ def entry_of(tag: str, text: str, limit: int = LIMIT) -> str:
         raise ToolError("the text must not be blank")
     if len(body) > limit:
         raise ToolError(
-            f"the text has {len(body)} characters and an entry holds {limit} at most: shorten it, "
-            "or make several entries"
+            f"the text has {len(body)} characters, but an entry can have at most {limit}: shorten "
+            "it, or split it into several entries"
         )
     body = body.replace("\n", INDENT)
     moment = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
@@ -274,8 +274,8 @@ def _written(path: str, entry: bytes) -> int:
         if written < len(entry):
             _take_back(file, written)
             raise ToolError(
-                f'"{os.path.basename(path)}" cannot be written: there is room for {written} bytes '
-                f"and the entry has {len(entry)}"
+                f'"{os.path.basename(path)}" cannot be written: the disk has room for {written} of '
+                f"{len(entry)} bytes"
             )
         return written
     finally:

@@ -145,7 +145,7 @@ def _run(
 
     program = _program()
     if program is None:
-        raise FileNotFoundError("there is no git")
+        raise FileNotFoundError("git is not installed")
     process = subprocess.Popen(
         [program, *(word for one in ALWAYS for word in ("-c", one)), *words],
         cwd=folder,

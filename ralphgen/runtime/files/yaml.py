@@ -84,7 +84,7 @@ class Texts:
         deepest = 0
         for key, item in node.value:
             if key.id != "scalar":
-                raise YamlError("a key must be a text", key.start_mark.line + 1)
+                raise YamlError("a key must be a string", key.start_mark.line + 1)
             self._made(key, depth)
             members[key.value], levels = self._made(item, depth)
             deepest = max(deepest, levels)
@@ -126,7 +126,7 @@ def _parse(text: str, most: int, *, typed: bool, is_single: bool = False) -> lis
     if len(text) > most:
         raise YamlError(f"is YAML of more than {most} characters")
     if text.count("%TAG") > _MOST_DIRECTIVES:
-        raise YamlError(f'holds "%TAG" more than {_MOST_DIRECTIVES} times')
+        raise YamlError(f'contains "%TAG" more than {_MOST_DIRECTIVES} times')
     try:
         if text.count("[") + text.count("{") > _FEW or _INDENTED.search(text):
             _check_depth(text, loader)
@@ -138,10 +138,10 @@ def _parse(text: str, most: int, *, typed: bool, is_single: bool = False) -> lis
         if "nesting depth" in (error.problem or ""):  # the limit of newer parsers in C
             raise YamlError(TOO_DEEP) from error
         line = error.problem_mark.line + 1 if error.problem_mark else 0
-        raise YamlError(f"is not YAML: {error.problem}", line) from error
+        raise YamlError(f"is not valid YAML: {error.problem}", line) from error
     except (yaml.YAMLError, ValueError) as error:
         why = str(error).partition("\n")[0]
-        raise YamlError(f"is not YAML: {why}") from error
+        raise YamlError(f"is not valid YAML: {why}") from error
     except RecursionError as error:
         raise YamlError(TOO_DEEP) from error
     return roots

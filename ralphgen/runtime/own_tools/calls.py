@@ -203,7 +203,7 @@ class OwnCall:
         answers = self._tool.answers
         if problems := misfits(answers, result, "result"):
             log("error", self._workspace.session.kit, {"tool": self._tool.name, "wrong": problems})
-            raise ToolError(self._failed("broke its declared return type"))
+            raise ToolError(self._failed("returned a value that is not of its declared type"))
         if isinstance(result, dict):
             return fitted(result)
         if isinstance(result, str) and answers.get("type") in (None, "string"):

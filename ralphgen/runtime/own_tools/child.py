@@ -116,7 +116,7 @@ class CallStreams:
             raise ToolError("a copy of the process cannot use the project")
         with self._lock:
             if call != self._call:
-                raise ToolError("the call that this belongs to is over")
+                raise ToolError("the tool call of this request has ended")
             try:
                 self.tell(message)
             except (TypeError, ValueError) as error:

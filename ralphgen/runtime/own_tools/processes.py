@@ -223,7 +223,7 @@ class Children:
                 environment=passed_on(self._folder),
             )
         except OSError as error:
-            raise ToolError(f"no process can be started for it: {error}") from error
+            raise ToolError(f"cannot start a process for it: {error}") from error
         child = Child(channel, job)
         if child.next(LOADING) is None:
             self.stop(child)

@@ -51,18 +51,18 @@ def placed(sql: str, parameters: Mapping[str, object]) -> tuple[str, list[object
     def place(found: re.Match[str]) -> str:
         name = found[1]
         if found[0] == "?":
-            raise ToolError('a value of the statement is named, as ":name", and not "?"')
+            raise ToolError('the statement contains "?": use named parameters, such as ":name"')
         if name is None:
             return " " if found[0].startswith(("--", "/*")) else found[0]
         if name not in parameters:
-            raise ToolError(f'the statement names ":{name}", which was not given')
+            raise ToolError(f'the statement uses ":{name}", but no such parameter was passed')
         used.add(name)
         values.append(_value(parameters[name]))
         return "?"
 
     text = re.sub(_PARTS, place, sql)
     if left := sorted({*parameters} - used):
-        raise ToolError(f'the statement does not name ":{left[0]}", which was given')
+        raise ToolError(f'the statement does not use the parameter ":{left[0]}"')
     return text, values
 
 
@@ -71,7 +71,7 @@ def _value(given: object) -> object:
         return bytes.fromhex(given["bytes in hex"])
     if given is None or isinstance(given, str | int | float):
         return given
-    raise ToolError(f"a parameter is {shortened(given)}: expected a text, a number or None")
+    raise ToolError(f"a parameter is {shortened(given)}: expected a string, a number or None")
 
 
 @in_child
@@ -86,7 +86,7 @@ def _statement(workspace: Any, tool: OwnFunction, what: str, asked: dict[str, An
     first = re.match(_FIRST, sql)
     if first is None or first[1].upper() not in _WORDS[what]:
         expected = ", ".join(_WORDS[what])
-        raise ToolError(f"project.{what} takes one statement of these: {expected}")
+        raise ToolError(f"project.{what} requires one statement of these: {expected}")
     text, values = placed(sql, asked.get("parameters") or {})
     if what == "write":
         return _written(workspace, tool, text, values)
@@ -178,7 +178,7 @@ def _query(workspace: Any, tool: OwnFunction, asked: dict[str, Any]) -> Any:
         raise ToolError(f"there is no query {shortened(name)}{hint}")
     query = queries[name]
     if tool.reads and not query.hints.get("readOnlyHint"):
-        raise ToolError(f'"{tool.name}" is declared read-only, and the query "{name}" writes')
+        raise ToolError(f'"{tool.name}" is declared read-only, but the query "{name}" writes')
     given = check_arguments(query.input_schema(), asked.get("parameters"))
     return query.run(workspace, given)
 
@@ -187,7 +187,7 @@ def _check(workspace: Any, tool: OwnFunction, name: str) -> Any:
     """Run a check of the project, by a service of the kit that has them."""
     if tool.reads:
         raise ToolError(
-            f'"{tool.name}" is declared read-only, and a check runs commands: ask the user to '
+            f'"{tool.name}" is declared read-only, but a check runs commands: ask the user to '
             "declare it as writing"
         )
     run = _service(workspace, "run_check")

@@ -142,7 +142,7 @@ class Jobs:
         try:
             self._slots.pop()
         except IndexError:
-            raise FullError(f"{self.most} processes run, which is the most at once") from None
+            raise FullError(f"{self.most} processes are running, which is the maximum") from None
 
     def give_back(self) -> None:
         """Let what was taken count no longer."""
@@ -266,7 +266,7 @@ class Jobs:
         if self._closed:
             raise ClosedError("the server is ending")
         if not hasattr(os, "killpg"):
-            raise OSError("processes are started on POSIX systems only")
+            raise OSError("starting processes requires a POSIX system")
         self._guard.start()
         token = f"{self._token}{next(self._numbers)}"
         pipes.open()

@@ -61,7 +61,7 @@ def answered_by_person(
             return knowing(told, call)
         except AskError as another:
             error = another
-    return refuse(str(error) or "too much would have to be asked: nothing was changed")
+    return refuse(str(error) or "this call requires too many confirmations: nothing was changed")
 
 
 def input_required(question: Question) -> dict[str, Any]:

@@ -174,7 +174,9 @@ class LongCalls:
         answers = request.params.get("inputResponses")
         if request.method == "tasks/update" and type(answers) is not dict:
             text = '"inputResponses" must be an object'
-            raise RefusedError(INVALID_PARAMS, text, "Send the answers by the id of their question")
+            raise RefusedError(
+                INVALID_PARAMS, text, "Send an object with each answer under the id of its question"
+            )
         if request.method == "tasks/get":
             return task.seen()
         if request.method == "tasks/cancel":

@@ -42,7 +42,7 @@ def refused(line: bytes) -> bytes | None:
     except RecursionError:
         return _refused(text, INVALID_REQUEST, TOO_DEEP)
     except ValueError as error:
-        return _refused(text, PARSE_ERROR, f"the line is not JSON: {error}")
+        return _refused(text, PARSE_ERROR, f"the line is not valid JSON: {error}")
     if type(frame) is dict and _needs_no_answer(frame):
         return b""
     problem = _problem(frame)
@@ -85,7 +85,7 @@ def _problem(frame: Any) -> str:
     }
     problem = next((text for text, holds in problems.items() if holds), "")
     if not problem and (half := half_pair(frame)):
-        return f"a text holds {half}, half of a surrogate pair: send well-formed Unicode"
+        return f"a string contains {half}, half of a surrogate pair: send well-formed Unicode"
     return problem
 
 

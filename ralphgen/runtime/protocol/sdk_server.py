@@ -295,7 +295,7 @@ class SdkServer:
         """Serve one stream of updates until the client leaves it."""
         subscriptions, identity = self._subscriptions, context.request_id
         if subscriptions is None or identity is None:
-            raise MCPError(INTERNAL_ERROR, "there is nothing to listen to")
+            raise MCPError(INTERNAL_ERROR, "this server has no subscriptions")
         uris = params.notifications.resource_subscriptions
         wanted = {"resourceSubscriptions": uris}
         try:

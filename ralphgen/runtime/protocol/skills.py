@@ -74,14 +74,14 @@ class ServedSkill:
         """Return the result of `skills/get`; raises `NotThereError` for the URI of no skill."""
         uri = params["uri"]
         if uri not in self._entries:
-            raise NotThereError(f'there is no skill at "{uri}": skills/list shows what there is')
+            raise NotThereError(f'there is no skill at "{uri}": skills/list lists them')
         return {"skill": self._entries[uri]}
 
     def read(self, params: Params) -> dict[str, Any]:
         """Return the result of `resources/read`; raises `NotThereError` for the URI of no file."""
         uri = params["uri"]
         if uri not in self._files:
-            raise NotThereError(f'no skill has a file "{uri}": skills/list shows what there is')
+            raise NotThereError(f'no skill has a file "{uri}": skills/list lists the skills')
         return {"contents": [{"uri": uri, "mimeType": MARKDOWN, "text": self._files[uri]}]}
 
 

@@ -78,7 +78,7 @@ def refuse_cursor(params: Params) -> None:
     """Raise `RefusedError` for any cursor, where a list has one page only."""
     if params.get("cursor") is not None:
         text = f'Unknown cursor: "{params["cursor"]}"'
-        raise RefusedError(INVALID_PARAMS, text, "Leave the cursor out: there is one page")
+        raise RefusedError(INVALID_PARAMS, text, "Omit the cursor: there is only one page")
 
 
 def _called(kit: Kit, tool: Tool, workspace: Workspace, params: Params, session: Session) -> Answer:

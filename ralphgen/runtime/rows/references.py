@@ -65,12 +65,14 @@ def refuse_needed(
         sql = f"SELECT COUNT(*) FROM {quoted(child)} WHERE {where}"
         (count,) = database.row(sql, values) or (0,)
         if count and any(_is_hidden(table, child, column) for column, _ in pairs):
-            raise ToolError(f"this {table.words} cannot be deleted: another row names it")
+            raise ToolError(f"this {table.words} cannot be deleted: another row refers to it")
         if count:
-            told = f'1 row of "{child}" names' if count == 1 else f'{count} rows of "{child}" name'
+            told = (
+                f'1 row of "{child}" refers' if count == 1 else f'{count} rows of "{child}" refer'
+            )
             by = ", ".join(f'"{column}"' for column, _ in pairs)
             raise ToolError(
-                f"this {table.words} cannot be deleted: {told} it by {by}; "
+                f"this {table.words} cannot be deleted: {told} to it in {by}; "
                 "change or delete them first"
             )
 

@@ -168,7 +168,7 @@ class RowTable:
         """Return nothing, by column; raises `ToolError` for a field that is also set."""
         for field in fields:
             if field in arguments:
-                raise ToolError(f'"{field}" is both set and named in "clear": do one of the two')
+                raise ToolError(f'"{field}" is both set and named in "clear": use only one')
         return {self._columns[field]: None for field in fields}
 
     def filters(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
@@ -198,11 +198,11 @@ class RowTable:
         texts = value if kind == LIST else [value]
         if any(isinstance(text, str) and "\0" in text for text in texts):
             raise ToolError(
-                f'"{self._fields[column]}" holds the character U+0000, which the database cannot '
-                "hold: leave it out"
+                f'"{self._fields[column]}" contains the character U+0000, which the database '
+                "cannot store: remove it"
             )
         if kind in (ANY, OPAQUE) and isinstance(value, list | dict):
-            raise ToolError(f'"{self._fields[column]}" takes a text or a number')
+            raise ToolError(f'"{self._fields[column]}" must be a string or a number')
         return _array(value) if kind == LIST else value
 
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 NAMED = 1_000  # keys that are looked through for one that may be meant
 HOLDS = "LIKE lower(?) ESCAPE '!'"
+REJECTED = "a trigger or an ON CONFLICT clause rejected it"
 FARTHEST = 10**15  # rows that a cursor may lead behind
 LONGEST = 10_000  # characters that are searched for: a pattern of SQLite has 50,000 bytes at most
 
@@ -82,9 +83,7 @@ def creating(table: RowTable) -> Run:
         given = list(values.values())
         made = alone(rows.database, table, lambda: rows.database.change_rows(sql, given), new=1)
         if not made:
-            raise ToolError(
-                f"a trigger of the database, or its table, did not let this {table.words} in"
-            )
+            raise ToolError(f"the database did not insert this {table.words}: {REJECTED}")
         return table.spelled_key(made[0])
 
     return _writing(create, table, f"create_{table.noun}")
@@ -116,9 +115,7 @@ def deleting(table: RowTable) -> Run:
         key, own = _given_row(rows, table, arguments)
         refuse_needed(rows.database, table, key, is_bound=bool(own))
         if not rows.database.change(f"DELETE FROM {table.quoted} WHERE {table.is_key()}", key):
-            raise ToolError(
-                f"a trigger of the database, or its table, did not let this {table.words} go"
-            )
+            raise ToolError(f"the database did not delete this {table.words}: {REJECTED}")
         return {"deleted": table.spelled_key(key)}
 
     return _writing(delete, table, f"delete_{table.noun}")
@@ -179,9 +176,11 @@ def _page(database: Database, table: RowTable, arguments: Mapping[str, Any]) -> 
 def _pattern(text: str) -> str:
     """Return the LIKE pattern of what holds a text; raises `ToolError` for what no text holds."""
     if "\0" in text:
-        raise ToolError('"search" holds the character U+0000, which no text here has: leave it out')
+        raise ToolError(
+            '"search" contains the character U+0000, which no value contains: remove it'
+        )
     if len(text) > LONGEST:
-        raise ToolError(f'"search" has {len(text):,} characters, expected {LONGEST:,} at most')
+        raise ToolError(f'"search" has {len(text):,} characters: use at most {LONGEST:,}')
     for special in "!%_":
         text = text.replace(special, f"!{special}")
     return f"%{text}%"
@@ -223,10 +222,7 @@ def _changed(
         sql = f"UPDATE {table.quoted} SET {settings} WHERE {table.is_key()}"
         given = [*(values[column] for column in new), *key]
         if not alone(database, table, lambda: database.change(sql, given), new=0):
-            raise ToolError(
-                f"a trigger of the database, or its table, did not let this {table.words} "
-                "be changed"
-            )
+            raise ToolError(f"the database did not change this {table.words}: {REJECTED}")
         # The database may store the same value in another spelling than the given one.
         after = database.row(stored, key) or ()
         same = {one for one, old, now in zip(opaque, before, after, strict=False) if old == now}
@@ -250,7 +246,7 @@ def _given_row(
         if value is None or str(value) != str(mine):
             raise ToolError(
                 f'this {table.words} has the "{table.field(column)}" {shortened(value)}, but this '
-                f"session works on the {table.bound[column]} {shortened(mine)} only"
+                f"session works only on the {table.bound[column]} {shortened(mine)}"
             )
     return key, own
 
@@ -262,7 +258,7 @@ def _refuse_taken(database: Database, table: RowTable, values: Mapping[str, Any]
         return
     if database.row(f"SELECT 1 FROM {table.quoted} WHERE {table.is_key()}", key) is not None:
         told = shortened(key[0] if len(key) == 1 else table.spelled_key(key))
-        raise ToolError(f"the {table.words} {told} exists already")
+        raise ToolError(f"the {table.words} {told} already exists")
 
 
 def _missing(database: Database, table: RowTable, key: Sequence[Any]) -> ToolError:

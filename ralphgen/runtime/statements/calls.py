@@ -159,7 +159,7 @@ class StatementCall:
             kind = NotThereError if answer.get("missing") else ToolError
             raise kind(str(answer["refused"]))
         if "failed" in answer:
-            raise RuntimeError("a statement failed in its process, which has logged why")
+            raise RuntimeError("a statement failed in its process; see the server's log")
         found: dict[str, Any] = answer["answer"]
         return found
 

@@ -209,7 +209,7 @@ class StatementProcesses:
         try:
             child = StatementProcess(self._workspace)
         except OSError as error:
-            raise ToolError(f"no process can be started for it: {error}") from error
+            raise ToolError(f"cannot start a process for it: {error}") from error
         self._all[child] = None
         if self._closed:
             child.interrupt()

@@ -78,7 +78,7 @@ class JsonReader:
         self._scan = _json.make_scanner(context)
 
     def read(self, text: str) -> Any:
-        """Return the value of a text; raises ValueError where it is not JSON."""
+        """Return the value of a text; raises ValueError where it is not valid JSON."""
         try:
             value, end = self._scan(text, len(text) - len(text.lstrip(BLANKS)))
         except (StopIteration, SystemError):  # before Python 3.13 it lacks `json` for its own error
@@ -120,7 +120,7 @@ def written_number(text: str) -> float | Digits:
 
 
 def _no_number(name: str) -> None:
-    raise ValueError(f"{name} is not JSON")
+    raise ValueError(f"{name} is not valid JSON")
 
 
 _PLAIN = JsonReader()
@@ -129,7 +129,7 @@ _WRITTEN = JsonReader(constant=_no_number, integer=Digits, real=Digits)
 
 
 def read_json(text: str) -> Any:
-    """Return the value of a text; raises ValueError where it is not JSON."""
+    """Return the value of a text; raises ValueError where it is not valid JSON."""
     return _PLAIN.read(text)
 
 

@@ -28,8 +28,8 @@ def named(uri: str, spelled: str) -> str:
     at = valid.end() if valid is not None else 0
     if at < len(spelled):
         raise NotThereError(
-            f"the URI {shortened(uri)} is malformed: in a name, {shortened(spelled[at])} is "
-            f'spelled "{segment(spelled[at])}"'
+            f"the URI {shortened(uri)} is malformed: encode {shortened(spelled[at])} in a name as "
+            f'"{segment(spelled[at])}"'
         )
     escaped = re.sub("%(..)", lambda found: chr(int(found[1], 16)), spelled)
     try:

@@ -58,7 +58,7 @@ def test_a_session_sees_what_its_token_says(server: HttpServer) -> None:
     with http_client(server, narrow) as remote:
         assert ["get_task", "set_task_status"] == remote.names()
         assert 1 == remote.call("get_task")["id"]
-        assert "works on the task 1 only" in remote.refusal("set_task_status", id=2, status="done")
+        assert "works only on the task 1" in remote.refusal("set_task_status", id=2, status="done")
 
 
 def test_no_request_needs_a_handshake(server: HttpServer) -> None:

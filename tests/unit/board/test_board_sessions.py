@@ -226,7 +226,7 @@ def test_no_server_starts_in_a_session_that_was_ended(project: Path, shelf: Path
     end_session(project, session.session_id)
 
     assert [] == list(shelf.iterdir())
-    assert "make a new session" in refused(project, *arguments(session))
+    assert "create a new session" in refused(project, *arguments(session))
 
 
 def test_a_server_that_starts_meanwhile_is_ended_or_refuses(project: Path, shelf: Path) -> None:

@@ -262,7 +262,7 @@ def test_features_and_disciplines_are_listed_shown_and_changed(root: Path) -> No
         ),
         (["feature", "delete", "aut"], 1, "there is no feature", "feature list"),
         (["discipline", "delete", "backend", "--yes"], 1, "belongs to it", ""),
-        (["discipline", "add", "backend"], 1, "exists already", ""),
+        (["discipline", "add", "backend"], 1, "already exists", ""),
         (["discipline", "add", "b", "--color", "red"], 1, 'invalid color "red": use', ""),
         (["task", "edit", "1"], 2, "there is no terminal for an editor", "pass fields as options"),
         (["feature", "show", "x"], 1, 'there is no feature "x"', "ralphgen feature list"),
@@ -422,7 +422,7 @@ def test_a_server_of_another_engine_is_to_be_written_anew(
             ["task", "edit", "1", "--priority", "urgent"],
             'invalid priority "urgent": use low, medium, high or critical',
         ),
-        (["task", "edit", "1", "--depends-on", "1"], 'leave 1 out of "--depends-on"'),
+        (["task", "edit", "1", "--depends-on", "1"], 'remove 1 from "--depends-on"'),
         (
             ["task", "edit", "1", "--estimated-turns", "-1"],
             "invalid --estimated-turns -1: use a whole number of at least 0",

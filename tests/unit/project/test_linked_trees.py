@@ -148,7 +148,7 @@ def test_a_work_tree_that_is_gone_stops_the_server(main: Path, linked: Path) -> 
     )
 
     assert 2 == done.returncode
-    assert "is not there any more: make a new session" in done.stderr
+    assert "no longer exists: create a new session" in done.stderr
 
 
 def test_a_server_of_the_tree_itself_has_the_main_ones_database(tmp_path: Path) -> None:

@@ -251,7 +251,7 @@ def test_a_row_is_ruled_by_its_base_and_called_by_its_name(own: Path) -> None:
         'Unknown tool: "delete_task": the recipe "nightly" does not include it',
     )
     assert 'unknown argument "title"' in narrowed
-    assert 'works on the feature "auth" only' in bound
+    assert 'works only on the feature "auth"' in bound
     assert "for a session of the recipe nightly." in kit["instructions"]
     sql = "SELECT author FROM task_comments WHERE id = ?"
     assert [("nightly",)] == query(own, sql, comment)

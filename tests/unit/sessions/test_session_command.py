@@ -400,7 +400,7 @@ def test_a_session_does_not_move_with_its_project(own: Path, tmp_path: Path) -> 
     context = str(moved / SESSIONS / session.session_id / "context.json")
 
     line = server_refused(moved, "--context", context, "--sha256", session.sha256)
-    assert "it was made for the project in" in line
+    assert "it belongs to the project in" in line
 
 
 def test_a_default_is_set_anew_and_a_refused_one_changes_nothing(own: Path) -> None:

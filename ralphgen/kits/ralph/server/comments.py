@@ -228,8 +228,8 @@ def _refuse_foreign(workspace: Workspace, tool: str, task: int) -> None:
         return
     if workspace.task(task, ["feature"]) != (session.feature,):
         raise ToolError(
-            f"task {shortened(task)} is of another feature: this session comments on the tasks of "
-            f"{shortened(session.feature)} only"
+            f"task {shortened(task)} belongs to another feature: this session can comment only on "
+            f"tasks of {shortened(session.feature)}"
         )
 
 

@@ -157,7 +157,7 @@ def checked(workspace: Workspace, task: int, ids: Sequence[int]) -> list[int]:
     if missing:
         raise ToolError(f'"depends_on" names tasks that do not exist: {_listed(missing)}')
     if task in wanted:
-        raise ToolError(f'task {task} cannot wait for itself: leave {task} out of "depends_on"')
+        raise ToolError(f'task {task} cannot depend on itself: remove {task} from "depends_on"')
     circle = _circle(workspace, task, wanted)
     if circle:
         raise ToolError(f'"depends_on" would create a cycle: {_listed(circle, " → ")}')

@@ -83,7 +83,7 @@ def created(
     names = workspace.names(table)
     if name in names:
         raise ToolError(
-            f"the {kind} {shortened(name)} exists already: change it, or take another name"
+            f"the {kind} {shortened(name)} already exists: change it, or use another name"
         )
     changes = Changes(workspace, table, arguments)
     answer: dict[str, Any] = {"name": name}
@@ -177,7 +177,7 @@ def acronym(name: str, display_name: str, taken: Collection[str]) -> str:
     for candidate in _candidates(_initials(words)):
         if candidate not in taken:
             return candidate
-    raise ToolError("no acronym is left: all of four letters or digits are taken")
+    raise ToolError("no acronym is available: all with four letters or digits are taken")
 
 
 def _after(arguments: dict[str, Any]) -> list[str]:
@@ -206,8 +206,7 @@ def _refuse_taken(workspace: Workspace, table: StoredTable, wanted: str, name: s
     row = workspace.database.row(sql, [wanted, name])
     if row:
         raise ToolError(
-            f'the acronym "{wanted}" belongs to {shortened(plain(row[0]))}: take another, or leave '
-            "it out"
+            f'the acronym "{wanted}" belongs to {shortened(plain(row[0]))}: use another, or omit it'
         )
 
 

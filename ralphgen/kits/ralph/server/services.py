@@ -156,7 +156,7 @@ def run_check(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]
     found = [check for check in checks if check["name"] == arguments["check"]]
     if not found:
         names = listed([check["name"] for check in checks]) or "none"
-        raise ToolError(f"there is no check {arguments['check']!r}: there is {names}")
+        raise ToolError(f"there is no check {arguments['check']!r}: the checks are {names}")
     return CheckRun(workspace, 0, found).alone()
 
 

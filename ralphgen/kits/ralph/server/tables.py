@@ -144,7 +144,7 @@ def _parsed(text: str, *, strict: bool) -> object:
 
 
 def _refused(word: str) -> None:
-    raise ValueError(f'"{word}" is not JSON')
+    raise ValueError(f'"{word}" is not valid JSON')
 
 
 def _finite(digits: str) -> float:
@@ -280,7 +280,7 @@ class StoredTable:
         """Return the empty values by column; raises `ToolError` for a field that is also set."""
         both = [field for field in fields if field in arguments]
         if both:
-            raise ToolError(f'"{both[0]}" is both set and named in "clear": do one of the two')
+            raise ToolError(f'"{both[0]}" is both set and named in "clear": use only one')
         columns = [self._columns[field] for field in fields]
         return {column: EMPTY if self.columns[column] in DECODERS else None for column in columns}
 
@@ -313,8 +313,8 @@ class StoredTable:
         """Return the value; raises `ToolError` for text that SQLite's own functions would cut."""
         if isinstance(value, str) and "\0" in value:
             raise ToolError(
-                f'"{self._fields[column]}" holds the character U+0000, which the database cannot '
-                "hold: leave it out"
+                f'"{self._fields[column]}" contains the character U+0000, which the database '
+                "cannot store: remove it"
             )
         return value
 

@@ -159,8 +159,8 @@ def _freed(workspace: Workspace, task: int) -> list[int]:
         return []
     other, title = waiting["id"], shortened(waiting["title"])
     refusal = (
-        f"task {task} cannot be deleted: task {other} {title} depends on it; take {task} out "
-        'of its "depends_on" first'
+        f"task {task} cannot be deleted: task {other} {title} depends on it; first remove {task} "
+        'from its "depends_on"'
     )
     from .people import free_dependents
 

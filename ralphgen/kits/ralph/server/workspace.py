@@ -200,9 +200,9 @@ class Workspace(OpenProject):
             try:
                 refuse_another_project(self)
             except ToolError as error:
-                hint = "make a new session"
+                hint = "create a new session"
                 if self.session.project is None:  # the file beside the server names no project
-                    hint = 'make another with "ralphgen session create RECIPE --default"'
+                    hint = 'create another with "ralphgen session create RECIPE --default"'
                 text = f'the context "{self.session.context}" cannot be used: {error}; {hint}'
                 raise ContextError(text) from error
 
@@ -254,8 +254,8 @@ def refuse_another_project(workspace: Workspace) -> None:
                 from ralphgen.runtime.values.arguments import shortened
 
                 raise ToolError(
-                    f"it was made for a project with the {words} "
-                    f"{shortened(session.project[key])}, and this one has {shortened(value)}"
+                    f"it belongs to a project with the {words} "
+                    f"{shortened(session.project[key])}, but this one has {shortened(value)}"
                 )
     for discipline in (session.discipline, session.target):
         if discipline is not None:  # what an unknown one takes away would be missed
@@ -270,7 +270,7 @@ def refuse_another_project(workspace: Workspace) -> None:
 
             there, named = (f"{shortened(pair[0])} and {shortened(pair[1])}" for pair in (row, own))
             raise ToolError(
-                f"task {session.task} is of the feature and discipline {there}, not of {named}"
+                f"task {session.task} has the feature and discipline {there}, not {named}"
             )
 
 

@@ -73,7 +73,7 @@ def is_finite(value: Any) -> bool:
 
 
 def _refused(constant: str) -> None:
-    raise ValueError(f"{constant} is not JSON")
+    raise ValueError(f"{constant} is not valid JSON")
 
 
 def _finite(text: str) -> float:

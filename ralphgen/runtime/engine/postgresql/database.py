@@ -226,7 +226,7 @@ class Database:
                 elif state in failures.RACES:
                     if waited > self._patience:
                         raise ToolError(
-                            "the database is busy: another program has held it for "
+                            "the database is busy: another program has locked it for "
                             f"{self._patience:.0f} seconds; nothing was changed, try again"
                         ) from error
                     pause(_jitter())

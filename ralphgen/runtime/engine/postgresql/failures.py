@@ -41,7 +41,7 @@ def sentence(error: Error) -> str:
     if state == TAKEN:
         column = f"{told.table_name}.{_key(told.message_detail or '')}"
         is_primary = (told.constraint_name or "").endswith("_pkey")
-        how = "exists already" if is_primary else "is taken already"
+        how = "already exists" if is_primary else "is taken already"
         return f'the database refuses this: "{column}" {how}'
     known = SENTENCES.get(state) or CLASSES.get(state[:2]) or DOCTOR
     return known.format(column=column, message=told.message_primary)

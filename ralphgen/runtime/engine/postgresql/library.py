@@ -114,7 +114,7 @@ def dsn_of(path: str) -> str:
     dsn = os.environ.get(variable, "")
     if not dsn:
         raise StartError(
-            f'the environment variable "{variable}" is not set: it has to hold the DSN of the '
+            f'the environment variable "{variable}" is not set: set it to the DSN of the '
             "database, such as postgresql://user@host/name"
         )
     return dsn

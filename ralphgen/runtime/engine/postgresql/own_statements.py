@@ -206,7 +206,9 @@ def _refuse_hidden(database: Database, sql: str, hide: Sequence[str]) -> None:
         for at, token in enumerate(tokens):
             if token[0] == "'":
                 if "\\" in token:
-                    raise ToolError("a statement of a tool takes no backslash: use a parameter")
+                    raise ToolError(
+                        "a statement of a tool cannot contain a backslash: use a parameter"
+                    )
                 continue
             name = token[1:-1].replace('""', '"') if len(token) > 1 and token[0] == '"' else token
             name = name.lower()
@@ -214,7 +216,7 @@ def _refuse_hidden(database: Database, sql: str, hide: Sequence[str]) -> None:
             if _is_unclear(name, after) or not (
                 token.isascii() or len(token) > 1 or token.isalnum()
             ):
-                raise ToolError(f"a statement of a tool cannot have {token}: use a parameter")
+                raise ToolError(f"a statement of a tool cannot contain {token}: use a parameter")
             if (
                 name in denied
                 or name.startswith((PREFIX, "pg_"))
@@ -222,7 +224,7 @@ def _refuse_hidden(database: Database, sql: str, hide: Sequence[str]) -> None:
                 or (after == "(" and name in impure)
             ):
                 raise ToolError(
-                    f'a statement of a tool cannot name "{name}": it may show what is hidden'
+                    f'a statement of a tool cannot use "{name}": it could show hidden columns'
                 )
             if name not in seen:
                 seen.add(name)

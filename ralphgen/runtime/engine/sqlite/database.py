@@ -174,7 +174,7 @@ class Database:
                 waited = time.monotonic() - began
                 if waited > self._patience:
                     raise ToolError(
-                        "the database is busy: another program has held it for "
+                        "the database is busy: another program has locked it for "
                         f"{self._patience:.0f} seconds; nothing was changed, try again"
                     ) from error
                 pause(_jitter(waited))
@@ -256,11 +256,11 @@ def in_memory() -> sqlite3.Connection:
 
 def _connect(path: str) -> sqlite3.Connection:
     if os.path.isdir(path):
-        raise StartError(f'the database "{path}" is a folder: move it to another place')
+        raise StartError(f'the database "{path}" is a directory: move it elsewhere')
     if not os.path.isfile(path):
         raise StartError(f'no database at "{path}": run "ralphgen init"')
     if not os.path.getsize(path):
-        raise StartError(f'the database "{path}" is empty: restore it from a copy')
+        raise StartError(f'the database "{path}" is empty: restore it from a backup')
     connection = None
     try:
         # Tools run on one worker thread, and the connection is closed on the main one.
@@ -311,9 +311,9 @@ def _jitter(waited: float = 0.0) -> float:
 
 def _unstorable(error: UnicodeEncodeError | OverflowError) -> str:
     if isinstance(error, OverflowError):
-        return "an integer is beyond 64 bits, which the database cannot hold"
+        return "an integer is beyond 64 bits, which the database cannot store"
     found = ord(error.object[error.start])
-    return f"a text holds U+{found:04X}, half of a surrogate pair: send well-formed Unicode"
+    return f"a string contains U+{found:04X}, half of a surrogate pair: send well-formed Unicode"
 
 
 def _is_busy(error: sqlite3.Error) -> bool:
@@ -330,7 +330,7 @@ def _sentence(error: sqlite3.Error) -> str:
         "still names it, is in the way; look it up and try again",
         "SQLITE_CONSTRAINT_NOTNULL": f'the database refuses this: "{column}" must not be empty',
         "SQLITE_CONSTRAINT_UNIQUE": f'the database refuses this: "{column}" is taken already',
-        "SQLITE_CONSTRAINT_PRIMARYKEY": f'the database refuses this: "{column}" exists already',
+        "SQLITE_CONSTRAINT_PRIMARYKEY": f'the database refuses this: "{column}" already exists',
         "SQLITE_CONSTRAINT_CHECK": "the database refuses this: a value breaks a rule of its table",
         "SQLITE_CONSTRAINT_DATATYPE": "the database refuses this: a value has the wrong type",
         "SQLITE_CONSTRAINT_TRIGGER": f"the database refuses this: {column}",

@@ -194,16 +194,16 @@ def write_records(
     if refusal := _refusal(sql):
         raise ToolError(refusal)
     if "natural" in map(str.lower, tokens):
-        raise ToolError("project.write does not take NATURAL: name the columns with USING or ON")
+        raise ToolError("project.write does not support NATURAL: name the columns with USING or ON")
     if merged := _merged(tokens, hidden):
-        raise ToolError(f'a statement of a tool cannot join by "{merged}": join with ON')
+        raise ToolError(f'a statement of a tool cannot use USING with "{merged}": use ON')
     connection = database.connection
     objects = database.rows(_OBJECTS)
     words = {_name(token) for token in tokens}
     for kind, name, _ in objects if words & _ROWIDS else ():
         keys = connection.execute(_COLUMNS, (name,)) if name.lower() in words else ()
         if kind == "table" and any(pk and not _shown(name, [key], hidden) for key, pk in keys):
-            raise ToolError(f'a statement of a tool cannot name the numbers of rows of "{name}"')
+            raise ToolError(f'a statement of a tool cannot use the rowids of "{name}"')
     copy = _visible_copy(connection, objects, hidden)
     try:
         copy.execute(f"EXPLAIN {sql}", values).close()

@@ -132,7 +132,7 @@ def test_no_other_file_counts(tmp_path: Path, name: str) -> None:
         ("- services", "is not a Compose file: it must be a mapping"),
         ("services: [a]", "is not a Compose file: its services must be a mapping"),
         ("services: 3", "is not a Compose file: its services must be a mapping"),
-        ("a: b\nc: ]", "line 2: is not YAML"),
+        ("a: b\nc: ]", "line 2: is not valid YAML"),
     ],
 )
 def test_a_file_that_is_no_compose_file_is_named(tmp_path: Path, text: str, why: str) -> None:

@@ -51,7 +51,7 @@ HOSTILE: dict[str, tuple[Mapping[str, str], str]] = {
     "questions": ({"Taskfile.yml": "? " * 100_000}, DEEP_LEVELS),
     "directives": (
         {"compose.yml": listed(15_000, "%TAG !a{i}! b\n") + "--- a"},
-        'holds "%TAG" more than 100 times',
+        'contains "%TAG" more than 100 times',
     ),
     "JSON": ({"package.json": "[" * 1_000_000}, TOO_DEEP),
     "JSON5": ({"turbo.json": "{a:" * 8_000}, TOO_DEEP),

@@ -363,7 +363,7 @@ def test_another_program_called_task_changes_nothing(
 MISSED: list[tuple[str, list[str], list[tuple[str, str]]]] = [
     ("{i: none.yml}", ["a"], [("Taskfile.yml", 'include "i" does not exist: "none.yml"')]),
     ("{i: d, j: x.yml}", ["a", "j:b"], [("Taskfile.yml", 'include "i" does not exist: "d"')]),
-    ("{i: broken.yml}", ["a"], [("broken.yml", "line 3: is not YAML")]),
+    ("{i: broken.yml}", ["a"], [("broken.yml", "line 3: is not valid YAML")]),
     (
         "{i: ../x.yml, j: {taskfile: /, optional: true}}",
         ["a"],
@@ -511,7 +511,7 @@ def test_no_taskfile_is_no_task_and_a_broken_one_is_a_problem(tmp_path: Path) ->
 
     assert [] == listed(folder)
     (tmp_path / "Taskfile.yml").write_text("tasks:\n  a: [\n", encoding="utf-8")
-    with pytest.raises(UnreadableError, match="line 3: is not YAML"):
+    with pytest.raises(UnreadableError, match="line 3: is not valid YAML"):
         listed(Folder(folder.path, folder.root))
 
 

@@ -52,7 +52,7 @@ def test_jobs_are_listed_by_name_with_their_scripts(
 
 @pytest.mark.parametrize("text", ["- a", "word", "a: ]"])
 def test_a_file_without_a_mapping_is_named(tmp_path: Path, text: str) -> None:
-    with pytest.raises(UnreadableError, match=r"must be a mapping|is not YAML"):
+    with pytest.raises(UnreadableError, match=r"must be a mapping|is not valid YAML"):
         list(travis_tasks(folder(tmp_path, text)))
 
 

@@ -70,7 +70,7 @@ def test_a_workflow_s_name_describes_it(tmp_path: Path, line: str, description: 
         ("jobs: [a]", "is not a workflow: it has no jobs"),
         ("jobs:", "is not a workflow: it has no jobs"),
         ("- jobs", "is not a workflow: it has no jobs"),
-        ("a: ]", "line 1: is not YAML"),
+        ("a: ]", "line 1: is not valid YAML"),
     ],
 )
 def test_a_file_without_jobs_is_reported_and_the_others_are_kept(

@@ -87,7 +87,7 @@ def test_another_task_is_refused_by_its_number(project: Path, agent: Driver, oth
     before = query(project, "SELECT id, status, updated FROM tasks WHERE id <> 1")
     refusal = agent.refusal("set_task_status", id=other, status="done")
 
-    expected = f'"id" is {other}, but this session works on the task 1 only: leave it out'
+    expected = f'"id" is {other}, but this session works only on the task 1: omit the argument'
     assert expected in refusal
     assert before == query(project, "SELECT id, status, updated FROM tasks WHERE id <> 1")
 
@@ -118,7 +118,7 @@ def test_a_comment_on_a_task_of_another_feature_is_refused(project: Path, agent:
     count = query(project, "SELECT COUNT(*) FROM task_comments")
     refusal = agent.refusal("add_task_comment", task_id=3, body="b")
 
-    expected = 'task 3 is of another feature: this session comments on the tasks of "auth" only'
+    expected = 'task 3 belongs to another feature: this session can comment only on tasks of "auth"'
     assert expected == refusal
     assert count == query(project, "SELECT COUNT(*) FROM task_comments")
     assert "there is no task 99" == agent.refusal("add_task_comment", task_id=99, body="b")
@@ -129,7 +129,7 @@ def test_context_files_are_registered_on_the_own_feature_only(project: Path, age
     agent.call("add_feature_context_file", feature_name="auth", file_path="src/b.ts")
     refusal = agent.refusal("add_feature_context_file", feature_name="search", file_path="src/c.ts")
 
-    expected = '"feature_name" is "search", but this session works on the feature "auth" only'
+    expected = '"feature_name" is "search", but this session works only on the feature "auth"'
     assert expected in refusal
     sql = "SELECT name, context_files FROM features ORDER BY name"
     expected_rows = [("auth", ["src/a.ts", "src/b.ts"]), ("search", [])]
@@ -217,7 +217,7 @@ def test_enrichment_of_a_task_enriches_that_task_only(project: Path) -> None:
         created = driver.call("create_task", discipline="backend", title="A part")
         other = driver.call("create_task", feature="search", discipline="backend", title="B")
 
-    assert 3 == sum("this session works on the task 4 only" in refusal for refusal in refusals)
+    assert 3 == sum("this session works only on the task 4" in refusal for refusal in refusals)
     assert (4, "pending") == (answer["id"], answer["status"])
     sql = "SELECT feature FROM tasks WHERE id = ?"
     assert [("auth",)] == query(project, sql, created["id"])
@@ -242,7 +242,7 @@ def test_a_discussion_changes_its_own_discipline_only(project: Path) -> None:
         read = driver.call("get_discipline", name="backend")["name"]
         own = driver.call("get_discipline")["conventions"]
 
-    expected = 'is "backend", but this session works on the discipline "frontend" only'
+    expected = 'is "backend", but this session works only on the discipline "frontend"'
     assert expected in refusal
     assert ("backend", "c") == (read, own)
     sql = "SELECT name, conventions FROM disciplines ORDER BY name"
@@ -272,7 +272,7 @@ def test_a_session_about_a_feature_changes_no_other(project: Path, recipe: str) 
         read = driver.call("get_feature", name="search")["name"]
 
     assert "added" == answer["outcome"]
-    assert 2 == sum('works on the feature "auth" only' in refusal for refusal in refusals)
+    assert 2 == sum('works only on the feature "auth"' in refusal for refusal in refusals)
     assert "search" == read
     sql = "SELECT description, learnings FROM features WHERE name = 'search'"
     ((description, learnings),) = query(project, sql)
@@ -302,7 +302,7 @@ def test_what_is_bound_is_bound_in_every_era(tmp_path: Path, era: str) -> None:
         driver.call("set_task_status", status="done", summary="s")
         driver.call("add_task_comment", task_id=2, body="b")
 
-    assert "works on the task 1 only" in refusal
+    assert "works only on the task 1" in refusal
     assert ("done", "pending") == (status(tmp_path, 1), status(tmp_path, 2))
     sql = "SELECT task_id FROM task_comments ORDER BY id"
     assert [(1,), (2,)] == query(tmp_path, sql)
@@ -332,6 +332,6 @@ def test_a_migrated_database_binds_as_before(tmp_path: Path) -> None:
         root, "SELECT mood, agent_task_id FROM task_comments WHERE id = ?", comment
     )
     assert 'unknown argument "risk_level"' in refusals[0]
-    assert "works on the task 1 only" in refusals[1]
-    assert "works on the task 2 only" in other
+    assert "works only on the task 1" in refusals[1]
+    assert "works only on the task 2" in other
     assert [(None,), ("high",)] == query(root, "SELECT risk_level FROM tasks ORDER BY id")

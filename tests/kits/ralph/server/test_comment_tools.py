@@ -79,7 +79,7 @@ def test_a_persona_that_is_deleted_meanwhile_still_signs(project: Path, server: 
         ({"author": None}, 'argument "author" is null'),
         ({"discipline": "backnd"}, 'there is no discipline "backnd": did you mean "backend"?'),
         ({"priority": "urgent"}, 'expected one of "low", "medium", "high", "critical"'),
-        ({"body": "a\0"}, '"body" holds the character U+0000'),
+        ({"body": "a\0"}, '"body" contains the character U+0000'),
         ({"text": "x"}, 'unknown argument "text"'),
     ],
 )
@@ -105,7 +105,7 @@ def test_a_comment_is_changed_and_deleted_through_its_own_task_alone(
 
     assert [f"comment {comment} does not exist on task 2"] * 2 == refusals
     assert '"body" must not be blank' == server.refusal("update_task_comment", **right, body=" ")
-    assert '"body" holds the character U+0000' in server.refusal(
+    assert '"body" contains the character U+0000' in server.refusal(
         "update_task_comment", **right, body="\0"
     )
     assert (1, "human", None, None, "old") == stored(project, comment)

@@ -47,7 +47,7 @@ def test_an_acronym_is_made_where_none_is_given(server: Driver) -> None:
     ("change", "sentence"),
     [
         ({"name": "Front End"}, 'use "front-end"'),
-        ({"name": "frontend"}, 'the discipline "frontend" exists already'),
+        ({"name": "frontend"}, 'the discipline "frontend" already exists'),
         ({"display_name": " "}, '"display_name" must not be blank'),
         ({"icon": " "}, '"icon" must not be blank'),
         ({"icon": None}, 'argument "icon" is null: expected a string'),

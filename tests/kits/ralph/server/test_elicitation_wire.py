@@ -179,5 +179,5 @@ def test_over_http_nobody_is_asked_in_either_version(tmp_path: Path) -> None:
     for result in (json.loads(body)["result"], refused["result"]):
         assert result["isError"]
         assert "inputRequests" not in result
-        assert "take 1 out of its" in result["content"][0]["text"]
+        assert "remove 1 from its" in result["content"][0]["text"]
     assert '{"deleted":2}' == plain["result"]["content"][0]["text"]

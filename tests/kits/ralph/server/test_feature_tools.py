@@ -51,7 +51,7 @@ def test_acronyms_are_made_and_never_collide(server: Driver) -> None:
         ({"name": "Auth Flow"}, 'use "auth-flow"'),
         ({"name": ""}, "use lower-case letters and digits"),
         ({"name": "a" * 201}, "a name of 201 characters is too long: 200 is the most"),
-        ({"name": "auth"}, 'the feature "auth" exists already'),
+        ({"name": "auth"}, 'the feature "auth" already exists'),
         ({"display_name": " "}, '"display_name" must not be blank'),
         ({"acronym": "abcd"}, "text that matches /^[A-Z0-9]{4}$/"),
         ({"acronym": "SRCH"}, 'the acronym "SRCH" belongs to "search": take another'),

@@ -108,7 +108,9 @@ def test_many_rows_come_in_pages(project: EngineProject, client: Driver) -> None
     assert [*range(120, 125)] == [row["id"] for row in other["rows"]]
     assert (10, ["rows"]) == (len(last["rows"]), [*last])
     assert {"rows": []} == client.call("titles", prefix="page", cursor="50")
-    assert '"cursor" is no "next_cursor" of titles' == client.refusal("titles", cursor="1 OR 1")
+    assert 'invalid "cursor": use "next_cursor" of a page of titles' == client.refusal(
+        "titles", cursor="1 OR 1"
+    )
     assert "limit" in client.refusal("titles", limit=21)
 
 
@@ -139,7 +141,7 @@ def test_what_is_written_is_journaled_and_can_be_undone(project: EngineProject) 
             "rename", title="Sign in"
         )
         refusal = session.refusal("rename", id=2, title="x")
-        assert "this session works on the task 1 only" in refusal
+        assert "this session works only on the task 1" in refusal
         assert {"rename"} == {"rename", "forget", "titled", "titles"} & {*session.names()}
     entries = project.query(
         "SELECT tool, table_name, row_key, before FROM ralphgen_journal WHERE session = 's-write'"
@@ -365,7 +367,7 @@ bind = { feature = "feature" }
     written(root, text, config)
     with connected(root, "task_execution") as driver:
         assert {"changed": 1, "rows": [{"name": "auth"}]} == driver.call("close_feature")
-        assert "works on the feature" in driver.refusal("close_feature", feature="search")
+        assert "works only on the feature" in driver.refusal("close_feature", feature="search")
     # A session about a task without a feature does not have it.
     recipe = emitted_policy(root)["recipes"]["task_execution"]
     assert {"ralph:close_feature": ["feature"]} == recipe["granted_by"]

@@ -143,8 +143,8 @@ URIS = (
 )
 # What is said in other words: by SQLite, and by PostgreSQL.
 WORDINGS = {
-    '"title" holds the character U+0000, which the database cannot hold: leave it out': (
-        "a text holds the character U+0000, which the database cannot hold"
+    '"title" contains the character U+0000, which the database cannot store: remove it': (
+        "a string contains the character U+0000, which the database cannot store"
     ),
 }
 STAMPS = r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:Z|\+00:00)?)?"

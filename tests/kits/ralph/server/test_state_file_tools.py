@@ -40,7 +40,7 @@ def test_a_missing_file_is_empty_and_comes_with_its_first_entry(
     [
         (" \n\t", "the text must not be blank"),
         ("\0\x07", "the text must not be blank"),
-        ("x" * 2_001, "the text has 2001 characters and an entry holds 2000 at most"),
+        ("x" * 2_001, "the text has 2001 characters, but an entry can have at most 2000"),
     ],
 )
 def test_an_entry_that_cannot_be_is_refused(

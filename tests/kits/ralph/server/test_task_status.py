@@ -65,7 +65,7 @@ def test_a_summary_is_a_comment_of_the_same_transaction(project: Path, server: D
 
     refused = server.refusal("set_task_status", id=task, status="pending", summary="nul \0")
 
-    assert '"body" holds the character U+0000' in refused
+    assert '"body" contains the character U+0000' in refused
     assert ("done",) == stored(project, task, "status")
 
 

@@ -76,8 +76,8 @@ def test_the_only_name_there_is_agrees_with_its_number(tmp_path: Path) -> None:
         ({"context_files": ["../x"]}, '"context_files": the path "../x" has ".." as a part'),
         ({"output_artifacts": ["/x"]}, '"output_artifacts": the path "/x" is absolute'),
         ({"estimated_turns": 2**63}, "an integer is beyond 64 bits"),
-        ({"title": "a\0b"}, '"title" holds the character U+0000'),
-        ({"description": "\0"}, '"description" holds the character U+0000'),
+        ({"title": "a\0b"}, '"title" contains the character U+0000'),
+        ({"description": "\0"}, '"description" contains the character U+0000'),
         ({"status": "done"}, 'argument "status" is "done": expected one of "draft", "pending"'),
         ({"priority": "hihg"}, 'did you mean "high"?'),
         ({"dependson": [1]}, 'unknown argument "dependson": did you mean "depends_on"?'),
@@ -122,7 +122,7 @@ def test_null_and_omitted_leave_alone_and_clear_empties(project: Path, server: D
         ({"clear": ["hints"], "hints": "x"}, '"hints" is both set and named in "clear"'),
         ({"status": "done"}, 'unknown argument "status"'),
         ({"feature": "search"}, 'unknown argument "feature"'),
-        ({"depends_on": [1]}, 'task 1 cannot wait for itself: leave 1 out of "depends_on"'),
+        ({"depends_on": [1]}, 'task 1 cannot depend on itself: remove 1 from "depends_on"'),
         ({"depends_on": [2]}, '"depends_on" would create a cycle: 1 → 2 → 1'),
         ({"depends_on": [77]}, '"depends_on" names tasks that do not exist: 77'),
         ({"context_files": ["C:/x"]}, "begins with a drive"),
@@ -242,7 +242,7 @@ def test_no_answer_is_longer_than_an_agent_can_read(project: Path, server: Drive
 def test_a_task_that_others_wait_for_stays(project: Path, server: Driver) -> None:
     assert (
         'task 1 cannot be deleted: task 2 "Show the form" depends on it; '
-        'take 1 out of its "depends_on" first'
+        'first remove 1 from its "depends_on"'
     ) == server.refusal("delete_task", id=1)
     assert "there is no task 4711" == server.refusal("delete_task", id=4711)
     assert 1 == stored(project, 1, "id")[0]

@@ -83,7 +83,7 @@ def test_the_very_last_one_is_found(every_one: set[str]) -> None:
 
 
 def test_where_none_is_left_the_answer_says_so(every_one: set[str]) -> None:
-    with pytest.raises(ToolError, match=r"^no acronym is left"):
+    with pytest.raises(ToolError, match=r"^no acronym is available"):
         acronym("zebra", "Zebra", every_one)
 
 

@@ -108,7 +108,7 @@ class TestProblems:
             ("env_config: []", '"env_config" must be an object, found a list'),
             ("executor_id: 1", '"executor_id" must be a string or null, found 1'),
             ("a: 1\na: 2", 'line 2 ("a: 2"): duplicate key "a"'),
-            ("a: 1\n---\nb: 2", 'line 2 ("---"): is not YAML: but found another document'),
+            ("a: 1\n---\nb: 2", 'line 2 ("---"): is not valid YAML: but found another document'),
         ],
     )
     def test_they_are_said(self, text: str, problem: str) -> None:

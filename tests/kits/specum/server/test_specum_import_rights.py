@@ -79,7 +79,7 @@ def test_a_session_that_is_tied_to_a_feature_imports_there_and_nowhere_else(root
         given = {key: value for key, value in IMPORT.items() if key != "feature"}
         ok(driver, "ralph_complete_phase", **given)
 
-    assert 'argument "feature" is "auth", but this session works on' in refusal
+    assert 'argument "feature" is "auth", but this session works only on' in refusal
     assert [("search",)] == query(root, "SELECT DISTINCT feature FROM tasks WHERE id > 2")
 
 

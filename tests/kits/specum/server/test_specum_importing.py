@@ -231,7 +231,7 @@ def test_a_character_that_no_database_holds_is_refused_before_anything_is_made(
 ) -> None:
     lay_spec(root, "csv", state={"phase": "tasks"}, tasks="- [ ] 1.1 a\n- [ ] 1.2 b\0c\n")
     with changing(root):
-        assert '"title" holds the character U+0000' in driver.refusal(
+        assert '"title" contains the character U+0000' in driver.refusal(
             "ralph_complete_phase", **IMPORT
         )
 

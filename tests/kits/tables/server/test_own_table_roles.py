@@ -118,7 +118,7 @@ def test_every_tool_of_a_bound_session_works(walled: Walled) -> None:
         assert ["severity", "title"] == changed["changed"]
         assert "no such row" in server.refusal("update_risk", **made, owner=77)
         walled.run(f"INSERT INTO notes VALUES (1, {made['id']})")
-        assert '1 row of "notes" names it' in server.refusal("delete_risk", **made)
+        assert '1 row of "notes" refers to it' in server.refusal("delete_risk", **made)
         walled.run("DELETE FROM notes")
         server.call("delete_risk", **made)
 

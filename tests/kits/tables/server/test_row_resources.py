@@ -145,7 +145,7 @@ def test_sessions_read_what_their_tools_get(project: Path) -> None:
     assert "no resource " in seen("task_execution")[1]
     assert RISK not in seen("manual", disabled_tools={"ralph": ["get_risk"]})[0]
     bound = {"ralph": {"get_risk": {"id": 12}}}
-    assert "works on the row 12 only" in seen("manual", bindings=bound)[1]
+    assert "works only on the row 12" in seen("manual", bindings=bound)[1]
     with running(project, *on_context(context_for(project, "manual", bindings=bound))) as server:
         server.shake_hands("2026-07-28")
         assert ["12"] == Asking(server).completed(RISK, "id", "")

@@ -92,9 +92,9 @@ def test_no_row_takes_the_place_of_another(tmp_path: Path) -> None:
         assert "a" == driver.call("get_slot", **first)["place"]
 
         driver.call("create_one", place="a")
-        assert "did not let this one in" in driver.refusal("create_one", place="a")
+        assert "did not insert this one" in driver.refusal("create_one", place="a")
         other = driver.call("create_one", place="b")
-        assert "did not let this one be changed" in driver.refusal("update_one", **other, place="a")
+        assert "did not change this one" in driver.refusal("update_one", **other, place="a")
         kept = driver.call("create_k", n=1)
-        assert "did not let this k be changed" in driver.refusal("update_k", **kept, n=9)
-        assert "did not let this k go" in driver.refusal("delete_k", **kept)
+        assert "did not change this k" in driver.refusal("update_k", **kept, n=9)
+        assert "did not delete this k" in driver.refusal("delete_k", **kept)

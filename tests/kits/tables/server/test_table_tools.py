@@ -128,7 +128,7 @@ def test_a_composite_key_is_an_object(manual: Driver) -> None:
     manual.call("create_part", name="door", **key)
 
     assert {**key, "day": "today"} == manual.call("get_release", key=key)
-    assert '1 row of "parts" names it by "product", "number"' in manual.refusal(
+    assert '1 row of "parts" refers to it in "product", "number"' in manual.refusal(
         "delete_release", key=key
     )
     manual.call("delete_part", name="door")
@@ -168,7 +168,9 @@ def test_hostile_names_are_columns_like_others(manual: Driver, model: Path) -> N
     assert [(name, "?", "$2", "text")] == query(
         model, 'SELECT "c\'d", "b?", "clear", a FROM "Order ""Details""; --"'
     )
-    assert "takes a text or a number" in manual.refusal("update_detail", **{columns[0]: name}, a=[])
+    assert "must be a string or a number" in manual.refusal(
+        "update_detail", **{columns[0]: name}, a=[]
+    )
 
 
 def test_recipes_have_the_tools_that_the_config_gives_them(model: Path) -> None:
@@ -187,11 +189,13 @@ def test_a_session_about_a_feature_changes_its_rows_alone(model: Path) -> None:
     with connected(model, "ramble", feature="auth") as driver:
         made = driver.call("create_risk", title="mine")
         assert "auth" == driver.call("get_risk", **made)["feature"]
-        assert "works on the feature" in driver.refusal("create_risk", title="x", feature="other")
+        assert "works only on the feature" in driver.refusal(
+            "create_risk", title="x", feature="other"
+        )
         assert ["title"] == driver.call("update_risk", **made, title="my own")["changed"]
         for tool in ("update_risk", "delete_risk"):
             more = {"title": "x"} if tool == "update_risk" else {}
-            assert 'this session works on the feature "auth" only' in driver.refusal(
+            assert 'this session works only on the feature "auth"' in driver.refusal(
                 tool, id=900, **more
             )
         assert "theirs" == driver.call("get_risk", id=900)["title"]

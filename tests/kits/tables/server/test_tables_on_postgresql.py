@@ -142,10 +142,10 @@ def test_keys_of_several_columns_and_keys_that_make_themselves(manual: Driver) -
     note = manual.call("create_note", **key)
 
     assert {**key, **artist, odd: "$1 ?"} == manual.call("get_order_line", key=key)
-    assert '1 row of "notes" names it by "order", "line"' in manual.refusal(
+    assert '1 row of "notes" refers to it in "order", "line"' in manual.refusal(
         "delete_order_line", key=key
     )
-    assert '1 row of "Order "Lines" names it' in manual.refusal("delete_artist", **artist)
+    assert '1 row of "Order "Lines" refers to it' in manual.refusal("delete_artist", **artist)
     assert 'no such row of "artists": there are' in manual.refusal(
         "update_order_line", key=key, artist_id=99
     )

@@ -177,14 +177,14 @@ def test_text_over_the_limit_is_refused_and_nothing_is_cut(tmp_path: Path) -> No
         append_entry(str(path), "yap", "x" * 2001)
 
     assert (
-        "the text has 2001 characters and an entry holds 2000 at most: shorten it, "
-        "or make several entries"
+        "the text has 2001 characters, but an entry can have at most 2000: shorten "
+        "it, or split it into several entries"
     ) == str(caught.value)
     assert before == path.read_bytes()
 
 
 def test_another_limit_holds_where_one_is_given(tmp_path: Path) -> None:
-    with pytest.raises(ToolError, match="holds 5 at most"):
+    with pytest.raises(ToolError, match="can have at most 5:"):
         append_entry(str(tmp_path / "progress.txt"), "yap", "123456", limit=5)
 
 

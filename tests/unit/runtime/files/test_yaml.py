@@ -86,13 +86,13 @@ class TestRefusals:
     @pytest.mark.parametrize(
         ("text", "why", "line"),
         [
-            ("x: [", "is not YAML: did not find expected node content", 2),
-            ("a: 1\n b: 2", "is not YAML: mapping values are not allowed in this context", 2),
-            ("a: *x", "is not YAML: found undefined alias", 1),
-            ("a\n---\nb", "is not YAML: but found another document", 2),
-            ("a: \x00", "is not YAML: unacceptable character #x0000", 0),
-            ("a: 1\n[b]: 1", "a key must be a text", 2),
-            ("%TAG ! tag:x\n" * 101 + "--- a", 'holds "%TAG" more than 100 times', 0),
+            ("x: [", "is not valid YAML: did not find expected node content", 2),
+            ("a: 1\n b: 2", "is not valid YAML: mapping values are not allowed in this context", 2),
+            ("a: *x", "is not valid YAML: found undefined alias", 1),
+            ("a\n---\nb", "is not valid YAML: but found another document", 2),
+            ("a: \x00", "is not valid YAML: unacceptable character #x0000", 0),
+            ("a: 1\n[b]: 1", "a key must be a string", 2),
+            ("%TAG ! tag:x\n" * 101 + "--- a", 'contains "%TAG" more than 100 times', 0),
         ],
     )
     def test_it_says_why_and_where(self, text: str, why: str, line: int) -> None:

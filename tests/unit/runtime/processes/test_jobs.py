@@ -118,7 +118,7 @@ class TestLimits:
     def test_one_too_many_is_refused_until_one_has_ended(self, new_jobs: Making) -> None:
         jobs = new_jobs(most=2)
         first, _second = run(jobs, *FOREVER), run(jobs, *FOREVER)
-        with pytest.raises(FullError, match="2 processes run"):
+        with pytest.raises(FullError, match="2 processes are running"):
             run(jobs, "true")
         jobs.stop(first, PATIENCE)
         third = run(jobs, "true")

@@ -111,7 +111,7 @@ def test_a_lock_held_beyond_patience_is_a_clear_refusal(
     with pytest.raises(ToolError) as caught:
         database.writing(add(database))
 
-    assert "the database is busy: another program has held it for" in str(caught.value)
+    assert "the database is busy: another program has locked it for" in str(caught.value)
     assert "nothing was changed, try again" in str(caught.value)
     assert not database.connection.in_transaction
 
@@ -176,7 +176,7 @@ def test_what_is_read_is_one_moment_of_the_database(
         ),
         (
             lambda db: db.change("INSERT INTO parents VALUES (1, 'x')"),
-            '"parents.id" exists already',
+            '"parents.id" already exists',
         ),
         (lambda db: db.change("INSERT INTO parents (id) VALUES (2)"), '"parents.name" must not be'),
         (lambda db: db.change("INSERT INTO parents (name) VALUES ('bad')"), "breaks a rule"),
@@ -185,7 +185,7 @@ def test_what_is_read_is_one_moment_of_the_database(
         (lambda db: db.change("UPDATE parents SET name = 'guarded'"), "guarded names stay"),
         (
             lambda db: db.row("SELECT ?", ["\ud800"]),
-            "a text holds U+D800, half of a surrogate pair",
+            "a string contains U+D800, half of a surrogate pair",
         ),
         (lambda db: db.row("SELECT ?", [2**63]), "an integer is beyond 64 bits"),
         (lambda db: db.row("SELECT x FROM nowhere"), 'run "ralphgen doctor"'),
