@@ -301,6 +301,7 @@ class TestImports:
             ("calls", ".ralph.rows"),
             ("cli", ".tables.finding"),
             ("exchange", ".ralph.rows"),
+            ("history", ".ralph.claims"),
             ("history", ".ralph.rows"),
             ("sessions", ".ralph.claims"),
         }

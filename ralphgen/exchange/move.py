@@ -5,6 +5,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 from ralphgen.errors import Problem, ProjectError, Say, plain
@@ -12,7 +13,7 @@ from ralphgen.exchange.apply import SETTLE, EditWriter
 from ralphgen.exchange.left_out import refusal_of, report_left_out
 from ralphgen.exchange.lines import read_lines, refuse_unknown_columns, shown_key
 from ralphgen.exchange.merge import MergedRows, RowEdit, after, merge, nearest
-from ralphgen.exchange.own import Own, own_of, read_file, read_own
+from ralphgen.exchange.own import Own, own_of, ralphs_tables, read_file, read_own
 from ralphgen.exchange.references import broken_references, circle, dangling, unreadable_lists
 from ralphgen.exchange.rows import Rows, spelled_lines
 from ralphgen.exchange.spelling import spelled
@@ -25,6 +26,7 @@ from ralphgen.output.files import WRITE_HINT, put, refuse_irregular
 from ralphgen.project.root import project_home
 from ralphgen.runtime.engine.sqlite.database import STEPS
 from ralphgen.runtime.files import reason
+from ralphgen.runtime.tasks.status import IMPORTED, record_reason
 
 BASE = ".ralph/last-export.jsonl"
 """The last common state of this project and others; not for git."""
@@ -165,7 +167,7 @@ def _write(root: Path, plan: Plan, *, dry_run: bool, say: Say, theirs: Rows) -> 
         own = own_of(connection_of(database), root)
         merged = _checked(plan, own, theirs)
         writer = EditWriter(database, own)
-        writer.write(merged.changes)
+        database.closing(lambda _: True, lambda: writer.write(merged.changes))
         masked.update(writer.masked)
         done[:] = merged.changes
         if dry_run:
@@ -178,6 +180,9 @@ def _write(root: Path, plan: Plan, *, dry_run: bool, say: Say, theirs: Rows) -> 
             facts = {"recipe": RECIPE}
             journal = journal_of(database, session, facts, lambda: TOOL, ends_with_writes=True)
             database.before_writes.append(journal.begin)
+            record = partial(record_reason, database, session, IMPORTED, why=TOOL)
+            database.before_commits.append(record)
+        database.has_tasks = bool(ralphs_tables(root))
         database.writing(work)
         if is_recorded:
             say(f"undo: ralphgen undo {session}")

@@ -4,6 +4,7 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict
+from functools import partial
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -34,9 +35,12 @@ from ralphgen.runtime.engine.postgresql.database import Database
 from ralphgen.runtime.engine.postgresql.journal import watch
 from ralphgen.runtime.engine.schema import fold
 from ralphgen.runtime.engine.sqlite.library import quoted
+from ralphgen.runtime.tasks.status import IMPORTED, record_reason
 
 if TYPE_CHECKING:
     import psycopg
+
+    from ralphgen.runtime.engine.closing import Moved
 
 LEDGER = {
     "ralphgen_sessions": ("id",),
@@ -89,15 +93,24 @@ def move_project(root: Path, file: Path, *, dry_run: bool, say: Say) -> Mapping[
 
         def work() -> None:
             move = _Move(own, source, file, (ralphs, names_of(config)), folder)
-            done[:] = [(move.run(), move.notes)]
+            done[:] = [(own.closing(lambda _: True, move.run), move.notes)]
             if dry_run:
                 raise _DryRunError
 
+        own.has_tasks = bool(ralphs)
+        own.before_commits.append(partial(_record, own, source))
         own.writing(work)
     ((added, notes),) = done
     for note in notes:
         say(note)
     return added
+
+
+def _record(database: Database, source: sqlite3.Connection, moved: "Moved") -> None:
+    """Record that tasks are done by the user's import, unless they bring their own ledger."""
+    is_recorded = state_of(PostgresqlConnection(database.connection)).version is not None
+    if is_recorded and state_of(source).version is None:
+        record_reason(database, "import", IMPORTED, moved, "import")
 
 
 @contextmanager

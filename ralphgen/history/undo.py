@@ -4,11 +4,11 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, TypeVar, cast
 
 from ralphgen.errors import ProjectError
 from ralphgen.history.changes import Key, RowChange, row_changes
@@ -23,18 +23,21 @@ from ralphgen.history.entries import (
 )
 from ralphgen.history.postgresql import PostgresqlReverter, change_entry, count_rows
 from ralphgen.history.revert import Reverter, RowResult
+from ralphgen.kits.ralph.claims import proof_on
 from ralphgen.kits.registry import KITS
 from ralphgen.ledger.backup import FOLDER as BACKUPS
 from ralphgen.ledger.opened import RowJournal, journal_of, of_postgresql, opened_database
 from ralphgen.ledger.tables import no_ledger, read_state
 from ralphgen.project.config import read_config
 from ralphgen.project.connection import open_database
-from ralphgen.project.inspect import settings_models, takes_any_schema
+from ralphgen.project.inspect import read_schema, settings_models, takes_any_schema
 from ralphgen.project.root import project_home
 from ralphgen.runtime.engine.claims import holder_of, live_claims
+from ralphgen.runtime.engine.closing import DONE
 from ralphgen.runtime.engine.entries import KEPT, finish_undo
 from ralphgen.runtime.engine.sqlite.journal import Journal
 from ralphgen.runtime.files.entry_log import count_entry, rewrite_entries
+from ralphgen.runtime.tasks.status import RESTORED, record_reason
 
 if TYPE_CHECKING:
     from ralphgen.runtime.engine.connection import Database
@@ -54,6 +57,11 @@ _EQUAL_LINES = """
 SELECT count(after) - count(before) FROM ralphgen_journal
 WHERE table_name = ? AND row_key = '' AND coalesce(after, before) = ? AND coalesce(session, '')
 """
+_OPENED = """
+SELECT 1 FROM ralphgen_journal WHERE session = ? AND lower(table_name) = 'tasks'
+    AND lower(before) LIKE '%"status":"done"%' AND after IS NOT NULL LIMIT 1
+"""
+_UNDOING = "SELECT DISTINCT session FROM ralphgen_journal WHERE tool = ? AND session IS NOT NULL"
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,6 +113,8 @@ def undo_session(root: Path, session: str, *, dry_run: bool = False) -> Undone:
     has_tasks = not takes_any_schema(config, KITS)
     own = f"{UNDO}{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{os.urandom(4).hex()}"
     with _recorded(root, own, session) as (database, journal):
+        database.has_tasks = has_tasks
+        unproved = _proof(root, database, session) if has_tasks else None
 
         def work() -> Undone:
             entries = _entries_of(database, session)
@@ -117,7 +127,17 @@ def undo_session(root: Path, session: str, *, dry_run: bool = False) -> Undone:
             reverter = Reverter if of_postgresql(database) is None else PostgresqlReverter
             entries, family, others = _parted(database, session, own, entries)
             changes = row_changes(entries, others, STAMPS if has_tasks else {})
-            found = reverter(database, held, has_tasks=has_tasks).revert(changes)
+            closed = _closed(changes) if has_tasks else {}
+            for task, is_deleted in closed.items():
+                if not is_deleted and unproved is not None and (why := unproved(task)):
+                    held.setdefault((task,), why)
+            found = database.closing(
+                lambda task: task in closed and (task,) not in held,
+                lambda: reverter(database, held, has_tasks=has_tasks).revert(changes),
+            )
+            back = {row.key for row in found if row.done == "put back" and row.table == "tasks"}
+            restored = [(task, DONE) for task in closed if (task,) in back]
+            record_reason(database, own, RESTORED, restored, TOOL.format(session))
             rows = [row for row in found if row.table != KEPT]
             lines = [*_kept(found, changes)]
             in_files = [*_lines(root, database, entries, family)]
@@ -142,6 +162,25 @@ def undo_session(root: Path, session: str, *, dry_run: bool = False) -> Undone:
             return Undone(own, tuple(rows), tuple(lines))
         database.writing(lambda: _finish(root, database))
     return undone
+
+
+def _closed(changes: Iterable[RowChange]) -> dict[int, bool]:
+    """Return the tasks that an undo makes done, and whether each one was deleted."""
+    return {
+        cast("int", one.key[0]): not one.is_there
+        for one in changes
+        if one.table.lower() == "tasks" and len(one.key) == 1 and one.was_there
+        if str(one.old.get("status")).lower() == DONE
+    }
+
+
+def _proof(root: Path, database: "Database", session: str) -> Callable[[int], str] | None:
+    """Return what tells why a task is not proved, None if the session has opened no done one."""
+    if not database.reading(lambda: database.rows(_OPENED, (session,))):
+        return None
+    with open_database(root) as connection:
+        schema = read_schema(connection, root, KITS)
+    return proof_on(root, schema, database)
 
 
 def finish_undone(root: Path) -> None:

@@ -161,7 +161,7 @@ def test_what_a_statement_reaches_by_a_trigger_is_looked_at_too(root: Path, serv
     before = statuses(root)
     touch = "UPDATE features SET description = 'x' WHERE name = 'auth'"
     for statement, said in (
-        ("UPDATE tasks SET status = 'done' WHERE id = 1;", DONE),
+        ("UPDATE tasks SET status = 'done' WHERE id = 1;", "task 1 "),
         ("INSERT INTO ralphgen_claims (task_id, token) VALUES (77, 1);", OURS),
     ):
         with app_trigger(root, statement):

@@ -1,5 +1,6 @@
 """Takes tasks for sessions and gives them back, by the rules of the tools, without a server."""
 
+import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,13 +11,15 @@ from ralphgen.errors import ProjectError
 from ralphgen.kits.ralph.columns import TABLES, first_statuses, offered_tables
 from ralphgen.kits.ralph.kit import comment_needs_no_more
 from ralphgen.kits.ralph.server import comments, tables
-from ralphgen.kits.ralph.server.dependencies import MET, met
+from ralphgen.kits.ralph.server.dependencies import met
 from ralphgen.kits.ralph.server.moved_schema import refuse_migrated
+from ralphgen.kits.ralph.server.proof import look_at_tree, refuse_unproved
 from ralphgen.kits.ralph.server.ready import needed_tasks, ready
 from ralphgen.kits.ralph.server.tables import StoredTable
 from ralphgen.kits.ralph.server.workspace import Tables, Workspace
 from ralphgen.ledger.opened import connected_database, connection_of, journal_of
 from ralphgen.ledger.tables import now
+from ralphgen.project.inspect import FACTS
 from ralphgen.project.model import Schema
 from ralphgen.project.root import FOLDER
 from ralphgen.project.schema import read_facts
@@ -29,10 +32,12 @@ from ralphgen.runtime.engine.claims import (
     release,
     take,
 )
+from ralphgen.runtime.engine.closing import MET
 from ralphgen.runtime.engine.ledger import close_session
 from ralphgen.runtime.errors import StartError, ToolError, one_line
 from ralphgen.runtime.policy import FULL, Policy, Recipe
 from ralphgen.runtime.session import Session
+from ralphgen.runtime.tasks.status import set_status
 
 Result = TypeVar("Result")
 SIGNED = "ralphgen"  # whose comments these are
@@ -170,9 +175,9 @@ class TaskDesk:
             self._record(session, task, "give_back")
             made = add_attempt(self._database, task) if counts else 0
             if made >= attempts:
-                return self._block(task, made, said)
+                return self._block(task, str(status), made, said)
             if status == HELD or reopens:
-                self._set(task, {"status": "pending", "completed": None})
+                self._set(task, str(status), "pending")
                 self._say(task, said)
                 return "pending"
             return status
@@ -225,19 +230,20 @@ class TaskDesk:
         made = add_attempt(self._database, old.task)
         self._record(str(old.session), old.task, "give_back")
         said = f'Session "{one_line(str(old.session))}" left it.'
-        self._block(old.task, max(made, attempts), said)
+        (status,) = self._workspace.task(old.task, ["status"])
+        self._block(old.task, status, max(made, attempts), said)
 
-    def _block(self, task: int, attempts: int, said: str) -> str:
+    def _block(self, task: int, old: str, attempts: int, said: str) -> str:
         sessions = "1 session" if attempts == 1 else f"{attempts} sessions"
         reason = f"{sessions} ended without closing it"
         status = "blocked" if self._may_block else "pending"
-        self._set(task, {"status": status, "blocked_by": reason, "completed": None})
+        self._set(task, old, status, reason)
         self._say(task, f"{said} Blocked: {reason}.")
         return status
 
-    def _set(self, task: int, values: dict[str, object]) -> None:
-        stamps = {"updated": tables.today()}
-        self._workspace.tables.tasks.update(self._database, "id", task, {**values, **stamps})
+    def _set(self, task: int, old: str, new: str, reason: str | None = None) -> None:
+        stored = self._workspace.tables.tasks
+        set_status(self._database, stored, task, (old, new), date=tables.today(), reason=reason)
 
     def _say(self, task: int, body: str) -> None:
         if self._may_comment:
@@ -251,22 +257,8 @@ def open_desk(root: Path, schema: Schema, session_id: str) -> Iterator[TaskDesk]
     Raises `ProjectError` where that cannot be, but for `HeldError`.
     """
     offered, _ = offered_tables(schema)
-    found: dict[str, Any] = {
-        TABLES[name]: StoredTable(
-            table.name,
-            {column: getattr(tables, table.known(column).kind) for column in table.shown()},
-        )
-        for name, table in offered.items()
-    }
-    stored = Tables(**found, first_status=first_statuses(offered)[0], ledger=True)
-    session = Session("ralph", {"session_id": session_id, "recipe": SIGNED}, FULL, _NO_TOOLS, None)
     with connected_database(root) as database:
-        given: Any = database  # of whichever engine: the kit's code names that of its own
-        try:
-            workspace = _CommandWorkspace(str(root / FOLDER), session, stored, database=given)
-        except StartError as error:
-            raise ProjectError(str(error)) from error
-        database.before_writes.clear()  # the desk says itself who does what
+        workspace = _workspace(root, schema, database, session_id)
         try:
             yield TaskDesk(
                 workspace,
@@ -277,3 +269,49 @@ def open_desk(root: Path, schema: Schema, session_id: str) -> Iterator[TaskDesk]
             raise
         except ToolError as error:
             raise ProjectError(str(error)) from error
+
+
+def proof_on(root: Path, schema: Schema, database: Any) -> Callable[[int], str]:
+    """Return a function that tells why a task is not proved on the current files, "" if it is.
+
+    It is called in transactions of `database`. Raises `ProjectError` and `ToolError`.
+    """
+    workspace = _workspace(root, schema, database, SIGNED)
+    try:
+        workspace.done = json.loads((root / FACTS).read_bytes())["config"].get("done")
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        workspace.done = None  # the server is compared with its manifest, which lists this file
+    look = look_at_tree(workspace) if workspace.done else None
+
+    def unproved(task: int) -> str:
+        if look is None:
+            return ""
+        try:
+            refuse_unproved(workspace, task, look)
+        except ToolError as error:
+            return str(error)
+        return ""
+
+    return unproved
+
+
+def _workspace(root: Path, schema: Schema, database: Any, session_id: str) -> _CommandWorkspace:
+    """Return the workspace of a session that journals by itself, and is not held to its tools."""
+    offered, _ = offered_tables(schema)
+    found: dict[str, Any] = {
+        TABLES[name]: StoredTable(
+            table.name,
+            {column: getattr(tables, table.known(column).kind) for column in table.shown()},
+        )
+        for name, table in offered.items()
+    }
+    stored = Tables(**found, first_status=first_statuses(offered)[0], ledger=True)
+    session = Session("ralph", {"session_id": session_id, "recipe": SIGNED}, FULL, _NO_TOOLS, None)
+    kept = [*database.before_writes]
+    try:
+        workspace = _CommandWorkspace(str(root / FOLDER), session, stored, database=database)
+    except StartError as error:
+        raise ProjectError(str(error)) from error
+    database.before_writes[:] = kept
+    database.before_commits.clear()
+    return workspace

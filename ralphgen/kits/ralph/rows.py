@@ -11,7 +11,7 @@ from typing import Any
 
 from ralphgen.errors import ProjectError
 from ralphgen.kits.ralph.columns import PRIORITIES, STATUSES
-from ralphgen.kits.ralph.server.dependencies import MET, UNKNOWN, inferred
+from ralphgen.kits.ralph.server.dependencies import UNKNOWN, inferred
 from ralphgen.kits.ralph.server.features import BEST_LEARNINGS
 from ralphgen.kits.ralph.server.learnings import best
 from ralphgen.kits.ralph.server.learnings import decode as decode_learnings
@@ -32,6 +32,7 @@ from ralphgen.project.inspect import read_schema
 from ralphgen.project.kit import InspectedKit
 from ralphgen.project.model import Schema
 from ralphgen.project.schema import REQUIRED_COLUMNS, read_facts
+from ralphgen.runtime.engine.closing import MET
 
 __all__ = [
     "BEST_LEARNINGS",

@@ -7,6 +7,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any, Protocol, TypeVar
 
+    from .closing import MayClose, Moved
+
     Result = TypeVar("Result")
 
     class WriteNotices(Protocol):
@@ -26,10 +28,14 @@ if TYPE_CHECKING:
 
         `sees_redefined_views` says whether `schema_version` changes with every view. `path` is
         where it is, and `connection` that of the engine's driver. What is in
-        `before_writes` is called at the begin of each transaction that writes, within it.
+        `before_writes` is called at the begin of each transaction that writes, within it, and
+        what is in `before_commits` at its end, with the tasks that it has made done or skipped.
+        Unless it `has_tasks`, a table of that name is like any other.
         """
 
+        before_commits: list[Callable[[Moved], None]]
         before_writes: list[Callable[[], None]]
+        has_tasks: bool
         path: str
         sees_redefined_views: bool
 
@@ -58,6 +64,9 @@ if TYPE_CHECKING:
 
         def insert(self, sql: str, values: Sequence[object]) -> int:
             """Run one INSERT; returns the number of the row."""
+
+        def closing(self, may_close: MayClose, write: Callable[[], Result]) -> Result:
+            """Return `write()`, by which these tasks may become done; in a transaction."""
 
         def schema_version(self) -> int:
             """Return what differs after a change of the schema; within a transaction."""

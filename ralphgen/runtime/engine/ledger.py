@@ -39,6 +39,18 @@ SELECT claim.task_id, claim.session, own.worktree FROM ralphgen_claims AS claim
 JOIN ralphgen_sessions AS own ON own.id = claim.session
 WHERE own.merged IS NULL AND own.worktree LIKE '%/.ralph/worktrees/%'
 """
+# The same, and those that such a session was the last to set to done, whoever holds them now.
+NOT_MERGED = """
+SELECT own.task_id FROM ralphgen_sessions AS own
+WHERE own.merged IS NULL AND own.worktree LIKE '%/.ralph/worktrees/%' AND own.id IN (
+    (SELECT claim.session FROM ralphgen_claims AS claim WHERE claim.task_id = own.task_id),
+    (SELECT CASE WHEN entry.after LIKE '%"status":"done"%' THEN entry.session END
+        FROM ralphgen_journal AS entry
+        WHERE entry.table_name = 'tasks' AND entry.row_key = CAST(own.task_id AS TEXT)
+            AND entry.after LIKE '%"status":"%'
+        ORDER BY entry.number DESC LIMIT 1)
+)
+"""
 UNPROVED = "(proves nothing: "  # begins the last line of the output of a run that rewrote files
 NEWEST = 1000  # rows of evidence on one task that are looked at
 EVIDENCE = "ralphgen_evidence"

@@ -141,7 +141,7 @@ class TestConnection:
     ) -> None:
         monkeypatch.setenv("RALPH_DSN", "postgresql://u@127.0.0.1:1/d")
         monkeypatch.setitem(sys.modules, "psycopg", None)
-        monkeypatch.delitem(sys.modules, "ralphgen.runtime.postgresql.driver", raising=False)
+        monkeypatch.delitem(sys.modules, "ralphgen.runtime.engine.postgresql.driver", raising=False)
         page = Path(__file__).parents[3] / "docs/install.md"
         root = in_postgresql(tmp_path)
         place = Postgresql()

@@ -5,12 +5,11 @@ from __future__ import annotations
 import time
 
 from ralphgen.runtime.engine import claims
+from ralphgen.runtime.engine.closing import MET
 from ralphgen.runtime.engine.sqlite.database import Database
 from ralphgen.runtime.errors import StartError, ToolError
 from ralphgen.runtime.policy import FULL
 from ralphgen.runtime.processes.launched import is_below_launch
-
-from .dependencies import MET
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

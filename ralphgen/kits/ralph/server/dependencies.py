@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ralphgen.runtime.engine.closing import MET
 from ralphgen.runtime.engine.sqlite.library import naming
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.values.arguments import shortened
@@ -13,9 +14,10 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
     from typing import Any
 
+    from ralphgen.runtime.engine.closing import Moved
+
     from .workspace import Workspace
 
-MET = ("done", "skipped")
 CHUNK = 500  # ids in one statement
 LIMIT = 2**63  # of the ids that SQLite can hold
 LISTED = 20  # ids in a refusal
@@ -64,16 +66,16 @@ def unmerged_tasks(workspace: Workspace, among: Iterable[int] | None = None) -> 
     """
     if not workspace.tables.ledger:
         return set()
-    from ralphgen.runtime.engine.ledger import UNMERGED
+    from ralphgen.runtime.engine.ledger import NOT_MERGED
 
     each = workspace.database.each
     if among is None:
-        return {row[0] for row in each(UNMERGED)}
+        return {row[0] for row in each(NOT_MERGED)}
     wanted, left = sorted(among), set[int]()
     for at in range(0, len(wanted), CHUNK):
         part = wanted[at : at + CHUNK]
         marks = ", ".join("?" * len(part))
-        left.update(row[0] for row in each(f"{UNMERGED} AND claim.task_id IN ({marks})", part))
+        left.update(row[0] for row in each(f"{NOT_MERGED} AND own.task_id IN ({marks})", part))
     return left
 
 
@@ -127,6 +129,20 @@ def _naming(
     sql = tasks.select(["id", "title", "status", "depends_on"], where)
     more = [] if status is None else [status]
     return workspace.database.each(sql, [first, *values, task, *more])
+
+
+def refuse_skipped(workspace: Workspace, moved: Moved) -> None:
+    """Raise `ToolError` where a session that is not the user's skips a task that others need."""
+    from ralphgen.runtime.processes.launched import is_below_launch
+    from ralphgen.runtime.tasks import status
+
+    if workspace.session.is_users and not is_below_launch():
+        return
+
+    def waiting(task: int) -> Iterator[tuple[int, str]]:
+        return ((one["id"], one["status"]) for one in dependents(workspace, task))
+
+    status.refuse_skipped(moved, waiting)
 
 
 def unblocked(workspace: Workspace, task: int) -> tuple[list[int], bool]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 
 from ralphgen.runtime.deferred import take_time
+from ralphgen.runtime.engine.closing import MET
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.policy import FULL
 from ralphgen.runtime.values.arguments import shortened
 from ralphgen.runtime.values.encoding import sha256_hex
 
-from .dependencies import MET, found, prerequisites, unmerged_tasks
+from .dependencies import found, prerequisites, unmerged_tasks
 from .tables import plain
 
 TYPE_CHECKING = False

@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 
 from ralphgen.runtime.deferred import take_time
+from ralphgen.runtime.engine.closing import MET
 
-from .dependencies import MET, unknown_cursor, unmerged_tasks
+from .dependencies import unknown_cursor, unmerged_tasks
 from .tables import decode_integers, plain
 
 TYPE_CHECKING = False

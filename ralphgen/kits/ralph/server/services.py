@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from ralphgen.runtime.engine.closing import MET
 from ralphgen.runtime.engine.sqlite.library import holding
 from ralphgen.runtime.errors import ToolError
+from ralphgen.runtime.tasks.status import add_task
 
-from .dependencies import MET, met, prerequisites
 from .dependencies import found as find_tasks
+from .dependencies import met, prerequisites
 from .own_writes import write_by_rules
 from .tables import decode_strings, plain, today
 from .tasks import refuse_unknown_homes
@@ -67,9 +69,9 @@ def import_tasks(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, A
         }
         is_done = item["done"] and workspace.done is None
         unproved += [[item["key"], highest]] if item["done"] and not is_done else []
-        state = {"status": "done", "completed": today()} if is_done else {"status": "pending"}
+        state = {"status": "done" if is_done else "pending"}
         stamps = {"id": highest, "created": today(), "provenance": workspace.session.provenance}
-        tasks.insert(workspace.database, {**tasks.values(values), **state, **stamps})
+        add_task(workspace.database, tasks, {**tasks.values(values), **state, **stamps})
     replanned = [[key, older[key]] for key, _ in created if key in older]
     return {"created": created, "kept": kept, "replanned": replanned, "unproved": unproved}
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from ralphgen.runtime.engine.closing import MET
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.policy import FULL
+from ralphgen.runtime.tasks.status import set_status
 
 from . import comments
 from .changes import refuse_blank
 from .claims import follow_status, holder
-from .dependencies import MET, unblocked
+from .dependencies import unblocked
 from .tables import plain, today
 
 TYPE_CHECKING = False
@@ -48,13 +50,8 @@ def _stored(
 ) -> dict[str, Any]:
     """Store a new status, and return the answer; `told` is what was found out of the proof."""
     task, new = arguments["id"], arguments["status"]
-    values: dict[str, Any] = {"status": new, "updated": today()}
-    values["completed"] = today() if new == "done" else None
-    if "reason" in arguments or (old == "blocked" and new != "blocked"):
-        values["blocked_by"] = arguments.get("reason")
-    if new == old == "done":
-        del values["completed"]
-    workspace.tables.tasks.update(workspace.database, "id", task, values)
+    tables, reason = workspace.tables, arguments.get("reason")
+    set_status(workspace.database, tables.tasks, task, (old, new), date=today(), reason=reason)
     answer: dict[str, Any] = {"id": task, "old": plain(old), "new": new}
     if told:
         answer["told"] = told

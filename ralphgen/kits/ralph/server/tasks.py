@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 
+from ralphgen.runtime.engine.closing import MET
 from ralphgen.runtime.engine.sqlite.library import SAME_LETTERS, next_number
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.statements.tools import stating
+from ralphgen.runtime.tasks.status import add_task, set_status
 from ralphgen.runtime.values.arguments import shortened
 from ralphgen.runtime.values.paging import AROUND, PAGE, fitted, page, size
 
@@ -14,7 +16,6 @@ from . import comments
 from .changes import Changes, refuse_blank
 from .dependencies import (
     LIMIT,
-    MET,
     SHOWN,
     UNKNOWN,
     checked,
@@ -105,7 +106,7 @@ def create_task(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, An
     forget(workspace, task)
     stamps = {"id": task, "created": today(), "provenance": workspace.session.provenance}
     values = {"status": tables.first_status, **changes.values, **stamps}
-    tasks.insert(workspace.database, values)
+    add_task(workspace.database, tasks, values)
     return changes.answer({"id": task, "status": values["status"]})
 
 
@@ -194,8 +195,12 @@ def enrich_task(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, An
         raise ToolError(f"task {task} is {shortened(plain(status))}: only a draft can be enriched")
     refuse_blank(arguments, "pseudocode")
     changes = Changes(workspace, workspace.tables.tasks, arguments, key="id")
-    stamps = {"status": "pending", "enriched_at": today(), "updated": today()}
-    workspace.tables.tasks.update(workspace.database, "id", task, {**changes.values, **stamps})
+    more = {**changes.values, "enriched_at": today()}
+    set_status(
+        *(workspace.database, workspace.tables.tasks, task, (status, "pending")),
+        date=today(),
+        more=more,
+    )
     return changes.answer({"id": task, "status": "pending"})
 
 

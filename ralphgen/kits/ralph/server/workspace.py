@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
+    from ralphgen.runtime.engine.closing import Moved
     from ralphgen.runtime.engine.sqlite.journal import Journal
     from ralphgen.runtime.session import Session
 
@@ -116,6 +117,7 @@ class Workspace(OpenProject):
         self.database = self.fenced(database or Database(located(self.root, named)))
         if tables.ledger:
             self.database.before_writes.append(self._begin_journal)
+        self.database.before_commits.append(self._refuse_skipped)
         self._closing_on_failure(self._note_schema)
 
     def close(self) -> None:
@@ -176,6 +178,12 @@ class Workspace(OpenProject):
 
         refuse_migrated(self, self.folder)
         self.own_code = own_code(self.database)
+
+    def _refuse_skipped(self, moved: Moved) -> None:
+        if moved:
+            from .dependencies import refuse_skipped
+
+            refuse_skipped(self, moved)
 
     def _open_journal(self) -> Journal:
         from .recording import open_journal

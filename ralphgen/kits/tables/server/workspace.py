@@ -31,6 +31,7 @@ class OpenTables(OpenProject):
         self.settings = settings
         named = (session.project or {}).get("database") or settings["database"]
         self.database = Database(located(self.root, named))
+        self.database.has_tasks = False
         if settings["ledger"]:
             self.database.before_writes.append(self._begin_journal)
         self._closing_on_failure(self._refuse_unlike)

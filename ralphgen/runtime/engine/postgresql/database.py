@@ -10,6 +10,7 @@ import time
 from ...deferred import call_began, limit, longest_run, longest_wait, pause, take_time
 from ...errors import StartError, ToolError, log
 from ...modules import add_packages
+from ..closing import DONE, refused
 from .library import dsn_of, notice, settings, writers_lock
 
 TYPE_CHECKING = False
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any, TypeVar
 
+    from ..closing import MayClose, Moved
+    from .closing import Closing
     from .driver import Connection, Cursor
     from .notices import WriteNotices
 
@@ -39,12 +42,15 @@ class Database:
     for how many seconds after its arrival a call waits for other writers, and for how many its
     statements may run. What is in `before_writes` is called at the begin of each transaction that
     writes, within it, and refuses the write by raising `ToolError`; `before_changes` before
-    each statement that changes rows. Raises `StartError` when the variable is not set.
+    each statement that changes rows; `before_commits` at its end, with the tasks that it has made
+    done or skipped. Unless the database `has_tasks`, a table of that name is like any other. Raises
+    `StartError` when the variable is not set.
     """
 
     sees_redefined_views = False
     __slots__ = (
         "_checks",
+        "_closing",
         "_connection",
         "_in_use",
         "_is_checked",
@@ -52,7 +58,9 @@ class Database:
         "_patience",
         "_schema_version",
         "before_changes",
+        "before_commits",
         "before_writes",
+        "has_tasks",
         "path",
     )
 
@@ -67,6 +75,9 @@ class Database:
         self._schema_version = 0
         self.before_changes: Callable[[], None] | None = None
         self.before_writes: list[Callable[[], None]] = []
+        self.before_commits: list[Callable[[Moved], None]] = []
+        self.has_tasks = True
+        self._closing: Closing | None = None
         dsn_of(path)
 
     @property
@@ -154,6 +165,12 @@ class Database:
         """
         return self._transaction(work, writes=True)
 
+    def closing(self, may_close: MayClose, write: Callable[[], Result]) -> Result:
+        """Return `write()`, by which these tasks may become done, and no others."""
+        if self._closing is not None:
+            self._closing.may_close.append(may_close)
+        return write()
+
     def open(self) -> None:
         """Connect and make the checks, unless that was done; raises `ToolError`."""
         if self._is_checked:
@@ -212,6 +229,10 @@ class Database:
             in_line = min(max(IN_LINE, time.monotonic() - began), longest_wait())
             try:
                 return self._attempt(work, in_line if writes else 0.0)
+            except _ClosedError:  # by another program meanwhile, perhaps: then not once more
+                if DONE in retried:
+                    raise
+                retried.add(DONE)
             except (UnicodeEncodeError, OverflowError) as error:
                 from . import statements
 
@@ -252,10 +273,14 @@ class Database:
             try:
                 connection.execute(self._begin(in_line))
                 if writes:
+                    if self.has_tasks:
+                        self._watch_tasks()
                     for check in self.before_writes:
                         check()
                 limit(min(self._patience, longest_run()))
                 result = work()
+                if writes:
+                    self._hold_tasks()
                 limit(0)
                 commits = True
                 ended = connection.execute(b"COMMIT")
@@ -275,6 +300,22 @@ class Database:
             if ended.statusmessage != "COMMIT":
                 raise ToolError("the database rolled this back: nothing was changed; try again")
             return result
+
+    def _watch_tasks(self) -> None:
+        if self._closing is None:
+            from .closing import Closing
+
+            self._closing = Closing()
+        self._closing.begin(self)
+
+    def _hold_tasks(self) -> None:
+        """Raise `ToolError` where a task has become done that may not."""
+        moved = [] if self._closing is None else self._closing.moved(self)
+        for task, status in moved:
+            if self._closing is not None and self._closing.refuses(task, status):
+                raise _ClosedError(refused(task))
+        for hold in self.before_commits:
+            hold(moved)
 
     def _begin(self, in_line: float) -> bytes:
         """Return what begins a transaction, in one message: settings, limits, and the lock.
@@ -326,6 +367,10 @@ class Database:
         connection, self._connection, self._is_checked = self._connection, None, False
         if connection is not None:
             connection.close()
+
+
+class _ClosedError(ToolError):
+    """A task has become done that may not."""
 
 
 def _errors() -> Any:

@@ -120,12 +120,16 @@ def write_records(
         raise ToolError(LEDGER)
     _refuse_hidden(database, sql, hide)
     plan = _run(database, f"EXPLAIN (FORMAT JSON) {sql}", values).fetchall()
-    if any(name.lower().startswith(PREFIX) for (text,) in plan for name in _written(text)):
+    written = {name.lower() for (text,) in plan for name in _written(text)}
+    if any(name.startswith(PREFIX) for name in written):
         raise ToolError(LEDGER)
     if database.before_changes is not None:
         database.before_changes()
     before = database.row(_STATE)
-    done = _records(_run(database, sql, values), most)
+    # Its task must be proved all the same, which its caller finds out.
+    done = database.closing(
+        lambda _: "tasks" in written, lambda: _records(_run(database, sql, values), most)
+    )
     database.connection.execute(b"SET CONSTRAINTS ALL IMMEDIATE")
     _refuse_changed(before, database.row(_STATE))
     return done

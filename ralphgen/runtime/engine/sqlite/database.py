@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Any, TypeVar
 
+    from ..closing import MayClose, Moved
     from ..connection import WriteNotices
+    from .closing import Closing
 
     Result = TypeVar("Result")
 
@@ -45,19 +47,23 @@ class Database:
     `patience` is for how many seconds after its arrival a call waits for other writers, and for how
     many its statements may run, looked at after so many `steps` of SQLite's machine. What is in
     `before_writes` is called at the begin of each transaction that writes, within it, and refuses
-    the write by raising `ToolError`. Raises `StartError` when the file cannot be opened as a
-    database.
+    the write by raising `ToolError`; `before_commits` at its end, with the tasks that it has made
+    done or skipped. Unless the database `has_tasks`, a table of that name is like any other. Raises
+    `StartError` when the file cannot be opened as a database.
     """
 
     sees_redefined_views = True
     __slots__ = (
+        "_closing",
         "_files",
         "_in_use",
         "_limit",
         "_lost",
         "_patience",
+        "before_commits",
         "before_writes",
         "connection",
+        "has_tasks",
         "path",
     )
 
@@ -70,7 +76,10 @@ class Database:
         self._lost = False
         self.connection.set_progress_handler(self._limit.is_over, steps)
         self._in_use = _thread.allocate_lock()
+        self._closing: Closing | None = None
         self.before_writes: list[Callable[[], None]] = []
+        self.before_commits: list[Callable[[Moved], None]] = []
+        self.has_tasks = True
 
     def rows(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
         """Return every row that the statement answers."""
@@ -143,6 +152,17 @@ class Database:
         """
         return self._transaction("BEGIN IMMEDIATE", work)
 
+    def closing(self, may_close: MayClose, write: Callable[[], Result]) -> Result:
+        """Return `write()`, by which these tasks may become done, and no others."""
+        closing = self._closing
+        if closing is None:
+            return write()
+        before, closing.may_close = closing.may_close, may_close
+        try:
+            return write()
+        finally:
+            closing.may_close = before
+
     def close(self) -> None:
         """Stop what runs, roll it back and let go of the file; safe from any thread.
 
@@ -168,6 +188,8 @@ class Database:
                 raise ToolError(_unstorable(error)) from error
             except sqlite3.Error as error:
                 if not _is_busy(error):
+                    if self._closing is not None and self._closing.refused:
+                        raise ToolError(self._closing.refused) from error
                     if getattr(error, "sqlite_errorcode", 0) == sqlite3.SQLITE_INTERRUPT:
                         take_time()
                     raise ToolError(_sentence(error)) from error
@@ -189,16 +211,26 @@ class Database:
                 seconds = max(0.1, seconds - (now - began))
             self._limit.deadline = now + seconds
             self.connection.execute(begin)
+            is_kept = begin == "BEGIN"
             try:
                 limit(seconds)
                 if begin != "BEGIN":
+                    if self.has_tasks:
+                        self._watch_tasks()
                     for check in self.before_writes:
                         check()
                 result = work()
+                if self.before_commits and self._closing is not None and self._closing.moved:
+                    moved = self._closing.settled(self)
+                    for hold in self.before_commits:
+                        hold(moved)
                 limit(0)
                 self._commit()
+                is_kept = True
             finally:
                 limit(0)
+                if not is_kept and self._closing is not None:
+                    self._closing.rolled_back()
                 self._limit.deadline = FOREVER
                 if self.connection.in_transaction:
                     self.connection.execute("ROLLBACK")
@@ -206,6 +238,13 @@ class Database:
             if begin != "BEGIN" and self._problem():
                 raise ToolError(UNSURE)
             return result
+
+    def _watch_tasks(self) -> None:
+        if self._closing is None:
+            from .closing import Closing
+
+            self._closing = Closing(self)
+        self._closing.begin(self)
 
     def _problem(self) -> str:
         """Return what happened to the files, a key of `FILES`; save what a removed log holds.

@@ -12,6 +12,7 @@ from ...errors import ToolError
 from ..entries import ENDED, ENTRY, NO_ROW, PREFIX, TABLE, moment
 from ..journal import SessionJournal
 from ..ledger import MARKER
+from .closing import OWN
 from .library import quoted
 from .triggers import WatchedTable, replaced_triggers, triggers
 
@@ -98,7 +99,7 @@ class Journal(SessionJournal):
         """
         database = self._database
         for (name,) in database.rows(_OWN_TRIGGERS):
-            if name.startswith(PREFIX):
+            if name.startswith(PREFIX) and not name.startswith(OWN):
                 database.change(f"DROP TRIGGER temp.{quoted(name)}")
         names = [name for name, *_ in database.rows(_TABLES)]
         if TABLE not in names:

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 LONGEST = 10_000_000  # bytes of a value
 LEDGER = "what ralphgen keeps for itself cannot be written"
 READS = "project.rows only reads: use project.write"
+WRITES = "project.write takes only INSERT, UPDATE, DELETE and SELECT"
 ALWAYS_HIDDEN = ("disciplines.mcp_servers",)  # may hold secrets
 _INTERNAL = (PREFIX, "sqlite_", "pragma_")
 _ROWIDS = {"rowid", "oid", "_rowid_"}
@@ -46,15 +47,18 @@ _INDEXED = "SELECT name FROM pragma_index_info(?) ORDER BY seqno"
 class StatementGuard:
     """SQLite's authorizer for a statement of a tool; it is also asked about triggers.
 
-    It denies hidden columns and ralphgen's own tables, except to triggers. `refused` explains it.
+    It denies hidden columns and ralphgen's own tables, except to triggers, and every statement
+    that is not a SELECT, INSERT, UPDATE or DELETE. `refused` explains it. `closes` says whether the
+    statement itself, and not a trigger, writes the status of a task.
     """
 
-    __slots__ = ("_hidden", "_triggers", "_writes", "refused")
+    __slots__ = ("_hidden", "_triggers", "_writes", "closes", "refused")
 
     def __init__(self, hidden: set[str], triggers: set[str], *, writes: bool) -> None:
         self._hidden = hidden
         self._triggers = triggers
         self._writes = writes
+        self.closes = False
         self.refused = ""
 
     def __call__(
@@ -68,14 +72,16 @@ class StatementGuard:
                 reason = READS
             elif table.startswith(PREFIX) and not (by or "").lower().startswith(PREFIX):
                 reason = LEDGER
+            is_status = action == sqlite3.SQLITE_INSERT or column == "status"
+            self.closes |= table == "tasks" and is_status and by is None
         elif action == sqlite3.SQLITE_READ:
             if (by or "").lower() not in self._triggers and self._hides(table, column):
                 reason = f'a statement of a tool cannot read "{first}.{second}"'
         elif action == sqlite3.SQLITE_FUNCTION and column in _FUNCTIONS:
             reason = f'a statement of a tool cannot use the function "{column}"'
-        elif action not in _READING and not self._writes:
+        elif action not in _READING:
             is_search = (action, table) == (sqlite3.SQLITE_PRAGMA, "data_version")  # of FTS5
-            reason = "" if is_search else READS
+            reason = "" if is_search else WRITES if self._writes else READS
         self.refused = self.refused or reason
         return sqlite3.SQLITE_DENY if reason else sqlite3.SQLITE_OK
 
@@ -218,7 +224,10 @@ def write_records(
     guard = StatementGuard(hidden, triggers - words, writes=True)
     connection.set_authorizer(guard)
     try:
-        return _records(database, sql, values, most)
+        # Its task must be proved all the same, which its caller finds out.
+        return database.closing(
+            lambda _: guard.closes, lambda: _records(database, sql, values, most)
+        )
     except sqlite3.DatabaseError as error:
         if guard.refused:
             raise ToolError(guard.refused) from error

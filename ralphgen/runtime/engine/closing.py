@@ -1,0 +1,30 @@
+"""The rule that each engine applies to every write: no task becomes done unless it may.
+
+The engines differ in how they notice it: SQLite by temporary triggers, PostgreSQL by comparing the
+tasks before the commit. Both then ask `MayClose`, whatever statement, trigger or key wrote the row.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    MayClose = Callable[[int], bool]  # whether a task may become done now
+    Moved = Sequence[tuple[int, str]]  # tasks that have become done or skipped, and which
+
+DONE, SKIPPED = "done", "skipped"
+MET = (DONE, SKIPPED)  # what others that depend on a task wait for
+
+
+def nobody(_task: int) -> bool:
+    """Let no task become done."""
+    return False
+
+
+def refused(task: object) -> str:
+    """Return why a write is refused that sets a task to done."""
+    return (
+        f"task {task} cannot become done by this write: nothing was changed; close it with "
+        f'set_task_status, or the user with "ralphgen task status {task} done"'
+    )

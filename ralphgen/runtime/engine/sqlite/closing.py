@@ -1,0 +1,77 @@
+"""Notices, on one connection, each task that becomes done or skipped: TEMP triggers see it.
+
+They also fire for changes by triggers of the application, foreign keys, REPLACE and UPSERT, and
+leave no trace in the database.
+"""
+
+from __future__ import annotations
+
+from ..closing import DONE, MET, nobody, refused
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from ..closing import MayClose
+    from .database import Database
+
+OWN = "ralphgen_closing_"  # begins the names of the triggers
+_IS_TASKS = """
+SELECT count(*) FROM main.sqlite_master AS one JOIN pragma_table_xinfo(one.name, 'main') AS field
+WHERE one.type = 'table' AND lower(one.name) = 'tasks' AND lower(field.name) IN ('id', 'status')
+"""
+# After the row is written, since only then its number and what its columns make of a value are
+# known. Every update is looked at: a generated column, or the number, can move a task as well.
+_TRIGGER = """
+CREATE TEMP TRIGGER IF NOT EXISTS {own}{event} AFTER {event} ON main.tasks
+WHEN lower(CAST(NEW.status AS TEXT)) IN {met}
+    AND {moved} NOT ralphgen_may_become(NEW.id, lower(CAST(NEW.status AS TEXT)))
+BEGIN SELECT RAISE(ABORT, 'a task cannot become done by this write'); END
+"""
+_MOVED = """
+(OLD.status COLLATE BINARY IS NOT NEW.status OR OLD.id IS NOT NEW.id) AND
+"""
+
+
+class Closing:
+    """The triggers of a connection; `may_close` says what may become done at the moment.
+
+    `moved` are the tasks that the open transaction has made done or skipped, and `refused` is why
+    it was stopped.
+    """
+
+    __slots__ = ("_version", "may_close", "moved", "refused")
+
+    def __init__(self, database: Database) -> None:
+        self._version = -1  # of the schema that the triggers were made for
+        self.may_close: MayClose = nobody
+        self.moved: list[tuple[Any, str]] = []
+        self.refused = ""
+        database.connection.create_function("ralphgen_may_become", 2, self._may_become)
+
+    def begin(self, database: Database) -> None:
+        """Watch the tasks in the transaction that has begun; a moved schema may have others."""
+        self.moved, self.refused = [], ""
+        (version,) = database.row("PRAGMA main.schema_version") or (0,)
+        if version != self._version:
+            if database.row(_IS_TASKS) == (2,):
+                for event, moved in (("INSERT", ""), ("UPDATE", _MOVED)):
+                    database.change(_TRIGGER.format(own=OWN, event=event, met=MET, moved=moved))
+            self._version = version
+
+    def settled(self, database: Database) -> list[tuple[Any, str]]:
+        """Return the tasks that the transaction has made done or skipped, at its end."""
+        sql = "SELECT lower(CAST(status AS TEXT)) FROM main.tasks WHERE id = ?"
+        found = dict(self.moved).items()
+        return [(task, new) for task, new in found if database.row(sql, [task]) == (new,)]
+
+    def rolled_back(self) -> None:
+        """Look for the triggers again: a transaction that is rolled back may have made them."""
+        self._version = -1
+
+    def _may_become(self, task: Any, status: str) -> bool:
+        if status == DONE and not self.may_close(task):
+            self.refused = refused(task)
+            return False
+        self.moved.append((task, status))
+        return True

@@ -1,0 +1,111 @@
+"""Writes the status of a task; no other code does.
+
+A task becomes done only here, by a caller that has found it proved or has the user's reason: every
+other write that sets a task to done is refused, whatever statement, trigger or key makes it.
+"""
+
+from __future__ import annotations
+
+from ..engine.closing import DONE, SKIPPED
+from ..engine.ledger import Evidence, add_evidence
+from ..errors import ToolError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from typing import Any, Protocol
+
+    from ..engine.closing import Moved
+    from ..engine.connection import Database
+
+    class TaskTable(Protocol):
+        """The table `tasks`: it stores those values whose columns exist."""
+
+        def insert(self, database: Any, values: Mapping[str, Any]) -> int:
+            """Add a row; returns its number."""
+
+        def update(
+            self, database: Any, key: str, identity: object, values: Mapping[str, Any]
+        ) -> None:
+            """Change the row whose `key` column is `identity`."""
+
+
+BLOCKED = "blocked"
+IMPORTED = "(imported)"  # in place of a check's name, in the evidence of a command of the user
+RESTORED = "(restored)"
+
+
+def set_status(
+    database: Database,
+    tasks: TaskTable,
+    task: int,
+    statuses: tuple[Any, str],
+    *,
+    date: str,
+    reason: str | None = None,
+    more: Mapping[str, Any] | None = None,
+) -> None:
+    """Move a task from one of the `statuses` to the other, in a transaction that is open.
+
+    `reason` is why it is blocked, and `more` has other columns. The caller has found that a task
+    which becomes done may.
+    """
+    old, new = statuses
+    values = {**(more or {}), "status": new, "updated": date}
+    if not new == old == DONE:
+        values["completed"] = date if new == DONE else None
+    if reason is not None or (old == BLOCKED and new != BLOCKED):
+        values["blocked_by"] = reason
+    database.closing(
+        lambda one: one == task and new == DONE,
+        lambda: tasks.update(database, "id", task, values),
+    )
+
+
+def add_task(database: Database, tasks: TaskTable, values: Mapping[str, Any]) -> None:
+    """Add a task of these values, in a transaction that is open; as `set_status`."""
+    is_done = values["status"] == DONE
+    completed = {"completed": values.get("created")} if is_done else {}
+    database.closing(
+        lambda one: one == values["id"] and is_done,
+        lambda: tasks.insert(database, {**values, **completed}),
+    )
+
+
+def refuse_skipped(moved: Moved, waiting: Callable[[int], Iterable[tuple[int, str]]]) -> None:
+    """Raise `ToolError` where a task became skipped that another one waits for.
+
+    `waiting` yields the tasks that depend on one, with their status. One that is skipped counts:
+    it could be opened again.
+    """
+    for task, status in moved:
+        others = (one for one, state in waiting(task) if state != DONE)
+        other = next(others, None) if status == SKIPPED else None
+        if other is not None:
+            raise ToolError(
+                f"task {task} cannot be skipped: task {other} depends on it, and only the user can "
+                'skip such a task; set it to "blocked" with a "reason"'
+            )
+
+
+def record_reason(database: Database, session: str, check: str, moved: Moved, why: str) -> None:
+    """Store as evidence that a command of the user, and no check, has made tasks done.
+
+    The database has a ledger.
+    """
+    from ..engine.entries import moment
+
+    for task, status in moved:
+        if status == DONE:
+            evidence = Evidence(
+                task=task,
+                session=session,
+                check=check,
+                definition="",
+                exit_code=None,
+                started=moment(),
+                seconds=0.0,
+                tree="",
+                tail=why,
+            )
+            add_evidence(database, evidence)
