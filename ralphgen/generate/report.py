@@ -20,6 +20,7 @@ class Report:
     server: Drift
     connected: Drift
     warnings: tuple[str, ...]
+    notes: tuple[str, ...]
     written_by: str
     lag: Lag
     merging: bool
@@ -76,6 +77,7 @@ class Report:
             "unknown": list(self.drift.unknown),
             "diff": self.drift.diff,
             "warnings": list(self.warnings),
+            "notes": list(self.notes),
             "interrupted": self.drift.interrupted,
             "merging": self.merging,
             "database_lacks": list(self.lag.database),

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralphgen.errors import EditedError, Problem, ProjectError, Say, plain
@@ -20,9 +20,11 @@ from ralphgen.planning.model import ServerPlan
 from ralphgen.planning.preview import long_lists
 from ralphgen.planning.server import plan_server
 from ralphgen.project.config import FILE as CONFIG
-from ralphgen.project.inspect import FACTS, inspect_project
+from ralphgen.project.config import read_config
+from ralphgen.project.inspect import FACTS, inspect_project, settings_models
 from ralphgen.project.merge import Merge, read_merge
 from ralphgen.project.model import Project
+from ralphgen.project.patterns import pattern_notes
 from ralphgen.project.root import FOLDER, has_database
 from ralphgen.project.versions import (
     refuse_earlier,
@@ -86,6 +88,7 @@ class Generated:
     project: Project
     plan: ServerPlan
     files: Files
+    notes: tuple[str, ...] = ()  # on patterns, if they were looked at
 
 
 def generate(root: Path) -> Generated:
@@ -235,6 +238,7 @@ def checked(root: Path, *, say: Say) -> Report:
         compare(root / FOLDER, generated.files),
         connected_drift(root, generated.project, generated.plan, say),
         generated.plan.warnings,
+        generated.notes,
         max(before.versions, default=""),
         lag(before.recorded, generated.project),
         before.merge is not None,
@@ -260,7 +264,11 @@ def _generated(root: Path, say: Say) -> Generated:
     generated = generate(root)
     for warning in generated.plan.warnings:
         say(f"warning: {plain(warning)}")
-    return generated
+    config = read_config(root, tuple(kit.key for kit in KITS), settings_models(KITS))
+    notes = tuple(pattern_notes(root, config))
+    for note in notes:
+        say(f"note: {plain(note)}")
+    return replace(generated, notes=notes)
 
 
 def _written(written: Written, *, is_new: bool) -> str:

@@ -56,11 +56,19 @@ def _is_sentence(text: str) -> str:
 
 
 def _is_glob(text: str) -> str:
-    """Return a glob of files below the project's folder; raise PydanticCustomError for others."""
-    parts = text.split("/")
-    if not text.strip() or text.startswith("/") or ".." in parts or "\\" in text:
+    """Return a glob of files below the project's folder, without `.` and empty parts.
+
+    Raises PydanticCustomError for others.
+    """
+    parts = [part for part in text.split("/") if part not in {"", "."}]
+    if (
+        not text.strip()
+        or text.startswith("/")
+        or not parts
+        or {"..", "\0", "\\"} & {*text, *parts}
+    ):
         raise PydanticCustomError("glob", 'a path below the project, such as "tests/golden/**"')
-    return text
+    return "/".join(parts)
 
 
 def _is_relative(text: str) -> str:

@@ -8,6 +8,7 @@ from ralphgen.project.config import Config
 from ralphgen.project.connection import DatabaseConnection
 from ralphgen.project.disciplines import discipline_rows
 from ralphgen.project.model import Check, DoneRules, Schema, done_facts
+from ralphgen.project.patterns import unsupported
 from ralphgen.project.toml import TomlFile
 from ralphgen.runtime.engine.ledger import MARKER
 from ralphgen.runtime.values.arguments import nearest
@@ -118,7 +119,7 @@ def loosened_facts(before: Mapping[str, Any], facts: Mapping[str, Any]) -> list[
     """Return the same of two rules that are both told by their facts (see `loosened`)."""
     try:
         earlier = {check["name"]: check for check in before["checks"]}
-        protected = [str(one) for one in before["protect"]]
+        protected = [str(one).removeprefix("./") for one in before["protect"]]
     except (LookupError, TypeError):
         return []
     checks = {check["name"]: check for check in facts["checks"]}
@@ -133,6 +134,8 @@ def loosened_facts(before: Mapping[str, Any], facts: Mapping[str, Any]) -> list[
         if new.get("disciplines") and not {*old.get("disciplines", ["*"])} <= {*new["disciplines"]}:
             found.append(f'check "{name}" would apply to fewer disciplines')
     found += [
-        f'"{one}" would no longer be protected' for one in protected if one not in facts["protect"]
+        f'"{one}" would no longer be protected'
+        for one in protected
+        if one not in facts["protect"] and unsupported(one) is None
     ]
     return found

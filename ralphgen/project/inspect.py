@@ -38,6 +38,7 @@ from ralphgen.project.model import (
     table_facts,
 )
 from ralphgen.project.own_tools import NO_TOOLS, read_own_tools
+from ralphgen.project.patterns import pattern_problems
 from ralphgen.project.postgresql import NoConnectionError, open_postgresql
 from ralphgen.project.queries.prepare import prepared_queries
 from ralphgen.project.recipes import read_recipes
@@ -100,7 +101,7 @@ def inspect_project(root: Path, kits: Sequence[InspectedKit]) -> Project:
     with collected(problems):
         config = read_config(root, tuple(kit.key for kit in kits), settings_models(kits))
         is_read = True
-        problems.extend(done_problems(config))
+        problems.extend((*done_problems(config), *pattern_problems(config)))
     on = [kit for kit in kits if kit.key in config.values.kits]
     settings = {kit.key: kit_settings(config.values, kit.key) for kit in on}
     with collected(problems):

@@ -466,8 +466,8 @@ def _setup_mark(place: Path, config: LoopConfig) -> str:
 
 def _matching(root: Path, globs: list[str], enters: Callable[[str], bool]) -> list[str]:
     """Return the files below a folder that a glob matches, sorted; no link is followed."""
-    patterns = [pattern_of(glob) for glob in globs]
-    plain = [glob for glob in globs if not re.search(r"[*?]", glob) and not (root / glob).is_dir()]
+    patterns = [pattern_of(glob, str(root)) for glob in globs]
+    plain = [glob for glob in globs if not re.search(r"[*?[]", glob) and not (root / glob).is_dir()]
     found = {glob for glob in plain if os.path.lexists(root / glob)}
     if len(plain) < len(globs):
         for folder, folders, files in os.walk(root):

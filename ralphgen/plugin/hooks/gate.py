@@ -107,7 +107,7 @@ def _file_reasons(session: GoverningSession, asked: Mapping[str, Any]) -> Iterat
         return
     start = _text(asked, "cwd") or "."
     globs = (session.facts.get("done") or {}).get("protect", ())
-    patterns = [pattern_of(glob) for glob in globs]
+    patterns = [pattern_of(glob, session.tops[0]) for glob in globs]
     for whole in dict.fromkeys(one for path in named for one in _meant(start, path)):
         around = project_of(os.path.dirname(whole))  # it may be in a third work tree of the project
         trees = around if around is not None and around[0] in session.tops else ()

@@ -5,6 +5,7 @@ It imports nothing of ours: the hook of Claude Code has a copy of it, and runs o
 
 from __future__ import annotations
 
+import os
 import re
 
 RALPH = ".ralph"
@@ -36,6 +37,8 @@ CLIENT_PARTS = {
 }
 _CLAUDE, _READ = ".claude", frozenset({"skills", "worktrees", "claude.md", "claude.local.md"})
 _SPELLED = {"**/": "(?:.*/)?", "/**": "(?:/.*)?", "**": ".*", "*": "[^/]*", "?": "[^/]"}
+_PIECES = re.compile(r"(\*\*/|/\*\*$|\*\*|\*|\?|\[[!^]?\]?[^\]/]*\])")
+_RANGE = re.compile(r"(.)-(.)|(.)", re.DOTALL)
 
 
 def is_client_setting(path: str) -> bool:
@@ -52,16 +55,57 @@ def is_client_setting(path: str) -> bool:
     return False
 
 
-def pattern_of(glob: str) -> re.Pattern[str]:
-    """Return the pattern of the paths that a glob means, with all that lies below them.
+class Pattern:
+    """The paths that a glob means, with everything below them."""
 
-    `*` and `?` stand for characters of one part of a path, `**` for any number of parts.
+    __slots__ = ("_expression",)
+
+    def __init__(self, expression: re.Pattern[str]) -> None:
+        self._expression = expression
+
+    def match(self, path: str) -> bool:
+        """Return whether a path is one of them, in any Unicode form."""
+        return self._expression.match(_composed(path)) is not None
+
+
+def pattern_of(glob: str, root: str | None = None) -> Pattern:
+    """Return the pattern of a glob, which ignores case if the file system of `root` does.
+
+    `*` and `?` stand for characters of one part of a path, `**` for any number of parts, and
+    `[ab]`, `[a-z]` and `[!a]` for one character, or for the same text in a name: `[id]` may be one.
     """
-    said = glob.strip("/")
     spelled = ""
-    for piece in re.split(r"(\*\*/|/\*\*$|\*\*|\*|\?)", said):
-        spelled += _SPELLED.get(piece, re.escape(piece))
-    return re.compile(rf"(?s:{spelled})(?:/|\Z)")
+    for piece in _PIECES.split(_composed(glob).strip("/")):
+        is_set = len(piece) > 1 and piece.startswith("[") and piece.endswith("]")
+        spelled += _set_of(piece) if is_set else _SPELLED.get(piece, re.escape(piece))
+    flags = re.IGNORECASE if root is not None and _ignores_case(root) else 0
+    return Pattern(re.compile(rf"(?s:{spelled})(?:/|\Z)", flags))
+
+
+def _set_of(piece: str) -> str:
+    """Return the expression for `[…]`: one of its characters, or its text."""
+    negation = "^" if piece[1] in "!^" else ""
+    members = ""
+    for first, last, single in _RANGE.findall(piece[2 if negation else 1 : -1]):
+        if single or first <= last:
+            members += re.escape(single) if single else f"{re.escape(first)}-{re.escape(last)}"
+    return f"(?:(?!/)[{negation}{members}]|{re.escape(piece)})" if members else re.escape(piece)
+
+
+def _composed(text: str) -> str:
+    """Return a path with its accents in one form: some file systems keep another."""
+    if text.isascii():
+        return text
+    from unicodedata import normalize
+
+    return normalize("NFC", text)
+
+
+def _ignores_case(root: str) -> bool:
+    try:
+        return os.path.samefile(os.path.join(root, RALPH), os.path.join(root, RALPH.upper()))
+    except OSError:
+        return False
 
 
 def is_of_git(path: str) -> bool:

@@ -100,7 +100,7 @@ def protected_files(root: str, globs: Sequence[str], files: Mapping[str, str]) -
     `files` are those of the tree. A glob that begins with a folder's name finds what git ignores in
     there as well. The project's own server, settings, recipes, prompts and tools are always such.
     """
-    patterns = [pattern_of(glob) for glob in globs]
+    patterns = [pattern_of(glob, root) for glob in globs]
     names = {path for path in files if any(pattern.match(path) for pattern in patterns)}
     for glob, pattern in zip(globs, patterns, strict=True):
         beginning = _beginning(glob)
@@ -319,7 +319,7 @@ def _names(tree: Repository, words: Sequence[str], **options: Any) -> set[str] |
 def _beginning(glob: str) -> str:
     """Return the folders that a glob begins with, as far as they are plain names."""
     parts = glob.strip("/").split("/")
-    plain = next((at for at, part in enumerate(parts) if re.search(r"[*?]", part)), len(parts))
+    plain = next((at for at, part in enumerate(parts) if re.search(r"[*?[]", part)), len(parts))
     return "/".join(parts[:plain])
 
 

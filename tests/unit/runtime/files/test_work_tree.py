@@ -234,6 +234,14 @@ def test_new_files_are_told_apart_from_changed_and_removed_ones() -> None:
         ("**/*.test.*", ["a.test.ts", "x/a.test.js"], ["test.ts"]),
         ("a?c", ["abc"], ["a/c", "ac"]),
         ("a.b", ["a.b"], ["axb"]),
+        ("tests/[qr]*", ["tests/run.sh", "tests/q/a", "tests/[qr]x"], ["tests/all.sh", "tests/"]),
+        ("a[!0-9]c", ["abc", "a[!0-9]c"], ["a1c", "a/c"]),
+        ("a[+-9]c", ["a-c", "a5c"], ["a/c", "abc"]),
+        ("[]^]x", ["]x", "^x"], ["x", "ax"]),
+        ("app/[id]/**", ["app/[id]/a.ts", "app/i/a.ts"], ["app/id/a.ts", "app/[ix]/a"]),
+        ("[{]a,b[}]", ["{a,b}"], ["a", "b"]),
+        ("e\u0301/*", ["\u00e9/a", "e\u0301/a"], ["e/a"]),
+        ("a/*", ["a/b\nc", "a/\n"], ["b\na/c"]),
     ],
 )
 def test_globs_mean_files_and_all_below_a_folder(
@@ -242,6 +250,14 @@ def test_globs_mean_files_and_all_below_a_folder(
     pattern = pattern_of(glob)
 
     assert [*fitting] == [path for path in fitting + others if pattern.match(path)]
+
+
+def test_globs_ignore_case_if_the_file_system_does(tmp_path: Path) -> None:
+    (tmp_path / ".ralph").mkdir()
+    assert not pattern_of("Tests/**", str(tmp_path)).match("tests/RUN.sh")
+
+    (tmp_path / ".RALPH").symlink_to(".ralph")  # as such a file system finds it
+    assert pattern_of("Tests/**", str(tmp_path)).match("tests/RUN.sh")
 
 
 def test_protected_are_the_globs_and_the_settings_of_ralphgen(tree: Path) -> None:
