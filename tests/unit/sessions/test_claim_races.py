@@ -2,18 +2,24 @@
 
 import os
 import random
+import re
 import select
 import signal
+import socket
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 
 import pytest
 from driving import query
-from held_tasks import held_project
+from engines import ENGINES
+from held_tasks import held_on, held_project
 
+from ralphgen.errors import ProjectError
 from ralphgen.kits.registry import KITS
 from ralphgen.project.config import Config
 from ralphgen.project.inspect import inspect_project
@@ -31,8 +37,13 @@ from ralphgen.sessions.decide import Request
 from ralphgen.trust.items import read_settings
 
 pytestmark = pytest.mark.slow
+Result = TypeVar("Result")
 CHANCE = random.SystemRandom()
-RACERS = 64
+RACERS, TASKS = 64, 8
+READY_TASK = (
+    "INSERT INTO tasks (id, feature, discipline, title, status) "
+    "VALUES (?, 'auth', 'backend', 'T', 'pending')"
+)
 ROUNDS = [pytest.param(2, id="2"), pytest.param(100, marks=pytest.mark.soak, id="100")]
 CROWDS = [
     pytest.param(10, 30, id="10 over 30"),
@@ -157,6 +168,101 @@ def test_one_of_many_takes_a_task_and_the_next_once_it_is_gone(
         assert again.token > token
         seen.add(str(again.token))
         give_back(again, "rate limited")
+
+
+def race_on(end: socket.socket, root: Path, project: Project, config: Config) -> None:
+    """Take one of the tasks in each round that is announced, and let it go when the round ends."""
+    while end.recv(1):
+        claim = patient(lambda: any_claim(root, project, config))
+        end.sendall(f"{claim.task} {claim.token}".encode() if claim else b"none")
+        end.recv(1)
+        if claim is not None:
+            patient(partial(give_back, claim, "rate limited"))
+        end.sendall(b"!")
+
+
+def any_claim(root: Path, project: Project, config: Config) -> TaskClaim | None:
+    try:
+        return claim_next(root, project, config, Request("task_execution", next=True))
+    except NothingReadyError:
+        return None
+
+
+def patient(work: Callable[[], Result]) -> Result:
+    """Do a thing again if the database is busy for long: all racers want to write on few cores."""
+    while True:
+        try:
+            return work()
+        except ProjectError as error:
+            if "the database is busy" not in str(error):
+                raise
+
+
+@contextmanager
+def racers_on(root: Path, project: Project, config: Config) -> Iterator[list[socket.socket]]:
+    """Processes that start once and race in many rounds."""
+    ends: list[socket.socket] = []
+    pids = []
+    for _ in range(RACERS):
+        ours, theirs = socket.socketpair()
+        ours.settimeout(PATIENCE)
+        pid = os.fork()
+        if not pid:
+            try:
+                for end in (*ends, ours):  # else none would see that we are gone
+                    end.close()
+                race_on(theirs, root, project, config)
+            except BaseException as error:  # noqa: BLE001 - the test shows it as the answer
+                theirs.sendall(repr(error).encode())
+            finally:
+                os._exit(0)
+        theirs.close()
+        pids.append(pid)
+        ends.append(ours)
+    try:
+        yield ends
+    finally:
+        for end in ends:
+            end.close()
+        for pid in pids:
+            os.waitpid(pid, 0)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+@pytest.mark.parametrize("rounds", ROUNDS)
+def test_each_of_eight_tasks_has_one_winner_in_each_round(
+    tmp_path: Path, engine: str, rounds: int
+) -> None:
+    with held_on(engine, tmp_path / "p", "[loop]\nattempts = 1000\n") as root:
+        if engine == "sqlite":
+            query(root, "PRAGMA journal_mode = wal")  # as init makes it
+        query(root, "DELETE FROM tasks")
+        for task in range(1, TASKS + 1):
+            query(root, READY_TASK, task)
+        project, config, before = inspect_project(root, KITS), read_settings(root), 0
+        with racers_on(root, project, config) as racers:
+            for _ in range(rounds):
+                for end in racers:
+                    end.sendall(b"!")
+                answers = [end.recv(1000).decode() for end in racers]
+                assert [] == [one for one in answers if not re.fullmatch(r"none|\d+ \d+", one)]
+                won = [tuple(map(int, one.split())) for one in answers if one != "none"]
+                held = query(
+                    root,
+                    "SELECT task_id, token FROM ralphgen_claims WHERE session IS NOT NULL "
+                    "ORDER BY task_id",
+                )
+                for end in racers:
+                    end.sendall(b"!")
+                assert [b"!"] * RACERS == [end.recv(1) for end in racers]
+
+                assert [*range(1, TASKS + 1)] == [task for task, _ in sorted(won)]
+                assert held == sorted(won)
+                assert before < min(token for _, token in won)
+                before += 1
+        assert [("pending", TASKS)] == query(
+            root, "SELECT status, count(*) FROM tasks GROUP BY status"
+        )
 
 
 def work_on_all(root: Path, project: Project, config: Config) -> str:
