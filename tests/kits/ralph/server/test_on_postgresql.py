@@ -15,6 +15,9 @@ from engines import VARIABLE, move, on_both
 from lanes import shortened
 from postgresql import needs_postgresql
 
+from ralphgen.history.entries import read_entries
+from ralphgen.history.undo import undo_session
+
 pytestmark = needs_postgresql
 
 Call = tuple[str, dict[str, Any]]
@@ -185,6 +188,44 @@ def test_every_tool_answers_the_same(both: Pair) -> None:
         expected, found = (asked(server, tool, arguments) for server in both)
         assert (tool, arguments, expected) == (tool, arguments, found)
     assert postgresql.names() == names
+
+
+@pytest.mark.thorough
+def test_the_journal_of_a_session_and_of_its_undo_is_the_same(tmp_path: Path) -> None:
+    with on_both(tmp_path, ledger=True) as (ours, theirs, dsn):
+        for root, env in ((ours, {}), (theirs, {VARIABLE: dsn})):
+            with connected(root, env=env) as server:
+                for tool, arguments in CALLS:
+                    asked(server, tool, arguments)
+        expected, found = journal(ours), journal(theirs)
+        assert expected == found
+        assert {"tasks", "task_comments", "features", "disciplines", "progress.txt"} <= {
+            json.loads(table) for _, _, table, *_ in found
+        }
+        for root in (ours, theirs):
+            (root / ".ralph/backups").mkdir(exist_ok=True)
+            undo_session(root, "test")
+        expected, found = journal(ours), journal(theirs)
+        assert '"undo test"' in {tool for _, tool, *_ in found}
+        assert sorted(expected) == sorted(found)
+
+
+def journal(root: Path) -> list[tuple[str, ...]]:
+    """The entries, without moments: session, tool, table, row, before and after.
+
+    A column of JSON holds a list in PostgreSQL, and its text in SQLite.
+    """
+    found = []
+    for entry in read_entries(root):
+        facts = entry.as_json()
+        sides = (
+            {name: one if isinstance(one, str) else json.dumps(one) for name, one in side.items()}
+            for side in (entry.before or {}, entry.after or {})
+        )
+        texts = (json.dumps(facts[key]) for key in ("session", "tool", "table", "row"))
+        whole = (*texts, *(json.dumps(side).replace(", ", ",") for side in sides))
+        found.append(tuple(re.sub(r"undo-[0-9TZ]+-[0-9a-f]+", "undo", told(one)) for one in whole))
+    return found
 
 
 def some_call(random: Random) -> Call:
