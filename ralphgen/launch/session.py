@@ -41,6 +41,7 @@ from ralphgen.runtime.engine.ledger import Evidence, unproved_by
 from ralphgen.runtime.files.work_tree import differing_files, tree_digest, tree_files
 from ralphgen.sessions.launched import launched_in
 from ralphgen.sessions.model import PreparedSession
+from ralphgen.sessions.snapshot import read_snapshot
 from ralphgen.sessions.store import TRANSCRIPT, remove_inner
 from ralphgen.trust.committed import in_repository
 
@@ -190,8 +191,14 @@ def _status(session: PreparedSession, say: Say) -> str | None:
 
 def _files(session: PreparedSession) -> dict[str, str] | None:
     """Return what stands for each file of the work tree, None without git."""
-    root = session.work_tree
-    return tree_files(str(root)) if shutil.which("git") and in_repository(root) else None
+    is_known = shutil.which("git") and in_repository(session.work_tree)
+    return _current_files(session) if is_known else None
+
+
+def _current_files(session: PreparedSession) -> dict[str, str]:
+    """Return a mark for each file of the work tree, as the session's server would."""
+    snapshot = read_snapshot(session.folder)
+    return tree_files(str(session.work_tree), snapshot.get("rules"), snapshot.get("protect", ()))
 
 
 def _work(
@@ -201,7 +208,7 @@ def _work(
     names = required_checks(session)
     if before is None and not names:
         return None, ()
-    files = tree_files(str(session.work_tree))
+    files = _current_files(session)
     changed = None if before is None else tuple(differing_files(before, files))
     try:
         evidence = read_evidence(session) if names else {}

@@ -208,7 +208,7 @@ def _made(
     facts = context_facts(basis.policy, subject, basis.kits, session_id, made_for, brief)
     held: dict[str, Any] = {"user": user} if user else {}
     held |= {} if claim is None else {"claim": claim.facts(kept=work_tree != root)}
-    rules, more = fixed_rules(root, work_tree)
+    rules, more = fixed_rules(root, work_tree, subject.feature)
     wired = partial(_mcp_config, commands, others, _run_of_checks(rules))
     digest = make_folder(root, session_id, facts | rules | held, wired, more, dry_run=dry_run)
     served = _all_served(commands, digest, context.parent)

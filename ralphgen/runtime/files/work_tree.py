@@ -1,8 +1,11 @@
-"""Tells the content of a work tree by one digest, and which of its files differ between two looks.
+"""Digests the content of a work tree, and names the files that differ between two looks.
 
 git only lists the files: it runs no filter and writes nothing, and what an agent can tell it of a
 file (`update-index --assume-unchanged`, an `exclude` beside the repository) does not count. Path,
 mode and bytes are read here. The files of a repository within the tree count as ordinary files.
+
+A session keeps the rules of its start (`Rules`): an ignore rule that an agent adds hides nothing
+from its own session.
 """
 
 from __future__ import annotations
@@ -10,46 +13,205 @@ from __future__ import annotations
 import os
 import re
 import stat
+import time
 
 from ..values.encoding import sha256, sha256_hex
-from . import AT_ONCE, NO_LINK
+from . import AT_ONCE, NO_LINK, read_file
 from .git import run_git
-from .main_tree import opened_tree, repository_of
+from .main_tree import MARK, linked_trees, opened_tree, repository_of, tree_top
 from .protection import PROTECTED, RALPH, is_of_git, pattern_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from .main_tree import Repository
 
-# What is never part of a tree, tracked or not: it changes while work is done and recorded.
-OWN_FOLDERS = ("backups", "db", "mcp/sessions", "sessions", "worktrees")
-OWN_FILES = ("learnings.txt", "mcp/context.json", "progress.txt")
-SPEC_FILES = frozenset({".progress.md", ".ralph-state.json", ".current-spec"})
+    Rules = Mapping[str, Any]
+    """What counts in a session, as `session_rules` returns it."""
+    Stamp = tuple[int, ...]
+
+# The files below `.ralph` that ralphgen writes while work is done. Only these are never part of a
+# tree. A folder is not among them: a check could load what else is in it.
+_SESSION = r"mcp/sessions/[A-Za-z0-9_-]+-\d{8}T\d{6}Z-[0-9a-f]{4,}"
+_LOOP = r"loop-\d{8}T\d{6}Z-[0-9a-f]{4}\.(?:jsonl|asks)(?:\.[0-9a-f]{8})?"
+_OWN = re.compile(
+    r"db/ralph\.db(?:-wal|-shm|-journal)?"
+    r"|backups/ralph-\d{8}T\d{6}Z(?:-\d{1,3})?\.db"
+    r"|learnings\.txt|progress\.txt|last-export\.jsonl|sessions/\.settings|trust/mark"
+    r"|worktrees/(?:\d+|merge|fetch)\.lock"
+    rf"|mcp/(?:\.lock|context\.json)|mcp/sessions/(?:written-files\.json|{_LOOP})"
+    rf"|{_SESSION}(?:\.new)?/(?:(?:context|mcp|snapshot)\.json|(?:calls|transcript)\.jsonl"
+    r"|(?:system|prompt)\.md|client|dry-run|launched|lock"
+    # What Gemini CLI keeps in its home.
+    r"|gemini/\.gemini/(?:.+/)?(?:[^/]+\.(?:jsonl?|md|toml)|installation_id|user_id|shell_history))"
+)
+_UNFINISHED = re.compile(r"(.*/)?\.([^/]+)\.\d+-[0-9a-f]{8}\.tmp")  # before it gets its name
+RULES = ".gitignore"
+POINTER, STATES = ".current-spec", (".progress.md", ".ralph-state.json")  # files of specum
 TICKED = "tasks.md"
+SPECS = "specs"
 UNPROTECTED = ("mcp/.commit", "mcp/.lock", "mcp/.new", "mcp/context.json", "mcp/sessions")
 WRITTEN = f"{RALPH}/mcp/sessions/written-files.json"  # untracked files of the last checks
 SUCCESSES = (0, 1)  # the second of `check-ignore` if nothing is ignored
 GITLINK = "160000"  # the mode of a submodule in an index and in a tree of git
 CHUNK = 1 << 20
+SECOND = 1_000_000_000
+TICK = 50_000_000  # nanoseconds: more than a tick of the kernel's clock
+LARGEST = 1 << 24  # bytes of a file with ignore rules
 _TICK = rb"(?m)^(\s*[-*+] \[)[xX]\]"
 
 
-def tree_files(root: str) -> dict[str, str]:
-    """Return what stands for each file of the work tree in `root`, by its path, sorted.
+def session_rules(
+    root: str, home: str, specs: Iterable[str] = (), database: str = ""
+) -> dict[str, Any]:
+    """Return what counts in a session that starts now in `root`, as JSON.
+
+    `ignored` has the ignore rules by repository: the empty path stands for the one around `root`,
+    any other is that of a repository within the tree. `forced` are tracked files that the rules
+    ignore, `nested` the repositories that may be in the tree, `worktrees` the worktrees of agents.
+    `top` is where the repository is. `specs` name specs besides the current one of the project in
+    `home`, and `database` is a file of SQLite.
+    """
+    tree = repository_of(root)
+    rules: dict[str, Any] = {
+        "top": _repository_around(root),
+        "ignored": {},
+        "forced": [],
+        "nested": [],
+        "worktrees": _agents_trees(root),
+        "specs": _own_specs(root, home, specs),
+        "database": os.path.relpath(database, root) if database else _database_of(root),
+    }
+    if tree is None:
+        return rules
+    waiting = [("", tree)]
+    for below, repository in waiting:
+        folder = os.path.join(root, below) if below else root
+        untracked, tracked = _untracked(repository, folder), _tracked(repository, folder)
+        if untracked is None or tracked is None:
+            continue
+        place = os.path.relpath(folder, repository.top)
+        rules["ignored"][below] = _ignore_rules(repository, folder, place, untracked)
+        names = {path for _, path in tracked}
+        own, others = _submodules(tracked), {*filter(None, map(_repository_in, untracked))}
+        inner = others.union(own)
+        if not below:  # a rule outside of the tree may ignore some
+            rules["nested"] = sorted({*own, *_ignored_now(tree, root, sorted(others))})
+        for path in sorted(inner):
+            at = f"{below}/{path}" if below else path
+            found = opened_tree(os.path.join(root, at))
+            if found is not None:
+                waiting.append((at, found))
+        prefix = f"{below}/" if below else ""
+        hidden = names - {name.rstrip("/") for name in untracked} - inner
+        rules["forced"] += sorted(f"{prefix}{path}" for path in hidden)
+    return rules
+
+
+def tree_files(
+    root: str, rules: Rules | None = None, protect: Sequence[str] = ()
+) -> dict[str, str]:
+    """Return a mark for the content of each file of the work tree in `root`, by its path, sorted.
 
     The files are those that git tracks and those that no `.gitignore` of the tree leaves out, in
-    nested repositories too; without git or outside of a repository they are all. A link is told by
-    its target. Database, state files and sessions are no part of it.
+    nested repositories too; without git or outside of a repository they are all. With the `rules`
+    of a session, its ignore rules count in place of the current ones. Every file below `.ralph`
+    counts except ralphgen's own, and every file that a glob of `protect` matches. A link is told
+    by its target.
     """
-    found: dict[str, str] = {}
-    for path in sorted({*_listed(root)}):
-        mark = "" if _is_own(path) else mark_of(os.path.join(root, path))
-        if mark:
-            found[path] = mark
+    return marked_files(root, *listed_files(root, rules, protect))
+
+
+def listed_files(
+    root: str, rules: Rules | None = None, protect: Sequence[str] = ()
+) -> tuple[list[str], frozenset[str]]:
+    """Return the paths of a work tree that count, sorted, and those whose ticks do not count."""
+    protected = {*_matching(root, protect, rules)}
+    specs = _own_specs(root, root) if rules is None else rules["specs"]
+    database = _database_of(root) if rules is None else rules["database"]
+    own = {f"{spec}/{name}" for spec in specs for name in STATES}
+    own |= {f"{os.path.dirname(spec)}/{POINTER}" for spec in specs}
+    own |= {f"{database}{end}" for end in ("", "-wal", "-shm", "-journal")}
+    names = {path for path in _listed(root, rules) if path not in own and not _is_own(path)}
+    ticked = {f"{spec}/{TICKED}" for spec in specs} - protected
+    return sorted(names | protected), frozenset(ticked)
+
+
+def marked_files(root: str, names: Iterable[str], ticked: Collection[str]) -> dict[str, str]:
+    """Return a mark for the content of each file by its path; ticks in `ticked` do not count."""
+    marks = ((path, mark_of(os.path.join(root, path), ticks=path not in ticked)) for path in names)
+    return {path: mark for path, mark in marks if mark}
+
+
+def stamps(root: str, paths: Iterable[str]) -> dict[str, Stamp]:
+    """Return what changes with any write to a file, by path, and with any move of a folder above.
+
+    A program can set the size and the times of a file, except its change time (ctime). Folders end
+    with a slash. What is not there has no stamp.
+    """
+    found: dict[str, Stamp] = {}
+    folders: set[str] = set()
+    for path in paths:
+        if path.endswith("/"):
+            continue
+        above = path.rpartition("/")[0]
+        while above and above not in folders:
+            folders.add(above)
+            above = above.rpartition("/")[0]
+        try:
+            at = os.lstat(os.path.join(root, path))
+        except OSError:
+            continue
+        found[path] = (at.st_dev, at.st_ino, at.st_ctime_ns)
+    above = os.path.realpath(root)
+    around = [above]
+    while os.path.dirname(above) != above:
+        above = os.path.dirname(above)
+        around.append(above)
+    for name in (*folders, *around):
+        try:
+            at = os.lstat(os.path.join(root, name))
+        except OSError:
+            continue
+        found[f"{name}/"] = (at.st_dev, at.st_ino, at.st_ctime_ns, at.st_mtime_ns)
     return found
+
+
+def settled_stamps(root: str, paths: Sequence[str]) -> dict[str, Stamp]:
+    """Return the stamps once a further write would change each of them.
+
+    Two writes within one tick of the file system's clock leave the same time.
+    """
+    while True:
+        began = time.time_ns()
+        found = stamps(root, paths)
+        times = [stamp[2] for name, stamp in found.items() if not name.endswith("/")]
+        newest = max(times, default=0)
+        is_coarse = not any(moment % SECOND for moment in times)
+        tick = 2 * SECOND if is_coarse else TICK
+        if not began - tick < newest <= began + tick:  # a later one is of another clock
+            return found
+        time.sleep(tick / SECOND)
+
+
+def moved(before: Mapping[str, Stamp], after: Mapping[str, Stamp]) -> list[str]:
+    """Return the files that were written, replaced or removed, and the folders that were moved.
+
+    A new entry in a folder changes both of its times: that alone is not a move.
+    """
+    found = []
+    for name, stamp in before.items():
+        now = after.get(name, ())
+        if now == stamp:
+            continue
+        if now[:2] == stamp[:2] and name.endswith("/"):
+            is_renamed = now[2] != stamp[2] and (now[3] == stamp[3] or now[2] - now[3] > TICK)
+            if not is_renamed:
+                continue
+        found.append(name)
+    return sorted(found)
 
 
 def tree_digest(files: Mapping[str, str]) -> str:
@@ -68,11 +230,12 @@ def differing_files(before: Mapping[str, str], after: Mapping[str, str]) -> list
     return sorted(path for path in both if before.get(path) != after.get(path))
 
 
-def untracked_files(root: str, paths: Iterable[str]) -> list[str]:
+def untracked_files(root: str, paths: Iterable[str], rules: Rules | None = None) -> list[str]:
     """Return those of the paths that git neither tracks nor ignores, sorted; none without git."""
     tree = repository_of(root)
     tracked = None if tree is None else _tracked(tree, root)
-    others = None if tree is None or tracked is None else _untracked(tree, root)
+    ignored = None if rules is None else rules["ignored"].get("", "")
+    others = None if tree is None or tracked is None else _untracked(tree, root, ignored)
     if not others or tracked is None:
         return []
     return sorted({*paths} & (others - {path for _, path in tracked}))
@@ -94,27 +257,60 @@ def ignoring_lines(paths: Iterable[str], files: Iterable[str]) -> list[str]:
     return sorted(lines)
 
 
+def newly_ignored(root: str, paths: Iterable[str], rules: Rules) -> dict[str, str]:
+    """Return the rule that ignores each path now, as file and pattern, if `rules` are older."""
+    tree = repository_of(root)
+    counted = set() if tree is None else _untracked(tree, root, rules["ignored"].get("", ""))
+    names = sorted({*paths} & (counted or set()) - {*rules["forced"]})
+    if tree is None or not names:
+        return {}
+    asked = b"".join(os.fsencode(path) + b"\0" for path in names)
+    words = ("-c", f"core.excludesFile={os.devnull}", "check-ignore", "-v", "-z", "--stdin")
+    try:
+        done = run_git(tree, words, folder=root, hidden=("info",), given=asked)
+    except OSError:
+        return {}
+    fields = [os.fsdecode(field) for field in done.output.split(b"\0")]
+    found = zip(fields[0::4], fields[2::4], fields[3::4], strict=False)
+    return {path: f"{file}: {pattern}" for file, pattern, path in found if pattern[:1] != "!"}
+
+
 def protected_files(root: str, globs: Sequence[str], files: Mapping[str, str]) -> dict[str, str]:
     """Return what stands for each file that no session may change, by path.
 
-    `files` are those of the tree. A glob that begins with a folder's name finds what git ignores in
-    there as well. The project's own server, settings, recipes, prompts and tools are always such.
+    `files` are those of the tree, with what the globs protect. The project's own server, settings,
+    recipes, prompts and tools are always such.
     """
-    patterns = [pattern_of(glob, root) for glob in globs]
-    names = {path for path in files if any(pattern.match(path) for pattern in patterns)}
-    for glob, pattern in zip(globs, patterns, strict=True):
-        beginning = _beginning(glob)
-        if beginning:
-            names.update(path for path in _below(root, beginning) if pattern.match(path))
+    is_meant = _any_of(globs, root)
+    found = {path: mark for path, mark in files.items() if is_meant(path)}
     for name in PROTECTED:
-        names.update(
-            path
-            for path in _below(root, f"{RALPH}/{name}")
-            if not _is_below(path.removeprefix(f"{RALPH}/"), UNPROTECTED)
-            and "__pycache__" not in path.split("/")
-        )
-    marks = {path: mark_of(os.path.join(root, path)) for path in sorted(names)}
-    return {path: mark for path, mark in marks.items() if mark}
+        for path in _below(root, f"{RALPH}/{name}"):
+            inside = path.removeprefix(f"{RALPH}/")
+            if not _is_below(inside, UNPROTECTED) and "__pycache__" not in path.split("/"):
+                found[path] = files.get(path) or mark_of(os.path.join(root, path))
+    return {path: found[path] for path in sorted(found) if found[path]}
+
+
+def _any_of(globs: Sequence[str], root: str) -> Callable[[str], bool]:
+    """Return whether a path is one that any of the globs means, as a function."""
+    patterns = [pattern_of(glob, root) for glob in globs]
+    return lambda path: any(pattern.match(path) for pattern in patterns)
+
+
+def _matching(root: str, globs: Sequence[str], rules: Rules | None) -> Iterator[str]:
+    """Yield the paths that a glob matches, ignored or not, but for worktrees of agents.
+
+    What a session writes is never protected.
+    """
+    wanted: dict[str, list[str]] = {}
+    for glob in globs:
+        wanted.setdefault(_beginning(glob), []).append(glob)
+    trees = _kept_trees(root, rules) if wanted else set()
+    for beginning, fitting in wanted.items():
+        is_meant = _any_of(fitting, root)
+        for path in _below(root, beginning, every=True, without=trees):
+            if is_meant(path) and not _is_own(path):
+                yield path
 
 
 def protected_elsewhere(work_tree: str, tops: Sequence[str]) -> dict[str, str]:
@@ -145,11 +341,11 @@ def watched_files(
     }
 
 
-def mark_of(path: str) -> str:
+def mark_of(path: str, *, ticks: bool = True) -> str:
     """Return what stands for a file: its kind and the digest of its bytes, empty where none is.
 
     Of an executable it says so; a link is told by its target, and never followed. What cannot be
-    read is told as such. Ticks of a `tasks.md` do not count.
+    read is told as such. Ticked boxes count unless `ticks` is false.
     """
     try:
         found = os.lstat(path)
@@ -158,7 +354,7 @@ def mark_of(path: str) -> str:
         if not stat.S_ISREG(found.st_mode):
             return ""
         kind = "program" if found.st_mode & stat.S_IXUSR else "file"
-        return f"{kind} {_digest(path)}"
+        return f"{kind} {_digest(path, ticks=ticks)}"
     except (FileNotFoundError, NotADirectoryError):
         return ""
     except OSError as error:
@@ -168,11 +364,11 @@ def mark_of(path: str) -> str:
 _NAMES = ("utf-8", "surrogateescape")
 
 
-def _digest(path: str) -> str:
+def _digest(path: str, *, ticks: bool) -> str:
     """Return the digest of the bytes of a regular file."""
     file = os.open(path, os.O_RDONLY | AT_ONCE | NO_LINK)
     try:
-        if os.path.basename(path) == TICKED:
+        if not ticks:
             with open(file, "rb", closefd=False) as stream:
                 return sha256_hex(re.sub(_TICK, rb"\1 ]", stream.read()))
         digest = sha256()
@@ -190,11 +386,66 @@ def _folders(path: str) -> list[str]:
 
 
 def _is_own(path: str) -> bool:
-    """Return whether a path is of what ralphgen and specum write while work is done."""
+    """Return whether a path is one that ralphgen writes while work is done."""
     folder, _, rest = path.partition("/")
-    if folder == RALPH and (rest in OWN_FILES or _is_below(rest, OWN_FOLDERS)):
-        return True
-    return path.rpartition("/")[2] in SPEC_FILES
+    if folder != RALPH:
+        return False
+    if unfinished := _UNFINISHED.fullmatch(rest):
+        rest = f"{unfinished[1] or ''}{unfinished[2]}"
+    return _OWN.fullmatch(rest) is not None
+
+
+def _own_specs(root: str, home: str, names: Iterable[str] = ()) -> list[str]:
+    """Return the folders of the current spec and of others in `root`; none if specum is off.
+
+    The server in `home` has the settings.
+    """
+    import json
+
+    try:
+        with open(os.path.join(home, RALPH, "mcp", "project.json"), "rb") as file:
+            config = json.load(file)["config"]
+        if "specum" not in config["kits"]:
+            return []
+        around = os.path.join(config["settings"].get("specum", {}).get("root", ""), SPECS)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return []
+    around = os.path.normpath(around)
+    try:
+        with open(os.path.join(root, around, POINTER), "rb") as file:
+            current = file.read(1_000).decode("utf-8-sig", "replace").strip()
+    except OSError:
+        current = ""
+    found = dict.fromkeys((current, *names))
+    return [f"{around}/{name}" for name in found if re.fullmatch("[a-z0-9][a-z0-9-]{0,63}", name)]
+
+
+def _database_of(root: str) -> str:
+    """Return the file of the project's database by its path, as its settings name it."""
+    usual = f"{RALPH}/db/ralph.db"
+    try:
+        import tomllib
+
+        with open(os.path.join(root, RALPH, "ralphgen.toml"), "rb") as file:
+            named: str = tomllib.load(file)["database"]["path"]
+            return os.path.normpath(named)
+    except (ImportError, OSError, ValueError, LookupError, TypeError, RecursionError):
+        return usual
+
+
+def _agents_trees(root: str) -> list[str]:
+    """Return the worktrees of agents that git has on record in `root`, by path."""
+    tree = repository_of(root)
+    inside = os.path.join(os.path.realpath(root), RALPH, "worktrees", "")
+    found = [] if tree is None else [one.top for one in linked_trees(tree.common)]
+    return sorted(os.path.relpath(top, inside[:-1]) for top in found if top.startswith(inside))
+
+
+def _kept_trees(root: str, rules: Rules | None) -> set[str]:
+    """Return the paths of the worktrees of agents, which are no part of a tree."""
+    found = _agents_trees(root)
+    known = found if rules is None else rules["worktrees"]
+    return {f"{RALPH}/worktrees/{name}" for name in found if name in known}
 
 
 def _is_below(path: str, folders: Iterable[str]) -> bool:
@@ -207,24 +458,43 @@ def submodules(root: str) -> list[str]:
     return [] if tree is None else _submodules(_tracked(tree, root) or ())
 
 
-def nested_repositories(root: str, expected: Iterable[str]) -> list[str]:
+def nested_repositories(
+    root: str, expected: Iterable[str], rules: Rules | None = None
+) -> list[str]:
     """Return the repositories within a work tree that git does not ignore, but for the expected.
 
-    `expected` are the submodules of the commit that the work began with.
+    `expected` are the submodules of the commit that the work began with. With the `rules` of a
+    session, what they ignore counts. A `.git` that takes the place of the session's repository is
+    named by its path.
     """
+    if rules is not None and _repository_around(root) != rules["top"]:
+        return [os.path.relpath(os.path.join(tree_top(os.path.realpath(root)) or root, MARK), root)]
     tree = repository_of(root)
     if tree is None:
         return []
-    entries = _untracked(tree, root) or set()
-    folders = {*filter(None, map(_repository_in, entries))}
+    ignored = None if rules is None else rules["ignored"].get("", "")
+    folders = {*filter(None, map(_repository_in, _untracked(tree, root, ignored) or ()))}
     folders |= {*_submodules(_tracked(tree, root) or ())}
-    found = sorted(path for path in folders - {*expected} if not _is_own(path))
-    if not found:
-        return []
-    asked = b"".join(os.fsencode(path) + b"\0" for path in found)
+    kept = _kept_trees(root, rules)
+    found = sorted(folders - {*expected} - kept)
+    hidden = _ignored_now(tree, root, found) if rules is None else ()
+    return [path for path in found if path not in hidden]
+
+
+def _ignored_now(tree: Repository, root: str, paths: Sequence[str]) -> set[str]:
+    """Return the paths that a rule ignores now, also one of the user."""
+    if not paths:
+        return set()
+    asked = b"".join(os.fsencode(path) + b"\0" for path in paths)
     words = ("check-ignore", "-z", "--stdin", "--no-index")
-    ignored = _names(tree, words, folder=root, settings=(), given=asked) or ()
-    return [path for path in found if path not in ignored]
+    return _names(tree, words, folder=root, settings=(), given=asked) or set()
+
+
+def _repository_around(root: str) -> list[str | None]:
+    """Return the way to the top of the repository around `root`, and to the nearest `.git`."""
+    tree, top = repository_of(root), tree_top(os.path.realpath(root))
+    tops = (None if tree is None else tree.top, top)
+    return [None if one is None else os.path.relpath(one, os.path.realpath(root)) for one in tops]
 
 
 def _repository_in(name: str) -> str:
@@ -241,32 +511,40 @@ def _repository_in(name: str) -> str:
     return name.rstrip("/") if name.endswith("/") else ""
 
 
-def _listed(root: str) -> Iterator[str]:
-    """Yield the files of a work tree, by path from `root`."""
+def _listed(root: str, rules: Rules | None) -> Iterator[str]:
+    """Yield the files of a work tree, by path from `root`; below `.ralph`, all of them."""
     tree = repository_of(root)
-    untracked = None if tree is None else _untracked(tree, root)
+    if rules is not None and _repository_around(root) != rules["top"]:
+        tree = None
+    ignored = None if rules is None else rules["ignored"].get("", "")
+    untracked = None if tree is None else _untracked(tree, root, ignored)
     tracked = None if tree is None else _tracked(tree, root)
+    trees = _kept_trees(root, rules)
     if untracked is None or tracked is None:
-        yield from _below(root, "")
-        return
-    for name in untracked | {path for _, path in tracked}:
-        path = name.rstrip("/")
-        if _is_own(path):
-            continue
-        if name.endswith("/") or _is_folder(os.path.join(root, path)):
-            yield from _nested(root, path)
-        else:
-            yield path
+        yield from _below(root, "", without={*trees, RALPH})
+    else:
+        names = untracked | {path for _, path in tracked}
+        for name in names if rules is None else names | {*rules["forced"]}:
+            path = name.rstrip("/")
+            if path == RALPH or path.startswith(f"{RALPH}/") or path in trees:
+                continue
+            if name.endswith("/") or _is_folder(os.path.join(root, path)):
+                yield from _nested(root, path, rules)
+            else:
+                yield path
+    yield from _below(root, RALPH, every=True, without=trees)
 
 
-def _nested(root: str, below: str) -> Iterator[str]:
+def _nested(root: str, below: str, rules: Rules | None) -> Iterator[str]:
     """Yield the files of a nested repository, by path from `root`: it has its own ignore rules.
 
-    Without a readable index nothing tells which ignored files it tracks, and all count.
+    Without a readable index nothing tells which ignored files it tracks, and all count. So they do
+    in a repository that is newer than the session.
     """
     folder = os.path.join(root, below)
-    tree = opened_tree(folder)
-    untracked = None if tree is None else _untracked(tree, folder)
+    ignored = None if rules is None else rules["ignored"].get(below)
+    tree = opened_tree(folder) if rules is None or ignored is not None else None
+    untracked = None if tree is None else _untracked(tree, folder, ignored)
     tracked = None if tree is None else _tracked(tree, folder)
     if untracked is None or tracked is None:
         yield from _below(root, below)
@@ -274,19 +552,68 @@ def _nested(root: str, below: str) -> Iterator[str]:
     for name in untracked | {path for _, path in tracked}:
         path = f"{below}/{name.rstrip('/')}"
         if name.endswith("/") or _is_folder(os.path.join(root, path)):
-            yield from _nested(root, path)
+            yield from _nested(root, path, rules)
         else:
             yield path
 
 
-def _untracked(tree: Repository, folder: str) -> set[str] | None:
+def _untracked(tree: Repository, folder: str, ignored: str | None = None) -> set[str] | None:
     """Return the files in a folder that no `.gitignore` of its tree leaves out, or None.
 
-    git has an empty index for this, so it lists tracked files too. The name of a nested repository
-    ends with a slash.
+    With `ignored`, these rules count in place of the files. git has an empty index for this, so it
+    lists tracked files too. The name of a nested repository ends with a slash.
     """
-    words = ("ls-files", "-z", "--others", "--exclude-per-directory=.gitignore")
-    return _names(tree, words, folder=folder, hidden=("index", "info"))
+    words = ("ls-files", "-z", "--others")
+    if ignored is None:
+        by_file = "--exclude-per-directory=.gitignore"
+        return _names(tree, (*words, by_file), folder=folder, hidden=("index", "info"))
+    import tempfile
+
+    with tempfile.NamedTemporaryFile(prefix="ralphgen-ignored-") as file:
+        file.write(os.fsencode(ignored))
+        file.flush()
+        given = f"--exclude-from={file.name}"
+        return _names(tree, (*words, given), folder=folder, hidden=("index", "info"))
+
+
+def _ignore_rules(tree: Repository, folder: str, place: str, untracked: set[str]) -> str:
+    """Return the rules of all `.gitignore` files around and in a folder of a tree, as one file.
+
+    `place` is the folder by its path from the top, and `untracked` its files that are not ignored.
+    """
+    words = ("ls-files", "-z", "--others", "--ignored", "--directory")
+    by_file = "--exclude-per-directory=.gitignore"
+    ignored = _names(tree, (*words, by_file), folder=folder, hidden=("index", "info"))
+    files = {name for name in {*untracked, *(ignored or ())} if _is_rules(name)}
+    inside = "" if place == "." else f"{place}/"
+    found = {f"{inside}{file}" for file in files}
+    found |= {f"{above}/{RULES}" for above in _folders(f"{inside}{RULES}")} | {RULES}
+    lines: list[str] = []
+    for file in sorted(found, key=lambda path: (path.count("/"), path)):
+        try:
+            data, _ = read_file(os.path.join(tree.top, file), LARGEST, links=False)
+        except OSError:
+            continue
+        lines += _rules_below(os.path.dirname(file), os.fsdecode(data))
+    return "\n".join([*lines, ""])
+
+
+def _is_rules(path: str) -> bool:
+    return path.rpartition("/")[2] == RULES
+
+
+def _rules_below(folder: str, text: str) -> Iterator[str]:
+    """Yield the rules of a `.gitignore` in a folder as they read at the top of the tree."""
+    start = re.sub(r"([\\*?\[])", r"\\\1", folder)
+    for line in text.removeprefix("\ufeff").split("\n"):
+        rule = line.removesuffix("\r")
+        pattern = re.sub(r"(?<!\\) +$", "", rule.removeprefix("!"))
+        if not pattern.strip("/") or rule.startswith("#") or "\n" in folder:
+            continue
+        if folder:
+            is_anchored = "/" in pattern.rstrip("/")
+            pattern = f"/{start}/{'' if is_anchored else '**/'}{pattern.removeprefix('/')}"
+        yield f"!{pattern}" if rule.startswith("!") else pattern
 
 
 def _tracked(tree: Repository, folder: str) -> list[tuple[str, str]] | None:
@@ -323,19 +650,34 @@ def _beginning(glob: str) -> str:
     return "/".join(parts[:plain])
 
 
-def _below(root: str, folder: str) -> Iterator[str]:
-    """Yield the path of each file in a folder, or that of the file itself; no link is followed."""
+def _below(
+    root: str, folder: str, *, every: bool = False, without: Collection[str] = ()
+) -> Iterator[str]:
+    """Yield the path of each file in a folder, or that of the file itself; no link is followed.
+
+    Folders called `.git` are left out; of `every` folder, only the one in `root` is. The folders
+    `without` are left out too.
+    """
     path = os.path.join(root, folder)
     if not _is_folder(path):
-        if os.path.lexists(path):
+        if os.path.lexists(path) and _is_way(root, folder):
             yield folder
+        return
+    if not _is_way(root, folder):
         return
     for place, folders, files in os.walk(path):
         at = os.path.relpath(place, root)
+        inside = "" if at == "." else f"{at}/"
         links = [name for name in folders if os.path.islink(os.path.join(place, name))]
-        folders[:] = sorted({*folders} - {*links, ".git"})
+        left = {*links, *(name for name in folders if f"{inside}{name}" in without)}
+        folders[:] = sorted({*folders} - left - ({MARK} if not every or not inside else set()))
         for name in (*files, *links):
-            yield name if at == "." else f"{at}/{name}"
+            yield f"{inside}{name}"
+
+
+def _is_way(root: str, path: str) -> bool:
+    """Return whether no folder above a path is a link, which would lead out of the tree."""
+    return not any(os.path.islink(os.path.join(root, above)) for above in _folders(path))
 
 
 def _is_folder(path: str) -> bool:

@@ -10,13 +10,21 @@ from ralphgen.runtime.deferred import DeferredResult, report_progress
 from ralphgen.runtime.errors import StartError, ToolError
 from ralphgen.runtime.values.paging import fitted
 
-from .proof import checks_for, definition_of, listed, look_at_tree, refused_nested
+from .proof import (
+    checks_for,
+    definition_of,
+    listed,
+    look_at_tree,
+    new_rules,
+    refused_nested,
+    refused_protected,
+)
 from .tables import now
 from .workspace import reading
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Mapping, Sequence
     from typing import Any
 
     from ralphgen.runtime.processes.groups import Job
@@ -54,7 +62,7 @@ def run_checks(workspace: Workspace, arguments: dict[str, Any]) -> DeferredResul
                 f"the checks of task {run.task} are still running: call again when they end"
             )
         return run.answer()
-    look = look_at_tree(workspace)
+    look = look_at_tree(workspace, for_run=True)
     if look.nested:
         raise ToolError(refused_nested(look.nested))
     if run is None or run.task != task or not run.answers(look):
@@ -169,35 +177,41 @@ class CheckRun:
 
     def _result(self, before: Look) -> dict[str, Any]:
         """Run the checks one after the other; return the answer."""
+        from ralphgen.runtime.files.main_tree import is_agents_tree
         from ralphgen.runtime.files.work_tree import (
             changed_files,
             differing_files,
             ignoring_lines,
-            tree_files,
+            moved,
+            stamps,
             untracked_files,
         )
 
+        root = self._workspace.work_tree
         results: list[dict[str, Any]] = []
         rewrote: dict[str, int] = {}  # by file, the number of the last check that changed it
-        files = before.files
+        last = before.stamps
         for number, check in enumerate(self._checks):
             self._begun = number
             results.append(self._one(check))
             if number + 1 < len(self._checks):
-                found = tree_files(self._workspace.work_tree)
-                rewrote |= dict.fromkeys(changed_files(files, found), number)
-                files = found
+                found = stamps(root, before.stamps)
+                rewrote |= dict.fromkeys(moved(last, found), number)
+                last = found
         jobs = self._jobs
         if jobs is None:
             raise ToolError("the server is ending")
         jobs.close()  # what a check has left behind changes nothing any more
         after = look_at_tree(self._workspace)
-        rewrote |= dict.fromkeys(changed_files(files, after.files), len(results) - 1)
-        differing = differing_files(before.files, after.files)
-        written = untracked_files(self._workspace.work_tree, differing)
+        found = stamps(root, before.stamps)  # after the files were read
+        rewrote |= dict.fromkeys(moved(last, found), len(results) - 1)
+        differing = {*differing_files(before.files, after.files)}
+        changed = {*changed_files(before.files, after.files), *moved(before.stamps, found)}
+        if not is_agents_tree(root):  # a file may have been there for the checks alone
+            changed |= differing
+        written = untracked_files(root, differing | changed, before.rules)
         self._record_written(written)
         lines = listed(ignoring_lines(written, after.files))
-        changed = changed_files(before.files, after.files)
         protected = sorted({*before.protected, *after.protected})
         passed = all(result["exit_code"] == 0 for result in results)
         answer: dict[str, Any] = {
@@ -206,29 +220,12 @@ class CheckRun:
             "checks": [_shown(result) for result in results],
         }
         if changed:
-            others = [path for path in changed if path not in written]
-            reasons = []
-            if others:
-                numbers = sorted({rewrote.get(path, -1) for path in others} - {-1})
-                names = listed([self._checks[number]["name"] for number in numbers])
-                reasons.append(
-                    f"files were changed while the checks ran: {listed(others)}"
-                    f"{names and f', by the check {names}'}; nothing is proved: let the checks "
-                    "change no file, or run them again if something else did"
-                )
-            if len(others) < len(changed):
-                reasons.append(
-                    f"the checks write files that git does not ignore: {listed(written)}; nothing "
-                    f"is proved: add to .gitignore {lines} if these are reports, then run them "
-                    "again"
-                )
-            answer["not_proved"] = ". ".join(reasons)
-            self._keep_unproved(results, {*map(rewrote.get, changed)}, after, answer["not_proved"])
+            answer["not_proved"] = self._unproved(before, changed, written, rewrote, lines)
+            numbers = {rewrote[path] for path in changed if path in rewrote}
+            self._keep_unproved(results, numbers, after, answer["not_proved"])
             return answer
         if protected:
-            answer["not_proved"] = (
-                f"protected files were changed, put them back: {listed(protected)}"
-            )
+            answer["not_proved"] = refused_protected(self._workspace, after, protected)
         if not results:
             answer["note"] = "no check is for this task's discipline"
         elif written:
@@ -243,6 +240,33 @@ class CheckRun:
         else:
             answer |= {"passed": False, "not_proved": NO_PROOF}
         return answer
+
+    def _unproved(
+        self,
+        before: Look,
+        changed: set[str],
+        written: Sequence[str],
+        rewrote: Mapping[str, int],
+        lines: str,
+    ) -> str:
+        """Return why the changed files let a run prove nothing; git does not ignore `written`."""
+        others = sorted(changed - {*written})
+        reasons = []
+        if others:
+            numbers = sorted({rewrote[path] for path in others if path in rewrote})
+            names = listed([self._checks[number]["name"] for number in numbers])
+            reasons.append(
+                f"files were changed while the checks ran: {listed(others)}"
+                f"{names and f', by the check {names}'}; nothing is proved: let the checks "
+                "change no file, or run them again if something else did"
+            )
+        if not changed.isdisjoint(written):
+            again = "run them again" if before.rules is None else "start a new session"
+            reasons.append(
+                f"the checks write files that git does not ignore: {listed(written)}; nothing "
+                f"is proved: add to .gitignore {lines} if these are reports, then {again}"
+            )
+        return ". ".join([*reasons, *new_rules(self._workspace, before, sorted(changed))])
 
     def _record_written(self, written: list[str]) -> None:
         """Let `ralphgen doctor` know of untracked files that the checks write in the project."""
@@ -262,9 +286,9 @@ class CheckRun:
             return
 
     def _keep_unproved(
-        self, results: Sequence[dict[str, Any]], numbers: set[int | None], after: Look, why: str
+        self, results: Sequence[dict[str, Any]], numbers: Collection[int], after: Look, why: str
     ) -> None:
-        """Store of the checks with these numbers that they ran and prove nothing."""
+        """Store that the checks with these numbers prove nothing; without numbers, all of them."""
         from ralphgen.runtime.engine.ledger import UNPROVED
 
         ending = f"{UNPROVED}{why})"
@@ -272,7 +296,7 @@ class CheckRun:
             [
                 result | {"exit_code": None, "tail": f"{result['tail']}\n{ending}"}
                 for number, result in enumerate(results)
-                if number in numbers
+                if number in numbers or not numbers
             ],
             after,
             [],

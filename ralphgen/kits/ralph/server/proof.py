@@ -16,7 +16,7 @@ from .tables import plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
     from .workspace import Workspace
@@ -33,10 +33,12 @@ class Look:
 
     `files` are as `tree_files` returns them, and `tree` is their digest. `protected` and `watched`
     are such files that differ from what they were when the session was made. `nested` are the
-    repositories within the tree that git neither ignores nor had as submodules then.
+    repositories within the tree that git neither ignores nor had as submodules then. `rules` are
+    those of the session's start, None without a session. `stamps` are from before the files were
+    read.
     """
 
-    __slots__ = ("files", "nested", "protected", "tree", "watched")
+    __slots__ = ("files", "nested", "protected", "rules", "stamps", "tree", "watched")
 
     def __init__(
         self,
@@ -45,7 +47,11 @@ class Look:
         protected: Sequence[str],
         watched: Sequence[str],
         nested: Sequence[str],
+        rules: Mapping[str, Any] | None,
+        stamps: Mapping[str, tuple[int, ...]],
     ) -> None:
+        self.rules = rules
+        self.stamps = stamps
         self.files = files
         self.nested = nested
         self.tree = tree
@@ -53,8 +59,8 @@ class Look:
         self.watched = watched
 
 
-def look_at_tree(workspace: Workspace) -> Look:
-    """Return what the work tree holds now.
+def look_at_tree(workspace: Workspace, *, for_run: bool = False) -> Look:
+    """Return what the work tree holds now, with stamps `for_run` of checks that begins next.
 
     Raises `DeferError` on the thread that reads requests, since that takes its time, and
     `ToolError` where what the session began with is not known any more.
@@ -62,32 +68,39 @@ def look_at_tree(workspace: Workspace) -> Look:
     take_time()
     from ralphgen.runtime.files.work_tree import (
         differing_files,
+        listed_files,
+        marked_files,
         nested_repositories,
         protected_elsewhere,
         protected_files,
+        settled_stamps,
         submodules,
         tree_digest,
-        tree_files,
         watched_files,
     )
 
-    done = workspace.done or {}
-    files = tree_files(workspace.work_tree)
+    done, root = workspace.done or {}, workspace.work_tree
     began = _snapshot(workspace)
+    rules, globs = (began or {}).get("rules"), done.get("protect", ())
+    names, ticked = listed_files(root, rules, globs)
+    stamps = settled_stamps(root, names) if for_run else {}
+    files = marked_files(root, names, ticked)
+    digest = tree_digest(files)
     if began is None:
-        nested = nested_repositories(workspace.work_tree, submodules(workspace.work_tree))
-        return Look(files, tree_digest(files), (), (), nested)
-    protected = protected_files(workspace.work_tree, done["protect"], files)
-    root = os.path.dirname(os.path.dirname(workspace.folder))
-    protected |= protected_elsewhere(workspace.work_tree, (root, workspace.root))
+        nested = nested_repositories(root, submodules(root))
+        return Look(files, digest, (), (), nested, rules, stamps)
+    protected = protected_files(root, globs, files)
+    home = os.path.dirname(os.path.dirname(workspace.folder))
+    protected |= protected_elsewhere(root, (home, workspace.root))
     commands = [check["run"] for check in done["checks"] if "run" in check]
-    watched = watched_files(done["watch"], commands, files)
     return Look(
         files,
-        tree_digest(files),
+        digest,
         differing_files(began["protected"], protected),
-        differing_files(began["watched"], watched),
-        nested_repositories(workspace.work_tree, began["submodules"]),
+        differing_files(began["watched"], watched_files(done["watch"], commands, files)),
+        nested_repositories(root, began["rules"]["nested"], rules),
+        rules,
+        stamps,
     )
 
 
@@ -142,18 +155,45 @@ def refuse_unproved(workspace: Workspace, task: int, look: Look) -> None:
     row = dict(zip(columns, workspace.task(task, columns), strict=True))
     lacking = [*_open_dependencies(workspace, row.get("depends_on"))]
     if look.protected:
-        lacking.append(f"protected files were changed, put them back: {listed(look.protected)}")
+        lacking.append(refused_protected(workspace, look, look.protected))
     if look.nested:
         lacking.append(refused_nested(look.nested))
     unproved = _unproved(workspace, task, checks_for(workspace, row["discipline"]), look)
     if unproved:
         lacking.append(f"{'; '.join(unproved)}: {_call(workspace, task)}")
+        lacking += new_rules(workspace, look, look.files)
     if lacking:
         raise ToolError(f"task {task} is not done: {'. '.join(lacking)}")
 
 
+def refused_protected(workspace: Workspace, look: Look, paths: Sequence[str]) -> str:
+    """Return why nothing can be proved while these protected files differ."""
+    text = f"protected files were changed, put them back: {listed(paths)}"
+    return ". ".join([text, *new_rules(workspace, look, paths)])
+
+
+def new_rules(workspace: Workspace, look: Look, paths: Iterable[str]) -> list[str]:
+    """Return a sentence on the paths that count although an ignore rule leaves them out now.
+
+    Without a session, the current rules count, and there is no such path.
+    """
+    if look.rules is None:
+        return []
+    from ralphgen.runtime.files.work_tree import newly_ignored
+
+    hidden = newly_ignored(workspace.work_tree, paths, look.rules)
+    if not hidden:
+        return []
+    named = listed([*dict.fromkeys(hidden.values())])
+    files = listed([*hidden])
+    text = f"a new ignore rule takes effect with the next session ({named})"
+    return [f"{text}, and these files count until then: {files}"]
+
+
 def refused_nested(paths: Sequence[str]) -> str:
     """Return why nothing can be proved while these repositories are in the tree."""
+    if [path for path in paths if path.rpartition("/")[2] == ".git"]:
+        return f"the session did not start in this repository: remove or restore {listed(paths)}"
     return (
         f"git cannot commit a repository within the tree: {listed(paths)}: remove its .git, or "
         "let a .gitignore cover it"
@@ -191,7 +231,7 @@ def listed(names: Sequence[str]) -> str:
 
 
 def _snapshot(workspace: Workspace) -> dict[str, Any] | None:
-    """Return protected and watched files and submodules as the session found them, or None."""
+    """Return protected and watched files and the rules as the session found them, or None."""
     session = workspace.session
     digest = (session.done or {}).get("snapshot")
     if digest is None or session.context is None:
@@ -209,6 +249,8 @@ def _snapshot(workspace: Workspace) -> dict[str, Any] | None:
             "proved here any more; start a new session"
         )
     snapshot: dict[str, Any] = json.loads(data)
+    if "rules" not in snapshot:
+        raise ToolError("an earlier ralphgen made this session: start a new one")
     return snapshot
 
 

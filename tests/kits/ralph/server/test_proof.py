@@ -12,14 +12,19 @@ from proved_projects import TESTS, check, git, proved_project, python, written
 from specum_runs import lay_spec, ok
 
 Lie = Callable[[Path, Driver], None]
-PROTECTED = '[done]\nprotect = ["golden/**", "secret.log"]\n'
+PROTECTED = '[done]\nprotect = ["golden/**", "secret.log", "**/helper.py"]\n'
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """A project whose tests pass, with protected files and a nested repository."""
     root = tmp_path / "p"
-    files = [("golden/a.txt", "a"), ("secret.log", "ignored"), ("nested/x.py", "x")]
+    files = [
+        ("golden/a.txt", "a"),
+        ("golden/tasks.md", "- [ ] accepted\n"),
+        ("secret.log", "ignored"),
+        ("nested/x.py", "x"),
+    ]
     written(root, [*files, ("tests/test_a.py", "assert True")])
     git(root / "nested", "init", "--quiet")
     git(root / "nested", "add", "x.py")
@@ -117,6 +122,46 @@ def _rewrite_the_snapshot(root: Path, server: Driver) -> None:
     server.refusal("run_checks")
 
 
+def _hide_what_is_protected(root: Path, server: Driver) -> None:
+    written(root, [("src/helper.py", "1"), ("src/.gitignore", "helper.py\n.gitignore\n")])
+    server.call("run_checks")
+
+
+def _edit_what_a_new_rule_ignores(root: Path, server: Driver) -> None:
+    written(root, [("new/i.py", "1"), ("new/.gitignore", "*\n")])
+    passed(server)
+    written(root, [("new/i.py", "2")])
+
+
+def _edit_what_was_tracked(root: Path, server: Driver) -> None:
+    written(root, [(".gitignore", "code.txt\n")])
+    git(root, "rm", "--cached", "--quiet", "code.txt")
+    passed(server)
+    written(root, [("code.txt", "00")])
+
+
+def _edit_beside_the_worktrees(root: Path, server: Driver) -> None:
+    written(root, [(".ralph/worktrees/1/i.py", "1")])
+    passed(server)
+    written(root, [(".ralph/worktrees/1/i.py", "2")])
+
+
+def _edit_beside_the_database(root: Path, server: Driver) -> None:
+    passed(server)
+    written(root, [(".ralph/db/i.py", "2")])
+
+
+def _edit_in_place_of_a_spec(root: Path, server: Driver) -> None:
+    written(root, [(".progress.md/i.py", "1")])
+    passed(server)
+    written(root, [(".progress.md/i.py", "2")])
+
+
+def _tick_a_box(root: Path, server: Driver) -> None:
+    written(root, [("golden/tasks.md", "- [x] accepted\n")])
+    server.call("run_checks")
+
+
 LIES: dict[Lie, str] = {
     _never: '"tests" has not passed on the current files: call run_checks',
     _red: '"tests" ended with exit code 1',
@@ -131,7 +176,16 @@ LIES: dict[Lie, str] = {
     _add_a_recipe: 'put them back: ".ralph/recipes/own.toml"',
     _edit_what_is_protected: 'put them back: "golden/a.txt"',
     _add_to_what_is_protected: 'put them back: "golden/b.txt"',
-    _edit_what_is_protected_for_the_run: '"tests" was run while protected files were changed',
+    _edit_what_is_protected_for_the_run: '"tests" has not passed on the current files',
+    _hide_what_is_protected: 'with the next session ("src/.gitignore: helper.py"), and these files '
+    'count until then: "src/helper.py"',
+    _edit_what_a_new_rule_ignores: '("new/.gitignore: *"), and these files count until then: '
+    '"new/.gitignore", "new/i.py"',
+    _edit_what_was_tracked: '"tests" has not passed on the current files',
+    _edit_beside_the_worktrees: '"tests" has not passed on the current files',
+    _edit_beside_the_database: '"tests" has not passed on the current files',
+    _edit_in_place_of_a_spec: '"tests" has not passed on the current files',
+    _tick_a_box: 'put them back: "golden/tasks.md"',
     _rewrite_the_snapshot: "record of the protected files was removed or changed",
 }
 
@@ -304,7 +358,7 @@ def test_a_repository_that_is_taken_away_proves_nothing(project: Path) -> None:
         shutil.rmtree(project / ".git")
         refusal = server.refusal("set_task_status", status="done")
 
-    assert "has not passed on the current files" in refusal
+    assert 'the session did not start in this repository: remove or restore ".git"' in refusal
 
 
 def test_what_a_spec_says_is_done_begins_as_pending(tmp_path: Path) -> None:

@@ -1,5 +1,6 @@
 """The content of a work tree: what counts, what does not, and that git's own tricks do not."""
 
+import json
 import os
 from collections.abc import Callable
 from pathlib import Path
@@ -9,10 +10,14 @@ from proved_projects import git, written
 
 from ralphgen.runtime.files.protection import pattern_of
 from ralphgen.runtime.files.work_tree import (
+    STATES,
     changed_files,
     differing_files,
     mark_of,
+    nested_repositories,
+    newly_ignored,
     protected_files,
+    session_rules,
     tree_digest,
     tree_files,
     watched_files,
@@ -150,36 +155,164 @@ def test_a_commit_changes_nothing(tree: Path) -> None:
     assert before == tree_digest(tree_files(str(tree)))
 
 
-def test_what_is_written_while_work_is_done_is_no_part_of_it(tree: Path) -> None:
-    written(tree, [("specs/a/tasks.md", "- [ ] one\n- [ ] two\n")])
-    git(tree, "add", "specs")
+SPECUM = json.dumps({"config": {"kits": ["ralph", "specum"], "settings": {}}})
+OWN = [
+    *(".ralph/db/ralph.db", ".ralph/db/ralph.db-wal", ".ralph/progress.txt"),
+    *(".ralph/learnings.txt", ".ralph/.learnings.txt.12-0a0b0c0d.tmp", ".ralph/trust/mark"),
+    *(".ralph/sessions/.settings", ".ralph/mcp/context.json", ".ralph/worktrees/1.lock"),
+    ".ralph/mcp/sessions/opus_review-7-20260211T080000Z-abcd/context.json",
+    ".ralph/mcp/sessions/opus_review-7-20260211T080000Z-abcd/gemini/.gemini/tmp/a/logs.json",
+    ".ralph/mcp/sessions/loop-20260211T080000Z-abcd.jsonl",
+    *("specs/a/.progress.md", "specs/a/.ralph-state.json", "specs/.current-spec"),
+]
+
+
+def _spec(tree: Path) -> None:
+    """Let specum work on one spec."""
+    written(tree, [(".ralph/mcp/project.json", SPECUM), ("specs/.current-spec", "a\n")])
+
+
+def test_files_that_ralphgen_writes_while_work_is_done_do_not_count(tree: Path) -> None:
+    _spec(tree)
     before = tree_digest(tree_files(str(tree)))
-    written(
-        tree,
-        [
-            (".ralph/db/ralph.db", "1"),
-            (".ralph/db/ralph.db-wal", "1"),
-            (".ralph/progress.txt", "1"),
-            (".ralph/learnings.txt", "1"),
-            (".ralph/mcp/sessions/a/context.json", "1"),
-            (".ralph/worktrees/1/src/a.py", "1"),
-            ("specs/a/.progress.md", "1"),
-            ("specs/a/.ralph-state.json", "1"),
-            ("specs/.current-spec", "a"),
-            ("specs/a/tasks.md", "- [x] one\n- [ ] two\n"),
-        ],
-    )
-    git(tree, "add", "--force", ".ralph", "specs")
+    written(tree, [(path, "a\n") for path in OWN])
+    git(tree, "add", "--force", *OWN)
 
     assert before == tree_digest(tree_files(str(tree)))
 
 
-def test_words_of_a_list_of_tasks_count(tree: Path) -> None:
-    written(tree, [("specs/a/tasks.md", "- [ ] one\n")])
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(".ralph/db/i.py", ".ralph/db/ralph.db.py", ".ralph/sessions/i.py", ".ralph/backups/i.py"),
+        *(".ralph/worktrees/i.py", ".ralph/worktrees/1/i.py", ".ralph/trust/i.py"),
+        *(".ralph/mcp/sessions/i.py", ".ralph/mcp/sessions/written-files.json/i.py"),
+        ".ralph/mcp/sessions/opus_review-7-20260211T080000Z-abcd/i.py",
+        ".ralph/mcp/sessions/opus_review-7-20260211T080000Z-abcd/gemini/.gemini/i.py",
+        ".ralph/mcp/sessions/opus_review-7-20260211T080000Z-abcd/lock/i.py",
+        *(".ralph/.git/i.py", ".ralph/db/.git/i.py", ".ralph/ralph.db", "db/ralph.db"),
+        *("specs/b/.progress.md", "specs/b/.ralph-state.json", "a/.current-spec", ".progress.md"),
+    ],
+)
+def test_any_other_file_below_ralph_counts_though_it_is_ignored(tree: Path, path: str) -> None:
+    _spec(tree)
+    written(tree, [(".gitignore", "/.ralph/\n"), (".ralph/.gitignore", "*\n"), (path, "1")])
     before = tree_files(str(tree))
-    written(tree, [("specs/a/tasks.md", "- [x] other\n")])
+    written(tree, [(path, "2")])
+
+    assert [path] == differing_files(before, tree_files(str(tree)))
+
+
+def test_a_repository_in_place_of_a_file_of_specum_is_a_repository(tree: Path) -> None:
+    inner = [f"{name}/{file}" for name in STATES for file in ("i.py", ".git/HEAD", ".git/refs/x")]
+    written(tree, [(path, "ref: refs/heads/x") for path in [*inner, ".progress.md/.git/objects/x"]])
+
+    assert ".progress.md/i.py" in tree_files(str(tree))
+    assert ".progress.md" in nested_repositories(str(tree), [])
+
+
+@pytest.mark.parametrize(
+    ("path", "protect", "differing"),
+    [
+        ("specs/a/tasks.md", [], []),
+        ("specs/a/tasks.md", ["specs/**"], ["specs/a/tasks.md"]),
+        ("specs/b/tasks.md", [], ["specs/b/tasks.md"]),
+        ("tasks.md", [], ["tasks.md"]),
+    ],
+)
+def test_only_ticks_of_the_current_spec_do_not_count(
+    tree: Path, path: str, protect: list[str], differing: list[str]
+) -> None:
+    _spec(tree)
+    written(tree, [(path, "- [ ] one\n- [ ] two\n")])
+    before = tree_files(str(tree), None, protect)
+    written(tree, [(path, "- [x] one\n- [ ] two\n")])
+
+    assert differing == differing_files(before, tree_files(str(tree), None, protect))
+
+    written(tree, [(path, "- [x] other\n- [ ] two\n")])
+
+    assert [path] == differing_files(before, tree_files(str(tree), None, protect))
+
+
+def test_ticks_count_without_specum(tree: Path) -> None:
+    written(tree, [("specs/.current-spec", "a"), ("specs/a/tasks.md", "- [ ] one\n")])
+    before = tree_files(str(tree))
+    written(tree, [("specs/a/tasks.md", "- [x] one\n")])
 
     assert ["specs/a/tasks.md"] == differing_files(before, tree_files(str(tree)))
+
+
+RULES = [
+    (".gitignore", "*.log\nbuild/\n!keep.log\n/top.txt\nx y \n\\#hash\na/**/deep.txt\n"),
+    ("a/.gitignore", "\ufeff# no rule\n/only.txt\n*.tmp\r\nsub/one.txt\n!b.log\nin/\n/\n"),
+    ("a/[b]*/.gitignore", "*\n!*.py\n"),
+    ("venv/.gitignore", "*\n"),
+    ("part/.gitignore", "/part.txt\n.gitignore\n"),
+]
+SEEN = [
+    *("a.log", "a/b.log", "keep.log", "a/keep.log", "top.txt", "a/top.txt", "x y", "#hash"),
+    *("a/q/r/deep.txt", "a/deep.txt", "deep.txt", "a/only.txt", "a/q/only.txt", "only.txt"),
+    *("a/t.tmp", "a/q/t.tmp", "t.tmp", "a/sub/one.txt", "a/q/sub/one.txt", "a/in/z", "a/q/in/z"),
+    *("a/[b]*/m.py", "a/[b]*/m.txt", "a/xb/m.txt", "build/o", "a/build/o", "venv/lib/m.py"),
+    *("part/part.txt", "part/a/part.txt", "part/a.log"),
+]
+
+
+@pytest.mark.parametrize("folder", ["", "part"])
+def test_the_rules_of_a_sessions_start_leave_out_what_git_ignores(tree: Path, folder: str) -> None:
+    written(tree, [*RULES, *((path, "") for path in SEEN)])
+    root = str(tree / folder) if folder else str(tree)
+    rules = json.loads(json.dumps(session_rules(root, root)))
+
+    assert [*tree_files(root)] == [*tree_files(root, rules)]
+
+
+def test_rules_that_are_newer_than_a_session_hide_nothing_from_it(tree: Path) -> None:
+    git(tree, "add", "--force", "run.log")
+    root = str(tree)
+    rules = session_rules(root, root)
+    before = tree_files(root, rules)
+    written(tree, [("new/i.py", "1"), ("new/.gitignore", "*\n"), (".gitignore", "*\n")])
+    written(tree, [("nested/.gitignore", "*\n"), (".git/info/exclude", "*\n"), ("a.log", "")])
+    git(tree, "rm", "--cached", "--quiet", "--force", "run.log", "src/a.py")
+    found = tree_files(root, rules)
+
+    assert {*before, "new/i.py", "new/.gitignore"} == {*found}
+    assert {"new/i.py": ".gitignore: *"} == newly_ignored(root, ["new/i.py", "run.log"], rules)
+
+
+def test_a_planted_repository_is_named_and_every_file_counts(tree: Path) -> None:
+    root = tree / "part"
+    written(root, [("a.py", "1"), ("b.log", "1")])
+    rules = session_rules(str(root), str(root))
+    before = tree_files(str(root), rules)
+    written(
+        root, [(f".git/{name}", "ref: refs/heads/x") for name in ("HEAD", "refs/x", "objects/x")]
+    )
+    written(root, [(".gitignore", "*\n")])
+
+    assert ["a.py"] == [*before]
+    assert [".gitignore", "a.py", "b.log"] == [*tree_files(str(root), rules)]
+    assert [".git"] == nested_repositories(str(root), [], rules)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *("helper.py", "build/helper.py", "nested/helper.py", "src/.git/helper.py"),
+        *(".ralph/db/helper.py", ".ralph/worktrees/1/helper.py", "node_modules/a/b/helper.py"),
+    ],
+)
+def test_protected_files_count_wherever_they_are(tree: Path, path: str) -> None:
+    written(tree, [(".gitignore", "helper.py\nbuild/\nnode_modules/\n")])
+    globs = ["**/helper.py"]
+    before = tree_files(str(tree), None, globs)
+    written(tree, [(path, "1")])
+    after = tree_files(str(tree), None, globs)
+
+    assert [path] == differing_files(before, after)
+    assert path in protected_files(str(tree), globs, after)
 
 
 def test_without_a_repository_all_files_count(tmp_path: Path) -> None:
@@ -274,7 +407,8 @@ def test_protected_are_the_globs_and_the_settings_of_ralphgen(tree: Path) -> Non
             (".gitignore", ".ralph/\n*.log\n"),
         ],
     )
-    found = protected_files(str(tree), ["src/*", "run.log"], tree_files(str(tree)))
+    globs = ["src/*", "run.log"]
+    found = protected_files(str(tree), globs, tree_files(str(tree), None, globs))
 
     assert [
         ".ralph/mcp/server.py",
