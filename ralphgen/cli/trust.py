@@ -20,17 +20,20 @@ app = App()
 @app.command(example="ralphgen trust")
 def trust(project: Project = Path(), yes: Yes = False) -> None:
     """Review and approve the commands a project runs."""
+    from ralphgen.errors import UsageError
     from ralphgen.project.root import has_database, written_root
+    from ralphgen.runtime.processes.launched import is_below_launch
     from ralphgen.sessions.items import project_items
     from ralphgen.trust.decide import database_items
 
+    if is_below_launch():
+        raise UsageError("an agent's session cannot approve anything", "ask the user to run it")
     root = written_root(project, "trust")
     if _recorded(root, database_items(root), yes=yes) and not has_database(root):
         say('approved; next: "ralphgen init" creates the database')
-    elif _recorded(root, project_items(root), yes=yes, marks=True):
-        say("approved")
-    else:
-        say("nothing to approve")
+        return
+    is_new = _recorded(root, project_items(root), yes=yes, marks=True)
+    say("approved" if _accepted(root, yes=yes) or is_new else "nothing to approve")
 
 
 def _recorded(root: Path, items: "Sequence[TrustItem]", *, yes: bool, marks: bool = False) -> bool:
@@ -55,6 +58,30 @@ def _recorded(root: Path, items: "Sequence[TrustItem]", *, yes: bool, marks: boo
         content = [item.digest for item in unknown if item.is_content]
         add_to_record(root, authority, content, marks=marks)
     return bool(unknown)
+
+
+def _accepted(root: Path, *, yes: bool) -> bool:
+    """Accept the protected files that agent sessions changed; return whether there were some."""
+    from ralphgen.errors import UsageError
+    from ralphgen.runtime.files.work_tree import mark_of
+    from ralphgen.sessions.snapshot import accept_changes, earlier_changes
+    from ralphgen.terminal.person import at_terminal, confirmed
+
+    before = earlier_changes(root, root)
+    if not before:
+        return False
+    files = {path: mark_of(str(root / path)) for path in before}
+    say("agent sessions changed these protected files:")
+    for path, mark in sorted(files.items()):
+        done = "changed" if mark and before[path] else "added" if mark else "removed"
+        say(f"  {done} {plain(path)}")
+    if not yes and not at_terminal():
+        raise UsageError("confirmation needed, but there is no terminal", "pass --yes")
+    if not yes and not confirmed("accept them?"):
+        say("nothing was accepted")
+        raise typer.Exit(1)
+    accept_changes(root, files)
+    return True
 
 
 def asked(shown: Sequence[str]) -> bool:

@@ -41,7 +41,7 @@ from ralphgen.runtime.engine.ledger import Evidence, unproved_by
 from ralphgen.runtime.files.work_tree import differing_files, tree_digest, tree_files
 from ralphgen.sessions.launched import launched_in
 from ralphgen.sessions.model import PreparedSession
-from ralphgen.sessions.snapshot import read_snapshot
+from ralphgen.sessions.snapshot import begin_protection, end_protection, read_snapshot
 from ralphgen.sessions.store import TRANSCRIPT, remove_inner
 from ralphgen.trust.committed import in_repository
 
@@ -95,6 +95,7 @@ def launch_session(
     call = agent.call(session, options)
     files = _files(session)
     open_record(session, say, agent=agent.name, model=options.model or session.model)
+    begin_protection(session)
     try:
         if options.printing:
             end = _watched(session, agent, call, (timeout, stop, lost), out, say)
@@ -106,6 +107,10 @@ def launch_session(
     finally:
         for name in agent.leftovers:
             remove_inner(session.folder, name)
+        try:
+            end_protection(session.root, session.work_tree, session.session_id)
+        except ProjectError as error:  # the next session ends it
+            say(f"warning: {error.problems[0].text}")
     status = _status(session, say)
     unproved = status == DONE and _is_unproved(session, say)
     outcome = outcome_of(end, None if unproved else status, closes=closes_task(session))

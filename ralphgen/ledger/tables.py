@@ -17,7 +17,7 @@ from ralphgen.project.postgresql import PostgresqlConnection
 from ralphgen.project.root import project_home
 from ralphgen.project.schema import read_facts, table_names
 from ralphgen.runtime.engine.entries import KEPT
-from ralphgen.runtime.engine.ledger import MARKER
+from ralphgen.runtime.engine.ledger import BASELINE, MARKER
 from ralphgen.runtime.engine.postgresql.journal import RECORD, watch
 from ralphgen.runtime.errors import one_line
 
@@ -74,7 +74,7 @@ time < ? AND (session IS NULL OR session NOT IN (
 """
 _PRUNED = (
     ("ralphgen_journal", _WHOLLY_OLD),
-    ("ralphgen_evidence", "started < ?"),
+    ("ralphgen_evidence", f"started < ? AND check_name <> '{BASELINE}'"),  # not accepted yet
     ("ralphgen_sessions", _WITHOUT_RECORD),
 )
 

@@ -53,6 +53,7 @@ from ralphgen.sessions.store import (
     CHANCE,
     CONTEXT,
     MCP_CONFIG,
+    SNAPSHOT,
     make_folder,
     new_id,
     prune_sessions,
@@ -63,6 +64,7 @@ from ralphgen.trust.decide import Ask, TrustItem, context_items, record_items, u
 from ralphgen.trust.items import read_settings, servers_of
 from ralphgen.trust.verify import TRUST_EDITED, refuse_edited
 
+ACCEPT = 'review and accept with "ralphgen trust"'
 MARGIN = 60  # seconds to look at the files before and after them
 
 
@@ -208,7 +210,7 @@ def _made(
     facts = context_facts(basis.policy, subject, basis.kits, session_id, made_for, brief)
     held: dict[str, Any] = {"user": user} if user else {}
     held |= {} if claim is None else {"claim": claim.facts(kept=work_tree != root)}
-    rules, more = fixed_rules(root, work_tree, subject.feature)
+    rules, more = fixed_rules(root, work_tree, subject.feature, settles=not dry_run)
     wired = partial(_mcp_config, commands, others, _run_of_checks(rules))
     digest = make_folder(root, session_id, facts | rules | held, wired, more, dry_run=dry_run)
     served = _all_served(commands, digest, context.parent)
@@ -216,6 +218,9 @@ def _made(
     useless = [line for name, line in plan.overrides if name == subject.discipline]
     warnings = [*unrecorded, *waits, *useless, *words.warnings]
     warnings += [f"not approved, and left out: {item.shown}" for item in left]
+    if SNAPSHOT in more and (earlier := json.loads(more[SNAPSHOT])["earlier"]):
+        named = ", ".join(map(one_line, earlier))
+        warnings.append(f"an earlier session changed protected files: {named}; {ACCEPT}")
     session = _opened(
         root, plan, subject, context, digest, served, tuple(others), items, config, warnings
     )

@@ -8,6 +8,7 @@ from ralphgen.ledger.tables import now, read_state
 from ralphgen.runtime.engine.ledger import close_session
 from ralphgen.runtime.errors import one_line
 from ralphgen.sessions.claims import release_held
+from ralphgen.sessions.snapshot import end_protection
 from ralphgen.sessions.store import StoredSession, end_folder, stored_sessions
 from ralphgen.suggestion import suggestion
 
@@ -30,6 +31,9 @@ def end_session(root: Path, session_id: str) -> tuple[StoredSession, int | None]
             f'a server of the session "{session_id}" is running', "stop its client, then try again"
         )
     _close_row(root, session_id)
+    project = kept[session_id].facts.get("project")
+    work_tree = project.get("work_tree") if isinstance(project, dict) else None
+    end_protection(root, Path(work_tree or root), session_id)
     return kept[session_id], release_held(root, session_id, ENDED)
 
 

@@ -1,12 +1,29 @@
 """What a session is held to before a task is done, and the files as it found them."""
 
 import json
+import os
+import socket
+from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ralphgen.ledger.opened import opened_database
+from ralphgen.ledger.tables import now, read_state
 from ralphgen.project.inspect import FACTS
 from ralphgen.project.root import database_path, is_on_postgresql, project_home
+from ralphgen.runtime.engine.ledger import (
+    Baseline,
+    baselines_at,
+    drop_baseline,
+    end_baseline,
+    open_baseline,
+)
+from ralphgen.runtime.files.main_tree import is_agents_tree
 from ralphgen.runtime.files.work_tree import (
+    is_protected,
+    mark_of,
+    protected_changes,
     protected_elsewhere,
     protected_files,
     session_rules,
@@ -14,11 +31,13 @@ from ralphgen.runtime.files.work_tree import (
     watched_files,
 )
 from ralphgen.runtime.values.encoding import sha256_hex
-from ralphgen.sessions.store import CONTEXT, SNAPSHOT
+from ralphgen.sessions.launched import launcher_of
+from ralphgen.sessions.model import PreparedSession
+from ralphgen.sessions.store import CONTEXT, SNAPSHOT, stored_session
 
 
 def fixed_rules(
-    root: Path, work_tree: Path, feature: str | None = None
+    root: Path, work_tree: Path, feature: str | None = None, *, settles: bool = True
 ) -> tuple[dict[str, Any], dict[str, bytes]]:
     """Return what the emitted server holds tasks to, for the context, and the file beside it.
 
@@ -27,18 +46,21 @@ def fixed_rules(
     the rules under `done`; the file is a snapshot of files, by its name. The rules have the
     snapshot's digest: both are fixed by the digest of the session's context, so
     that no edit of the project loosens them. Both are empty in a project without checks. A spec
-    that is called like the `feature` is one of the session's.
+    that is called like the `feature` is one of the session's. If it `settles` sessions, those that
+    were killed are over.
     """
-    try:
-        facts = json.loads((root / FACTS).read_bytes())["config"].get("done")
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
-        facts = None  # the server is compared with its manifest, which lists this file
+    facts = _done_facts(root)
     if not facts:
         return {}, {}
     database = "" if is_on_postgresql(root) else str(database_path(root))
+    place = "" if is_agents_tree(str(work_tree)) else _place(root, work_tree)
     rules = session_rules(str(work_tree), str(root), [feature] if feature else [], database)
     files = tree_files(str(work_tree), rules, facts["protect"])
     protected = protected_files(str(work_tree), facts["protect"], files)
+    if settles and place:
+        _settle_sessions(root, work_tree)
+    earlier = earlier_changes(root, work_tree) if place else {}
+    protected = {path: mark for path, mark in {**protected, **earlier}.items() if mark}
     protected |= protected_elsewhere(str(work_tree), (str(root), str(project_home(root))))
     commands = [check["run"] for check in facts["checks"] if "run" in check]
     snapshot = {
@@ -46,10 +68,21 @@ def fixed_rules(
         "watched": watched_files(facts["watch"], commands, files),
         "rules": rules,
         "protect": facts["protect"],
+        "place": place,
+        "earlier": sorted(earlier),
     }
     # Names of files need not be text: each such byte is spelled as half of a surrogate pair.
     data = json.dumps(snapshot, indent=0).encode()
     return {"done": {**facts, "snapshot": sha256_hex(data)}}, {SNAPSHOT: data}
+
+
+def _done_facts(root: Path) -> dict[str, Any]:
+    """Return the rules of the server in `root`, empty for none: its manifest lists their file."""
+    try:
+        facts: dict[str, Any] = json.loads((root / FACTS).read_bytes())["config"].get("done") or {}
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        return {}
+    return facts
 
 
 def read_snapshot(folder: Path) -> dict[str, Any]:
@@ -62,3 +95,105 @@ def read_snapshot(folder: Path) -> dict[str, Any]:
     except (OSError, ValueError, LookupError, TypeError):
         return {}
     return snapshot if is_whole else {}
+
+
+def earlier_changes(root: Path, work_tree: Path) -> dict[str, str]:
+    """Return the protected files that earlier agent sessions changed, with their marks before.
+
+    A file counts while it is as such a session left it, and until the user accepts it. What
+    differs from the beginning of a session that is still open is that session's change; so is it
+    of one that was killed, since no one recorded its end. A file that is not there has an empty
+    mark. Empty in a project without a ledger.
+    """
+    before: dict[str, str] = {}
+    facts = _done_facts(root)
+    if not facts or read_state(root).version is None:
+        return before
+    place = _place(root, work_tree)
+    with opened_database(root) as database:
+        found = database.reading(lambda: baselines_at(database, place))
+    ended = [one for one in found if not one.is_open]
+    for one in ended:
+        for path, (was, left) in one.files.items():
+            if mark_of(str(work_tree / path)) == left:
+                before[path] = was
+    for one in reversed([one for one in found if one.is_open]):  # the oldest decides
+        changes = protected_changes(str(work_tree), one.files, one.globs)
+        before |= {path: was for path, (was, _) in changes.items()}
+    return {path: mark for path, mark in before.items() if is_protected(path, facts["protect"])}
+
+
+def _settle_sessions(root: Path, work_tree: Path) -> None:
+    """Record what sessions that were killed changed, so that later edits are the user's again."""
+    place = _place(root, work_tree)
+
+    def is_over(one: Baseline) -> bool:
+        stored = stored_session(root, one.session)
+        return stored is None or not (stored.running or launcher_of(stored.folder))
+
+    _end_baselines(root, work_tree, place, is_over)
+
+
+def begin_protection(session: PreparedSession) -> None:
+    """Record the protected files as a session that begins has to leave them."""
+    snapshot = read_snapshot(session.folder)
+    if not snapshot.get("place") or read_state(session.root).version is None:
+        return
+    protected = snapshot["protected"].items()
+    files = {path: mark for path, mark in protected if not path.startswith("/")}
+    facts = (session.session_id, snapshot["place"], files, snapshot["protect"], now())
+    with opened_database(session.root) as database:
+        database.writing(lambda: open_baseline(database, *facts))
+
+
+def end_protection(root: Path, work_tree: Path, session_id: str) -> None:
+    """Record the protected files that a session changed, now that it has ended."""
+    if not is_agents_tree(str(work_tree)):
+        place = _place(root, work_tree)
+        _end_baselines(root, work_tree, place, lambda one: one.session == session_id)
+
+
+def accept_changes(root: Path, files: Mapping[str, str]) -> None:
+    """Let later sessions begin with these protected files, by path and by the mark of each now."""
+    with opened_database(root) as database:
+
+        def accept() -> None:
+            for one in baselines_at(database, _place(root, root)):
+                known = {**one.files}
+                for path, mark in files.items():
+                    if not one.is_open and path in known and known[path][1] == mark:
+                        del known[path]
+                    elif one.is_open and is_protected(path, one.globs):
+                        known[path] = mark
+                known = {path: marks for path, marks in known.items() if marks}
+                if not known and not one.is_open:
+                    drop_baseline(database, one)
+                elif known != one.files:
+                    sql = "UPDATE ralphgen_evidence SET protected = ? WHERE number = ?"
+                    database.change(sql, (json.dumps(known), one.number))
+
+        database.writing(accept)
+
+
+def _end_baselines(
+    root: Path, work_tree: Path, place: str, is_over: Callable[[Baseline], bool]
+) -> None:
+    if read_state(root).version is None:
+        return
+    with opened_database(root) as database:
+        found = database.reading(lambda: baselines_at(database, place))
+        for one in found:
+            if one.is_open and is_over(one):
+                changes = protected_changes(str(work_tree), one.files, one.globs)
+                database.writing(partial(end_baseline, database, place, one, changes, now()))
+
+
+def _place(root: Path, work_tree: Path) -> str:
+    """Return the digest of where a work tree is, within what its database is for.
+
+    A file of SQLite moves with its project; a database of PostgreSQL is that of many machines.
+    """
+    facts = [os.path.relpath(work_tree.resolve(), project_home(root).resolve())]
+    if is_on_postgresql(root):
+        facts += [socket.gethostname(), str(work_tree.resolve())]
+    return sha256_hex(json.dumps(facts).encode())

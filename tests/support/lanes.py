@@ -39,6 +39,7 @@ THOROUGH = (
     "kits/ralph/server/test_brief_size.py",
     "kits/ralph/server/test_brief_words.py",
     "kits/ralph/server/test_concurrency.py",
+    "kits/ralph/server/test_earlier_sessions.py",
     "kits/ralph/server/test_elicitation.py",
     "kits/ralph/server/test_elicitation_wire.py",
     "kits/ralph/server/test_held_tasks.py",

@@ -54,6 +54,7 @@ WHERE own.merged IS NULL AND own.worktree LIKE '%/.ralph/worktrees/%' AND own.id
 UNPROVED = "(proves nothing: "  # begins the last line of the output of a run that rewrote files
 NEWEST = 1000  # rows of evidence on one task that are looked at
 EVIDENCE = "ralphgen_evidence"
+BASELINE = "(protected files)"  # in place of a check's name, in the record of a session's files
 _EVIDENCE = (
     "task_id, session, check_name, definition, exit_code, started, seconds, tree, protected, "
     "watched, tail"
@@ -153,6 +154,92 @@ def evidence_of(database: Database, task: int) -> list[Evidence]:
         )
         for row in found
     ]
+
+
+class Baseline:
+    """The protected files of a session in one work tree.
+
+    While the session `is_open`, `files` has the mark of each of them as the session has to leave
+    it, by path. Of one that has ended, it has the marks before and after, of each file that the
+    session changed. A file that is not there has an empty mark. `globs` are the protected ones.
+    """
+
+    __slots__ = ("files", "globs", "is_open", "number", "session")
+
+    def __init__(
+        self, number: int, session: str, files: dict[str, Any], globs: list[str], *, is_open: bool
+    ) -> None:
+        self.number = number
+        self.session = session
+        self.files = files
+        self.globs = globs
+        self.is_open = is_open
+
+
+def baselines_at(database: Database, place: str) -> list[Baseline]:
+    """Return the baselines of all sessions in a work tree, by the digest of its place, in order."""
+    rows = database.rows(
+        f"SELECT number, session, exit_code, protected, tail FROM {EVIDENCE} "
+        "WHERE check_name = ? AND definition = ? ORDER BY number",
+        (BASELINE, place),
+    )
+    return [
+        Baseline(row[0], row[1], json.loads(row[3]), json.loads(row[4]), is_open=row[2] is None)
+        for row in rows
+    ]
+
+
+def open_baseline(
+    database: Database,
+    session: str,
+    place: str,
+    files: Mapping[str, str],
+    globs: Sequence[str],
+    started: str,
+) -> None:
+    """Record what a session that begins has to leave as it is, unless it is open already."""
+    if not any(one.is_open and one.session == session for one in baselines_at(database, place)):
+        _add_baseline(database, session, place, files, globs, started)
+
+
+def end_baseline(
+    database: Database,
+    place: str,
+    baseline: Baseline,
+    changes: Mapping[str, Sequence[str]],
+    ended: str,
+) -> None:
+    """Replace the baseline of a session that is over by the files that it changed, if any."""
+    drop_baseline(database, baseline)
+    known = [one for one in baselines_at(database, place) if not one.is_open]
+    if changes and not any({**changes} == one.files for one in known):
+        globs = baseline.globs
+        _add_baseline(database, baseline.session, place, changes, globs, ended, is_open=False)
+
+
+def drop_baseline(database: Database, baseline: Baseline) -> None:
+    """Delete a baseline."""
+    database.change(f"DELETE FROM {EVIDENCE} WHERE number = ?", (baseline.number,))
+
+
+def _add_baseline(
+    database: Database,
+    session: str,
+    place: str,
+    files: Mapping[str, Any],
+    globs: Sequence[str],
+    moment: str,
+    *,
+    is_open: bool = True,
+) -> None:
+    names = "session, check_name, definition, exit_code, started, seconds, tree, protected, tail"
+    database.change(
+        f"INSERT INTO {EVIDENCE} ({names}) VALUES (?, ?, ?, ?, ?, 0, '', ?, ?)",
+        (
+            *(session, BASELINE, place, None if is_open else 0, moment),
+            *(json.dumps(files), json.dumps([*globs])),
+        ),
+    )
 
 
 def unproved_by(evidence: Evidence) -> str:

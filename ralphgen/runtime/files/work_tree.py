@@ -23,7 +23,7 @@ from .protection import PROTECTED, RALPH, is_of_git, pattern_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from .main_tree import Repository
@@ -48,6 +48,7 @@ _OWN = re.compile(
     r"|gemini/\.gemini/(?:.+/)?(?:[^/]+\.(?:jsonl?|md|toml)|installation_id|user_id|shell_history))"
 )
 _UNFINISHED = re.compile(r"(.*/)?\.([^/]+)\.\d+-[0-9a-f]{8}\.tmp")  # before it gets its name
+_MAPPED = re.compile(rb"(?m)^\S+ .w.s \S+ ([0-9a-f]+):([0-9a-f]+) ([1-9]\d*)")  # shared, written
 RULES = ".gitignore"
 POINTER, STATES = ".current-spec", (".progress.md", ".ralph-state.json")  # files of specum
 TICKED = "tasks.md"
@@ -80,7 +81,7 @@ def session_rules(
         "ignored": {},
         "forced": [],
         "nested": [],
-        "worktrees": _agents_trees(root),
+        "worktrees": agents_trees(root),
         "specs": _own_specs(root, home, specs),
         "database": os.path.relpath(database, root) if database else _database_of(root),
     }
@@ -194,6 +195,28 @@ def settled_stamps(root: str, paths: Sequence[str]) -> dict[str, Stamp]:
         if not began - tick < newest <= began + tick:  # a later one is of another clock
             return found
         time.sleep(tick / SECOND)
+
+
+def mapped_files(found: Mapping[str, Stamp]) -> list[str]:
+    """Return the files that a process can change through its memory without a new change time.
+
+    Only Linux tells: its kernel sets the time when such memory is written for the first time.
+    """
+    places = set()
+    try:
+        numbers = [name for name in os.listdir("/proc") if name.isdigit()]
+    except OSError:
+        return []
+    for number in numbers:
+        try:
+            with open(f"/proc/{number}/maps", "rb") as file:
+                places.update(_MAPPED.findall(file.read()))
+        except OSError:  # it has ended, or is another user's
+            continue
+    known = {
+        (os.makedev(int(major, 16), int(minor, 16)), int(inode)) for major, minor, inode in places
+    }
+    return sorted(name for name, stamp in found.items() if stamp[:2] in known)
 
 
 def moved(before: Mapping[str, Stamp], after: Mapping[str, Stamp]) -> list[str]:
@@ -311,6 +334,25 @@ def _matching(root: str, globs: Sequence[str], rules: Rules | None) -> Iterator[
         for path in _below(root, beginning, every=True, without=trees):
             if is_meant(path) and not _is_own(path):
                 yield path
+
+
+def protected_changes(
+    root: str, before: Mapping[str, str], globs: Sequence[str]
+) -> dict[str, list[str]]:
+    """Return the marks before and now of each protected file that differs, by path.
+
+    `before` are marks of the files that the `globs` and ralphgen protect.
+    """
+    now = protected_files(root, globs, marked_files(root, {*_matching(root, globs, None)}, ()))
+    return {
+        path: [before.get(path, ""), now.get(path, "")] for path in differing_files(before, now)
+    }
+
+
+def is_protected(path: str, globs: Sequence[str]) -> bool:
+    """Return whether no session may change a path."""
+    own = [f"{RALPH}/{name}" for name in PROTECTED]
+    return _is_below(path, own) or _any_of(globs).match(path) is not None
 
 
 def protected_elsewhere(work_tree: str, tops: Sequence[str]) -> dict[str, str]:
@@ -433,8 +475,8 @@ def _database_of(root: str) -> str:
         return usual
 
 
-def _agents_trees(root: str) -> list[str]:
-    """Return the worktrees of agents that git has on record in `root`, by path."""
+def agents_trees(root: str) -> list[str]:
+    """Return the worktrees of agents that git has on record, by path from `.ralph/worktrees`."""
     tree = repository_of(root)
     inside = os.path.join(os.path.realpath(root), RALPH, "worktrees", "")
     found = [] if tree is None else [one.top for one in linked_trees(tree.common)]
@@ -443,7 +485,7 @@ def _agents_trees(root: str) -> list[str]:
 
 def _kept_trees(root: str, rules: Rules | None) -> set[str]:
     """Return the paths of the worktrees of agents, which are no part of a tree."""
-    found = _agents_trees(root)
+    found = agents_trees(root)
     known = found if rules is None else rules["worktrees"]
     return {f"{RALPH}/worktrees/{name}" for name in found if name in known}
 

@@ -245,3 +245,26 @@ def test_done_is_what_was_proved(
 def trusted(root: Path) -> None:
     """Trust the checks of a project that was copied."""
     add_to_record(root, [item.digest for item in check_items(read_settings(root).done)])
+
+
+def test_a_file_that_a_launched_agent_changed_is_no_baseline(tmp_path: Path) -> None:
+    """It writes once its server has ended; the user's own edit afterwards needs no question."""
+    root = tmp_path / "p"
+    written(root, [("tests/run.py", "raise SystemExit(1)")])
+    run = check("tests", sys.executable, "-c", 'import runpy; runpy.run_path("tests/run.py")')
+    proved_project(root, run + '[done]\nprotect = ["tests/**"]\n')
+    loosens = "agent.close()\nopen('tests/run.py', 'w').write('pass')\n" + ENDS
+    closes = "agent.call('run_checks')\n" + DONE + ENDS
+    launched(root, loosens)
+    warned = launched(root, closes)
+    transcript = "".join(
+        path.read_text(encoding="utf-8") for path in root.glob(".ralph/mcp/sessions/*/calls.jsonl")
+    )
+    open_still = query(root, "SELECT status FROM tasks WHERE id = 1")
+    written(root, [("tests/run.py", "# Reviewed.\npass")])
+    launched(root, closes)
+
+    assert "an earlier session changed protected files: tests/run.py" in warned.stderr
+    assert "set_task_status" in transcript
+    assert [("pending",)] == open_still
+    assert [("done",)] == query(root, "SELECT status FROM tasks WHERE id = 1")

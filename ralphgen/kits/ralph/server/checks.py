@@ -65,6 +65,13 @@ def run_checks(workspace: Workspace, arguments: dict[str, Any]) -> DeferredResul
     look = look_at_tree(workspace, for_run=True)
     if look.nested:
         raise ToolError(refused_nested(look.nested))
+    from ralphgen.runtime.files.work_tree import mapped_files
+
+    if mapped := mapped_files(look.stamps):
+        raise ToolError(
+            f"another program can change files unnoticed, through its memory: {listed(mapped)}: "
+            "end it, then call again"
+        )
     if run is None or run.task != task or not run.answers(look):
         run = workspace.checks_run = CheckRun(workspace, task, checks_for(workspace, discipline))
         run.start(look)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import _thread
 import os
 
 from ralphgen.runtime.deferred import take_time
 from ralphgen.runtime.engine.closing import MET
-from ralphgen.runtime.errors import ToolError
+from ralphgen.runtime.errors import StartError, ToolError
 from ralphgen.runtime.policy import FULL
 from ralphgen.runtime.values.arguments import shortened
 from ralphgen.runtime.values.encoding import sha256_hex
@@ -16,14 +17,18 @@ from .tables import plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
+
+    from ralphgen.runtime.engine.sqlite.database import Database
 
     from .workspace import Workspace
 
     Check = Mapping[str, Any]
 
 SNAPSHOT = "snapshot.json"  # beside the context of a session
+PATIENCE = 5.0  # seconds to wait for other writers as a client comes or leaves
+MERGE = "merge"  # the worktree in which a loop merges
 LISTED = 20  # files or tasks that are named
 OVERRULED = "(overruled)"  # in place of a check's name, in the record of a person's own word
 
@@ -35,10 +40,10 @@ class Look:
     are such files that differ from what they were when the session was made. `nested` are the
     repositories within the tree that git neither ignores nor had as submodules then. `rules` are
     those of the session's start, None without a session. `stamps` are from before the files were
-    read.
+    read. `earlier` are protected files that an earlier session changed.
     """
 
-    __slots__ = ("files", "nested", "protected", "rules", "stamps", "tree", "watched")
+    __slots__ = ("earlier", "files", "nested", "protected", "rules", "stamps", "tree", "watched")
 
     def __init__(
         self,
@@ -49,7 +54,9 @@ class Look:
         nested: Sequence[str],
         rules: Mapping[str, Any] | None,
         stamps: Mapping[str, tuple[int, ...]],
+        earlier: Sequence[str] = (),
     ) -> None:
+        self.earlier = earlier
         self.rules = rules
         self.stamps = stamps
         self.files = files
@@ -81,7 +88,7 @@ def look_at_tree(workspace: Workspace, *, for_run: bool = False) -> Look:
 
     done, root = workspace.done or {}, workspace.work_tree
     began = _snapshot(workspace)
-    rules, globs = (began or {}).get("rules"), done.get("protect", ())
+    rules, globs = _with_new_trees(workspace, began), done.get("protect", ())
     names, ticked = listed_files(root, rules, globs)
     stamps = settled_stamps(root, names) if for_run else {}
     files = marked_files(root, names, ticked)
@@ -101,6 +108,7 @@ def look_at_tree(workspace: Workspace, *, for_run: bool = False) -> Look:
         nested_repositories(root, began["rules"]["nested"], rules),
         rules,
         stamps,
+        began["earlier"],
     )
 
 
@@ -168,8 +176,15 @@ def refuse_unproved(workspace: Workspace, task: int, look: Look) -> None:
 
 def refused_protected(workspace: Workspace, look: Look, paths: Sequence[str]) -> str:
     """Return why nothing can be proved while these protected files differ."""
-    text = f"protected files were changed, put them back: {listed(paths)}"
-    return ". ".join([text, *new_rules(workspace, look, paths)])
+    earlier = [path for path in paths if path in look.earlier]
+    own = [path for path in paths if path not in look.earlier]
+    texts = [f"protected files were changed, put them back: {listed(own)}"] if own else []
+    if earlier:
+        texts.append(
+            f"an earlier session changed protected files: {listed(earlier)}: put them back, or ask "
+            'the user to accept them with "ralphgen trust" and to start a new session'
+        )
+    return ". ".join([*texts, *new_rules(workspace, look, paths)])
 
 
 def new_rules(workspace: Workspace, look: Look, paths: Iterable[str]) -> list[str]:
@@ -224,10 +239,105 @@ def overrule(workspace: Workspace, task: int, because: str, look: Look) -> None:
     )
 
 
+def begin_protection(workspace: Workspace) -> None:
+    """Record the protected files as a session has to leave them, if it is not on record."""
+    _record_protection(workspace, _begin_baseline)
+
+
+def end_protection(workspace: Workspace) -> None:
+    """Record the protected files that a session changed, as its client leaves.
+
+    `ralphgen launch` does so for its own sessions, once the agent has ended.
+    """
+    from ralphgen.runtime.engine.ledger import baselines_at, end_baseline
+    from ralphgen.runtime.files.work_tree import protected_changes
+    from ralphgen.runtime.processes.launched import is_below_launch
+
+    from .tables import now
+
+    if is_below_launch():
+        return
+
+    def end(database: Database, session: str, began: Mapping[str, Any]) -> None:
+        _begin_baseline(database, session, began)  # the client may have left at once
+        for one in baselines_at(database, began["place"]):
+            if one.is_open and one.session == session:
+                changes = protected_changes(workspace.work_tree, one.files, one.globs)
+                end_baseline(database, began["place"], one, changes, now())
+
+    ended = _thread.allocate_lock()
+    ended.acquire()
+
+    def wait() -> None:
+        try:
+            _record_protection(workspace, end)
+        finally:
+            ended.release()
+
+    _thread.start_new_thread(wait, ())  # the thread that reads requests does not wait for a writer
+    ended.acquire(timeout=2 * PATIENCE)
+
+
+def _begin_baseline(database: Database, session: str, began: Mapping[str, Any]) -> None:
+    from ralphgen.runtime.engine.ledger import open_baseline
+
+    from .tables import now
+
+    files = {path: mark for path, mark in began["protected"].items() if path[:1] != "/"}
+    open_baseline(database, session, began["place"], files, began["protect"], now())
+
+
+def _record_protection(
+    workspace: Workspace, record: Callable[[Database, str, Mapping[str, Any]], None]
+) -> None:
+    """Change what is on record of the protected files; what fails is left to the next session."""
+    from ralphgen.runtime.engine.ledger import EVIDENCE
+    from ralphgen.runtime.engine.sqlite.database import Database
+    from ralphgen.runtime.engine.sqlite.library import may_add
+
+    try:
+        began = _snapshot(workspace) or {}
+        if not began.get("place"):
+            return
+        database = Database(workspace.database.path, PATIENCE)
+    except (StartError, ToolError):
+        return
+    try:
+        if database.reading(lambda: may_add(database, EVIDENCE)):
+            session = workspace.session.session_id
+            database.writing(lambda: record(database, session, began))
+    except ToolError:
+        return
+    finally:
+        database.close()
+
+
 def listed(names: Sequence[str]) -> str:
     """Return names in quotes, the first of them where there are many."""
     shown = ", ".join(shortened(name) for name in names[:LISTED])
     return f"{shown} and {len(names) - LISTED} more" if names[LISTED:] else shown
+
+
+def _with_new_trees(workspace: Workspace, began: Mapping[str, Any] | None) -> dict[str, Any] | None:
+    """Return the rules of a session's start, with worktrees that a loop has made since.
+
+    The ledger has the worktree of each session: an agent's own does not count.
+    """
+    from ralphgen.runtime.files.work_tree import agents_trees
+
+    if began is None:
+        return None
+    rules: dict[str, Any] = began["rules"]
+    new = {*agents_trees(workspace.work_tree)}.difference(rules["worktrees"])
+    if not new or not workspace.tables.ledger:
+        return rules
+    sql = (
+        "SELECT DISTINCT worktree FROM ralphgen_sessions WHERE worktree LIKE '%/.ralph/worktrees/%'"
+    )
+    found = workspace.database.reading(lambda: workspace.database.rows(sql))
+    known = {path.rpartition("/.ralph/worktrees/")[2].partition("/")[0] for (path,) in found}
+    known |= {MERGE} if known & new else set()
+    return {**rules, "worktrees": [*rules["worktrees"], *sorted(new & known)]}
 
 
 def _snapshot(workspace: Workspace) -> dict[str, Any] | None:

@@ -83,6 +83,7 @@ class Workspace(OpenProject):
     `done` are the rules by which a task is done, None where there is none, `checks_run` the last
     run of them, and `evidence` the connection that its thread writes on. `own_code` are
     the kinds of statements on the tables for which the database runs code of the project.
+    `has_client` says that an agent may work in the session.
     """
 
     __slots__ = (
@@ -91,6 +92,7 @@ class Workspace(OpenProject):
         "checks_run",
         "done",
         "evidence",
+        "has_client",
         "own_code",
         "tables",
     )
@@ -112,6 +114,7 @@ class Workspace(OpenProject):
         self.done = done
         self.checks_run: CheckRun | None = None
         self.evidence: Database | None = None
+        self.has_client = False
         self.own_code: Sequence[str] = ()
         named = (session.project or {}).get("database") or tables.database
         self.database = self.fenced(database or Database(located(self.root, named)))
@@ -124,6 +127,11 @@ class Workspace(OpenProject):
         """Let go of the database, and stop the checks that run."""
         if self.checks_run is not None:
             self.checks_run.close()
+        if self.has_client:
+            from .proof import end_protection
+
+            self.has_client = False
+            end_protection(self)
         if self.evidence is not None:
             self.evidence.close()
         super().close()
@@ -237,6 +245,17 @@ def connected(workspace: Workspace) -> None:
     """
     workspace.database.open_soon()
     claim = workspace.session.claim
+
+    def begin() -> None:
+        time.sleep(SOON / 4)  # the first requests are answered meanwhile
+        if workspace.has_client:
+            from .proof import begin_protection
+
+            begin_protection(workspace)
+
+    if workspace.tables.ledger and (workspace.session.done or {}).get("snapshot"):
+        workspace.has_client = True
+        _thread.start_new_thread(begin, ())
 
     def keep() -> None:
         if claim is not None:

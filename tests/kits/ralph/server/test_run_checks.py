@@ -1,6 +1,8 @@
 """run_checks with the official client: what it answers, joins, outlives, and keeps."""
 
+import mmap
 import os
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -376,6 +378,20 @@ def test_files_that_are_other_ones_while_checks_run_prove_nothing(
     assert not answer["passed"]
     assert f'files were changed while the checks ran: "{named}"' in answer["not_proved"]
     assert '"tests" proves nothing: files were changed' in refusal
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
+def test_files_that_a_program_writes_through_its_memory_are_named(tmp_path: Path) -> None:
+    root = proved_project(tmp_path / "p", TESTS)
+    session = opened(root, "task_execution", task=1)
+    with client_of(session.mcp_config) as server:
+        with (root / "code.txt").open("r+b") as file, mmap.mmap(file.fileno(), 0) as memory:
+            memory[0:1] = b"0"
+            refusal = server.refusal("run_checks")
+        answer = server.call("run_checks")
+
+    assert 'through its memory: "code.txt": end it' in refusal
+    assert answer["passed"]
 
 
 def test_a_write_within_a_tick_of_the_clock_changes_a_stamp(tmp_path: Path) -> None:
