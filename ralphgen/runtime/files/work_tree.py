@@ -447,9 +447,7 @@ def _own_specs(root: str, home: str, names: Iterable[str] = ()) -> list[str]:
     try:
         with open(os.path.join(home, RALPH, "mcp", "project.json"), "rb") as file:
             config = json.load(file)["config"]
-        if "specum" not in config["kits"]:
-            return []
-        around = os.path.join(config["settings"].get("specum", {}).get("root", ""), SPECS)
+        around = os.path.join(config["settings"]["specum"]["root"], SPECS)  # there if it is on
     except (OSError, ValueError, LookupError, TypeError, AttributeError):
         return []
     around = os.path.normpath(around)

@@ -154,7 +154,10 @@ def test_a_branch_with_an_agents_change_brings_it_back(project: Path) -> None:
 
 def test_settings_that_an_agent_changed_are_no_baseline(project: Path) -> None:
     config = project / ".ralph/ralphgen.toml"
-    _session(project, lambda _: config.write_text(RULES.replace("tests/**", "nothing/**")))
+    _session(
+        project,
+        lambda _: config.write_text(RULES.replace("tests/**", "nothing/**"), encoding="utf-8"),
+    )
 
     assert '".ralph/ralphgen.toml"' in _refused(project)
 
@@ -166,7 +169,9 @@ def test_a_pattern_that_is_newer_than_the_change_accepts_it(project: Path) -> No
     with client_of(_opened(project).mcp_config):
         written(project, [("code.txt", "2")])
         time.sleep(1)
-    (project / ".ralph/ralphgen.toml").write_text(RULES.replace("tests/**", "code.txt"))
+    (project / ".ralph/ralphgen.toml").write_text(
+        RULES.replace("tests/**", "code.txt"), encoding="utf-8"
+    )
     assert 0 == ralphgen("regen", "--allow-removals", "--project", project).returncode
 
     assert "" == _refused(project)

@@ -155,7 +155,7 @@ def test_a_commit_changes_nothing(tree: Path) -> None:
     assert before == tree_digest(tree_files(str(tree)))
 
 
-SPECUM = json.dumps({"config": {"kits": ["ralph", "specum"], "settings": {}}})
+SPECUM = json.dumps({"config": {"settings": {"specum": {"root": ""}}}})
 OWN = [
     *(".ralph/db/ralph.db", ".ralph/db/ralph.db-wal", ".ralph/progress.txt"),
     *(".ralph/learnings.txt", ".ralph/.learnings.txt.12-0a0b0c0d.tmp", ".ralph/trust/mark"),
