@@ -10,7 +10,7 @@ import typer
 from ralphgen.errors import Say, UsageError
 from ralphgen.suggestion import counted
 from ralphgen.terminal.app import App
-from ralphgen.terminal.console import as_typed, print_json, progress, say
+from ralphgen.terminal.console import print_json, print_result, progress, say
 from ralphgen.terminal.options import Json, Project, Quiet, Yes
 
 app = App()
@@ -101,7 +101,7 @@ def status(project: Project = Path(), as_json: Json = False) -> None:
     if as_json:
         print_json({"on": state.version is not None, "version": state.version, "rows": state.rows})
     elif state.version is None:
-        print(as_typed('off: add it with "ralphgen db ledger on"'))
+        print_result('off: add it with "ralphgen db ledger on"')
     else:
         print(f"on, version {state.version}")
         for table, rows in state.rows.items():

@@ -11,6 +11,7 @@ from ralphgen.init.scaffold import CONTEXT
 from ralphgen.project.rows import open_rows
 from ralphgen.runtime.policy import FULL
 from ralphgen.runtime.session import DEFAULT_RECIPE
+from ralphgen.terminal.console import as_typed
 from ralphgen.trust.record import read_record
 
 WIDTH = 76  # of a line of a command, which is indented, and may continue after a backslash
@@ -22,14 +23,19 @@ CREATING = "create_task"  # the tool of a project that serves tasks
 def next_steps(root: Path, named: Path) -> list[str]:
     """Return the commands that a user types next, line by line.
 
-    `named` is the project as the user named it on the command line.
+    `named` is the project as the user named it on the command line. The commands run inside it,
+    unless the program was typed as a relative path.
     """
-    place = [] if named == Path() else ["-C", str(named)]
-    return [
+    program = as_typed("ralphgen --help").partition(" ")[0]
+    is_relative = "/" in program and not program.startswith("/")
+    place = [] if named == Path() else ["-C", str(named)] if is_relative else ["cd", str(named)]
+    more = place if is_relative else []
+    steps = [
         line
         for command, comment in _steps(root)
-        for line in _lines(["ralphgen", *command, *place], comment)
+        for line in _lines(["ralphgen", *command, *more], comment)
     ]
+    return steps if more == place else [shlex.join(place), *steps]
 
 
 def default_recipe(root: Path) -> tuple[str, str]:
@@ -85,12 +91,16 @@ def _lines(command: Sequence[str], comment: str) -> list[str]:
     first, *more = map(shlex.join, parts)
     lines = [first]
     for part in more:
-        if len(f"{lines[-1]} {part} \\") > WIDTH:
+        if len(as_typed(f"{lines[-1]} {part} \\")) > WIDTH:
             lines[-1] += " \\"
             lines.append(f"  {part}")
         else:
             lines[-1] += f" {part}"
-    if comment and len(lines) == 1 and len(f"{first:<{COMMENT}}  # {comment}") <= WIDTH + 2:
+    if (
+        comment
+        and len(lines) == 1
+        and len(as_typed(f"{first:<{COMMENT}}  # {comment}")) <= WIDTH + 2
+    ):
         lines = [f"{lines[0]:<{COMMENT}}  # {comment}"]
     return lines
 

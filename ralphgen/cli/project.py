@@ -12,7 +12,7 @@ import typer
 from ralphgen import __version__
 from ralphgen.errors import RalphgenError, Say, UsageError, harmless, plain
 from ralphgen.terminal.app import App
-from ralphgen.terminal.console import as_typed, print_json, progress, say
+from ralphgen.terminal.console import print_json, print_result, progress, say
 from ralphgen.terminal.options import (
     Folder,
     Json,
@@ -32,6 +32,7 @@ NOT_ON_PATH = (
     '"ralphgen" is not on PATH, and MCP clients need it there',
     "pipx install .",
 )
+INDENT = 19  # columns before the details of doctor
 SHORT_DIFF = 60  # lines that a terminal shows without --diff
 
 projects = App(name="project", help="Show and edit the project's title and description.")
@@ -297,9 +298,9 @@ def doctor(
         errors += state == "error"
         warnings += state == "warn"
         if state == "error" or not quiet:
-            print(f"{state:<6}{result.subject:<12} {plain(result.detail)}")
+            print_result(f"{state:<6}{result.subject:<12} {plain(result.detail)}", INDENT)
             if result.fix:
-                print(as_typed(f"{'':<19}fix: {plain(result.fix)}"))
+                print_result(f"{'':<{INDENT}}fix: {plain(result.fix)}", INDENT)
         sys.stdout.flush()
     if not quiet:
         print(f"\n{_counted(errors, 'error')}, {_counted(warnings, 'warning')}")

@@ -19,7 +19,7 @@ from ralphgen.project.root import project_place
 from ralphgen.runtime.policy import FULL
 from ralphgen.suggestion import either
 from ralphgen.terminal.app import App
-from ralphgen.terminal.console import as_typed, print_json, say
+from ralphgen.terminal.console import print_json, print_result, say
 from ralphgen.terminal.options import Json, Project, TrustEdited, Yes
 from ralphgen.terminal.person import agrees
 
@@ -139,7 +139,7 @@ def show_change(answer: Record, words: str, *, as_json: bool) -> None:
         return
     for warning in answer.get("warnings", ()):
         say(f"warning: {warning}")
-    print(as_typed(words))
+    print_result(words)
 
 
 def change_row(

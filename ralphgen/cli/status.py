@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-from ralphgen.errors import harmless
 from ralphgen.terminal.app import App
-from ralphgen.terminal.console import as_typed, print_json
+from ralphgen.terminal.console import print_json, print_result
 from ralphgen.terminal.options import Json, Project
 
 app = App()
@@ -24,4 +23,4 @@ def status(project: Project = Path(), as_json: Json = False) -> None:
         return
     has_tasks = not serves_any_database(root)
     for line in summary_lines(facts, last=True, has_tasks=has_tasks):
-        print(as_typed(harmless(line)))
+        print_result(line)

@@ -21,6 +21,7 @@ from ralphgen.project.model import Table as DatabaseTable
 from ralphgen.project.root import database_shown
 from ralphgen.sessions.store import StoredSession, age_words
 from ralphgen.suggestion import counted
+from ralphgen.terminal.console import print_result
 from ralphgen.terminal.pages import PageConsole
 
 Entries = list[dict[str, Any]]
@@ -57,7 +58,7 @@ def show_tools(plan: ServerPlan, discipline: str | None = None) -> None:
     served = [name for name in plan.policy.recipes if any(seen[name] for seen in kits.values())]
     recipes = {name: at for at, name in enumerate(served, start=1)}
     if without := [plain(name) for name in plan.policy.recipes if name not in recipes]:
-        console.print(f"recipes without a tool: {', '.join(without)}", soft_wrap=True)
+        print_result(f"recipes without a tool: {', '.join(without)}")
     for kit in plan.kits:
         seen = kits[kit.key]
         console.print(f"{kit.key}: {counted(len(kit.tools), 'tool')}")
@@ -65,40 +66,39 @@ def show_tools(plan: ServerPlan, discipline: str | None = None) -> None:
         names = list(recipes)
         for start in range(0, len(names), ABREAST):
             console.print(_matrix(kit, seen, recipes, names[start : start + ABREAST]))
-        _show_absent(console, kit)
+        _show_absent(kit)
 
 
 def show_facts(root: Path, generated: Generated, found: Mapping[str, Finding]) -> None:
     """Print the inspected schema, removals, recipes and tools, and what was found for each kit."""
     console = _console()
     project = generated.project
-    console.print(f"database: {plain(database_shown(root))}", soft_wrap=True)
+    print_result(f"database: {plain(database_shown(root))}")
     for table in project.schema.tables:
         console.print(f"{plain(table.name)}: {counted(len(table.columns), 'column')}")
         console.print(_columns(project, table))
     for removal in (*project.stored_removals, *project.configured_removals):
         taken = f'discipline "{removal.discipline}" takes away: {", ".join(removal.entries)}'
-        console.print(plain(taken), soft_wrap=True)
+        print_result(plain(taken))
     for recipe in project.recipes:
-        console.print(plain(f'recipe "{recipe.name}" takes from "{recipe.base}"'), soft_wrap=True)
+        print_result(plain(f'recipe "{recipe.name}" takes from "{recipe.base}"'))
     for one in generated.plan.wordings:
-        console.print(plain(one.told), soft_wrap=True)
+        print_result(plain(one.told))
     console.print(f"kits: {', '.join(project.kits)}")
     for kit in generated.plan.kits:
         console.print(f"{kit.key}: {counted(len(kit.tools), 'tool')}")
-        _show_absent(console, kit)
+        _show_absent(kit)
         if kit.key in found and found[kit.key].summary:
             _show_found(console, found[kit.key])
     for key, finding in found.items():
         if key not in project.kits and finding.summary:
             hint = f'to enable it, run "ralphgen init --kit {key}"'
-            text = f"{key} is off; it would serve {finding.summary}; {hint}"
-            console.print(text, soft_wrap=True)
+            print_result(f"{key} is off; it would serve {finding.summary}; {hint}")
 
 
 def _show_found(console: Console, finding: Finding) -> None:
     """Print what a kit that is on would serve: a table for each kind, its keys as columns."""
-    console.print(f"{finding.summary}:", soft_wrap=True)
+    print_result(f"{finding.summary}:")
     for rows in finding.details.values():
         if rows:
             table = Table(*rows[0])
@@ -206,6 +206,6 @@ def _column(column: Column) -> tuple[str, str, str, str]:
     return column.type, must, ", ".join(column.values or ()), column.references or ""
 
 
-def _show_absent(console: Console, kit: KitPlan) -> None:
+def _show_absent(kit: KitPlan) -> None:
     for name, reason in kit.absent.items():
-        console.print(plain(f"not offered: {name}: {reason}"), soft_wrap=True)
+        print_result(plain(f"not offered: {name}: {reason}"))

@@ -36,7 +36,7 @@ from ralphgen.errors import Problem, UsageError, plain
 from ralphgen.project.root import project_place
 from ralphgen.suggestion import counted
 from ralphgen.terminal.app import App
-from ralphgen.terminal.console import as_typed, print_json, say
+from ralphgen.terminal.console import print_json, print_result, say
 from ralphgen.terminal.options import Json, Project, TrustEdited, Yes
 from ralphgen.terminal.person import agrees, refuse_agents
 
@@ -128,9 +128,7 @@ def add(
     state = answer["status"] if as_json else _state(project, task)
     show_change(answer, f"created task {task} ({state})", as_json=as_json)
     if state == "draft" and not as_json:
-        print(
-            as_typed(f"agents skip drafts; to make it ready: ralphgen task status {task} pending")
-        )
+        print_result(f"agents skip drafts; to make it ready: ralphgen task status {task} pending")
 
 
 @tasks.command(name="list", example="ralphgen task list --ready")

@@ -7,6 +7,7 @@ from calendar import timegm
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
+from textwrap import fill
 from typing import Any
 
 from ralphgen.errors import plain
@@ -17,12 +18,14 @@ from ralphgen.loop.record import read_events, stored_loops
 from ralphgen.project.git import ask_git, begin_of_git, work_tree_around
 from ralphgen.sessions.states import task_states
 from ralphgen.sessions.store import TRANSCRIPT, session_folder
+from ralphgen.terminal.console import as_typed
 from ralphgen.trust.items import read_settings
 
 Facts = dict[str, Any]
 SHOWN = 5  # tasks or files that one line names
 LONGEST_LIST = 256 * 1024  # bytes of the output of `git status`
 WIDTH = 12  # columns of the first column
+LONGEST_LINE = 80  # columns
 STATES = (
     *("done", "skipped", "blocked", "open", "claimed"),
     *("in progress", "stale", "ready", "waiting", "draft"),
@@ -83,14 +86,14 @@ def summary_lines(facts: Facts, *, last: bool = False, has_tasks: bool = True) -
         yield _row("trusted", f"{_some(loop['recorded'])} (changed by completed tasks)")
     yield ""
     if left := tasks.get("open"):
-        look = f"Details: ralphgen task show {left[0]['id']}"
         transcript = left[0]["transcript"]
-        yield plain(f"{look}    its transcript: {transcript}" if transcript else look)
-    yield plain(f"Review: {'    '.join(facts['review'])}")
+        more = [f"its transcript: {transcript}"] if transcript else []
+        yield _abreast("Details: ", [f"ralphgen task show {left[0]['id']}", *more])
+    yield _abreast("Review: ", facts["review"])
     if facts["undo"]:
-        first, *more = facts["undo"]
-        others = f"    (ralphgen undo lists {len(more)} more)" if more else ""
-        yield plain(f"Undo:   {first}{others}")
+        first, *others = facts["undo"]
+        more = [f"(ralphgen undo lists {len(others)} more)"] if others else []
+        yield _abreast("Undo:   ", [first, *more])
 
 
 def _header(loop: Facts) -> str:
@@ -232,4 +235,22 @@ def _some(names: Sequence[str], separator: str = ", ") -> str:
 
 
 def _row(label: str, text: str) -> str:
-    return plain(f"  {label:<{WIDTH}}{text}")
+    """Return a label with its text, which continues below itself."""
+    begin = plain(f"  {label:<{WIDTH}}")
+    return fill(
+        plain(text),
+        LONGEST_LINE,
+        initial_indent=begin,
+        subsequent_indent=" " * len(begin),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _abreast(label: str, commands: Sequence[str]) -> str:
+    """Return commands behind a label, each on its own line unless all fit on one."""
+    for between in ("   ", f"\n{' ' * len(label)}"):
+        text = f"{label}{between.join(map(plain, commands))}"
+        if len(as_typed(text)) <= LONGEST_LINE:
+            break
+    return text

@@ -7,7 +7,7 @@ import shlex
 import sys
 from functools import cache
 from pathlib import Path
-from shutil import which
+from shutil import get_terminal_size, which
 from types import TracebackType
 
 from ralphgen.cli.table import COMMANDS
@@ -16,6 +16,8 @@ from ralphgen.terminal.streams import escaped
 
 VARIABLE = "RALPHGEN_TRACEBACK"
 NAME = "ralphgen"
+OTHERS = "claude|git|npm|pipx"  # programs of other commands
+NARROWEST = 40  # columns
 
 
 @cache
@@ -46,9 +48,40 @@ def as_typed(text: str) -> str:
     return text if program == NAME else _commands().sub(lambda _: program, text)
 
 
+def fitted(text: str, stream: int, indent: int = 0) -> str:
+    """Return text as it is printed on standard output (1) or error (2): see `as_typed`.
+
+    Lines fit into a terminal, below a column of `indent` characters. A command stays on its line,
+    so that it can be pasted, and so does an indented line.
+    """
+    text = as_typed(harmless(text))
+    width = max(NARROWEST, get_terminal_size().columns)
+    if not os.isatty(stream) or all(len(line) <= width for line in text.split("\n")):
+        return text
+    programs = "|".join(map(re.escape, dict.fromkeys((NAME, _program(sys.argv[0])))))
+    command = rf"(?:(?<=: )|^)(?:{programs}) .*|(?<=^hint: )(?:{OTHERS}) .*|(?<=^start: ).*"
+    parts = re.compile(rf'{command}|(?:"(?:{programs}|{OTHERS}) [^"]*"|\S)+')
+    lines = []
+    for line in text.split("\n"):
+        if len(line) <= width or (line[:1] == " " and not indent):
+            lines.append(line)
+            continue
+        lines.append(line[:indent])
+        for at, part in enumerate(one[0] for one in parts.finditer(line, indent)):
+            if at and len(lines[-1]) + len(part) >= width:
+                lines.append(" " * (indent or 2))
+            lines[-1] += f"{' ' * bool(lines[-1][indent:].strip())}{part}"
+    return "\n".join(lines)
+
+
 def say(line: str) -> None:
     """Print a line for people, which steers no terminal, whatever names it holds."""
-    print(as_typed(harmless(line)), file=sys.stderr, flush=True)
+    print(fitted(line, 2), file=sys.stderr, flush=True)
+
+
+def print_result(line: str, indent: int = 0) -> None:
+    """Print a line of a result for people, as `fitted`."""
+    print(fitted(line, 1, indent))
 
 
 def progress(quiet: bool) -> Say:

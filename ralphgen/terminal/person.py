@@ -5,9 +5,10 @@ import sys
 from contextlib import suppress
 from pathlib import Path
 
-from ralphgen.errors import UsageError, harmless
+from ralphgen.errors import UsageError
 from ralphgen.runtime.files.main_tree import is_agents_tree
 from ralphgen.runtime.processes.launched import is_below_launch
+from ralphgen.terminal.console import fitted
 
 
 def confirmed(question: str) -> bool:
@@ -16,7 +17,7 @@ def confirmed(question: str) -> bool:
         import termios
 
         termios.tcflush(0, termios.TCIFLUSH)
-    print(harmless(f"{question} y/N "), end="", file=sys.stderr, flush=True)
+    print(f"{fitted(question, 2)} y/N ", end="", file=sys.stderr, flush=True)
     return sys.stdin.readline().strip().lower() in {"y", "yes"}
 
 

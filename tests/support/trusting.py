@@ -65,7 +65,9 @@ def at_terminal(answer: str, *command: str | Path) -> tuple[str, int]:
     """What a command shows at a terminal, and its exit code; every question gets the answer."""
     primary, secondary = pty.openpty()
     shown = b""
-    with started_beside(*command, stdin=secondary, stdout=secondary, stderr=secondary) as process:
+    wide = {**os.environ, "COLUMNS": "1000"}
+    streams = dict.fromkeys(("stdin", "stdout", "stderr"), secondary)
+    with started_beside(*command, env=wide, **streams) as process:
         os.close(secondary)
         try:
             while text := os.read(primary, 4096):

@@ -24,9 +24,9 @@ def test_a_new_folder_becomes_a_project_and_init_says_what_it_did(tmp_path: Path
     lines = done.stderr.splitlines()
     assert 'created .ralph/db/ralph.db (8 disciplines, stack "generic")' == lines[0]
     assert lines[1].startswith("created .ralph/mcp (MCP server, ")
-    assert ["", "Next:"] == lines[2:4]
-    assert "  ralphgen feature add start -C new/shop" in lines
-    assert "  ralphgen launch --next -C new/shop" == lines[-1].partition("  #")[0].rstrip()
+    assert ["", "Next:", "  cd new/shop"] == lines[2:5]
+    assert "  ralphgen feature add start" in lines
+    assert "  ralphgen launch --next" == lines[-1].partition("  #")[0].rstrip()
     assert [("shop",)] == query(tmp_path / "new/shop", "SELECT project_title FROM metadata")
     assert 0 == ralphgen("check", tmp_path / "new/shop").returncode
 

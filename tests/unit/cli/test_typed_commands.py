@@ -130,7 +130,10 @@ def test_init_ends_with_commands_that_work(tmp_path: Path, kit: str, folder: str
         assert "launch --next" in lines[-1]
         for line in [line for line in lines[:-1] if line not in seen]:
             program, *words = shlex.split(line, comments=True)
-            done = ralphgen(*words, cwd=tmp_path)
+            if program == "cd":
+                assert [folder] == words
+                continue
+            done = ralphgen(*words, cwd=tmp_path / folder)
             assert ("ralphgen", 0) == (program, done.returncode), (line, done.stderr)
         seen += lines
     assert "session create" in "".join(seen)
@@ -199,5 +202,43 @@ def test_what_both_have_changed_is_opened_again_with_both_versions(
     done, screen = typed(root, ["task", "edit", "1"], keys=b"y\n")
 
     assert code == done, screen
-    assert 'it was "Log in", is now "Theirs", and you typed "Mine"' in " ".join(plain(screen))
+    words = " ".join(" ".join(plain(screen)).split())
+    assert 'it was "Log in", is now "Theirs", and you typed "Mine"' in words
     assert [(title, "theirs")] == query(root, "SELECT title, hints FROM tasks WHERE id = 1")
+
+
+def test_sentences_fit_the_terminal_and_commands_keep_their_line(tmp_path: Path) -> None:
+    root = create_project(tmp_path / ("a-directory-with-a-long-name/" * 3))
+    query(root, "UPDATE tasks SET title = ?, status = 'draft'", LONG * 2)
+    _, hint = typed(root, ["call", "ralph:x"])
+    _, question = typed(root, ["task", "delete", "2"], keys=b"n\n")
+    _, summary = typed(root, ["status"])
+    _, created = typed(root, ["session", "create", "yap"])
+    piped = ralphgen("call", "ralph:x", cwd=root).stderr
+
+    for screen in (hint, question, summary):
+        assert all(len(line) <= 80 for line in plain(screen)), screen
+    assert ' append_progress; "ralphgen tools"\r\n  lists them\r\n' in hint
+    assert 2 == len(piped.splitlines())
+    (start,) = [line for line in plain(created) if "claude" in line]
+    assert start.startswith("  claude --strict-mcp-config --mcp-config ")
+
+
+def test_next_commands_follow_a_cd_unless_the_program_is_relative(tmp_path: Path) -> None:
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin/ralphgen").symlink_to(RALPHGEN)
+    path = {**os.environ, "PATH": "/usr/bin:/bin"}
+    relative, absolute = (
+        subprocess.run(
+            [program, "init", name, "--no-install"],
+            cwd=tmp_path,
+            env=path,
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stderr.partition("\nNext:\n")[2]
+        for program, name in (("bin/ralphgen", "one"), (tmp_path / "bin/ralphgen", "two"))
+    )
+
+    assert relative.startswith("  bin/ralphgen connect claude -C one\n")
+    assert absolute.startswith(f"  cd two\n  {tmp_path}/bin/ralphgen connect claude\n")

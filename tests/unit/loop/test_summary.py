@@ -43,8 +43,9 @@ def test_loop_ends_with_the_summary_of_status(tmp_path: Path) -> None:
         "  cost        $0.50",
         "  files       new.txt changed, not committed",
         "",
-        f"Review: ralphgen log --since {facts['loop']['started']}    git status    ralphgen board",
-        f"Undo:   ralphgen undo {session}    (ralphgen undo lists 1 more)",
+        f"Review: ralphgen log --since {facts['loop']['started']}   git status   ralphgen board",
+        f"Undo:   ralphgen undo {session}",
+        "        (ralphgen undo lists 1 more)",
     ] == lines[2:]
     assert lines[0].startswith("last loop ended after ")
     assert lines[0].endswith(": no task is ready")
@@ -89,7 +90,9 @@ def test_open_task_is_shown_with_its_check_and_attempt(tmp_path: Path) -> None:
     reason = '(check "tests" ended with exit code 1, attempt 1 of 3)'
     assert f"  1 open      1 Task 1 {reason}\n  1 ready     2 Task 2\n" in done.stderr
     assert '  cost        unknown ("claude" does not report it)\n' in done.stderr
-    transcript = done.stderr.partition("Details: ralphgen task show 1    its transcript: ")[2]
+    transcript = done.stderr.partition("Details: ralphgen task show 1\n         its transcript: ")[
+        2
+    ]
     assert Path(transcript.partition("\n")[0]).is_file()
 
 

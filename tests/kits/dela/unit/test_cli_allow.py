@@ -88,7 +88,7 @@ def at_terminal(
     os.write(screen, early)
     given: dict[str, Any] = {
         "cwd": cwd,
-        "env": environment(home) | mark,
+        "env": environment(home) | mark | {"COLUMNS": "1000"},
         **dict(zip(("stdin", "stdout", "stderr"), streams, strict=True)),
     }
     with (
