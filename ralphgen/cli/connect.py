@@ -107,7 +107,7 @@ def connect(
     if plugin:
         tell("next: claude --plugin-dir .ralph/plugin")
     if not kinds and not http:
-        _tell_recipe(root, client, project, tell)
+        _tell_recipe(root, project, tell)
     if is_local and not which("ralphgen"):
         from ralphgen.cli.project import NOT_ON_PATH
 
@@ -183,7 +183,7 @@ def _set_recipe(root: Path, generated: "Generated", recipe: str, tell: Say) -> N
         say(f"warning: {plain(warning)}")
 
 
-def _tell_recipe(root: Path, client: str, named: Path, tell: Say) -> None:
+def _tell_recipe(root: Path, named: Path, tell: Say) -> None:
     """Print the recipe of clients without a session; if it only reads, how to change it."""
     from ralphgen.cli.next_steps import default_recipe
 
@@ -194,5 +194,5 @@ def _tell_recipe(root: Path, client: str, named: Path, tell: Say) -> None:
     tell(f'clients without a session get the recipe "{plain(recipe)}"{read_only}')
     if wider:
         place = [] if named == Path() else ["-C", str(named)]
-        command = shlex.join(["ralphgen", "connect", client, "--recipe", wider, *place])
+        command = shlex.join(["ralphgen", "session", "create", wider, "--default", *place])
         tell(f"to let them change rows: {command}")

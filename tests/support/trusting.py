@@ -6,6 +6,7 @@ import sqlite3
 import subprocess
 from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 from command_line import ralphgen, started_beside
 from proved_projects import git
@@ -66,8 +67,8 @@ def at_terminal(answer: str, *command: str | Path) -> tuple[str, int]:
     primary, secondary = pty.openpty()
     shown = b""
     wide = {**os.environ, "COLUMNS": "1000"}
-    streams = dict.fromkeys(("stdin", "stdout", "stderr"), secondary)
-    with started_beside(*command, env=wide, **streams) as process:
+    options: dict[str, Any] = {"env": wide, **dict.fromkeys(("stdin", "stdout"), secondary)}
+    with started_beside(*command, **options, stderr=secondary) as process:
         os.close(secondary)
         try:
             while text := os.read(primary, 4096):

@@ -77,7 +77,7 @@ def test_a_client_gets_the_servers_and_the_recipe_is_named(root: Path) -> None:
     assert (0, "") == (code, out)
     assert "wrote .mcp.json\n" in said
     assert 'clients without a session get the recipe "interactive", which only reads\n' in said
-    assert "ralphgen connect claude --recipe yap -C" in said
+    assert "let them change rows: ralphgen session create yap --default -C" in said
     assert {"ralph", "dela"} == servers.keys()
     assert ("ralphgen", ["serve", "dela"]) == (
         servers["dela"]["command"],
