@@ -2,11 +2,13 @@
 
 import sys
 from enum import StrEnum
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from ralphgen.terminal.app import App
+from ralphgen.terminal.options import Project
 
 app = App()
 
@@ -23,6 +25,7 @@ def schema(
     name: Annotated[
         SchemaName, typer.Argument(help="Of .ralph/ralphgen.toml, or of .ralph/recipes/*.toml.")
     ] = SchemaName.config,
+    _: Project = Path(),
 ) -> None:
     """Print the JSON Schema of a settings file."""
     from ralphgen.init.editor_schemas import schema_text

@@ -13,7 +13,6 @@ from ralphgen.cli.table import COMMANDS, HIDDEN, PANELS
 LONGEST = 60  # characters of a summary
 pytestmark = pytest.mark.slow
 WITH_PATH = {"init", "regen", "check", "upgrade", "doctor"}
-WITHOUT_PROJECT = {"schema"}
 
 
 def commands() -> Iterator[tuple[str, Any]]:
@@ -35,7 +34,7 @@ RUN = {name: one for name, one in ALL.items() if not hasattr(one, "commands")}
 @pytest.mark.parametrize("name", RUN)
 def test_a_command_takes_the_project_as_an_option(name: str) -> None:
     options = {option for one in RUN[name].params for option in one.opts}
-    assert (name not in WITHOUT_PROJECT) == ({"--project", "-C"} <= options)
+    assert {"--project", "-C"} <= options
 
 
 @pytest.mark.parametrize("name", RUN)
