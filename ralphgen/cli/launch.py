@@ -95,6 +95,7 @@ def launch(
     from ralphgen.launch.agent import LaunchOptions, prints
     from ralphgen.launch.agents import find_agent
     from ralphgen.project.root import project_place
+    from ralphgen.sessions.model import approved_lines
     from ralphgen.trust.items import read_settings
 
     refuse_agents("launch")
@@ -111,8 +112,8 @@ def launch(
         return BY_TERMINAL if talks and os.isatty(0) and os.isatty(1) else ""
 
     made = open_session(place, request, tell, dry_run=dry_run, trust_edited=trust_edited, user=user)
-    for line in made.runs:
-        tell(plain(line))
+    for line in approved_lines(made):
+        tell(line)
     for line in works.lacks:
         say(f"note: {plain(line)}")
     options = LaunchOptions(

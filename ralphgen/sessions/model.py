@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ralphgen.errors import plain
 from ralphgen.planning.model import Names
 from ralphgen.planning.preview import listed_bytes
 from ralphgen.project.config import LaunchConfig
@@ -151,10 +152,17 @@ def session_summary(session: PreparedSession) -> Iterator[str]:
     tools = counted(sum(len(one.tools) for one in session.served), "tool")
     yield f"created session {session.session_id}"
     yield ", ".join(part for part in (about, role, tools) if part)
-    yield from session.runs
+    yield from approved_lines(session)
     yield f"start: {start_command(session.mcp_config)}"
     if session.claim is not None:
         yield f"release the task with: ralphgen session end {session.session_id}"
+
+
+def approved_lines(session: PreparedSession) -> Iterator[str]:
+    """Yield the items that the user approved for the session, below a heading."""
+    if session.runs:
+        yield "approved on this machine:"
+    yield from (f"  {plain(line)}" for line in session.runs)
 
 
 def start_command(mcp_config: Path) -> str:

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Result, ralphgen, refused, run_sql, snapshot
+from command_line import Result, ralphgen, ran, refused, run_sql, snapshot
 from driving import (
     ROWS,
     SCHEMAS,
@@ -81,6 +81,17 @@ def test_standard_output_is_the_path_of_the_config_and_people_are_told_the_rest(
         "task 2 (auth), as frontend, 9 tools",
         f"start: claude --strict-mcp-config --mcp-config {path}",
     ] == lines
+
+
+def test_approved_items_stand_below_a_heading(own: Path) -> None:
+    (own / ".mcp.json").write_text("{}", encoding="utf-8")
+    ran("trust", "--yes", "--project", own)
+    created = session(own, "yap").stderr.splitlines()
+    launched = ralphgen("launch", "yap", "--dry-run", "--project", own).stderr.splitlines()
+
+    for lines in (created, launched):
+        at = lines.index("approved on this machine:")
+        assert "  clients read settings from .mcp.json" in lines[at + 1 :]
 
 
 def test_quiet_leaves_the_path_alone(own: Path) -> None:
