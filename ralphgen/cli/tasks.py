@@ -124,8 +124,8 @@ def add(
     with row_tools(project, "create_task", trust_edited=trust_edited, positional=named) as tools:
         fields = _completed(tools, {"title": [title], **given})
         answer = tools.ask("create_task", **arguments_of(fields, tools.properties("create_task")))
-    task = answer["id"]
-    state = answer["status"] if as_json else _state(project, task)
+        task = answer["id"]
+        state = answer["status"] if as_json else _state(tools, task, answer["status"])
     show_change(answer, f"created task {task} ({state})", as_json=as_json)
     if state == "draft" and not as_json:
         print_result(f"agents skip drafts; to make it ready: ralphgen task status {task} pending")
@@ -300,13 +300,14 @@ def status(
         project, "set_task_status", trust_edited=trust_edited, positional=named
     ) as tools:
         answer = tools.set_status(task, new, words, force=force)
+        is_told = answer["new"] == PENDING and not as_json
+        now = f" ({_state(tools, task, PENDING)})" if is_told else ""
     if answer["old"] == answer["new"]:
         show_change(answer, f"task {task} is already {new}", as_json=as_json)
         return
     free = [str(one) for one in answer.get("unblocked", ())]
     more = f", and {len(free) - READY} more" if len(free) > READY else ""
     after = f"; now ready: {', '.join(free[:READY])}{more}" if free else ""
-    now = f" ({_state(project, task)})" if answer["new"] == PENDING and not as_json else ""
     line = f"task {task}: {answer['old']} → {answer['new']}{now}{after}"
     show_change(answer, line, as_json=as_json)
 
@@ -397,11 +398,11 @@ def _completed(tools: RowTools, fields: Given) -> Given:
     )
 
 
-def _state(project: Path, task: int) -> str:
-    """Return the computed state of a task."""
-    from ralphgen.sessions.states import task_state
-
-    return task_state(project_place(project).root, task)
+def _state(tools: RowTools, task: int, stored: str) -> str:
+    """Return the computed state of a task, or its stored status if the session has no tool."""
+    if "get_task" not in tools.tools():
+        return stored
+    return str(_shown(tools.ask("get_task", id=task))["status"])
 
 
 def _why(project: Path, feature: str | None, discipline: str | None) -> Problem:
