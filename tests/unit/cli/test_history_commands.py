@@ -295,3 +295,12 @@ def test_a_servers_first_write_finishes_an_undo(root: Path) -> None:
 
     assert "" == (root / ".ralph/progress.txt").read_text(encoding="utf-8")
     assert [] == query(root, "SELECT * FROM ralphgen_unfinished")
+
+
+def test_undo_without_a_ledger_says_so(root: Path) -> None:
+    ralphgen("db", "ledger", "off", "--yes", "--project", root)
+
+    done = ralphgen("undo", "--project", root)
+
+    assert 1 == done.returncode
+    assert 'the database has no ledger\nhint: add it with "ralphgen db ledger on"' in done.stderr
