@@ -161,9 +161,9 @@ class Board:
         with self._acting:
             problems = regenerate(self.root, said.append)
         if not problems:
-            return ActionResult(True, "the server is as the project is now", tuple(said))
+            return ActionResult(True, "the server is up to date", tuple(said))
         written = any(line.startswith(f"{FOLDER}: ") for line in said)
-        rest = "is written, but its environment is not ready" if written else "was not written"
+        rest = "was written, but its environment is not ready" if written else "was not written"
         message = f"the server {rest}"
         return ActionResult(False, message, tuple(said), fieldless(problems))
 
@@ -174,10 +174,10 @@ class Board:
         with self._noting:
             self._counts = self._counts.then(("diagnosis",))
         ill = sum(bool(finding.fix) and not finding.is_warning for finding in self._findings)
-        count = f"{len(self._findings)} things were looked at"
+        count = f"{len(self._findings)} checks ran"
         if ill:
-            return ActionResult(False, f"{count}, of which {ill} need a fix")
-        return ActionResult(True, f"{count}, and all is well")
+            return ActionResult(False, f"{count}, {ill} of them need a fix")
+        return ActionResult(True, f"{count}, no problems found")
 
     def end(self, session_id: str) -> ActionResult:
         """End a session; waits for no other action, for it writes none of the server."""
@@ -197,7 +197,7 @@ class Board:
         except ProjectError as error:
             return fieldless(error.problems)
         if discipline is None:
-            return (FieldProblem("", "there is no such discipline any more", RELOAD),)
+            return (FieldProblem("", "this discipline no longer exists", RELOAD),)
         catalog = catalog_of(self.root, self._as_generated)
         return tuple(map(given.shown, problems_of(edit, discipline, catalog)))
 

@@ -64,7 +64,9 @@ class Form:
         """Return the one text of a field; refuses the request where it is not there once."""
         found = self.texts(name)
         if len(found) != 1:
-            raise _bad(f'the field "{name}" is missing' if not found else f'"{name}" stands twice')
+            raise _bad(
+                f'the field "{name}" is missing' if not found else f'the field "{name}" is repeated'
+            )
         return found[0]
 
     def texts(self, name: str) -> tuple[str, ...]:
@@ -76,7 +78,7 @@ async def form_of(request: Request) -> Form:
     """Return the form that a request brings; refuses one that brings something else."""
     kind = request.headers.get("content-type", FORM).partition(";")[0].strip().lower()
     if kind != FORM:
-        raise HTTPException(415, f"a form is {FORM}")
+        raise HTTPException(415, f"the content type must be {FORM}")
     return Form(_pairs(await request.body()))
 
 
@@ -104,7 +106,7 @@ def _pairs(sent: bytes) -> tuple[tuple[str, str], ...]:
             max_num_fields=MOST_FIELDS,
         )
     except ValueError as error:  # not ASCII, not UTF-8, or too many
-        raise _bad("these are no fields of a form") from error
+        raise _bad("the form data is invalid") from error
     return tuple(pairs)
 
 

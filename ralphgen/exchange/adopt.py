@@ -211,7 +211,7 @@ def _refuse_unusable(own: Own) -> None:
     """Raise `ProjectError` if the project has no place for tasks and the other tool's ids."""
     if not own.has_tasks:
         raise ProjectError(
-            "the project has no tasks, features and disciplines", 'add them with "ralphgen init"'
+            "the project has no tasks, features or disciplines", 'add them with "ralphgen init"'
         )
     if "tags" not in own.tables["tasks"].columns:
         raise ProjectError(

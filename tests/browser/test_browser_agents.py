@@ -103,13 +103,13 @@ def test_a_session_from_its_start_to_its_undo_by_mouse(
     assert MARKUP in page.text("#tree pre.diff >> visible=true")
     page.click("#session summary >> text=Stop …")
     page.click("#session button.harm")
-    page.wait("#notices >> text=the agent has ended, and its task is given back")
+    page.wait("#notices >> text=the agent has ended, and its task is released")
     page.wait("#session >> text=It is over: stopped.")
     assert {1: "pending", 2: "pending"} == project.statuses()
     page.click("text=Undo …")
     page.wait("#undo >> text=task_comments 1")
     page.click("#undo button.harm")
-    page.wait("#notices >> text=set back")
+    page.wait("#notices >> text=restored")
     assert [] == query(project.root, "SELECT id FROM task_comments WHERE body = 'looked at it'")
 
 
@@ -123,7 +123,7 @@ def test_a_session_is_started_and_stopped_by_keyboard(page: Page, project: LoopP
     page.wait("#stream >> text=first words")
     page.focus("#session details[data-key=stop] summary")
     page.press("Enter", "Tab", "Enter")
-    page.wait("#notices >> text=the agent has ended, and its task is given back")
+    page.wait("#notices >> text=the agent has ended, and its task is released")
 
     assert {1: "pending", 2: "pending"} == project.statuses()
 
@@ -147,7 +147,7 @@ def test_a_session_from_its_start_to_its_undo_without_scripts(
     plain.click("text=Undo …")
     plain.wait_plain("#undo button.harm")
     plain.click("#undo button.harm")
-    plain.wait("#notices >> text=set back")
+    plain.wait("#notices >> text=restored")
 
     assert [] == query(project.root, "SELECT id FROM task_comments WHERE body = 'looked at it'")
 

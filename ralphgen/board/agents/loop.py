@@ -144,15 +144,17 @@ def read_loops(root: Path) -> Loops:
 
 
 def _doubted(stored: StoredLoop) -> FieldProblem:
-    text = f'"{stored.path}" is held as by a loop that runs, but {stored.doubt}'
-    return FieldProblem("", text, "remove the file: a loop that runs puts it back")
+    text = f'"{stored.path}" is locked as if a loop were running, but {stored.doubt}'
+    return FieldProblem("", text, "remove the file; a running loop creates it again")
 
 
 def _odd(stored: StoredLoop, names: Sequence[str]) -> Iterator[FieldProblem]:
     if names:
         labels = ", ".join(f'"{LABELS[name]}"' for name in names)
-        text = f'"{stored.path}" has values that no loop can have been started with: {labels}'
-        yield FieldProblem("", text, "they are left out; if you know no such loop, remove the file")
+        text = f'"{stored.path}" has invalid values: {labels}'
+        yield FieldProblem(
+            "", text, "they are ignored; if you did not start this loop, remove the file"
+        )
 
 
 def _ends(stored: StoredLoop) -> Sequence[Event]:
@@ -166,7 +168,7 @@ def _view(stored: StoredLoop, events: Sequence[Event]) -> LoopView:
     for told in events:
         course.take(told)
     if not stored.running and course.state != "ended":
-        course.state, course.reason = "cut off", "its process was ended before it could say why"
+        course.state, course.reason = "cut off", "its process ended without a reason"
         course.workers = {}
     start = events[0] if events else {}
     lines = [*_lines(events)]

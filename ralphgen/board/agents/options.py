@@ -45,14 +45,14 @@ def limit_problems(name: str, given: str) -> tuple[FieldProblem, ...]:
             return (FieldProblem(name, f'"{label}": {error.problems[0].text}'),)
         return ()
     if name == "max_cost":
-        text = f'"{label}" takes an amount from {LEAST_COST} on, as 20 or 7.5, not "{shown}"'
+        text = f'"{label}" must be at least {LEAST_COST}, such as 20 or 7.5, not "{shown}"'
         return () if _amount(given) >= LEAST_COST else (FieldProblem(name, text),)
     most = MOST_PARALLEL if name == "parallel" else 0
     number = int(given) if re.fullmatch("[0-9]{1,9}", given) else 0
     if number and (not most or number <= most):
         return ()
-    until = f"to {most}" if most else "on"
-    return (FieldProblem(name, f'"{label}" takes a whole number from 1 {until}, not "{shown}"'),)
+    until = f"from 1 to {most}" if most else "of at least 1"
+    return (FieldProblem(name, f'"{label}" must be a whole number {until}, not "{shown}"'),)
 
 
 def known_options(found: object) -> tuple[Mapping[str, str], Sequence[str]]:

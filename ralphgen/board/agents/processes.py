@@ -159,13 +159,14 @@ class StartedProcesses:
         """Return why no loop can be started now, and what a person does about it."""
         running = [one for one in stored_loops(self._root) if one.running]
         if running:
-            text = f'the loop "{running[0].loop_id}" runs'
+            text = f'the loop "{running[0].loop_id}" is running'
             if running[0].doubt:
-                text = f'"{running[0].path}" is held as by a loop, but {running[0].doubt}'
-            hint = f'stop it first; where nothing stops, remove "{running[0].path}"'
-            return FieldProblem("", text, f"{hint}: a loop that runs puts it back")
+                path, doubt = running[0].path, running[0].doubt
+                text = f'"{path}" is locked as if a loop were running, but {doubt}'
+            hint = f'stop it first; if it does not stop, remove "{running[0].path}"'
+            return FieldProblem("", text, f"{hint}; a running loop creates it again")
         if self._loop is not None and self._loop.code is None:
-            return FieldProblem("", "a loop is being made ready", "wait until it has begun")
+            return FieldProblem("", "a loop is starting", "wait until it has started")
         return None
 
     def _loop_of(self, pid: int) -> str:
@@ -177,7 +178,9 @@ class StartedProcesses:
     ) -> tuple[StartedCommand | None, StartedAgent]:
         """Run a command until it has begun, or has ended before that; it is given if it is slow."""
         if any("\0" in word for word in words):
-            refused = ActionResult(False, f"{what} was not started: a NUL is no word")
+            refused = ActionResult(
+                False, f"{what} was not started: an option contains a NUL character"
+            )
             return None, StartedAgent("", refused)
         command = StartedCommand(words, self._root)
         end = time.monotonic() + PATIENCE
@@ -185,13 +188,13 @@ class StartedProcesses:
             code = command.code
             if begun := find(command.pid):
                 self._keep(begun, command)
-                return None, StartedAgent(begun, ActionResult(True, f"{what} has begun"))
+                return None, StartedAgent(begun, ActionResult(True, f"{what} has started"))
             if code is not None:
                 return None, StartedAgent("", _ended(command.said(), code, what))
             time.sleep(LOOK)
         Thread(target=self._wait_for, args=(command, find, what), daemon=True).start()
         said = tuple(command.said().splitlines())
-        return command, StartedAgent("", ActionResult(True, f"{what} is being made ready", said))
+        return command, StartedAgent("", ActionResult(True, f"{what} is starting", said))
 
     def _wait_for(self, command: StartedCommand, find: Find, what: str) -> None:
         """Keep a command that takes its time once it has begun; tell where it ends before that."""

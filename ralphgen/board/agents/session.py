@@ -28,7 +28,7 @@ from ralphgen.runtime.protocol.call_log import FILE as CALLS
 from ralphgen.sessions.launched import launcher_of
 from ralphgen.sessions.store import TRANSCRIPT, session_folder, stored_session
 
-OVER = "it does not go on here, and the work tree may hold more than its work by now"
+OVER = "the session is not running here, and its worktree may contain other work by now"
 LONGEST = 200  # characters of an id
 CHANGES, RUNS = 100, 50
 """Of a session the newest so many are shown."""
@@ -116,8 +116,8 @@ def stream_values(root: Path, session_id: str, asked: StreamQuery) -> Mapping[st
     folder = session_folder(root, session_id)
     if folder is None:
         raise ProjectError(
-            f'the session "{session_id}" has no folder here',
-            "what was said in it stays on the machine on which it ran, and not for ever",
+            f'the session "{session_id}" has no files on this machine',
+            "open the board on the machine that ran it; it deletes old sessions",
         )
     stream = session_stream(root, folder, agent, asked)
     return {"view": stream, "kept": (folder / TRANSCRIPT).exists(), "asked": asked}

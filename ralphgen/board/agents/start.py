@@ -88,7 +88,7 @@ def refused_choice(given: str, known: Names, what: str) -> StartedAgent | None:
     """Return the refusal of what nobody can choose; None of what is known."""
     if given in known:
         return None
-    problem = FieldProblem(what, f"there is no {what} of this name to choose", "choose another")
+    problem = FieldProblem(what, f"there is no {what} with this name", "choose another")
     return StartedAgent("", ActionResult(False, "nothing was started", (), (problem,)))
 
 

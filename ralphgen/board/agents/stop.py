@@ -11,8 +11,8 @@ from ralphgen.sessions.store import MARK, stored_session
 
 PATIENCE = 15.0  # seconds for an agent to clean up, and for its task to be given back
 LOOK = 0.1  # seconds between two looks at whether that is done
-PUT_BACK = "whoever watches an agent puts it back, and others that hold it lose it"
-NOBODY = "no agent works in it that ralphgen has started without a terminal"
+PUT_BACK = "a running agent creates it again"
+NOBODY = "no agent works in it without a terminal"
 
 
 def stop_agent(root: Path, session_id: str, started: StartedProcesses) -> ActionResult:
@@ -30,12 +30,12 @@ def stop_agent(root: Path, session_id: str, started: StartedProcesses) -> Action
         problem = FieldProblem("", text, "end it where it was started")
         return ActionResult(False, "nothing was stopped", (), (problem,))
     if over:
-        return ActionResult(True, "the agent has ended, and its task is given back")
-    late = "the agent was asked to end: that takes longer than usual"
+        return ActionResult(True, "the agent has ended, and its task is released")
+    late = "the agent was asked to end; this takes longer than usual"
     if stored is None:
         return ActionResult(True, late)
     mark = stored.folder / MARK
-    return ActionResult(True, late, (f'where nothing ends, remove "{mark}": {PUT_BACK}',))
+    return ActionResult(True, late, (f'if it does not end, remove "{mark}": {PUT_BACK}',))
 
 
 def _is_over(session_id: str, started: StartedProcesses) -> bool:

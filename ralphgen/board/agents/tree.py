@@ -22,8 +22,8 @@ PLAIN = (
 COMMIT = re.compile(r"[0-9a-f]{40}(?:[0-9a-f]{24})?")
 BEGIN = re.compile(r"^diff --git ", re.MULTILINE)
 HUNK = re.compile(r"^@@", re.MULTILINE)
-GONE = "its work tree has gone on with other work, or is not there any more"
-NO_GIT = "git knows nothing of its files"
+GONE = "its worktree has moved on to other work, or no longer exists"
+NO_GIT = "git has no record of its files"
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,7 +108,7 @@ def _new_file(top: Path, name: str) -> FileDifference:
     except OSError:
         return FileDifference(line(name), "a new file that cannot be read", 0, 0)
     if b"\0" in data:
-        return FileDifference(line(name), "a new file that is no text", 0, 0)
+        return FileDifference(line(name), "a new binary file", 0, 0)
     lines = data.decode(errors="replace").splitlines()
     more = "\n…" if len(data) == NEW else ""
     return _file_diff(name, "\n".join(f"+{one}" for one in lines) + more)

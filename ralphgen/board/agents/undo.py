@@ -57,18 +57,18 @@ def undo(root: Path, session_id: str) -> ActionResult:
     """Set back what a session has changed, after a backup; what others changed since is left."""
     try:
         if not session_id.isprintable():
-            raise UsageError("this is no id of a session")
+            raise UsageError("invalid session id")
         found = undo_session(root, session_id, dry_run=True)
         if not found.changed:
-            return ActionResult(not found.left, "nothing was set back", _told(root, found))
+            return ActionResult(not found.left, "nothing was undone", _told(root, found))
         finish_undone(root)
         backup = backed_up(root)
         found = undo_session(root, session_id)
     except RalphgenError as error:
-        return ActionResult(False, "nothing was set back", (), fieldless(error.problems))
+        return ActionResult(False, "nothing was undone", (), fieldless(error.problems))
     noun = "row or line" if found.changed == 1 else "rows and lines"
-    again = f'the session of this undo is "{one_line(found.session)}", and can be undone too'
-    message = f"{found.changed:,} {noun} set back; {again}"
+    again = f'to redo it, undo the session "{one_line(found.session)}"'
+    message = f"{found.changed:,} {noun} restored; {again}"
     return ActionResult(not found.left, message, (backup, *_told(root, found)))
 
 

@@ -57,7 +57,7 @@ class FormError(ValueError):
     """What was sent is no edit; `problems` say where."""
 
     def __init__(self, problems: tuple[FieldProblem, ...]) -> None:
-        super().__init__("this is no edit of a discipline")
+        super().__init__("invalid edit of a discipline")
         self.problems = problems
 
 
@@ -232,7 +232,7 @@ def _words(field: str, text: str) -> list[str]:
     try:
         return shlex.split(text)
     except ValueError as error:
-        problem = FieldProblem(field, "the arguments end inside a quotation", "close the quotation")
+        problem = FieldProblem(field, "the arguments have an open quote", "close the quote")
         raise FormError((problem,)) from error
 
 
@@ -298,7 +298,7 @@ def _server_problems(
     yield from unfit
     yield from list_problems(f"{field}.args", server.args)
     if server.was is not None and not 0 <= server.was < len(old):
-        text = f"there is no server at position {server.was} of the list that was shown"
+        text = f"there is no server at position {server.was} of the list"
         yield FieldProblem(f"{field}.was", text, "load the page again")
         return
     kept = old[server.was].env if server.was is not None else ()
@@ -314,12 +314,12 @@ def _variable_problems(
     """Yield the problems of a variable, without its name: it may be "NAME=secret"."""
     if not variable.name or "=" in variable.name:
         text = 'the variable needs a name without "="'
-        yield FieldProblem(f"{field}.name", text, "the value has a field of its own")
+        yield FieldProblem(f"{field}.name", text, "put the value into the next field")
     elif variable.name in before:
-        yield FieldProblem(f"{field}.name", "the variable is there twice", "take one out")
+        yield FieldProblem(f"{field}.name", "the variable is listed twice", "remove one")
     elif variable.value is None and variable.name not in kept:
-        text = "the variable has no value that could be kept"
-        yield FieldProblem(f"{field}.value", text, "give it one")
+        text = "the variable has no stored value"
+        yield FieldProblem(f"{field}.value", text, "enter a value")
     yield from text_problems(f"{field}.name", variable.name)
     yield from text_problems(f"{field}.value", variable.value or "")
 
@@ -329,10 +329,10 @@ def _entry_problems(
 ) -> Iterator[FieldProblem]:
     """Yield the problems of an entry that removes a tool."""
     if len(entry) > LONGEST_NAME:
-        yield FieldProblem(field, f"no tool has a name of over {LONGEST_NAME} characters")
+        yield FieldProblem(field, f"a tool name has at most {LONGEST_NAME} characters")
     elif not catalog.resolved(entry):
         problem = catalog.unknown(entry, field)
         text = problem.text.removeprefix(f"{field}: ")
         yield FieldProblem(field, one_line(text), problem.hint)
     elif entry in before:
-        yield FieldProblem(field, f'"{entry}" is there twice', "take one out")
+        yield FieldProblem(field, f'"{entry}" is listed twice', "remove one")

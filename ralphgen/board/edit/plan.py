@@ -136,7 +136,7 @@ def _with_values(wanted: Sequence[Server], old: Sequence[NamedServer]) -> Iterat
         env = {one.name: known[one.name] if one.value is None else one.value for one in server.env}
         if isinstance(was, NamedRemoteServer):
             if server.command != was.address or server.args:
-                text = f'the MCP server "{server.name}" runs elsewhere: the board keeps its address'
+                text = f'the board cannot change the address of the MCP server "{server.name}"'
                 raise ProjectError(text, f"change it in {FILE} or in the column by hand")
             yield was.model_copy(update={"name": server.name, "headers": env})
             continue
@@ -160,7 +160,7 @@ def _unmasked(server: Server, was: NamedMcpServer | None) -> list[str]:
     matched = {at for block in blocks for at in range(block.b, block.b + block.size)}
     if any(MASK in text for at, text in enumerate(wanted) if at not in matched):
         text = f'the MCP server "{server.name}" has a masked argument without a stored value'
-        raise ProjectError(text, f"type the value in the place of {MASK}, or load the page again")
+        raise ProjectError(text, f"replace {MASK} with the value, or load the page again")
     return found
 
 
@@ -177,7 +177,7 @@ def _planned(
             changed = with_settings(text if before is not None else CONFIG_TEXT, row.name, settings)
         except ValueError:
             raise ProjectError(
-                f"{FILE} is laid out in a way that cannot be changed without loss",
+                f"{FILE} has a layout that the board cannot change without loss",
                 'edit it by hand, then run "ralphgen regen"',
             ) from None  # its message may hold values
         after = before.removesuffix(text) + changed if before is not None else changed

@@ -94,7 +94,7 @@ def save(
     problems = regenerate(root, say)
     if not problems:
         return saved
-    sentence = f"{saved.sentence}, but the server was not written anew"
+    sentence = f"{saved.sentence}, but the server was not regenerated"
     return replace(saved, sentence=sentence, problems=problems)
 
 
@@ -146,7 +146,7 @@ def _saved(root: Path, edit: Edit, patience: float, session: str) -> Saved:
         raise ProjectError.of(facts.problems)
     shown = one_line(edit.discipline)
     if edit.discipline not in facts.rows:
-        raise ProjectError(f'there is no discipline "{shown}" any more', "load the page again")
+        raise ProjectError(f'the discipline "{shown}" no longer exists', "load the page again")
     before = discipline_of(facts, facts.rows[edit.discipline])
     if before.fingerprint != edit.fingerprint:
         return _stale(edit, before)
@@ -156,7 +156,7 @@ def _saved(root: Path, edit: Edit, patience: float, session: str) -> Saved:
         return Saved("refused", "nothing was saved", before, fields)
     planned = plan_write(root, facts, edit)
     if not planned.values and planned.after is None:
-        return Saved("saved", f'"{shown}" is like that already', before)
+        return Saved("saved", f'"{shown}" already has these values', before)
     done = stored(planned, patience, session)
     now = _now(root, edit.discipline)
     if done.state == "changed":
@@ -169,10 +169,10 @@ def _saved(root: Path, edit: Edit, patience: float, session: str) -> Saved:
 
 
 def _stale(edit: Edit, now: DisciplineView | None) -> Saved:
-    hint = "load the page again, and edit what is there now"
+    hint = "load the page again, then edit the current values"
     if now is not None and is_of_same_lists(edit.fingerprint, now.fingerprint):
-        hint = "save it again to put yours in the place of what is there now"
-    problem = Problem("the discipline was changed by somebody else since the page was loaded", hint)
+        hint = "save it again to overwrite the current values"
+    problem = Problem("someone else changed the discipline after the page was loaded", hint)
     return Saved("stale", "nothing was saved", now, problems=(problem,))
 
 
@@ -188,7 +188,7 @@ def _without_secrets(problem: Problem, facts: Facts, edit: Edit) -> Problem:
     for secret in secrets_of(facts, edit):
         spelled = (secret, one_line(secret), json.dumps(secret)[1:-1])
         if len(secret) >= SHORTEST_SECRET and any(one in problem.text for one in spelled):
-            return Problem("the database refuses this: what it says is a secret")
+            return Problem("the database refuses this; its message contains a secret")
     return Problem(one_line(problem.text), problem.hint)
 
 
@@ -234,9 +234,7 @@ class _Writer:
         for column, value in planned.values.items():
             found = database.rows(SAME.replace("COLUMN", column), [planned.discipline])
             if not all(_is_same(value, kept) for (kept,) in found):
-                raise ToolError(
-                    f'the database keeps something else in "{column}" than it was given'
-                )
+                raise ToolError(f'the database stored a different value in "{column}"')
         self._put()
 
     def _put(self) -> None:

@@ -103,7 +103,7 @@ class TaskActions:
             said = f"task {answer['id']} is {line(answer['status'])}"
             return TaskOutcome(_done(said, answer), answer["id"])
 
-        return self._outcome(None, "no task was made", act)
+        return self._outcome(None, "no task was created", act)
 
     def edit(self, task: int, form: Form) -> TaskOutcome:
         """Change what differs from what is stored; nothing where somebody else was first."""
@@ -133,7 +133,7 @@ class TaskActions:
                 answer = tools.ask(ENRICH, **{**given, "id": task})
             return TaskOutcome(_done(f"task {task} is {line(answer['status'])}", answer), task)
 
-        return self._change(ENRICH, task, "the draft is as it was", act)
+        return self._change(ENRICH, task, "the draft is unchanged", act)
 
     def set_status(self, task: int, form: Form) -> TaskOutcome:
         """Set a task's status, where it is still the one that was read."""
@@ -142,7 +142,7 @@ class TaskActions:
             now, new = line(row.get("status")), form.text("status")
             (read,) = form.texts("was.status")[-1:] or (now,)
             if read != now:
-                text = f"nothing was changed: somebody else has set the status to {now} meanwhile"
+                text = f"nothing was changed: someone else has set the status to {now}"
                 conflict = FieldConflict(STATUS, read, now, new)
                 return TaskOutcome(ActionResult(False, text), task, (conflict,))
             words = {name: _text(form, name) for name in ("reason", "summary", "because")}
@@ -161,9 +161,9 @@ class TaskActions:
             body, author = form.text("body"), _text(form, "author")
             with self._tools(COMMENT) as tools:
                 answer = tools.comment(task, body, author=author, priority=_text(form, "priority"))
-            return TaskOutcome(_done(f"the comment stands on task {task}", answer), task)
+            return TaskOutcome(_done(f"added the comment to task {task}", answer), task)
 
-        return self._outcome(task, "nothing was said", act)
+        return self._outcome(task, "no comment was added", act)
 
     def _row(self, task: int) -> Row:
         """Return a task as it is stored now; nothing where there is none, as the tool says."""
@@ -222,7 +222,7 @@ def _conflicting(task: int, found: tuple[FieldConflict, ...]) -> TaskOutcome:
     """Return the outcome of an edit that comes second."""
     named = [one for one in found if one.both] or found
     names = ", ".join(f'"{one.label}"' for one in named)
-    text = f"nothing was saved: somebody else has changed {names} meanwhile"
+    text = f"nothing was saved: someone else has changed {names}"
     return TaskOutcome(ActionResult(False, text), task, found)
 
 
@@ -242,5 +242,5 @@ def _done(message: str, answer: Mapping[str, Any]) -> ActionResult:
     free = [str(one) for one in answer.get("unblocked", ())]
     if free:
         more = f", and {len(free) - FREED} more" if len(free) > FREED else ""
-        lines.append(f"nothing keeps {', '.join(free[:FREED])}{more} any more")
+        lines.append(f"nothing keeps {', '.join(free[:FREED])}{more} any longer")
     return ActionResult(True, message, tuple(map(line, lines)))

@@ -72,7 +72,7 @@ def prose_fields(values: Mapping[str, str | bytes | None]) -> Iterator[ProseFiel
     """Yield the fields of columns, given what they hold."""
     for column, value in values.items():
         if isinstance(value, bytes):
-            yield ProseField(column, "", "it holds bytes, which are no text", editable=False)
+            yield ProseField(column, "", "it contains bytes, not text", editable=False)
         elif value is not None and len(value) > LONGEST:
             problem = f"it has {len(value):,} characters, more than {LONGEST:,}: edit it elsewhere"
             yield ProseField(column, "", problem, editable=False)
@@ -128,7 +128,7 @@ def _skills(value: str | None) -> ProseField:
     found = decode_strings(value)
     if found.readable:
         return ProseField(SKILLS, "\n".join(_lines(one).replace("\n", " ") for one in found.values))
-    problem = "what is stored is no list of texts: leave one skill on each line"
+    problem = "the stored value is not a list of strings: put one skill on each line"
     return ProseField(SKILLS, _lines(value or ""), problem)
 
 

@@ -125,7 +125,7 @@ def project_record(
         if task is not None:
             tasks = (task_record(rows, schema.hidden, task, asked.changes, A_PAGE, RUNS),)
         elif asked.task:
-            problem = f'"{line(asked.task)}" is no number of a task'
+            problem = f'"{line(asked.task)}" is not a task id'
         return _record(rows, asked.sessions, A_PAGE, tasks, problem)
 
 

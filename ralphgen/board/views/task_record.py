@@ -196,7 +196,7 @@ def run_line(run: CheckRecord) -> RunLine:
     overruled = run.check == OVERRULED
     verdict = "passed" if run.exit_code == 0 else f"exit code {run.exit_code}"
     if run.exit_code is None:
-        verdict = "closed by a person without proof" if overruled else "stopped"
+        verdict = "closed by the user without proof" if overruled else "stopped"
     return RunLine(
         number=run.number,
         check="" if overruled else line(run.check),

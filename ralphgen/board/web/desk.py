@@ -33,7 +33,7 @@ PATIENCE = 1.0
 """Seconds after which the page goes out without a section that is not there yet."""
 REFUSALS = {
     "Not Found": "there is nothing at this address",
-    "Method Not Allowed": "this address takes what a form sends, and has no page",
+    "Method Not Allowed": "this address accepts only forms",
 }
 """By the words of the framework, what a person is told."""
 LONGEST = 200  # characters of an address that are shown
@@ -98,7 +98,7 @@ class PageDesk:
         number, _ = self.board.changed_since(0)
         heading = await self._heading()
         if not pages.has(heading, place):
-            raise HTTPException(404, "this project has no tasks, features and disciplines")
+            raise HTTPException(404, "this project has no tasks, features or disciplines")
         beginning = pages.beginning(place, heading, number)
         parts = self._parts(beginning, place, sections, query, kept)
         return StreamingResponse(parts, status, media_type="text/html")

@@ -24,10 +24,10 @@ PLACE = BoardPlace("/loop", "Loop")
 FIELDS = ("agent", *LIMITS, "worktrees")
 """The fields of the form that starts one."""
 DONE = {
-    "pause": "it begins nothing more; what runs goes on",
-    "resume": "it goes on",
-    "stop": "it begins nothing more, and ends when what runs has ended",
-    "stop-now": "its agents end, and their tasks are given back",
+    "pause": "it starts no new sessions; running sessions continue",
+    "resume": "it continues",
+    "stop": "it starts no new sessions, and ends when the running ones have ended",
+    "stop-now": "its agents end, and their tasks are released",
 }
 """What is told of each word that is asked of a loop."""
 
@@ -91,5 +91,5 @@ def _asked(root: Path, loop_id: str, word: str) -> ActionResult:
         ask_loops(root, word, loop_id)
     except RalphgenError as error:
         problems = in_words_of_page(fieldless(error.problems))
-        return ActionResult(False, "nothing was asked of the loop", (), problems)
+        return ActionResult(False, "the loop received no request", (), problems)
     return ActionResult(True, DONE[word])

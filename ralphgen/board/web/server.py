@@ -84,7 +84,7 @@ def _port(root: Path) -> int:
     try:
         config = read_config(root, tuple(kit.key for kit in KITS), settings_models(KITS))
     except ProjectError as error:
-        say(f"warning: {plain(error.problems[0].text)}: the board takes any port")
+        say(f"warning: {plain(error.problems[0].text)}: the board uses any free port")
         return 0
     return config.values.board.port or 0
 
@@ -93,8 +93,8 @@ def _listening(port: int) -> socket.socket:
     try:
         return socket.create_server((LOOPBACK, port))
     except OSError as error:
-        text = f"the board cannot listen at port {port}: {(error.strerror or str(error)).lower()}"
-        hint = f"end the board that runs there, or change [board] port in {CONFIG}"
+        text = f"the board cannot listen on port {port}: {(error.strerror or str(error)).lower()}"
+        hint = f"end the program that uses it, or change [board] port in {CONFIG}"
         raise ProjectError(text, hint) from error
 
 

@@ -198,7 +198,7 @@ class TaskPages:
         with project_rows(self._root, KITS) as (rows, schema):
             view = task_view(rows, schema.hidden, asked.task, asked.comments, asked.changes)
         if view is None:
-            raise ProjectError(f"there is no task {asked.task} any more", '"/tasks" lists them')
+            raise ProjectError(f"task {asked.task} no longer exists", '"/tasks" lists them')
         schemas, problems = self._schemas()
         fields = fields_for(
             schemas.get(UPDATE, {}), view.row, asked.typed if asked.opened else None

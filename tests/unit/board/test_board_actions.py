@@ -102,7 +102,7 @@ def test_doctor_is_asked_and_its_findings_stay(board: Running) -> None:
     after = board.get("sections/diagnosis")
 
     assert answer["ok"], answer
-    assert "things were looked at" in answer["message"]
+    assert "checks ran" in answer["message"]
     assert "quick_check" not in before
     assert "quick_check" in after
 

@@ -86,7 +86,7 @@ def test_a_session_is_started_watched_and_done(project: LoopProject, tmp_path: P
     assert "looked at it" in part(page, "work")
     assert "$0.2500" in part(over, "session")
     assert "1,200 / 34" in part(over, "session")
-    assert "it does not go on here" in part(over, "tree")
+    assert "the session is not running here" in part(over, "tree")
     assert {1: "done", 2: "pending"} == project.statuses()
 
 
@@ -99,7 +99,7 @@ def test_an_agent_is_stopped_and_its_task_given_back(project: LoopProject) -> No
         again = board.act("sessions/stop", {"session": session})
         unknown = board.act("sessions/stop", {"session": "../../etc"})
 
-    assert "the agent has ended, and its task is given back" in notice_in(page)
+    assert "the agent has ended, and its task is released" in notice_in(page)
     assert "It is over: stopped." in part(over, "session")
     assert ({1: "pending", 2: "pending"}, []) == (project.statuses(), project.held())
     assert (False, False) == (again["ok"], unknown["ok"])
@@ -123,7 +123,7 @@ def test_an_agent_that_takes_its_mark_away_is_stopped(
         assert until(lambda: "It is over: stopped" in whole(board, f"sessions/{session}"))
 
     assert 'action="/sessions/stop"' in page
-    assert "the agent has ended, and its task is given back" == stopped["message"]
+    assert "the agent has ended, and its task is released" == stopped["message"]
     assert ({1: "pending", 2: "pending"}, []) == (project.statuses(), project.held())
 
 
@@ -162,7 +162,7 @@ def test_what_the_command_refuses_is_refused_in_its_words(project: LoopProject) 
     assert 'value="99"' in part(typed, "start")
     assert not any(one["ok"] for one in (words, agent, recipe, nul, held))
     for refused, word in ((agent, "agent"), (recipe, "recipe")):  # before any command is run
-        assert f"there is no {word} of this name to choose" == refused["problems"][0]["text"]
+        assert f"there is no {word} with this name" == refused["problems"][0]["text"]
     assert f'task 1 is claimed by the session "{session}"' in held["problems"][0]["text"]
     assert [session] == [one.session_id for one in stored_sessions(project.root)]
     assert not (project.root / "x").exists()
@@ -184,7 +184,7 @@ def test_an_undo_is_shown_before_it_is_done(project: LoopProject, tmp_path: Path
     assert "task_comments 1" in preview
     assert "removed" in preview
     assert "it does not match the journal: another program may have changed it" in preview
-    assert "set back; the session of this undo is" in notice_in(page)
+    assert "restored; to redo it, undo the session" in notice_in(page)
     assert [] == query(project.root, "SELECT id FROM task_comments")
     assert {1: "blocked", 2: "pending"} == project.statuses()
     assert not none["ok"]
@@ -272,7 +272,7 @@ def test_what_is_stored_of_a_session_is_text(project: LoopProject) -> None:
     assert "&lt;script&gt;alert(1)" in page
     assert "<script>alert" not in page + undo
     assert "<b>bold" not in page + undo
-    assert "git has no commit" in page or "git knows nothing" in page
+    assert "git has no commit" in page or "git has no record" in page
 
 
 def test_no_module_of_the_project_is_run_by_a_start(project: LoopProject, tmp_path: Path) -> None:

@@ -203,5 +203,5 @@ def test_of_two_boards_the_second_to_save_a_discipline_is_told(project: EnginePr
     sql = "SELECT conventions FROM disciplines WHERE name = 'backend'"
 
     assert [200, 409] == sorted(answer.status for answer in answers)
-    assert "changed by somebody else" in answers[1 - first].json["problems"][0]["text"]
+    assert "someone else changed the discipline" in answers[1 - first].json["problems"][0]["text"]
     assert [(forms[first]["conventions"],)] == project.query(sql)

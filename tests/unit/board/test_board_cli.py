@@ -165,7 +165,7 @@ def test_its_port_can_be_fixed_and_is_told_of_where_it_is_taken(root: Path, tmp_
         config = own / ".ralph/ralphgen.toml"
         config.write_text(f"[board]\nport = {port}\n", encoding="utf-8")
 
-        assert f"the board cannot listen at port {port}" in refused("board", "-C", own, "--no-open")
+        assert f"the board cannot listen on port {port}" in refused("board", "-C", own, "--no-open")
     with board_process(own) as board:
         assert port == board.port
         assert f"ralphgen_board_{port}=" in board.cookie
@@ -256,5 +256,5 @@ def test_a_port_that_cannot_be_used_is_told(tmp_path: Path) -> None:
     root = create_project(tmp_path / "p")
     (root / ".ralph/ralphgen.toml").write_text("[board]\nport = 80\n", encoding="utf-8")
 
-    with board_process(root, words="the board takes any port") as running:
+    with board_process(root, words="the board uses any free port") as running:
         assert running.process.poll() is None

@@ -120,7 +120,7 @@ def test_who_is_kept_waiting_is_not_ended(hasty: Running, monkeypatch: pytest.Mo
         found = CheckResult("server", "ok")
         monkeypatch.setattr(project, "diagnosis", lambda _: [found] * ended(idle))
 
-        assert "1 things were looked at" in hasty.follow(hasty.post("diagnosis"))
+        assert "1 checks ran" in hasty.follow(hasty.post("diagnosis"))
 
 
 def test_what_nothing_has_explained_is_no_traceback(capsys: pytest.CaptureFixture[str]) -> None:

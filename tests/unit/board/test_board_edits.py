@@ -97,8 +97,12 @@ WRONG: dict[str, tuple[Edit, str, str]] = {
     "half a value": (variables(("K", f"{PRIVATE}\udc00")), "servers.0.env.0.value", "surrogate"),
     "a long value": (variables(("K", PRIVATE * 9000)), "servers.0.env.0.value", "54,000"),
     "a variable twice": (variables(("K", "x"), ("K", "y")), "servers.0.env.1.name", "twice"),
-    "no value": (variables(("NEW", None)), "servers.0.env.0.value", "no value that could be kept"),
-    "no value before": (variables(("KEY", None), was=None), "servers.0.env.0.value", "no value"),
+    "no value": (variables(("NEW", None)), "servers.0.env.0.value", "no stored value"),
+    "no value before": (
+        variables(("KEY", None), was=None),
+        "servers.0.env.0.value",
+        "no stored value",
+    ),
     "no such server": (variables(("KEY", None), was=1), "servers.0.was", "position 1"),
     "a server before the first": (variables(was=-1), "servers.0.was", "position -1"),
     "no tool": (edit(disabled=("get_tsak",)), "disabled.0", 'no kit has a tool "get_tsak"'),
@@ -106,9 +110,9 @@ WRONG: dict[str, tuple[Edit, str, str]] = {
     "another kit's": (edit(disabled=("ralph:sign",)), "disabled.0", 'a tool "ralph:sign"'),
     "no text": (edit(disabled=("",)), "disabled.0", 'a tool ""'),
     "a tool of two lines": (edit(disabled=("a\n: b",)), "disabled.0", r'a tool "a\n: b"'),
-    "a long tool": (edit(disabled=(LONG,)), "disabled.0", "over 200 characters"),
-    "a tool twice": (edit(disabled=("sign", "sign")), "disabled.1", '"sign" is there twice'),
-    "many tools": (edit(disabled=("sign",) * 201), "disabled", "201 are too many"),
+    "a long tool": (edit(disabled=(LONG,)), "disabled.0", "at most 200 characters"),
+    "a tool twice": (edit(disabled=("sign", "sign")), "disabled.1", '"sign" is listed twice'),
+    "many tools": (edit(disabled=("sign",) * 201), "disabled", "201 items"),
 }
 
 
@@ -193,12 +197,12 @@ def test_what_a_page_sends_is_an_edit() -> None:
 
 
 BAD_BODIES: dict[str, tuple[bytes, str, str]] = {
-    "no JSON": (b"{" + PRIVATE.encode(), "", "the text is no JSON"),
-    "no UTF-8": (b'{"discipline": "\xff"}', "", "the text is no JSON"),
-    "nothing": (b"", "", "the text is no JSON"),
-    "deep": (b"[" * 100_000, "", "the text is no JSON"),
+    "no JSON": (b"{" + PRIVATE.encode(), "", "the text is not valid JSON"),
+    "no UTF-8": (b'{"discipline": "\xff"}', "", "the text is not valid JSON"),
+    "nothing": (b"", "", "the text is not valid JSON"),
+    "deep": (b"[" * 100_000, "", "the text is not valid JSON"),
     "long": (b" " * 1_000_001, "", "longer than 1,000,000 bytes"),
-    "half a character": (b'{"discipline": "\\ud800"}', "", "the text is no JSON"),
+    "half a character": (b'{"discipline": "\\ud800"}', "", "the text is not valid JSON"),
     "a list": (f'["{PRIVATE}"]'.encode(), "", "expected a table"),
     "no fingerprint": (b'{"discipline": "x"}', "fingerprint", "the field is missing"),
     "servers in a text": (sent(servers=PRIVATE), "servers", "expected a list"),
@@ -216,7 +220,7 @@ BAD_BODIES: dict[str, tuple[bytes, str, str]] = {
     "an unknown field": (
         sent(servers=[{"name": "x", "command": "y", PRIVATE: 1}]),
         "servers.0",
-        "it has a field that is unknown",
+        "unknown field",
     ),
     "a position that is true": (
         sent(servers=[{"name": "x", "command": "y", "was": True}]),

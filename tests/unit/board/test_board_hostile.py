@@ -132,7 +132,7 @@ def test_what_was_typed_for_other_servers_is_refused_as_often_as_it_is_sent(root
         typed.append(("fingerprint", shown))
         found = board.post("disciplines/save", typed, Accept="application/json")
 
-    assert "changed by somebody else" in again
+    assert "someone else changed the discipline" in again
     assert 409 == found.status
     ((stored,),) = query(root, "SELECT mcp_servers FROM disciplines WHERE name = 'backend'")
     assert [second, first] == json.loads(stored)

@@ -61,14 +61,14 @@ def test_a_loop_is_started_paused_resumed_and_ends(project: LoopProject, tmp_pat
         ended = part(whole(board, "loop"), "loop")
 
     assert "Start a loop" in before
-    assert "the loop has begun" in notice_in(started)
+    assert "the loop has started" in notice_in(started)
     assert "Running" in running
     assert "Task 1" in running
     assert 'href="/sessions/task_execution-1-' in running
     assert 'action="/loop/start"' not in running
     assert not second["ok"]
-    assert second["problems"][0]["hint"].startswith("stop it first; where nothing stops, remove")
-    assert "it begins nothing more" in notice_in(paused)
+    assert second["problems"][0]["hint"].startswith("stop it first; if it does not stop, remove")
+    assert "it starts no new sessions" in notice_in(paused)
     assert 'value="resume"' in held
     assert {1: "done", 2: "done"} == project.statuses()
     assert "no task is ready" in ended
@@ -86,7 +86,7 @@ def test_a_loop_is_stopped_and_its_task_given_back(project: LoopProject) -> None
         again = board.act("loop/ask", {"ask": "pause", "loop": ""})
         unknown = board.act("loop/ask", {"ask": "delete", "loop": ""})
 
-    assert "their tasks are given back" in notice_in(page)
+    assert "their tasks are released" in notice_in(page)
     assert ({1: "pending", 2: "pending"}, []) == (project.statuses(), project.held())
     assert (False, False) == (again["ok"], unknown["ok"])
 
@@ -137,9 +137,9 @@ def test_what_cannot_be_is_refused_in_the_words_of_the_form(project: LoopProject
     assert 'value="3"' in part(typed, "loop")
     assert not agent["ok"]
     assert {
-        "parallel": '"Agents at once" takes a whole number from 1 to 64, not "-1 --json"',
-        "max_tasks": '"Sessions on tasks at most" takes a whole number from 1 on, not "0"',
-        "max_cost": '"US dollars at most" takes an amount from 0.01 on, as 20 or 7.5, not "abc"',
+        "parallel": '"Agents at once" must be a whole number from 1 to 64, not "-1 --json"',
+        "max_tasks": '"Sessions on tasks at most" must be a whole number of at least 1, not "0"',
+        "max_cost": '"US dollars at most" must be at least 0.01, such as 20 or 7.5, not "abc"',
     } == {one["field"]: one["text"] for one in several["problems"]}
     assert [] == stored_loops(project.root)
 
@@ -194,7 +194,7 @@ def test_a_forged_file_of_a_loop_fills_no_form_with_what_none_was_started_with(
     assert "checked" not in page
     words = " ".join(Elements(page).texts)
     odd = '"Agents at once", "US dollars at most", "Time at most", "A review after so many tasks"'
-    assert f'has values that no loop can have been started with: {odd}, "Each agent' in words
+    assert f'has invalid values: {odd}, "Each agent' in words
     assert str(path) in words
 
 
@@ -213,12 +213,12 @@ def test_a_file_that_another_process_holds_is_told_of_and_a_start_says_how_to_me
         ask_loops(project.root, "stop-now")
 
     words = " ".join(Elements(page).texts)
-    assert "is held as by a loop that runs, but not by process 1, which it names" in words
-    assert "remove the file: a loop that runs puts it back" in words
+    assert "is locked as if a loop were running, but not by process 1, which it names" in words
+    assert "remove the file; a running loop creates it again" in words
     assert 'action="/loop/start"' in page
     (problem,) = refused["problems"]
     assert "not by process 1" in problem["text"]
-    assert f'remove "{path}": a loop that runs puts it back' in problem["hint"]
+    assert f'remove "{path}"; a running loop creates it again' in problem["hint"]
     assert begun["ok"]
 
 
@@ -233,8 +233,8 @@ def test_a_start_that_takes_its_time_is_known_once_it_has_begun(
         third = board.act("loop/start", FIELDS)
         ask_loops(project.root, "stop-now")
 
-    assert (True, "the loop is being made ready") == (first["ok"], first["message"])
-    assert (False, "a loop is being made ready") == (second["ok"], second["problems"][0]["text"])
+    assert (True, "the loop is starting") == (first["ok"], first["message"])
+    assert (False, "a loop is starting") == (second["ok"], second["problems"][0]["text"])
     assert not third["ok"]
 
 

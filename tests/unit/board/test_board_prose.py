@@ -133,7 +133,7 @@ class TestOnTheBoard:
             answer = board.post("/disciplines/save", second)
 
         assert 409 == answer.status
-        assert "changed by somebody else" in notice_in(answer.text)
+        assert "someone else changed the discipline" in notice_in(answer.text)
         assert "\ntwo</textarea>" in part(answer.text, "disciplines")
         assert "one" == row(root)["conventions"]
 

@@ -75,7 +75,7 @@ class TestPages:
             for page in (first, second)
         )
         assert "26 to 50 of 50" in second
-        assert "&#34;&lt;b&gt;&#34; is no number of a task" in wrong
+        assert "&#34;&lt;b&gt;&#34; is not a task id" in wrong
 
     def test_a_report_tells_of_the_tasks_that_were_changed_last(
         self, root: Path, writer: sqlite3.Connection

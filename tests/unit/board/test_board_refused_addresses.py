@@ -61,7 +61,7 @@ def test_an_address_that_only_takes_forms_says_so(board: Running) -> None:
     alone = board.ask("GET", "regenerate")
 
     assert [405, 405] == [answer.status, alone.status]
-    assert "takes what a form sends" in part(answer.text, "refusal")
+    assert "accepts only forms" in part(answer.text, "refusal")
     assert "POST" == alone.headers["allow"]
 
 

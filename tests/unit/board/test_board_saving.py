@@ -191,7 +191,7 @@ def test_what_is_like_that_already_is_not_written(root: Path) -> None:
     )
     saved = save(root, edit(root, servers=(same,), disabled=()), quiet)
 
-    assert ("saved", '"testing" is like that already') == (saved.state, saved.sentence)
+    assert ("saved", '"testing" already has these values') == (saved.state, saved.sentence)
     assert before == kept(root)
 
 
@@ -213,7 +213,7 @@ def test_a_stale_edit_is_refused_with_what_is_there_now(root: Path) -> None:
         saved.sentence,
         saved.discipline,
     )
-    assert "changed by somebody else" in saved.problems[0].text
+    assert "someone else changed the discipline" in saved.problems[0].text
     assert before == kept(root)
 
 

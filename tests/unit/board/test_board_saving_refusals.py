@@ -81,17 +81,17 @@ REFUSING = {
     ),
     "a trigger that passes over it": (
         "CREATE TRIGGER t BEFORE UPDATE ON disciplines BEGIN SELECT RAISE(IGNORE); END",
-        'keeps something else in "mcp_servers"',
+        'stored a different value in "mcp_servers"',
     ),
     "a trigger that changes it": (
         """CREATE TRIGGER t AFTER UPDATE OF mcp_servers ON disciplines BEGIN
         UPDATE disciplines SET mcp_servers = '[]' WHERE name = NEW.name; END""",
-        'keeps something else in "mcp_servers"',
+        'stored a different value in "mcp_servers"',
     ),
     "a trigger with a secret": (
         f"""CREATE TRIGGER t BEFORE UPDATE ON disciplines BEGIN
         SELECT RAISE(ABORT, 'not {PRIVATE}'); END""",
-        "the database refuses this: what it says is a secret",
+        "the database refuses this; its message contains a secret",
     ),
     "a rule": (
         "ALTER TABLE disciplines ADD COLUMN x INT CHECK (mcp_servers NOT LIKE '%more%')",
@@ -178,7 +178,7 @@ def test_a_discipline_that_is_gone_is_said(root: Path) -> None:
     saved = save(root, wanted, quiet)
 
     assert ("refused", None) == (saved.state, saved.discipline)
-    assert 'there is no discipline "testing" any more' == saved.problems[0].text
+    assert 'the discipline "testing" no longer exists' == saved.problems[0].text
 
 
 def test_hand_edits_hinder_regenerating_and_the_edit_stays_saved(root: Path) -> None:
@@ -188,7 +188,7 @@ def test_hand_edits_hinder_regenerating_and_the_edit_stays_saved(root: Path) -> 
     (problem,) = saved.problems
 
     assert "saved" == saved.state
-    assert saved.sentence.endswith(", but the server was not written anew")
+    assert saved.sentence.endswith(", but the server was not regenerated")
     assert "server.py was edited by hand; not overwritten" == problem.text
     assert ["docs", "more"] == [one.name for one in seen(root).servers or ()]
     assert server.read_text(encoding="utf-8").endswith("# mine\n")

@@ -108,7 +108,7 @@ class TestTask:
             (
                 {"exit_code": None, "check_name": OVERRULED},
                 False,
-                "closed by a person without proof",
+                "closed by the user without proof",
             ),
         ],
     )
@@ -152,7 +152,7 @@ class TestTask:
     def test_what_is_no_number_is_said(self, connection: sqlite3.Connection, typed: str) -> None:
         found = recorded(connection, RecordQuery(typed))
 
-        assert ((), f'"{typed}" is no number of a task') == (found.tasks, found.problem)
+        assert ((), f'"{typed}" is not a task id') == (found.tasks, found.problem)
 
     @pytest.mark.parametrize("typed", ["1", " #1 ", "01"])
     def test_a_number_may_be_typed_as_it_is_shown(

@@ -367,7 +367,7 @@ class TestEditing:
                 "tasks/2/status", {"status": "done", "was.status": "pending", "reason": "why"}
             )
 
-        assert "nothing keeps 2 any more" in notice_in(page)
+        assert "nothing keeps 2 any longer" in notice_in(page)
         assert 409 == late.status
         assert "mine" in late.text
         assert 422 == wrong.status
