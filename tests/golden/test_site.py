@@ -68,7 +68,7 @@ def test_the_reference_says_what_errors_there_are_and_with_which_exit_codes(page
         "| 4 | Another session holds the task |",
         "| 3 | `blocked` | the task is blocked |",
         "| `-32700` | the line is no JSON |",
-        "| 421 | this server does not go by that name |",
+        "| 421 | this server does not accept requests for that host name |",
         '| `EXISTS` | …: set "overwrite" to replace it |',
         "| 1 | git is not installed | install git |",
     ):
