@@ -71,7 +71,9 @@ def row_tools(
         except RefusalError as error:
             if any(MISSING.match(one.text) or UNKNOWN.match(one.text) for one in error.problems):
                 error.exit_code = UsageError.exit_code
-            error.problems = tuple(in_options(one, tool, named) for one in error.problems)
+            problems = [in_options(one, tool, named) for one in error.problems]
+            unknown = [one for one in problems if one.text.startswith("unknown option ")]
+            error.problems = tuple(unknown or problems)  # it may stand for a missing one
             raise
 
 
@@ -227,6 +229,8 @@ def add_creator(app: App, kind: str, fields: Mapping[str, Any], *, example: str)
         as_json: Json = False,
     ) -> None:
         tool = f"create_{kind}"
+        if not name.strip():
+            raise UsageError('"NAME" must not be blank')
         with row_tools(project, tool, trust_edited=trust_edited) as tools:
             schema = tools.tools().get(tool, {})
             defaults = {"display_name": name, **DEFAULTS}

@@ -41,7 +41,7 @@ def edit_row(row: EditedRow | EditedProject) -> Record:
     file_path, refused = Path(path), ""
     while True:
         try:
-            _open_editor(file_path)
+            _open_editor(file_path, row.kind)
             text = file_path.read_text(encoding="utf-8")
             if text == refused:
                 raise ProjectError("nothing was written: the file is as it was")
@@ -172,7 +172,7 @@ def _means(block: str, value: str) -> bool:
         return False
 
 
-def _open_editor(path: Path) -> None:
+def _open_editor(path: Path, kind: str) -> None:
     """Wait until the person has left the editor; raises `ProjectError` where it fails."""
     from ralphgen.terminal.person import at_terminal
 
@@ -180,7 +180,7 @@ def _open_editor(path: Path) -> None:
     if not named and not at_terminal():
         raise UsageError(
             "no option was given, and there is no terminal for an editor",
-            "pass fields as options; see --help",
+            f'pass fields as options: see "ralphgen {kind} edit --help"',
         )
     command = [*shlex.split(named or "vi"), str(path)]
     try:

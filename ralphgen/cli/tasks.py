@@ -119,6 +119,8 @@ def add(
     """Create a task."""
     if ready and given.get("status", [PENDING]) != [PENDING]:
         raise UsageError('"--ready" and "--status" are both given', "leave one out")
+    if not title.strip():
+        raise UsageError('"TITLE" must not be blank')
     given = {**given, "status": [PENDING]} if ready else given
     named = {"title": "TITLE"}
     with row_tools(project, "create_task", trust_edited=trust_edited, positional=named) as tools:

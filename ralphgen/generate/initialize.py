@@ -25,7 +25,7 @@ from ralphgen.init.scaffold import (
     write_setup_files,
 )
 from ralphgen.init.stacks import load_stack
-from ralphgen.kits.registry import KITS
+from ralphgen.kits.registry import HOSTS, KITS
 from ralphgen.ledger.tables import make_triggers
 from ralphgen.output.write import finish_interrupted
 from ralphgen.project.config import FILE as CONFIG
@@ -114,6 +114,13 @@ def _initialize(
     accept_database(root, ask)
     place = _place(root, options.engine)
     on = kits_with(root, options.kits, place)
+    hosts = [kit for kit in HOSTS if kit in on]
+    if len(hosts) > 1 and {*hosts} & {*options.kits}:
+        text = f"a project has only one of the kits {' and '.join(hosts)}"
+        hint = f'add tools for your tables to "{hosts[0]}": ralphgen tools add TABLE'
+        if hosts[0] in options.kits:
+            hint = f'set kits = ["{hosts[0]}"] in {CONFIG}, then run "ralphgen init"'
+        raise UsageError(text, hint)
     needs_tasks = not any_database(on)
     if needs_tasks:
         refuse_other_schemas(root, place)

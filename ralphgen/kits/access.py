@@ -12,6 +12,7 @@ from ralphgen.planning.model import PolicyPlan, ServerPlan
 from ralphgen.planning.query_access import status_queries, untied_queries
 from ralphgen.planning.roles import AGENTS, LONGEST, PREFIX, SERVICE, role
 from ralphgen.project.model import Project
+from ralphgen.project.root import CONFIG, DATABASE
 from ralphgen.rendering.templates import rendered
 from ralphgen.runtime.engine.ledger import MARKER
 from ralphgen.runtime.engine.postgresql.revocations import MADE
@@ -31,8 +32,8 @@ def access_sql(project: Project, plan: ServerPlan) -> str:
     if project.postgresql is None:
         raise ProjectError(
             "roles require PostgreSQL, but this project uses SQLite",
-            'move it with "ralphgen init --engine postgresql" and "ralphgen import FILE --from '
-            'sqlite"',
+            f'set engine = "postgresql" below [database] in {CONFIG}, then run "ralphgen import '
+            f'{project.database or DATABASE} --from sqlite"',
         )
     schema, policy = project.postgresql.schema, plan.policy
     _refuse_names(schema, policy)

@@ -32,7 +32,11 @@ class PlainHelp:
             if hasattr(parameter, "get_runtime_param"):
                 convert = QuickConversion(parameter.get_runtime_param)
                 vars(parameter)["get_runtime_param"] = lambda convert=convert: convert
-        rest: list[str] = parent.parse_args(ctx, args)
+        try:
+            rest: list[str] = parent.parse_args(ctx, args)
+        except Misuse as error:
+            error.ctx = error.ctx or ctx  # the parser leaves it out of some errors
+            raise
         return rest
 
     def collect_usage_pieces(self, ctx: Any) -> list[str]:
@@ -173,6 +177,8 @@ def misuse(error: Any) -> UsageError:
     kind = type(error).__name__
     if kind == "NoSuchOption":
         near = [one for one in error.possibilities or () if one.startswith("--")]
+        if path == "ralphgen" and error.option_name in ("-C", "--project"):
+            hint = f"write it after the command, such as: ralphgen status {error.option_name} PATH"
         hint = f'did you mean "{near[0]}"?' if near else hint
         return UsageError(f"unknown option {plain(error.option_name)}", hint)
     if kind == "MissingParameter":

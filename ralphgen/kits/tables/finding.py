@@ -11,9 +11,10 @@ from ralphgen.kits.tables.columns import snake
 from ralphgen.output.files import put
 from ralphgen.project.config_lock import config_lock
 from ralphgen.project.connection import open_database
+from ralphgen.project.database import nearest_database
 from ralphgen.project.kit import Finding
 from ralphgen.project.model import Table
-from ralphgen.project.root import CONFIG
+from ralphgen.project.root import CONFIG, database_name, project_home
 from ralphgen.project.schema import read_facts, relation_names, schema_from_facts
 from ralphgen.project.served_tables import INTERNAL, KEY, possible
 from ralphgen.project.toml_edit import edited
@@ -96,7 +97,7 @@ def add_tables(root: Path, names: Sequence[str]) -> list[tuple[str, str, tuple[s
 
 def _added(root: Path, names: Sequence[str]) -> list[tuple[str, str, tuple[str, ...]]]:
     """Add the tables where nobody else writes the config."""
-    config = _config(root)
+    config, used = _config(root), database_name(root)
     known = {fold(table.name): table for table in unserved(root, config)}
     own = TABLES if HOST in config.get("kits", [HOST]) else ()
     for name in names:
@@ -106,9 +107,13 @@ def _added(root: Path, names: Sequence[str]) -> list[tuple[str, str, tuple[str, 
             raise UsageError(f'"{name}" already has tools', 'list them with "ralphgen tools"')
         if fold(name) not in known:
             listed = [table.name for table in known.values()]
-            every = 'every table of the database already has tools: see "ralphgen tools"'
-            hint = suggestion(name, listed, "the tables") if listed else every
-            raise UsageError(f'no table "{name}" that can have tools', hint)
+            hint = suggestion(name, listed, "the tables")
+            if not listed:
+                near = nearest_database(project_home(root), "app.db")
+                named = "" if near in ("", used) else f' to that of your app, such as "{near}"'
+                hint = f"create the table there, or set [database] path in {CONFIG}{named}"
+            text = f'{used} has no table "{name}" that can get tools'
+            raise UsageError(text, hint)
     added = [known[fold(name)] for name in dict.fromkeys(names)]
     changes = [((KEY, table.name, "noun"), noun_of(table)) for table in added]
     path = root / CONFIG

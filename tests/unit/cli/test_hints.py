@@ -249,3 +249,63 @@ def test_check_says_as_json_too_what_cannot_be_read(root: Path) -> None:
     assert (1, False) == (done.returncode, found["ok"])
     assert '.ralph/ralphgen.toml:1: "kits" is 5' in found["problems"][0]["text"]
     assert "expected a list" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["task", "add", " "], '"TITLE" must not be blank\n'),
+        (["feature", "add", ""], '"NAME" must not be blank\n'),
+        (["discipline", "add", " "], '"NAME" must not be blank\n'),
+        (
+            ["task", "add", "x", "--discipline", "backend", "--tags"],
+            'option "--tags" requires an argument\nhint: see "ralphgen task add --help"\n',
+        ),
+        (
+            ["board", "--export"],
+            'option "--export" requires an argument\nhint: see "ralphgen board --help"\n',
+        ),
+        (
+            ["-C", "..", "task", "list"],
+            """unknown option -C
+hint: write it after the command, such as: ralphgen status -C PATH
+""",
+        ),
+        (
+            ["task", "edit", "1"],
+            """no option was given, and there is no terminal for an editor
+hint: pass fields as options: see "ralphgen task edit --help"
+""",
+        ),
+        (
+            ["init", "--no-install", "--kit", "tables"],
+            """a project has only one of the kits ralph and tables
+hint: add tools for your tables to "ralph": ralphgen tools add TABLE
+""",
+        ),
+        (
+            ["tools", "add", "orders"],
+            """.ralph/db/ralph.db has no table "orders" that can get tools
+hint: create the table there, or set [database] path in .ralph/ralphgen.toml
+""",
+        ),
+    ],
+)
+def test_wrong_input_is_named_with_a_hint_that_works(
+    root: Path, words: list[str], said: str
+) -> None:
+    assert said == refused(*words, code=2, cwd=root)
+
+
+def test_roles_name_the_way_to_postgresql(root: Path) -> None:
+    said = refused("db", "roles", cwd=root)
+
+    assert 'hint: set engine = "postgresql" below [database] in .ralph/ralphgen.toml, then' in said
+    assert '"ralphgen import .ralph/db/ralph.db --from sqlite"' in said
+
+
+def test_unknown_option_is_the_only_error(root: Path) -> None:
+    said = refused("task", "add", "x", "--discipline", "backend", "--colour", "red", cwd=root)
+
+    assert said.startswith("unknown option --colour\nhint: options are the columns of")
+    assert 1 == said.count("hint: ")

@@ -59,4 +59,4 @@ def test_what_could_have_tools_is_shown_and_added_by_name(tmp_path: Path) -> Non
     assert '"tasks" already has tools' in refused("tools", "add", "tasks", cwd=root, code=2)
     ran("tools", "add", "risks", cwd=root)
     every = refused("tools", "add", "x", cwd=root, code=2)
-    assert "hint: every table of the database already has tools" in every
+    assert "hint: create the table there, or set [database] path" in every
