@@ -39,17 +39,19 @@ SELECT claim.task_id, claim.session, own.worktree FROM ralphgen_claims AS claim
 JOIN ralphgen_sessions AS own ON own.id = claim.session
 WHERE own.merged IS NULL AND own.worktree LIKE '%/.ralph/worktrees/%'
 """
-# The same, and those that such a session was the last to set to done, whoever holds them now.
+# The same, and the tasks that such a session was the last to set to done, whoever has the claim.
 NOT_MERGED = """
-SELECT own.task_id FROM ralphgen_sessions AS own
-WHERE own.merged IS NULL AND own.worktree LIKE '%/.ralph/worktrees/%' AND own.id IN (
-    (SELECT claim.session FROM ralphgen_claims AS claim WHERE claim.task_id = own.task_id),
-    (SELECT CASE WHEN entry.after LIKE '%"status":"done"%' THEN entry.session END
-        FROM ralphgen_journal AS entry
-        WHERE entry.table_name = 'tasks' AND entry.row_key = CAST(own.task_id AS TEXT)
-            AND entry.after LIKE '%"status":"%'
-        ORDER BY entry.number DESC LIMIT 1)
-)
+SELECT claim.task_id FROM ralphgen_claims AS claim
+JOIN ralphgen_sessions AS own ON own.id = claim.session
+WHERE own.merged IS NULL AND own.worktree LIKE '%/.ralph/worktrees/%'
+UNION SELECT CAST(closed.row_key AS BIGINT) FROM ralphgen_sessions AS own
+JOIN ralphgen_journal AS closed ON closed.session = own.id
+WHERE own.merged IS NULL AND own.worktree LIKE '%/.ralph/worktrees/%'
+    AND closed.table_name = 'tasks' AND closed.after LIKE '%"status":"done"%' AND NOT EXISTS (
+        SELECT 1 FROM ralphgen_journal AS later
+        WHERE later.table_name = 'tasks' AND later.row_key = closed.row_key
+            AND later.number > closed.number AND later.after LIKE '%"status":"%'
+    )
 """
 UNPROVED = "(proves nothing: "  # begins the last line of the output of a run that rewrote files
 NEWEST = 1000  # rows of evidence on one task that are looked at

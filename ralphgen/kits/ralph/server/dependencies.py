@@ -72,10 +72,11 @@ def unmerged_tasks(workspace: Workspace, among: Iterable[int] | None = None) -> 
     if among is None:
         return {row[0] for row in each(NOT_MERGED)}
     wanted, left = sorted(among), set[int]()
+    chosen = f"SELECT task_id FROM ({NOT_MERGED}) AS one WHERE task_id IN ({{}})"
     for at in range(0, len(wanted), CHUNK):
         part = wanted[at : at + CHUNK]
         marks = ", ".join("?" * len(part))
-        left.update(row[0] for row in each(f"{NOT_MERGED} AND own.task_id IN ({marks})", part))
+        left.update(row[0] for row in each(chosen.format(marks), part))
     return left
 
 

@@ -357,8 +357,11 @@ def test_a_task_done_in_a_worktree_meets_nothing_until_it_is_merged(root: Path) 
         said = server.refusal("set_task_status", id=2, status="done")
         query(root, "UPDATE ralphgen_sessions SET merged = 'abc' WHERE id = ?", made.session_id)
         merged = ready_ids(server)
+        query(root, "UPDATE ralphgen_sessions SET merged = NULL")
+        server.call("set_task_status", id=1, status="skipped")
+        skipped = ready_ids(server)
 
-    assert ([3], [2, 3]) == (waiting, merged)
+    assert ([3], [2, 3], [2, 3]) == (waiting, merged, skipped)
     assert '1 ("not merged")' in said
 
 
