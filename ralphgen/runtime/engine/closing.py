@@ -17,6 +17,11 @@ DONE, SKIPPED = "done", "skipped"
 MET = (DONE, SKIPPED)  # what others that depend on a task wait for
 
 
+def is_done(status: object) -> bool:
+    """Return whether a status is done, in any case: the vocabulary of a project may have "Done"."""
+    return isinstance(status, str) and status.lower() == DONE
+
+
 def nobody(_task: int) -> bool:
     """Let no task become done."""
     return False

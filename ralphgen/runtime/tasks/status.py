@@ -6,7 +6,7 @@ other write that sets a task to done is refused, whatever statement, trigger or 
 
 from __future__ import annotations
 
-from ..engine.closing import DONE, SKIPPED
+from ..engine.closing import DONE, SKIPPED, is_done
 from ..engine.ledger import Evidence, add_evidence
 from ..errors import ToolError
 
@@ -51,23 +51,24 @@ def set_status(
     which becomes done may.
     """
     old, new = statuses
+    closes = is_done(new)
     values = {**(more or {}), "status": new, "updated": date}
-    if not new == old == DONE:
-        values["completed"] = date if new == DONE else None
+    if not (closes and is_done(old)):
+        values["completed"] = date if closes else None
     if reason is not None or (old == BLOCKED and new != BLOCKED):
         values["blocked_by"] = reason
     database.closing(
-        lambda one: one == task and new == DONE,
+        lambda one: closes and one == task,
         lambda: tasks.update(database, "id", task, values),
     )
 
 
 def add_task(database: Database, tasks: TaskTable, values: Mapping[str, Any]) -> None:
     """Add a task of these values, in a transaction that is open; as `set_status`."""
-    is_done = values["status"] == DONE
-    completed = {"completed": values.get("created")} if is_done else {}
+    closes = is_done(values["status"])
+    completed = {"completed": values.get("created")} if closes else {}
     database.closing(
-        lambda one: one == values["id"] and is_done,
+        lambda one: closes and one == values["id"],
         lambda: tasks.insert(database, {**values, **completed}),
     )
 

@@ -6,6 +6,8 @@ them so.
 
 from __future__ import annotations
 
+from ralphgen.runtime.database.closing import is_done
+
 from .tables import plain
 
 TYPE_CHECKING = False
@@ -57,7 +59,7 @@ def _hold(
         new = after.get(task)
         if task in claimed:
             _follow(workspace, task, before.get(task), new)
-        if new == "done" and workspace.done is not None:
+        if is_done(new) and workspace.done is not None:
             if look is None:
                 raise _NotLookedError
             from .proof import refuse_unproved

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ralphgen.runtime.engine.closing import MET
+from ralphgen.runtime.engine.closing import MET, is_done
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.policy import FULL
 from ralphgen.runtime.tasks.status import set_status
@@ -37,7 +37,7 @@ def moved(workspace: Workspace, arguments: dict[str, Any], look: Look | None) ->
             return {"id": task, "old": plain(old), "new": plain(old), **answer}
         arguments = {**arguments, **reason}
     told: list[str] = []
-    if look is not None and old != "done":
+    if look is not None and not is_done(old):
         from .proof import prove
 
         told = prove(workspace, task, arguments.get("because"), look)
@@ -73,7 +73,7 @@ def refuse_wrong_words(arguments: Mapping[str, Any]) -> None:
     new = arguments["status"]
     if "reason" in arguments and new != "blocked":
         raise ToolError('"reason" is only for the status "blocked"')
-    if "because" in arguments and new != "done":
+    if "because" in arguments and not is_done(new):
         raise ToolError('"because" is only for the status "done"')
     refuse_blank(arguments, "reason", "summary", "because")
 

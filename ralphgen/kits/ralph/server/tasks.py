@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ralphgen.runtime.engine.closing import MET
+from ralphgen.runtime.engine.closing import MET, is_done
 from ralphgen.runtime.engine.sqlite.library import SAME_LETTERS, next_number
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.statements.tools import stating
@@ -175,7 +175,7 @@ def set_task_status(workspace: Workspace, arguments: dict[str, Any]) -> dict[str
     a project with checks a task becomes done when it is proved, or `because` of a person's word.
     """
     look = None
-    if workspace.done is not None and arguments["status"] == "done":
+    if workspace.done is not None and is_done(arguments["status"]):
         from .proof import look_at_tree
 
         look = look_at_tree(workspace)

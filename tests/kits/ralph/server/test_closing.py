@@ -10,7 +10,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from command_line import ralphgen, ran, run_sql
-from driving import Driver, connected, made_here, query, quiet
+from driving import Driver, connected, create_database, made_here, query, quiet
 from engines import ENGINES, VARIABLE, project_on
 from held_tasks import READY, THIRD, status, taken
 from making_sessions import client_of
@@ -367,3 +367,26 @@ def test_a_task_done_in_a_worktree_meets_nothing_until_it_is_merged(root: Path) 
 
 def ready_ids(server: Driver) -> list[int]:
     return sorted(task["id"] for task in server.call("list_tasks", filter_ready=True)["tasks"])
+
+
+def test_done_in_another_case_needs_proof_too(tmp_path: Path) -> None:
+    schema = "CREATE TABLE {} (name TEXT PRIMARY KEY);"
+    root = tmp_path / "p"
+    create_database(
+        root,
+        schema.format("features")
+        + schema.format("disciplines")
+        + "CREATE TABLE tasks (id INTEGER PRIMARY KEY, feature TEXT, discipline TEXT, "
+        "title TEXT, status TEXT CHECK (status IN ('Pending', 'Done')));"
+        + LEDGER.read_text(encoding="utf-8"),
+        MARKER,
+        "INSERT INTO features VALUES ('auth')",
+        "INSERT INTO disciplines VALUES ('backend')",
+        "INSERT INTO tasks VALUES (1, 'auth', 'backend', 'x', 'Pending')",
+    )
+    (root / ".ralph/ralphgen.toml").write_text(CHECKED, encoding="utf-8")
+    regenerate(root, force=False, say=quiet)
+    with client(root) as server:
+        said = server.refusal("set_task_status", id=1, status="Done")
+
+    assert "task 1 is not done" in said
