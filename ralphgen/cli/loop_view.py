@@ -14,6 +14,7 @@ from rich.text import Text
 from ralphgen.cli.row_tables import page_console
 from ralphgen.errors import plain
 from ralphgen.loop.events import Event, duration, event_lines
+from ralphgen.terminal.console import fitted
 
 PAUSE = 3.0  # seconds between two looks at the database, at least
 SHARE = 30  # times as long as a look takes, where there are very many tasks
@@ -108,4 +109,4 @@ class LiveView:
         if told is not None:
             self._screen.take(told)
             for line in event_lines(told):
-                self._live.console.print(line, soft_wrap=True)
+                self._live.console.print(fitted(line, 2), soft_wrap=True)
