@@ -201,7 +201,7 @@ def _refuse_missing(own: Own, homes: tuple[str, str]) -> None:
     ):
         names = [str(key) for of, key in own.rows if of == table]
         if name not in names:
-            hint = suggestion(name, names, f"the {table}")
+            hint = suggestion(name, names, f"the {table}", f"ralphgen {word} list")
             problems.append(Problem(f'there is no {word} "{plain(name)}"', hint))
     if problems:
         raise ProjectError.of(problems)

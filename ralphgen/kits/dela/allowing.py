@@ -123,7 +123,9 @@ def _unknown(name: str, meant: Sequence[str], tasks: Iterable[Task]) -> Problem:
         text = f'ambiguous task name "{shown}": {len(meant)} tasks match'
         return Problem(text, f"use one of {one_line(', '.join(meant))}")
     known = [task.unique_name for task in tasks]
-    return Problem(f'no task "{shown}"', suggestion(name, known, "the tasks"))
+    return Problem(
+        f'no task "{shown}"', suggestion(name, known, "the tasks", "ralphgen call dela:list_tasks")
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -107,7 +107,7 @@ def _added(root: Path, names: Sequence[str]) -> list[tuple[str, str, tuple[str, 
             raise UsageError(f'"{name}" already has tools', 'list them with "ralphgen tools"')
         if fold(name) not in known:
             listed = [table.name for table in known.values()]
-            hint = suggestion(name, listed, "the tables")
+            hint = suggestion(name, listed, "the usable tables", "ralphgen inspect")
             if not listed:
                 near = nearest_database(project_home(root), "app.db")
                 named = "" if near in ("", used) else f' to that of your app, such as "{near}"'
