@@ -7,7 +7,7 @@ import sys
 
 from .deferred import settled
 from .errors import RefusedError, StartError, ToolError, log, one_line
-from .modules import add_packages, stamp, to_keep_as_one
+from .modules import stamp, to_keep_as_one
 from .protocol.kept_answers import (
     KeptHandlers,
     keep_answers,
@@ -194,7 +194,6 @@ def _serve(asked: CommandLine, name: str, folder: str, ending: Ending) -> int:
         if asked.check or asked.describe:
             tools = emitted(name, "KIT", "tools")
             handlers = made_handlers(kit, session, workspace, manifest["ralphgen"])
-            _refuse_without_sdk()
             if asked.describe:
                 wire.write(_described(handlers, [*session.tools(tools).values()]))
             workspace.close()
@@ -234,7 +233,7 @@ def _kept_handlers(kit: Kit, session: Session, workspace: Workspace, version: st
 
 
 def _converse(connection: Connection, ending: Ending) -> int:
-    """Speak with the client until it leaves; raises `StartError` where the SDK is missing."""
+    """Speak with the client until it leaves."""
     gc.freeze()
     gc.enable()
     try:
@@ -297,13 +296,6 @@ def emitted_policy(manifest: Mapping[str, Any]) -> Policy:
     except StartError as error:
         raise StartError(f'{error}: run "ralphgen regen --force"') from error
     return policy
-
-
-def _refuse_without_sdk() -> None:
-    """Raise `StartError` where the SDK is not installed; it is looked for, not imported."""
-    add_packages()
-    if not any(finder.find_spec("mcp", None) for finder in sys.meta_path):
-        raise StartError(f'there is no MCP SDK for "{sys.executable}": run "ralphgen doctor"')
 
 
 def _announce(session: Session, kit: str) -> None:

@@ -14,9 +14,9 @@ from lifelines import until
 from long_calls import EXTENSION, TASKS, asked, seen, settled, start
 from mcp.client.extension import ClientExtension, ResultClaim
 from proved_projects import check, proved_project, python
+from ralphgen.runtime.protocol.fast_path import PlainRequest
 from wire import MODERN, Wire, running
 
-from ralphgen.runtime.protocol.fast_path import PlainRequest
 from ralphgen.runtime.protocol.long_calls import PATIENCE, LongCall
 
 FILES = {

@@ -1,4 +1,4 @@
-"""Conversations with a project's server, through its front or without it, to be compared."""
+"""Conversations with a project's server and with the official SDK, to be compared."""
 
 import io
 import json
@@ -22,7 +22,6 @@ from pydantic import ValidationError
 PROGRAM = Path(__file__).with_name("sdk_process.py")
 PATIENCE = 60.0  # seconds; a server that needs them hangs
 Frame = dict[str, Any]
-SDK_ALONE = {"first": 0}  # how many lines the front answers
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 UPDATED = "notifications/resources/updated"
 CLOSED = -32000  # the SDK's word to requests that the end of input has overtaken
@@ -132,12 +131,12 @@ class Servers:
         return kit, *on_context(path)
 
     @contextmanager
-    def running(self, arguments: Sequence[str], **front: object) -> Iterator[Talk]:
-        """A server with its front changed as the program says; it must end with 0."""
+    def running(self, arguments: Sequence[str], *, by_sdk: bool = False) -> Iterator[Talk]:
+        """A server, or the same kit behind the SDK; it must end with 0."""
         source, feed = os.pipe()
         drain, sink = os.pipe()
         with TemporaryFile() as errors:
-            order = json.dumps({"arguments": [*arguments], "front": front})
+            order = json.dumps({"arguments": [*arguments], "by_sdk": by_sdk})
             socket.send_fds(self._orders, [order.encode()], [source, sink, errors.fileno()])
             os.close(source)
             os.close(sink)
@@ -149,7 +148,7 @@ class Servers:
         assert "Traceback" not in said
 
     def told(
-        self, arguments: Sequence[str], pieces: Sequence[bytes], **front: object
+        self, arguments: Sequence[str], pieces: Sequence[bytes], *, by_sdk: bool = False
     ) -> list[list[Frame]]:
         """By piece, what a server answers to a client that waits for the answers to each.
 
@@ -157,7 +156,7 @@ class Servers:
         """
         self.ground.restore()
         found: list[list[Frame]] = []
-        with self.running(arguments, **front) as talk:
+        with self.running(arguments, by_sdk=by_sdk) as talk:
             begun = b""
             for piece in pieces:
                 talk.send(piece)
@@ -165,15 +164,6 @@ class Servers:
                 found.append(sorted_out(talk.answers(requests(whole + mark))))
             found.append(sorted_out(talk.leave()))
         return found
-
-    def answered(
-        self, arguments: Sequence[str], lines: Sequence[bytes], *, afresh: bool = False
-    ) -> dict[int, Frame | None]:
-        """By the number of the line, what the front answers; None to a notification."""
-        self.ground.restore()
-        with self.running(arguments, afresh=afresh) as talk:
-            talk.send(b"".join(lines))
-            return {frame["line"]: frame["answer"] for frame in talk.leave()}
 
 
 def sorted_out(frames: Iterator[Frame]) -> list[Frame]:

@@ -1,28 +1,23 @@
-"""Carries one connection: has each line answered, by the fast path or by the SDK, to its end."""
+"""Answers the lines of one connection, to its end."""
 
 from __future__ import annotations
 
-import gc
-import sys
 import time
 
 from ..deferred import DeferredResult, Reader, wait_as
-from ..errors import INTERNAL_ERROR, DeferError, RefusedError, StartError, one_line
-from ..modules import add_packages
-from ..values.encoding import read_json
-from .fast_path import CALL, CANCELLED, DoubtError, FastPath
+from ..errors import DeferError, RefusedError
 from .messages import AT_ONCE, TASKS, progress, refusal
+from .requests import CALL, CANCELLED, Requests, read_message
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from .fast_path import PlainRequest
     from .handlers import Handlers
     from .long_calls import LongCall, LongCalls
     from .questions import OpenQuestions
-    from .sdk_server import SdkServer
+    from .requests import Request
     from .stdio import Ending, Wire
     from .subscriptions import Subscriptions
     from .tools import Answer
@@ -30,40 +25,36 @@ if TYPE_CHECKING:
 
 # Seconds without an answer, after which what has begun is given up when the client says no more.
 DRAIN = 1.0
-# The same for requests of the SDK, or of a child process: either may have been loaded just before.
-SDK_DRAIN = 3.0
+CHILD_DRAIN = 3.0  # the same for a call in a child process, which may have been started just before
 LOOK = 0.002  # seconds between two looks whether it has
 
 
 class Connection:
     """One client's connection; `folder` is the emitted server's.
 
-    `ending` ends the process where the client reads no more. One thread reads all lines. A plain
-    request is answered there and then; what takes time is answered on a thread of its own, and what
-    is not plain by the SDK, which is loaded for it.
+    `ending` ends the process where the client reads no more. One thread reads all lines. A request
+    is answered there and then, or on a thread of its own if it takes time.
     """
 
     __slots__ = (
         "_ending",
-        "_fast_path",
         "_folder",
         "_handlers",
         "_long_calls",
         "_questions",
-        "_sdk",
+        "_requests",
         "_subscriptions",
         "_wire",
         "_worker",
     )
 
     def __init__(self, handlers: Handlers, folder: str, wire: Wire, ending: Ending) -> None:
-        self._fast_path = FastPath(handlers)
         self._folder = folder
         self._ending = ending
         self._handlers = handlers
         self._long_calls: LongCalls | None = None
         self._questions: OpenQuestions | None = None
-        self._sdk: SdkServer | None = None
+        self._requests = Requests(handlers)
         self._subscriptions: Subscriptions | None = None
         self._wire = wire
         self._worker: Worker | None = None
@@ -71,8 +62,7 @@ class Connection:
     def run(self) -> None:
         """Answer until the client has said all, and then what has begun.
 
-        Raises OSError where the client is gone, and `StartError` where the SDK is needed and
-        cannot be loaded.
+        Raises OSError if the client is gone.
         """
         wait_as(Reader())
         for line in self._wire.lines():
@@ -80,23 +70,33 @@ class Connection:
         self._close()
 
     def _take(self, line: bytes) -> None:
-        """Have a line answered, by whoever can."""
+        """Answer a line, or refuse it."""
+        frame = read_message(line)
+        if frame is None:
+            from .malformed import refused, unreadable
+
+            answer = refused(line)
+            if answer != b"":
+                self._wire.send(unreadable(line) if answer is None else answer)
+            return
+        if type(frame.get("method")) is not str:
+            if self._questions is not None:
+                self._questions.take(frame)
+            return
         try:
-            request = self._fast_path.read(line)
-        except (DoubtError, ValueError, RecursionError):
-            if self._questions is None or not self._questions.take(line):
-                self._leave(line)
+            request = self._requests.read(frame)
+        except RefusedError as error:
+            self._wire.send(refusal(frame["id"], error))
             return
         if request is None:
-            self._tell_sdk(line)
-        elif request.method == CANCELLED:
+            return
+        if request.method == CANCELLED:
             self._cancel(request.params["requestId"])
-            self._tell_sdk(line)
         else:
             self._answer(request)
 
-    def _answer(self, request: PlainRequest) -> None:
-        """Answer a plain request, or have it answered where that takes time."""
+    def _answer(self, request: Request) -> None:
+        """Answer a request, or have it answered where that takes time."""
         answer: Answer | RefusedError | None
         beside = request.method in self._handlers.listening or request.method in TASKS
         work = self._work(request)
@@ -117,7 +117,7 @@ class Connection:
         elif answer is not None:
             self._send(request, answer)
 
-    def _work(self, request: PlainRequest) -> Callable[[], Answer | None]:
+    def _work(self, request: Request) -> Callable[[], Answer | None]:
         """Return what answers a request, or begins to."""
         if request.method in self._handlers.listening:
             return lambda: self._listen(request)
@@ -131,9 +131,9 @@ class Connection:
 
         return work
 
-    def _send(self, request: PlainRequest, outcome: dict[str, Any] | RefusedError) -> None:
+    def _send(self, request: Request, outcome: dict[str, Any] | RefusedError) -> None:
         """Write the answer to a request, or ask the client first what it needs."""
-        if type(outcome) is dict and "inputRequests" in outcome and self._fast_path.is_handshake:
+        if type(outcome) is dict and "inputRequests" in outcome and not request.modern:
             if self._questions is None:
                 from .questions import OpenQuestions
 
@@ -141,15 +141,15 @@ class Connection:
                 self._questions = OpenQuestions(self._wire.send, self._again)
             self._questions.ask(request, outcome["inputRequests"])
         else:
-            self._wire.send(self._fast_path.frame(request, outcome))
+            self._wire.send(self._requests.answer(request, outcome))
 
-    def _again(self, request: PlainRequest) -> None:
+    def _again(self, request: Request) -> None:
         """Have a request answered that a person was asked for, in its turn."""
         self._defer(request, self._work(request), beside=False)
 
     def _defer(
         self,
-        request: PlainRequest,
+        request: Request,
         work: Callable[[], Answer | None],
         *,
         beside: bool,
@@ -188,7 +188,7 @@ class Connection:
             task.call = call
         worker.add(call)
 
-    def _task(self, request: PlainRequest) -> LongCall | None:
+    def _task(self, request: Request) -> LongCall | None:
         """Return what may become a task of a call that takes time; None where none may."""
         may = request.takes_tasks and request.method == CALL
         if may and request.task is None and request.params["name"] in self._handlers.long_tools:
@@ -203,7 +203,7 @@ class Connection:
             self._long_calls = LongCalls(self._send)
         return self._long_calls
 
-    def _listen(self, request: PlainRequest) -> Answer | None:
+    def _listen(self, request: Request) -> Answer | None:
         """Return the answer to a request by which clients hear of changes; None where it waits."""
         params, subscriptions = request.params, self._opened_subscriptions()
         if request.method == "resources/subscribe":
@@ -218,7 +218,7 @@ class Connection:
         return None
 
     def _cancel(self, identity: int | str) -> None:
-        """Answer a request no more; the SDK takes "7" for 7 here, and so does this."""
+        """Answer a request no more; "7" counts as 7 here, as in the official SDK."""
         if self._worker is not None:
             for call in [*self._worker.calls]:
                 if str(call.identity) == str(identity):
@@ -227,58 +227,6 @@ class Connection:
             self._subscriptions.leave(identity)
         if self._questions is not None:
             self._questions.leave(identity)
-
-    def _leave(self, line: bytes) -> None:
-        """Refuse a line that is no message, or leave it to the SDK.
-
-        Raises `StartError` where there is no SDK, once the client knows.
-        """
-        from .malformed import refused
-
-        answer = refused(line)
-        if answer:
-            self._wire.send(answer)
-        elif answer is not None:
-            self._tell_sdk(line)
-        else:
-            if self._sdk is None:
-                try:
-                    self._sdk = self._loaded_sdk()
-                except StartError as error:
-                    told = RefusedError(INTERNAL_ERROR, one_line(str(error)))
-                    self._wire.send(refusal(read_json(line.decode("utf-8", "replace"))["id"], told))
-                    raise
-            self._fast_path.left(line)
-            self._sdk.give(line)
-
-    def _tell_sdk(self, line: bytes) -> None:
-        """Give a notification to the SDK where it is loaded; it is not worth loading it."""
-        if self._sdk is not None:
-            self._sdk.give(line)
-
-    def _loaded_sdk(self) -> SdkServer:
-        """Return the SDK's server, told of all that was said before.
-
-        Raises `StartError` where the SDK cannot be imported.
-        """
-        add_packages()
-        gc.disable()  # the SDK makes thousands of classes, none of them garbage
-        try:
-            from .sdk_server import SdkServer
-        except ImportError as error:
-            raise StartError(
-                f'cannot load the MCP SDK ({error}) with "{sys.executable}": run "ralphgen doctor"'
-            ) from error
-        gc.freeze()
-        gc.enable()
-        return SdkServer(
-            self._handlers,
-            self._started_worker(),
-            self._opened_subscriptions() if self._handlers.listening else None,
-            self._wire,
-            self._ending.end,
-            self._fast_path.replay,
-        )
 
     def _started_worker(self) -> Worker:
         if self._worker is None:
@@ -305,19 +253,14 @@ class Connection:
         if self._questions is not None:
             self._questions.close()
         self._worker.close()
-        owed, since = self._owed(), time.monotonic()
-        while any(owed) and time.monotonic() - since < self._drain(owed[1]):
+        owed, since = len(self._worker.calls), time.monotonic()
+        while owed and time.monotonic() - since < self._drain():
             time.sleep(LOOK)
-            left = self._owed()
+            left = len(self._worker.calls)
             if left != owed:
                 owed, since = left, time.monotonic()
 
-    def _drain(self, by_sdk: int) -> float:
+    def _drain(self) -> float:
         """Return for how many seconds the next answer is waited for."""
-        starting = self._worker is not None and any(one.finishes for one in [*self._worker.calls])
-        return SDK_DRAIN if by_sdk or starting else DRAIN
-
-    def _owed(self) -> tuple[int, int]:
-        """Return how many answers are still to come: ours, and those of the SDK."""
-        calls = [] if self._worker is None else self._worker.calls
-        return len(calls), 0 if self._sdk is None else self._sdk.owed()
+        calls = [] if self._worker is None else [*self._worker.calls]
+        return CHILD_DRAIN if any(call.finishes for call in calls) else DRAIN

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import _thread
 
-from ..values.encoding import read_json
 from .messages import line
 
 TYPE_CHECKING = False
@@ -12,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from .fast_path import PlainRequest
+    from .requests import Request
 
 OURS = "ralphgen:question-"  # begins the id of each
 PATIENCE = 600.0  # seconds in which a person should answer
@@ -28,16 +27,14 @@ class OpenQuestions:
 
     __slots__ = ("_again", "_closed", "_count", "_open", "_send")
 
-    def __init__(
-        self, send: Callable[[bytes], None], again: Callable[[PlainRequest], None]
-    ) -> None:
+    def __init__(self, send: Callable[[bytes], None], again: Callable[[Request], None]) -> None:
         self._again = again
         self._closed = False
         self._count = 0
-        self._open: dict[str, tuple[PlainRequest, str, Any]] = {}
+        self._open: dict[str, tuple[Request, str, Any]] = {}
         self._send = send
 
-    def ask(self, request: PlainRequest, asked: Mapping[str, Any]) -> None:
+    def ask(self, request: Request, asked: Mapping[str, Any]) -> None:
         """Ask the client what a request needs, as `inputRequests` has it: one question."""
         ((key, question),) = asked.items()
         self._count += 1
@@ -61,20 +58,11 @@ class OpenQuestions:
         _thread.start_new_thread(wait, ())
         self._send(line({"jsonrpc": "2.0", "id": identity, **question}))
 
-    def take(self, text: bytes) -> bool:
-        """Return whether a line answers one of the questions; then the request goes on."""
-        if OURS.encode() not in text:
-            return False
-        try:
-            frame = read_json(text.decode())
-        except (ValueError, RecursionError):
-            return False
-        identity = frame.get("id") if type(frame) is dict and "method" not in frame else None
-        if type(identity) is not str or not identity.startswith(OURS):
-            return False
-        answer = frame.get("result")
-        self._settle(identity, answer if type(answer) is dict else SILENCE)
-        return True
+    def take(self, frame: Mapping[str, Any]) -> None:
+        """Take a client's response; if it answers one of the questions, the request goes on."""
+        identity, answer = frame.get("id"), frame.get("result")
+        if type(identity) is str:
+            self._settle(identity, answer if type(answer) is dict else SILENCE)
 
     def leave(self, request: int | str) -> None:
         """Want no answer to what a request needs: the client no longer waits for that."""

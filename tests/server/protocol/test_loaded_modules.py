@@ -1,4 +1,4 @@
-"""What a server loads before its connection is handed over: little, and always the same."""
+"""What a server loads: little, and always the same."""
 
 import subprocess
 import sys
@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conversations import line, requests
+from conversations import requests
 from driving import context_for, create_project, on_context
-from frames import COMPLETION, HANDSHAKES, READS, STATELESS, VERSIONS, WRITES, opening, request
+from frames import COMPLETION, HANDSHAKES, READS, VERSIONS, WRITES, opening, request
 from wire import MODERN, checked, imported
 
 # All that the server's own modules may load; each costs what it loads itself.
@@ -80,54 +80,22 @@ def test_a_plain_session_loads_a_few_modules_of_the_standard_library(
     assert set() == loaded(project, session(version, *PLAIN)) - cheap - LITTLE
 
 
-@pytest.mark.thorough
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_refusal_costs_no_sdk_either(project: Path, version: str) -> None:
-    found = loaded(project, session(version, *READS))
-
-    assert not {"mcp", "anyio", "pydantic", "asyncio", "typing", "dataclasses"} & found
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_listening_costs_no_sdk_either(project: Path, version: str) -> None:
+def test_no_request_loads_the_sdk_or_anything_of_its_size(project: Path, version: str) -> None:
+    """Neither refusals nor completions, subscriptions, odd lines, or settings of extensions."""
     uri = "ralph://tasks/2"
-    listens: tuple[tuple[str, Any], ...] = (
+    shown = {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html"], "flag": True, "text": ""}}
+    capable = {"io.modelcontextprotocol/clientCapabilities": {"extensions": shown}}
+    asked: tuple[tuple[str, Any], ...] = (
+        *READS,
+        COMPLETION,
+        ("no/such", {}),
+        ("logging/setLevel", {"level": "debug"}),
+        ("tools/list", {"_meta": {**MODERN, **capable}}),
         ("resources/subscribe", {"uri": uri}),
         ("resources/unsubscribe", {"uri": uri}),
+        ("subscriptions/listen", {"notifications": {"resourceSubscriptions": [uri]}}),
     )
-    if version == STATELESS:
-        listens = (("subscriptions/listen", {"notifications": {"resourceSubscriptions": [uri]}}),)
-    found = loaded(project, session(version, *listens, ("tools/list", {})))
+    found = loaded(project, [*session(version, *asked), b"odd\n"])
 
     assert not {"mcp", "anyio", "pydantic", "asyncio", "typing", "dataclasses"} & found
-
-
-def test_settings_of_extensions_cost_no_sdk(project: Path) -> None:
-    """Clients of MCP Apps say with each request which media types they show."""
-    shown = {"io.modelcontextprotocol/ui": {"mimeTypes": ["text/html"], "flag": True, "text": ""}}
-    meta = {**MODERN, "io.modelcontextprotocol/clientCapabilities": {"extensions": shown}}
-    found = loaded(project, [line("tools/list", {"_meta": meta}, id=1)])
-
-    assert not {"mcp", "anyio", "pydantic", "asyncio"} & found
-
-
-@pytest.mark.thorough
-def test_what_the_front_does_not_know_loads_the_sdk(project: Path) -> None:
-    """So that the tests above would see it."""
-    server = project / ".ralph" / "mcp" / "server.py"
-    lines = session(HANDSHAKES[0], COMPLETION)
-    command = [sys.executable, "-I", "-X", "importtime", str(server)]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE
-    ) as process:
-        assert process.stdin is not None
-        assert process.stdout is not None
-        assert process.stderr is not None
-        process.stdin.write(b"".join(lines))
-        process.stdin.flush()
-        for _ in range(requests(b"".join(lines))):
-            process.stdout.readline()
-        process.stdin.close()
-        names = {told.rpartition(b"|")[2].strip() for told in process.stderr}
-
-    assert {b"mcp", b"anyio", b"pydantic"} <= names

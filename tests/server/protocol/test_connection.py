@@ -1,4 +1,4 @@
-"""A connection goes on as if nothing had been, wherever the front gives it to the SDK."""
+"""A connection from its first line to its end: order, updates, signals, streams."""
 
 import fcntl
 import json
@@ -8,11 +8,11 @@ import termios
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from signal import SIGINT, SIGTERM, Signals
+from signal import SIGINT, SIGTERM
 from typing import Any
 
 import pytest
-from conversations import SDK_ALONE, UPDATED, Frame, Servers, line
+from conversations import UPDATED, Frame, Servers, line
 from driving import context_for, create_project, edit, held, on_context, query, server_command
 from frames import (
     COMPLETION,
@@ -95,26 +95,19 @@ def recorded(version: str) -> list[bytes]:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_conversation_is_the_same_wherever_it_is_handed_over(
-    servers: Servers, version: str
-) -> None:
+def test_a_conversation_is_that_of_the_sdk(servers: Servers, version: str) -> None:
     lines, arguments = recorded(version), servers.session()
-    expected = servers.told(arguments, lines, **SDK_ALONE)
+    expected = servers.told(arguments, lines, by_sdk=True)
     files = servers.ground.seen()
 
-    for first in range(1, len(lines) + 1, 3 if version == VERSIONS[0] else 1):
-        assert expected == servers.told(arguments, lines, first=first), f"after {first} lines"
-        assert files == servers.ground.seen(), f"after {first} lines"
     assert expected == servers.told(arguments, lines)
+    assert files == servers.ground.seen()
 
 
-@pytest.mark.parametrize("first", [0, 1, 2, 3, None])
+@pytest.mark.parametrize("by_sdk", [False, True])
 @ERAS
-def test_updates_arrive_after_a_hand_over(
-    servers: Servers, version: str, first: int | None
-) -> None:
+def test_updates_arrive(servers: Servers, version: str, by_sdk: bool) -> None:
     servers.ground.restore()
-    front = {} if first is None else {"first": first}
     listens: dict[str, tuple[str, Any]] = {
         STATELESS: ("subscriptions/listen", {"notifications": {"resourceSubscriptions": [TASK]}}),
         HANDSHAKES[1]: ("resources/subscribe", {"uri": TASK}),
@@ -124,7 +117,7 @@ def test_updates_arrive_after_a_hand_over(
         request(version, "resources/read", {"uri": TASK}, "read"),
         request(version, *listens[version], "listens"),
     ]
-    with servers.running(servers.session(), **front) as talk:
+    with servers.running(servers.session(), by_sdk=by_sdk) as talk:
         talk.send(b"".join(lines))
         told = [*talk.answers(3)]
         query(servers.ground.root, "UPDATE tasks SET title = 'Another' WHERE id = 1")
@@ -139,10 +132,8 @@ def test_updates_arrive_after_a_hand_over(
 
 
 @ERAS
-def test_calls_that_wait_for_the_database_are_handed_over_and_done_once(
-    servers: Servers, version: str
-) -> None:
-    """Another request overtakes them, which it can on the SDK's side only."""
+def test_calls_that_wait_for_the_database_are_done_once(servers: Servers, version: str) -> None:
+    """Another request overtakes them."""
     servers.ground.restore()
     called = (
         ("create_task", NEW),
@@ -175,11 +166,11 @@ def test_calls_that_wait_for_the_database_are_handed_over_and_done_once(
 
 
 @ERAS
-def test_a_carriage_return_ends_a_line_for_the_front_too(servers: Servers, version: str) -> None:
+def test_a_carriage_return_ends_a_line(servers: Servers, version: str) -> None:
     """The SDK answers a request that ends so as soon as another one begins."""
     first, second = (request(version, "tools/list", {}, number)[:-1] + b"\r" for number in (1, 2))
-    for front in (SDK_ALONE, {}):
-        with servers.running(servers.session(), **front) as talk:
+    for by_sdk in (True, False):
+        with servers.running(servers.session(), by_sdk=by_sdk) as talk:
             talk.send(b"".join(opening(version)))
             assert 1 == len([*talk.answers(1)])
             talk.send(first + second)
@@ -189,11 +180,11 @@ def test_a_carriage_return_ends_a_line_for_the_front_too(servers: Servers, versi
         assert 1 == answer["id"]
 
 
-def test_a_last_line_that_nobody_ended_is_answered_by_the_sdk_if_at_all(servers: Servers) -> None:
+def test_a_last_line_that_nobody_ended_is_answered_if_at_all(servers: Servers) -> None:
     for version in VERSIONS:
         lines = [*opening(version), request(version, "tools/list", {}, "whole")]
         partial = request(version, "tools/list", {}, "partial").rstrip()
-        (*_, whole, late) = servers.told(servers.session(), [*lines, partial], **SDK_ALONE)
+        (*_, whole, late) = servers.told(servers.session(), [*lines, partial], by_sdk=True)
         (*_, same, found) = servers.told(servers.session(), [*lines, partial])
 
         assert whole == same
@@ -203,7 +194,7 @@ def test_a_last_line_that_nobody_ended_is_answered_by_the_sdk_if_at_all(servers:
 
 def same_answer(servers: Servers, version: str) -> Frame:
     lines = [*opening(version), request(version, "tools/list", {}, "partial")]
-    (frame,) = servers.told(servers.session(), lines, **SDK_ALONE)[len(lines) - 1]
+    (frame,) = servers.told(servers.session(), lines, by_sdk=True)[len(lines) - 1]
     return frame
 
 
@@ -241,24 +232,7 @@ def test_a_server_goes_on_with_the_modules_that_it_was_started_with(
         assert (0, "") == (server.end(), server.errors())
 
 
-@pytest.mark.parametrize("number", [SIGINT, SIGTERM])
-def test_a_signal_while_the_sdk_is_being_loaded_ends_it_in_silence(
-    other: Path, number: Signals
-) -> None:
-    begun = "\nimport sys\nsys.stderr.write('loading\\n')\nsys.stderr.flush()\n"
-    after = "import annotations\n"
-    edit(other, "runtime/protocol/sdk_server.py", (after, after + begun))
-    with running(other, *manual(other)) as server:
-        server.shake_hands()
-        server.send(*COMPLETION, id="never")
-        assert server.process.stderr is not None
-        assert "loading\n" == server.process.stderr.readline()
-        server.kill(number)
-
-        assert (0, "") == (server.end(), server.errors())
-
-
-def test_what_a_tool_prints_reaches_no_client_before_or_after_the_hand_over(other: Path) -> None:
+def test_what_a_tool_prints_reaches_no_client(other: Path) -> None:
     edit(other, "ralph/project.py", more=NOISE)
     with running(other, *manual(other)) as server:
         server.shake_hands()  # `Wire.ask` fails for a line that is no answer
@@ -283,7 +257,7 @@ WAYS: dict[str, Callable[[Wire], None]] = {
 
 @pytest.mark.parametrize("end", WAYS.values(), ids=WAYS)
 @pytest.mark.parametrize("version", VERSIONS)
-def test_the_front_ends_with_0_and_in_silence(
+def test_a_server_ends_with_0_and_in_silence(
     project: Path, version: str, end: Callable[[Wire], None]
 ) -> None:
     with running(project, *manual(project)) as server:
@@ -324,16 +298,15 @@ def waiting(pipe: Any) -> int:
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="makes a pipe smaller")
-def test_an_answer_of_the_sdk_reaches_a_client_that_reads_late(project: Path) -> None:
-    """The process ended before it was written, where that took its time."""
-    odd = {"_meta": {"io.modelcontextprotocol/odd": 1}}  # nothing for the fast path
+def test_a_long_answer_reaches_a_client_that_reads_late(project: Path) -> None:
+    """The process must not end before it is written."""
     with subprocess.Popen(
         server_command(project, *manual(project)), stdin=subprocess.PIPE, stdout=subprocess.PIPE
     ) as process:
         assert process.stdin is not None
         assert process.stdout is not None
         size = fcntl.fcntl(process.stdout, fcntl.F_SETPIPE_SZ, 4096)
-        process.stdin.write(b"".join([*opening(HANDSHAKES[0]), line("tools/list", odd, id=1)]))
+        process.stdin.write(b"".join([*opening(HANDSHAKES[0]), line("tools/list", id=1)]))
         process.stdin.close()
         assert process.stdout.readline().endswith(b"\n")
         assert until(lambda: size == waiting(process.stdout))

@@ -1,11 +1,17 @@
-"""Answers by the official SDK's low-level server, on a thread of its own, what is not plain."""
+"""A kit behind the official SDK's low-level server: what our own protocol is compared with.
+
+It imports the runtime by the generator's names; `use_emitted_runtime` has them mean the modules of
+an emitted server.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import math
+import time
 from contextlib import ExitStack
 from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import mcp.types as t
@@ -14,26 +20,25 @@ from mcp import MCPError
 from mcp.server import Server, ServerRequestContext
 from mcp.shared.message import SessionMessage
 
-from ..errors import INTERNAL_ERROR, INVALID_REQUEST, RefusedError, log_exception
-from ..values.encoding import JsonReader, written_number
-from .fast_path import CALL, REPLAYED
-from .malformed import refused, unreadable, unreadable_answer
-from .messages import AT_ONCE, MODERN, can_ask, progress
-from .questions import PATIENCE, SILENCE
-from .worker import outcome_of
+from ralphgen.runtime.errors import INTERNAL_ERROR, INVALID_REQUEST, RefusedError, log_exception
+from ralphgen.runtime.protocol.connection import DRAIN, LOOK, Connection
+from ralphgen.runtime.protocol.malformed import refused, unreadable
+from ralphgen.runtime.protocol.messages import AT_ONCE, MODERN, can_ask, progress
+from ralphgen.runtime.protocol.questions import PATIENCE, SILENCE
+from ralphgen.runtime.protocol.requests import CALL
+from ralphgen.runtime.protocol.worker import outcome_of
+from ralphgen.runtime.values.encoding import JsonReader, written_number
 
-TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Sequence
-    from typing import Any
+    from collections.abc import Awaitable, Callable
 
     from anyio.streams.memory import MemoryObjectReceiveStream
 
-    from .handlers import Handlers
-    from .stdio import Wire
-    from .subscriptions import Subscriptions
-    from .tools import Answer
-    from .worker import Worker
+    from ralphgen.runtime.protocol.handlers import Handlers
+    from ralphgen.runtime.protocol.stdio import Wire
+    from ralphgen.runtime.protocol.subscriptions import Subscriptions
+    from ralphgen.runtime.protocol.tools import Answer
+    from ralphgen.runtime.protocol.worker import Worker
 
     Handler = Callable[["Context", Any], Awaitable[t.Result | dict[str, Any]]]
     Token = int | str | None
@@ -176,8 +181,7 @@ class SdkServer:
     """The SDK's server on a thread of its own: lines in, lines out.
 
     `worker` has the calls run, `subscriptions` is None where the kit has no resources. `gone` is
-    called where the client reads no more. `replay` are the lines that bring it to where the
-    connection is; their answer, of the id `REPLAYED`, is not the client's.
+    called where the client reads no more.
     """
 
     def __init__(
@@ -187,13 +191,11 @@ class SdkServer:
         subscriptions: Subscriptions | None,
         wire: Wire,
         gone: Callable[[], None],
-        replay: Sequence[bytes],
     ) -> None:
         self._given = 0  # lines that are on their way to the event loop
         self._gone = gone
         self._handlers = handlers
         self._open: list[str] = []  # the ids of requests that are to be answered
-        self._replaying = bool(replay)
         self._subscriptions = subscriptions
         self._wire = wire
         self._worker = worker
@@ -210,8 +212,6 @@ class SdkServer:
         self._open_loop = ExitStack()  # until the process ends
         self._portal = self._open_loop.enter_context(start_blocking_portal())
         self._portal.start_task_soon(self._run)
-        for line in replay:
-            self.give(line)
 
     def give(self, line: bytes) -> None:
         """Have a line answered; those that the SDK cannot read are refused."""
@@ -229,7 +229,7 @@ class SdkServer:
             if isinstance(message, t.JSONRPCRequest) and message.method == CALL and message.params:
                 message.params |= {"arguments": _WRITTEN.read(text)["params"].get("arguments")}
         except ValueError:
-            answered = unreadable_answer(line)
+            answered = _answered_question(line)
             if answered is not None:  # to a question: whoever has asked must not wait for another
                 error = t.ErrorData(code=INVALID_REQUEST, message="the answer cannot be read")
                 told = t.JSONRPCError(jsonrpc="2.0", id=answered, error=error)
@@ -252,23 +252,17 @@ class SdkServer:
             async with anyio.create_task_group() as group:
                 group.start_soon(self._write, written)
                 await self._server.run(self._read, sink, options)
-        except* Exception:
+        except* Exception:  # noqa: BLE001 (whatever it is, the process ends)
             log_exception(self._handlers.kit.server_name)
             self._gone()
 
     async def _write(self, written: MemoryObjectReceiveStream[SessionMessage]) -> None:
-        """Write what the SDK says, but for the one answer to a replayed handshake."""
         async for told in written:
             message = told.message
-            identity = (
-                message.id if isinstance(message, t.JSONRPCResponse | t.JSONRPCError) else None
-            )
-            if identity == REPLAYED and self._replaying:
-                self._replaying = False
-            else:
-                text = message.model_dump_json(by_alias=True, exclude_unset=True)
-                self._send(text.encode("utf-8", "backslashreplace") + b"\n")
-            self._forget(identity)  # once it is written: the process ends when nothing is owed
+            text = message.model_dump_json(by_alias=True, exclude_unset=True)
+            self._send(text.encode("utf-8", "backslashreplace") + b"\n")
+            if isinstance(message, t.JSONRPCResponse | t.JSONRPCError):
+                self._forget(message.id)  # once written: the process ends when nothing is owed
 
     def _forget(self, identity: object) -> None:
         if str(identity) in self._open:
@@ -331,3 +325,53 @@ class SdkServer:
         if isinstance(outcome, RefusedError):
             raise MCPError(outcome.code, outcome.message, outcome.data)
         return outcome
+
+
+class SdkConnection(Connection):
+    """A connection that the SDK answers alone; lines that are no messages are refused as ours."""
+
+    __slots__ = ("_sdk",)
+
+    def __init__(self, *given: Any) -> None:
+        super().__init__(*given)
+        self._sdk: SdkServer | None = None
+
+    def _take(self, line: bytes) -> None:
+        told = refused(line)
+        if told:
+            self._wire.send(told)
+        elif told is None or self._sdk is not None:
+            self._loaded().give(line)
+
+    def _loaded(self) -> SdkServer:
+        if self._sdk is None:
+            subscriptions = self._opened_subscriptions() if self._handlers.listening else None
+            self._sdk = SdkServer(
+                self._handlers, self._started_worker(), subscriptions, self._wire, self._ending.end
+            )
+        return self._sdk
+
+    def _close(self) -> None:
+        super()._close()
+        owed, since = self._owed(), time.monotonic()
+        while any(owed) and time.monotonic() - since < 3 * DRAIN:
+            time.sleep(LOOK)
+            left = self._owed()
+            if left != owed:
+                owed, since = left, time.monotonic()
+
+    def _owed(self) -> tuple[int, int]:
+        calls = [] if self._worker is None else self._worker.calls
+        return len(calls), 0 if self._sdk is None else self._sdk.owed()
+
+
+def _answered_question(line: bytes) -> int | str | None:
+    """Return the id of the request that an unreadable line means to answer, if any."""
+    try:
+        frame = JsonReader().read(line.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return None
+    if type(frame) is not dict or "method" in frame or not {"result", "error"} & frame.keys():
+        return None
+    identity = frame.get("id")
+    return identity if type(identity) in (int, str) else None

@@ -1,4 +1,4 @@
-"""The front answers every line as the SDK does, frame by frame, or leaves it to the SDK."""
+"""Every line is answered as the official SDK answers it, frame by frame."""
 
 import json
 import os
@@ -10,10 +10,11 @@ from typing import Any
 
 import pytest
 import readme_kit
-from conversations import SDK_ALONE, Frame, Servers, line, spelled
+from conversations import Frame, Servers, line, spelled
 from driving import ROWS, SCHEMAS, create_database, create_project, quiet
 from frames import (
     CAPABILITIES,
+    COMPLETION,
     HANDSHAKES,
     NOTIFICATIONS,
     ODD_LINES,
@@ -87,8 +88,8 @@ def conversation(version: str, *told: tuple[str, Any], rich: bool = False) -> li
 
 
 def assert_same(servers: Servers, arguments: Sequence[str], pieces: Sequence[bytes]) -> None:
-    """The front and the SDK say the same, line by line, and leave the same files behind."""
-    expected = servers.told(arguments, pieces, **SDK_ALONE)
+    """Both say the same, line by line, and leave the same files behind."""
+    expected = servers.told(arguments, pieces, by_sdk=True)
     files = servers.ground.seen()
     found = servers.told(arguments, pieces)
 
@@ -96,41 +97,26 @@ def assert_same(servers: Servers, arguments: Sequence[str], pieces: Sequence[byt
     assert files == servers.ground.seen()
 
 
-def assert_plain(servers: Servers, arguments: Sequence[str], lines: Sequence[bytes]) -> None:
-    """The front alone answers every line, as the SDK does."""
-    expected = servers.told(arguments, lines, **SDK_ALONE)
-    found = servers.answered(arguments, lines)
-
-    assert [*range(len(lines))] == [*found]
-    assert expected[:-1] == [as_told(answer) for answer in found.values()]
-
-
-def as_told(answer: Frame | None) -> list[Frame]:
-    return [] if answer is None else [answer]
-
-
 @ERAS
 @pytest.mark.parametrize("recipe", RECIPES)
-def test_the_front_answers_plain_requests_as_the_sdk_does(
-    servers: Servers, version: str, recipe: str
-) -> None:
+def test_plain_requests_get_the_same_answers(servers: Servers, version: str, recipe: str) -> None:
     lines = conversation(version, *READS, *WRITES, *READS[-12:], rich=True)
 
-    assert_plain(servers, servers.session(recipe), lines)
+    assert_same(servers, servers.session(recipe), lines)
 
 
 @ERAS
 def test_odd_data_and_structured_output_read_the_same(odd_servers: Servers, version: str) -> None:
     lines = conversation(version, *READS, *WRITES, *READS[-12:])
 
-    assert_plain(odd_servers, odd_servers.session(), lines)
+    assert_same(odd_servers, odd_servers.session(), lines)
 
 
 @ERAS
 def test_a_kit_with_other_refusals_and_no_prompts_reads_the_same(
     notes_servers: Servers, version: str
 ) -> None:
-    """What the kit does not have, such as prompts, is left to the SDK."""
+    """What the kit does not have, such as prompts, is refused alike."""
     wrong: tuple[Any, ...] = ({"odd": 1}, {"notebook": "no such"}, {"notebook": 1}, None)
     texts = ("Milk", "x" * 81, 5, None)
     calls = [
@@ -144,7 +130,7 @@ def test_a_kit_with_other_refusals_and_no_prompts_reads_the_same(
     asked = [("tools/list", {}), *(("tools/call", call) for call in calls)]
     arguments = notes_servers.session(kit="notes")
 
-    assert_plain(notes_servers, arguments, conversation(version, *asked))
+    assert_same(notes_servers, arguments, conversation(version, *asked))
     for missing in (READS[3], READS[5], READS[9], READS[13]):
         assert_same(notes_servers, arguments, conversation(version, missing, *asked))
 
@@ -156,14 +142,13 @@ def test_a_ping_is_answered_before_and_after_the_handshake_is_done(
     first, second = opening(version)
     lines = [first, line("ping", id="a"), second, line("ping", {}, id=-1)]
 
-    assert_plain(servers, servers.session(), lines)
+    assert_same(servers, servers.session(), lines)
 
 
 @ERAS
 def test_what_comes_before_the_first_request_settles_nothing(
     servers: Servers, version: str
 ) -> None:
-    """The SDK keeps eight lines of it; the front takes some and leaves it the others."""
     told = line("notifications/cancelled", {"requestId": 1})
     for odd in (b"", line("notifications/initialized"), b"odd\n"):
         lines = [*[told] * 12, odd, *conversation(version, ("tools/list", {}))]
@@ -173,7 +158,6 @@ def test_what_comes_before_the_first_request_settles_nothing(
 
 @ERAS
 def test_long_lines_are_read_whole(servers: Servers, version: str) -> None:
-    """The front reads a part of a very long one only, and leaves it with that to the SDK."""
     calls = [
         ("tools/call", {"name": "get_task", "arguments": {"id": "x" * length}})
         for length in (1_000_000, 5_000_000, 1)
@@ -184,26 +168,29 @@ def test_long_lines_are_read_whole(servers: Servers, version: str) -> None:
 
 @pytest.mark.parametrize("version", HANDSHAKES)
 def test_a_client_may_forget_to_say_that_it_is_ready(servers: Servers, version: str) -> None:
-    """The SDK answers it nevertheless, once it has been told of the handshake."""
     first, _ = opening(version)
     lines = [first, request(version, "tools/list", {}, 1), request(version, "ping", {}, 2)]
 
     assert_same(servers, servers.session(), lines)
 
 
+CALL = b'"tools/call"'
+RARE = (
+    *("ping", "server/discover", "tools/list", "odd", "initialize", "logging/setLevel"),
+    *("tasks/get", "tasks/list", "resources/subscribe", "completion/complete", "skills/get"),
+)
 ASKED: tuple[tuple[str, Any], ...] = (
     ("tools/call", {"name": "get_task", "arguments": {"id": 1}}),
     ("tools/list", {"cursor": None}),
     ("prompts/get", {"name": "manual", "arguments": {"task": "1"}}),
     ("resources/read", {"uri": "ralph://tasks/1"}),
     ("resources/list", {}),
+    COMPLETION,
 )
 
 
 @ERAS
-def test_what_the_front_answers_of_odd_requests_it_answers_as_the_sdk(
-    servers: Servers, version: str
-) -> None:
+def test_odd_requests_get_the_same_answers(servers: Servers, version: str) -> None:
     """Each part of a request dropped, replaced and added to, and every odd line, one by one."""
     asked = ASKED[:2] if version == STATELESS else ASKED
     frames = [mutant for told in asked for mutant in mutants(frame(version, *told, 7))]
@@ -216,26 +203,26 @@ def test_what_the_front_answers_of_odd_requests_it_answers_as_the_sdk(
     rare = [
         request(written, method, {}, 7)
         for written in (version, STATELESS, HANDSHAKES[0])
-        for method in ("ping", "server/discover", "tools/list", "odd", "initialize")
+        for method in RARE
     ]
     lines = [*opening(version), *map(spelled, frames), *NOTIFICATIONS, *rare, *filter(is_one, odd)]
+    lines.append(request(version, "tools/list", {}, "end"))
     arguments = servers.session()
-    answers = servers.answered(arguments, lines)
-    expected = servers.told(
-        arguments, [*lines, request(version, "tools/list", {}, "end")], **SDK_ALONE
-    )
+    found = servers.told(arguments, lines)
+    expected = servers.told(arguments, lines, by_sdk=True)
 
-    assert len(answers) > 100
-    different = [
-        (lines[number], answer, expected[number])
-        for number, answer in answers.items()
-        if as_told(answer) != expected[number]
-    ]
     # Of these the SDK reads nothing, and a tool says to its agent what is wrong.
-    cut = [told for told in different if b"\\ud" in told[0].lower()]
-    assert [] == [told for told in different if told not in cut]
+    cut = [number for number, told in enumerate(lines) if b"\\ud" in told.lower() and CALL in told]
+    cut = [number for number in cut if expected[number] != found[number]]
     assert 2 == len(cut)
-    assert all(told["result"]["isError"] for _, told, _ in cut if told is not None)
+    assert all(told["result"]["isError"] for number in cut for told in found[number])
+    different = [
+        (lines[number], told, expected[number])
+        for number, told in enumerate(found[:-1])
+        if told != expected[number] and number not in cut
+    ]
+    assert [] == different
+    assert expected[-1] == found[-1]
 
 
 def is_one(told: bytes) -> bool:
@@ -279,19 +266,10 @@ def first_lines() -> list[bytes]:
     return [*dict.fromkeys(map(spelled, frames)), *NOTIFICATIONS, *filter(is_one, ODD_LINES)]
 
 
-def test_a_connection_that_the_front_opens_the_sdk_would_have_opened(servers: Servers) -> None:
-    """What the front answers as the first line of all, the SDK answers so.
-
-    The SDK takes each as one of many, which it answers alike once the era is settled.
-    """
-    arguments, lines = servers.session(), first_lines()
-    answers = servers.answered(arguments, lines, afresh=True)
-    found = {lines[number]: answer for number, answer in answers.items() if answer is not None}
-    expected: dict[bytes, list[Frame]] = {}
-    for shakes in (True, False):
-        chosen = [told for told in found if (b"initialize" in told) is shakes]
-        said = servers.told(arguments, chosen, **SDK_ALONE)
-        expected.update(zip(chosen, said, strict=False))
-
-    assert len(found) > 100
-    assert expected == {told: [answer] for told, answer in found.items()}
+@pytest.mark.thorough
+def test_whatever_comes_first_the_connection_goes_on_alike(servers: Servers) -> None:
+    arguments = servers.session()
+    last = [request(version, "tools/list", {"cursor": "1"}, version) for version in VERSIONS[1:]]
+    for told in first_lines()[::5]:
+        lines = [told, *last]
+        assert servers.told(arguments, lines, by_sdk=True) == servers.told(arguments, lines), told

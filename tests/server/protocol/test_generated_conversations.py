@@ -1,11 +1,11 @@
-"""Whatever is wrong with a conversation, and wherever: the front tells what the SDK alone tells."""
+"""Whatever is wrong with a conversation, and wherever: our answers are those of the SDK."""
 
 import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pytest
-from conversations import SDK_ALONE, Frame, Servers, line, spelled
+from conversations import Frame, Servers, line, spelled
 from driving import create_project
 from frames import (
     COMPLETION,
@@ -152,18 +152,15 @@ def is_frame(told: bytes) -> bool:
 
 
 @MANY
-@given(lines=conversations(), front=st.just({}) | st.builds(dict, first=st.integers(1, 6)))
+@given(lines=conversations())
 def test_a_client_that_waits_for_answers_cannot_tell_them_apart(
-    servers: Servers, lines: Sequence[bytes], front: Frame
+    servers: Servers, lines: Sequence[bytes]
 ) -> None:
-    """Frame by frame, in their order, and in what they leave in the project's files.
-
-    The front hands over where it doubts a line, or earlier.
-    """
+    """Frame by frame, in their order, and in what they leave in the project's files."""
     arguments = servers.session()
-    expected = servers.told(arguments, lines, **SDK_ALONE)
+    expected = servers.told(arguments, lines, by_sdk=True)
     files = servers.ground.seen()
-    found = servers.told(arguments, lines, **front)
+    found = servers.told(arguments, lines)
 
     assert expected == found
     assert files == servers.ground.seen()
@@ -185,7 +182,7 @@ def test_lines_may_come_in_any_pieces(servers: Servers, data: st.DataObject, ver
     cuts = sorted(data.draw(st.lists(st.integers(0, len(whole)), max_size=4)))
     pieces = [whole[a:b] for a, b in zip([0, *cuts], [*cuts, len(whole)], strict=True)]
     arguments = servers.session()
-    expected = servers.told(arguments, lines, **SDK_ALONE)
+    expected = servers.told(arguments, lines, by_sdk=True)
     found = servers.told(arguments, pieces)
 
     assert in_any_order(expected) == in_any_order(found)

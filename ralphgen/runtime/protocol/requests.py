@@ -1,0 +1,411 @@
+"""Reads a client's messages in both versions of the protocol.
+
+A connection that begins with `initialize` is a handshake connection; in the stateless version, each
+request carries an envelope in `_meta`. The first request decides.
+"""
+
+from __future__ import annotations
+
+from ..errors import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, RefusedError
+from ..values.encoding import NESTED, JsonReader, too_deep, written_number
+from . import messages
+from .messages import MODERN, PREFIX
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Any
+
+    from .handlers import Handlers
+    from .long_calls import LongCall
+
+CALL, CANCELLED, DISCOVER, INITIALIZE, LIST = (
+    "tools/call",
+    "notifications/cancelled",
+    "server/discover",
+    "initialize",
+    "tools/list",
+)
+CACHEABLE = frozenset(
+    (
+        DISCOVER,
+        LIST,
+        "prompts/list",
+        "resources/list",
+        "resources/templates/list",
+        "resources/read",
+        "skills/list",
+        "skills/get",
+    )
+)
+OWN = (INITIALIZE, "ping", DISCOVER)  # what any server answers
+NO_TOOLS = b'"tools":[]'
+UNSUPPORTED_VERSION = -32022
+HANDSHAKES = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
+BAD = "Invalid request parameters"
+VERSION, INFO, CAPABILITIES = (
+    f"{PREFIX}{name}" for name in ("protocolVersion", "clientInfo", "clientCapabilities")
+)
+
+# Shapes: a type; a value; the shapes of which a value has one; the shape of a list's items; or the
+# members of an object by name: "*" stands for every name, "!" ends that of a member that must be
+# there, "?" that of one that must not be null. Any other may be absent or null.
+LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
+FLAG = (
+    bool,
+    0,
+    1,
+    *"01ftny",
+    "off",
+    "on",
+    "no",
+    "yes",
+    "false",
+    "true",
+)  # as the official SDK reads one
+ICON = {"src!": str, "mimeType": str, "sizes": [str], "theme": ("light", "dark")}
+CLIENT = {
+    "name!": str,
+    "version!": str,
+    "title": str,
+    "description": str,
+    "websiteUrl": str,
+    "icons": [ICON],
+}
+CAPABILITY = {
+    "elicitation": {"form": {}, "url": {}},
+    "experimental": {"*": {}},
+    "extensions": {"*": {}},
+    "roots": {},
+    "sampling": {"context": {}, "tools": {}},
+}
+HANDSHAKE_CAPABILITY = {
+    **CAPABILITY,
+    "roots": {"listChanged": FLAG},
+    "tasks": {
+        "list": {},
+        "cancel": {},
+        "requests": {"sampling": {"createMessage": {}}, "elicitation": {"create": {}}},
+    },
+}
+META = {"progressToken?": (str, int)}
+ENVELOPE = {
+    **META,
+    f"{CAPABILITIES}!": CAPABILITY,
+    INFO: CLIENT,
+    f"{PREFIX}logLevel": LEVELS,
+    f"{VERSION}!": str,
+}
+PAGE = {"cursor": str}
+NAMED = {"name!": str, "arguments": {}}
+AT_URI = {"uri!": str}
+ANSWERS = {
+    "inputResponses": {"*": {"action!": ("accept", "decline", "cancel"), "content": {}}},
+    "requestState": str,
+}
+COMPLETED = {
+    "ref!": (
+        {"type!": ("ref/prompt",), "name!": str, "title": str},
+        {"type!": ("ref/resource",), "uri!": str},
+    ),
+    "argument!": {"name!": str, "value!": str},
+    "context": {"arguments": {"*": str}},
+}
+PROMPT = {"name!": str, "arguments": {"*": str}}
+LISTENED = {
+    "toolsListChanged": FLAG,
+    "promptsListChanged": FLAG,
+    "resourcesListChanged": FLAG,
+    "resourceSubscriptions": [str],
+    "taskIds": [str],
+}
+BOTH = {
+    LIST: PAGE,
+    "prompts/list": PAGE,
+    "resources/list": PAGE,
+    "resources/templates/list": PAGE,
+    "completion/complete": COMPLETED,
+    "skills/list": PAGE,
+    "skills/get": AT_URI,
+}
+# The parameters of each request that a version knows, without `_meta`.
+HANDSHAKE_SHAPES = {
+    **BOTH,
+    INITIALIZE: {
+        "protocolVersion!": str,
+        "capabilities!": HANDSHAKE_CAPABILITY,
+        "clientInfo!": CLIENT,
+    },
+    "ping": {},
+    "logging/setLevel": {"level!": LEVELS},
+    "prompts/get": PROMPT,
+    "resources/read": AT_URI,
+    "resources/subscribe": AT_URI,
+    "resources/unsubscribe": AT_URI,
+    CALL: {**NAMED, "task": {"ttl": int}},
+}
+STATELESS_SHAPES = {
+    **BOTH,
+    DISCOVER: {},
+    "prompts/get": {**PROMPT, **ANSWERS},
+    "resources/read": {**AT_URI, **ANSWERS},
+    "subscriptions/listen": {"notifications!": LISTENED},
+    CALL: {**NAMED, **ANSWERS},
+}
+
+
+class Request:
+    """A request to answer.
+
+    `identity` is None for a cancellation, which has no answer. `result` is the answer where the
+    protocol alone decides it, else None. `modern` says that it is of the stateless version. `token`
+    is the client's for progress, None without one. `takes_tasks` says that the client can ask after
+    a call that takes long, and `task` is that call.
+    """
+
+    __slots__ = ("identity", "method", "modern", "params", "result", "takes_tasks", "task", "token")
+
+    def __init__(
+        self,
+        identity: int | str | None,
+        method: str,
+        params: dict[str, Any],
+        result: dict[str, Any] | None = None,
+        token: int | str | None = None,
+        *,
+        takes_tasks: bool = False,
+        modern: bool = False,
+    ) -> None:
+        self.identity = identity
+        self.method = method
+        self.modern = modern
+        self.params = params
+        self.result = result
+        self.takes_tasks = takes_tasks
+        self.task: LongCall | None = None
+        self.token = token
+
+
+class Requests:
+    """Reads the requests of one connection.
+
+    `modern` is the connection's version: None until its first request. If each request stands
+    `alone`, as over HTTP, a handshake connection is open from the start.
+    """
+
+    __slots__ = ("_about", "_alone", "_asks", "_handlers", "_opened", "modern")
+
+    def __init__(
+        self, handlers: Handlers, modern: bool | None = None, *, alone: bool = False
+    ) -> None:
+        self._about = {"name": handlers.kit.server_name, "version": handlers.version}
+        self._alone = alone
+        self._asks: str | None = None  # by its handshake, the name of a client that can ask
+        self._handlers = handlers
+        self._opened = alone
+        self.modern = modern
+
+    def read(self, frame: dict[str, Any]) -> Request | None:
+        """Return the request that a message makes; None for a notification without consequences.
+
+        Raises `RefusedError`.
+        """
+        method, params = frame["method"], frame.get("params") or {}
+        if "id" not in frame:
+            cancels = method == CANCELLED and type(params.get("requestId")) in (int, str)
+            return Request(None, method, params) if cancels else None
+        meta = params.get("_meta")
+        enveloped = type(meta) is dict and VERSION in meta
+        if self.modern is None:
+            self.modern = enveloped and method != INITIALIZE
+        if not self.modern:
+            return self._handshake(frame["id"], method, params, enveloped=enveloped)
+        if method == INITIALIZE and not self._alone:
+            requested = params.get("protocolVersion")
+            raise RefusedError(
+                UNSUPPORTED_VERSION,
+                f"connection is serving the {MODERN} protocol; the initialize handshake is not "
+                "accepted",
+                {
+                    "supported": [MODERN],
+                    **({"requested": requested} if type(requested) is str else {}),
+                },
+            )
+        return self._stateless(frame["id"], method, params, meta)
+
+    def _handshake(
+        self, identity: int | str, method: str, params: dict[str, Any], *, enveloped: bool
+    ) -> Request:
+        if enveloped and method != INITIALIZE:
+            raise RefusedError(
+                INVALID_REQUEST,
+                "this connection serves the handshake protocol era; requests carrying the "
+                f"{MODERN} envelope are not accepted on it",
+            )
+        plain = self._checked(HANDSHAKE_SHAPES, META, method, params)
+        if method == INITIALIZE:
+            return Request(identity, method, plain, self._shake_hands(plain))
+        if not self._opened and method != "ping":
+            raise RefusedError(INVALID_PARAMS, BAD, "")
+        if method == CALL and self._asks is not None:
+            plain["asks"] = self._asks
+        token = (params.get("_meta") or {}).get("progressToken")
+        return Request(identity, method, plain, self._known(method, plain), token)
+
+    def _stateless(
+        self, identity: int | str, method: str, params: dict[str, Any], meta: Any
+    ) -> Request:
+        _check_envelope(meta)
+        plain = self._checked(STATELESS_SHAPES, ENVELOPE, method, params)
+        capabilities, about = meta[CAPABILITIES], meta.get(INFO) or {}
+        if method == CALL and messages.can_ask(capabilities):
+            plain["asks"] = about.get("name", "a client")
+        return Request(
+            identity,
+            method,
+            plain,
+            self._known(method, plain),
+            meta.get("progressToken"),
+            takes_tasks=messages.takes_tasks(capabilities),
+            modern=True,
+        )
+
+    def _checked(
+        self,
+        shapes: dict[str, dict[str, Any]],
+        meta: dict[str, Any],
+        method: str,
+        params: dict[str, Any],
+    ) -> dict[str, Any]:
+        """Return the known parameters without `_meta`.
+
+        Raises `RefusedError` for wrong ones, and then for a request that the server does not have.
+        """
+        shape = shapes.get(method)
+        if shape is not None:
+            if not fits(params, {**shape, "_meta": meta}):
+                raise RefusedError(INVALID_PARAMS, BAD, "")
+            names = [key.rstrip("!") for key in shape]
+            params = {name: params[name] for name in names if name in params}
+        there = shape is not None or (self.modern and method in messages.TASKS)
+        if not there or not (method in OWN or self._handlers.answers(method)):
+            raise RefusedError(METHOD_NOT_FOUND, "Method not found", method)
+        return params
+
+    def _shake_hands(self, params: dict[str, Any]) -> dict[str, Any]:
+        """Return the result of `initialize`; a client may send it again."""
+        self._opened = True
+        asks = messages.can_ask(params["capabilities"]) and not self._alone
+        self._asks = params["clientInfo"]["name"] if asks else None
+        requested = params["protocolVersion"]
+        return {
+            "protocolVersion": requested if requested in HANDSHAKES else HANDSHAKES[-1],
+            "capabilities": self._handlers.capabilities,
+            "instructions": self._handlers.instructions,
+            "serverInfo": self._about,
+        }
+
+    def _known(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+        """Return the result of a request that needs no look at the project, else None."""
+        if method == "ping":
+            return {}
+        if method == DISCOVER:
+            return {
+                "capabilities": self._handlers.stateless_capabilities,
+                "instructions": self._handlers.instructions,
+                "supportedVersions": [MODERN],
+            }
+        kept = method == LIST and self._handlers.listed and not params
+        return {"tools": []} if kept else None
+
+    def answer(self, request: Request, outcome: dict[str, Any] | RefusedError) -> bytes:
+        """Return the line that answers a request."""
+        identity = request.identity
+        if isinstance(outcome, RefusedError):
+            return messages.refusal(identity, outcome)
+        if request.modern:
+            outcome.setdefault("resultType", "complete")
+            outcome["_meta"] = {f"{PREFIX}serverInfo": self._about}
+            if request.method in CACHEABLE:
+                outcome |= {"ttlMs": 0, "cacheScope": "private"}
+        line = messages.line({"jsonrpc": "2.0", "id": identity, "result": outcome})
+        if request.method == LIST and request.result is not None:
+            return line.replace(NO_TOOLS, self._handlers.listed, 1)
+        return line
+
+
+def read_message(line: bytes) -> dict[str, Any] | None:
+    """Return the message in a line; None for a line that holds none.
+
+    Only of the arguments of a tool may half a surrogate pair be a part: the tool's own answer says
+    so, which an agent reads.
+    """
+    try:
+        frame = _READER.read(line.decode("utf-8", "replace"))
+    except (ValueError, RecursionError):
+        return None
+    if type(frame) is not dict:
+        return None
+    method = frame.get("method")
+    if type(method) is not str and ("result" in frame or "error" in frame):
+        return frame
+    if (
+        frame.get("jsonrpc") != "2.0"
+        or type(method) is not str
+        or type(frame.get("id", "")) not in (int, str)
+        or type(frame.get("params")) not in (dict, type(None))
+        or (line.count(b"[") + line.count(b"{") > NESTED and too_deep(frame))
+    ):
+        return None
+    if b"\\u" in line:
+        seen = frame
+        if method == CALL and frame.get("params"):
+            seen = {**frame, "params": {**frame["params"], "arguments": None}}
+        if messages.half_pair(seen):
+            return None
+    return frame
+
+
+def fits(value: object, shape: Any) -> bool:
+    """Return whether a JSON value has a shape."""
+    kind = type(shape)
+    if kind is tuple:
+        return any(fits(value, one) for one in shape)
+    if kind in (type, str, int):
+        return type(value) is shape or value == shape
+    if type(value) is list and kind is list:
+        return all(fits(item, shape[0]) for item in value)
+    return type(value) is dict and kind is dict and _has_members(value, shape)
+
+
+def _has_members(value: dict[str, Any], shape: dict[str, Any]) -> bool:
+    for key, inner in shape.items():
+        if key == "*":
+            if not all(fits(member, inner) for member in value.values()):
+                return False
+            continue
+        name, mark = (key[:-1], key[-1]) if key[-1] in "!?" else (key, "")
+        absent = name not in value if mark else value.get(name) is None
+        if mark == "!" if absent else not fits(value[name], inner):
+            return False
+    return True
+
+
+def _check_envelope(meta: Any) -> None:
+    """Raise `RefusedError` for an envelope that does not say which version the client speaks."""
+    if type(meta) is not dict:
+        text = f"an object carrying the required '{VERSION}' and '{CAPABILITIES}' envelope keys"
+        raise RefusedError(INVALID_PARAMS, f"params._meta must be {text}")
+    missing = ", ".join(key for key in (VERSION, CAPABILITIES) if key not in meta)
+    if missing:
+        text = f"params._meta is missing the required envelope key(s): {missing}"
+        raise RefusedError(INVALID_PARAMS, text)
+    version = meta[VERSION]
+    if type(version) is not str:
+        text = "the protocol-version envelope value must be a string"
+        raise RefusedError(INVALID_PARAMS, text)
+    if version != MODERN:
+        told = {"supported": [MODERN], "requested": version}
+        raise RefusedError(UNSUPPORTED_VERSION, "Unsupported protocol version", told)
+
+
+_READER = JsonReader(real=written_number)
