@@ -119,7 +119,7 @@ def ours(root: Path, *options: str) -> Iterator[HttpPeer]:
 @contextmanager
 def sdk_app(root: Path) -> Iterator[HttpPeer]:
     """The same tools on the SDK's own app, as it comes: with sessions, and answers as events."""
-    command = [sys.executable, "-I", str(SDK_APP), str(root / ".ralph/mcp")]
+    command = [sys.executable, str(SDK_APP), str(root / ".ralph/mcp")]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
             assert process.stderr is not None

@@ -2,18 +2,13 @@
 
 import json
 import re
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from bearer_proxy import listening, pass_on
-from http_servers import http_project, serving, token
+from http_servers import http_project, sdk_app, serving, token
 from node_packages import NEEDED, modules, run_node
 
-SDK_APP = Path(__file__).parents[1] / "support" / "sdk_http_app.py"
 SUITE = "@modelcontextprotocol/conformance/dist/index.js"
 RUN = re.compile(r"-\d{4}-\d\d-\d\dT.*")
 # What a server can pass that has none of the tools, prompts and resources that the suite looks for.
@@ -83,15 +78,3 @@ def results(port: int, version: str, folder: Path) -> tuple[set[Check], set[Chec
             one = (scenario, check["id"], check["name"])
             found.setdefault(check["status"], set()).add(one)
     return found["FAILURE"], found["SUCCESS"]
-
-
-@contextmanager
-def sdk_app(root: Path) -> Iterator[int]:
-    """The port of the SDK's own app, which serves the project."""
-    command = [sys.executable, "-I", str(SDK_APP), str(root / ".ralph/mcp")]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
-        try:
-            assert process.stderr is not None
-            yield int(process.stderr.readline())
-        finally:
-            process.kill()

@@ -111,7 +111,7 @@ class Servers:
         self.ground = Ground(root)
         ours, theirs = socket.socketpair()
         folder = root / ".ralph" / "mcp"
-        command = [sys.executable, "-I", str(PROGRAM), str(folder), str(theirs.fileno())]
+        command = [sys.executable, str(PROGRAM), str(folder), str(theirs.fileno())]
         self._process = subprocess.Popen(command, pass_fds=[theirs.fileno()])
         theirs.close()
         self._orders = ours

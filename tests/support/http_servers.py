@@ -20,6 +20,7 @@ from lifelines import PATIENCE
 
 from ralphgen.runtime.http.readiness import policy_digest
 
+SDK_APP = Path(__file__).with_name("sdk_http_app.py")
 KEY = "a key for tests that is long enough, really"
 URL = "http://127.0.0.1:8722/mcp"
 CONFIG = f'[http]\nurl = "{URL}"\n'
@@ -164,6 +165,18 @@ def serving(root: Path, *options: str, key: str = KEY, drain: bool = False) -> I
         process.wait()
         process.stderr.close()
         log.close()
+
+
+@contextmanager
+def sdk_app(root: Path, *options: str) -> Iterator[int]:
+    """The port of the SDK's own app, which serves the project's kit `ralph`."""
+    command = [sys.executable, str(SDK_APP), str(root / ".ralph/mcp"), *options]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        try:
+            assert process.stderr is not None
+            yield int(process.stderr.readline())
+        finally:
+            process.kill()
 
 
 @contextmanager

@@ -1,9 +1,10 @@
 """A project's kit on the SDK's own streamable HTTP app, without ours: what we are compared with.
 
-    python -I sdk_http_app.py FOLDER
+    python sdk_http_app.py FOLDER [--stateless]
 
-FOLDER is the emitted server's. It says its port in a line on standard error, knows no tokens, and
-takes every request for one of the session `manual`.
+FOLDER is the emitted server's. With `--stateless` it keeps nothing between two requests, and each
+answer is one piece of JSON, as ours. It says its port in a line on standard error, knows no tokens,
+and takes every request for one of the session `manual`.
 """
 
 import asyncio
@@ -14,20 +15,22 @@ from importlib import import_module
 from typing import Any
 
 import uvicorn
+from emitted_runtime import use_emitted_runtime
 
 SAID = {"jti": "sdk", "rec": "manual"}
 
 
-async def serve(folder: str) -> None:
+async def serve(folder: str, *, stateless: bool) -> None:
     """Answer until the process is ended."""
     sys.path.insert(0, folder)
     sessions, errors = import_module("runtime.http.sessions"), import_module("runtime.errors")
     start = import_module("runtime.start")
     uses = import_module("http_settings").SETTINGS["kits"]
     kits = {name: import_module(name).KIT for name in uses}
-    policy = start.emitted_policy(start.read_manifest(folder))
+    manifest = start.read_manifest(folder)
+    policy = start.emitted_policy(manifest)
     session = sessions.OpenSession(
-        sessions.Kits(folder, kits, policy, uses, "0").handlers("ralph", SAID)
+        sessions.Kits(folder, kits, policy, uses, manifest["ralphgen"]).handlers("ralph", SAID)
     )
 
     async def answered(work: Callable[[], Any], reads: bool, _token: Any) -> Any:
@@ -37,8 +40,12 @@ async def serve(folder: str) -> None:
             told = import_module("mcp").MCPError(error.code, error.message, error.data)
             raise told from error
 
-    server = import_module("runtime.protocol.sdk_server").KitServer(session.handlers, answered)
-    app = server.streamable_http_app(streamable_http_path="/mcp/ralph")
+    import_module("runtime.protocol.connection")
+    use_emitted_runtime()
+    server = import_module("sdk_server").KitServer(session.handlers, answered)
+    app = server.streamable_http_app(
+        streamable_http_path="/mcp/ralph", json_response=stateless, stateless_http=stateless
+    )
     with socket.create_server(("127.0.0.1", 0)) as listening:
         sys.stderr.write(f"{listening.getsockname()[1]}\n")
         sys.stderr.flush()
@@ -47,4 +54,4 @@ async def serve(folder: str) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(serve(sys.argv[1]))
+    asyncio.run(serve(sys.argv[1], stateless="--stateless" in sys.argv))

@@ -1,6 +1,6 @@
 """A project's server that forks for each conversation, with the official SDK loaded already.
 
-    python -I sdk_process.py FOLDER SOCKET
+    python sdk_process.py FOLDER SOCKET
 
 FOLDER is the emitted server's. Over the socket come the arguments of a server, whether the SDK
 answers instead of our own protocol, and its three standard streams; back goes its exit code.
@@ -13,8 +13,9 @@ import socket
 import sys
 from collections.abc import Sequence
 from importlib import import_module
-from pathlib import Path
 from typing import Any
+
+from emitted_runtime import use_emitted_runtime
 
 LONGEST = 1 << 16  # bytes of an order
 
@@ -27,6 +28,7 @@ def main() -> None:
     for name in ("runtime.protocol.connection", "runtime.start", "policy", *kits):
         import_module(name)
     use_emitted_runtime()
+    import_module("sdk_server")
     gc.freeze()
     with socket.socket(fileno=int(number)) as orders:
         while True:
@@ -57,15 +59,6 @@ def serve(order: dict[str, Any], folder: str, kits: Sequence[str]) -> None:
     code = import_module("runtime.start").start(order["arguments"], folder, kits)
     sys.stderr.flush()
     os._exit(code)
-
-
-def use_emitted_runtime() -> None:
-    """Load the SDK's side with the modules of the emitted server under the generator's names."""
-    import_module("ralphgen")
-    own = {name: module for name, module in sys.modules.items() if name.split(".")[0] == "runtime"}
-    sys.modules.update({f"ralphgen.{name}": module for name, module in own.items()})
-    sys.path.append(str(Path(__file__).parent))
-    import_module("sdk_server")
 
 
 if __name__ == "__main__":

@@ -1,14 +1,18 @@
-"""The ASGI app: whose request it is, and its answer by the fast path or else by the SDK's app."""
+"""The ASGI app: whose request it is, and its answer."""
 
 from __future__ import annotations
 
 import asyncio
+import base64
+import binascii
 import time
 from functools import lru_cache
 
 from ..errors import (
     INVALID_PARAMS,
     INVALID_REQUEST,
+    METHOD_NOT_FOUND,
+    PARSE_ERROR,
     ContextError,
     RefusedError,
     StartError,
@@ -17,7 +21,16 @@ from ..errors import (
     one_line,
 )
 from ..protocol import messages
-from ..protocol.fast_path import DoubtError
+from ..protocol.malformed import refused, unreadable
+from ..protocol.requests import (
+    CALL,
+    CANCELLED,
+    CAPABILITIES,
+    HANDSHAKES,
+    UNSUPPORTED_VERSION,
+    VERSION,
+    read_message,
+)
 from .exchange import FAILED, JSON, WRONG, Exchange, HttpError
 from .request_log import RequestLog
 from .sessions import BusyError
@@ -27,7 +40,6 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from ..protocol.fast_path import FastPath, PlainRequest
     from .bearer import Bearer
     from .exchange import Message, Receive, Send
     from .limits import Hosts, Places, Rates
@@ -38,14 +50,20 @@ if TYPE_CHECKING:
 
 # Headers of which two would let two readers disagree on what a request is.
 SINGLE = frozenset((b"authorization", b"host", b"origin", b"content-type", b"content-length"))
-ROUTING = frozenset((b"mcp-protocol-version", b"mcp-method", b"mcp-name"))
-DOUBLED = b"doubled"  # a header of ours: a routing header stands there twice, or one of arguments
+ROUTING = (b"mcp-protocol-version", b"mcp-method", b"mcp-name")
+DOUBLED = b"doubled"  # a header of ours: the name of a routing header that stands there twice
 NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 BLANKS = b" \t"  # around a header's value, which the parser leaves there and RFC 9110 does not mean
 LINGER = 1.0  # seconds in which the body of a refused request may still come
 LEFT = 1 << 25  # bytes of it that are read: who goes on sending would not read the answer
-# The status of an answer that is an error, in the stateless version (SDK: `shared/inbound.py`).
-STATUS = {INVALID_REQUEST: 400, INVALID_PARAMS: 400}
+HEADER_MISMATCH = -32020
+MISSING_CAPABILITY = -32021
+# The status of an answer that is an error, in the stateless version; of any other, it is 200.
+STATUS = {
+    **dict.fromkeys((PARSE_ERROR, INVALID_REQUEST, INVALID_PARAMS, HEADER_MISMATCH), 400),
+    **dict.fromkeys((MISSING_CAPABILITY, UNSUPPORTED_VERSION), 400),
+    METHOD_NOT_FOUND: 404,
+}
 
 
 class HttpApp:
@@ -153,8 +171,7 @@ class HttpApp:
             self._bearer.token_of(headers[b"authorization"])  # it may have ended meanwhile
             session.begin()
             try:
-                if not await self._answered_fast(session, headers, body, receive, exchange):
-                    await self._answer_by_sdk(session, scope, receive, body, exchange)
+                await self._reply(session, headers, body, receive, exchange)
             finally:
                 session.users -= 1
 
@@ -204,80 +221,105 @@ class HttpApp:
             text = "as many sessions are open as may be: try again"
             raise HttpError(503, text, **{"retry-after": "1"}) from error
 
-    async def _answered_fast(
+    async def _reply(
         self,
         session: OpenSession,
         headers: Headers,
         body: bytes,
         receive: Receive,
         exchange: Exchange,
-    ) -> bool:
-        """Answer a plain request without the SDK; return whether it was one."""
-        version = headers.get(b"mcp-protocol-version", b"").decode("latin-1")
-        modern = version == messages.MODERN
-        fast_path = session.fast_paths.get(version)
-        request = _plain_request(fast_path, headers, body, modern=modern)
-        if fast_path is None or request is None:
-            return False
-        if request.identity is None:
-            session.cancel(request.params["requestId"])
-            return False
-        exchange.what = request.method
-        if request.method == "tools/call":
-            name = request.params["name"]
-            exchange.what += f" {name}" if name in session.tools else " of no tool"
+    ) -> None:
+        """Answer the message in a body; raises `HttpError` for media that are not served."""
+        version = headers.get(ROUTING[0], b"").decode("latin-1")
+        modern = version not in ("", *HANDSHAKES)
+        if not _takes_json(headers.get(b"accept", b"")):
+            raise HttpError(406, "the client must accept application/json")
+        if not _is_json(headers.get(b"content-type", b"")):
+            raise HttpError(415, "the content type must be application/json")
+        frame = read_message(body)
+        if frame is None:
+            await exchange.answer(400, refused(body) or unreadable(body))
+            return
+        if type(frame.get("method")) is not str or "id" not in frame:
+            status, line = _accepted(session, frame, version, modern=modern)
+            await exchange.answer(status, line)
+            return
+        requests = session.requests[modern]
         outcome: dict[str, Any] | RefusedError
         try:
+            if modern:
+                _check_routing(headers, frame)
+            request = requests.read(frame)
+            if request is None:
+                return
+            exchange.what = request.method
+            if request.method == CALL:
+                name = request.params["name"]
+                exchange.what += f" {name}" if name in session.tools else " of no tool"
             outcome = await session.answer(request, receive)
+            line = requests.answer(request, outcome)
         except RefusedError as error:
-            outcome = error
-        status = 200
-        if isinstance(outcome, RefusedError):
-            status = STATUS.get(outcome.code, 200) if modern else 200
-        elif outcome.get("isError"):
+            status = STATUS.get(error.code, 200) if modern else 200
+            await exchange.answer(status, messages.refusal(frame["id"], error))
+            return
+        if outcome.get("isError"):
             self._metrics.add("failed_calls")
-        self._metrics.add("fast_path")
-        await exchange.answer(status, fast_path.frame(request, outcome))
-        return True
-
-    async def _answer_by_sdk(
-        self,
-        session: OpenSession,
-        scope: Message,
-        receive: Receive,
-        body: bytes,
-        exchange: Exchange,
-    ) -> None:
-        """Have the SDK's app answer a request whose body was read."""
-        unread = [body]
-
-        async def replay() -> Message:
-            if unread:
-                return {"type": "http.request", "body": unread.pop(), "more_body": False}
-            return await receive()
-
-        self._metrics.add("sdk")
-        sdk = await session.sdk()
-        await sdk.app(scope, replay, exchange.send)
+        await exchange.answer(200, line)
 
 
-def _plain_request(
-    fast_path: FastPath | None, headers: Headers, body: bytes, *, modern: bool
-) -> PlainRequest | None:
-    """Return the request that a body surely is; None for what only the SDK knows an answer to."""
-    if fast_path is None or DOUBLED in headers:
-        return None
-    kind, accepted = headers.get(b"content-type", b""), headers.get(b"accept", b"")
-    if not _is_json(kind) or not _takes_json(accepted):
-        return None
+def _accepted(
+    session: OpenSession, frame: dict[str, Any], version: str, *, modern: bool
+) -> tuple[int, bytes]:
+    """Take a notification or a response; return the status and the body of what is said to it."""
+    is_response = type(frame.get("method")) is not str
+    if modern and is_response:
+        error = RefusedError(INVALID_REQUEST, "a response answers no question of this server")
+        return 400, messages.refusal(None, error)
+    if modern and version != messages.MODERN:
+        told = {"supported": [messages.MODERN], "requested": version}
+        error = RefusedError(UNSUPPORTED_VERSION, "Unsupported protocol version", told)
+        return 400, messages.refusal(None, error)
+    identity = (frame.get("params") or {}).get("requestId")
+    if frame.get("method") == CANCELLED and type(identity) in (int, str):
+        session.cancel(identity)
+    return 202, b""
+
+
+def _check_routing(headers: Headers, frame: dict[str, Any]) -> None:
+    """Raise `RefusedError` if the headers of a stateless request do not say what its body says.
+
+    A request without the keys of its envelope is refused for those.
+    """
+    if DOUBLED in headers:
+        text = f"{headers[DOUBLED].decode()} header appears more than once"
+        raise RefusedError(HEADER_MISMATCH, text)
+    params, method = frame.get("params") or {}, frame["method"]
+    meta = params.get("_meta")
+    if type(meta) is not dict or VERSION not in meta or CAPABILITIES not in meta:
+        return
+    version, routed, named = (headers.get(name, b"").decode("latin-1") for name in ROUTING)
+    key = NAMED_BY.get(method)
+    wrong = ""
+    if version != meta[VERSION]:
+        wrong = "mcp-protocol-version header does not match the request envelope's protocol version"
+    elif routed != method:
+        wrong = "mcp-method header does not match the request body's method"
+    elif key is not None and params.get(key) is not None and _decoded(named) != params[key]:
+        wrong = f"mcp-name header does not match the request body's '{key}' parameter"
+    if wrong:
+        raise RefusedError(HEADER_MISMATCH, wrong)
+
+
+def _decoded(value: str) -> str | None:
+    """Return the text that a header spells, plain or as `=?base64?…?=`; None if it spells none."""
+    if not (value.startswith("=?base64?") and value.endswith("?=")):
+        return value
+    spelled = value[len("=?base64?") : -len("?=")]
     try:
-        request = fast_path.read(body)
-    except (DoubtError, ValueError, RecursionError):
+        found = base64.b64decode(spelled, validate=True)
+        return found.decode() if base64.b64encode(found).decode() == spelled else None
+    except (binascii.Error, UnicodeDecodeError):
         return None
-    if request is None or not modern:
-        return request
-    routed = request.identity is not None and _is_routed(headers, request.method, request.params)
-    return request if routed else None
 
 
 async def _is_read(scope: Message, receive: Receive) -> bool:
@@ -305,8 +347,8 @@ def _headers(pairs: list[tuple[bytes, bytes]]) -> Headers:
         twice = {name for name in found if names.count(name) > 1}
         if twice & SINGLE:
             raise HttpError(400, "the request repeats a header that must occur once")
-        if twice & ROUTING:
-            found[DOUBLED] = b""
+        if doubled := [name for name in ROUTING if name in twice]:
+            found[DOUBLED] = doubled[0]
     return found
 
 
@@ -319,17 +361,3 @@ def _is_json(kind: bytes) -> bool:
 def _takes_json(accepted: bytes) -> bool:
     kinds = [kind.partition(b";")[0].strip().lower() for kind in accepted.split(b",")]
     return JSON in kinds or b"*/*" in kinds or b"application/*" in kinds
-
-
-def _is_routed(headers: Headers, method: str, params: Mapping[str, Any]) -> bool:
-    """Return whether the headers of a stateless request surely say what its body says."""
-    if headers.get(b"mcp-method") != method.encode():
-        return False
-    if any(name.startswith(b"mcp-param-") for name in headers):
-        return False
-    key = NAMED_BY.get(method)
-    if key is None:
-        return True
-    name: str = params[key]
-    plain = name.isascii() and not name.startswith("=?")  # others are spelled in another way
-    return plain and headers.get(b"mcp-name") == name.encode()

@@ -194,7 +194,6 @@ def _maker(kits: Kits, verifier: Verifier, settings: Settings, port: int, metric
     from .limits import Hosts, Places, Rates
     from .sessions import OpenSessions
 
-    __import__(f"{__package__}.sdk_app")  # which takes a second
     url = urlsplit(settings["url"])
     _, listed, place = _revocations(kits.folder, settings)
     digest = policy_digest(kits.folder)

@@ -12,8 +12,6 @@ STATUSES = (200, 202, 400, 401, 403, 404, 405, 406, 413, 415, 421, 429, 500, 503
 OTHER = "other"
 BOUNDS = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0)  # seconds
 COUNTERS = {
-    "fast_path": "Requests that were answered without the SDK.",
-    "sdk": "Requests that the SDK answered.",
     "failed_calls": "Calls of tools whose answer is an error.",
     "restarts": "Workers that were started again.",
 }

@@ -9,8 +9,8 @@ from ..deferred import DeferredResult
 from ..errors import INTERNAL_ERROR, ContextError, DeferError, RefusedError, StartError
 from ..policy import FULL
 from ..protocol import messages
-from ..protocol.fast_path import FastPath
 from ..protocol.handlers import Handlers
+from ..protocol.requests import Requests
 from ..protocol.worker import Worker, outcome_of
 from ..session import session_of
 from .leases import Lease
@@ -22,10 +22,9 @@ if TYPE_CHECKING:
 
     from ..kit import Kit
     from ..policy import Policy
-    from ..protocol.fast_path import PlainRequest
+    from ..protocol.requests import Request
     from ..protocol.tools import Answer
     from .exchange import Receive
-    from .sdk_app import SdkApp
 
     Use = Mapping[str, Any]  # what a kit withholds over HTTP, as `http_settings` has it
 
@@ -116,18 +115,17 @@ class Kits:
 class OpenSession:
     """One session of one kit in one worker: what answers its requests, in turns.
 
-    Its fast paths are those of each version of the protocol that they know. `users` are requests
+    `requests` reads those of a handshake version and of the stateless one. `users` are requests
     that are being answered; one that is `closed` takes no more. `lease` is that of its claim on a
     task, None where it holds none.
     """
 
     __slots__ = (
-        *("_lease", "_sdk", "_unused_until", "_waiting", "_worker"),
-        *("closed", "fast_paths", "handlers", "users"),
+        *("_lease", "_unused_until", "_waiting", "_worker"),
+        *("closed", "handlers", "requests", "users"),
     )
 
     def __init__(self, handlers: Handlers, lease: Lease | None = None) -> None:
-        self._sdk: SdkApp | None = None
         self._lease = lease
         self._unused_until = time.monotonic() + GRACE  # who has opened it is about to use it
         self._waiting: dict[
@@ -136,8 +134,7 @@ class OpenSession:
         self._worker = Worker(lambda: None)
         self.closed = False
         self.handlers = handlers
-        versions = (*messages.HANDSHAKES, messages.MODERN)
-        self.fast_paths = {version: FastPath(handlers, version) for version in versions}
+        self.requests = tuple(Requests(handlers, modern, alone=True) for modern in (False, True))
         self.users = 0
 
     def begin(self) -> None:
@@ -147,8 +144,8 @@ class OpenSession:
         if self._lease is not None:
             self._lease.used()
 
-    async def answer(self, request: PlainRequest, receive: Receive) -> dict[str, Any]:
-        """Return the answer to a plain request, whatever it waits for; raises `RefusedError`.
+    async def answer(self, request: Request, receive: Receive) -> dict[str, Any]:
+        """Return the answer to a request, whatever it waits for; raises `RefusedError`.
 
         A call that takes time is left where it is cancelled, and where `receive` says that the
         client has gone: nobody could be told what it comes to.
@@ -209,15 +206,6 @@ class OpenSession:
             raise outcome
         return outcome
 
-    async def sdk(self) -> SdkApp:
-        """Return the SDK's app for this session, which is made when it is first needed."""
-        if self._sdk is None:
-            from .sdk_app import SdkApp
-
-            self._sdk = SdkApp(self)
-        await self._sdk.started()
-        return self._sdk
-
     @property
     def tools(self) -> frozenset[str]:
         """The names of the kit's tools, whichever of them the session has."""
@@ -237,8 +225,6 @@ class OpenSession:
     async def close(self) -> None:
         """Let go of everything."""
         self.closed = True
-        if self._sdk is not None:
-            await self._sdk.stop()
         await asyncio.to_thread(self.handlers.workspace.close)
 
 

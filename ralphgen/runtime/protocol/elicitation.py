@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
 MOST = 4  # questions of one call
 LONGEST_NAME = 60  # characters of a client's name
-ACTIONS = ("accept", "decline", "cancel")
 METHOD = "elicitation/create"
 
 
@@ -69,14 +68,3 @@ def input_required(question: Question) -> dict[str, Any]:
     params = {"message": question.message, "requestedSchema": question.schema}
     asked = {question.key: {"method": METHOD, "params": params}}
     return {"resultType": "input_required", "inputRequests": asked}
-
-
-def are_responses(value: object) -> bool:
-    """Return whether a client's answers have the shape of answers to forms, and nothing else."""
-    return type(value) is dict and all(
-        type(answer) is dict
-        and answer.keys() <= {"action", "content"}
-        and answer.get("action") in ACTIONS
-        and type(answer.get("content", {})) is dict
-        for answer in value.values()
-    )

@@ -59,17 +59,6 @@ def unreadable(line: bytes) -> bytes:
     return _refused(line.decode("utf-8", "replace"), INVALID_REQUEST, UNREADABLE)
 
 
-def unreadable_answer(line: bytes) -> int | str | None:
-    """Return the id of the request that a line means to answer; None where it answers none."""
-    try:
-        frame = JsonReader().read(line.decode("utf-8", "replace"))
-    except (ValueError, RecursionError):
-        return None
-    if type(frame) is not dict or "method" in frame or not _needs_no_answer(frame):
-        return None
-    return _echoed(frame.get("id"))
-
-
 def _problem(frame: Any) -> str:
     """Return what keeps a value from being a message; empty where nothing does."""
     if type(frame) is list:

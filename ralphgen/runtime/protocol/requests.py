@@ -235,7 +235,7 @@ class Requests:
     def _handshake(
         self, identity: int | str, method: str, params: dict[str, Any], *, enveloped: bool
     ) -> Request:
-        if enveloped and method != INITIALIZE:
+        if enveloped and not self._alone and method != INITIALIZE:
             raise RefusedError(
                 INVALID_REQUEST,
                 "this connection serves the handshake protocol era; requests carrying the "

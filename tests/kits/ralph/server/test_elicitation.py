@@ -13,8 +13,8 @@ from held_tasks import comments, held_on, held_project, row, status, taken
 from lifelines import until
 from mcp.types import ElicitRequestParams, ElicitResult
 from proved_projects import LEDGER, MARKER
-
 from ralphgen.runtime.protocol.fast_path import PlainRequest
+
 from ralphgen.runtime.protocol.questions import OpenQuestions
 
 ERAS = pytest.mark.parametrize("era", ["auto", "legacy"])
