@@ -75,7 +75,7 @@ LAYERS = (
     ("cli",),
     ("__main__",),
 )
-# What a server loads before the SDK costs milliseconds at every start; these are cheap or needed.
+# What a server loads costs milliseconds at every start; these are cheap or needed.
 CHEAP = {
     "__future__",
     "_imp",
@@ -97,25 +97,15 @@ CHEAP = {
     "_thread",
 }
 DIGESTS = {"_sha2", "_sha256", "hashlib"}  # whichever the interpreter has, the costly one last
-SDK = {
-    "anyio",
-    "asyncio",
-    "contextlib",
-    "functools",
-    "math",
-    "mcp",
-}  # the modules that bind a kit to it are loaded last
-BINDING = ("sdk_server.py",)
 ONCE = {"_ast", "contextlib", "hashlib"}  # compiling takes longer
 MORE = {
-    **dict.fromkeys(BINDING, SDK),
     "encoding.py": DIGESTS,
     "bytecode.py": ONCE,
     "driver.py": {"psycopg"},
 }
 HTTP = RUNTIME / "http"  # what only `server.py --http` loads
-SERVING = {"jwt", "mcp", "uvicorn"}  # the SDK, and what comes with it
-# What is installed beside the SDK, for all kits.
+SERVING = {"jwt", "uvicorn"}
+# What is installed for kits that need more than the standard library.
 PACKAGES = {
     "yaml",
     "json5",

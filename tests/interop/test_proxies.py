@@ -136,7 +136,7 @@ def test_both_servers_answer(team: Team) -> None:
 def served(server: HttpServer) -> int:
     """How many calls a server has answered by its own numbers."""
     numbers = server.ask("/metrics")[1].decode()
-    found = re.search(r"(?m)^ralphgen_http_fast_path\w* (\d+)$", numbers)
+    found = re.search(r'(?m)^ralphgen_http_requests_total\{status="200"\} (\d+)$', numbers)
     assert found is not None, numbers
     return int(found[1])
 

@@ -51,7 +51,7 @@ def foreign(mark: Path) -> bytes:
 
 
 def started(root: Path, *options: str) -> None:
-    """The server must answer, before and after it is handed to the SDK, and end cleanly."""
+    """The server must answer, and end cleanly."""
     command = [sys.executable, *options, *server_command(root)[2:]]
     about = '{"jsonrpc":"2.0","id":1,"method":"ping"}\nno frame\n'
     done = subprocess.run(command, input=about, capture_output=True, text=True, check=False)
@@ -114,7 +114,7 @@ def test_a_module_that_is_not_listed_is_not_found(own: Path, mark: Path) -> None
     assert not mark.exists()
 
 
-@pytest.mark.parametrize("file", ["policy.py", "server.py", "runtime/protocol/sdk_server.py"])
+@pytest.mark.parametrize("file", ["policy.py", "server.py", "runtime/protocol/long_calls.py"])
 def test_a_module_that_was_edited_is_refused_until_it_is_put_back(own: Path, file: str) -> None:
     """Also one that would be imported later, and by a server that has been started before."""
     path = generated(own, file)

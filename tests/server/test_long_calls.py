@@ -14,10 +14,10 @@ from lifelines import until
 from long_calls import EXTENSION, TASKS, asked, seen, settled, start
 from mcp.client.extension import ClientExtension, ResultClaim
 from proved_projects import check, proved_project, python
-from ralphgen.runtime.protocol.fast_path import PlainRequest
 from wire import MODERN, Wire, running
 
 from ralphgen.runtime.protocol.long_calls import PATIENCE, LongCall
+from ralphgen.runtime.protocol.requests import RpcRequest
 
 FILES = {
     "hold.sh": HOLDING,
@@ -136,7 +136,7 @@ def test_a_task_of_a_call_that_nobody_wants_is_cancelled(monkeypatch: pytest.Mon
     """Where that is said in the moment in which it becomes one."""
     monkeypatch.setattr("ralphgen.runtime.protocol.long_calls.PATIENCE", 0.01)
     kept: list[LongCall] = []
-    task = LongCall(PlainRequest(1, "tools/call", {}), lambda *_: None)
+    task = LongCall(RpcRequest(1, "tools/call", {}), lambda *_: None)
     task.wait(kept.append)
     task.tell(None)
     task.note("late")

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 from driving import context_for, create_project
-from frames import COMPLETION
 from wire import Wire, running
 
 PARSE_ERROR, INVALID_REQUEST = -32700, -32600
@@ -56,16 +55,12 @@ SILENT = (
 )
 
 
-@pytest.fixture(scope="module", params=["before", "after"])
-def server(
-    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
-) -> Iterator[Wire]:
-    """A server before or after it has loaded the SDK; each line leaves it as it was."""
+@pytest.fixture(scope="module")
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Wire]:
+    """A server that each line leaves as it was."""
     root = create_project(tmp_path_factory.mktemp("malformed"))
     with running(root, *manual(root)) as server:
         server.shake_hands()
-        if request.param == "after":
-            server.ask(*COMPLETION)
         yield server
 
 

@@ -1,7 +1,6 @@
 """What a server does before the handshake, and what it needs for that."""
 
 import subprocess
-import venv
 from pathlib import Path
 
 import pytest
@@ -77,14 +76,3 @@ def test_a_client_that_does_not_read_the_log_is_served_all_the_same(project: Pat
         server.leave()
 
         assert 0 == server.end()
-
-
-def test_a_check_without_the_sdk_is_refused(tmp_path: Path) -> None:
-    """An interpreter that lacks it could not serve, however well the rest is."""
-    root = create_project(tmp_path)
-    venv.create(tmp_path / "bare", with_pip=False)
-    bare = [str(tmp_path / "bare/bin/python"), *server_command(root, "--check")[1:]]
-    done = subprocess.run(bare, capture_output=True, encoding="utf-8", check=False)
-
-    assert (2, "") == (done.returncode, done.stdout)
-    assert "there is no MCP SDK" in done.stderr

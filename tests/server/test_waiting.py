@@ -1,4 +1,4 @@
-"""While a call waits for another program, or the SDK works, everything else goes on."""
+"""While a call waits for another program, everything else goes on."""
 
 import json
 import subprocess
@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import context_for, create_project, edit, held, query, server_command
+from driving import context_for, create_project, held, query, server_command
 from frames import COMPLETION, HANDSHAKES, STATELESS, opening, request
 from wire import Wire, running
 
@@ -74,21 +74,9 @@ def test_a_write_that_waits_and_is_cancelled_is_neither_done_nor_answered(projec
     assert [("Log in",)] == query(project, "SELECT title FROM tasks WHERE id = 1")
 
 
-def test_plain_requests_are_not_given_to_the_sdk_once_it_is_loaded(project: Path) -> None:
-    given = "        self._portal.start_task_soon(self._take, line)\n"
-    edit(project, "runtime/protocol/sdk_server.py", (given, "        del line\n"))
-    with running(project) as server:
-        server.shake_hands()
-        server.send(*COMPLETION, id="never answered")
-
-        for told in READS:
-            assert "result" in server.ask(*told)
-        assert {} == server.ask("resources/subscribe", {"uri": "ralph://tasks/1"})["result"]
-
-
 @pytest.mark.parametrize("version", [HANDSHAKES[1], STATELESS])
 def test_what_is_piped_in_is_answered_before_the_end(project: Path, version: str) -> None:
-    """Though the input is closed before the SDK is loaded, and what is written is told as such."""
+    """Though the input is closed, and what is written is told as such."""
     asked = [COMPLETION, CHANGE, COMPLETION, READS[0], ("no/such", {})]
     lines = [request(version, *told, number) for number, told in enumerate(asked, 1)]
     done = subprocess.run(

@@ -52,7 +52,7 @@ THOROUGH = (
     "kits/rye/server/test_rye_attacks_*.py",
     "kits/rye/server/test_rye_executing_once.py",
     "kits/rye/server/test_rye_executing_processes.py",
-    "kits/rye/server/test_rye_fast_path.py",
+    "kits/rye/server/test_rye_equals_sdk.py",
     "kits/rye/server/test_rye_protocol*.py",
     "kits/rye/server/test_rye_settings.py",
     "kits/rye/server/test_rye_signed_items.py",

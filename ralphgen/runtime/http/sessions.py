@@ -10,7 +10,7 @@ from ..errors import INTERNAL_ERROR, ContextError, DeferError, RefusedError, Sta
 from ..policy import FULL
 from ..protocol import messages
 from ..protocol.handlers import Handlers
-from ..protocol.requests import Requests
+from ..protocol.requests import RequestReader
 from ..protocol.worker import Worker, outcome_of
 from ..session import session_of
 from .leases import Lease
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
     from ..kit import Kit
     from ..policy import Policy
-    from ..protocol.requests import Request
+    from ..protocol.requests import RpcRequest
     from ..protocol.tools import Answer
     from .exchange import Receive
 
@@ -134,7 +134,9 @@ class OpenSession:
         self._worker = Worker(lambda: None)
         self.closed = False
         self.handlers = handlers
-        self.requests = tuple(Requests(handlers, modern, alone=True) for modern in (False, True))
+        self.requests = tuple(
+            RequestReader(handlers, modern, alone=True) for modern in (False, True)
+        )
         self.users = 0
 
     def begin(self) -> None:
@@ -144,7 +146,7 @@ class OpenSession:
         if self._lease is not None:
             self._lease.used()
 
-    async def answer(self, request: Request, receive: Receive) -> dict[str, Any]:
+    async def answer(self, request: RpcRequest, receive: Receive) -> dict[str, Any]:
         """Return the answer to a request, whatever it waits for; raises `RefusedError`.
 
         A call that takes time is left where it is cancelled, and where `receive` says that the

@@ -7,7 +7,7 @@ import time
 from ..deferred import DeferredResult, Reader, wait_as
 from ..errors import DeferError, RefusedError
 from .messages import AT_ONCE, TASKS, progress, refusal
-from .requests import CALL, CANCELLED, Requests, read_message
+from .requests import CALL, CANCELLED, RequestReader, read_message
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from .handlers import Handlers
     from .long_calls import LongCall, LongCalls
     from .questions import OpenQuestions
-    from .requests import Request
+    from .requests import RpcRequest
     from .stdio import Ending, Wire
     from .subscriptions import Subscriptions
     from .tools import Answer
@@ -54,7 +54,7 @@ class Connection:
         self._handlers = handlers
         self._long_calls: LongCalls | None = None
         self._questions: OpenQuestions | None = None
-        self._requests = Requests(handlers)
+        self._requests = RequestReader(handlers)
         self._subscriptions: Subscriptions | None = None
         self._wire = wire
         self._worker: Worker | None = None
@@ -95,7 +95,7 @@ class Connection:
         else:
             self._answer(request)
 
-    def _answer(self, request: Request) -> None:
+    def _answer(self, request: RpcRequest) -> None:
         """Answer a request, or have it answered where that takes time."""
         answer: Answer | RefusedError | None
         beside = request.method in self._handlers.listening or request.method in TASKS
@@ -117,7 +117,7 @@ class Connection:
         elif answer is not None:
             self._send(request, answer)
 
-    def _work(self, request: Request) -> Callable[[], Answer | None]:
+    def _work(self, request: RpcRequest) -> Callable[[], Answer | None]:
         """Return what answers a request, or begins to."""
         if request.method in self._handlers.listening:
             return lambda: self._listen(request)
@@ -131,7 +131,7 @@ class Connection:
 
         return work
 
-    def _send(self, request: Request, outcome: dict[str, Any] | RefusedError) -> None:
+    def _send(self, request: RpcRequest, outcome: dict[str, Any] | RefusedError) -> None:
         """Write the answer to a request, or ask the client first what it needs."""
         if type(outcome) is dict and "inputRequests" in outcome and not request.modern:
             if self._questions is None:
@@ -143,13 +143,13 @@ class Connection:
         else:
             self._wire.send(self._requests.answer(request, outcome))
 
-    def _again(self, request: Request) -> None:
+    def _again(self, request: RpcRequest) -> None:
         """Have a request answered that a person was asked for, in its turn."""
         self._defer(request, self._work(request), beside=False)
 
     def _defer(
         self,
-        request: Request,
+        request: RpcRequest,
         work: Callable[[], Answer | None],
         *,
         beside: bool,
@@ -188,7 +188,7 @@ class Connection:
             task.call = call
         worker.add(call)
 
-    def _task(self, request: Request) -> LongCall | None:
+    def _task(self, request: RpcRequest) -> LongCall | None:
         """Return what may become a task of a call that takes time; None where none may."""
         may = request.takes_tasks and request.method == CALL
         if may and request.task is None and request.params["name"] in self._handlers.long_tools:
@@ -203,7 +203,7 @@ class Connection:
             self._long_calls = LongCalls(self._send)
         return self._long_calls
 
-    def _listen(self, request: Request) -> Answer | None:
+    def _listen(self, request: RpcRequest) -> Answer | None:
         """Return the answer to a request by which clients hear of changes; None where it waits."""
         params, subscriptions = request.params, self._opened_subscriptions()
         if request.method == "resources/subscribe":

@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from .requests import Request
+    from .requests import RpcRequest
     from .worker import Call, Outcome
 
-    Send = Callable[[Request, dict[str, Any] | RefusedError], None]
+    Send = Callable[[RpcRequest, dict[str, Any] | RefusedError], None]
 
 MISSING = -32021  # the client did not declare what the request needs
 PATIENCE = 2.0  # seconds in which a call may be over before it becomes a task
@@ -41,7 +41,7 @@ class LongCall:
         *("_updated", "call", "handle", "is_task", "request", "status"),
     )
 
-    def __init__(self, request: Request, send: Send) -> None:
+    def __init__(self, request: RpcRequest, send: Send) -> None:
         self._begun = time.monotonic()
         self._created = self._updated = _moment()
         self._ended = 0.0
@@ -151,7 +151,7 @@ class LongCalls:
         self._send = send
         self._tasks: dict[str, LongCall] = {}
 
-    def begin(self, request: Request) -> LongCall:
+    def begin(self, request: RpcRequest) -> LongCall:
         """Return what answers a call that takes time, at once or as a task."""
         for task in [*self._tasks.values()]:
             if task.is_past():
@@ -160,7 +160,7 @@ class LongCalls:
         _thread.start_new_thread(begun.wait, (self._keep,))
         return begun
 
-    def answer(self, request: Request) -> dict[str, Any]:
+    def answer(self, request: RpcRequest) -> dict[str, Any]:
         """Return the answer to a request on a task.
 
         Raises `RefusedError` for a client that does not declare the extension, and for no task.
@@ -187,7 +187,7 @@ class LongCalls:
         self._tasks[task.handle] = task
 
 
-def refuse_undeclared(request: Request) -> None:
+def refuse_undeclared(request: RpcRequest) -> None:
     """Raise `RefusedError` for the request of a client that does not declare the extension."""
     if not request.takes_tasks:
         needed: dict[str, Any] = {"extensions": {TASKS_EXTENSION: {}}}

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from .requests import Request
+    from .requests import RpcRequest
 
 OURS = "ralphgen:question-"  # begins the id of each
 PATIENCE = 600.0  # seconds in which a person should answer
@@ -27,14 +27,14 @@ class OpenQuestions:
 
     __slots__ = ("_again", "_closed", "_count", "_open", "_send")
 
-    def __init__(self, send: Callable[[bytes], None], again: Callable[[Request], None]) -> None:
+    def __init__(self, send: Callable[[bytes], None], again: Callable[[RpcRequest], None]) -> None:
         self._again = again
         self._closed = False
         self._count = 0
-        self._open: dict[str, tuple[Request, str, Any]] = {}
+        self._open: dict[str, tuple[RpcRequest, str, Any]] = {}
         self._send = send
 
-    def ask(self, request: Request, asked: Mapping[str, Any]) -> None:
+    def ask(self, request: RpcRequest, asked: Mapping[str, Any]) -> None:
         """Ask the client what a request needs, as `inputRequests` has it: one question."""
         ((key, question),) = asked.items()
         self._count += 1

@@ -153,7 +153,7 @@ STATELESS_SHAPES = {
 }
 
 
-class Request:
+class RpcRequest:
     """A request to answer.
 
     `identity` is None for a cancellation, which has no answer. `result` is the answer where the
@@ -185,7 +185,7 @@ class Request:
         self.token = token
 
 
-class Requests:
+class RequestReader:
     """Reads the requests of one connection.
 
     `modern` is the connection's version: None until its first request. If each request stands
@@ -204,7 +204,7 @@ class Requests:
         self._opened = alone
         self.modern = modern
 
-    def read(self, frame: dict[str, Any]) -> Request | None:
+    def read(self, frame: dict[str, Any]) -> RpcRequest | None:
         """Return the request that a message makes; None for a notification without consequences.
 
         Raises `RefusedError`.
@@ -212,7 +212,7 @@ class Requests:
         method, params = frame["method"], frame.get("params") or {}
         if "id" not in frame:
             cancels = method == CANCELLED and type(params.get("requestId")) in (int, str)
-            return Request(None, method, params) if cancels else None
+            return RpcRequest(None, method, params) if cancels else None
         meta = params.get("_meta")
         enveloped = type(meta) is dict and VERSION in meta
         if self.modern is None:
@@ -234,7 +234,7 @@ class Requests:
 
     def _handshake(
         self, identity: int | str, method: str, params: dict[str, Any], *, enveloped: bool
-    ) -> Request:
+    ) -> RpcRequest:
         if enveloped and not self._alone and method != INITIALIZE:
             raise RefusedError(
                 INVALID_REQUEST,
@@ -243,23 +243,23 @@ class Requests:
             )
         plain = self._checked(HANDSHAKE_SHAPES, META, method, params)
         if method == INITIALIZE:
-            return Request(identity, method, plain, self._shake_hands(plain))
+            return RpcRequest(identity, method, plain, self._shake_hands(plain))
         if not self._opened and method != "ping":
             raise RefusedError(INVALID_PARAMS, BAD, "")
         if method == CALL and self._asks is not None:
             plain["asks"] = self._asks
         token = (params.get("_meta") or {}).get("progressToken")
-        return Request(identity, method, plain, self._known(method, plain), token)
+        return RpcRequest(identity, method, plain, self._known(method, plain), token)
 
     def _stateless(
         self, identity: int | str, method: str, params: dict[str, Any], meta: Any
-    ) -> Request:
+    ) -> RpcRequest:
         _check_envelope(meta)
         plain = self._checked(STATELESS_SHAPES, ENVELOPE, method, params)
         capabilities, about = meta[CAPABILITIES], meta.get(INFO) or {}
         if method == CALL and messages.can_ask(capabilities):
             plain["asks"] = about.get("name", "a client")
-        return Request(
+        return RpcRequest(
             identity,
             method,
             plain,
@@ -317,7 +317,7 @@ class Requests:
         kept = method == LIST and self._handlers.listed and not params
         return {"tools": []} if kept else None
 
-    def answer(self, request: Request, outcome: dict[str, Any] | RefusedError) -> bytes:
+    def answer(self, request: RpcRequest, outcome: dict[str, Any] | RefusedError) -> bytes:
         """Return the line that answers a request."""
         identity = request.identity
         if isinstance(outcome, RefusedError):

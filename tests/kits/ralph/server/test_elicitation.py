@@ -13,9 +13,9 @@ from held_tasks import comments, held_on, held_project, row, status, taken
 from lifelines import until
 from mcp.types import ElicitRequestParams, ElicitResult
 from proved_projects import LEDGER, MARKER
-from ralphgen.runtime.protocol.fast_path import PlainRequest
 
 from ralphgen.runtime.protocol.questions import OpenQuestions
+from ralphgen.runtime.protocol.requests import RpcRequest
 
 ERAS = pytest.mark.parametrize("era", ["auto", "legacy"])
 
@@ -230,9 +230,9 @@ def test_a_question_that_is_answered_by_nobody_in_time_is_taken_back(
 ) -> None:
     monkeypatch.setattr("ralphgen.runtime.protocol.questions.PATIENCE", 0.01)
     sent: list[dict[str, Any]] = []
-    again: list[PlainRequest] = []
+    again: list[RpcRequest] = []
     questions = OpenQuestions(lambda line: sent.append(json.loads(line)), again.append)
-    request = PlainRequest("call", "tools/call", {})
+    request = RpcRequest("call", "tools/call", {})
     questions.ask(request, {"key": {"method": "elicitation/create", "params": {}}})
 
     assert until(lambda: again == [request])

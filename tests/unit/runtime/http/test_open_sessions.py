@@ -37,7 +37,7 @@ async def opened_and_gone(sessions: OpenSessions) -> tuple[OpenSession, OpenSess
 
 def test_a_session_that_is_gone_is_opened_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever got the closed one asked again at once, and for ever."""
-    monkeypatch.setattr(sessions_module, "FastPath", lambda *_: None)
+    monkeypatch.setattr(sessions_module, "RequestReader", lambda *_, **__: None)
     sessions = OpenSessions(cast("Kits", Project()), 2)
     first, again = asyncio.run(opened_and_gone(sessions))
 
@@ -45,7 +45,7 @@ def test_a_session_that_is_gone_is_opened_anew(monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_more_sessions_than_places_wait_for_one_another(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sessions_module, "FastPath", lambda *_: None)
+    monkeypatch.setattr(sessions_module, "RequestReader", lambda *_, **__: None)
     sessions = OpenSessions(cast("Kits", Project()), 2)
     most = list[int]()
 
@@ -69,7 +69,7 @@ def test_more_sessions_than_places_wait_for_one_another(monkeypatch: pytest.Monk
 def test_a_session_for_which_no_other_has_an_end_is_refused(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(sessions_module, "FastPath", lambda *_: None)
+    monkeypatch.setattr(sessions_module, "RequestReader", lambda *_, **__: None)
     monkeypatch.setattr(sessions_module, "PATIENCE", 0.02)
     sessions = OpenSessions(cast("Kits", Project()), 1)
 

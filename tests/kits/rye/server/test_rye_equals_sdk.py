@@ -1,4 +1,4 @@
-"""The front answers searches, loads, help and signing as the SDK does; execution takes time."""
+"""Searches, loads, help and signing are answered as the official SDK answers them."""
 
 import json
 import re
@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conversations import SDK_ALONE, Frame, Servers
+from conversations import Frame, Servers
 from driving import create_project
 from frames import VERSIONS, opening, request
 from rye_projects import KITS, TYPES, knowledge, put, python_tool, session, well_formed
@@ -100,24 +100,19 @@ def alike(frame: Frame) -> Frame:
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-def test_all_but_execution_is_answered_by_the_front_as_by_the_sdk(
-    servers: Servers, version: str
-) -> None:
+def test_all_but_execution_is_answered_as_by_the_sdk(servers: Servers, version: str) -> None:
     lines = conversation(servers, version, CALLS)
     arguments = servers.session(kit="rye")
-    *expected, last = servers.told(arguments, lines, **SDK_ALONE)
-    found = servers.answered(arguments, lines)
+    expected = servers.told(arguments, lines, by_sdk=True)
+    found = servers.told(arguments, lines)
 
-    assert ([*range(len(lines))], []) == ([*found], last)
-    for said, answer in zip(expected, found.values(), strict=True):
-        assert [alike(frame) for frame in said] == ([] if answer is None else [alike(answer)])
+    assert [[*map(alike, said)] for said in expected] == [[*map(alike, said)] for said in found]
 
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_what_was_searched_before_is_found_behind_an_execution(
     servers: Servers, version: str
 ) -> None:
-    """The hand-over is in the midst, and changes no answer."""
     looks = [call for call in CALLS if call[0] != "sign" and "destination" not in call[1]]
     lines = conversation(servers, version, [*looks, EXECUTION, *looks])
     *found, _ = servers.told(servers.session(kit="rye"), lines)
@@ -126,13 +121,3 @@ def test_what_was_searched_before_is_found_behind_an_execution(
 
     assert '"params":{"who":"Bob"}' in executed["content"][0]["text"]
     assert answers[: len(looks)] == answers[len(looks) + 1 :]
-
-
-@pytest.mark.parametrize("version", VERSIONS)
-def test_an_execution_is_not_answered_by_the_thread_that_reads(
-    servers: Servers, version: str
-) -> None:
-    lines = conversation(servers, version, [CALLS[0], EXECUTION])
-    found = servers.answered(servers.session(kit="rye"), lines)
-
-    assert [*range(len(lines) - 1)] == [*found]
