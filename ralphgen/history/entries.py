@@ -157,7 +157,8 @@ def changing_sessions(root: Path, limit: int) -> list[tuple[Any, ...]]:
     if read_state(root).version is None:
         raise no_ledger()
     with open_database(root) as connection:
-        return connection.execute(_CHANGING, [limit]).fetchall()
+        rows: list[tuple[Any, ...]] = connection.execute(_CHANGING, [limit]).fetchall()
+    return rows
 
 
 def entries_of(rows: Iterable[tuple[Any, ...]], *, nested: bool) -> list[Entry]:
