@@ -188,11 +188,15 @@ def _place(project: Path, command: str) -> "ProjectPlace":
 def _print_token(
     root: Path, request: Request, ttl: str, *, as_json: bool, tell: Say, trust_edited: bool
 ) -> None:
+    from ralphgen.launch.record import record_begin
     from ralphgen.loop.limits import parse_duration
     from ralphgen.sessions.token import session_token
 
     seconds = int(parse_duration(ttl))
-    session_id, token = session_token(root, request, seconds, say=tell, trust_edited=trust_edited)
+    session_id, token, subject = session_token(
+        root, request, seconds, say=tell, trust_edited=trust_edited
+    )
+    record_begin(root, session_id, subject, say)
     if as_json:
         print_json({"session_id": session_id, "token": token, "seconds": seconds})
         return

@@ -6,7 +6,6 @@ import subprocess
 from pathlib import Path
 
 from ralphgen.errors import ProjectError, Say, UsageError
-from ralphgen.launch.record import record_begin
 from ralphgen.project.database import no_database
 from ralphgen.project.root import database_name, database_named, has_database, postgresql_place
 from ralphgen.runtime.engine.postgresql import revocations as postgresql_revocations
@@ -27,12 +26,12 @@ LONGEST = 24 * 60 * 60  # seconds for which a token may be good
 
 def session_token(
     root: Path, request: Request, seconds: int, *, say: Say, trust_edited: bool
-) -> tuple[str, str]:
-    """Return a new session's id and its token, which the project's server signs.
+) -> tuple[str, str, Subject]:
+    """Return a new session's id, its token, which the project's server signs, and its subject.
 
-    The key is in the variable that `[http]` names. No file is written: the ledger records the
-    session, which claims its task as `claims_task` decides; no process of any machine holds the
-    claim. Raises `UsageError` for what cannot be met, `UntrustedError`, `ClaimedError`,
+    The key is in the variable that `[http]` names. Nothing is written but that the session holds
+    its task, as `claims_task` decides; it is whatever the token says, and no process of any machine
+    holds the claim. Raises `UsageError` for what cannot be met, `UntrustedError`, `ClaimedError`,
     `NothingReadyError`, and `ProjectError` where the project is not served over HTTP or the session
     would not open.
     """
@@ -54,9 +53,7 @@ def session_token(
             facts |= {"jti": claim.session_id, "cla": claim.token, "lea": claim.lease}
             hand_over(claim)
         command = server_command(root, trust_edited=trust_edited, say=say)
-        token, own = _signed(command, seconds, facts), str(facts["jti"])
-    record_begin(root, own, subject, say)
-    return own, token
+        return str(facts["jti"]), _signed(command, seconds, facts), subject
 
 
 def revoke_session(root: Path, session_id: str) -> None:
