@@ -4,6 +4,7 @@ import importlib.util
 import site
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from typing import Any
 
@@ -120,3 +121,16 @@ def test_each_example_is_up_to_date_after_init(monkeypatch: pytest.MonkeyPatch) 
     assert 0 == done.returncode, done.stderr
     names = [path.parent.name for path in sorted(ROOT.glob("examples/*/README.md"))]
     assert [f"== {name}" for name in names] == done.stdout.splitlines()
+
+
+@pytest.mark.thorough
+def test_each_fault_can_be_planted() -> None:
+    """Its text stands once in the sources, and its tests are there."""
+    faults = tomllib.loads((ROOT / "tests/faults/faults.toml").read_text(encoding="utf-8"))["fault"]
+    files = [*ROOT.glob("ralphgen/**/*.py"), *ROOT.glob("templates/**/*.jinja")]
+    sources = "\0".join(path.read_text(encoding="utf-8") for path in files)
+    tests = {path.name for path in (ROOT / "tests").rglob("test_*.py")}
+
+    assert [] == [fault["name"] for fault in faults if 1 != sources.count(fault["old"])]
+    named = {(fault["name"], Path(test).name) for fault in faults for test in fault["tests"]}
+    assert [] == sorted(fault for fault, test in named if test not in tests)

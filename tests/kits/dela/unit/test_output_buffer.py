@@ -199,6 +199,14 @@ def test_a_page_that_stops_before_the_begun_line_does_not_hold_it() -> None:
     assert (["one\n", "two\n"], False, 2) == (page.lines, page.begun, page.next)
 
 
+@pytest.mark.parametrize("ended", [True, False])
+@pytest.mark.parametrize(("size", "end"), [(10, ""), (11, ""), (10, "\n"), (12, "\n")])
+def test_cut_line_starts_with_a_whole_character(size: int, end: str, *, ended: bool) -> None:
+    (line,) = output_of(("€" * 20 + end).encode(), size=size, ended=ended).tail(1).lines
+
+    assert "€" * 3 + end == line
+
+
 def test_a_line_that_never_ended_is_whole_at_the_end() -> None:
     page = output_of(b"one\nlast words").tail(1)
 
