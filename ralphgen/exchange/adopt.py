@@ -51,7 +51,9 @@ def import_tasks(
     """
     records = READERS[peer](path)
     left_out = [*map(str, records.left_out)]
-    if left_out and (strict or not records.tasks):
+    if left_out and not records.tasks:
+        raise refusal_of(left_out, "fix these records, or name the format of the file with --from")
+    if left_out and strict:
         raise refusal_of(left_out)
     report_left_out(left_out, say)
 

@@ -9,15 +9,12 @@ SHOWN = 20  # records in a message
 HINT = "fix these records, or import the others without --strict"
 
 
-def refusal_of(left_out: Sequence[str]) -> RalphgenError:
-    """Return the error that names the records, and changes nothing."""
-    shown = left_out[:SHOWN]
-    more = [f"{counted(len(left_out) - SHOWN, 'further unreadable record')}"] * (
-        len(left_out) > SHOWN
-    )
-    *others, last = [*shown, *more]
-    problems = [*map(Problem, others), Problem(last, HINT)]
-    return ProjectError.of(problems)
+def refusal_of(left_out: Sequence[str], hint: str = HINT) -> RalphgenError:
+    """Return the error that names the records in their order, and changes nothing."""
+    further = len(left_out) - SHOWN
+    more = [counted(further, "further unreadable record")] * (further > 0)
+    *others, last = [*left_out[:SHOWN], *more]
+    return ProjectError.of([*map(Problem, others), Problem(last, hint)])
 
 
 def report_left_out(left_out: Sequence[str], say: Say) -> None:

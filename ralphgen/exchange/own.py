@@ -2,6 +2,7 @@
 
 import sqlite3
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -77,11 +78,29 @@ def own_of(connection: DatabaseConnection, root: Path) -> Own:
 
 def read_file(file: Path, root: Path) -> Own:
     """Return the rows of another project's file of SQLite, by what is visible in ours."""
+    with opened_file(file) as connection:
+        return own_of(connection, root)
+
+
+@contextmanager
+def opened_file(file: Path) -> Iterator[sqlite3.Connection]:
+    """A connection to the database of another project; raises `ProjectError` if it is none."""
     try:
         with open_without_trace(file) as connection:
-            return own_of(connection, root)
+            yield connection
     except sqlite3.Error as error:
-        raise ProjectError(f'"{file}" cannot be read: {error}', 'run "ralphgen doctor"') from error
+        raise unreadable(file, error) from error
+    except ProjectError as error:
+        problem = error.problems[0]
+        if "ralphgen init" not in problem.hint:  # which is for the database of this project
+            raise
+        raise ProjectError(problem.text, "choose the database of a project") from error
+
+
+def unreadable(file: Path, error: sqlite3.Error) -> ProjectError:
+    """Return the error for a file that SQLite cannot read."""
+    text = f'"{file}" cannot be read: {error}'
+    return ProjectError(text, "check that it is an intact SQLite database")
 
 
 def _without_key(connection: DatabaseConnection, tables: Mapping[str, MovedTable]) -> Iterator[str]:

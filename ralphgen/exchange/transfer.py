@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from ralphgen.errors import Problem, ProjectError, Say, plain
 from ralphgen.exchange.incoming import IncomingRows, MovedColumn
 from ralphgen.exchange.lines import SHOWN
-from ralphgen.exchange.own import ralphs_tables
+from ralphgen.exchange.own import opened_file, ralphs_tables, unreadable
 from ralphgen.exchange.tables import key_column
 from ralphgen.init.postgresql import make_tables
 from ralphgen.init.stacks import STACKS, load_stack
@@ -23,7 +23,6 @@ from ralphgen.ledger.state_files import move_in
 from ralphgen.ledger.tables import FOLDER, LedgerState, state_of
 from ralphgen.project.config import read_config
 from ralphgen.project.connection import DatabaseConnection
-from ralphgen.project.database import open_without_trace
 from ralphgen.project.inspect import settings_models
 from ralphgen.project.postgresql import PostgresqlConnection
 from ralphgen.project.root import CONFIG, project_home
@@ -116,21 +115,12 @@ def _record(database: Database, source: sqlite3.Connection, moved: "Moved") -> N
 @contextmanager
 def _opened_file(file: Path, needed: Sequence[str]) -> Iterator[sqlite3.Connection]:
     """A project's file; raises `ProjectError` where it lacks a table, or cannot be read."""
-    try:
-        with open_without_trace(file) as connection:
-            facts = read_facts(connection)
-            if lacking := [table for table in needed if table not in facts]:
-                text = f'"{file}" is not a project database: it has no table "{lacking[0]}"'
-                raise ProjectError(text, "choose the database of a project")
-            yield connection
-    except sqlite3.Error as error:
-        raise _unreadable(file, error) from error
-
-
-def _unreadable(file: Path, error: sqlite3.Error) -> ProjectError:
-    return ProjectError(
-        f'"{file}" cannot be read: {error}', "check that it is an intact SQLite database"
-    )
+    with opened_file(file) as connection:
+        facts = read_facts(connection)
+        if lacking := [table for table in needed if table not in facts]:
+            text = f'"{file}" is not a project database: it has no table "{lacking[0]}"'
+            raise ProjectError(text, "choose the database of a project")
+        yield connection
 
 
 def parents_first(facts: Facts, tables: Sequence[str]) -> list[str]:
@@ -254,7 +244,7 @@ class _Move:
         try:
             incoming.load(self._source)
         except sqlite3.Error as error:
-            raise _unreadable(self._file, error) from error
+            raise unreadable(self._file, error) from error
 
     def _make_tables(self, theirs: Facts, *, with_ledger: bool) -> None:
         """Make the tables of a new project, with those columns of the file that it has besides."""

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from cases import INIT_SCHEMA
-from driving import ROWS, create_database, query, quiet
+from driving import ROWS, create_database, create_project, query, quiet
 
 from ralphgen.doctor.examine import examine
 from ralphgen.errors import ProjectError
@@ -24,6 +24,30 @@ TASKS = "SELECT title, status, depends_on FROM tasks WHERE id > 2 ORDER BY id"
 
 def issue(key: str, **more: Any) -> str:
     return json.dumps({"_type": "issue", "id": key, "title": key, "status": "open", **more})
+
+
+def test_many_unreadable_records_are_named_first_and_counted_last(tmp_path: Path) -> None:
+    root = create_project(tmp_path / "p")
+    (tmp_path / "x.jsonl").write_text("?\n" * 30, encoding="utf-8")
+
+    with pytest.raises(ProjectError) as refused:
+        import_tasks(root, "beads", tmp_path / "x.jsonl", homes=HOMES, dry_run=False, say=quiet)
+
+    lines = str(refused.value).splitlines()
+    assert lines[0].endswith("x.jsonl:1: invalid JSON")
+    assert "10 more records are unreadable" == lines[-2]
+    assert "hint: fix these records, or name the format of the file with --from" == lines[-1]
+
+
+@pytest.mark.parametrize("name", ["missing.db", "x.jsonl"])
+def test_hint_for_another_database_is_not_about_this_one(tmp_path: Path, name: str) -> None:
+    root = create_project(tmp_path / "p")
+    (tmp_path / "x.jsonl").write_text("?\n", encoding="utf-8")
+
+    with pytest.raises(ProjectError, match="hint: choose the database of a project"):
+        import_rows(
+            root, tmp_path / name, is_database=True, allow_removals=False, dry_run=False, say=quiet
+        )
 
 
 def needs(*keys: str) -> list[dict[str, str]]:
