@@ -14,7 +14,9 @@ def refusal_of(left_out: Sequence[str], hint: str = HINT) -> RalphgenError:
     further = len(left_out) - SHOWN
     more = [counted(further, "further unreadable record")] * (further > 0)
     *others, last = [*left_out[:SHOWN], *more]
-    return ProjectError.of([*map(Problem, others), Problem(last, hint)])
+    error = ProjectError(last)
+    error.problems = (*map(Problem, others), Problem(last, hint))
+    return error
 
 
 def report_left_out(left_out: Sequence[str], say: Say) -> None:

@@ -118,7 +118,9 @@ def _initialize(
     if len(hosts) > 1 and {*hosts} & {*options.kits}:
         text = f"a project has only one of the kits {' and '.join(hosts)}"
         hint = f'add tools for your tables to "{hosts[0]}": ralphgen tools add TABLE'
-        if hosts[0] in options.kits:
+        if {*hosts} <= {*options.kits}:
+            hint = f"leave out --kit {hosts[1]}"
+        elif hosts[0] in options.kits:
             hint = f'set kits = ["{hosts[0]}"] in {CONFIG}, then run "ralphgen init"'
         raise UsageError(text, hint)
     needs_tasks = not any_database(on)

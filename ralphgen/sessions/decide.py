@@ -233,6 +233,7 @@ def _refuse_unknown(request: Request, rows: ProjectRows) -> None:
         names = rows.names(f"{kind}s")
         if name and name not in names:
             hint = suggestion(name, names, f"the {kind}s", f"ralphgen {kind} list")
+            hint = hint if names else f'create one with "ralphgen {kind} add NAME"'
             raise MissingError(f'there is no {kind} "{one_line(name)}"', hint)
 
 
