@@ -40,7 +40,7 @@ _OWN = re.compile(
     r"db/ralph\.db(?:-wal|-shm|-journal)?"
     r"|backups/ralph-\d{8}T\d{6}Z(?:-\d{1,3})?\.db"
     r"|learnings\.txt|progress\.txt|last-export\.jsonl|sessions/\.settings|trust/mark"
-    r"|worktrees/(?:\d+|merge|fetch)\.lock"
+    r"|worktrees/(?:\d+(?:-[a-z]+)?|merge|fetch)\.(?:held|lock)"
     rf"|mcp/(?:\.lock|context\.json)|mcp/sessions/(?:written-files\.json|{_LOOP})"
     rf"|{_SESSION}(?:\.new)?/(?:(?:context|mcp|snapshot)\.json|(?:calls|transcript)\.jsonl"
     r"|(?:system|prompt)\.md|client|dry-run|launched|lock"

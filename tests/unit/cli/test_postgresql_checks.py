@@ -7,11 +7,13 @@ import pytest
 from command_line import ralphgen
 from driving import connected, quiet
 from engines import CONFIG, VARIABLE, EngineProject, on_engine
+from making_sessions import client_of, opened
 from postgresql import needs_postgresql
 from proved_projects import TESTS, git
 from walls import Walled, run
 
 from ralphgen.generate.workflows import generate, regenerate
+from ralphgen.sessions.snapshot import earlier_changes
 from ralphgen.trust.decide import check_items
 from ralphgen.trust.items import read_settings
 from ralphgen.trust.record import add_to_record
@@ -75,3 +77,24 @@ def test_the_login_of_a_session_proves_nothing(project: EngineProject) -> None:
     assert "the login of this session writes no proof" in answer["not_proved"]
     assert "has not passed on the current files" in said
     assert [] == project.query(EVIDENCE)
+
+
+@pytest.mark.thorough
+def test_what_a_session_changed_is_no_baseline_for_the_next(project: EngineProject) -> None:
+    """The ledger has the files of this machine's directory."""
+    root = project.root
+    own = {VARIABLE: project.dsn}
+    protect = '[done]\nprotect = ["tests/**"]\n'
+    (root / ".ralph/ralphgen.toml").write_text(CONFIG + TESTS + protect, encoding="utf-8")
+    regenerate(root, force=False, say=quiet)
+    with client_of(opened(root, "task_execution", task=1).mcp_config, environment=own) as server:
+        (root / "tests").mkdir()
+        (root / "tests/a.py").write_text("", encoding="utf-8")
+        server.call("set_task_status", status="blocked", reason="unclear")
+    with client_of(opened(root, "task_execution", task=1).mcp_config, environment=own) as server:
+        refusal = server.refusal("set_task_status", status="done")
+
+    assert 'an earlier session changed protected files: "tests/a.py"' in refusal
+    assert {"tests/a.py": ""} == earlier_changes(root, root)
+    assert 0 == ralphgen("trust", "--yes", cwd=root).returncode
+    assert {} == earlier_changes(root, root)

@@ -336,8 +336,9 @@ def _with_new_trees(workspace: Workspace, began: Mapping[str, Any] | None) -> di
     )
     found = workspace.database.reading(lambda: workspace.database.rows(sql))
     known = {path.rpartition("/.ralph/worktrees/")[2].partition("/")[0] for (path,) in found}
-    known |= {MERGE} if known & new else set()
-    return {**rules, "worktrees": [*rules["worktrees"], *sorted(new & known)]}
+    # Next to the worktree of number 1 may be those in which its checks run: "1-" and a word.
+    made = {name for name in new if name.partition("-")[0] in known or (known and name == MERGE)}
+    return {**rules, "worktrees": [*rules["worktrees"], *sorted(made)]}
 
 
 def _snapshot(workspace: Workspace) -> dict[str, Any] | None:

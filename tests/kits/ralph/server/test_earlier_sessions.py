@@ -222,6 +222,26 @@ def test_a_moved_project_keeps_what_agents_changed(project: Path) -> None:
     assert ["tests/run.py"] == [*earlier_changes(moved, moved)]
 
 
+def test_only_worktrees_of_loops_may_be_new(project: Path) -> None:
+    """Files in the worktree of another agent are no part of the tree; those of an own one are."""
+    place = project / ".ralph/worktrees"
+    written(project, [("tests/run.py", PASSES)])
+    with client_of(_opened(project).mcp_config) as server:
+        git(project, "worktree", "add", "--quiet", "--detach", str(place / "1"))
+        own = server.refusal("set_task_status", status="done")
+        with closing(sqlite3.connect(project / ".ralph/db/ralph.db")) as database:
+            sql = (
+                "INSERT INTO ralphgen_sessions (id, recipe, started, worktree) VALUES (?, ?, ?, ?)"
+            )
+            database.execute(sql, ("a", "task_execution", "2026-02-11", str(place / "1")))
+            database.commit()
+        assert server.call("run_checks")["passed"]
+        written(place / "1", [("src/a.py", "1")])
+        server.call("set_task_status", status="done")
+
+    assert "has not passed on the current files" in own
+
+
 def test_sessions_that_change_nothing_leave_no_row(project: Path) -> None:
     _session(project, lambda root: written(root, [("code.txt", "1")]))
 
