@@ -120,7 +120,8 @@ def earlier_changes(root: Path, work_tree: Path) -> dict[str, str]:
     for one in reversed([one for one in found if one.is_open]):  # the oldest decides
         changes = protected_changes(str(work_tree), one.files, one.globs)
         before |= {path: was for path, (was, _) in changes.items()}
-    return {path: mark for path, mark in before.items() if is_protected(path, facts["protect"])}
+    globs = facts["protect"]
+    return {path: was for path, was in before.items() if is_protected(str(work_tree), path, globs)}
 
 
 def _settle_sessions(root: Path, work_tree: Path) -> None:
@@ -163,7 +164,7 @@ def accept_changes(root: Path, files: Mapping[str, str]) -> None:
                 for path, mark in files.items():
                     if not one.is_open and path in known and known[path][1] == mark:
                         del known[path]
-                    elif one.is_open and is_protected(path, one.globs):
+                    elif one.is_open and is_protected(str(root), path, one.globs):
                         known[path] = mark
                 known = {path: marks for path, marks in known.items() if marks}
                 if not known and not one.is_open:

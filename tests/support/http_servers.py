@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 import jwt
 from driving import Driver, Era, create_project
 from lifelines import PATIENCE
+from mcp.shared.inbound import encode_header_value
 
 from ralphgen.runtime.http.readiness import policy_digest
 
@@ -135,6 +136,14 @@ def headers(token: str, version: str = "", method: str = "", name: str = "") -> 
     found = {**JSON, "Authorization": f"Bearer {token}"}
     more = {"MCP-Protocol-Version": version, "Mcp-Method": method, "Mcp-Name": name}
     return found | {key: value for key, value in more.items() if value}
+
+
+def routed(root: Path, version: str, method: str, params: Mapping[str, Any]) -> dict[str, str]:
+    """The headers of a request with a token of the project, as its version routes it."""
+    if version != MODERN:
+        return headers(token(root), version)
+    name = params.get(NAMED_BY[method], "") if method in NAMED_BY else ""
+    return headers(token(root), version, method, encode_header_value(str(name)) if name else "")
 
 
 @contextmanager

@@ -349,10 +349,10 @@ def protected_changes(
     }
 
 
-def is_protected(path: str, globs: Sequence[str]) -> bool:
-    """Return whether no session may change a path."""
+def is_protected(root: str, path: str, globs: Sequence[str]) -> bool:
+    """Return whether no session may change a path of the project in `root`."""
     own = [f"{RALPH}/{name}" for name in PROTECTED]
-    return _is_below(path, own) or _any_of(globs).match(path) is not None
+    return _is_below(path, own) or _any_of(globs, root)(path)
 
 
 def protected_elsewhere(work_tree: str, tops: Sequence[str]) -> dict[str, str]:

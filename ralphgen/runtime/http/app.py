@@ -280,7 +280,7 @@ def _accepted(
         error = RefusedError(UNSUPPORTED_VERSION, "Unsupported protocol version", told)
         return 400, messages.refusal(None, error)
     identity = (frame.get("params") or {}).get("requestId")
-    if frame.get("method") == CANCELLED and type(identity) in (int, str):
+    if frame.get("method") == CANCELLED and isinstance(identity, int | str):
         session.cancel(identity)
     return 202, b""
 

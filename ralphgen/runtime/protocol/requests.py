@@ -71,14 +71,14 @@ CLIENT = {
     "websiteUrl": str,
     "icons": [ICON],
 }
-CAPABILITY = {
+CAPABILITY: dict[str, Any] = {
     "elicitation": {"form": {}, "url": {}},
     "experimental": {"*": {}},
     "extensions": {"*": {}},
     "roots": {},
     "sampling": {"context": {}, "tools": {}},
 }
-HANDSHAKE_CAPABILITY = {
+HANDSHAKE_CAPABILITY: dict[str, Any] = {
     **CAPABILITY,
     "roots": {"listChanged": FLAG},
     "tasks": {
@@ -128,7 +128,7 @@ BOTH = {
     "skills/get": AT_URI,
 }
 # The parameters of each request that a version knows, without `_meta`.
-HANDSHAKE_SHAPES = {
+HANDSHAKE_SHAPES: dict[str, dict[str, Any]] = {
     **BOTH,
     INITIALIZE: {
         "protocolVersion!": str,
@@ -143,7 +143,7 @@ HANDSHAKE_SHAPES = {
     "resources/unsubscribe": AT_URI,
     CALL: {**NAMED, "task": {"ttl": int}},
 }
-STATELESS_SHAPES = {
+STATELESS_SHAPES: dict[str, dict[str, Any]] = {
     **BOTH,
     DISCOVER: {},
     "prompts/get": {**PROMPT, **ANSWERS},

@@ -13,12 +13,12 @@ from frames import READS, WRITES, frame, mutants
 from http_servers import (
     HANDSHAKES,
     MODERN,
-    NAMED_BY,
     HttpServer,
     enveloped,
     headers,
     http_project,
     message,
+    routed,
     sdk_app,
     serving,
     token,
@@ -46,22 +46,13 @@ class Three:
         """The answer that all three give to a request, which they must."""
         given = enveloped(params) if self.version == MODERN else params
         expected = steady(self.local.ask(method, given))
-        body, sent = message(method, given), self.headers(method, given)
+        body, sent = message(method, given), routed(self.ours.root, self.version, method, given)
         (status, fast), (other, slow) = self.asked(body, sent)
 
         assert expected == without_id(fast), (method, params)
         assert expected == without_id(slow), (method, params)
         assert status == other, (method, params)
         return expected
-
-    def headers(self, method: str, params: Any) -> dict[str, str]:
-        """What a request of the version sends."""
-        sent = headers(token(self.ours.root), self.version)
-        if self.version == MODERN:
-            sent |= {"Mcp-Method": method}
-            if method in NAMED_BY:
-                sent |= {"Mcp-Name": encode_header_value(str(params.get(NAMED_BY[method], "")))}
-        return sent
 
     def asked(self, body: bytes, sent: Mapping[str, str]) -> list[tuple[int, Any]]:
         """Status and answer of both apps; the answer to nothing certain is None."""
@@ -158,7 +149,7 @@ def test_odd_requests_are_answered_alike(three: Three) -> None:
     listed = frame(three.version, "tools/list", {}, 7)
     frames = [*[*mutants(frame(three.version, *asked, 7))][::3], *[*mutants(listed)][::3]]
     frames += [frame(three.version, method, {}, 7) for method in RARE]
-    sent = three.headers(*asked)
+    sent = routed(three.ours.root, three.version, *asked)
     for told in frames:
         if not isinstance(told, dict) or type(told.get("id", "")) not in (int, str):
             continue  # the SDK takes the latter for a notification, where it takes it at all
@@ -195,7 +186,7 @@ def test_headers_that_say_otherwise_are_answered_alike(
 ) -> None:
     asked = ("tools/call", {"name": "get_task", "arguments": {"id": 1}})
     params = enveloped(asked[1]) if three.version == MODERN else asked[1]
-    sent = {**three.headers(*asked), **changed}
+    sent = {**routed(three.ours.root, three.version, *asked), **changed}
     (status, ours), (other, theirs) = three.asked(message(asked[0], params), sent)
 
     assert other == status
@@ -214,7 +205,7 @@ def test_headers_that_say_otherwise_are_answered_alike(
     ],
 )
 def test_what_is_no_request_gets_the_same_status(three: Three, body: bytes) -> None:
-    sent = three.headers("ping", {})
+    sent = routed(three.ours.root, three.version, "ping", {})
     (status, _), (other, _) = three.asked(body, sent)
 
     assert other == status

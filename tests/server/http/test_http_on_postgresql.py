@@ -1,5 +1,6 @@
 """A server over HTTP whose rows are in PostgreSQL answers as one on SQLite does."""
 
+import json
 import os
 import random
 import signal
@@ -16,11 +17,21 @@ from driving import made_here, quiet
 from engines import CONFIG as ON_POSTGRESQL
 from engines import VARIABLE, on_both
 from frames import READS, WRITES
-from http_servers import CONFIG, HANDSHAKES, MODERN, HttpServer, enveloped, serving, token
+from http_servers import (
+    CONFIG,
+    HANDSHAKES,
+    MODERN,
+    HttpServer,
+    enveloped,
+    message,
+    routed,
+    serving,
+    token,
+)
 from lifelines import until
 from postgresql import needs_postgresql
 from psycopg.conninfo import conninfo_to_dict
-from test_http_equals_stdio import arguments, asked, steady
+from test_http_equals_stdio import arguments, steady
 
 from ralphgen.generate.workflows import regenerate
 
@@ -73,13 +84,17 @@ def test_random_calls_of_every_tool_are_answered_alike(pair: Pair) -> None:
 def agree(pair: Pair, version: str, method: str, params: Any) -> dict[str, Any]:
     """The answer that both servers give to a request, which they must."""
     given = enveloped(params) if version == MODERN else params
-    (status, ours), (other, theirs) = (
-        asked(server, version, method, given, b"{") for server in (pair.sqlite, pair.postgresql)
-    )
+    told = []
+    for server in (pair.sqlite, pair.postgresql):
+        sent = routed(server.root, version, method, given)
+        status, body, _ = server.ask(body=message(method, given), headers=sent)
+        told.append((status, json.loads(body)))
+    (status, ours), (other, theirs) = told
 
     assert steady(ours) == steady(theirs), (method, params)
     assert status == other, (method, params)
-    return ours
+    found: dict[str, Any] = ours
+    return found
 
 
 def test_a_session_that_was_revoked_is_refused_by_every_worker_within_a_second(pair: Pair) -> None:

@@ -6,7 +6,7 @@ them so.
 
 from __future__ import annotations
 
-from ralphgen.runtime.database.closing import is_done
+from ralphgen.runtime.engine.closing import is_done
 
 from .tables import plain
 
