@@ -1,1 +1,1 @@
-"""The Model Context Protocol: the fast path without the SDK, and the SDK's own server."""
+"""The Model Context Protocol, in its handshake versions and in the stateless one."""

@@ -118,7 +118,7 @@ LISTENED = {
     "resourceSubscriptions": [str],
     "taskIds": [str],
 }
-BOTH = {
+BOTH: dict[str, Any] = {
     LIST: PAGE,
     "prompts/list": PAGE,
     "resources/list": PAGE,

@@ -54,7 +54,7 @@ TOOLS[0].run = noisy
 @pytest.fixture(scope="module")
 def servers(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Servers]:
     """The servers of a project."""
-    servers = Servers(create_project(tmp_path_factory.mktemp("handover")))
+    servers = Servers(create_project(tmp_path_factory.mktemp("connection")))
     yield servers
     servers.close()
 
