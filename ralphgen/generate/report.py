@@ -8,6 +8,8 @@ from ralphgen.generate.removals import Lag
 from ralphgen.output.compare import Drift
 from ralphgen.project.root import FOLDER
 
+LISTED = 5  # files of a kind in the verdict
+
 
 @dataclass(frozen=True, slots=True)
 class Report:
@@ -91,7 +93,10 @@ class Report:
 
 
 def _named(drift: Drift) -> str:
-    """Return the paths of a drift, by kind."""
-    kinds = ("stale", "edited", "missing", "leftover", "unknown")
-    found = [f"{kind}: {plain(', '.join(getattr(drift, kind)))}" for kind in kinds]
-    return "; ".join(line for line in found if not line.endswith(": "))
+    """Return the first paths of a drift, by kind."""
+    found = []
+    for kind in ("stale", "edited", "missing", "leftover", "unknown"):
+        paths: tuple[str, ...] = getattr(drift, kind)
+        more = f" and {len(paths) - LISTED} more" if len(paths) > LISTED else ""
+        found += [f"{kind}: {plain(', '.join(paths[:LISTED]))}{more}"] * bool(paths)
+    return "; ".join(found)

@@ -71,6 +71,16 @@ def test_a_changed_schema_is_a_diff_on_stdout_and_words_on_stderr(root: Path) ->
     assert before == snapshot(root)
 
 
+def test_the_verdict_names_five_files_of_a_kind(root: Path) -> None:
+    settings = root / ".ralph/ralphgen.toml"
+    settings.write_text('kits = ["ralph", "acm"]\n', encoding="utf-8")
+    done = ralphgen("check", root)
+    missing = json.loads(ralphgen("check", "--json", root).stdout)["missing"]
+
+    first = done.stderr.splitlines()[0]
+    assert f"missing: {', '.join(missing[:5])} and {len(missing) - 5} more)" in first
+
+
 @pytest.mark.thorough
 def test_regen_brings_what_check_and_dry_run_promise(root: Path) -> None:
     run_sql(root, RISK)
