@@ -32,7 +32,8 @@ def project(root: Path, config: str) -> Path:
 @pytest.mark.parametrize(
     ("config", "said"),
     [
-        ("[tables.riks]", '1: the database has no table "riks"\nhint: did you mean "risks"?'),
+        ("[tables.riks]", '1: the database has no table "riks"\nhint: if it is new, migrate'),
+        ("[tables.riks]", 'this database first; did you mean "risks"?'),
         ("[tables.broken]", 'the view "broken" reads a missing table or column'),
         ("[tables.found]", '"found" is a virtual table, which cannot be served'),
         ("[tables.found_data]", '"found_data" is the storage of a virtual table, which cannot be'),
