@@ -146,7 +146,7 @@ def test_keys_of_several_columns_and_keys_that_make_themselves(manual: Driver) -
         "delete_order_line", key=key
     )
     assert '1 row of "Order "Lines" refers to it' in manual.refusal("delete_artist", **artist)
-    assert 'no such row of "artists": there are' in manual.refusal(
+    assert 'no such row of "artists": there is only' in manual.refusal(
         "update_order_line", key=key, artist_id=99
     )
     assert {**note, **key} == manual.call("get_note", **note)
