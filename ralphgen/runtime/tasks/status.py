@@ -57,20 +57,23 @@ def set_status(
         values["completed"] = date if closes else None
     if reason is not None or (old == BLOCKED and new != BLOCKED):
         values["blocked_by"] = reason
-    database.closing(
-        lambda one: closes and one == task,
-        lambda: tasks.update(database, "id", task, values),
-    )
+
+    def write() -> None:
+        tasks.update(database, "id", task, values)
+
+    if closes:
+        database.closing(lambda one: one == task, write)
+    else:
+        write()
 
 
 def add_task(database: Database, tasks: TaskTable, values: Mapping[str, Any]) -> None:
     """Add a task of these values, in a transaction that is open; as `set_status`."""
-    closes = is_done(values["status"])
-    completed = {"completed": values.get("created")} if closes else {}
-    database.closing(
-        lambda one: closes and one == values["id"],
-        lambda: tasks.insert(database, {**values, **completed}),
-    )
+    if is_done(values["status"]):
+        closed = {**values, "completed": values.get("created")}
+        database.closing(lambda one: one == values["id"], lambda: tasks.insert(database, closed))
+    else:
+        tasks.insert(database, values)
 
 
 def refuse_skipped(moved: Moved, waiting: Callable[[int], Iterable[tuple[int, str]]]) -> None:

@@ -1,6 +1,7 @@
 """Notices each task that becomes done or skipped: by comparing the tasks before the commit.
 
-So it does not matter which statement, trigger or constraint wrote the row.
+So it does not matter which statement, trigger or constraint wrote the row. A cursor keeps the tasks
+as the transaction found them. Its query runs only if the transaction has written such a row.
 """
 
 from __future__ import annotations
@@ -9,17 +10,30 @@ from ..closing import DONE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from typing import Any
+
     from ..closing import MayClose
     from .database import Database
 
 _IS_TASKS = """
-SELECT count(*) FROM pg_catalog.pg_attribute WHERE attrelid = to_regclass('tasks')
-    AND attname IN ('id', 'status') AND NOT attisdropped
-    AND has_column_privilege(attrelid, attnum, 'SELECT')
+SELECT count(*) FROM pg_catalog.pg_attribute JOIN pg_catalog.pg_class AS c ON c.oid = attrelid
+WHERE attrelid = to_regclass('tasks') AND relkind IN ('r', 'p') AND NOT attisdropped
+    AND attname IN ('id', 'status') AND has_column_privilege(attrelid, attnum, 'SELECT')
 """
-_TASKS = """
-SELECT coalesce(string_agg(id || ' ' || lower(status::text), ',' ORDER BY id), '') FROM tasks
+KEEP = """
+DECLARE ralphgen_before NO SCROLL CURSOR FOR SELECT id, lower(status::text) FROM tasks
 WHERE lower(status::text) IN ('done', 'skipped')
+"""
+# The locks tell whether the transaction has written to the table. What it has written itself is not
+# older than its own number, which is the age 0; rows that others have committed since may be there.
+_WRITTEN = """
+SET CONSTRAINTS ALL IMMEDIATE;
+SELECT id, lower(status::text) FROM tasks WHERE (SELECT EXISTS (
+    SELECT 1 FROM pg_catalog.pg_locks WHERE pid = pg_catalog.pg_backend_pid()
+        AND locktype = 'relation' AND mode NOT IN ('AccessShareLock', 'RowShareLock')
+        AND relation IN (SELECT CAST('tasks' AS regclass) UNION ALL
+            SELECT inhrelid FROM pg_catalog.pg_inherits WHERE inhparent = CAST('tasks' AS regclass))
+)) AND pg_catalog.age(xmin) <= 0 AND lower(status::text) IN ('done', 'skipped') ORDER BY id
 """
 
 
@@ -29,38 +43,47 @@ class Closing:
     __slots__ = ("_before", "_version", "may_close")
 
     def __init__(self) -> None:
-        self._before = ""
+        self._before: set[tuple[Any, ...]] | None = None
         self._version = -1  # of the schema that is known to have tasks
         self.may_close: list[MayClose] = []
 
+    def knows(self, database: Database) -> bool:
+        """Return whether there are tasks to keep in mind."""
+        return self._version == database.schema_version()
+
     def begin(self, database: Database) -> None:
-        """Take down the tasks in the transaction that has begun."""
+        """Begin with a transaction, which has kept the tasks that are known."""
+        self._before = None
         self.may_close.clear()
-        if database.row(_IS_TASKS) == (2,):
+        if not self.knows(database) and database.row(_IS_TASKS) == (2,):
+            database.connection.execute(KEEP.encode())
             self._version = database.schema_version()
-        self._before = self._found(database)
+
+    def before(self, database: Database) -> set[tuple[Any, ...]]:
+        """Return the tasks that the transaction has found, and let its statements alter the table.
+
+        As long as the cursor is open the server refuses to disable a trigger of it.
+        """
+        if self._before is None and self.knows(database):
+            self._before = {*database.connection.execute(b"FETCH ALL FROM ralphgen_before")}
+            database.connection.execute(b"CLOSE ralphgen_before")
+        return self._before or set()
 
     def moved(self, database: Database) -> list[tuple[int, str]]:
         """Return the tasks that the transaction has made done or skipped, at its end.
 
         What waits for the commit runs first.
         """
-        if self._version != database.schema_version():
+        if not self.knows(database):
             return []
-        database.connection.execute(b"SET CONSTRAINTS ALL IMMEDIATE")
-        after = self._found(database)
-        if after == self._before:
+        cursor = database.connection.execute(_WRITTEN.encode())
+        cursor.nextset()
+        written = cursor.fetchall()
+        if not written:
             return []
-        known = {*self._before.split(",")}
-        new = [one.partition(" ") for one in after.split(",") if one and one not in known]
-        return [(int(task), status) for task, _, status in new]
+        before = self.before(database)
+        return [(task, status) for task, status in written if (task, status) not in before]
 
     def refuses(self, task: int, status: str) -> bool:
         """Return whether a task may not have become so."""
         return status == DONE and not any(may_close(task) for may_close in self.may_close)
-
-    def _found(self, database: Database) -> str:
-        if self._version != database.schema_version():
-            return ""
-        ((found,),) = database.rows(_TASKS)
-        return str(found)

@@ -169,6 +169,7 @@ class Database:
         """Return `write()`, by which these tasks may become done, and no others."""
         if self._closing is not None:
             self._closing.may_close.append(may_close)
+            self._closing.before(self)
         return write()
 
     def open(self) -> None:
@@ -331,7 +332,12 @@ class Database:
         waits = int(1000 * min(self._patience, longest_run() / 2, in_line))
         limits = f"{text}; SET LOCAL lock_timeout = {waits}"
         begin = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
-        return f"{begin}; {limits}; {writers_lock(schema)}; {notice(schema)}".encode()
+        text = f"{begin}; {limits}; {writers_lock(schema)}; {notice(schema)}"
+        if self.has_tasks and self._closing is not None and self._closing.knows(self):
+            from .closing import KEEP
+
+            text = f"{text}; {KEEP}"
+        return text.encode()
 
     def _roll_back(self) -> None:
         from . import driver

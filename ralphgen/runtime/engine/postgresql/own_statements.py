@@ -126,10 +126,12 @@ def write_records(
     if database.before_changes is not None:
         database.before_changes()
     before = database.row(_STATE)
-    # Its task must be proved all the same, which its caller finds out.
-    done = database.closing(
-        lambda _: "tasks" in written, lambda: _records(_run(database, sql, values), most)
-    )
+
+    def write() -> tuple[Records, int]:
+        return _records(_run(database, sql, values), most)
+
+    # A task must be proved all the same, which the caller finds out.
+    done = database.closing(lambda _: True, write) if "tasks" in written else write()
     database.connection.execute(b"SET CONSTRAINTS ALL IMMEDIATE")
     _refuse_changed(before, database.row(_STATE))
     return done

@@ -286,6 +286,28 @@ def test_undo_leaves_a_task_open_that_is_not_proved_any_more(root: Path) -> None
     assert "pending" == status(root, 1)
 
 
+def test_undo_disables_a_trigger_of_a_table_that_is_watched(root: Path) -> None:
+    """PostgreSQL refuses that to a transaction in which a cursor reads the table."""
+    is_sqlite = postgresql_place(root) is None
+    if is_sqlite:
+        run(root, "CREATE TRIGGER other AFTER UPDATE ON tasks BEGIN SELECT 1; END")
+    else:
+        run(
+            root,
+            "CREATE FUNCTION other() RETURNS trigger LANGUAGE plpgsql AS "
+            "$$ BEGIN RETURN NULL; END $$; CREATE TRIGGER other AFTER UPDATE ON tasks "
+            "FOR EACH ROW EXECUTE FUNCTION other()",
+        )
+    try:
+        ran("task", "edit", "1", "--title", "Other", "--project", root)
+        undone = undo_session(root, last_session(root))
+    finally:
+        drop = "DROP TRIGGER other"
+        run(root, drop if is_sqlite else f"{drop} ON tasks; DROP FUNCTION other()")
+
+    assert (False, 1) == (undone.left, undone.changed)
+
+
 def last_session(root: Path) -> str:
     sql = "SELECT session FROM ralphgen_journal WHERE table_name = 'tasks' ORDER BY number DESC"
     return str(query(root, sql)[0][0])
