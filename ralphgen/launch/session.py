@@ -3,7 +3,7 @@
 import os
 import shutil
 import threading
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 
@@ -95,7 +95,7 @@ def launch_session(
     call = agent.call(session, options)
     files = _files(session)
     open_record(session, say, agent=agent.name, model=options.model or session.model)
-    begin_protection(session)
+    _record(lambda: begin_protection(session), say)
     try:
         if options.printing:
             end = _watched(session, agent, call, (timeout, stop, lost), out, say)
@@ -107,10 +107,8 @@ def launch_session(
     finally:
         for name in agent.leftovers:
             remove_inner(session.folder, name)
-        try:
-            end_protection(session.root, session.work_tree, session.session_id)
-        except ProjectError as error:  # the next session ends it
-            say(f"warning: {error.problems[0].text}")
+        where = session.root, session.work_tree
+        _record(lambda: end_protection(*where, session.session_id), say)
     status = _status(session, say)
     unproved = status == DONE and _is_unproved(session, say)
     outcome = outcome_of(end, None if unproved else status, closes=closes_task(session))
@@ -180,6 +178,14 @@ def _is_unproved(session: PreparedSession, say: Say) -> bool:
         say(f"warning: {error.problems[0].text}")
         return False
     return held is not None and held.session == session.session_id
+
+
+def _record(record: Callable[[], None], say: Say) -> None:
+    """Record the protected files; if that fails, the next session finds out what changed."""
+    try:
+        record()
+    except ProjectError as error:
+        say(f"warning: the protected files were not recorded: {error.problems[0].text}")
 
 
 def _status(session: PreparedSession, say: Say) -> str | None:

@@ -23,7 +23,15 @@ from .protection import PROTECTED, RALPH, is_of_git, pattern_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import (
+        Callable,
+        Collection,
+        Container,
+        Iterable,
+        Iterator,
+        Mapping,
+        Sequence,
+    )
     from typing import Any
 
     from .main_tree import Repository
@@ -543,6 +551,8 @@ def _repository_in(name: str) -> str:
     git marks a repository by a slash at the end. If its `.git` is spelled in another way, git lists
     its files and cannot add them: then the path of that directory is returned.
     """
+    if name[-1:] != "/" and name.isascii() and "git" not in name.lower():
+        return ""  # as nearly every name
     parts = name.split("/")
     ends = (at for at, part in enumerate(parts, 1) if is_of_git(part))
     end = next(ends, None) if is_of_git(name) else None
@@ -568,7 +578,7 @@ def _listed(root: str, rules: Rules | None) -> Iterator[str]:
             path = name.rstrip("/")
             if path == RALPH or path.startswith(f"{RALPH}/") or path in trees:
                 continue
-            if name.endswith("/") or _is_folder(os.path.join(root, path)):
+            if _is_repository(root, path, name, untracked):
                 yield from _nested(root, path, rules)
             else:
                 yield path
@@ -591,10 +601,15 @@ def _nested(root: str, below: str, rules: Rules | None) -> Iterator[str]:
         return
     for name in untracked | {path for _, path in tracked}:
         path = f"{below}/{name.rstrip('/')}"
-        if name.endswith("/") or _is_folder(os.path.join(root, path)):
+        if _is_repository(root, path, name, untracked):
             yield from _nested(root, path, rules)
         else:
             yield path
+
+
+def _is_repository(root: str, path: str, name: str, untracked: Container[str]) -> bool:
+    """Return whether git lists a nested repository by this name, and not one of its files."""
+    return name.endswith("/") or (name not in untracked and _is_folder(os.path.join(root, path)))
 
 
 def _untracked(tree: Repository, folder: str, ignored: str | None = None) -> set[str] | None:

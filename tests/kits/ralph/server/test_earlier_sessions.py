@@ -17,6 +17,7 @@ from driving import query
 from making_sessions import client_of, opened
 from proved_projects import check, git, proved_project, python, written
 
+from ralphgen.ledger.tables import prune
 from ralphgen.sessions.model import PreparedSession
 from ralphgen.sessions.snapshot import earlier_changes
 
@@ -214,10 +215,14 @@ def test_a_removed_folder_of_a_session_leaves_its_baseline(project: Path) -> Non
     assert ACCEPT in _refused(project)
 
 
-def test_a_moved_project_keeps_what_agents_changed(project: Path) -> None:
+def test_a_moved_and_pruned_project_keeps_what_agents_changed(project: Path) -> None:
     _session(project, _loosen)
     moved = project.with_name("moved")
     project.rename(moved)
+
+    assert ["tests/run.py"] == [*earlier_changes(moved, moved)]
+
+    prune(moved, "2999-01-01T00:00:00Z")
 
     assert ["tests/run.py"] == [*earlier_changes(moved, moved)]
 
