@@ -161,7 +161,7 @@ def test_the_runtime_is_emitted_as_it_is(tmp_path: Path) -> None:
     root = create_project(tmp_path, "CREATE TABLE notes (id INTEGER PRIMARY KEY)", config=config)
     emitted = root / ".ralph" / "mcp" / "runtime"
     names = {path.relative_to(RUNTIME).as_posix() for path in RUNTIME.rglob("*.py")}
-    names = {name for name in names if not name.startswith("postgresql/")}
+    names = {name for name in names if not name.startswith("engine/postgresql/")}
     for key, folder in zip(KIT_KEYS, SERVERS, strict=True):
         if key not in TOGETHER:
             continue

@@ -16,7 +16,7 @@ from ralphgen.terminal.streams import escaped
 
 VARIABLE = "RALPHGEN_TRACEBACK"
 NAME = "ralphgen"
-OTHERS = "claude|git|npm|pipx"  # programs of other commands
+OTHERS = "claude|git|npm|openssl|pg_dump|pipx?"  # programs of other commands
 NARROWEST = 40  # columns
 
 
@@ -59,15 +59,18 @@ def fitted(text: str, stream: int, indent: int = 0) -> str:
     if not os.isatty(stream) or all(len(line) <= width for line in text.split("\n")):
         return text
     programs = "|".join(map(re.escape, dict.fromkeys((NAME, _program(sys.argv[0])))))
-    command = rf"(?:(?<=: )|^)(?:{programs}) .*|(?<=^hint: )(?:{OTHERS}) .*|(?<=^start: ).*"
-    parts = re.compile(rf'{command}|(?:"(?:{programs}|{OTHERS}) [^"]*"|\S)+')
+    command = rf"(?:(?<=: )|^)(?:{programs}) .*|(?<=^start: ).*"
+    words = rf'(?:"(?:{programs}|{OTHERS}) [^"]*"|\S)+'
+    parts = re.compile(f"{command}|{words}")
+    of_hints = re.compile(rf"{command}|(?<=: )(?:{OTHERS}) .*|{words}")
     lines = []
     for line in text.split("\n"):
         if len(line) <= width or (line[:1] == " " and not indent):
             lines.append(line)
             continue
         lines.append(line[:indent])
-        for at, part in enumerate(one[0] for one in parts.finditer(line, indent)):
+        pattern = of_hints if line.startswith("hint: ") else parts
+        for at, part in enumerate(one[0] for one in pattern.finditer(line, indent)):
             if at and len(lines[-1]) + len(part) >= width:
                 lines.append(" " * (indent or 2))
             lines[-1] += f"{' ' * bool(lines[-1][indent:].strip())}{part}"

@@ -15,6 +15,8 @@ import pytest
 from command_line import RALPHGEN, ralphgen, warm_process
 from driving import create_project, query
 
+from ralphgen.terminal.console import fitted
+
 pytestmark = pytest.mark.slow
 
 WIDTHS = (40, 60, 80, 120, 200)
@@ -222,6 +224,26 @@ def test_sentences_fit_the_terminal_and_commands_keep_their_line(tmp_path: Path)
     assert 2 == len(piped.splitlines())
     (start,) = [line for line in plain(created) if "claude" in line]
     assert start.startswith("  claude --strict-mcp-config --mcp-config ")
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        "ralphgen task add 'A title with many words' --feature start --discipline architecture",
+        "openssl rand -hex 32 | tee a-file-with-a-rather-long-name-that-fills-the-line.txt",
+        'pg_dump --format=custom --file=ralph.dump --schema=public "$RALPH_DSN_OF_THE_PROJECT"',
+    ],
+)
+def test_a_command_in_a_hint_keeps_its_line(monkeypatch: pytest.MonkeyPatch, command: str) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    lines = [f"hint: make one with: {command}", f"hint: {command}"]
+    terminals = pty.openpty()
+    shown = [fitted(line, terminals[1]) for line in lines]
+    for terminal in terminals:
+        os.close(terminal)
+
+    assert [f"hint: make one with:\n  {command}", f"hint:\n  {command}"] == shown
+    assert lines == [fitted(line, -1) for line in lines]
 
 
 def test_next_commands_follow_a_cd_unless_the_program_is_relative(tmp_path: Path) -> None:

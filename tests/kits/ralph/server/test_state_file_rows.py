@@ -257,7 +257,7 @@ def test_each_engine_carries_its_own_module_alone(both: tuple[Path, Path, str]) 
     for root, own, other in zip(
         both[:2], ("sqlite", "postgresql"), ("postgresql", "sqlite"), strict=True
     ):
-        runtime = root / ".ralph/mcp/runtime"
+        runtime = root / ".ralph/mcp/runtime/engine"
 
         assert (runtime / own / "state_files.py").is_file()
         assert not (runtime / other).exists()

@@ -178,7 +178,7 @@ def test_stale_is_what_its_session_began_and_left(database: Database) -> None:
     assert [] == stale()
     claims.begin(database, 7, in_progress=True)
     assert [7] == stale()
-    database.change("UPDATE tasks SET status = 'done'")
+    database.change("UPDATE tasks SET status = 'pending'")
     assert [] == stale()
 
 
