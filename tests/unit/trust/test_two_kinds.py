@@ -355,7 +355,7 @@ def test_init_in_a_folder_with_files_of_others_records_none_of_them(tmp_path: Pa
     root = tmp_path / "unpacked"
     write(root, "Makefile", "all:\n")
     done = ralphgen("init", root, "--no-install")
-    assert f"\n  ralphgen trust -C {root}" in done.stderr.replace(" \\\n   ", "")
+    assert f"\nNext:\n  cd {root}\n  ralphgen trust" in done.stderr
 
     assert 2 == session(root)
 
