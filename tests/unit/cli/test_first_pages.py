@@ -1,12 +1,13 @@
 """The first pages are true: every command block runs, and prints what the page shows."""
 
+import os
 import re
 from collections.abc import Callable
 from doctest import ELLIPSIS, OutputChecker
 from pathlib import Path
 
 import pytest
-from command_line import initialized, ralphgen
+from command_line import RALPHGEN, initialized, ralphgen, run_sql
 from proved_projects import git
 from typed_pages import commands, type_page
 
@@ -102,3 +103,37 @@ def test_settings_on_a_page_are_valid(name: str, tmp_path: Path) -> None:
         initialized(tmp_path)
     else:
         read_config(tmp_path, tuple(kit.key for kit in KITS), settings_models(KITS))
+
+
+def test_clone_without_its_database_gets_to_a_passing_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (block,) = re.findall(r"```sh\n(git init.*?)```", README, re.DOTALL)
+    begun, _, _ = block.partition("ralphgen loop")
+    assert 1 == type_page(f"```sh\n{begun}```\n", tmp_path, tmp_path)
+    git(tmp_path / "shop", "add", "-A")
+    git(tmp_path / "shop", "commit", "-qm", "x")
+    git(tmp_path, "clone", "-q", "shop", "clone")
+    clone = tmp_path / "clone"
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    monkeypatch.setenv("PATH", f"{RALPHGEN.parent}:{os.environ['PATH']}")
+    new = ("task", "add", "x", "--feature", "f", "--discipline", "implementation", "--ready")
+
+    def typed(code: int, *words: str) -> str:
+        done = ralphgen(*words, cwd=clone)
+        assert code == done.returncode, done.stderr
+        return done.stdout + done.stderr
+
+    assert "error database     no database at .ralph/db/ralph.db\n" in typed(1, "doctor")
+    assert 1 == typed(0, "init", "--yes").count("warning: ")
+    assert "error trust        this project has not been approved" in typed(1, "doctor")
+    for words in (("trust", "--yes"), ("feature", "add", "f"), new):
+        typed(0, *words)
+    assert "  1 done      1 x\n" in typed(0, "loop", "--agent", "robot")
+    session = typed(0, "undo").partition(" ")[0]
+    assert "task 1: restored" in typed(0, "undo", session, "--yes")
+    run_sql(clone, "ALTER TABLE tasks ADD COLUMN risk TEXT")
+    assert '"tasks.risk" is missing\nhint: run "ralphgen regen"' in typed(1, "check")
+    typed(0, "regen")
+    assert "the server is up to date" in typed(0, "check")
+    assert "\nno errors, " in typed(0, "doctor")
