@@ -15,6 +15,7 @@ from ralphgen.ledger.records import (
     runs_counted,
     runs_of,
 )
+from ralphgen.runtime.tasks.status import IMPORTED, RESTORED
 
 Shown = TypeVar("Shown")
 Hidden = Callable[[str, str], bool]
@@ -24,6 +25,12 @@ FILES = 20
 TAIL = 4_000
 LONGEST_VALUE = 300
 LARGEST_ID = 2**63 - 1
+WITHOUT_CHECK = {
+    OVERRULED: "closed by a person without proof",
+    IMPORTED: "imported as done",
+    RESTORED: "restored as done by an undo",
+}
+"""Evidence that is the user's word."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,13 +200,12 @@ def _value(value: object) -> str:
 def run_line(run: CheckRecord) -> RunLine:
     """Return a run of a check as it is shown."""
     protected, watched = tuple(_files(run.protected)), tuple(_files(run.watched))
-    overruled = run.check == OVERRULED
     verdict = "passed" if run.exit_code == 0 else f"exit code {run.exit_code}"
     if run.exit_code is None:
-        verdict = "closed by the user without proof" if overruled else "stopped"
+        verdict = WITHOUT_CHECK.get(run.check, "stopped")
     return RunLine(
         number=run.number,
-        check="" if overruled else line(run.check),
+        check="" if run.check in WITHOUT_CHECK else line(run.check),
         ok=run.exit_code == 0 and not protected,
         verdict=verdict,
         session=line(run.session),

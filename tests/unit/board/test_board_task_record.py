@@ -12,6 +12,7 @@ from ralphgen.board.views.stored_text import LONG_LINE
 from ralphgen.board.views.task_record import FILES, LONGEST_VALUE, TaskRecord
 from ralphgen.kits.ralph.rows import OVERRULED
 from ralphgen.project.model import Schema
+from ralphgen.runtime.tasks.status import IMPORTED, RESTORED
 
 
 @pytest.fixture
@@ -110,6 +111,8 @@ class TestTask:
                 False,
                 "closed by the user without proof",
             ),
+            ({"exit_code": None, "check_name": IMPORTED}, False, "imported as done"),
+            ({"exit_code": None, "check_name": RESTORED}, False, "restored as done by an undo"),
         ],
     )
     def test_evidence_says_whether_it_is_a_proof(

@@ -408,7 +408,7 @@ def _call(workspace: Workspace, task: int) -> str:
     session = workspace.session
     if "run_checks" not in session.enabled:
         closing = f'"ralphgen task check {task}", then "ralphgen task status {task} done"'
-        return f"ask the user to run {closing}"
+        return f"run {closing}" if session.profile == FULL else f"ask the user to run {closing}"
     bound = session.bound_arguments("run_checks").get("task")
     whole = "run_checks" if bound is not None else f"run_checks with task {task}"
     return f"call {whole}, then set it to done"
