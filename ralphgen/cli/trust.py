@@ -20,14 +20,10 @@ app = App()
 @app.command(example="ralphgen trust")
 def trust(project: Project = Path(), yes: Yes = False) -> None:
     """Review and approve the commands a project runs."""
-    from ralphgen.errors import UsageError
     from ralphgen.project.root import has_database, written_root
-    from ralphgen.runtime.processes.launched import is_below_launch
     from ralphgen.sessions.items import project_items
     from ralphgen.trust.decide import database_items
 
-    if is_below_launch():
-        raise UsageError("an agent's session cannot approve anything", "ask the user to run it")
     root = written_root(project, "trust")
     if _recorded(root, database_items(root), yes=yes) and not has_database(root):
         say('approved; next: "ralphgen init" creates the database')

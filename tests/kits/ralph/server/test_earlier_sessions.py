@@ -99,7 +99,7 @@ def test_only_the_user_accepts_a_change(project: Path) -> None:
 
     assert "changed tests/run.py" in shown.stderr
     assert (2, True) == (shown.returncode, "pass --yes" in shown.stderr)
-    assert "an agent's session cannot approve anything" in by_agent.stderr
+    assert '"ralphgen trust" is not for agents' in by_agent.stderr
     assert ACCEPT in _refused(project)
 
 
