@@ -67,6 +67,7 @@ SUCCESSES = (0, 1)  # the second of `check-ignore` if nothing is ignored
 GITLINK = "160000"  # the mode of a submodule in an index and in a tree of git
 CHUNK = 1 << 20
 SECOND = 1_000_000_000
+TRIES = 5
 TICK = 50_000_000  # nanoseconds: more than a tick of the kernel's clock
 LARGEST = 1 << 24  # bytes of a file with ignore rules
 _TICK = rb"(?m)^(\s*[-*+] \[)[xX]\]"
@@ -191,9 +192,11 @@ def stamps(root: str, paths: Iterable[str]) -> dict[str, Stamp]:
 def settled_stamps(root: str, paths: Sequence[str]) -> dict[str, Stamp]:
     """Return the stamps once a further write would change each of them.
 
-    Two writes within one tick of the file system's clock leave the same time.
+    Two writes within one tick of the file system's clock leave the same time. A file that is
+    written all the time is not waited for: its stamp changes anyway.
     """
-    while True:
+    found: dict[str, Stamp] = {}
+    for _ in range(TRIES):
         began = time.time_ns()
         found = stamps(root, paths)
         times = [stamp[2] for name, stamp in found.items() if not name.endswith("/")]
@@ -201,8 +204,9 @@ def settled_stamps(root: str, paths: Sequence[str]) -> dict[str, Stamp]:
         is_coarse = not any(moment % SECOND for moment in times)
         tick = 2 * SECOND if is_coarse else TICK
         if not began - tick < newest <= began + tick:  # a later one is of another clock
-            return found
+            break
         time.sleep(tick / SECOND)
+    return found
 
 
 def mapped_files(found: Mapping[str, Stamp]) -> list[str]:
