@@ -189,12 +189,12 @@ def any_claim(root: Path, project: Project, config: Config) -> TaskClaim | None:
 
 
 def patient(work: Callable[[], Result]) -> Result:
-    """Do a thing again if the database is busy for long: all racers want to write on few cores."""
+    """Do a thing again if the database is locked for long: all racers want it on few cores."""
     while True:
         try:
             return work()
         except ProjectError as error:
-            if "the database is busy" not in str(error):
+            if not re.search("database is busy|is locked by another", str(error)):
                 raise
 
 
