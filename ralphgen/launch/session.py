@@ -38,12 +38,15 @@ from ralphgen.project.root import FOLDER, project_home
 from ralphgen.project.rows import open_rows
 from ralphgen.runtime.engine.claims import claim_of
 from ralphgen.runtime.engine.ledger import Evidence, unproved_by
+from ralphgen.runtime.files.main_tree import is_agents_tree
 from ralphgen.runtime.files.work_tree import differing_files, tree_digest, tree_files
 from ralphgen.sessions.launched import launched_in
 from ralphgen.sessions.model import PreparedSession
 from ralphgen.sessions.snapshot import begin_protection, end_protection, read_snapshot
 from ralphgen.sessions.store import TRANSCRIPT, remove_inner
 from ralphgen.trust.committed import in_repository
+from ralphgen.worktrees.record import recorded_tree
+from ralphgen.worktrees.trees import current_tree
 
 Limits = tuple[float | None, threading.Event | None, threading.Event | None]
 """How long an agent may run, what ends it, and what does so because its claim is lost."""
@@ -166,9 +169,15 @@ def _watched(
 def _is_unproved(session: PreparedSession, say: Say) -> bool:
     """Return whether a task with checks that is done was set so past its server.
 
-    The server lets the task go as it sets it done, unless a merge has to follow.
+    The server lets the task go as it sets it done. If a merge has to follow, it records the tree.
     """
     claim = session.claim
+    if claim is not None and is_agents_tree(str(session.work_tree)):
+        try:
+            return recorded_tree(session.root, session.session_id, claim.task) is None
+        except ProjectError as error:
+            say(f"warning: {error.problems[0].text}")
+            return False
     if claim is None or session.work_tree != session.root or not required_checks(session):
         return False
     try:
@@ -230,6 +239,19 @@ def _work(
     return changed, tuple((name, evidence.get(name), tree) for name in names)
 
 
+def _tree(session: PreparedSession, files: dict[str, str]) -> str:
+    """Return what evidence has as the tree if it is of the current files.
+
+    In a worktree of ours that is the tree that a merge takes, if the task was closed.
+    """
+    if not is_agents_tree(str(session.work_tree)):
+        return tree_digest(files)
+    recorded = None
+    if session.task is not None:
+        recorded = recorded_tree(session.root, session.session_id, session.task)
+    return current_tree(session.root, session.work_tree) if recorded is None else recorded.tree
+
+
 def _proof(evidence: Evidence | None, tree: str) -> str:
     """Return what came of a check, in words, where the files are now those of this digest."""
     if evidence is None:
@@ -238,7 +260,7 @@ def _proof(evidence: Evidence | None, tree: str) -> str:
     result = "stopped" if code is None else f"ended with exit code {code}" if code else "passed"
     if unproved_by(evidence):
         result = "changed files, so it gives no proof"
-    return result if evidence.tree == tree else f"{result}, and files were changed since"
+    return result if evidence.tree.split()[0] == tree else f"{result}, and files were changed since"
 
 
 @contextmanager

@@ -11,7 +11,7 @@ from typing import Any, Protocol
 from ralphgen.errors import RalphgenError
 from ralphgen.project.connection import DatabaseConnection, open_database
 from ralphgen.project.dialect import among, exactly, named
-from ralphgen.runtime.engine.ledger import SESSION_COLUMNS
+from ralphgen.runtime.engine.ledger import RECORDED, SESSION_COLUMNS
 
 
 class RecordReader(Protocol):
@@ -60,7 +60,8 @@ _BY_AGENTS = (
 _BLOCKED = "SELECT id FROM tasks WHERE status = 'blocked'"
 _RUNS = (
     "SELECT number, session, check_name, exit_code, started, seconds, protected, watched, tail "
-    "FROM ralphgen_evidence WHERE task_id = ? ORDER BY number DESC LIMIT ?"
+    f"FROM ralphgen_evidence WHERE check_name <> '{RECORDED}' AND task_id = ? "
+    "ORDER BY number DESC LIMIT ?"
 )
 
 
@@ -208,7 +209,8 @@ def runs_of(reader: RecordReader, task: int, most: int) -> list[CheckRecord]:
 
 def runs_counted(reader: RecordReader, task: int) -> int:
     """Return how often checks were run for a task."""
-    ((count,),) = reader.execute("SELECT COUNT(*) FROM ralphgen_evidence WHERE task_id = ?", task)
+    sql = "SELECT COUNT(*) FROM ralphgen_evidence WHERE check_name <> ? AND task_id = ?"
+    ((count,),) = reader.execute(sql, RECORDED, task)
     return int(count)
 
 

@@ -236,8 +236,10 @@ class TreeWorkplace(ProjectWorkplace):
 def _words(found: Merged | Conflict | RedCheck | Refused | Pending) -> tuple[str, str, str]:
     """Return what came of a merge: the outcome, a line for people, and a comment on the task."""
     match found:
-        case Merged(commit=commit, recorded=recorded):
-            more = f"; approved: {', '.join(recorded)}" if recorded else ""
+        case Merged(commit=commit, recorded=recorded, late=late, is_checked=is_checked):
+            more = "" if is_checked else " (no check)"
+            more += f"; approved: {', '.join(recorded)}" if recorded else ""
+            more += f"; changes after the close are kept on {late}" if late else ""
             return DONE, f"as {commit[:SHORT]}{more}", ""
         case Refused(files=files, branch=branch):
             text = f"tasks must not change {', '.join(files)}; the work is kept on {branch}"

@@ -174,6 +174,11 @@ class Session:
         """Return what the same agent run may see of another kit that is switched on."""
         return Session(kit, self._facts, self.base, self._policy, self.context)
 
+    def at(self, work_tree: str) -> Session:
+        """Return the same session in another worktree."""
+        facts = {**self._facts, "project": {**(self.project or {}), "work_tree": work_tree}}
+        return Session(self.kit, facts, self.base, self._policy, self.context)
+
     def grants(self, kit: str, tool: str) -> bool:
         """Return whether the same agent run has a tool of another kit."""
         return kit in self.kits and tool in self.of(kit).enabled

@@ -2,16 +2,18 @@
 
 import json
 import os
+import re
 import socket
 from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ralphgen.errors import ProgramError
 from ralphgen.ledger.opened import opened_database
 from ralphgen.ledger.tables import now, read_state
 from ralphgen.project.inspect import FACTS
-from ralphgen.project.root import database_path, is_on_postgresql, project_home
+from ralphgen.project.root import FOLDER, database_path, is_on_postgresql, project_home
 from ralphgen.runtime.engine.ledger import (
     Baseline,
     baselines_at,
@@ -19,21 +21,31 @@ from ralphgen.runtime.engine.ledger import (
     end_baseline,
     open_baseline,
 )
-from ralphgen.runtime.files.main_tree import is_agents_tree
+from ralphgen.runtime.files.checkout import TreeError, TreeGit
+from ralphgen.runtime.files.main_tree import is_agents_tree, repository_of
 from ralphgen.runtime.files.work_tree import (
     is_protected,
     mark_of,
     protected_changes,
     protected_elsewhere,
     protected_files,
+    protected_now,
     session_rules,
     tree_files,
     watched_files,
 )
+from ralphgen.runtime.processes.inherited import passed_on
 from ralphgen.runtime.values.encoding import sha256_hex
 from ralphgen.sessions.launched import launcher_of
 from ralphgen.sessions.model import PreparedSession
 from ralphgen.sessions.store import CONTEXT, SNAPSHOT, stored_session
+from ralphgen.trust.items import read_settings
+from ralphgen.trust.repository import trusted_settings
+
+# The settings of git that decide about the content of a tree or a checkout.
+_OF_CONTENT = re.compile(
+    r"(?:core|extensions|filter|lfs)\..*(?<!sshcommand)(?<!gitproxy)", re.DOTALL
+)
 
 
 def fixed_rules(
@@ -45,25 +57,31 @@ def fixed_rules(
     in the project's root and home. The context gets
     the rules under `done`; the file is a snapshot of files, by its name. The rules have the
     snapshot's digest: both are fixed by the digest of the session's context, so
-    that no edit of the project loosens them. Both are empty in a project without checks. A spec
+    that no edit of the project loosens them. Both are empty in a project without checks, unless
+    `work_tree` is in a worktree of ours: then the rules say how its tree is recorded. A spec
     that is called like the `feature` is one of the session's. If it `settles` sessions, those that
     were killed are over.
     """
+    tree = _tree_rules(root, work_tree) if is_agents_tree(str(work_tree)) else {}
     facts = _done_facts(root)
     if not facts:
-        return {}, {}
+        return ({"done": tree} if tree else {}), {}
     database = "" if is_on_postgresql(root) else str(database_path(root))
-    place = "" if is_agents_tree(str(work_tree)) else _place(root, work_tree)
+    place = "" if tree else _place(root, work_tree)
     rules = session_rules(str(work_tree), str(root), [feature] if feature else [], database)
-    files = tree_files(str(work_tree), rules, facts["protect"])
-    protected = protected_files(str(work_tree), facts["protect"], files)
+    if tree:
+        files: dict[str, str] = {}
+        protected = protected_now(str(work_tree), facts["protect"])
+    else:
+        files = tree_files(str(work_tree), rules, facts["protect"])
+        protected = protected_files(str(work_tree), facts["protect"], files)
     if settles and place:
         _settle_sessions(root, work_tree)
     earlier = earlier_changes(root, work_tree) if place else {}
     protected = {path: mark for path, mark in {**protected, **earlier}.items() if mark}
     protected |= protected_elsewhere(str(work_tree), (str(root), str(project_home(root))))
     commands = [check["run"] for check in facts["checks"] if "run" in check]
-    snapshot = {
+    snapshot: dict[str, Any] = {
         "protected": protected,
         "watched": watched_files(facts["watch"], commands, files),
         "rules": rules,
@@ -73,7 +91,7 @@ def fixed_rules(
     }
     # Names of files need not be text: each such byte is spelled as half of a surrogate pair.
     data = json.dumps(snapshot, indent=0).encode()
-    return {"done": {**facts, "snapshot": sha256_hex(data)}}, {SNAPSHOT: data}
+    return {"done": {**facts, **tree, "snapshot": sha256_hex(data)}}, {SNAPSHOT: data}
 
 
 def _done_facts(root: Path) -> dict[str, Any]:
@@ -198,3 +216,25 @@ def _place(root: Path, work_tree: Path) -> str:
     if is_on_postgresql(root):
         facts += [socket.gethostname(), str(work_tree.resolve())]
     return sha256_hex(json.dumps(facts).encode())
+
+
+def worktree_git(root: Path, work_tree: Path) -> TreeGit:
+    """Return git in a worktree of the project in `root`, with an index of ours."""
+    repository = repository_of(str(work_tree))
+    if repository is None:
+        text = f'git does not know the worktree "{work_tree}"'
+        raise ProgramError(text, 'run "git worktree list"')
+    settings = [(key, value) for key, value in trusted_settings(root) if _OF_CONTENT.fullmatch(key)]
+    return TreeGit(repository, settings, passed_on(str(root / FOLDER), also=("*",)))
+
+
+def _tree_rules(root: Path, work_tree: Path) -> dict[str, Any]:
+    """Return, under `tree`, where the session began and what the checkout for its checks needs."""
+    git, config = worktree_git(root, work_tree), read_settings(root).loop
+    try:
+        ours = worktree_git(root, root).say("rev-parse", "--verify", "HEAD").decode("ascii").strip()
+        base = git.say("merge-base", "HEAD", ours).decode("ascii").strip()
+    except TreeError as error:
+        raise ProgramError(f'the worktree "{work_tree}" cannot be used: {error}') from error
+    rules = {"base": base, "settings": git.settings, "copy": config.copy_files}
+    return {"tree": {**rules, "setup": config.setup, "setup_when": config.setup_when}}

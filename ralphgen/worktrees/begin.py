@@ -7,7 +7,7 @@ from threading import Event
 
 from ralphgen.errors import ProjectError, Say
 from ralphgen.project.config import LoopConfig
-from ralphgen.worktrees.git import Git, base_branch, top_of
+from ralphgen.worktrees.git import Git, base_branch, top_of, tree_at
 from ralphgen.worktrees.merge import merging, refuse_red
 from ralphgen.worktrees.record import one_of_each, unmerged
 from ralphgen.worktrees.trees import (
@@ -17,11 +17,8 @@ from ralphgen.worktrees.trees import (
     base_of,
     changed_in,
     checkout_of,
-    create_branch,
-    delete_branch,
     fetch_base,
-    is_own,
-    kept_branches,
+    held_for,
     unreachable,
     worktrees_folder,
 )
@@ -106,7 +103,6 @@ def left_merges(
 ) -> list[tuple[Worktree, int, str]]:
     """Return the merges that were not made or wait: work tree, task and session of each.
 
-    What a kill left under the number of an attempt gets its branch back, to be merged once more.
     Tasks of `live` are left out: they are in the hands of a session that runs. So is the work for
     another branch, which `say` gets.
     """
@@ -122,18 +118,15 @@ def left_merges(
                 say(f"task {one.task} is not merged here: {text}")
             waiting.remove(one)
     inner = root.resolve().relative_to(top)
+    began = git.say("rev-parse", f"refs/heads/{base}")
     found = []
     for one in waiting:
-        branch = f"{BRANCH}{one.task}"
-        began = git.say("rev-parse", f"refs/heads/{base}")
-        kept = [name for name in kept_branches(git, one.task) if is_own(git, name)]
-        if git.commit(f"refs/heads/{branch}") is None and kept:
-            create_branch(git, branch, git.say("rev-parse", f"refs/heads/{kept[-1]}"))
-            delete_branch(git, kept[-1])
-        if git.commit(f"refs/heads/{branch}") is not None:
-            began = git.say("merge-base", began, f"refs/heads/{branch}")
         path = one.worktree
         for _ in inner.parts:
             path = path.parent
+        tree = tree_at(root, path)
+        branch = f"{BRANCH}{one.task}"
+        if tree is not None and (held := held_for(tree)).startswith(f"{branch}-"):
+            branch = held
         found.append((Worktree(path, one.worktree, branch, base, began), one.task, one.session_id))
     return found

@@ -283,8 +283,17 @@ class Git:
 
     def submodules(self) -> list[str]:
         """Return the paths that the index has as submodules."""
-        entries = [entry.partition("\t") for entry in self.names("ls-files", "--stage")]
-        return [path for facts, _, path in entries if facts.startswith(GITLINK)]
+        return [*self.gitlinks("ls-files", "--stage")]
+
+    def gitlinks(self, *words: str) -> dict[str, str]:
+        """Return the commits of submodules that git lists in an index or a tree, by path."""
+        entries = (entry.partition("\t") for entry in self.names(*words))
+        found = (
+            (path, re.search("[0-9a-f]{40,}", facts))
+            for facts, _, path in entries
+            if facts.startswith(GITLINK)
+        )
+        return {path: commit[0] for path, commit in found if commit}
 
     def stage(self, *, whole: bool = True) -> list[str]:
         """Stage the files of the work tree; return the repositories within it, which are not.

@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from ralphgen.project.root import project_home
+from ralphgen.runtime.files.checkout import SUFFIX
 from ralphgen.worktrees.git import Git, tree_at
 from ralphgen.worktrees.record import unmerged
-from ralphgen.worktrees.trees import BRANCH, FOLDER, KEPT
+from ralphgen.worktrees.trees import BRANCH, FOLDER, KEPT, MERGE
 
 
 def worktree_notes(root: Path) -> Iterator[str]:
@@ -15,7 +16,8 @@ def worktree_notes(root: Path) -> Iterator[str]:
     Raises `ProjectError` where git or the database cannot be asked.
     """
     folder = project_home(root) / FOLDER
-    trees = [tree for path in sorted(folder.glob("*")) if (tree := tree_at(root, path))]
+    paths = [path for path in sorted(folder.glob("*")) if not path.name.endswith(SUFFIX)]
+    trees = [tree for path in paths if (tree := tree_at(root, path))]
     waiting = unmerged(root)
     if waiting:
         tasks = ", ".join(str(one.task) for one in waiting)
@@ -25,8 +27,9 @@ def worktree_notes(root: Path) -> Iterator[str]:
     yield f"{len(trees)} in {FOLDER}, kept for the next loop"
     for tree in trees:
         words = ("--porcelain", "--ignore-submodules=all")
-        if tree.asked("--no-optional-locks", "status", *words).output:
+        is_agents = tree.folder.name != MERGE
+        if is_agents and tree.asked("--no-optional-locks", "status", *words).output:
             yield f'"{tree.folder}" contains uncommitted work'
-    kept = [name for name in Git(root).branches(f"{BRANCH}*") if KEPT.fullmatch(name)]
+    kept = [name for name in Git(root).branches(f"{BRANCH}*") if KEPT.match(name)]
     if kept:
         yield f"unmerged branches: {', '.join(kept)}"

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from threading import Event
 
@@ -13,30 +13,35 @@ from ralphgen.output.disk import FULL, refuse_full_disk
 from ralphgen.output.files import WRITE_HINT
 from ralphgen.project.config import LoopConfig
 from ralphgen.runtime.errors import one_line
+from ralphgen.runtime.files.checkout import Checkout, TreeError, write_tree
 from ralphgen.runtime.files.protection import RALPH, pattern_of
-from ralphgen.runtime.files.work_tree import GITLINK
+from ralphgen.runtime.files.work_tree import nested_repositories
+from ralphgen.sessions.snapshot import worktree_git
 from ralphgen.trust.decide import content_items, record_items
 from ralphgen.trust.files import is_authority
 from ralphgen.trust.items import read_settings
 from ralphgen.worktrees.checks import ALL, CheckFailure, failed_check
 from ralphgen.worktrees.git import Git, base_branch, hooks_among, top_of, tree_at
-from ralphgen.worktrees.record import record_merge
+from ralphgen.worktrees.record import RecordedTree, record_merge, recorded_tree
 from ralphgen.worktrees.trees import (
     BASE,
+    BRANCH,
     MERGE,
     RemoteError,
     Worktree,
+    checkout,
+    checkout_of,
     create_branch,
     delete_branch,
     fetch_base,
-    held_since,
     is_held_for,
-    make_ready,
+    is_own,
+    keep_leftover,
     move_base,
     next_name,
-    opened_tree,
     release,
     set_aside,
+    staged_tree,
     submodule_changes,
     unlock,
     unreachable,
@@ -46,17 +51,24 @@ from ralphgen.worktrees.trees import (
 COMMIT = "commit"  # what failed where the work cannot be committed as it is
 SETUP = "setup"  # what failed if it fails on the merged files alone
 PUSHES = 5  # times that a merge is made on what others have pushed meanwhile
+WORK = "refs/ralph/work/"  # by task: the commit of the tree that its session recorded
+NO_PROOF = "its session recorded no tree: the task was not closed by the server"
+SUBJECTS = 50  # of the agent's commits, in the message of ours
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
     """The work is in the base branch, by this commit.
 
-    `recorded` are files that agents follow or run, whose new content is now on record.
+    `recorded` are files that agents follow or run, whose new content is now on record. `late` is
+    the branch with what was changed after the task was closed, empty without such changes.
+    `is_checked` means that a check ran on what is merged.
     """
 
     commit: str
     recorded: tuple[str, ...] = ()
+    late: str = ""
+    is_checked: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,6 +112,20 @@ class Behind:
     """The remote got other commits while the checks ran: the merge has to be made once more."""
 
 
+@dataclass(frozen=True, slots=True)
+class Work:
+    """What a session has proved: one commit of the recorded tree, on a branch of the loop.
+
+    Its parent is `base`, at which the session began. `late` is as in `Merged`.
+    """
+
+    commit: str
+    base: str
+    branch: str
+    late: str
+    is_checked: bool
+
+
 Outcome = Merged | Conflict | RedCheck | Refused | Pending
 
 
@@ -116,25 +142,25 @@ def merge(
     stop: Event | None = None,
     allow_failing_base: bool = False,
 ) -> Outcome:
-    """Commit what is in a work tree, merge it, run the task's checks on that, move the base branch.
+    """Merge the tree that a session recorded, run the task's checks, move the base branch.
 
-    One merge is made at a time, in a work tree of its own. The base branch only ever moves to a
-    tree that has passed; the ledger says by which commit the session was merged. Where that cannot
-    be, the branch is kept under the number of the attempt. Called again after a kill, or for a
-    merge that was pending, it goes on. Raises `ProgramError` if the base branch fails too, or git
-    does, and `ProjectError` when `stop` is set while the setup runs; the work is whole then. With
-    `allow_failing_base`, a failing base branch is no reason to stop.
+    One merge is made at a time. The base branch only ever moves to a tree that has passed: to the
+    recorded tree if the base is where the session began, else to one on which the checks pass. The
+    ledger says by which commit the session was merged. Where that cannot be, the branch is kept
+    under the number of the attempt. What the worktree has besides is kept on another branch.
+    Called again after a kill, or for a merge that was pending, it goes on. Raises `ProgramError` if
+    the base branch fails too, or git does, and `ProjectError` when `stop` is set while the setup
+    runs; the work is whole then. With `allow_failing_base`, a failing base branch is no reason to
+    stop.
     """
     git = Git(root)
     with merging(root):
-        own = tree_at(root, tree.path)
-        message = _message(config, title, task) or f"{one_line(title) or 'Work'} (task {task})"
-        if own and (problem := _committed(own, tree, message, say)):
-            release(own)
-            return RedCheck(COMMIT, problem, set_aside(git, tree.branch, say) or tree.branch)
+        work = _work_of(git, tree, task, session_id, title, config, say)
+        if not isinstance(work, Work):
+            return work
         for _ in range(PUSHES):
             outcome = _attempt(
-                root, git, tree, task, title, config, say, trust_edited, stop, allow_failing_base
+                git, tree, work, task, title, config, say, trust_edited, stop, allow_failing_base
             )
             if not isinstance(outcome, Behind):
                 break
@@ -143,11 +169,11 @@ def merge(
             outcome = Pending(f'"{tree.base}" received {PUSHES} pushes while the checks ran')
         if isinstance(outcome, Merged):
             record_merge(root, session_id, outcome.commit)
-            _leave(git, tree, task)
+            delete_branch(git, work.branch)
+            git.asked("symbolic-ref", "--delete", f"{BASE}{task}")
+            git.asked("update-ref", "-d", f"{WORK}{task}")
         elif not isinstance(outcome, Pending):
-            if own and is_held_for(own, tree.branch):
-                release(own)
-            set_aside(git, tree.branch, say)
+            outcome = replace(outcome, branch=set_aside(git, work.branch, say) or work.branch)
         return outcome
 
 
@@ -156,10 +182,119 @@ def _message(config: LoopConfig, title: str, task: int) -> str:
     return (config.message or "").format(title=one_line(title) or "Work", task=task)
 
 
-def _attempt(
-    root: Path,
+def _work_of(
     git: Git,
     tree: Worktree,
+    task: int,
+    session_id: str,
+    title: str,
+    config: LoopConfig,
+    say: Say,
+) -> Work | RedCheck:
+    """Return the commit of the recorded tree, and let the worktree go; or why there is none.
+
+    Whatever else the worktree or the branch has is kept on other branches.
+    """
+    own = tree_at(git.root, tree.path)
+    held = own if own is not None and is_held_for(own, tree.branch) else None
+    proof = recorded_tree(git.root, session_id, task)
+    if held is not None:
+        unlock(held)
+    problem = NO_PROOF
+    if proof is not None and git.asked("cat-file", "-e", proof.tree).code == 0:
+        problem = "" if held is None else _problem(held, proof.base, say)
+    if problem or proof is None:
+        if held is not None:
+            keep_leftover(held, say)
+            release(held)
+        return RedCheck(COMMIT, problem, set_aside(git, tree.branch, say) or tree.branch)
+    tip, branch = git.commit(f"refs/heads/{tree.branch}"), tree.branch
+    commit = git.commit(f"{WORK}{task}")  # of a merge that a kill broke off, or that waits
+    if commit is None or git.say("show", "--no-patch", "--format=%T %P", commit) != (
+        f"{proof.tree} {proof.base}"
+    ):
+        message = _message(config, title, task) or f"{one_line(title) or 'Work'} (task {task})"
+        body = _subjects(git, proof)
+        commit = git.commit_tree(f"{message}\n\n{body}".strip(), proof.tree, proof.base)
+        git.say("update-ref", f"{WORK}{task}", commit)
+    for name, found in git.branches(f"{BRANCH}{task}-*").items():
+        branch = name if found == commit else branch
+    late = ""
+    if held is not None:
+        late = _late(git, held, task, proof, say)
+        head = held.say("rev-parse", "HEAD")
+        held.say("checkout", "--quiet", "--force", "--detach", commit)
+        held.say("clean", "--quiet", "-ffd")
+        if tip is not None and tip != commit and not git.contains(head, tip):
+            set_aside(git, tree.branch, say)  # the agent has left it
+    branch = _labelled(git, branch, commit)
+    if held is not None:
+        release(held)
+    return Work(commit, proof.base, branch, late, proof.has_checks)
+
+
+def _labelled(git: Git, branch: str, commit: str) -> str:
+    """Let a branch of the loop be at a commit; return its name, another one if it must not move."""
+    tip = git.commit(f"refs/heads/{branch}")
+    if tip is not None and tip != commit:
+        if is_own(git, branch) and checkout_of(git, branch) is None:
+            git.say("update-ref", f"refs/heads/{branch}", commit, tip)
+            return branch
+        branch = next_name(git, branch)
+        tip = None
+    if tip is None:
+        create_branch(git, branch, commit)
+    return branch
+
+
+def _subjects(git: Git, proof: RecordedTree) -> str:
+    """Return the subjects of the agent's own commits, one in a line, the first ones of many."""
+    if not proof.head or proof.head == proof.base or git.commit(proof.head) is None:
+        return ""
+    words = ("log", "--reverse", "--format=%s", f"{proof.base}..{proof.head}")
+    subjects = git.say(*words).splitlines()
+    return "\n".join(f"- {one_line(subject)}" for subject in subjects[:SUBJECTS])
+
+
+def _problem(held: Git, base: str, say: Say) -> str:
+    """Return why the work in a worktree cannot be merged, empty if it can."""
+    known = held.gitlinks("ls-tree", "-r", base)
+    links = held.gitlinks("ls-files", "--stage")
+    moved = {path for path, _ in {*links.items()} ^ {*known.items()}}
+    changed, new = submodule_changes(held)
+    if changed := [*changed, *sorted(moved - {*changed})]:
+        return f"a task cannot change a submodule: {', '.join(changed[:3])}"
+    if nested := nested_repositories(str(held.folder), known):
+        return f"a nested repository cannot be merged: {', '.join(nested)}"
+    if new:
+        say(f"new files in a submodule are not merged: {', '.join(new[:3])}")
+    return ""
+
+
+def _late(git: Git, held: Git, task: int, proof: RecordedTree, say: Say) -> str:
+    """Keep what a worktree has besides the recorded tree; return the branch, empty if nothing."""
+    place = worktree_git(git.root, held.folder)
+    try:
+        found = write_tree(place, proof.base)[0]
+    except TreeError:
+        found = staged_tree(held, say)
+    if found in (proof.tree, git.say("rev-parse", f"{proof.base}^{{tree}}")):
+        return ""
+    name = f"{BRANCH}{task}-late"
+    for branch, commit in git.branches(f"{name}*").items():
+        if git.say("rev-parse", f"{commit}^{{tree}}") == found:
+            return branch
+    branch = name if git.commit(f"refs/heads/{name}") is None else next_name(git, name)
+    head = held.say("rev-parse", "HEAD")
+    create_branch(git, branch, git.commit_tree("Keep changes after the close", found, head))
+    say(f'task {task} was changed after it was done: kept as "{branch}"')
+    return branch
+
+
+def _attempt(
+    git: Git,
+    tree: Worktree,
+    work: Work,
     task: int,
     title: str,
     config: LoopConfig,
@@ -168,7 +303,11 @@ def _attempt(
     stop: Event | None,
     allow_failing_base: bool,
 ) -> Outcome | Behind:
-    """Merge the work into the base branch as the remote has it now."""
+    """Merge the work into the base branch as the remote has it now.
+
+    What the base has already, by a kill or by somebody's hand, has to pass there all the same.
+    """
+    root = git.root
     try:
         reason = fetch_base(git, tree.base, config)
     except RemoteError as error:
@@ -176,55 +315,61 @@ def _attempt(
     if reason:
         return Pending(reason)
     old = git.say("rev-parse", f"refs/heads/{tree.base}")
-    work = git.commit(f"refs/heads/{tree.branch}")
-    if problem := _lost(git, tree, old, work) or _moved_submodules(git, old, work or old):
-        has_branch = git.commit(f"refs/heads/{tree.branch}") is not None
-        return RedCheck(COMMIT, problem, next_name(git, tree.branch) if has_branch else tree.branch)
-    commits = (old, work or old)
     message = _message(config, title, task) or f"Merge task {task}"
-    return _merged(
-        root, tree, task, message, commits, config, say, trust_edited, stop, allow_failing_base
-    )
-
-
-def _merged(
-    root: Path,
-    tree: Worktree,
-    task: int,
-    message: str,
-    commits: tuple[str, str],
-    config: LoopConfig,
-    say: Say,
-    trust_edited: bool,
-    stop: Event | None,
-    allow_failing_base: bool,
-) -> Outcome | Behind:
-    """Merge the work into the base; the branch of one that failed is the caller's to keep.
-
-    What the base has already, by a kill or by somebody's hand, has to pass there all the same.
-    """
-    old, work = commits
-    kept = next_name(Git(root), tree.branch)
-    git, place = merge_tree(root, old, config, say, stop)
-    if (apart := _united(git, message, commits, kept)) is not None:
-        return apart
-    changed = git.names("diff", "--name-only", "--no-renames", old, "HEAD")
+    result, checks = git.say("rev-parse", f"{work.commit}^{{tree}}"), None
+    if old != work.base or (not work.is_checked and read_settings(root).done.checks):
+        checks = checkout(root, MERGE, config, say, stop)
+        found = _united(root, checks, old, work.commit, task)
+        if not isinstance(found, str):
+            return found
+        result = found  # else the checks have run on this very tree
+    is_new = result != git.say("rev-parse", f"{old}^{{tree}}")
+    new = git.commit_tree(message, result, old, work.commit) if is_new else old
+    changed = git.names("diff", "--name-only", "--no-renames", old, new)
     if refused := _refused(root, changed):
-        return Refused(refused, kept)
-    new = git.say("rev-parse", "HEAD")
-    failure = _failure(root, git, place, task, config, say, trust_edited, stop)
-    if failure is not None:
+        return Refused(refused, work.branch)
+    if checks is not None and (failure := _failure(root, checks, new, task, say, trust_edited)):
         # Without a new commit, the agent has moved the base branch itself.
-        if not allow_failing_base and (new != old or work == tree.began):
+        if not allow_failing_base and (is_new or old == work.base):
             refuse_red(root, old, task, config, say, trust_edited, stop)
-        return RedCheck(failure.name, failure.tail, kept)
+        return RedCheck(failure.name, failure.tail, work.branch)
+    return _moved(git, tree.base, work, (old, new), changed, config)
+
+
+def _moved(
+    git: Git,
+    base: str,
+    work: Work,
+    commits: tuple[str, str],
+    changed: list[str],
+    config: LoopConfig,
+) -> Merged | Pending | Behind:
+    """Push the second commit and move the base branch to it from the first one."""
+    old, new = commits
     if new == old:
-        return Merged(old)
-    if (unpushed := _unpushed(git, new, tree.base, config)) is not None:
+        return Merged(old, (), work.late, work.is_checked)
+    if (unpushed := _unpushed(git, new, base, config)) is not None:
         return unpushed
-    recorded = _recorded(root, git, place, changed)
-    reason = move_base(Git(root), tree.base, old, new)
-    return Merged(new, recorded) if reason is None else Pending(reason)
+    if (reason := move_base(git, base, old, new)) is not None:
+        return Pending(reason)
+    return Merged(new, _recorded(git.root, changed), work.late, work.is_checked)
+
+
+def _united(
+    root: Path, checks: Checkout, old: str, commit: str, task: int
+) -> str | Conflict | RedCheck:
+    """Merge a commit into another in the checkout of merges; return the tree, or why not."""
+    with checks:
+        checks.set_to(old, old, task)
+        git = Git(root, Path(checks.git.repository.top))
+        ended = git.asked("merge", "--quiet", "--no-commit", "--no-ff", commit)
+        if not ended.code:
+            return git.say("write-tree")
+        files = git.names("diff", "--name-only", "--diff-filter=U")
+    if files:
+        return Conflict(tuple(files), "")
+    git.refuse_unwritable()
+    return RedCheck("merge", ended.tail, "")
 
 
 def _refused(root: Path, changed: list[str]) -> tuple[str, ...]:
@@ -233,7 +378,7 @@ def _refused(root: Path, changed: list[str]) -> tuple[str, ...]:
     These are protected files, hooks, and the files of ralphgen and of clients.
     """
     inner = root.resolve().relative_to(top_of(root)).as_posix()
-    patterns = [pattern_of(glob) for glob in read_settings(root).done.protect]
+    patterns = [pattern_of(glob, str(root)) for glob in read_settings(root).done.protect]
     hooks = hooks_among(root, changed)
 
     def is_refused(path: str) -> bool:
@@ -246,47 +391,23 @@ def _refused(root: Path, changed: list[str]) -> tuple[str, ...]:
     return tuple(filter(is_refused, changed))
 
 
-def _united(
-    git: Git, message: str, commits: tuple[str, str], kept: str
-) -> Conflict | RedCheck | None:
-    """Commit the merge of two commits in the work tree of merges; return why that cannot be."""
-    ended = git.asked("merge", "--quiet", "--no-commit", "--no-ff", commits[1])
-    if not ended.code:
-        if git.own_file("MERGE_HEAD").exists():
-            commit = git.commit_tree(message, git.say("write-tree"), *commits)
-            git.say("update-ref", "--no-deref", "HEAD", commit)
-            git.asked("merge", "--quit")
-        return None
-    files = git.names("diff", "--name-only", "--diff-filter=U")
-    git.asked("merge", "--abort")
-    if files:
-        return Conflict(tuple(files), kept)
-    git.refuse_unwritable()
-    return RedCheck("merge", ended.tail, kept)
-
-
 def _failure(
-    root: Path,
-    git: Git,
-    place: Path,
-    task: int,
-    config: LoopConfig,
-    say: Say,
-    trust_edited: bool,
-    stop: Event | None,
+    root: Path, checks: Checkout, commit: str, task: int, say: Say, trust_edited: bool
 ) -> CheckFailure | None:
     """Run the setup if it has to, and the checks of a task; return the first one that fails.
 
     Raises `ProgramError` if no work can pass now: the checks change files, or a disk is full.
     """
-    try:
-        make_ready(git, root, place, config, say, stop)
-    except ProgramError as error:
-        return CheckFailure(SETUP, str(error))
-    failure = failed_check(root, place, task, trust_edited=trust_edited, say=say)
-    if failure is None and (changed := git.changes()):
-        text = f"files were changed while the checks ran: {', '.join(changed)}"
-        raise ProgramError(f"the checks give no proof: {text}")
+    with checks:
+        try:
+            checks.set_to(commit, commit, task)
+        except ProgramError as error:
+            return CheckFailure(SETUP, str(error))
+        place = Path(checks.place)
+        failure = failed_check(root, place, task, trust_edited=trust_edited, say=say)
+        if failure is None and (changed := checks.changed()):
+            text = f"files were changed while the checks ran: {', '.join(changed)}"
+            raise ProgramError(f"the checks give no proof: {text}")
     if failure is not None:
         if FULL.search(failure.tail):
             raise ProgramError(
@@ -307,10 +428,12 @@ def refuse_red(
 ) -> None:
     """Raise `ProgramError` if a check of a task fails on a commit of the base branch.
 
-    The caller holds the lock of `merging`, whose work tree this uses.
+    The caller holds the lock of `merging`, whose checkout this uses.
     """
-    git, place = merge_tree(root, commit, config, say, stop)
-    failure = _failure(root, git, place, task, config, say, trust_edited, stop)
+    checks = checkout(root, MERGE, config, say, stop)
+    with checks:
+        checks.set_to(commit, commit, task)
+    failure = _failure(root, checks, commit, task, say, trust_edited)
     if failure is None:
         return
     if failure.name == ALL:
@@ -341,128 +464,13 @@ def _one_line(error: RemoteError) -> str:
     return "; ".join([problem.text, *filter(None, map(str.strip, problem.output.splitlines()))])
 
 
-def _recorded(root: Path, git: Git, place: Path, changed: list[str]) -> tuple[str, ...]:
-    """Record the content that a merge changes, so that no session asks for it; return its paths."""
-    files = {git.folder / path for path in changed}
+def _recorded(root: Path, changed: list[str]) -> tuple[str, ...]:
+    """Record the content that a merge changed, so that no session asks for it; return its paths."""
+    top, place = top_of(root), root.resolve()
+    files = {top / path for path in changed}
     items = [item for item in content_items(place) if Path(item.file) in files]
     record_items(root, items)
     return tuple(Path(item.file).relative_to(place).as_posix() for item in items)
-
-
-def _committed(git: Git, tree: Worktree, message: str, say: Say) -> str:
-    """Commit all that is in a work tree on its branch; return why that cannot be, or nothing."""
-    if not is_held_for(git, tree.branch):
-        return ""  # it is gone or works on something else by now: the branch is what counts
-    unlock(git)
-    _return_to_branch(git, tree, say)
-    try:
-        nested = git.stage()
-    except ProgramError as error:
-        git.refuse_unwritable()
-        return error.problems[0].output  # such as a file that git may not read
-    if nested:
-        return f"a nested repository cannot be merged: {', '.join(nested)}"
-    changed, new = submodule_changes(git)
-    if changed:
-        return f"a task cannot change a submodule: {', '.join(changed[:3])}"
-    if new:
-        say(f"new files in a submodule are not merged: {', '.join(new[:3])}")
-    head = git.say("rev-parse", "HEAD")
-    if git.say("write-tree") == git.say("rev-parse", f"{head}^{{tree}}"):
-        return ""
-    commit = git.commit_tree(message, git.say("write-tree"), head)
-    git.say("update-ref", f"refs/heads/{tree.branch}", commit, head)
-    return ""
-
-
-def _moved_submodules(git: Git, old: str, work: str) -> str:
-    """Return why a merge is refused that would change a submodule, or nothing."""
-    began = git.say("merge-base", old, work)
-    entries = git.names("diff-tree", "-r", "--no-renames", "--raw", began, work)
-    pairs = zip(entries[::2], entries[1::2], strict=True)
-    moved = [path for facts, path in pairs if GITLINK in facts.lstrip(":").split()[:2]]
-    return f"a task cannot change a submodule: {', '.join(moved)}" if moved else ""
-
-
-def _lost(git: Git, tree: Worktree, old: str, work: str | None) -> str:
-    """Return why a branch without anything new is not all that was done; empty where it is.
-
-    A commit that no branch has any more gets back the task's; the files of a work tree that is gone
-    are lost.
-    """
-    if work is not None and not git.contains(old, work):
-        return ""
-    if own := tree_at(git.root, tree.path):
-        commit = _left_behind(own, tree.branch)
-        if commit is None:
-            return "" if work is not None else f'the branch "{tree.branch}" no longer exists'
-        git.say("update-ref", f"refs/heads/{tree.branch}", commit)
-        return "the commits were not on a branch any more"
-    if work is not None and work not in git.say("rev-list", "--first-parent", old).split():
-        return ""  # the base has commits of it
-    return f'the worktree "{tree.path}" was removed with its uncommitted work'
-
-
-def _left_behind(git: Git, branch: str) -> str | None:
-    """Return the last commit that was made for the task of a branch, and that no branch has."""
-    if not is_held_for(git, branch):
-        return None
-    since = held_since(git)
-    made = []
-    for line in git.say("log", "--walk-reflogs", "--date=unix", "--format=%H %gd").splitlines():
-        commit, _, name = line.partition(" ")
-        if int(name.rpartition("{")[2].rstrip("}")) < since:
-            break
-        made.append(commit)
-    if not made:
-        return None
-    apart = git.say("rev-list", *made, "--not", "--branches", "--tags", "--remotes").split()
-    return next((commit for commit in made if commit in apart), None)
-
-
-def _return_to_branch(git: Git, tree: Worktree, say: Say) -> None:
-    """Bring a work tree back onto its branch, with all that is in it, where its agent has left it.
-
-    What the branch has and the work tree does not is kept under the number of the attempt.
-    """
-    name = f"refs/heads/{tree.branch}"
-    left = git.commit(name)
-    if left is not None and git.asked("symbolic-ref", "--quiet", "HEAD").output.strip() == name:
-        return
-    now = git.commit("HEAD") or left or tree.began
-    if left is not None and left != tree.began and not git.contains(now, left):
-        if git.contains(left, now) and not git.say(
-            "status", "--porcelain", "--ignore-submodules=all"
-        ):
-            return  # it holds nothing that the branch has not
-        set_aside(git, tree.branch, say)
-    if git.commit(name) is None:
-        create_branch(git, tree.branch, now)
-    else:
-        git.say("update-ref", name, now)
-    git.say("symbolic-ref", "HEAD", name)
-
-
-def _leave(git: Git, tree: Worktree, task: int) -> None:
-    """Take away a branch that was merged; the work tree stays, with what git ignores."""
-    own = tree_at(git.root, tree.path)
-    if own and is_held_for(own, tree.branch):
-        release(own)
-    delete_branch(git, tree.branch)
-    git.asked("symbolic-ref", "--delete", f"{BASE}{task}")
-
-
-def merge_tree(
-    root: Path, commit: str, config: LoopConfig, say: Say, stop: Event | None = None
-) -> tuple[Git, Path]:
-    """Return git in the work tree of merges, ready at a commit, and the project's folder there."""
-    git = opened_tree(root, worktrees_folder(root) / MERGE)
-    git.say("reset", "--quiet", "--hard")
-    git.say("checkout", "--quiet", "--force", "--detach", commit)
-    git.say("clean", "--quiet", "-ffd")
-    place = git.folder / root.resolve().relative_to(top_of(root))
-    make_ready(git, root, place, config, say, stop)
-    return git, place
 
 
 @contextmanager

@@ -1,5 +1,6 @@
 """What the ledger says of merges: which are done, and which still wait."""
 
+import json
 import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -9,8 +10,16 @@ from ralphgen.errors import ProjectError
 from ralphgen.ledger.opened import opened_database
 from ralphgen.ledger.tables import state_of
 from ralphgen.project.connection import open_database
-from ralphgen.runtime.engine.ledger import UNMERGED
+from ralphgen.runtime.engine.ledger import RECORDED, UNMERGED
 
+_RECORDED = (
+    "SELECT tree, tail FROM ralphgen_evidence WHERE task_id = ? AND session = ? "
+    "AND check_name = ? ORDER BY number DESC LIMIT 1"
+)
+_RUNS_ON = (
+    "SELECT COUNT(*) FROM ralphgen_evidence WHERE task_id = ? AND session = ? AND tree = ? "
+    "AND check_name <> ? AND exit_code = 0"
+)
 _DONE = "SELECT id FROM tasks WHERE status = 'done'"
 _DISCIPLINES = "SELECT id, discipline FROM tasks WHERE id IN ({marks}) ORDER BY id"
 
@@ -22,6 +31,34 @@ class Unmerged:
     task: int
     session_id: str
     worktree: Path
+
+
+@dataclass(frozen=True, slots=True)
+class RecordedTree:
+    """The tree that a session recorded when it closed its task.
+
+    The session began at the commit `base`, and `head` was checked out at the close. `has_checks`
+    means that a check ran on the tree.
+    """
+
+    tree: str
+    base: str
+    head: str
+    has_checks: bool
+
+
+def recorded_tree(root: Path, session_id: str, task: int) -> RecordedTree | None:
+    """Return the tree that a session recorded for a task last, None without one."""
+    try:
+        with open_database(root) as connection:
+            row = connection.execute(_RECORDED, (task, session_id, RECORDED)).fetchone()
+            if row is None:
+                return None
+            runs = connection.execute(_RUNS_ON, (task, session_id, row[0], RECORDED)).fetchone()
+    except sqlite3.Error as error:
+        raise ProjectError(f"the database cannot be read: {error}") from error
+    facts = json.loads(row[1])
+    return RecordedTree(row[0].split()[0], facts["base"], facts["head"], runs[0] > 0)
 
 
 def record_merge(root: Path, session_id: str, commit: str) -> None:

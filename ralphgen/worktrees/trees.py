@@ -3,8 +3,7 @@
 import json
 import os
 import re
-import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,8 +16,20 @@ from ralphgen.errors import ProgramError, ProjectError, Say
 from ralphgen.output.files import put, refuse_irregular
 from ralphgen.project.config import LoopConfig
 from ralphgen.project.root import project_home
+from ralphgen.runtime.files.checkout import (
+    SUFFIX,
+    Checkout,
+    TreeError,
+    add_worktree,
+    copy_file,
+    discard,
+    matching_files,
+    setup_mark,
+    write_git_file,
+    write_tree,
+)
 from ralphgen.runtime.files.main_tree import linked_trees
-from ralphgen.runtime.files.protection import is_of_git, pattern_of
+from ralphgen.runtime.files.protection import is_of_git
 from ralphgen.runtime.files.work_tree import (
     changed_files,
     mark_of,
@@ -26,14 +37,16 @@ from ralphgen.runtime.files.work_tree import (
     submodules,
     tree_files,
 )
-from ralphgen.runtime.values.encoding import sha256_hex
+from ralphgen.sessions.snapshot import worktree_git
+from ralphgen.trust.items import read_settings
+from ralphgen.trust.repository import trusted_settings
 from ralphgen.worktrees.git import OWN_BRANCHES, Git, base_branch, run, top_of, tree_at
 
 FOLDER = ".ralph/worktrees"
 MERGE = "merge"  # the work tree in which merges are made
 BRANCH = f"{OWN_BRANCHES}task-"
 LEFT = f"{OWN_BRANCHES}left-"
-KEPT = re.compile(r"ralph/task-(\d+)-(\d+)")
+KEPT = re.compile(r"ralph/task-\d+-(?:late|\d+)")
 SETUP = "ralphgen-setup"  # beside git's own files on a work tree: what it was made ready with
 NO_SUCH_REF = 2  # the exit code of `git ls-remote --exit-code` for a remote without the ref
 FETCHES = 5  # that are tried
@@ -125,10 +138,13 @@ def prepare(
     git.say("symbolic-ref", "HEAD", f"refs/heads/{branch}")
     git.own_file(HELD_FOR).write_text(branch, encoding="utf-8")
     for nested in nested_repositories(str(path), git.submodules()):  # around tracked files
-        _remove(path / nested / ".git")
+        discard(str(path / nested / ".git"))
     place = path / root.resolve().relative_to(top)
     make_ready(git, root, place, config, say, stop)
     git.own_file(SUBMODULES).write_text(json.dumps(_submodule_files(git)), encoding="ascii")
+    if read_settings(root).done.checks:  # a setup that fails there ends no session
+        with checkout(root, f"{number}{SUFFIX}", config, say, stop) as private:
+            private.set_to(began, began, task)
     return Worktree(path, place, branch, base, began)
 
 
@@ -205,10 +221,7 @@ def opened_tree(root: Path, path: Path) -> Git:
     git = tree_at(root, path)
     if git is None or git.commit("HEAD") is None:
         git = _added_tree(Git(root), path)
-    mark, expected = path / ".git", f"gitdir: {git.repository.git_dir}\n"
-    if mark.is_symlink() or not mark.is_file() or mark.read_bytes() != os.fsencode(expected):
-        _remove(mark)
-        mark.write_bytes(os.fsencode(expected))
+    write_git_file(git.repository)
     unlock(git)
     for what in ("MERGE_HEAD", "CHERRY_PICK_HEAD", "rebase-merge", "rebase-apply"):
         if git.own_file(what).exists():
@@ -216,34 +229,9 @@ def opened_tree(root: Path, path: Path) -> Git:
     return git
 
 
-def _remove(path: Path) -> None:
-    """Remove a file, a link or a folder; there may be none."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    path.unlink(missing_ok=True)
-
-
 def _added_tree(main: Git, path: Path) -> Git:
-    """Return git in a new work tree at the commit of the main one; what was there is removed.
-
-    `git worktree add` would write down the temporary directory that it takes for the common one.
-    """
-    commit = main.say("rev-parse", "HEAD")
-    common = main.repository.common
-    for former in [*linked_trees(common)]:
-        if former.top == str(path):
-            shutil.rmtree(former.git_dir)
-    if path.exists():
-        shutil.rmtree(path)
-    path.mkdir(parents=True)
-    folder = Path(common, "worktrees")
-    folder.mkdir(exist_ok=True)
-    number = 0
-    while (own := folder / f"{path.name}{number or ''}").exists():
-        number += 1
-    own.mkdir()
-    for name, text in (("HEAD", commit), ("commondir", "../.."), ("gitdir", f"{path}/.git")):
-        (own / name).write_bytes(os.fsencode(f"{text}\n"))
+    """Return git in a new work tree at the commit of the main one; what was there is removed."""
+    add_worktree(main.repository.common, str(path), main.say("rev-parse", "HEAD"))
     git = Git(main.root, path)
     git.say("reset", "--quiet", "--hard")
     return git
@@ -255,20 +243,20 @@ def unlock(git: Git) -> None:
         git.own_file(lock).unlink(missing_ok=True)
 
 
-def is_held_for(git: Git, branch: str) -> bool:
-    """Return whether a work tree is still there for the task of a branch, and for no later one.
+def held_for(git: Git) -> str:
+    """Return the branch of the task that a work tree is there for, empty if it is for none.
 
     Which branch is checked out does not tell: an agent may have left its own.
     """
     try:
-        return git.own_file(HELD_FOR).read_text(encoding="utf-8") == branch
+        return git.own_file(HELD_FOR).read_text(encoding="utf-8")
     except FileNotFoundError:
-        return False
+        return ""
 
 
-def held_since(git: Git) -> int:
-    """Return since when a work tree is there for its task, in seconds since 1970."""
-    return int(git.own_file(HELD_FOR).stat().st_mtime)
+def is_held_for(git: Git, branch: str) -> bool:
+    """Return whether a work tree is still there for the task of a branch, and for no later one."""
+    return held_for(git) == branch
 
 
 def release(git: Git) -> None:
@@ -279,6 +267,22 @@ def release(git: Git) -> None:
 
 def keep_leftover(git: Git, say: Say) -> None:
     """Commit what a work tree still holds, on its branch, without files that git cannot add."""
+    tree, head = staged_tree(git, say), git.say("rev-parse", "HEAD")
+    if tree == git.say("rev-parse", f"{head}^{{tree}}"):
+        return
+    made = git.commit_tree("Keep unfinished work", tree, head)
+    branch = git.checked_out()
+    if branch and is_held_for(git, branch) and is_own(git, branch):
+        git.say("update-ref", f"refs/heads/{branch}", made, head)
+    else:  # the agent has left the branch of its task
+        name = f"{LEFT}{git.say('rev-parse', '--short', head)}"
+        branch = name if git.commit(f"refs/heads/{name}") is None else next_name(git, name)
+        create_branch(git, branch, made)
+    say(f'kept the unfinished work of "{git.folder}" on the branch "{branch}"')
+
+
+def staged_tree(git: Git, say: Say) -> str:
+    """Return the tree of all that a work tree holds, without files that git cannot add."""
     try:
         nested = git.stage()
     except ProgramError as error:
@@ -288,18 +292,7 @@ def keep_leftover(git: Git, say: Say) -> None:
     files = [file for path in nested for file in _files_below(git.folder, path)]
     given = b"".join(os.fsencode(file) + b"\0" for file in files)
     git.say("update-index", "--add", "-z", "--stdin", given=given)
-    head = git.say("rev-parse", "HEAD")
-    if git.say("write-tree") == git.say("rev-parse", f"{head}^{{tree}}"):
-        return
-    made = git.commit_tree("Keep unfinished work", git.say("write-tree"), head)
-    branch = git.checked_out()
-    if branch and is_held_for(git, branch) and is_own(git, branch):
-        git.say("update-ref", f"refs/heads/{branch}", made, head)
-    else:  # the agent has left the branch of its task
-        name = f"{LEFT}{git.say('rev-parse', '--short', head)}"
-        branch = name if git.commit(f"refs/heads/{name}") is None else next_name(git, name)
-        create_branch(git, branch, made)
-    say(f'kept the unfinished work of "{git.folder}" on the branch "{branch}"')
+    return git.say("write-tree")
 
 
 def _files_below(top: Path, path: str) -> Iterator[str]:
@@ -331,12 +324,6 @@ def base_of(git: Git, task: int) -> str | None:
     """Return the branch that the work on a task is for, None if that is not on record."""
     ended = git.asked("symbolic-ref", "--quiet", f"{BASE}{task}")
     return None if ended.code else ended.output.strip().removeprefix("refs/heads/")
-
-
-def kept_branches(git: Git, task: int) -> list[str]:
-    """Return the branches of a task that were kept, the last attempt's last."""
-    found = [KEPT.fullmatch(name) for name in git.branches(f"{BRANCH}{task}-*")]
-    return [one[0] for one in sorted(filter(None, found), key=lambda one: int(one[2]))]
 
 
 def next_name(git: Git, branch: str) -> str:
@@ -439,43 +426,61 @@ def make_ready(
 
     Raises `ProgramError` if the setup fails, `ProjectError` when `stop` is set while it runs.
     """
-    for path in _matching(root, config.copy_files, lambda name: name not in {".git", ".ralph"}):
+    for path in matching_files(str(root), config.copy_files):
         target = place / path
         if mark_of(str(root / path)) != mark_of(str(target)):
             target.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(root / path, target, follow_symlinks=False)
-    marker, now = git.own_file(SETUP), _setup_mark(place, config)
+            discard(str(target))
+            copy_file(str(root / path), str(target))
+    marker, now = git.own_file(SETUP), setup_mark(str(place), config.setup, config.setup_when)
     if not config.setup or (marker.exists() and marker.read_text(encoding="utf-8") == now):
         return
     marker.unlink(missing_ok=True)
     for command in config.setup:
-        say(f"{place}: {' '.join(command)}")
-        ended = run(command, place, root=root, stop=stop)
-        if ended.code:
-            text = f"[loop] setup {json.dumps(command)} ended with exit code {ended.code}"
-            raise ProgramError(f'{text} in "{place}"', "fix the command", ended.tail)
+        _set_up(root, command, place, say, stop)
     marker.write_text(now, encoding="utf-8")
 
 
-def _setup_mark(place: Path, config: LoopConfig) -> str:
-    """Return what stands for the setup and for the files after whose change it runs again."""
-    names = _matching(place, config.setup_when, lambda name: name not in {".git", ".ralph"})
-    marks = {name: mark_of(str(place / name)) for name in names}
-    return sha256_hex(json.dumps([config.setup, marks], sort_keys=True).encode())
+def _set_up(root: Path, command: Sequence[str], place: Path, say: Say, stop: Event | None) -> None:
+    """Run a command of the setup; raise `ProgramError` if it fails."""
+    say(f"{place}: {' '.join(command)}")
+    ended = run(command, place, root=root, stop=stop)
+    if ended.code:
+        text = f"[loop] setup {json.dumps([*command])} ended with exit code {ended.code}"
+        raise ProgramError(f'{text} in "{place}"', "fix the command", ended.tail)
 
 
-def _matching(root: Path, globs: list[str], enters: Callable[[str], bool]) -> list[str]:
-    """Return the files below a folder that a glob matches, sorted; no link is followed."""
-    patterns = [pattern_of(glob, str(root)) for glob in globs]
-    plain = [glob for glob in globs if not re.search(r"[*?[]", glob) and not (root / glob).is_dir()]
-    found = {glob for glob in plain if os.path.lexists(root / glob)}
-    if len(plain) < len(globs):
-        for folder, folders, files in os.walk(root):
-            folders[:] = [name for name in folders if enters(name)]
-            at = os.path.relpath(folder, root)
-            paths = [name if at == "." else f"{at}/{name}" for name in files]
-            found |= {path for path in paths if any(one.match(path) for one in patterns)}
-    return sorted(found)
+def checkout(
+    root: Path, name: str, config: LoopConfig, say: Say, stop: Event | None = None
+) -> Checkout:
+    """Return the private checkout of this name, in which checks run on trees.
+
+    Its setup raises as `make_ready` does.
+    """
+    git = worktree_git(root, root)
+    return Checkout(
+        git.repository.common,
+        str(worktrees_folder(root) / name),
+        str(root.resolve().relative_to(top_of(root))),
+        str(root),
+        {
+            "copy": config.copy_files,
+            "setup": config.setup,
+            "setup_when": config.setup_when,
+        },
+        trusted_settings(root),
+        git.variables,
+        lambda command, folder: _set_up(root, command, Path(folder), say, stop),
+    )
+
+
+def current_tree(root: Path, work_tree: Path) -> str:
+    """Return the tree that git would commit in an agent's worktree, empty if it cannot."""
+    git = worktree_git(root, work_tree)
+    try:
+        return write_tree(git, git.say("rev-parse", "--verify", "HEAD").decode("ascii").strip())[0]
+    except TreeError:
+        return ""
 
 
 def worktrees_folder(root: Path) -> Path:

@@ -26,7 +26,7 @@ TAIL = 4_000
 LONGEST_VALUE = 300
 LARGEST_ID = 2**63 - 1
 WITHOUT_CHECK = {
-    OVERRULED: "closed by a person without proof",
+    OVERRULED: "closed by the user without proof",
     IMPORTED: "imported as done",
     RESTORED: "restored as done by an undo",
 }

@@ -54,6 +54,7 @@ WHERE own.merged IS NULL AND own.worktree LIKE '%/.ralph/worktrees/%'
     )
 """
 UNPROVED = "(proves nothing: "  # begins the last line of the output of a run that rewrote files
+RECORDED = "(recorded)"  # in place of a check's name: the tree that a merge takes, at the close
 NEWEST = 1000  # rows of evidence on one task that are looked at
 EVIDENCE = "ralphgen_evidence"
 BASELINE = "(protected files)"  # in place of a check's name, in the record of a session's files

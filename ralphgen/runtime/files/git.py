@@ -80,6 +80,7 @@ def run_git(
     given: bytes = b"",
     folder: str = "",
     hidden: Sequence[str] = (),
+    index: str = "",
     most: int | None = None,
     seconds: float = SECONDS,
     variables: Mapping[str, str] | None = None,
@@ -90,8 +91,9 @@ def run_git(
     the user's settings count too. Filters and merge drivers start outside of the work tree, so that
     none takes its code from there. git starts in `folder`, which is a temporary one if empty, and
     changes to the top of the tree by itself if the command needs files. `hidden` are files of the
-    repository that git does not see. git is stopped after `most` bytes, and after `seconds`.
-    `variables` is the environment, by default that of this process.
+    repository that git does not see, and `index` takes the place of its index. git is stopped
+    after `most` bytes, and after `seconds`. `variables` is the environment, by default that of
+    this process.
     """
     import tempfile
 
@@ -106,6 +108,8 @@ def run_git(
             _append(common, "config", _settled(users, settings))
         if "index" in hidden:
             environment["GIT_INDEX_FILE"] = os.path.join(common, "index")
+        if index:
+            environment["GIT_INDEX_FILE"] = index
         return _run(words, environment, folder or common, given, most, seconds)
 
 

@@ -355,10 +355,15 @@ def protected_changes(
 
     `before` are marks of the files that the `globs` and ralphgen protect.
     """
-    now = protected_files(root, globs, marked_files(root, {*_matching(root, globs, None)}, ()))
+    now = protected_now(root, globs)
     return {
         path: [before.get(path, ""), now.get(path, "")] for path in differing_files(before, now)
     }
+
+
+def protected_now(root: str, globs: Sequence[str]) -> dict[str, str]:
+    """Return what stands for each protected file, as `protected_files`, ignored or not."""
+    return protected_files(root, globs, marked_files(root, {*_matching(root, globs, None)}, ()))
 
 
 def is_protected(root: str, path: str, globs: Sequence[str]) -> bool:

@@ -205,6 +205,62 @@ def test_several_agents_work_at_once_and_all_that_passed_is_merged(tmp_path: Pat
     assert [] == project.held()
 
 
+PROTECTS = '[done]\nprotect = ["tests/**"]\n'
+
+
+def test_changes_after_done_are_kept_on_a_branch_that_the_loop_names(tmp_path: Path) -> None:
+    late = [
+        ["write", "tests/run.sh", "true"],
+        ["write", "task-1.txt", "BROKEN("],
+        ["write", ".ralph/ralphgen.toml", "# weaker"],
+        ["run", "git", "commit", "--quiet", "--all", "--message", "late"],
+    ]
+    project = repository(tmp_path, 1, {"*": [[*WORKS, *late]]}, config=TESTS + PROTECTS)
+    settings = git(project.root, "show", "HEAD:.ralph/ralphgen.toml")
+    done = project.loop("--worktrees")
+
+    assert 0 == done.returncode, done.stderr
+    assert "done" == git(project.root, "show", "HEAD:task-1.txt")
+    assert settings == git(project.root, "show", "HEAD:.ralph/ralphgen.toml")
+    assert "tests/run.sh" not in git(project.root, "ls-files").split()
+    assert "late" not in git(project.root, "log", "--format=%s").splitlines()
+    assert "changes after the close are kept on ralph/task-1-late" in done.stderr
+    assert "unmerged    ralph/task-1-late" in done.stderr
+    assert "BROKEN(" == git(project.root, "show", "ralph/task-1-late:task-1.txt")
+
+
+def test_work_without_a_check_is_merged_and_marked(tmp_path: Path) -> None:
+    steps: Steps = ["begin", ["write", "task-1.txt", "x"], "done", ["write", "task-1.txt", "late"]]
+    project = repository(tmp_path, 1, {"*": [steps]}, config="")
+    done = project.loop("--worktrees")
+
+    assert 0 == done.returncode, done.stderr
+    assert " (no check)" in done.stderr
+    assert "x" == git(project.root, "show", "HEAD:task-1.txt")
+
+
+def test_task_that_is_set_to_done_past_the_server_is_not_merged(tmp_path: Path) -> None:
+    project = repository(tmp_path, 1, {})
+    sql = "import sqlite3, sys; c = sqlite3.connect(sys.argv[1]); "
+    sql += "c.execute(\"UPDATE tasks SET status = 'done'\"); c.commit()"
+    forges = ["run", *python(sql), str(project.root / ".ralph/db/ralph.db")]
+    project.follow({"1": [["begin", ["write", "task-1.txt", "x"], forges], ["blocked"]]})
+    project.loop("--worktrees")
+
+    assert [] == merged(project)
+    assert "It was set to done without the server" in comments(project, 1)
+
+
+def test_report_that_checks_write_leaves_no_merge_pending(tmp_path: Path) -> None:
+    config = check("report", *python("open('coverage.xml', 'a').write('0')"))
+    project = repository(tmp_path, 3, {"*": [WORKS]}, config=config)
+    done = project.loop("--worktrees", "--parallel", "2")
+
+    assert 0 == done.returncode, done.stderr
+    assert ["task-1.txt", "task-2.txt", "task-3.txt"] == merged(project)
+    assert "coverage.xml" not in git(project.root, "ls-files").split()
+
+
 def test_a_conflict_gives_the_task_back_and_keeps_the_work(tmp_path: Path) -> None:
     """Both write the same file; whoever is merged second has to do it again."""
     ours: Steps = ["begin", ["write", "both.txt", "{task}"], ["meet", 2], "check", "done"]

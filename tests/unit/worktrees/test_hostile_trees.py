@@ -388,8 +388,10 @@ def test_a_repository_in_another_spelling_is_refused_and_stops_no_loop(
 
 @pytest.mark.thorough
 def test_a_file_that_git_cannot_add_stops_no_loop(root: Path) -> None:
-    tree = worked(root, 1, [("new.txt", "x"), ("target", "y")])
+    tree = prepare(root, 1, 1, SETTLED, say)
+    written(tree.root, [("new.txt", "x"), ("target", "y")])
     (tree.root / ".gitmodules").symlink_to("target")
+    closed(root, tree, 1)
 
     assert isinstance(merged(root, tree, 1), RedCheck)
     again = prepare(root, 1, 2, SETTLED, say)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from driving import query
 from lifelines import until
-from merging_projects import base, merged, merging_project, worked
+from merging_projects import base, merged, merging_project, move_base, worked
 from proved_projects import git
 
 from ralphgen.worktrees.begin import left_merges
@@ -81,10 +81,20 @@ merged(root, tree, task)
 
 
 @pytest.mark.parametrize(
-    "step", ["_committed", "merge_tree", "failed_check", "move_base", "record_merge", "_leave"]
+    "step",
+    [
+        "_work_of",
+        "_late",
+        "_labelled",
+        "failed_check",
+        "move_base",
+        "record_merge",
+        "delete_branch",
+    ],
 )
 def test_killed_at_any_step_it_goes_on_and_nothing_is_lost(root: Path, step: str) -> None:
     worked(root, 1, [("new.txt", "x")])
+    move_base(root)
     before = base(root)
     support = Path(__file__).parents[2] / "support"
     done = subprocess.run(
@@ -95,11 +105,11 @@ def test_killed_at_any_step_it_goes_on_and_nothing_is_lost(root: Path, step: str
         check=False,
     )
     assert -signal.SIGKILL == done.returncode, done.stderr
-    moved = step in {"record_merge", "_leave"}
+    moved = step in {"record_merge", "delete_branch"}
     assert moved == (base(root) != before)
 
     left = left_merges(root)
-    assert (step != "_leave") == bool(left)
+    assert (step != "delete_branch") == bool(left)
     for tree, task, _ in left:
         assert isinstance(merged(root, tree, task), Merged)
     assert "x" == (root / "new.txt").read_text(encoding="utf-8")

@@ -7,12 +7,15 @@ from threading import Timer
 import pytest
 from driving import connected, query
 from merging_projects import (
+    SETTLED,
     base,
     branch_of,
     branches,
+    closed,
     files_of,
     merged,
     merging_project,
+    move_base,
     refusing_hook,
     say,
     with_origin,
@@ -176,8 +179,10 @@ PROTECTS = f'{TESTS}[done]\nprotect = ["tests/**", "**/helper.py"]\n'
 @pytest.mark.parametrize("path", ["tests/run.sh", "src/helper.py", ".ralph/db/x", "a/.Ralph/db/x"])
 def test_protected_and_own_files_are_never_merged(tmp_path: Path, path: str) -> None:
     root = merging_project(tmp_path / "p", PROTECTS)
-    tree, before = worked(root, 1, [("new.txt", "x"), (path, "true")]), base(root)
+    tree, before = prepare(root, 1, 1, SETTLED, say), base(root)
+    written(tree.root, [("new.txt", "x"), (path, "true")])
     git(tree.path, "add", "--force", path)
+    closed(root, tree, 1)
 
     assert Refused((path,), "ralph/task-1-1") == merged(root, tree, 1)
     assert before == base(root)
@@ -217,6 +222,7 @@ def test_red_check_of_the_merged_files_and_of_the_base_stops_with_its_output(
     broken = tmp_path / "broken"
     root = merging_project(tmp_path / "p", check("service", *python(program), str(broken)))
     tree = worked(root, 1, [("new.txt", "x")])
+    move_base(root)
     broken.write_text("no service", encoding="utf-8")
     with pytest.raises(ProgramError, match='check "service" already fails on ') as raised:
         merged(root, tree, 1)
@@ -232,16 +238,20 @@ def test_setup_that_fails_on_the_merged_files_alone_is_of_the_task(
     root: Path, tmp_path: Path
 ) -> None:
     settled = LoopConfig(setup=[[*python(SETUP), "code.txt"]], setup_when=["code.txt"])
-    outcome = merged(root, worked(root, 1, [("code.txt", "3")]), 1, settled)
+    tree = worked(root, 1, [("code.txt", "3")])
+    move_base(root)
+    outcome = merged(root, tree, 1, settled)
     state = tmp_path / "state"
     state.write_text("4", encoding="utf-8")
     failing = LoopConfig(setup=[[*python(SETUP), str(state)]])
+    other = worked(root, 2, [("other.txt", "3")], 2)
+    move_base(root)
 
     assert isinstance(outcome, RedCheck)
     assert ("setup", "ralph/task-1-1") == (outcome.name, outcome.branch)
     assert "ended with exit code 3" in outcome.tail
     with pytest.raises(ProgramError, match="ended with exit code 4"):
-        merged(root, worked(root, 2, [("other.txt", "3")], 2), 2, failing)
+        merged(root, other, 2, failing)
 
 
 def test_commit_that_cannot_be_signed_stops_and_keeps_the_work(root: Path) -> None:
@@ -269,11 +279,96 @@ def test_no_attempt_pays_for_a_full_disk_or_a_check_that_changes_files(
     """Both only on the merged files, so that the base branch passes."""
     root = merging_project(tmp_path / "p", config.replace("{now}", IN_MERGE))
     tree = worked(root, 1, [("new.txt", "x")])
+    move_base(root)
 
     with pytest.raises(ProgramError) as raised:
         merged(root, tree, 1)
     assert words in str(raised.value)
     assert ["ralph/task-1"] == branches(root)
+
+
+COUNTS = check("count", *python("import sys; open(sys.argv[1], 'a').write('x')"), "{count}")
+
+
+@pytest.mark.parametrize(("moves", "runs"), [(False, ""), (True, "x")])
+def test_checks_run_once_more_if_the_base_has_moved_alone(
+    tmp_path: Path, *, moves: bool, runs: str
+) -> None:
+    count = tmp_path / "count"
+    root = merging_project(tmp_path / "p", COUNTS.replace("{count}", str(count)))
+    tree = worked(root, 1, [("new.txt", "x")])
+    count.write_text("", encoding="utf-8")
+    if moves:
+        move_base(root)
+
+    assert isinstance(merged(root, tree, 1), Merged)
+    assert runs == count.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("moves", [False, True])
+@pytest.mark.parametrize("commits", [False, True])
+def test_changes_after_the_close_are_kept_and_not_merged(
+    root: Path, *, moves: bool, commits: bool
+) -> None:
+    tree, began = worked(root, 1, [("new.txt", "x")]), base(root)
+    written(tree.root, [("new.txt", "BROKEN("), ("more.txt", "y")])
+    if commits:
+        git(tree.path, "add", "--all")
+        git(tree.path, "commit", "--quiet", "--message", "late")
+    if moves:
+        move_base(root)
+    outcome = merged(root, tree, 1)
+
+    assert isinstance(outcome, Merged)
+    assert "ralph/task-1-late" == outcome.late
+    assert "x" == git(root, "show", "HEAD:new.txt")
+    assert "more.txt" not in git(root, "ls-files").split()
+    assert "BROKEN(" == git(root, "show", f"{outcome.late}:new.txt")
+    assert "y" == git(root, "show", f"{outcome.late}:more.txt")
+    assert ["ralph/task-1-late"] == branches(root)
+    assert began == git(root, "rev-parse", "HEAD^2^").strip()
+    assert "late" not in git(root, "log", "--format=%B")
+    again = merged(root, worked(root, 1, [("new.txt", "z")]), 1)
+    assert isinstance(again, Merged)
+    assert "" == again.late
+
+
+def test_agents_commits_become_one_with_their_subjects(root: Path) -> None:
+    tree, began = prepare(root, 1, 1, SETTLED, say), base(root)
+    for number in (1, 2):
+        written(tree.root, [(f"{number}.txt", "x")])
+        git(tree.path, "add", "--all")
+        git(tree.path, "commit", "--quiet", "--message", f"Step {number}\n\nmore")
+    closed(root, tree, 1)
+
+    assert isinstance(merged(root, tree, 1), Merged)
+    assert began == git(root, "rev-parse", "HEAD^2^").strip()
+    assert (
+        "Do it (task 1)\n\n- Step 1\n- Step 2\n"
+        == git(root, "log", "-1", "--format=%B", "HEAD^2").rstrip("\n") + "\n"
+    )
+
+
+def test_commit_of_an_agent_is_not_the_one_that_is_merged(root: Path) -> None:
+    tree = prepare(root, 1, 1, SETTLED, say)
+    written(tree.root, [("new.txt", "x")])
+    git(tree.path, "add", "--all")
+    git(tree.path, "commit", "--quiet", "--message", "mine")
+    closed(root, tree, 1)
+
+    assert isinstance(merged(root, tree, 1), Merged)
+    assert "Do it (task 1)\n\n- mine" == git(root, "log", "-1", "--format=%B", "HEAD^2").strip()
+
+
+def test_work_without_a_recorded_tree_is_kept_and_not_merged(root: Path) -> None:
+    tree, before = worked(root, 1, [("new.txt", "x")]), base(root)
+    query(root, "DELETE FROM ralphgen_evidence")
+    outcome = merged(root, tree, 1)
+
+    assert isinstance(outcome, RedCheck)
+    assert ("ralph/task-1-1", before) == (outcome.branch, base(root))
+    assert "recorded no tree" in outcome.tail
+    assert "x" == git(root, "show", "ralph/task-1-1:new.txt")
 
 
 class TestWithARemote:
@@ -469,7 +564,9 @@ def test_lost_race_is_merged_again_a_bounded_number_of_times(
     git(tmp_path, "clone", "--quiet", "origin", "other")
     for key in ("user.name", "user.email"):
         git(other, "config", key, "o")
-    outcome = merged(root, worked(root, 1, [("new.txt", "x")]), 1, config)
+    tree = worked(root, 1, [("new.txt", "x")])
+    move_base(root)
+    outcome = merged(root, tree, 1, config)
 
     assert isinstance(outcome, expected)
     if times == 2:

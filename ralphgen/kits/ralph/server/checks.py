@@ -13,11 +13,13 @@ from ralphgen.runtime.values.paging import fitted
 from .proof import (
     checks_for,
     definition_of,
+    inner_path,
     listed,
     look_at_tree,
     new_rules,
     refused_nested,
     refused_protected,
+    worktree_git,
 )
 from .tables import now
 from .workspace import reading
@@ -38,6 +40,8 @@ TAIL = 4_000  # characters of the output that are kept
 SHORT_TAIL = 400  # of a check that has passed, in an answer
 KEPT = 1 << 16  # bytes of the output that are looked at for them
 LOOK = 0.5  # seconds between two looks at which check runs
+SETUP_SECONDS = 3_600.0
+SETUP_TAIL = 2_000  # characters of the output of a setup that fails
 GRACE = 5.0  # seconds between asking a check to end and ending it
 NOT_STARTED = 127  # the exit code that shells give to a command that is not there
 BY_SIGNAL = 128  # what they add to a signal's number
@@ -73,7 +77,8 @@ def run_checks(workspace: Workspace, arguments: dict[str, Any]) -> DeferredResul
             "end it, then call again"
         )
     if run is None or run.task != task or not run.answers(look):
-        run = workspace.checks_run = CheckRun(workspace, task, checks_for(workspace, discipline))
+        kind = CheckRun if workspace.tree_rules is None else TreeRun
+        run = workspace.checks_run = kind(workspace, task, checks_for(workspace, discipline))
         run.start(look)
     return run.answer()
 
@@ -93,6 +98,7 @@ class CheckRun:
         "_checks",
         "_done",
         "_jobs",
+        "_place",
         "_problem",
         "_told",
         "_tree",
@@ -107,6 +113,7 @@ class CheckRun:
         self._answer: dict[str, Any] = {}
         self._problem: Exception | None = None
         self._jobs: Jobs | None = None
+        self._place = workspace.work_tree
         self._told = False
         self._tree = ""
         self._done = _thread.allocate_lock()
@@ -220,26 +227,45 @@ class CheckRun:
         self._record_written(written)
         lines = listed(ignoring_lines(written, after.files))
         protected = sorted({*before.protected, *after.protected})
+        why = self._unproved(before, changed, written, rewrote, lines) if changed else ""
+        at_fault = {rewrote[path] for path in changed if path in rewrote}
+        note = ""
+        if written:
+            note = (
+                f"the checks wrote new files that git does not ignore: {listed(written)}; add "
+                f"{lines} to .gitignore, or the next run cannot prove the task"
+            )
+        return self._answered(results, after, protected, why, at_fault, note)
+
+    def _answered(
+        self,
+        results: Sequence[dict[str, Any]],
+        after: Look,
+        protected: list[str],
+        why: str,
+        at_fault: Collection[int],
+        note: str = "",
+    ) -> dict[str, Any]:
+        """Store the evidence, and return the answer; `why` says why nothing is proved, if so.
+
+        Then the checks with the numbers `at_fault` have changed files.
+        """
         passed = all(result["exit_code"] == 0 for result in results)
         answer: dict[str, Any] = {
             "task": self.task,
-            "passed": passed and not changed and not protected,
+            "passed": passed and not why and not protected,
             "checks": [_shown(result) for result in results],
         }
-        if changed:
-            answer["not_proved"] = self._unproved(before, changed, written, rewrote, lines)
-            numbers = {rewrote[path] for path in changed if path in rewrote}
-            self._keep_unproved(results, numbers, after, answer["not_proved"])
+        if why:
+            answer["not_proved"] = why
+            self._keep_unproved(results, at_fault, after, why)
             return answer
         if protected:
             answer["not_proved"] = refused_protected(self._workspace, after, protected)
         if not results:
-            answer["note"] = "no check is for this task's discipline"
-        elif written:
-            answer["note"] = (
-                f"the checks wrote new files that git does not ignore: {listed(written)}; add "
-                f"{lines} to .gitignore, or the next run cannot prove the task"
-            )
+            note = "no check is for this task's discipline"
+        if note:
+            answer["note"] = note
         if after.watched:
             answer["watched"] = f"changed in this session: {listed(after.watched)}"
         if self._keep(results, after, protected):
@@ -377,9 +403,9 @@ class CheckRun:
         if jobs is None:
             raise ToolError("the server is ending")
         workspace = self._workspace
-        command: dict[str, Any] = {"argv": check.get("run"), "cwd": workspace.work_tree, "env": {}}
+        command: dict[str, Any] = {"argv": check.get("run"), "cwd": self._place, "env": {}}
         if "dela" in check:
-            command = _task_command(workspace, check["dela"])
+            command = _task_command(workspace, check["dela"], self._place)
         tail = Tail(KEPT)
         job = jobs.start(
             command["argv"],
@@ -404,15 +430,96 @@ class CheckRun:
         return BY_SIGNAL + job.signal if job.signal is not None else job.exit_code
 
 
-def _task_command(workspace: Workspace, name: str) -> dict[str, Any]:
-    """Return what a task of the kit dela runs: `argv`, `cwd`, and `env`, what is set besides.
+class TreeRun(CheckRun):
+    """One run of the checks of a task, on a private checkout of its tree."""
+
+    __slots__ = ()
+
+    def _result(self, before: Look) -> dict[str, Any]:
+        from ralphgen.runtime.files.checkout import SUFFIX, Checkout, TreeError
+
+        rules = self._workspace.tree_rules or {}
+        git = worktree_git(self._workspace, rules)
+        checkout = Checkout(
+            git.repository.common,
+            f"{git.repository.top}{SUFFIX}",
+            inner_path(self._workspace, git),
+            os.path.dirname(os.path.dirname(self._workspace.folder)),
+            rules,
+            git.settings,
+            git.variables,
+            self._set_up,
+        )
+        results: list[dict[str, Any]] = []
+        rewrote: dict[str, int] = {}  # by file, the number of the check that changed it
+        try:
+            with checkout:
+                if self._checks:
+                    checkout.set_to(before.tree.split()[0], rules["base"], self.task)
+                self._place = checkout.place
+                for number, check in enumerate(self._checks):
+                    self._begun = number
+                    results.append(self._one(check))
+                    rewrote |= dict.fromkeys({*checkout.changed()} - {*rewrote}, number)
+                jobs = self._jobs
+                if jobs is None:
+                    raise ToolError("the server is ending")
+                jobs.close()  # what a check has left behind changes nothing any more
+                if self._checks:
+                    last = len(results) - 1
+                    rewrote |= dict.fromkeys({*checkout.changed()} - {*rewrote}, last)
+        except TreeError as error:
+            raise ToolError(f"the checkout for the checks cannot be made: {error}") from error
+        why = ""
+        if rewrote:
+            names = listed([self._checks[number]["name"] for number in sorted({*rewrote.values()})])
+            why = (
+                f"files were changed while the checks ran: {listed(sorted(rewrote))}, by the check "
+                f"{names}; nothing is proved: let the checks change no file that git tracks"
+            )
+        protected = [*before.protected]
+        return self._answered(results, before, protected, why, {*rewrote.values()})
+
+    def _set_up(self, command: Sequence[str], folder: str) -> None:
+        """Run a command of the setup; raise `ToolError` if it fails."""
+        import json
+
+        from ralphgen.runtime.processes.inherited import passed_on
+        from ralphgen.runtime.processes.pipes import Pipes, Tail
+        from ralphgen.runtime.processes.secrets import masked
+
+        jobs = self._jobs
+        if jobs is None:
+            raise ToolError("the server is ending")
+        tail = Tail(KEPT)
+        text = f"[loop] setup {json.dumps([*command])}"
+        try:
+            job = jobs.start(
+                [*command],
+                pipes=Pipes(tail),
+                cwd=folder,
+                environment=passed_on(self._workspace.folder),
+            )
+        except (OSError, StartError) as error:
+            raise ToolError(f"{text} cannot be started: {error}") from error
+        code = self._ended(job, SETUP_SECONDS)
+        if code != 0:
+            output = masked(tail.text(), cut=tail.cut)[-SETUP_TAIL:]
+            raise ToolError(f"{text} ended with exit code {code}: {output}")
+
+
+def _task_command(workspace: Workspace, name: str, place: str) -> dict[str, Any]:
+    """Return what a task of dela in `place` runs: `argv`, `cwd`, and `env`, what is set besides.
 
     Raises `StartError` where that kit's own server would not start, and `ToolError` where there is
     no such task.
     """
     from ralphgen.runtime.offer import open_offer
 
-    offer = open_offer("dela", workspace.folder, workspace.session)
+    session = workspace.session
+    if place != workspace.work_tree:
+        session = session.at(place)
+    offer = open_offer("dela", workspace.folder, session)
     try:
         return offer.call("task_command", {"unique_name": name})
     finally:

@@ -59,7 +59,7 @@ def _hold(
         new = after.get(task)
         if task in claimed:
             _follow(workspace, task, before.get(task), new)
-        if is_done(new) and workspace.done is not None:
+        if is_done(new) and workspace.looks_at_tree:
             if look is None:
                 raise _NotLookedError
             from .proof import refuse_unproved

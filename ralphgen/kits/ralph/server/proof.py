@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ralphgen.runtime.engine.sqlite.database import Database
+    from ralphgen.runtime.files.checkout import TreeGit
 
     from .workspace import Workspace
 
@@ -41,9 +42,15 @@ class Look:
     repositories within the tree that git neither ignores nor had as submodules then. `rules` are
     those of the session's start, None without a session. `stamps` are from before the files were
     read. `earlier` are protected files that an earlier session changed.
+
+    In a worktree of ours, `files` is empty, `tree` begins with the id of the tree that git would
+    commit, and `head` is the commit that is checked out.
     """
 
-    __slots__ = ("earlier", "files", "nested", "protected", "rules", "stamps", "tree", "watched")
+    __slots__ = (
+        *("earlier", "files", "head", "nested", "protected", "rules", "stamps", "tree"),
+        "watched",
+    )
 
     def __init__(
         self,
@@ -55,11 +62,13 @@ class Look:
         rules: Mapping[str, Any] | None,
         stamps: Mapping[str, tuple[int, ...]],
         earlier: Sequence[str] = (),
+        head: str = "",
     ) -> None:
         self.earlier = earlier
         self.rules = rules
         self.stamps = stamps
         self.files = files
+        self.head = head
         self.nested = nested
         self.tree = tree
         self.protected = protected
@@ -73,6 +82,8 @@ def look_at_tree(workspace: Workspace, *, for_run: bool = False) -> Look:
     `ToolError` where what the session began with is not known any more.
     """
     take_time()
+    if workspace.tree_rules is not None:
+        return _look_at_worktree(workspace, workspace.tree_rules)
     from ralphgen.runtime.files.work_tree import (
         differing_files,
         listed_files,
@@ -112,6 +123,79 @@ def look_at_tree(workspace: Workspace, *, for_run: bool = False) -> Look:
     )
 
 
+def _look_at_worktree(workspace: Workspace, rules: Mapping[str, Any]) -> Look:
+    """Return the tree that git would commit now, compared with the commit the session began at.
+
+    Raises `ToolError` if git cannot write it.
+    """
+    from ralphgen.runtime.files.checkout import TreeError, changed_paths, write_tree
+    from ralphgen.runtime.files.protection import PROTECTED, RALPH, pattern_of
+    from ralphgen.runtime.files.work_tree import (
+        differing_files,
+        nested_repositories,
+        protected_elsewhere,
+        protected_now,
+        tree_digest,
+    )
+
+    done, began = workspace.done or {}, _snapshot(workspace) or {}
+    git = worktree_git(workspace, rules)
+    try:
+        tree, paths = write_tree(git, rules["base"])
+        differing = changed_paths(git, rules["base"], tree)
+        head = git.say("rev-parse", "--verify", "--quiet", "HEAD", codes=1).decode("ascii").strip()
+    except (TreeError, OSError) as error:
+        raise ToolError(f"the files of the worktree cannot be recorded: {error}") from error
+    inner = inner_path(workspace, git)
+    own = inner and f"{inner}/"
+    changed = [path.removeprefix(own) for path in differing if path.startswith(own)]
+    globs = (*done.get("protect", ()), *(f"{RALPH}/{name}" for name in PROTECTED))
+    patterns = [pattern_of(glob, workspace.work_tree) for glob in globs]
+    protected = {path for path in changed if any(one.match(path) for one in patterns)}
+    marks = protected_now(workspace.work_tree, done.get("protect", ()))
+    root = os.path.dirname(os.path.dirname(workspace.folder))
+    elsewhere = protected_elsewhere(workspace.work_tree, (root, workspace.root))
+    protected.update(differing_files(began.get("protected", {}), marks | elsewhere))
+    ignored = {
+        path: mark
+        for path, mark in marks.items()
+        if f"{own}{path}" not in paths and not path.startswith(f"{RALPH}/")
+    }
+    watches = [pattern_of(glob, workspace.work_tree) for glob in done.get("watch", ())]
+    named = {
+        os.path.normpath(word) for check in done.get("checks", ()) for word in check.get("run", ())
+    }
+    return Look(
+        {},
+        f"{tree} {tree_digest(ignored)}" if ignored else tree,
+        sorted(protected),
+        [path for path in changed if path in named or any(one.match(path) for one in watches)],
+        nested_repositories(workspace.work_tree, began.get("rules", {}).get("nested", ())),
+        None,
+        {},
+        head=head,
+    )
+
+
+def worktree_git(workspace: Workspace, rules: Mapping[str, Any]) -> TreeGit:
+    """Return git in the worktree of a session; raise `ToolError` if the worktree is gone."""
+    from ralphgen.runtime.files.checkout import TreeGit
+    from ralphgen.runtime.files.main_tree import repository_of
+    from ralphgen.runtime.processes.inherited import passed_on
+
+    repository = repository_of(workspace.work_tree)
+    if repository is None:
+        raise ToolError("git does not know the worktree of this session any more")
+    variables = passed_on(workspace.folder, also=("*",))
+    return TreeGit(repository, map(tuple, rules["settings"]), variables)
+
+
+def inner_path(workspace: Workspace, git: TreeGit) -> str:
+    """Return the path of the project below the top of its worktree, empty at the top."""
+    inner = os.path.relpath(os.path.realpath(workspace.work_tree), git.repository.top)
+    return "" if inner == os.curdir else inner
+
+
 def checks_for(workspace: Workspace, discipline: object) -> list[Check]:
     """Return the checks that a task of a discipline has to pass, in the config's order."""
     checks: Sequence[Check] = (workspace.done or {}).get("checks", ())
@@ -146,6 +230,7 @@ def prove(workspace: Workspace, task: int, because: str | None, look: Look) -> l
         if is_below_launch():
             raise ToolError('"because" is for the user, and this is an agent\'s session')
         overrule(workspace, task, because, look)
+        record_tree(workspace, task, look)
         told = [f"Done without proof: {because}"]
     if look.watched:
         told.append(f"Changed in this session: {listed(look.watched)}")
@@ -155,9 +240,12 @@ def prove(workspace: Workspace, task: int, because: str | None, look: Look) -> l
 def refuse_unproved(workspace: Workspace, task: int, look: Look) -> None:
     """Raise `ToolError`, which says what lacks, where a task is not proved to be done.
 
-    Runs in a transaction that is open. A person may rely on what any session has proved, an agent
-    on its own evidence alone.
+    Runs in a transaction that is open, and records the tree that is proved. A person may rely on
+    what any session has proved, an agent on its own evidence alone.
     """
+    if workspace.done is None:
+        record_tree(workspace, task, look)
+        return
     tasks = workspace.tables.tasks
     columns = tasks.chosen(["discipline", "depends_on"])
     row = dict(zip(columns, workspace.task(task, columns), strict=True))
@@ -172,6 +260,34 @@ def refuse_unproved(workspace: Workspace, task: int, look: Look) -> None:
         lacking += new_rules(workspace, look, look.files)
     if lacking:
         raise ToolError(f"task {task} is not done: {'. '.join(lacking)}")
+    record_tree(workspace, task, look)
+
+
+def record_tree(workspace: Workspace, task: int, look: Look) -> None:
+    """Record the tree of a worktree of ours: a merge takes it, and no later change."""
+    rules = workspace.tree_rules
+    if rules is None:
+        return
+    import json
+
+    from ralphgen.runtime.engine.ledger import RECORDED, Evidence, add_evidence
+
+    from .tables import now
+
+    add_evidence(
+        workspace.database,
+        Evidence(
+            task=task,
+            session=workspace.session.session_id,
+            check=RECORDED,
+            definition="",
+            exit_code=0,
+            started=now(),
+            seconds=0.0,
+            tree=look.tree,
+            tail=json.dumps({"base": rules["base"], "head": look.head}),
+        ),
+    )
 
 
 def refused_protected(workspace: Workspace, look: Look, paths: Sequence[str]) -> str:

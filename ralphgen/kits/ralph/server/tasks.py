@@ -175,7 +175,7 @@ def set_task_status(workspace: Workspace, arguments: dict[str, Any]) -> dict[str
     a project with checks a task becomes done when it is proved, or `because` of a person's word.
     """
     look = None
-    if workspace.done is not None and is_done(arguments["status"]):
+    if workspace.looks_at_tree and is_done(arguments["status"]):
         from .proof import look_at_tree
 
         look = look_at_tree(workspace)

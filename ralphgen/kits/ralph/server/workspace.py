@@ -123,6 +123,17 @@ class Workspace(OpenProject):
         self.database.before_commits.append(self._refuse_skipped)
         self._closing_on_failure(self._note_schema)
 
+    @property
+    def tree_rules(self) -> Mapping[str, Any] | None:
+        """How the tree of a worktree of ours is recorded, None in any other directory."""
+        rules: Mapping[str, Any] | None = (self.session.done or {}).get("tree")
+        return rules
+
+    @property
+    def looks_at_tree(self) -> bool:
+        """Whether a task becomes done only after a look at the files."""
+        return self.done is not None or self.tree_rules is not None
+
     def close(self) -> None:
         """Let go of the database, and stop the checks that run."""
         if self.checks_run is not None:
@@ -233,7 +244,9 @@ def open_workspace(
     `done` are the rules by which a task is done, where the project has any; a session that was made
     keeps those that it was made with.
     """
-    workspace = Workspace(folder, session, tables, done if session.done is None else session.done)
+    if session.done is not None and "checks" in session.done:
+        done = session.done
+    workspace = Workspace(folder, session, tables, done)
     workspace.refuse_another()
     return workspace
 

@@ -1,0 +1,364 @@
+"""A session in a worktree proves one tree of git: checks run on a private checkout of it."""
+
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Timer
+
+import pytest
+from driving import Driver, query
+from making_sessions import client_of
+from merging_projects import branches, merging_project, say
+from proved_projects import check, git, python, written
+
+from ralphgen.project.config import LoopConfig
+from ralphgen.sessions.create import create_session
+from ralphgen.sessions.decide import Request
+from ralphgen.sessions.items import project_items
+from ralphgen.trust.items import read_settings
+from ralphgen.trust.record import add_to_record
+from ralphgen.worktrees.merge import Merged, merge
+from ralphgen.worktrees.trees import Worktree, prepare
+
+pytestmark = pytest.mark.slow
+
+RUN = check("t", "sh", "tests/run.sh")
+PROTECTS = '[done]\nprotect = ["tests/**"]\n'
+TEST = "grep -q 'return 1' src/mod.py || grep -q 'return 2' src/mod.py\n"
+FILES = (("src/mod.py", "def f():\n    return 1\n"), ("tests/run.sh", TEST))
+
+
+def project(folder: Path, config: str, *files: tuple[str, str]) -> Path:
+    """A project with these files, all committed and trusted."""
+    root = merging_project(folder / "p", config)
+    if files:
+        written(root, files)
+        git(root, "add", "--all")
+        git(root, "commit", "--quiet", "--message", "files")
+    add_to_record(root, [item.digest for item in project_items(root)])
+    return root
+
+
+def loop_of(root: Path) -> LoopConfig:
+    """The settings of the loop in a project."""
+    return read_settings(root).loop
+
+
+@contextmanager
+def session(root: Path, task: int = 1) -> Iterator[tuple[Worktree, Driver, str]]:
+    """The worktree, the client and the id of a session on a task, which holds it."""
+    tree = prepare(root, 1, task, loop_of(root), say)
+    asked = Request("task_execution", task=task)
+    made = create_session(root, asked, say=say, ask=lambda _: False, work_tree=tree.root)
+    query(
+        root,
+        "INSERT OR REPLACE INTO ralphgen_sessions (id, recipe, task_id, started, worktree) "
+        "VALUES (?, 'task_execution', ?, '2026-02-10T00:00:00Z', ?)",
+        *(made.session_id, task, str(tree.root)),
+    )
+    with client_of(made.mcp_config) as client:
+        yield tree, client, made.session_id
+    query(root, "UPDATE ralphgen_claims SET session = NULL")
+
+
+def outcome_of(root: Path, tree: Worktree, task: int, session_id: str) -> object:
+    return merge(root, tree, task, session_id, loop_of(root), say, title="Do it")
+
+
+def close(client: Driver) -> None:
+    client.call("set_task_status", status="done", summary="Done.")
+
+
+def test_late_changes_of_code_tests_and_settings_do_not_reach_the_base(tmp_path: Path) -> None:
+    root = project(tmp_path, RUN + PROTECTS, *FILES)
+    with session(root) as (tree, client, session_id):
+        written(tree.root, [("src/mod.py", "def f():\n    return 2\n")])
+        assert client.call("run_checks")["passed"]
+        close(client)
+        late = [("tests/run.sh", "true\n"), ("src/mod.py", "BROKEN("), (".ralph/prompts/a.md", "x")]
+        written(tree.root, late)
+    before = git(root, "show", "HEAD:tests/run.sh")
+    outcome = outcome_of(root, tree, 1, session_id)
+
+    assert isinstance(outcome, Merged)
+    assert outcome.is_checked
+    assert "return 2" in git(root, "show", "HEAD:src/mod.py")
+    assert before == git(root, "show", "HEAD:tests/run.sh")
+    assert ".ralph/prompts/a.md" not in git(root, "ls-files").split()
+    assert "BROKEN(" == git(root, "show", "ralph/task-1-late:src/mod.py")
+
+
+@pytest.mark.parametrize("path", ["src/mod.py", "tests/run.sh"])
+def test_files_that_flip_while_the_checks_run_prove_nothing_else(tmp_path: Path, path: str) -> None:
+    """The agent's worktree has the good file only while the checks run."""
+    wait = "while test -e {go}; do sleep 0.05; done; sh tests/run.sh"
+    go = tmp_path / "go"
+    config = check("t", "sh", "-c", wait.replace("{go}", str(go))) + PROTECTS
+    test = "! grep -q BAD src/mod.py\n"
+    root = project(tmp_path, config, ("src/mod.py", "1\n"), ("tests/run.sh", test))
+    with session(root) as (tree, client, _):
+        written(tree.root, [("src/mod.py", "BAD\n")])
+        go.write_text("", encoding="utf-8")
+        good = "1\n" if path == "src/mod.py" else "true\n"
+
+        def flips() -> None:
+            written(tree.root, [(path, good)])
+            go.unlink()
+
+        flip = Timer(2.0, flips)
+        flip.start()
+        answer = client.call("run_checks")
+        flip.join()
+        written(tree.root, [("src/mod.py", "BAD\n"), ("tests/run.sh", test)])
+
+        assert not answer["passed"]
+        assert 'check "t" ended with exit code 1' in client.refusal(
+            "set_task_status", status="done", summary="Done."
+        )
+
+
+def test_done_is_refused_if_the_tree_is_another_than_the_proved_one(tmp_path: Path) -> None:
+    root = project(tmp_path, RUN, *FILES)
+    with session(root) as (tree, client, session_id):
+        written(tree.root, [("src/mod.py", "return 2\n")])
+        client.call("run_checks")
+        written(tree.root, [("src/new.py", "x")])
+        refusal = client.refusal("set_task_status", status="done", summary="Done.")
+        (tree.root / "src/new.py").unlink()
+        close(client)
+        ((stored,),) = query(
+            root,
+            "SELECT DISTINCT tree FROM ralphgen_evidence WHERE session = ?",
+            session_id,
+        )
+
+    assert 'check "t" has not passed on the current files' in refusal
+    assert "tree" == git(root, "cat-file", "-t", stored).strip()
+    assert "return 2\n" == git(root, "show", f"{stored}:src/mod.py")
+
+
+@pytest.mark.parametrize("line", ["src/new/.gitignore", ".gitignore"])
+def test_ignored_code_is_in_no_checkout(tmp_path: Path, line: str) -> None:
+    test = "test -e src/new/impl.py\n"
+    root = project(tmp_path, RUN, ("src/mod.py", "1"), ("tests/run.sh", test))
+    with session(root) as (tree, client, _):
+        rule = "*\n" if line != ".gitignore" else "src/new/\n"
+        written(tree.root, [("src/new/impl.py", "x"), (line, rule)])
+        answer = client.call("run_checks")
+
+    assert not answer["passed"]
+
+
+def test_ignored_files_that_are_added_by_force_are_part_of_the_tree(tmp_path: Path) -> None:
+    root = project(tmp_path, check("t", "test", "-e", "out.log"))
+    written(root, [("out.log", "base")])
+    git(root, "add", "--force", "out.log")
+    git(root, "commit", "--quiet", "--message", "log")
+    with session(root) as (tree, client, session_id):
+        written(tree.root, [("out.log", "changed"), ("more.log", "x")])
+        git(tree.root, "add", "--force", "more.log")
+        client.call("run_checks")
+        close(client)
+
+    assert isinstance(outcome_of(root, tree, 1, session_id), Merged)
+    assert "changed" == git(root, "show", "HEAD:out.log")
+    assert "x" == git(root, "show", "HEAD:more.log")
+
+
+def test_checks_may_write_ignored_and_untracked_files_and_these_are_not_merged(
+    tmp_path: Path,
+) -> None:
+    writes = "for name in ('coverage.xml', 'a.log'): open(name, 'a').write('x')"
+    root = project(tmp_path, check("t", *python(writes)) + check("u", "test", "-e", "coverage.xml"))
+    for task in (1, 2):
+        with session(root, task) as (tree, client, session_id):
+            written(tree.root, [(f"new-{task}.txt", "x")])
+            first, second = client.call("run_checks"), client.call("run_checks")
+            written(tree.root, [(f"more-{task}.txt", "x")])
+            third = client.call("run_checks")
+            close(client)
+
+        assert [True] * 3 == [one["passed"] for one in (first, second, third)]
+        assert isinstance(outcome_of(root, tree, task, session_id), Merged)
+        assert "coverage.xml" not in git(root, "ls-files").split()
+        assert not (tree.root / "coverage.xml").exists()
+
+
+def test_check_that_rewrites_a_tracked_file_is_named_with_the_file(tmp_path: Path) -> None:
+    appends = python("open('code.txt', 'a').write('0')")
+    restores = python("open('code.txt', 'w').write('0')")
+    root = project(tmp_path, check("format", *appends) + check("clean", *restores))
+    root.joinpath("code.txt").write_text("0", encoding="utf-8")
+    tree = prepare(root, 1, 1, loop_of(root), say)
+    asked = Request("task_execution", task=1)
+    made = create_session(root, asked, say=say, ask=lambda _: False, work_tree=tree.root)
+    with client_of(made.mcp_config) as client:
+        answer = client.call("run_checks")
+
+    assert not answer["passed"]
+    assert (
+        'files were changed while the checks ran: "code.txt", by the check "format"'
+        in (answer["not_proved"])
+    )
+    assert "0" == (tree.root / "code.txt").read_text(encoding="utf-8")
+
+
+SETUP = (
+    "import os, pathlib; p = pathlib.Path('node_modules'); p.mkdir(exist_ok=True); "
+    "(p / 'runner').write_text('exit 1'); open({count!r}, 'a').write(os.getcwd()[-8:] + '.')"
+)
+
+
+def with_modules(folder: Path, test: str, *, source: bool = False) -> tuple[Path, Path]:
+    """A project whose checks start a runner in ignored `node_modules`, and what counts setups."""
+    count = folder / "count"
+    command = python(SETUP.replace("{count!r}", repr(str(count))))
+    rules = 'copy = ["node_modules"]' if source else f"setup = {json.dumps([command])}"
+    rules = rules.replace('["node_modules"]', '["node_modules/**"]')
+    config = f'[loop]\n{rules}\nsetup_when = ["code.txt"]\n'
+    files = [(".gitignore", "*.log\n/context-*.json\nnode_modules/\n"), ("tests/run.sh", test)]
+    root = project(folder, RUN + config, *files)
+    if source:
+        written(root, [("node_modules/runner", "exit 1")])
+    return root, count
+
+
+TAMPERS = {
+    "content": "echo 'exit 0' > node_modules/runner",
+    "time": "cp -p node_modules/runner k.log; echo 'exit 0' > node_modules/runner; "
+    "touch -r k.log node_modules/runner",
+    "link": "mv node_modules n.log; mkdir node_modules; echo 'exit 0' > node_modules/runner",
+    "index": "echo 'exit 0' > code.txt; git update-index --assume-unchanged tests/run.sh; "
+    "echo 'exit 0' > tests/run.sh",
+    "planted": "echo 'exit 0' > node_modules/first",
+    "modes": "rm node_modules/runner; chmod 0 node_modules",
+    "repository": "git init -q tests; echo 'exit 0' > tests/run.sh",
+}
+
+
+@pytest.mark.parametrize("source", [False, True])
+@pytest.mark.parametrize("way", TAMPERS)
+def test_code_under_test_changes_no_later_proof(tmp_path: Path, way: str, *, source: bool) -> None:
+    test = (
+        "test -e tamper && sh tamper && exit 0\n"
+        "test -e node_modules/first && exec sh node_modules/first\n"
+        "exec sh node_modules/runner\n"
+    )
+    root, count = with_modules(tmp_path, test, source=source)
+    with session(root, 1) as (tree, client, _):
+        written(tree.root, [("tamper", TAMPERS[way])])
+        client.call("run_checks")
+        (tree.root / "tamper").unlink()
+        again = client.call("run_checks")
+    with session(root, 2) as (tree, client, _):
+        written(tree.root, [("new.txt", "x")])
+        other = client.call("run_checks")
+
+    assert not other["passed"]
+    assert (way == "planted") == again["passed"]  # a task's own earlier run remains
+    assert source or count.read_text(encoding="utf-8").count("1-checks.") <= 2
+
+
+def test_setup_runs_again_if_a_file_changes_that_it_depends_on(tmp_path: Path) -> None:
+    root, count = with_modules(tmp_path, "test -e node_modules/runner\n")
+    with session(root, 1) as (tree, client, _):
+        assert client.call("run_checks")["passed"]
+        written(tree.root, [("new.txt", "x")])
+        assert client.call("run_checks")["passed"]
+        before = count.read_text(encoding="utf-8")
+        written(tree.root, [("code.txt", "0\n")])
+        assert client.call("run_checks")["passed"]
+
+    assert (1, 2) == tuple(
+        text.count("1-checks.") for text in (before, count.read_text(encoding="utf-8"))
+    )
+
+
+def test_setup_that_fails_for_a_tree_is_told_with_its_output(tmp_path: Path) -> None:
+    program = (
+        "import sys; t = open('code.txt').read(); sys.exit('no such package' if t > '0' else 0)"
+    )
+    loop = f'[loop]\nsetup = {json.dumps([python(program)])}\nsetup_when = ["code.txt"]\n'
+    root = project(tmp_path, check("t", "true") + loop)
+    with session(root, 1) as (tree, client, _):
+        written(tree.root, [("code.txt", "1")])
+        refusal = client.refusal("run_checks")
+
+    assert "ended with exit code 1: no such package" in refusal
+
+
+def test_protected_files_are_compared_with_the_base_and_ignored_ones_with_the_start(
+    tmp_path: Path,
+) -> None:
+    rules = '[done]\nprotect = ["tests/**", "**/helper.py", "secret/**"]\n'
+    rules += '[loop]\ncopy = ["secret/**"]\n'
+    ignored = (".gitignore", "*.log\n/context-*.json\nsecret/\n")
+    root = project(tmp_path, check("t", "true") + rules, ("tests/run.sh", "false"), ignored)
+    written(root, [("secret/key", "1")])
+    with session(root, 1) as (tree, client, _):
+        for path in (
+            "tests/run.sh",
+            "tests/new.sh",
+            "src/helper.py",
+            "secret/key",
+            ".ralph/prompts/a.md",
+        ):
+            former = (tree.root / path).read_bytes() if (tree.root / path).exists() else None
+            written(tree.root, [(path, "true")])
+            assert (
+                f'protected files were changed, put them back: "{path}"'
+                == (client.call("run_checks")["not_proved"])
+            )
+            if former is None:
+                (tree.root / path).unlink()
+            else:
+                (tree.root / path).write_bytes(former)
+        assert client.call("run_checks")["passed"]
+
+
+def test_protected_change_of_an_earlier_session_is_no_baseline_of_the_next(tmp_path: Path) -> None:
+    root = project(tmp_path, RUN + PROTECTS, *FILES)
+    with session(root, 1) as (tree, _, _):
+        written(tree.root, [("tests/run.sh", "true\n")])
+        git(tree.root, "commit", "--quiet", "--all", "--message", "agent")
+        made = create_session(
+            root,
+            Request("task_execution", task=1),
+            say=say,
+            ask=lambda _: False,
+            work_tree=tree.root,
+            claims=False,
+        )
+        with client_of(made.mcp_config) as again:
+            answer = again.call("run_checks")
+
+    assert 'protected files were changed, put them back: "tests/run.sh"' == answer["not_proved"]
+
+
+def test_user_may_edit_a_protected_test_between_two_sessions(tmp_path: Path) -> None:
+    root = project(tmp_path, RUN + PROTECTS, *FILES)
+    with session(root, 1) as (tree, client, _):
+        assert client.call("run_checks")["passed"]
+    written(root, [("tests/run.sh", "true\n")])
+    git(root, "commit", "--quiet", "--all", "--message", "user")
+    with session(root, 1) as (tree, client, session_id):
+        written(tree.root, [("src/new.py", "x")])
+        assert client.call("run_checks")["passed"]
+        close(client)
+
+    assert isinstance(outcome_of(root, tree, 1, session_id), Merged)
+
+
+def test_project_without_checks_records_the_tree_at_the_close(tmp_path: Path) -> None:
+    root = project(tmp_path, "")
+    with session(root, 1) as (tree, client, session_id):
+        written(tree.root, [("new.txt", "x")])
+        close(client)
+        written(tree.root, [("new.txt", "late")])
+    outcome = outcome_of(root, tree, 1, session_id)
+
+    assert isinstance(outcome, Merged)
+    assert not outcome.is_checked
+    assert "x" == git(root, "show", "HEAD:new.txt")
+    assert ["ralph/task-1-late"] == branches(root)
