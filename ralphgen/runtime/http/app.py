@@ -24,11 +24,11 @@ from ..protocol import messages
 from ..protocol.malformed import refused, unreadable
 from ..protocol.requests import (
     CALL,
-    CANCELLED,
     CAPABILITIES,
     HANDSHAKES,
     UNSUPPORTED_VERSION,
     VERSION,
+    cancelled,
     read_message,
 )
 from .exchange import FAILED, JSON, WRONG, Exchange, HttpError
@@ -250,8 +250,6 @@ class HttpApp:
             if modern:
                 _check_routing(headers, frame)
             request = requests.read(frame)
-            if request is None:
-                return
             exchange.what = request.method
             if request.method == CALL:
                 name = request.params["name"]
@@ -279,8 +277,8 @@ def _accepted(
         told = {"supported": [messages.MODERN], "requested": version}
         error = RefusedError(UNSUPPORTED_VERSION, "Unsupported protocol version", told)
         return 400, messages.refusal(None, error)
-    identity = (frame.get("params") or {}).get("requestId")
-    if frame.get("method") == CANCELLED and isinstance(identity, int | str):
+    identity = None if is_response else cancelled(frame)
+    if identity is not None:
         session.cancel(identity)
     return 202, b""
 

@@ -128,9 +128,7 @@ class OpenSession:
     def __init__(self, handlers: Handlers, lease: Lease | None = None) -> None:
         self._lease = lease
         self._unused_until = time.monotonic() + GRACE  # who has opened it is about to use it
-        self._waiting: dict[
-            int | str | None, asyncio.Future[Any]
-        ] = {}  # calls that take time, by request
+        self._waiting: dict[int | str, asyncio.Future[Any]] = {}  # calls that take time, by request
         self._worker = Worker(lambda: None)
         self.closed = False
         self.handlers = handlers
@@ -176,7 +174,7 @@ class OpenSession:
             self._waiting[identity].cancel()
 
     async def _unless_left(
-        self, call: Awaitable[dict[str, Any]], identity: int | str | None, receive: Receive
+        self, call: Awaitable[dict[str, Any]], identity: int | str, receive: Receive
     ) -> dict[str, Any]:
         waiting, gone = asyncio.ensure_future(call), asyncio.ensure_future(_gone(receive))
         self._waiting[identity] = waiting

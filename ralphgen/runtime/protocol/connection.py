@@ -7,7 +7,7 @@ import time
 from ..deferred import DeferredResult, Reader, wait_as
 from ..errors import DeferError, RefusedError
 from .messages import AT_ONCE, TASKS, progress, refusal
-from .requests import CALL, CANCELLED, RequestReader, read_message
+from .requests import CALL, RequestReader, cancelled, read_message
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -83,15 +83,15 @@ class Connection:
             if self._questions is not None:
                 self._questions.take(frame)
             return
+        if "id" not in frame:
+            identity = cancelled(frame)
+            if identity is not None:
+                self._cancel(identity)
+            return
         try:
             request = self._requests.read(frame)
         except RefusedError as error:
             self._wire.send(refusal(frame["id"], error))
-            return
-        if request is None:
-            return
-        if request.method == CANCELLED:
-            self._cancel(request.params["requestId"])
         else:
             self._answer(request)
 

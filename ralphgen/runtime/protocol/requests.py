@@ -156,17 +156,16 @@ STATELESS_SHAPES: dict[str, dict[str, Any]] = {
 class RpcRequest:
     """A request to answer.
 
-    `identity` is None for a cancellation, which has no answer. `result` is the answer where the
-    protocol alone decides it, else None. `modern` says that it is of the stateless version. `token`
-    is the client's for progress, None without one. `takes_tasks` says that the client can ask after
-    a call that takes long, and `task` is that call.
+    `result` is the answer where the protocol alone decides it, else None. `modern` says that it is
+    of the stateless version. `token` is the client's for progress, None without one. `takes_tasks`
+    says that the client can ask after a call that takes long, and `task` is that call.
     """
 
     __slots__ = ("identity", "method", "modern", "params", "result", "takes_tasks", "task", "token")
 
     def __init__(
         self,
-        identity: int | str | None,
+        identity: int | str,
         method: str,
         params: dict[str, Any],
         result: dict[str, Any] | None = None,
@@ -204,15 +203,9 @@ class RequestReader:
         self._opened = alone
         self.modern = modern
 
-    def read(self, frame: dict[str, Any]) -> RpcRequest | None:
-        """Return the request that a message makes; None for a notification without consequences.
-
-        Raises `RefusedError`.
-        """
+    def read(self, frame: dict[str, Any]) -> RpcRequest:
+        """Return the request that a message with an id makes; raises `RefusedError`."""
         method, params = frame["method"], frame.get("params") or {}
-        if "id" not in frame:
-            cancels = method == CANCELLED and type(params.get("requestId")) in (int, str)
-            return RpcRequest(None, method, params) if cancels else None
         meta = params.get("_meta")
         enveloped = type(meta) is dict and VERSION in meta
         if self.modern is None:
@@ -331,6 +324,15 @@ class RequestReader:
         if request.method == LIST and request.result is not None:
             return line.replace(NO_TOOLS, self._handlers.listed, 1)
         return line
+
+
+def cancelled(frame: dict[str, Any]) -> int | str | None:
+    """Return the id of the request that a notification cancels; None if it cancels none."""
+    identity: Any = (frame.get("params") or {}).get("requestId")
+    if frame["method"] == CANCELLED and type(identity) in (int, str):
+        found: int | str = identity
+        return found
+    return None
 
 
 def read_message(line: bytes) -> dict[str, Any] | None:
