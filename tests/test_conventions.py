@@ -38,6 +38,7 @@ LAYERS = (
     ("runtime.bytecode",),
     ("runtime.deferred", "runtime.values"),
     ("runtime.engine",),
+    ("runtime.tasks",),
     ("runtime.files",),
     ("runtime.statements",),
     ("runtime.engine.postgresql", "runtime.processes", "runtime.engine.sqlite"),

@@ -10,7 +10,6 @@ import time
 from ...deferred import call_began, limit, longest_run, longest_wait, pause, take_time
 from ...errors import StartError, ToolError, log
 from ...modules import add_packages
-from ..closing import DONE, refused
 from .library import dsn_of, notice, settings, writers_lock
 
 TYPE_CHECKING = False
@@ -231,9 +230,9 @@ class Database:
             try:
                 return self._attempt(work, in_line if writes else 0.0)
             except _ClosedError:  # by another program meanwhile, perhaps: then not once more
-                if DONE in retried:
+                if "closed" in retried:
                     raise
-                retried.add(DONE)
+                retried.add("closed")
             except (UnicodeEncodeError, OverflowError) as error:
                 from . import statements
 
@@ -314,6 +313,8 @@ class Database:
         moved = [] if self._closing is None else self._closing.moved(self)
         for task, status in moved:
             if self._closing is not None and self._closing.refuses(task, status):
+                from ..closing import refused
+
                 raise _ClosedError(refused(task))
         for hold in self.before_commits:
             hold(moved)
