@@ -111,6 +111,8 @@ def launch_session(
         for name in agent.leftovers:
             remove_inner(session.folder, name)
         where = session.root, session.work_tree
+        # Another session that began meanwhile may have taken this one for killed.
+        _record(lambda: begin_protection(session), say)
         _record(lambda: end_protection(*where, session.session_id), say)
     status = _status(session, say)
     unproved = status == DONE and _is_unproved(session, say)
