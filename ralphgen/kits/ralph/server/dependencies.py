@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ralphgen.runtime.engine.closing import MET
-from ralphgen.runtime.engine.sqlite.library import naming
+from ralphgen.runtime.engine.sqlite.library import may_read, naming
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.values.arguments import shortened
 
@@ -66,17 +66,19 @@ def unmerged_tasks(workspace: Workspace, among: Iterable[int] | None = None) -> 
     """
     if not workspace.tables.ledger:
         return set()
-    from ralphgen.runtime.engine.ledger import NOT_MERGED
+    from ralphgen.runtime.engine.ledger import NOT_MERGED, UNMERGED
 
     each = workspace.database.each
+    # The login of a session may not read the journal, and goes by the claims alone.
+    sees_all = may_read(workspace.database, "ralphgen_journal", "after")
+    chosen = f"SELECT task_id FROM ({NOT_MERGED if sees_all else UNMERGED}) AS one"
     if among is None:
-        return {row[0] for row in each(NOT_MERGED)}
+        return {row[0] for row in each(chosen)}
     wanted, left = sorted(among), set[int]()
-    chosen = f"SELECT task_id FROM ({NOT_MERGED}) AS one WHERE task_id IN ({{}})"
     for at in range(0, len(wanted), CHUNK):
         part = wanted[at : at + CHUNK]
         marks = ", ".join("?" * len(part))
-        left.update(row[0] for row in each(chosen.format(marks), part))
+        left.update(row[0] for row in each(f"{chosen} WHERE task_id IN ({marks})", part))
     return left
 
 

@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from .database import Database
 
 _IS_TASKS = """
-SELECT count(*) FROM pg_catalog.pg_attribute JOIN pg_catalog.pg_class AS c ON c.oid = attrelid
+SELECT count(*), bool_and(has_column_privilege(attrelid, 'xmin', 'SELECT'))
+FROM pg_catalog.pg_attribute JOIN pg_catalog.pg_class AS c ON c.oid = attrelid
 WHERE attrelid = to_regclass('tasks') AND relkind IN ('r', 'p') AND NOT attisdropped
     AND attname IN ('id', 'status') AND has_column_privilege(attrelid, attnum, 'SELECT')
 """
@@ -26,6 +27,8 @@ WHERE lower(status::text) IN ('done', 'skipped')
 """
 # The locks tell whether the transaction has written to the table. What it has written itself is not
 # older than its own number, which is the age 0; rows that others have committed since may be there.
+# The login of a session may not read that number, and looks at all rows.
+_OWN = "pg_catalog.age(xmin) <= 0"
 _WRITTEN = """
 SET CONSTRAINTS ALL IMMEDIATE;
 SELECT id, lower(status::text) FROM tasks WHERE (SELECT EXISTS (
@@ -33,18 +36,19 @@ SELECT id, lower(status::text) FROM tasks WHERE (SELECT EXISTS (
         AND locktype = 'relation' AND mode NOT IN ('AccessShareLock', 'RowShareLock')
         AND relation IN (SELECT CAST('tasks' AS regclass) UNION ALL
             SELECT inhrelid FROM pg_catalog.pg_inherits WHERE inhparent = CAST('tasks' AS regclass))
-)) AND pg_catalog.age(xmin) <= 0 AND lower(status::text) IN ('done', 'skipped') ORDER BY id
+)) AND {own} AND lower(status::text) IN ('done', 'skipped') ORDER BY id
 """
 
 
 class Closing:
     """Which tasks a transaction finds done or skipped, and which of them may become done."""
 
-    __slots__ = ("_before", "_version", "may_close")
+    __slots__ = ("_before", "_version", "_written", "may_close")
 
     def __init__(self) -> None:
         self._before: set[tuple[Any, ...]] | None = None
         self._version = -1  # of the schema that is known to have tasks
+        self._written = b""
         self.may_close: list[MayClose] = []
 
     def knows(self, database: Database) -> bool:
@@ -55,9 +59,13 @@ class Closing:
         """Begin with a transaction, which has kept the tasks that are known."""
         self._before = None
         self.may_close.clear()
-        if not self.knows(database) and database.row(_IS_TASKS) == (2,):
+        if self.knows(database):
+            return
+        columns, sees_own = database.row(_IS_TASKS) or (0, 0)
+        if columns == len(("id", "status")):
             database.connection.execute(KEEP.encode())
             self._version = database.schema_version()
+            self._written = _WRITTEN.format(own=_OWN if sees_own else "true").encode()
 
     def before(self, database: Database) -> set[tuple[Any, ...]]:
         """Return the tasks that the transaction has found, and let its statements alter the table.
@@ -76,7 +84,7 @@ class Closing:
         """
         if not self.knows(database):
             return []
-        cursor = database.connection.execute(_WRITTEN.encode())
+        cursor = database.connection.execute(self._written)
         cursor.nextset()
         written = cursor.fetchall()
         if not written:
