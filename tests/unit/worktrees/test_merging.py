@@ -560,12 +560,12 @@ def test_lost_race_is_merged_again_a_bounded_number_of_times(
     other = tmp_path / "other"
     program = [*python(PUSHES_FIRST), str(other), str(times)]
     root = merging_project(tmp_path / "p", check("slow", *program))
+    tree = worked(root, 1, [("new.txt", "x")])
+    move_base(root)
     config = with_origin(root)
     git(tmp_path, "clone", "--quiet", "origin", "other")
     for key in ("user.name", "user.email"):
         git(other, "config", key, "o")
-    tree = worked(root, 1, [("new.txt", "x")])
-    move_base(root)
     outcome = merged(root, tree, 1, config)
 
     assert isinstance(outcome, expected)
