@@ -363,7 +363,7 @@ def _listed(tools: RowTools, limit: int, filters: Record) -> Record:
     except RefusalError as error:
         for one in error.problems:
             if '"filter_status" is ' in one.text and not one.hint:
-                error.problems = (Problem(one.text, f"or one of {', '.join(STATES)}"),)
+                error.problems = (Problem(one.text, f"--status also accepts {', '.join(STATES)}"),)
         raise
 
 

@@ -282,11 +282,10 @@ def _claims(root: Path) -> CheckResult:
         begun = {task for (task,) in connection.execute(BEGUN)}
     stale = sorted(claim.task for claim in claims if not is_live(claim) and claim.task in begun)
     held = sum(map(is_live, claims))
-    detail = (
-        "1 task is claimed by a session" if held == 1 else f"{held} tasks are claimed by sessions"
-    )
+    one = "1 task is claimed by a session"
+    detail = one if held == 1 else f"{held or 'no'} tasks are claimed by sessions"
     if not stale:
-        return CheckResult("claims", f"{detail}, none stale")
+        return CheckResult("claims", f"{detail}, none stale" if held else "none")
     named = ", ".join(map(str, stale[:NAMED])) + (" …" if stale[NAMED:] else "")
     text = f"{detail}; stale, because their sessions have ended: {named}"
     return CheckResult("claims", f'{text}; "ralphgen task next --claim" claims them')
