@@ -16,7 +16,6 @@ from ralphgen.project.connection import DatabaseConnection, open_database
 from ralphgen.project.postgresql import PostgresqlConnection
 from ralphgen.project.root import project_home
 from ralphgen.project.schema import read_facts, table_names
-from ralphgen.runtime.engine.closing import nobody
 from ralphgen.runtime.engine.entries import KEPT
 from ralphgen.runtime.engine.ledger import BASELINE, MARKER
 from ralphgen.runtime.engine.postgresql.journal import RECORD, watch
@@ -165,7 +164,7 @@ def remove_tables(root: Path) -> None:
             # To drop a table is to delete its rows, and would take rows of the app that refer to
             # them.
             database.change("PRAGMA foreign_keys = OFF")
-        database.writing(lambda: database.closing(nobody, work))
+        database.writing(work)
 
 
 def upgrade_tables(root: Path) -> tuple[int, int]:
