@@ -193,7 +193,7 @@ def test_below_launch_a_call_is_the_sessions(root: Path) -> None:
     words = ("call", "ralph:delete_task", "id=2", "--recipe", "manual")
     done = ralphgen(*words, cwd=root, more=variables)
     assert (2, "") == (done.returncode, done.stdout)
-    assert f'this shell belongs to the session "{own["session_id"]}"' in done.stderr
+    assert f'this shell can use only the tools of its session "{own["session_id"]}"' in done.stderr
 
     done = ralphgen("call", "ralph:get_task", cwd=root, more={"RALPHGEN_SESSION": "../../x"})
     assert (2, "") == (done.returncode, done.stdout)

@@ -35,7 +35,7 @@ def test_many_unreadable_records_are_named_first_and_counted_last(tmp_path: Path
 
     lines = str(refused.value).splitlines()
     assert lines[0].endswith("x.jsonl:1: invalid JSON")
-    assert "10 more records are unreadable" == lines[-2]
+    assert "10 further unreadable records" == lines[-2]
     assert "hint: fix these records, or name the format of the file with --from" == lines[-1]
 
 

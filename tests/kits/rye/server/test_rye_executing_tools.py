@@ -118,7 +118,7 @@ class TestPython:
     def test_a_value_that_is_no_json_is_refused(self, rye: Rye, value: str) -> None:
         python(rye, f"def execute(params, project_path): return {value}")
 
-        assert "the return value of the tool is not valid JSON" in failure(rye)["message"]
+        assert "the return value of the tool cannot be converted to JSON" in failure(rye)["message"]
 
     def test_a_value_that_says_that_it_failed_is_a_failure_with_its_data(self, rye: Rye) -> None:
         python(rye, "def execute(p, q): return {'success': False, 'error': 'full', 'left': 3}")

@@ -123,7 +123,7 @@ class TestPython:
         error = workspace.refuses("tool", "demo/x")
 
         assert "EXECUTION_FAILED" == error.code
-        assert "not valid JSON" in str(error)
+        assert "cannot be converted to JSON" in str(error)
 
     def test_the_bytes_that_were_checked_are_those_that_run(self, workspace: Workspace) -> None:
         """With line ends of another kind, a byte order mark and letters beyond ASCII."""
