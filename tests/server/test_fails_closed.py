@@ -165,7 +165,7 @@ def test_a_database_that_is_none_is_refused_with_a_mend(own: Path) -> None:
     assert "is empty: restore it" in refused(own)
     path.unlink()
     path.mkdir()
-    assert "is a folder: move it" in refused(own)
+    assert "is a directory: move it" in refused(own)
 
 
 def test_a_database_that_is_damaged_behind_its_header_is_refused(own: Path) -> None:

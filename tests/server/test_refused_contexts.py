@@ -33,7 +33,7 @@ BAD_CONTEXTS = {
     "an unknown base": ({"base": "manuel"}, 'no recipe "manuel", only "braindump"'),
     "a recipe of the wrong type": ({"recipe": None}, '"recipe" is null'),
     "a flat list of tools": ({"enabled_tools": ["list_tasks"]}, "wrong type"),
-    "a tool that is no name": ({"enabled_tools": {"ralph": [1]}}, "no list of names"),
+    "a tool that is no name": ({"enabled_tools": {"ralph": [1]}}, "not a list of names"),
     "an unknown tool": (
         {"enabled_tools": {"ralph": ["list_task"]}},
         'names "list_task", which the kit "ralph" does not have',
@@ -169,11 +169,11 @@ def test_a_context_is_no_good_for_a_project_that_was_swapped_behind_it(
     assert "belongs to the project in" in refused(other, *arguments)
     checked(own, *arguments)
     query(own, "UPDATE metadata SET project_created = '2026-02-11'")
-    assert 'the creation date "2026-02-10", and this one has "2026-02-11"' in refused(
+    assert 'the creation date "2026-02-10", but this one has "2026-02-11"' in refused(
         own, *arguments
     )
     query(own, "DELETE FROM metadata")
-    assert 'with the title "Shop", and this one has null' in refused(own, *arguments)
+    assert 'with the title "Shop", but this one has null' in refused(own, *arguments)
 
 
 def test_a_bare_context_that_is_bad_is_no_reason_to_fall_back(project: Path) -> None:

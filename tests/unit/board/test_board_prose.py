@@ -193,7 +193,7 @@ class TestOnTheBoard:
 
         assert "What is stored cannot be read" in html
         assert PRIVATE not in html
-        assert "leave one skill on each line" in html
+        assert "put one skill on each line" in html
         assert (True, BAD[0]) == (untouched["ok"], left["mcp_servers"])
         assert mended["ok"], mended
         assert "docs-server" == json.loads(found["mcp_servers"])[0]["command"]

@@ -359,7 +359,7 @@ def test_the_address_of_a_server_elsewhere_is_not_for_the_board(root: Path) -> N
     saved = save(root, edit(root, servers=(other,)), quiet)
 
     assert "saved" != saved.state
-    assert "the board keeps its address" in str(saved)
+    assert "the board cannot change the address" in str(saved)
     assert PRIVATE not in str(saved)
     assert before == kept(root)
 

@@ -40,7 +40,7 @@ def test_what_is_shown_of_a_server_elsewhere_holds_no_secret(remote: Path) -> No
         "session", "create", "yap", "--discipline", "backend", "--project", remote
     ).stderr
 
-    begin = 'discipline "backend" connects to '
+    begin = '  discipline "backend" connects to '
     assert [
         '"tickets" at https://…@tickets.example:8443/mcp?… with Authorization=…',
         '"events" at http://localhost:1/sse',
