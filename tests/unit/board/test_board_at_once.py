@@ -93,7 +93,7 @@ def test_of_two_boards_the_second_gets_both_versions(
     path, fields = form
     mine = [{**fields, "title": "One"}, {**fields, "title": "Two"}]
     if form is STATUS:
-        mine = [{**fields, "status": "in_progress"}, {**fields, "status": "blocked"}]
+        mine = [{**fields, "status": "in_progress"}, {**fields, "status": "draft"}]
     with (
         boards_on(project, 2) as boards,
         writer_on(project) as other,
