@@ -112,7 +112,7 @@ def _refuse_misuse(kits: Sequence[str], given: Mapping[str, str], folder: Path) 
     needs |= {"--context": "--sha256", "--sha256": "--context"}
     for name, value in given.items():
         if name in needs and needs[name] not in given:
-            raise UsageError(f'"{name}" needs "{needs[name]}"', HELP)
+            raise UsageError(f'"{name}" requires "{needs[name]}"', HELP)
         if name in ("--port", "--notice") and not (value.isascii() and value.isdigit()):
             raise UsageError(f'invalid {name[2:]} "{value}": use a number', HELP)
     if kits:

@@ -101,7 +101,7 @@ def create(
     root = place.root
     request = Request(recipe, task, feature, discipline, tuple(kit or ()), next=next_)
     if ttl and not (token or login):
-        raise UsageError('"--ttl" needs "--token" or "--login"', "leave it out")
+        raise UsageError('"--ttl" requires "--token" or "--login"', "leave it out")
     ttl = ttl or "8h"
     if token:
         _print_token(root, request, ttl, as_json=as_json, tell=tell, trust_edited=trust_edited)

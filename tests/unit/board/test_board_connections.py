@@ -118,7 +118,7 @@ def test_who_is_kept_waiting_is_not_ended(hasty: Running, monkeypatch: pytest.Mo
     """Doctor may take longer than a client."""
     with connect(hasty) as idle:
         found = CheckResult("server", "ok")
-        monkeypatch.setattr(project, "diagnosis", lambda _: [found] * ended(idle))
+        monkeypatch.setattr(project, "examine", lambda _: [found] * ended(idle))
 
         assert "1 checks ran" in hasty.follow(hasty.post("diagnosis"))
 

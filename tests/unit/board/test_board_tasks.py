@@ -260,7 +260,7 @@ class TestEditing:
         assert [("Title", True), ("Description", False), ("Hints", False)] == [
             (one["label"], one["both"]) for one in found
         ]
-        assert 'changed "Title" meanwhile' in notice_in(answer.text)
+        assert 'someone else has changed "Title"' in notice_in(answer.text)
         assert [["Both changed", "Others changed"], ["Others changed"]] == [
             [text for text in Elements(page.text).texts if text.endswith(" changed")]
             for page in (answer, apart)

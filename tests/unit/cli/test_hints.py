@@ -329,7 +329,9 @@ def test_roles_name_the_way_to_postgresql(root: Path) -> None:
 
 
 def test_unknown_option_is_the_only_error(root: Path) -> None:
-    said = refused("task", "add", "x", "--discipline", "backend", "--colour", "red", cwd=root)
+    said = refused(
+        "task", "add", "x", "--discipline", "backend", "--colour", "red", cwd=root, code=2
+    )
 
     assert said.startswith("unknown option --colour\nhint: options are the columns of")
     assert 1 == said.count("hint: ")

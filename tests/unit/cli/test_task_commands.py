@@ -222,7 +222,12 @@ def test_features_and_disciplines_are_listed_shown_and_changed(root: Path) -> No
     [
         (["task", "show", "999"], 1, "there is no task 999", "ralphgen task list"),
         (["task", "show", "x"], 2, "", ""),
-        (["session", "create", "yap", "--ttl", "8h"], 2, '"--ttl" needs "--token"', "leave it out"),
+        (
+            ["session", "create", "yap", "--ttl", "8h"],
+            2,
+            '"--ttl" requires "--token"',
+            "leave it out",
+        ),
         (
             ["task", "status", "1", "done", "--force", "--because", "Seen."],
             2,
