@@ -17,7 +17,7 @@ from . import AT_ONCE, NO_LINK
 from .git import run_git
 from .main_tree import MARK, Repository, linked_trees
 from .protection import is_of_git, pattern_of
-from .work_tree import GITLINK, mark_of, nested_repositories
+from .work_tree import GITLINK, is_way, mark_of, nested_repositories
 from .write import replace_file
 
 TYPE_CHECKING = False
@@ -111,6 +111,7 @@ def write_tree(git: TreeGit, base: str) -> tuple[str, set[str]]:
             for path in sorted(more - names - {*known, *nested})
             if not is_of_git(path)
             and not path.startswith(tuple(outside))
+            and is_way(top, path)
             and _is_file(os.path.join(top, path))
         ]
         if forced:

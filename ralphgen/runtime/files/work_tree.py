@@ -724,10 +724,10 @@ def _below(
     """
     path = os.path.join(root, folder)
     if not _is_folder(path):
-        if os.path.lexists(path) and _is_way(root, folder):
+        if os.path.lexists(path) and is_way(root, folder):
             yield folder
         return
-    if not _is_way(root, folder):
+    if not is_way(root, folder):
         return
     for place, folders, files in os.walk(path):
         at = os.path.relpath(place, root)
@@ -739,7 +739,7 @@ def _below(
             yield f"{inside}{name}"
 
 
-def _is_way(root: str, path: str) -> bool:
+def is_way(root: str, path: str) -> bool:
     """Return whether no folder above a path is a link, which would lead out of the tree."""
     return not any(os.path.islink(os.path.join(root, above)) for above in _folders(path))
 

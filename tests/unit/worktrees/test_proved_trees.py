@@ -260,6 +260,18 @@ def test_code_under_test_changes_no_later_proof(tmp_path: Path, way: str, *, sou
     assert source or count.read_text(encoding="utf-8").count("1-checks.") <= 2
 
 
+def test_a_folder_that_becomes_a_link_is_recorded(tmp_path: Path) -> None:
+    root = project(tmp_path, check("t", "test", "-L", "src"), *FILES)
+    with session(root) as (tree, client, session_id):
+        (tree.root / "src").rename(tree.root / "lib")
+        (tree.root / "src").symlink_to("lib")
+        assert client.call("run_checks")["passed"]
+        close(client)
+
+    assert isinstance(outcome_of(root, tree, 1, session_id), Merged)
+    assert "lib" == git(root, "show", "HEAD:src")
+
+
 def test_setup_runs_again_if_a_file_changes_that_it_depends_on(tmp_path: Path) -> None:
     root, count = with_modules(tmp_path, "test -e node_modules/runner\n")
     with session(root, 1) as (tree, client, _):
