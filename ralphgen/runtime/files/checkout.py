@@ -267,8 +267,10 @@ class Checkout:
             self._set(tree, head, task)
 
     def changed(self) -> list[str]:
-        """Return the files of the tree that a command has changed or removed, from the top."""
-        self.git.say("update-index", "-q", "--refresh", codes=1)
+        """Return the files of the tree that a command has written or removed, from the top.
+
+        A file counts even if its content was put back: its change time tells.
+        """
         return self.git.names("diff-files", "--name-only", "--ignore-submodules=all")
 
     def _open(self, head: str) -> None:

@@ -260,6 +260,28 @@ def test_code_under_test_changes_no_later_proof(tmp_path: Path, way: str, *, sou
     assert source or count.read_text(encoding="utf-8").count("1-checks.") <= 2
 
 
+def test_a_protected_file_that_is_replaced_while_later_checks_run_proves_nothing(
+    tmp_path: Path,
+) -> None:
+    """A process that the first check leaves behind puts it back before the end."""
+    kept, flag = tmp_path / "kept", tmp_path / "flag"
+    leaves = (
+        f"(setsid sh -c 'while test ! -e {flag}; do sleep 0.05; done; cp -p tests/run.sh {kept}; "
+        f"echo true > tests/run.sh; rm {flag}; while test ! -e {flag}; do sleep 0.05; done; "
+        f"cp -p {kept} tests/run.sh; rm {flag}' > {tmp_path}/log 2>&1 &)\n"
+    )
+    waits = f"touch {flag}; while test -e {flag}; do sleep 0.05; done"
+    second = f"{waits}; sh tests/run.sh; code=$?; {waits}; exit $code"
+    config = check("a", "sh", "src/a.sh") + check("b", "sh", "-c", second) + PROTECTS
+    root = project(tmp_path, config, ("src/a.sh", "true\n"), ("tests/run.sh", "false\n"))
+    with session(root) as (tree, client, _):
+        written(tree.root, [("src/a.sh", leaves)])
+        answer = client.call("run_checks")
+
+    assert [0, 0] == [one["exit_code"] for one in answer["checks"]]
+    assert 'files were changed while the checks ran: "tests/run.sh"' in answer["not_proved"]
+
+
 def test_a_folder_that_becomes_a_link_is_recorded(tmp_path: Path) -> None:
     root = project(tmp_path, check("t", "test", "-L", "src"), *FILES)
     with session(root) as (tree, client, session_id):
