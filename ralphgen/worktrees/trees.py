@@ -467,6 +467,7 @@ def checkout(
             "copy": config.copy_files,
             "setup": config.setup,
             "setup_when": config.setup_when,
+            "protect": read_settings(root).done.protect,
         },
         trusted_settings(root),
         git.variables,

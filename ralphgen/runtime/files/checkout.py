@@ -210,8 +210,9 @@ class Checkout:
     """A private worktree at `path`, in which commands run on one tree after the other.
 
     `inner` is the path of the project below the top, and `source` the project's directory that has
-    the files to copy. `rules` has `copy`, `setup` and `setup_when` of `[loop]`. `run` runs a
-    command of the setup. Use it as a context: no other process uses the checkout meanwhile.
+    the files to copy. `rules` has `copy`, `setup` and `setup_when` of `[loop]`, and `protect` of
+    `[done]`. `run` runs a command of the setup. Use it as a context: no other process uses the
+    checkout meanwhile.
     """
 
     def __init__(
@@ -253,8 +254,8 @@ class Checkout:
         """Make the files those of a tree, on the commit `head`, with the ignored files they need.
 
         Copied files, and files that the setup made, are restored if a command has changed them.
-        Other ignored files stay while the `task` is the same. Raises `TreeError`, and the errors of
-        `run`.
+        Other ignored files stay while the `task` is the same and `protect` matches none of them.
+        Raises `TreeError`, and the errors of `run`.
         """
         try:
             self._open(head)
@@ -296,7 +297,8 @@ class Checkout:
         mark = setup_mark(self.place, setup, self._rules["setup_when"]) if setup else ""
         is_damaged = any(others.get(path) != stamp for path, stamp in made.items())
         runs = bool(setup) and (mark != state["setup"] or is_damaged)
-        if runs or state["task"] != task:
+        planted = self._has_protected({*others} - {*copied, *made})
+        if runs or planted or state["task"] != task:
             kept = {*copied} if is_damaged else {*copied, *made}
             self._remove([path for path in others if path not in kept])
         replace_file(os.path.join(git_dir, STATE), b"{}")  # a kill from here on begins anew
@@ -319,6 +321,13 @@ class Checkout:
             file.write(f"{head}\n")
         state = {"task": task, "setup": mark, "made": made if setup else {}, "copied": copied}
         replace_file(os.path.join(git_dir, STATE), json.dumps(state).encode())
+
+    def _has_protected(self, paths: Iterable[str]) -> bool:
+        """Return whether `protect` matches one of the paths from the top."""
+        patterns = [pattern_of(glob, self.place) for glob in self._rules["protect"]]
+        start = f"{self._inner}/" if self._inner else ""
+        own = (path.removeprefix(start) for path in paths if path.startswith(start))
+        return any(one.match(path) for path in own for one in patterns)
 
     def _state(self) -> dict[str, Any]:
         empty: dict[str, Any] = {"task": None, "setup": None, "made": {}, "copied": {}}

@@ -282,6 +282,18 @@ def test_a_protected_file_that_is_replaced_while_later_checks_run_proves_nothing
     assert 'files were changed while the checks ran: "tests/run.sh"' in answer["not_proved"]
 
 
+def test_a_run_leaves_no_ignored_file_that_is_protected(tmp_path: Path) -> None:
+    test = "test -e gen/helper.log && exit 0; sh src/a.sh; false\n"
+    config = RUN + '[done]\nprotect = ["**/helper.log"]\n'
+    root = project(tmp_path, config, ("src/a.sh", "true\n"), ("tests/run.sh", test))
+    with session(root) as (tree, client, _):
+        written(tree.root, [("src/a.sh", "mkdir gen; touch gen/helper.log\n")])
+        client.call("run_checks")
+        written(tree.root, [("src/a.sh", "true\n")])
+
+        assert not client.call("run_checks")["passed"]
+
+
 def test_a_folder_that_becomes_a_link_is_recorded(tmp_path: Path) -> None:
     root = project(tmp_path, check("t", "test", "-L", "src"), *FILES)
     with session(root) as (tree, client, session_id):

@@ -445,7 +445,7 @@ class TreeRun(CheckRun):
             f"{git.repository.top}{SUFFIX}",
             inner_path(self._workspace, git),
             os.path.dirname(os.path.dirname(self._workspace.folder)),
-            rules,
+            {**rules, "protect": (self._workspace.done or {}).get("protect", ())},
             git.settings,
             git.variables,
             self._set_up,
