@@ -708,9 +708,13 @@ def _names(tree: Repository, words: Sequence[str], **options: Any) -> set[str] |
 
 
 def _beginning(glob: str) -> str:
-    """Return the folders that a glob begins with, as far as they are plain names."""
+    """Return the folders that a glob begins with, as far as their names are plain.
+
+    A name with an accent may have another form on the disk.
+    """
     parts = glob.strip("/").split("/")
-    plain = next((at for at, part in enumerate(parts) if re.search(r"[*?[]", part)), len(parts))
+    odd = re.compile(r"[*?[]|[^\x00-\x7f]")
+    plain = next((at for at, part in enumerate(parts) if odd.search(part)), len(parts))
     return "/".join(parts[:plain])
 
 

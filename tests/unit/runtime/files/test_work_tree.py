@@ -315,6 +315,12 @@ def test_protected_files_count_wherever_they_are(tree: Path, path: str) -> None:
     assert path in protected_files(str(tree), globs, after)
 
 
+def test_ignored_files_that_are_protected_count_in_any_unicode_form(tree: Path) -> None:
+    written(tree, [("te\u0301st/run.log", "")])
+
+    assert "te\u0301st/run.log" in tree_files(str(tree), None, ["t\xe9st/**"])
+
+
 def test_without_a_repository_all_files_count(tmp_path: Path) -> None:
     written(tmp_path, [(".gitignore", "*.log\n"), ("a.log", "1"), ("b/c", "2")])
 
