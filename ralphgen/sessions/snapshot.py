@@ -39,8 +39,6 @@ from ralphgen.runtime.values.encoding import sha256_hex
 from ralphgen.sessions.launched import launcher_of
 from ralphgen.sessions.model import PreparedSession
 from ralphgen.sessions.store import CONTEXT, SNAPSHOT, stored_session
-from ralphgen.trust.items import read_settings
-from ralphgen.trust.repository import trusted_settings
 
 # The settings of git that decide about the content of a tree or a checkout.
 _OF_CONTENT = re.compile(
@@ -220,6 +218,8 @@ def _place(root: Path, work_tree: Path) -> str:
 
 def worktree_git(root: Path, work_tree: Path) -> TreeGit:
     """Return git in a worktree of the project in `root`, with an index of ours."""
+    from ralphgen.trust.repository import trusted_settings
+
     repository = repository_of(str(work_tree))
     if repository is None:
         text = f'git does not know the worktree "{work_tree}"'
@@ -230,6 +230,8 @@ def worktree_git(root: Path, work_tree: Path) -> TreeGit:
 
 def _tree_rules(root: Path, work_tree: Path) -> dict[str, Any]:
     """Return, under `tree`, where the session began and what the checkout for its checks needs."""
+    from ralphgen.trust.items import read_settings
+
     git, config = worktree_git(root, work_tree), read_settings(root).loop
     try:
         ours = worktree_git(root, root).say("rev-parse", "--verify", "HEAD").decode("ascii").strip()
