@@ -91,12 +91,12 @@ def write_tree(git: TreeGit, base: str) -> tuple[str, set[str]]:
     the worktree has them. Submodules stay as they are in `base`, and repositories within the tree
     are left out. Raises `TreeError` if git cannot add a file.
     """
-    from shutil import copyfile
+    from shutil import copy2
 
     own = f"{git.index}-{os.getpid()}-{os.urandom(4).hex()}"
     try:
         if os.path.exists(git.index):  # it saves reading the files that are unchanged
-            copyfile(git.index, own)
+            copy2(git.index, own)  # git compares the index's time with those of the files
         git.say("read-tree", "--reset", base, index=own)
         known = _submodules(git, own)
         top = git.repository.top
@@ -286,7 +286,7 @@ class Checkout:
             discard(os.path.join(tree.git_dir, name))
 
     def _set(self, tree: str, head: str, task: object) -> None:
-        from shutil import copyfile
+        from shutil import copy2
 
         git_dir, state = self.git.repository.git_dir, self._state()
         setup, globs = self._rules["setup"], self._rules["copy"]
@@ -316,7 +316,7 @@ class Checkout:
         copied = {path: [one[0], others.get(path, "")] for path, one in copied.items()}
         for name in ("MERGE_HEAD", "CHERRY_PICK_HEAD", "rebase-merge", "rebase-apply"):
             discard(os.path.join(git_dir, name))
-        copyfile(self.git.index, os.path.join(git_dir, "index"))
+        copy2(self.git.index, os.path.join(git_dir, "index"))
         with open(os.path.join(git_dir, "HEAD"), "w", encoding="ascii") as file:
             file.write(f"{head}\n")
         state = {"task": task, "setup": mark, "made": made if setup else {}, "copied": copied}

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from threading import Timer
+from time import sleep, time
 
 import pytest
 from driving import Driver, query
@@ -13,9 +14,11 @@ from merging_projects import branches, merging_project, say
 from proved_projects import check, git, python, written
 
 from ralphgen.project.config import LoopConfig
+from ralphgen.runtime.files.checkout import write_tree
 from ralphgen.sessions.create import create_session
 from ralphgen.sessions.decide import Request
 from ralphgen.sessions.items import project_items
+from ralphgen.sessions.snapshot import worktree_git
 from ralphgen.trust.items import read_settings
 from ralphgen.trust.record import add_to_record
 from ralphgen.worktrees.merge import Merged, merge
@@ -292,6 +295,21 @@ def test_a_run_leaves_no_ignored_file_that_is_protected(tmp_path: Path) -> None:
         written(tree.root, [("src/a.sh", "true\n")])
 
         assert not client.call("run_checks")["passed"]
+
+
+def test_an_edit_within_the_second_of_a_look_is_recorded(tmp_path: Path) -> None:
+    root = project(tmp_path, check("t", "true"))
+    tree = prepare(root, 1, 1, loop_of(root), say)
+    place = worktree_git(root, tree.path)
+    sleep(1 - time() % 1)
+    for text in ("0", "1"):  # git may know only the second of a change
+        written(tree.root, [("code.txt", text)])
+        if text == "0":
+            write_tree(place, tree.began)
+    sleep(1)
+    found, _ = write_tree(place, tree.began)
+
+    assert "1" == git(root, "show", f"{found}:code.txt")
 
 
 def test_a_folder_that_becomes_a_link_is_recorded(tmp_path: Path) -> None:
