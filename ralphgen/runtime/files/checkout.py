@@ -17,7 +17,15 @@ from . import AT_ONCE, NO_LINK
 from .git import run_git
 from .main_tree import MARK, Repository, linked_trees
 from .protection import is_of_git, pattern_of
-from .work_tree import GITLINK, is_way, mark_of, nested_repositories
+from .work_tree import (
+    GITLINK,
+    is_way,
+    mark_of,
+    moved,
+    nested_repositories,
+    settled_stamps,
+    stamps,
+)
 from .write import replace_file
 
 TYPE_CHECKING = False
@@ -235,6 +243,7 @@ class Checkout:
         self._variables = variables
         self._run = run
         self._lock = -1
+        self._stamps: Mapping[str, tuple[int, ...]] = {}
         self.place = os.path.join(path, inner) if self._inner else path
         self.git: TreeGit
 
@@ -272,7 +281,7 @@ class Checkout:
 
         A file counts even if its content was put back: its change time tells.
         """
-        return self.git.names("diff-files", "--name-only", "--ignore-submodules=all")
+        return moved(self._stamps, stamps(self._path, self._stamps))
 
     def _open(self, head: str) -> None:
         trees = [tree for tree in linked_trees(self._common) if tree.top == self._path]
@@ -321,6 +330,8 @@ class Checkout:
             file.write(f"{head}\n")
         state = {"task": task, "setup": mark, "made": made if setup else {}, "copied": copied}
         replace_file(os.path.join(git_dir, STATE), json.dumps(state).encode())
+        names = tracked.difference(_submodules(self.git, self.git.index))
+        self._stamps = settled_stamps(self._path, sorted(names))
 
     def _has_protected(self, paths: Iterable[str]) -> bool:
         """Return whether `protect` matches one of the paths from the top."""

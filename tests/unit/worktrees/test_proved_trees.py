@@ -285,6 +285,15 @@ def test_a_protected_file_that_is_replaced_while_later_checks_run_proves_nothing
     assert 'files were changed while the checks ran: "tests/run.sh"' in answer["not_proved"]
 
 
+def test_a_check_that_writes_the_same_content_is_named(tmp_path: Path) -> None:
+    root = project(tmp_path, check("t", *python("open('code.txt', 'r+').write('1')")))
+    with session(root) as (tree, client, _):
+        written(tree.root, [("code.txt", "1")])
+        answer = client.call("run_checks")
+
+    assert 'files were changed while the checks ran: "code.txt"' in answer["not_proved"]
+
+
 def test_a_run_leaves_no_ignored_file_that_is_protected(tmp_path: Path) -> None:
     test = "test -e gen/helper.log && exit 0; sh src/a.sh; false\n"
     config = RUN + '[done]\nprotect = ["**/helper.log"]\n'
