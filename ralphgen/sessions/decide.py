@@ -6,7 +6,6 @@ from pathlib import Path
 from typing import Any
 
 from ralphgen.errors import MissingError, ProjectError, UsageError
-from ralphgen.init.scaffold import any_database
 from ralphgen.project.root import CONFIG, database_named, refuse_other_engine
 from ralphgen.project.rows import ProjectRows
 from ralphgen.runtime.errors import one_line
@@ -239,6 +238,8 @@ def _refuse_unknown(request: Request, rows: ProjectRows) -> None:
 
 def no_tasks(kits: Iterable[str]) -> UsageError:
     """Return the error of a project with these kits, which has no tasks."""
+    from ralphgen.init.scaffold import any_database
+
     listed = ", ".join(f'"{kit}"' for kit in (TASKS, *kits) if not any_database([kit]))
     return UsageError(
         f'this project has no tasks: it has no kit "{TASKS}"',
