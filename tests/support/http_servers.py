@@ -142,8 +142,10 @@ def routed(root: Path, version: str, method: str, params: Mapping[str, Any]) -> 
     """The headers of a request with a token of the project, as its version routes it."""
     if version != MODERN:
         return headers(token(root), version)
-    name = params.get(NAMED_BY[method], "") if method in NAMED_BY else ""
-    return headers(token(root), version, method, encode_header_value(str(name)) if name else "")
+    sent = headers(token(root), version, method)
+    if method in NAMED_BY:
+        sent["Mcp-Name"] = encode_header_value(str(params.get(NAMED_BY[method], "")))
+    return sent
 
 
 @contextmanager

@@ -295,21 +295,24 @@ def _check_routing(headers: Headers, frame: dict[str, Any]) -> None:
     meta = params.get("_meta")
     if type(meta) is not dict or VERSION not in meta or CAPABILITIES not in meta:
         return
-    version, routed, named = (headers.get(name, b"").decode("latin-1") for name in ROUTING)
+    version, routed = (headers.get(name, b"").decode("latin-1") for name in ROUTING[:2])
     key = NAMED_BY.get(method)
     wrong = ""
     if version != meta[VERSION]:
         wrong = "mcp-protocol-version header does not match the request envelope's protocol version"
     elif routed != method:
         wrong = "mcp-method header does not match the request body's method"
-    elif key is not None and params.get(key) is not None and _decoded(named) != params[key]:
+    elif key and params.get(key) is not None and _named(headers) != params[key]:
         wrong = f"mcp-name header does not match the request body's '{key}' parameter"
     if wrong:
         raise RefusedError(HEADER_MISMATCH, wrong)
 
 
-def _decoded(value: str) -> str | None:
-    """Return the text that a header spells, plain or as `=?base64?…?=`; None if it spells none."""
+def _named(headers: Headers) -> str | None:
+    """Return the text that the header `mcp-name` spells, plain or as `=?base64?…?=`, or None."""
+    if ROUTING[2] not in headers:
+        return None
+    value = headers[ROUTING[2]].decode("latin-1")
     if not (value.startswith("=?base64?") and value.endswith("?=")):
         return value
     spelled = value[len("=?base64?") : -len("?=")]

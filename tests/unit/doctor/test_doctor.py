@@ -94,7 +94,7 @@ def test_own_tools_that_cannot_be_loaded_are_found(root: Path) -> None:
 
     other = shutil.copytree(root, root.parent / "clone")
     mark.unlink()
-    assert 2 == ralphgen("doctor", other).returncode
+    assert 1 == ralphgen("doctor", other).returncode
     assert not mark.exists()
 
 
@@ -155,7 +155,7 @@ def test_a_database_that_is_none_ends_the_examination(root: Path) -> None:
     (root / ".ralph/db/ralph.db").write_bytes(b"no database\n" * 99)
     code, found, words = findings(root)
 
-    assert (1, {"database": False, "settings": False}) == (code, found)
+    assert (1, {"database": False}) == (code, found)
     assert "is not an SQLite database" in words
 
 
