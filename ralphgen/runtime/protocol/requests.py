@@ -37,7 +37,7 @@ CACHEABLE = frozenset(
         "skills/get",
     )
 )
-OWN = (INITIALIZE, "ping", DISCOVER)  # what any server answers
+OWN = (INITIALIZE, "ping", DISCOVER, LIST)  # what any server answers
 NO_TOOLS = b'"tools":[]'
 UNSUPPORTED_VERSION = -32022
 HANDSHAKES = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
