@@ -103,6 +103,7 @@ MORE = {
     "encoding.py": DIGESTS,
     "bytecode.py": ONCE,
     "driver.py": {"psycopg"},
+    "revocations.py": {"contextlib", "errno"},  # for HTTP alone
 }
 HTTP = RUNTIME / "http"  # what only `server.py --http` loads
 SERVING = {"jwt", "uvicorn"}

@@ -19,7 +19,7 @@ from ralphgen.sessions.decide import RowAsRead
 from ralphgen.terminal.person import refuse_agents
 
 if TYPE_CHECKING:
-    from ralphgen.runtime.engine.connection import Database
+    from ralphgen.runtime.engine import Database
 
 PROJECT = {"title": "project_title", "description": "project_description"}
 FOUND = "SELECT COLUMNS FROM metadata ORDER BY id LIMIT 1"

@@ -18,13 +18,13 @@ from ralphgen.exchange.tables import Key, Value, key_values
 from ralphgen.ledger.opened import connection_of
 from ralphgen.project.postgresql import first_line
 from ralphgen.project.schema import table_names
+from ralphgen.runtime.engine import quoted
 from ralphgen.runtime.engine.postgresql.library import GIVEN_NUMBER
-from ralphgen.runtime.engine.sqlite.library import quoted
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.processes.secrets import MASK
 
 if TYPE_CHECKING:
-    from ralphgen.runtime.engine.connection import Database
+    from ralphgen.runtime.engine import Database
 
 SETTLE = "nothing was changed; fix this on one side, then import again"
 LEFT_OUT = "a trigger or an ON CONFLICT clause discarded it"

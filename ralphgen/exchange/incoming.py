@@ -13,13 +13,13 @@ from ralphgen.exchange.tables import Key
 from ralphgen.ledger.opened import of_postgresql
 from ralphgen.project.connection import DatabaseConnection
 from ralphgen.project.postgresql import PostgresqlConnection, first_line
+from ralphgen.runtime.engine import quoted
 from ralphgen.runtime.engine.entries import PREFIX
-from ralphgen.runtime.engine.sqlite.library import quoted
 
 if TYPE_CHECKING:
     import psycopg
 
-    from ralphgen.runtime.engine.connection import Database
+    from ralphgen.runtime.engine import Database
 
 SETTLE = "nothing was changed; fix this in the file or in PostgreSQL, then import again"
 _LINE = re.compile(r"line (\d+)(?:, column ([^:]+))?")  # of what PostgreSQL says where it failed

@@ -17,7 +17,7 @@ from ralphgen.project.inspect import read_schema, settings_models, takes_any_sch
 from ralphgen.project.model import Names, Schema
 from ralphgen.project.postgresql import PostgresqlConnection
 from ralphgen.project.schema import table_names
-from ralphgen.runtime.engine.sqlite.library import quoted
+from ralphgen.runtime.engine import quoted
 from ralphgen.suggestion import counted
 
 

@@ -11,7 +11,7 @@ from ralphgen.exchange.tables import Key, MovedTable, Row, Value, key_order
 from ralphgen.project.connection import DatabaseConnection
 from ralphgen.project.model import Schema
 from ralphgen.project.postgresql import PostgresqlConnection
-from ralphgen.runtime.engine.sqlite.library import quoted
+from ralphgen.runtime.engine import quoted
 from ralphgen.runtime.processes.secrets import MASK, masked_server
 from ralphgen.runtime.values.encoding import read_written_json, write_written_json
 from ralphgen.terminal.streams import escaped

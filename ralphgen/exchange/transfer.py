@@ -28,12 +28,12 @@ from ralphgen.project.postgresql import PostgresqlConnection
 from ralphgen.project.root import CONFIG, project_home
 from ralphgen.project.schema import REQUIRED_COLUMNS, Facts, read_facts, table_names
 from ralphgen.project.served_tables import names_of
+from ralphgen.runtime.engine import quoted
 from ralphgen.runtime.engine.entries import KEPT
 from ralphgen.runtime.engine.ledger import MARKER
 from ralphgen.runtime.engine.postgresql.database import Database
 from ralphgen.runtime.engine.postgresql.journal import watch
 from ralphgen.runtime.engine.schema import fold
-from ralphgen.runtime.engine.sqlite.library import quoted
 from ralphgen.runtime.tasks.status import IMPORTED, record_reason
 
 if TYPE_CHECKING:

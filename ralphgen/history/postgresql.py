@@ -13,12 +13,12 @@ from ralphgen.history.changes import Key, RowChange
 from ralphgen.history.entries import SpelledNumber, Values, values_of
 from ralphgen.history.revert import GONE, NAMED, REFUSED, Reverter
 from ralphgen.project.postgresql import first_line
+from ralphgen.runtime.engine import quoted
 from ralphgen.runtime.engine.entries import KEPT
 from ralphgen.runtime.engine.postgresql.journal import RECORD
-from ralphgen.runtime.engine.postgresql.library import quoted
 
 if TYPE_CHECKING:
-    from ralphgen.runtime.engine.connection import Database
+    from ralphgen.runtime.engine import Database
 
 NO_PARENT = "23503"
 _NAMES = (

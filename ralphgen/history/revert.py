@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 from ralphgen.history.changes import Key, RowChange
 from ralphgen.history.entries import Values, same
 from ralphgen.kits.ralph.rows import prerequisites
+from ralphgen.runtime.engine import quoted
 from ralphgen.runtime.engine.sqlite.journal import watched_tables
-from ralphgen.runtime.engine.sqlite.library import quoted
 from ralphgen.runtime.engine.sqlite.triggers import WatchedTable
 
 if TYPE_CHECKING:
-    from ralphgen.runtime.engine.connection import Database
+    from ralphgen.runtime.engine import Database
 
 Done = Literal["set back", "put back", "removed"]
 CHANGED = "session {} changed it later"

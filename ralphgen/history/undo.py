@@ -40,7 +40,7 @@ from ralphgen.runtime.files.entry_log import count_entry, rewrite_entries
 from ralphgen.runtime.tasks.status import RESTORED, record_reason
 
 if TYPE_CHECKING:
-    from ralphgen.runtime.engine.connection import Database
+    from ralphgen.runtime.engine import Database
 
 Result = TypeVar("Result")
 Column = tuple[str, str, str]  # table, key of the row, name

@@ -16,7 +16,7 @@ from ralphgen.sessions.decide import Subject
 from ralphgen.sessions.model import PreparedSession
 
 if TYPE_CHECKING:
-    from ralphgen.runtime.engine.connection import Database
+    from ralphgen.runtime.engine import Database
 
 
 def open_record(session: PreparedSession, say: Say, *, agent: str = "", model: str = "") -> None:

@@ -18,7 +18,7 @@ from ralphgen.runtime.engine.sqlite import journal as sqlite_journal
 from ralphgen.runtime.errors import StartError, ToolError
 
 if TYPE_CHECKING:
-    from ralphgen.runtime.engine.connection import Database
+    from ralphgen.runtime.engine import Database
 
 
 class RowJournal(Protocol):

@@ -12,7 +12,7 @@ from ralphgen.runtime.files import read_file, reason
 from ralphgen.runtime.files.entry_log import write_entry
 
 if TYPE_CHECKING:
-    from ralphgen.runtime.engine.connection import Database
+    from ralphgen.runtime.engine import Database
 
 STATE_FILES = ("progress.txt", "learnings.txt")
 MOST = 1 << 30  # bytes of a file

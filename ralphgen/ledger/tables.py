@@ -22,7 +22,7 @@ from ralphgen.runtime.engine.postgresql.journal import RECORD, watch
 from ralphgen.runtime.errors import one_line
 
 if TYPE_CHECKING:
-    from ralphgen.runtime.engine.connection import Database
+    from ralphgen.runtime.engine import Database
 
 FOLDER = ".ralph"  # where the state files are
 VERSION = 1

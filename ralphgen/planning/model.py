@@ -230,9 +230,10 @@ class KitPlan:
     writes one log line for each refused call. `version` is the version of the server, if that is
     not ralphgen's. `skill` is what
     agents are told of the kit beyond its schemas. `proves` says that it holds tasks to the checks
-    of the project. `prompts`, `resources` and `services` say whether the kit's server has such a
-    module; of the tables in `row_resources`, each the module of its tools and its constant there,
-    rows are resources too. `brief` says whether `prompts` has a function of this name, which makes
+    of the project, and `has_database` that its workspace works on the database. `prompts`,
+    `resources` and `services` say whether the kit's server has such a module; of the tables in
+    `row_resources`, each the module of its tools and its constant there, rows are resources too.
+    `brief` says whether `prompts` has a function of this name, which makes
     what agents are told when a session begins; `connected` says that its `workspace` has such a
     function, for when a client is there. `http` says how the kit is served over HTTP; it is None
     for one that works on the project's files, and so stays on their machine. `warnings` are
@@ -260,6 +261,7 @@ class KitPlan:
     about: str = ""
     skill: SkillPlan | None = None
     proves: bool = False
+    has_database: bool = False
     prompts: bool = False
     brief: bool = False
     connected: bool = False

@@ -8,10 +8,10 @@ from typing import Any
 from ralphgen.project.connection import DatabaseConnection
 from ralphgen.project.model import Names
 from ralphgen.project.schema import Facts
+from ralphgen.runtime.engine import quoted
 from ralphgen.runtime.engine.ledger import MARKER
 from ralphgen.runtime.engine.schema import fold
 from ralphgen.runtime.engine.sqlite.check_constraints import check_values, sql_tokens
-from ralphgen.runtime.engine.sqlite.library import quoted
 
 Parts = tuple[tuple[str, Names], ...]
 Definitions = Mapping[str, Sequence[str]]

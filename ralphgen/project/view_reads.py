@@ -20,8 +20,8 @@ from ralphgen.project.queries.sqlite import (
     found_catalog,
 )
 from ralphgen.project.queries.tokens import read_tokens, without_comments
+from ralphgen.runtime.engine import quoted
 from ralphgen.runtime.engine.schema import fold
-from ralphgen.runtime.engine.sqlite.library import quoted
 from ralphgen.runtime.engine.sqlite.own_statements import folded, missing_tables
 
 Reads = Callable[[str], Iterable[tuple[str, str]]]

@@ -11,6 +11,7 @@ from typing import Any
 from ralphgen import __version__
 from ralphgen.environment.location import LOCK_NAME, read_lock
 from ralphgen.output.manifest import Files, seal
+from ralphgen.planning import own_tools
 from ralphgen.planning.model import (
     KitPlan,
     Module,
@@ -28,10 +29,6 @@ UNFORMATTED = "# fmt: off\n"  # black knows no settings of a folder, only this m
 RUNTIME_IMPORT = re.compile(r"^(\s*(?:from|import) )ralphgen\.runtime\b", re.MULTILINE)
 IMPORT = re.compile(r"^\s*from (\.*)([\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
 NAME = re.compile(r"\w+")
-SQLITE_IMPORT = re.compile(
-    r"^(\s*(?:from|import) ralphgen\.runtime\.engine\.)sqlite\b", re.MULTILINE
-)
-SQLITE_BESIDE = re.compile(r"^(\s*from \.\.engine\.)sqlite\b", re.MULTILINE)  # in the runtime
 HTTP = "runtime/http/command.py"  # what a server begins with that speaks HTTP
 
 
@@ -54,7 +51,7 @@ def render_files(plan: ServerPlan) -> Files:
         "ruff.toml": rendered("ruff.toml.jinja"),
     }
     for kit in plan.kits:
-        files.update(_kit(kit, structured=plan.structured_output))
+        files.update(_kit(kit, plan.engine, structured=plan.structured_output))
     if plan.http is not None:
         title = "How the project is served over HTTP: [http] of .ralph/ralphgen.toml."
         values = {"title": title, "constants": [("SETTINGS", Lines(plan.http))]}
@@ -80,15 +77,15 @@ def render_files(plan: ServerPlan) -> Files:
     return seal(files, facts)
 
 
-def _kit(kit: KitPlan, *, structured: bool) -> Files:
+def _kit(kit: KitPlan, engine: str, *, structured: bool) -> Files:
     """Return the package of a kit: what it is, its tools by noun, its own modules and texts."""
     tools = Lines(tuple(Name(f"{noun}.TOOLS") for noun in kit.emitted_nouns))
     package = {
         "kit": kit,
-        "imports": _package_imports(kit),
+        "imports": _package_imports(kit, engine),
         "tools": tools,
         "options": [*_options(kit)],
-        "opened_with": [constant for _, constant in _workspace(kit)],
+        "opened_with": [constant for _, constant in _workspace(kit, engine)],
     }
     return {
         **kit.assets,
@@ -139,12 +136,20 @@ def _modules_of(kit: KitPlan) -> tuple[Module, ...]:
     return tuple(found)
 
 
-def _workspace(kit: KitPlan) -> tuple[tuple[str, str], ...]:
-    """Return the (module, constant) pairs that the kit's workspace is opened with."""
-    return ((("settings", "SETTINGS"),) if kit.settings else ()) + kit.workspace
+def _workspace(kit: KitPlan, engine: str) -> Iterator[tuple[str, str]]:
+    """Yield the (module, name) pairs that the kit's workspace is opened with."""
+    if kit.has_database:
+        yield _database(engine), "Database"
+    if kit.settings:
+        yield f"{kit.key}.settings", "SETTINGS"
+    yield from ((f"{kit.key}.{module}", constant) for module, constant in kit.workspace)
 
 
-def _package_imports(kit: KitPlan) -> list[tuple[str, Sequence[str]]]:
+def _database(engine: str) -> str:
+    return f"runtime.engine.{engine}.database"
+
+
+def _package_imports(kit: KitPlan, engine: str) -> list[tuple[str, Sequence[str]]]:
     """Return what the package of a kit imports, by module, in the linter's order."""
     own = f"runtime.{kit.key}"
     imports: dict[str, Sequence[str]] = {
@@ -163,8 +168,8 @@ def _package_imports(kit: KitPlan) -> list[tuple[str, Sequence[str]]]:
         imports[f"{own}.services"] = ("SERVICES",)
     if kit.emitted_nouns:
         imports[kit.key] = kit.emitted_nouns
-    for module, constant in _workspace(kit):
-        imports[f"{kit.key}.{module}"] = (*imports.get(f"{kit.key}.{module}", ()), constant)
+    for module, constant in _workspace(kit, engine):
+        imports[module] = (*imports.get(module, ()), constant)
     return sorted(imports.items())
 
 
@@ -259,22 +264,22 @@ def _runtime(kits: Sequence[KitPlan], engine: str, *more: str) -> Files:
     """Return the server package of each kit, and what it needs of the runtime.
 
     A server's start and the modules `more` need theirs too. What a kit imports of
-    `ralphgen.runtime` is `runtime` where it is emitted, and what it imports
-    of the room `sqlite` comes from that of the project's engine, which has the same names.
+    `ralphgen.runtime` is `runtime` where it is emitted.
     """
-    files = {
-        f"runtime/{name}": SQLITE_BESIDE.sub(rf"\g<1>{engine}", text)
-        for name, text in _modules(RUNTIME, "**/*.py")
-    }
+    files = {f"runtime/{name}": text for name, text in _modules(RUNTIME, "**/*.py")}
     needed = [*more, *(path for path in files if path.count("/") == 1)]
     for kit in kits:
         if kit.server:
-            copied = _package(kit.key, kit.server, engine)
+            copied = _package(kit.key, kit.server)
             files |= copied
             needed += copied
         for library in kit.libraries:
-            files |= _package(library.split(".")[-2], library, engine)
+            files |= _package(library.split(".")[-2], library)
         needed += _tools_need(kit)
+        if kit.has_database:
+            needed.append(f"runtime/engine/{engine}/database.py")
+        if own_tools.MODULE in {tool.run.module for tool in kit.tools if tool.run is not None}:
+            needed.append(f"runtime/engine/{engine}/own_statements.py")
     found: Files = {}
     while needed:
         path = needed.pop()
@@ -284,10 +289,10 @@ def _runtime(kits: Sequence[KitPlan], engine: str, *more: str) -> Files:
     return found
 
 
-def _package(key: str, package: str, engine: str) -> Files:
+def _package(key: str, package: str) -> Files:
     """Return the modules of a package, as they are emitted in `runtime/<key>/`."""
     return {
-        f"runtime/{key}/{name}": _emitted(text, engine)
+        f"runtime/{key}/{name}": RUNTIME_IMPORT.sub(r"\1runtime", text)
         for name, text in _modules(Path(str(resources.files(package))), "**/*.py")
     }
 
@@ -312,11 +317,6 @@ def _imported(path: str, text: str) -> Iterator[str]:
         yield f"{'/'.join(parts)}.py"
         yield from (f"{'/'.join((*parts, name))}.py" for name in NAME.findall(names))
         yield from ("/".join((*parts[:end], "__init__.py")) for end in range(1, len(parts) + 1))
-
-
-def _emitted(text: str, engine: str) -> str:
-    """Return the text of a kit's module as it is emitted for an engine: with other imports."""
-    return RUNTIME_IMPORT.sub(r"\1runtime", SQLITE_IMPORT.sub(rf"\g<1>{engine}", text))
 
 
 def _modules(folder: Path, pattern: str) -> Iterator[tuple[str, str]]:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import Any, Protocol, TypeVar
 
     from .deferred import DeferredResult
-    from .engine.connection import Database, WriteNotices
+    from .engine import Database, WriteNotices
     from .session import Session
     from .tool import Tool
 

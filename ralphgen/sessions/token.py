@@ -2,16 +2,17 @@
 
 import getpass
 import json
+import re
 import subprocess
 from pathlib import Path
 
 from ralphgen.errors import ProjectError, Say, UsageError
 from ralphgen.project.database import no_database
 from ralphgen.project.root import database_name, database_named, has_database, postgresql_place
+from ralphgen.runtime.engine.ledger import SESSION_ID
 from ralphgen.runtime.engine.postgresql import revocations as postgresql_revocations
+from ralphgen.runtime.engine.sqlite import revocations
 from ralphgen.runtime.errors import StartError, ToolError, one_line
-from ralphgen.runtime.http import revocations
-from ralphgen.runtime.http.revocations import SESSION_ID
 from ralphgen.sessions.claims import hand_over, held_while_made, release_held
 from ralphgen.sessions.create import basis_of, claimed_subject
 from ralphgen.sessions.decide import Request, Subject
@@ -62,7 +63,7 @@ def revoke_session(root: Path, session_id: str) -> None:
     The task that it holds is let go.
     Raises `UsageError` for what can be no id, and `ProjectError` where it cannot be written down.
     """
-    if not SESSION_ID.fullmatch(session_id):
+    if not re.fullmatch(SESSION_ID, session_id):
         hint = "find the id in the server's log"
         raise UsageError(f'invalid session id "{one_line(session_id)}"', hint)
     if not has_database(root):

@@ -30,7 +30,7 @@ from ralphgen.trust.items import items_of
 from ralphgen.trust.record import keep_record
 
 if TYPE_CHECKING:
-    from ralphgen.runtime.engine.connection import Database
+    from ralphgen.runtime.engine import Database
 
 State = Literal["saved", "stale", "refused"]
 BOARD = "board"  # what the journal calls an edit on it

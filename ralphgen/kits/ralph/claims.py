@@ -59,7 +59,7 @@ class TaskFilter:
 
 
 class _CommandWorkspace(Workspace):
-    """The workspace of a command, whose connection may be one to either engine."""
+    """The workspace of a command, on its own connection."""
 
     __slots__ = ()
 
@@ -309,7 +309,9 @@ def _workspace(root: Path, schema: Schema, database: Any, session_id: str) -> _C
     session = Session("ralph", {"session_id": session_id, "recipe": SIGNED}, FULL, _NO_TOOLS, None)
     kept = [*database.before_writes]
     try:
-        workspace = _CommandWorkspace(str(root / FOLDER), session, stored, database=database)
+        workspace = _CommandWorkspace(
+            str(root / FOLDER), session, type(database), stored, database=database
+        )
     except StartError as error:
         raise ProjectError(str(error)) from error
     database.before_writes[:] = kept

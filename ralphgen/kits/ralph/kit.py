@@ -48,6 +48,7 @@ SERVER = KitPlan(
     tools=TOOLS,
     workspace=(("tables", "TABLES"),),
     server="ralphgen.kits.ralph.server",
+    has_database=True,
     targets={
         "ramble": {"feature": "optional"},
         "discuss": {"discipline": "grants"},

@@ -17,6 +17,7 @@ SERVER = KitPlan(
     nouns={},
     tools=(),
     server="ralphgen.kits.tables.server",
+    has_database=True,
     about="The project's tables.",
     connected=True,
     http=HttpUse(),

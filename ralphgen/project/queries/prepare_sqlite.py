@@ -42,8 +42,8 @@ from ralphgen.project.queries.sqlite import (
     recorded_catalog,
 )
 from ralphgen.project.queries.tokens import Token, one_line, read_tokens, without_comments
+from ralphgen.runtime.engine import quoted
 from ralphgen.runtime.engine.schema import fold
-from ralphgen.runtime.engine.sqlite.library import quoted
 
 Hidden = Callable[[str, str], bool]
 _TAKEN = {

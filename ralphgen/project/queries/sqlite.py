@@ -9,8 +9,8 @@ from typing import Any
 
 from ralphgen.errors import ProjectError
 from ralphgen.project.queries.tokens import read_tokens
+from ralphgen.runtime.engine import quoted
 from ralphgen.runtime.engine.schema import fold
-from ralphgen.runtime.engine.sqlite.library import quoted
 from ralphgen.runtime.engine.sqlite.query_rules import (
     FUNCTIONS,
     TABLE_FUNCTIONS,

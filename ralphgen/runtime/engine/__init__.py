@@ -1,1 +1,337 @@
-"""What is kept in a database of whichever engine: claims, the ledger, what a schema is."""
+"""A project's database: the interface that every engine implements.
+
+Each engine is a package next to this module, with the same modules in it. Its `database` has the
+classes `Database` and `Snapshot`, and its `library` is its `Dialect`. In statements, "?" marks a
+value on every engine.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import Any, Protocol, TypeVar
+
+    from .closing import MayClose, Moved
+
+    Column = dict[str, Any]
+    Keys = list[tuple[str, list[tuple[str, str]]]]
+    Records = list[dict[str, Any]]
+    Result = TypeVar("Result")
+
+    class Dialect(Protocol):
+        """The parts of statements that differ between engines."""
+
+        DIFFERS: str  # compares with a value, also if one of the two is NULL
+        GIVEN_NUMBER: str  # follows the columns of an INSERT that gives the number of its row
+        HAS_TEXT: str  # the condition that the column `name` has a text
+        HEX_NAME: str  # the bytes of the column `name`
+        NAME_KEY: str  # orders rows by `name`, whatever it is stored as
+        ROW_LOCK: str  # ends a SELECT whose rows no one else may change until the transaction ends
+        SAME_LETTERS: str  # compares the column `title`, ignoring the case of ASCII letters
+        SAME_NAME: str  # compares the column `name` exactly
+        UNINDEXED: str  # follows a table that is read whole
+        UNTYPED_NUMBERS: bool  # whether a column without a type stores a number as a number
+
+        def among(self, column: str, kind: str = "bigint", /) -> str:
+            """Return the condition that a value is in a list, given as JSON; `kind` may be text."""
+
+        def comparable(self, column: str) -> str:
+            """Return an expression for a column that can be compared, whatever its type."""
+
+        def exact(self, column: str) -> str:
+            """Return the bytes of a text, in the encoding of `encoding_of`."""
+
+        def exactly(self, column: str) -> str:
+            """Return a text that is compared, grouped and ordered by its characters alone."""
+
+        def holding(self, column: str) -> str:
+            """Return the condition that a text contains another one."""
+
+        def holds(self, column: str) -> str:
+            """Return the condition that a column is like a pattern, with the escape "!"."""
+
+        def is_text(self, column: str) -> str:
+            """Return the condition that a column has a text."""
+
+        def named(self, table: str) -> str:
+            """Return the name of a table as a text, as the database spells it."""
+
+        def next_number(self, table: str) -> str:
+            """Return the SELECT of the number of the next row."""
+
+        def ordered(self, column: str) -> str:
+            """Return an ORDER BY term: the bytes of a column, rows without a value first."""
+
+        def returning(self, key: str, /) -> str:
+            """Return the end of an INSERT whose row number is needed."""
+
+        def same_json(self, column: str) -> str:
+            """Return the condition that a column has a JSON value, however it is spelled."""
+
+        def stored_type(self, column: str) -> str:
+            """Return the type of a stored value: null, text, or another type's name."""
+
+        def encoding_of(self, database: Snapshot, /) -> str:
+            """Return the encoding of `exact`, as Python names it."""
+
+        def may_add(self, database: Snapshot, table: str, /) -> bool:
+            """Return whether rows may be added to a table."""
+
+        def may_read(self, database: Snapshot, table: str, column: str, /) -> bool:
+            """Return whether a column may be read."""
+
+        def naming(self, database: Database, task: int, /) -> tuple[str, list[str]]:
+            """Return the condition that `depends_on` may name a task, and its values."""
+
+        def own_code(self, database: Snapshot) -> Sequence[str]:
+            """Return which statements on ralph's tables run code of the project.
+
+            A "write" runs triggers; generated columns count for a "read" too.
+            """
+
+    class Catalog(Protocol):
+        """The statements that list the parts of a schema."""
+
+        COLUMN_NAMES: str  # of one table, in order
+        INDEX_NAMES: str
+        LEDGER_COLUMNS: str  # table and column, of the tables of the ledger
+        RELATION_NAMES: str  # of tables and views, without virtual tables and their parts
+        TABLE_NAMES: str
+        TASK_INDEXES: str  # the name of each index on `tasks`, and each of its keys
+
+    class Rules(Protocol):
+        """The rules of a table that a statement can break."""
+
+        def is_broken_rule(self, error: BaseException | None) -> bool:
+            """Return whether a statement failed by a CHECK."""
+
+        def broken_rule(self, database: Any, table: str, error: BaseException | None, /) -> str:
+            """Return the CHECK that a statement broke, empty if it is unknown.
+
+            Runs in a transaction after the one that failed.
+            """
+
+        def replaces_rows(self, database: Any, table: str, /) -> bool:
+            """Return whether a new row of the table may delete another."""
+
+    class StateFiles(Protocol):
+        """The entries of progress.txt and learnings.txt: files, or rows that all machines share.
+
+        `workspace` is that of the kit ralph.
+        """
+
+        def read_page(
+            self, workspace: Any, file: str, limit: int, before: str | None = None
+        ) -> Any:
+            """Return a `Page` of the last `limit` entries of a file, or those before a cursor."""
+
+        def append_entry(
+            self, workspace: Any, file: str, entry: str, tool: str, *, once: bool
+        ) -> int:
+            """Add an entry, `once` if it is new; return the number of bytes added."""
+
+        def finish_stopped_undo(self, workspace: Any, /) -> None:
+            """Finish an undo that was stopped; within a transaction."""
+
+    class Statements(Protocol):
+        """Statements of the project's own tools, which read no hidden column."""
+
+        def reader(self, workspace: Any, hide: Sequence[str]) -> Any:
+            """Return the database on which the tools of a session read."""
+
+        def read_records(
+            self,
+            database: Any,
+            sql: str,
+            values: Sequence[object],
+            most: int,
+            hide: Sequence[str],
+            /,
+        ) -> Records:
+            """Return at most `most` rows of a statement; within a transaction."""
+
+        def write_records(
+            self,
+            database: Any,
+            sql: str,
+            values: Sequence[object],
+            most: int,
+            hide: Sequence[str],
+            /,
+        ) -> tuple[Records, int]:
+            """Return at most `most` rows of a writing statement, and how many it changed."""
+
+    class Revocations(Protocol):
+        """The sessions whose tokens were ended."""
+
+        def holds(self, session: str) -> bool:
+            """Return whether a session was ended; raises `OSError` if the list is unreadable."""
+
+        def close(self) -> None:
+            """Close the list."""
+
+    class Journal(Protocol):
+        """Records each row that a connection changes."""
+
+        def begin(self) -> None:
+            """Record the changes of this transaction; called first in each one."""
+
+    class WriteNotices(Protocol):
+        """Waits for writes of others, on one thread."""
+
+        def wait(self, interval: float) -> bool:
+            """Wait for a write, a while at most; return whether there may have been one.
+
+            If no notice can arrive, it ends after `interval` seconds.
+            """
+
+        def close(self) -> None:
+            """Release the connection."""
+
+    class Snapshot(Protocol):
+        """One state of a database, for reading."""
+
+        @property
+        def connection(self) -> Any:
+            """The connection of the driver."""
+
+        @property
+        def sql(self) -> Dialect:
+            """The parts of statements that differ between engines."""
+
+        @property
+        def catalog(self) -> Catalog:
+            """The statements that list the parts of a schema."""
+
+        def rows(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+            """Return all rows of a statement."""
+
+        def each(self, sql: str, values: Sequence[object] = ()) -> Iterator[tuple[Any, ...]]:
+            """Yield the rows one by one."""
+
+        def row(self, sql: str, values: Sequence[object] = ()) -> tuple[Any, ...] | None:
+            """Return the first row, or None."""
+
+        def tables(
+            self, also: Sequence[str] = (), *, own: Sequence[str] | None = None
+        ) -> dict[str, list[Column]]:
+            """Return the columns of the tables in `own` that exist, and of those in `also`.
+
+            `own` are those of a project with tasks. Views may be in `also`. A column is `name`,
+            `type`, `not_null`, `default` (SQL text, None also for NULL), `primary_key` (0, or its
+            position in the key), `references` ("table(column)" or None), `values` (the list that a
+            CHECK allows, or None) and `generated`.
+            """
+
+        def missing_columns(self, reads: Mapping[str, Sequence[str]]) -> list[str]:
+            """Return, as "table.column", the columns in `reads` that no longer exist."""
+
+        def views_digest(self, names: Iterable[str]) -> str:
+            """Return a digest of the views among `names` and the views that they read, or ""."""
+
+        def parents(self, table: str) -> Keys:
+            """Return each foreign key of a table: its parent, and the pairs of columns."""
+
+        def children(self, table: str, *, also_following: bool = False) -> Keys:
+            """Return each foreign key that keeps rows of a table: its table and columns.
+
+            Keys that delete or empty the other rows are included if `also_following`.
+            """
+
+    class Database(Snapshot, Protocol):
+        """A connection that reads and writes in transactions.
+
+        `path` locates the database for `located`. Functions in `before_writes` are called first in
+        each writing transaction, those in `before_commits` last, with the tasks that it has made
+        done or skipped. Unless it `has_tasks`, a table of that name is like any other.
+        `sees_redefined_views` is whether a redefined view changes `schema_version`.
+        """
+
+        before_commits: list[Callable[[Moved], None]]
+        before_writes: list[Callable[[], None]]
+        has_tasks: bool
+        path: str
+        sees_redefined_views: bool
+
+        def __init__(self, path: str, patience: float = ...) -> None: ...
+
+        @staticmethod
+        def located(root: str, named: str, /) -> str:
+            """Return the path of the database with this name, in the project with this home."""
+
+        @property
+        def entries(self) -> StateFiles:
+            """The entries of the state files."""
+
+        @property
+        def rules(self) -> Rules:
+            """The rules of tables."""
+
+        @property
+        def statements(self) -> Statements:
+            """Statements of the project's own tools."""
+
+        @property
+        def is_lost(self) -> bool:
+            """Whether only another connection can be used; safe in any thread."""
+
+        def another(self, patience: float = ...) -> Database:
+            """Return another connection to the same database, for another thread."""
+
+        def change(self, sql: str, values: Sequence[object] = ()) -> int:
+            """Run a writing statement; return the number of changed rows."""
+
+        def change_rows(self, sql: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
+            """Run a writing statement that returns rows."""
+
+        def insert(self, sql: str, values: Sequence[object]) -> int:
+            """Run one INSERT; return the number of the row."""
+
+        def closing(self, may_close: MayClose, write: Callable[[], Result]) -> Result:
+            """Return `write()`, by which only these tasks may become done; in a transaction."""
+
+        def when_open(self, check: Callable[[], None]) -> None:
+            """Call `check` when the database is open."""
+
+        def open_soon(self) -> None:
+            """Open the database, if that takes time, on another thread."""
+
+        def close(self) -> None:
+            """Roll back the open transaction and close the connection."""
+
+        def definitions(self) -> object:
+            """Return the definitions of all tables, None if the columns are as fast to read."""
+
+        def schema_version(self) -> int:
+            """Return a number that differs after a change of the schema; within a transaction."""
+
+        def moved(self) -> object:
+            """Return a value that differs after any write by others; within a transaction."""
+
+        def notices(self) -> WriteNotices | None:
+            """Return what waits for writes by others, None if only `moved` can tell."""
+
+        def reading(self, work: Callable[[], Result]) -> Result:
+            """Return `work()`, run on one state of the database; raises `ToolError`."""
+
+        def writing(self, work: Callable[[], Result]) -> Result:
+            """Return `work()` in one transaction, or change nothing; raises `ToolError`.
+
+            It may run more than once: a lost race is rolled back and tried again.
+            """
+
+        def journal(
+            self,
+            session: str,
+            facts: Mapping[str, Any],
+            tool: Callable[[], str],
+            *,
+            ends_with_writes: bool = False,
+        ) -> Journal:
+            """Return the journal of this connection, with the arguments of `SessionJournal`."""
+
+
+def quoted(name: str) -> str:
+    """Return an SQL identifier for any name."""
+    return '"' + name.replace('"', '""') + '"'

@@ -13,7 +13,7 @@ from ..errors import ToolError, one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .connection import Database
+    from . import Database
 
     Place = tuple[str, str, str]  # host, boot and pid namespace; empty where it cannot be told
 

@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from .connection import Database
+    from . import Database
 
 TABLE = "ralphgen_journal"
 KEPT = "ralphgen_entries"  # the table of the entries of state files, in PostgreSQL

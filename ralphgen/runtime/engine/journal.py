@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from .connection import Database
+    from . import Database
 
 
 class SessionJournal:

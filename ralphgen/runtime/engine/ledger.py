@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from .connection import Database
+    from . import Database
 
+SESSION_ID = r"[A-Za-z0-9_-]{1,160}"  # of a session that a token stands for
 MARKER = "ralphgen_ledger"  # the table that says that there is a ledger, and its version
 SESSION_COLUMNS = (
     "recipe",

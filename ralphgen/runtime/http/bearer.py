@@ -12,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .revocations import Revocations
+    from ..engine import Revocations
     from .tokens import Verifier
 
     Known = tuple[str, dict[str, Any]]  # a token and its claims

@@ -163,14 +163,11 @@ def _serve(asked: HttpCommand, folder: str, settings: Settings) -> int:
 
 def _revocations(folder: str, settings: Settings) -> tuple[Any, Any, str]:
     """Return what makes the list of ended sessions, what reads it, and by which database it is."""
-    if settings["engine"] != "sqlite":
-        kept = import_module(f"runtime.engine.{settings['engine']}.revocations")
-        return kept.create, kept.RevokedSessions, settings["database"]
-    from ..engine.sqlite.library import located
-    from .revocations import Revocations, create
-
+    engine = f"runtime.engine.{settings['engine']}"
+    kept, database = (import_module(f"{engine}.{name}") for name in ("revocations", "database"))
     root = project_home(os.path.dirname(os.path.dirname(folder)))
-    return create, Revocations, located(root, settings["database"])
+    place = database.Database.located(root, settings["database"])
+    return kept.create, kept.RevokedSessions, place
 
 
 def _begin_revocations(folder: str, settings: Settings) -> None:

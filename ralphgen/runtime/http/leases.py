@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-    from ..engine.connection import Database
+    from ..engine import Database
 
 
 class Lease:

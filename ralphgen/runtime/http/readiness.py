@@ -11,8 +11,8 @@ from ..values.encoding import sha256_hex
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ..engine import Revocations
     from ..protocol.handlers import Handlers
-    from .revocations import Revocations
     from .sessions import Kits
 
 KEPT = 1.0  # seconds for which what was found is told

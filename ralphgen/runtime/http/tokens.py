@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 import time
 
 import jwt
 
+from ..engine.ledger import SESSION_ID
 from ..errors import StartError
-from .revocations import SESSION_ID
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -161,7 +162,7 @@ def claims_problem(claims: Mapping[str, Any]) -> str:
 
 def _value_problem(claims: Mapping[str, Any]) -> str:
     """Return which value of claims, which are all there, is none; empty for nothing."""
-    if not SESSION_ID.fullmatch(claims["jti"]):
+    if not re.fullmatch(SESSION_ID, claims["jti"]):
         return 'its claim "jti" is not a session id'
     if not 0 < claims["exp"] - claims["iat"] <= LONGEST_LIFE:
         return "it is good for more than a day"

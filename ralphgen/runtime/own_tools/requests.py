@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from ..engine.sqlite.own_statements import read_records, reader, write_records
 from ..errors import ToolError
 from ..statements.tools import in_child
 from ..values.arguments import check_arguments, nearest, shortened
@@ -96,11 +95,12 @@ def _statement(workspace: Any, tool: OwnFunction, what: str, asked: dict[str, An
 def _read(
     workspace: Any, tool: OwnFunction, sql: str, values: list[object]
 ) -> list[dict[str, Any]]:
-    database = reader(workspace, tool.hide)
+    statements = workspace.database.statements
+    database = statements.reader(workspace, tool.hide)
 
     def work() -> list[dict[str, Any]]:
         workspace.refuse_moved_schema()
-        rows = read_records(database, sql, values, MOST_ROWS + 1, tool.hide)
+        rows = statements.read_records(database, sql, values, MOST_ROWS + 1, tool.hide)
         return [{name: _shown(value) for name, value in row.items()} for row in rows]
 
     found: list[dict[str, Any]] = _tried(database.reading, work)
@@ -119,6 +119,7 @@ def _written(workspace: Any, tool: OwnFunction, sql: str, values: list[object]) 
     def work() -> dict[str, Any]:
         workspace.refuse_moved_schema()
         workspace.tool = tool.name
+        write_records = database.statements.write_records
         rows, changed = write_records(database, sql, values, MOST_ROWS, tool.hide)
         shown = [{name: _shown(value) for name, value in row.items()} for row in rows]
         return {"changed": max(changed, 0), "rows": shown}

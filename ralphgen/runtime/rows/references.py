@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
+from ..engine import quoted
 from ..engine.entries import PREFIX
-from ..engine.sqlite.foreign_keys import children, parents
-from ..engine.sqlite.library import quoted
 from ..errors import ToolError
 from ..values.arguments import nearest, shortened
 
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from ..engine.sqlite.database import Database
+    from ..engine import Database
     from .table import RowTable
 
 LISTED = 20  # values in a refusal
@@ -26,7 +25,7 @@ def refuse_missing(database: Database, table: RowTable, values: Mapping[str, Any
     `values` are those of its columns that are written. Keys of which only some columns are written
     are left to the database.
     """
-    for parent, pairs in parents(database, table.name):
+    for parent, pairs in database.parents(table.name):
         wanted = [values.get(column) for column, _ in pairs]
         if None in wanted:
             continue
@@ -51,7 +50,7 @@ def refuse_needed(
 
     In a session that `is_bound` to rows those that would go count too: they may not be its own.
     """
-    for child, pairs in children(database, table.name, also_following=is_bound):
+    for child, pairs in database.children(table.name, also_following=is_bound):
         own = ", ".join(table.column(theirs) for _, theirs in pairs)
         sql = f"SELECT {own} FROM {table.quoted} WHERE {table.is_key()}"
         row = database.row(sql, key)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 
-from ..engine.sqlite.rules import broken_rule, is_broken_rule, replaces_rows
 from ..errors import ToolError
 from ..values.arguments import shortened
 
@@ -13,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from ..engine.sqlite.database import Database
+    from ..engine import Database
     from .table import RowTable
 
 LONGEST = 300  # characters of a rule that is told whole
@@ -26,9 +25,10 @@ def refusal(database: Database, table: RowTable, error: ToolError) -> ToolError:
     Of one on a column that is hidden nothing is told.
     """
     cause = error.__cause__
-    if not is_broken_rule(cause):
+    rules = database.rules
+    if not rules.is_broken_rule(cause):
         return error
-    rule = database.reading(lambda: broken_rule(database, table.name, cause))
+    rule = database.reading(lambda: rules.broken_rule(database, table.name, cause))
     words = {word.lower() for word in re.findall(_WORD, rule)}
     own = f"{table.name}.".lower()
     hidden = {name.removeprefix(own) for name in table.hidden if name.startswith(own)}
@@ -45,7 +45,7 @@ def alone(database: Database, table: RowTable, write: Callable[[], Any], *, new:
 
     Raises `ToolError` where another row would have to go for it, as a table can say of its UNIQUEs.
     """
-    if not replaces_rows(database, table.name):
+    if not database.rules.replaces_rows(database, table.name):
         return write()
     sql = f"SELECT COUNT(*) FROM {table.quoted}"
     (before,) = database.row(sql) or (0,)

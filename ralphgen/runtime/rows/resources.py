@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..deferred import DeferredResult
-    from ..engine.connection import WriteNotices
+    from ..engine import WriteNotices
     from ..kit import Resources
     from .table import RowTable
 

@@ -87,7 +87,7 @@ def _key(workspace: Any, table: RowTable, tool: str, texts: Sequence[str]) -> li
     try:
         for argument, own in workspace.session.bound_arguments(tool).items():
             own.refuse_another(argument, arguments.get(argument))
-        return table.given_key(arguments)
+        return table.given_key(workspace.database, arguments)
     except ToolError as error:
         raise NotThereError(str(error)) from error
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..engine.sqlite.library import UNTYPED_NUMBERS, quoted, same_text
+from ..engine import quoted
 from ..errors import ToolError
 from ..values.encoding import read_exact_json, read_json, write_json
 
@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
+    from ..engine import Database
     from ..session import Session
 
 # What a column may hold besides "text", "integer", "real", "decimal", whose numbers are given as
@@ -18,8 +19,8 @@ if TYPE_CHECKING:
 BOOLEAN = "boolean"
 JSON = "json"  # any value of JSON, kept as text
 ANY = "any"  # a text or a number
-OPAQUE = "opaque"  # a text of a type that has no equality, which PostgreSQL alone has
-LIST = "list"  # an array, which PostgreSQL alone has
+OPAQUE = "opaque"  # a text of a type that has no equality, which not every engine has
+LIST = "list"  # an array, which not every engine has
 BLOB = "blob"  # shown as its length, and never written
 BLOBS = "blobs"  # an array of them
 
@@ -137,13 +138,15 @@ class RowTable:
                 unreadable[field] = value
         return {**record, "unreadable": unreadable} if unreadable else record
 
-    def given_key(self, arguments: Mapping[str, Any]) -> list[Any]:
+    def given_key(self, database: Database, arguments: Mapping[str, Any]) -> list[Any]:
         """Return the values of the key that a call names, in the order of its columns.
 
         Raises `ToolError` for what no column can hold.
         """
         given = arguments if len(self.key) == 1 else arguments["key"]
-        return [self._storable(column, given[self._fields[column]]) for column in self.key]
+        return [
+            self._storable(database, column, given[self._fields[column]]) for column in self.key
+        ]
 
     def is_key(self) -> str:
         """Return the condition that a row has the values of a key."""
@@ -153,13 +156,13 @@ class RowTable:
         """Return the values of a key by the names of their arguments."""
         return {self._fields[name]: value for name, value in zip(self.key, values, strict=True)}
 
-    def stored(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def stored(self, database: Database, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values to store, by column, of those arguments that are columns.
 
         Raises `ToolError` for text that the database would cut, and for what no column can hold.
         """
         return {
-            self._columns[field]: self._storable(self._columns[field], value)
+            self._columns[field]: self._storable(database, self._columns[field], value)
             for field, value in arguments.items()
             if field in self._columns
         }
@@ -171,19 +174,21 @@ class RowTable:
                 raise ToolError(f'"{field}" is both set and named in "clear": use only one')
         return {self._columns[field]: None for field in fields}
 
-    def filters(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
+    def filters(self, database: Database, arguments: Mapping[str, Any]) -> dict[str, Any]:
         """Return the values that a list is filtered by, by column."""
         asked = {
             name.removeprefix(FILTER): value
             for name, value in arguments.items()
             if name.startswith(FILTER)
         }
-        return self.stored(asked)
+        return self.stored(database, asked)
 
     def is_value(self, name: str) -> str:
         """Return the condition that a column has a value."""
         column = self.column(name)
-        return same_text(column) if self.columns[name] == OPAQUE else f"{column} = ?"
+        if self.columns[name] == OPAQUE:  # `coalesce` gives the value the type of the column
+            return f"CAST({column} AS TEXT) = CAST(coalesce(?, {column}) AS TEXT)"
+        return f"{column} = ?"
 
     def own_row(self, session: Session) -> dict[str, int | str]:
         """Return, by column, the rows that a session is about, of the columns that are such."""
@@ -191,9 +196,9 @@ class RowTable:
         found = {column: rows[kind] for column, kind in self.bound.items()}
         return {column: row for column, row in found.items() if row is not None}
 
-    def _storable(self, column: str, value: Any) -> Any:
+    def _storable(self, database: Database, column: str, value: Any) -> Any:
         kind = self.columns[column]
-        if kind == ANY and UNTYPED_NUMBERS and isinstance(value, str):
+        if kind == ANY and database.sql.UNTYPED_NUMBERS and isinstance(value, str):
             value = _number_of(value)
         texts = value if kind == LIST else [value]
         if any(isinstance(text, str) and "\0" in text for text in texts):
@@ -217,7 +222,7 @@ def _number_of(text: str) -> str | float:
 
 
 def _array(items: Sequence[Any]) -> str:
-    """Return an array as PostgreSQL spells it, whatever the type of its items."""
+    """Return an array as SQL spells it, whatever the type of its items."""
     texts = (item if isinstance(item, str) else write_json(item) for item in items)
     escaped = (text.replace("\\", "\\\\").replace('"', '\\"') for text in texts)
     return "{" + ",".join(f'"{text}"' for text in escaped) + "}"

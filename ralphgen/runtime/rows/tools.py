@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..engine.sqlite.library import DIFFERS, comparable, quoted, same_json
+from ..engine import quoted
 from ..errors import ToolError
 from ..statements.tools import in_child
 from ..values.arguments import nearest, shortened
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any, Protocol, TypeVar
 
-    from ..engine.sqlite.database import Database
+    from ..engine import Database
     from ..session import Session
 
     Result = TypeVar("Result")
@@ -58,7 +58,7 @@ def getting(table: RowTable) -> Run:
     """Return the tool that reads one row."""
 
     def run(rows: Rows, arguments: dict[str, Any]) -> dict[str, Any]:
-        key = table.given_key(arguments)
+        key = table.given_key(rows.database, arguments)
         return rows.snapshot(lambda: fitted(found_row(rows.database, table, key)))
 
     return run
@@ -72,7 +72,7 @@ def creating(table: RowTable) -> Run:
         from .references import refuse_missing
         from .refusals import alone
 
-        values = {**table.stored(arguments), **table.own_row(rows.session)}
+        values = {**table.stored(rows.database, arguments), **table.own_row(rows.session)}
         refuse_missing(rows.database, table, values)
         _refuse_taken(rows.database, table, values)
         columns = ", ".join(map(quoted, values))
@@ -95,7 +95,8 @@ def updating(table: RowTable) -> Run:
 
     def update(rows: Rows, arguments: dict[str, Any]) -> dict[str, Any]:
         key, own = _given_row(rows, table, arguments)
-        given = {**table.stored(arguments), **table.cleared(arguments.get("clear", ()), arguments)}
+        stored = table.stored(rows.database, arguments)
+        given = {**stored, **table.cleared(arguments.get("clear", ()), arguments)}
         fixed = {*table.key, *own}
         changed = _changed(
             rows.database, table, key, {one: given[one] for one in given if one not in fixed}
@@ -150,9 +151,11 @@ def _writing(run: Run, table: RowTable, tool: str) -> Run:
 
 
 def _page(database: Database, table: RowTable, arguments: Mapping[str, Any]) -> dict[str, Any]:
-    filters = table.filters(arguments)
+    filters = table.filters(database, arguments)
     clauses = [
-        same_json(table.column(one)) if table.columns[one] == JSON else table.is_value(one)
+        database.sql.same_json(table.column(one))
+        if table.columns[one] == JSON
+        else table.is_value(one)
         for one in filters
     ]
     values = [*filters.values()]
@@ -210,8 +213,10 @@ def _changed(
         raise ToolError("nothing to change: give at least one field")
     refuse_missing(database, table, values)
     opaque = [one for one in values if table.columns[one] in (ANY, OPAQUE, JSON, LIST)]
-    texts = {one: comparable(table.column(one)) for one in opaque}
-    tests = ", ".join(f"{texts.get(one, table.column(one))} {DIFFERS} ?" for one in values)
+    texts = {one: database.sql.comparable(table.column(one)) for one in opaque}
+    tests = ", ".join(
+        f"{texts.get(one, table.column(one))} {database.sql.DIFFERS} ?" for one in values
+    )
     sql = f"SELECT {tests} FROM {table.quoted} WHERE {table.is_key()}"
     differs = database.row(sql, [*values.values(), *key]) or ()
     new = [column for column, is_new in zip(values, differs, strict=True) if is_new]
@@ -237,7 +242,7 @@ def _given_row(
 
     Raises `ToolError` where there is no row of this key, or one that is not the session's.
     """
-    key, own = table.given_key(arguments), table.own_row(rows.session)
+    key, own = table.given_key(rows.database, arguments), table.own_row(rows.session)
     columns = ", ".join(map(table.column, own)) or "1"
     row = rows.database.row(f"SELECT {columns} FROM {table.quoted} WHERE {table.is_key()}", key)
     if row is None:

@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any, Protocol
 
+    from ..engine import Database
     from ..engine.closing import Moved
-    from ..engine.connection import Database
 
     class TaskTable(Protocol):
         """The table `tasks`: it stores those values whose columns exist."""

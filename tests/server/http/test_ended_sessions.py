@@ -20,7 +20,7 @@ from http_servers import (
 )
 from lifelines import PATIENCE, until
 
-from ralphgen.runtime.http.revocations import FILE, revoke
+from ralphgen.runtime.engine.sqlite.revocations import FILE, revoke
 
 
 @pytest.fixture(scope="module")

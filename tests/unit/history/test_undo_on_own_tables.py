@@ -18,7 +18,7 @@ from ralphgen.ledger.opened import journal_of, opened_database
 from ralphgen.project.root import DATABASE
 
 if TYPE_CHECKING:
-    from ralphgen.runtime.engine.connection import Database
+    from ralphgen.runtime.engine import Database
 
 pytestmark = pytest.mark.slow
 

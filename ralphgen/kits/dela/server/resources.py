@@ -18,7 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ralphgen.runtime.engine.connection import WriteNotices
+    from ralphgen.runtime.engine import WriteNotices
     from ralphgen.runtime.processes.groups import Job
 
     from .workspace import Dela

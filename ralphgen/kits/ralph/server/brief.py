@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import os
 
-from ralphgen.runtime.engine.sqlite.library import SAME_NAME
 from ralphgen.runtime.errors import ToolError, one_line
 from ralphgen.runtime.values.arguments import shortened
 
@@ -303,7 +302,8 @@ def _named(
 ) -> dict[str, Any]:
     """Return those fields of a feature or a discipline that the project has; empty without one."""
     columns = table.chosen(["name", *(column for column, _, _ in fields)])
-    row = workspace.database.row(table.select(columns, f"WHERE {SAME_NAME}"), [name])
+    where = f"WHERE {workspace.database.sql.SAME_NAME}"
+    row = workspace.database.row(table.select(columns, where), [name])
     return table.decoded(columns, row) if row is not None else {}
 
 

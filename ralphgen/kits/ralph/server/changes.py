@@ -6,7 +6,6 @@ import json
 import os
 import re
 
-from ralphgen.runtime.engine.sqlite.library import ROW_LOCK
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.values.arguments import shortened
 
@@ -17,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from ralphgen.runtime.engine.sqlite.database import Database
+    from ralphgen.runtime.engine import Database
 
     from .tables import StoredTable
     from .workspace import Tables, Workspace
@@ -104,7 +103,8 @@ def refuse_changed(database: Database, tables: Tables, read: Mapping[str, Any]) 
     kind, key, columns = read["kind"], read["key"], read["columns"]
     table = {"task": tables.tasks, "feature": tables.features}.get(kind, tables.disciplines)
     column = "id" if kind == "task" else "name"
-    row = database.row(table.select([*columns], f"WHERE {column} = ?{ROW_LOCK}"), [key])
+    where = f"WHERE {column} = ?{database.sql.ROW_LOCK}"
+    row = database.row(table.select([*columns], where), [key])
     if row is not None and [*map(plain, row)] != [*columns.values()]:
         named = f"task {key}" if kind == "task" else f"the {kind} {shortened(key)}"
         raise ToolError(f"{named} was changed since it was read: nothing was changed")

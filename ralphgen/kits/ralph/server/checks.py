@@ -338,12 +338,10 @@ class CheckRun:
     def _keep(self, results: Sequence[dict[str, Any]], after: Look, protected: list[str]) -> bool:
         """Store the evidence, on a connection of this thread's own; return whether it may."""
         from ralphgen.runtime.engine.ledger import EVIDENCE, Evidence, add_evidence
-        from ralphgen.runtime.engine.sqlite.database import Database
-        from ralphgen.runtime.engine.sqlite.library import may_add
 
         workspace = self._workspace
         if workspace.evidence is None:  # one for all runs, since closing it would leak a file
-            workspace.evidence = workspace.fenced(Database(workspace.database.path))
+            workspace.evidence = workspace.fenced(workspace.database.another())
         database = workspace.evidence
         checks = {check["name"]: check for check in self._checks}
         evidence = [
@@ -364,7 +362,7 @@ class CheckRun:
         ]
 
         def store() -> bool:
-            if not may_add(database, EVIDENCE):
+            if not database.sql.may_add(database, EVIDENCE):
                 return False
             for one in evidence:
                 add_evidence(database, one)

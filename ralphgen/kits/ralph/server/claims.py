@@ -6,7 +6,6 @@ import time
 
 from ralphgen.runtime.engine import claims
 from ralphgen.runtime.engine.closing import MET
-from ralphgen.runtime.engine.sqlite.database import Database
 from ralphgen.runtime.errors import StartError, ToolError
 from ralphgen.runtime.policy import FULL
 from ralphgen.runtime.processes.launched import is_below_launch
@@ -15,6 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
+
+    from ralphgen.runtime.engine import Database
 
     from .workspace import Workspace
 
@@ -116,7 +117,7 @@ def keep_claim(workspace: Workspace, claim: Mapping[str, int]) -> None:
         pause = third
         try:
             if database is None:  # one for all: to close one would end the locks of the others
-                database = Database(workspace.database.path)
+                database = workspace.database.another()
             if not _renewed(database, session.session_id, claim):
                 return
         except (StartError, ToolError):  # the next try may go through before the lease ends

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from ralphgen.runtime.engine.sqlite.library import quoted
+from ralphgen.runtime.engine import quoted
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.policy import WITHIN
 from ralphgen.runtime.values.arguments import shortened

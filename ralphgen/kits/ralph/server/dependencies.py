@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ralphgen.runtime.engine.closing import MET
-from ralphgen.runtime.engine.sqlite.library import may_read, naming
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.values.arguments import shortened
 
@@ -68,17 +67,17 @@ def unmerged_tasks(workspace: Workspace, among: Iterable[int] | None = None) -> 
         return set()
     from ralphgen.runtime.engine.ledger import NOT_MERGED, UNMERGED
 
-    each = workspace.database.each
+    database = workspace.database
     # The login of a session may not read the journal, and goes by the claims alone.
-    sees_all = may_read(workspace.database, "ralphgen_journal", "after")
+    sees_all = database.sql.may_read(database, "ralphgen_journal", "after")
     chosen = f"SELECT task_id FROM ({NOT_MERGED if sees_all else UNMERGED}) AS one"
     if among is None:
-        return {row[0] for row in each(chosen)}
+        return {row[0] for row in database.each(chosen)}
     wanted, left = sorted(among), set[int]()
     for at in range(0, len(wanted), CHUNK):
         part = wanted[at : at + CHUNK]
         marks = ", ".join("?" * len(part))
-        left.update(row[0] for row in each(f"{chosen} WHERE task_id IN ({marks})", part))
+        left.update(row[0] for row in database.each(f"{chosen} WHERE task_id IN ({marks})", part))
     return left
 
 
@@ -127,7 +126,7 @@ def _naming(
     if "depends_on" not in tasks:
         return iter(())
     wanted = "" if status is None else "AND status = ? "
-    may_name, values = naming(workspace.database, task)
+    may_name, values = workspace.database.sql.naming(workspace.database, task)
     where = f"WHERE id >= ? AND {may_name} AND id <> ? {wanted}ORDER BY id"
     sql = tasks.select(["id", "title", "status", "depends_on"], where)
     more = [] if status is None else [status]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ralphgen.runtime.engine.sqlite.library import may_read
 from ralphgen.runtime.values.paging import fitted
 
 from .comments import signed_by
@@ -28,11 +27,12 @@ def list_disciplines(workspace: Workspace, arguments: dict[str, Any]) -> dict[st
 @reading
 def get_discipline(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
     """Return every field of a discipline, with masked credentials of MCP servers (SPEC-070)."""
-    disciplines = workspace.tables.disciplines
+    database, disciplines = workspace.database, workspace.tables.disciplines
     name = arguments["name"]
     workspace.known(disciplines, name, "discipline")
     columns = list(disciplines.columns)
-    if SERVERS in columns and not may_read(workspace.database, disciplines.name, SERVERS):
+    may_read = database.sql.may_read
+    if SERVERS in columns and not may_read(database, disciplines.name, SERVERS):
         columns.remove(SERVERS)  # what stands there may be secret, and so is masked here
     row = workspace.database.row(disciplines.select(columns, "WHERE name = ?"), [name])
     record = disciplines.decoded(columns, row or ())

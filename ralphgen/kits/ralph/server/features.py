@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 
-from ralphgen.runtime.engine.sqlite.library import exact, ordered
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.values.arguments import shortened
 from ralphgen.runtime.values.paging import fitted
@@ -42,7 +41,8 @@ def get_feature(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, An
     row = workspace.database.row(features.select(columns, "WHERE name = ?"), [name])
     record = features.decoded(columns, row or ())
     counted = f"SELECT status, COUNT(*) FROM {tasks.quoted} WHERE feature = ? GROUP BY status"
-    statuses = workspace.database.rows(f"{counted} ORDER BY {ordered('status')}", [name])
+    by_status = workspace.database.sql.ordered("status")
+    statuses = workspace.database.rows(f"{counted} ORDER BY {by_status}", [name])
     counts = {str(plain(status)): count for status, count in statuses}
     missing = [
         path
@@ -166,8 +166,9 @@ def mentions(workspace: Workspace, task: int) -> list[str]:
         return []
     from .learnings import decode
 
+    by_name = workspace.database.sql.ordered("name")
     sql = features.select(
-        ["name", "learnings"], f"WHERE CAST(learnings AS TEXT) LIKE ? ORDER BY {ordered('name')}"
+        ["name", "learnings"], f"WHERE CAST(learnings AS TEXT) LIKE ? ORDER BY {by_name}"
     )
     return [
         f'a learning of the feature "{plain(name)}"'
@@ -181,9 +182,8 @@ def _naming(workspace: Workspace, name: str) -> list[str]:
     features = workspace.tables.features
     if "dependencies" not in features:
         return []
-    rows = workspace.database.rows(
-        features.select(["name", "dependencies"], f"ORDER BY {ordered('name')}")
-    )
+    by_name = workspace.database.sql.ordered("name")
+    rows = workspace.database.rows(features.select(["name", "dependencies"], f"ORDER BY {by_name}"))
     return [
         f'"dependencies" of the feature "{plain(other)}"'
         for other, stored in rows
@@ -201,7 +201,7 @@ def _refuse_too_many_files(arguments: Mapping[str, Any]) -> None:
 def _exact(workspace: Workspace, column: str, name: str) -> str | None:
     """Return a column's exact text; raises `ToolError` where its bytes are no UTF-8."""
     table = workspace.tables.features.quoted
-    sql = f"SELECT {exact(column)} FROM {table} WHERE name = ?"
+    sql = f"SELECT {workspace.database.sql.exact(column)} FROM {table} WHERE name = ?"
     raw = workspace.database.rows(sql, [name])[0][0]
     try:
         return None if raw is None else str(raw, "utf-8")

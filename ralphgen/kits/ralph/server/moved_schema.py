@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from ralphgen.runtime.engine import schema
+from ralphgen.runtime.engine.known_schema import remember
 from ralphgen.runtime.engine.ledger import MARKER
-from ralphgen.runtime.engine.sqlite.known_schema import remember
-from ralphgen.runtime.engine.sqlite.schema import missing_columns, read_tables, views_digest
 from ralphgen.runtime.start import read_manifest
 
 TYPE_CHECKING = False
@@ -28,9 +27,9 @@ def refuse_unlike(
     """
     database = workspace.database
     also, reads = _further(manifest), manifest["schema"].get("reads", {})
-    found = workspace.read_at_start(lambda: read_tables(database.connection, also=also))
-    gone = workspace.read_at_start(lambda: missing_columns(database.connection, reads))
-    views = workspace.read_at_start(lambda: views_digest(database.connection, also))
+    found = workspace.read_at_start(lambda: database.tables(also))
+    gone = workspace.read_at_start(lambda: database.missing_columns(reads))
+    views = workspace.read_at_start(lambda: database.views_digest(also))
     if schema.refuse_unlike("ralph", folder, manifest["schema"], found, gone, views):
         remember(known_as)
 
@@ -42,7 +41,7 @@ def refuse_migrated(workspace: Workspace, folder: str, now: Found | None = None)
     """
     manifest = read_manifest(folder)
     tables, also, hide = workspace.tables, _further(manifest), manifest["schema"]["hide"]
-    found = now or read_tables(workspace.database.connection, also=also)
+    found = now or workspace.database.tables(also)
     built_for = schema.recorded_tables(folder)
     before, after = _in_use(tables, built_for), _in_use(tables, found)
     for name in also:
@@ -51,7 +50,7 @@ def refuse_migrated(workspace: Workspace, folder: str, now: Found | None = None)
         after[name] = [column for column in found.get(name, ()) if column["name"] in known]
     moved = [*schema.differences(before, after, hide), *_gone(tables, found)]
     expected = manifest["schema"].get("views", "")
-    if not moved and views_digest(workspace.database.connection, also) != expected:
+    if not moved and workspace.database.views_digest(also) != expected:
         moved.append(schema.REDEFINED)
     schema.refuse_migrated(moved)
 

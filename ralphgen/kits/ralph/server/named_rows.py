@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from ralphgen.runtime.engine.sqlite.library import DIFFERS, NAME_KEY, ordered, quoted
+from ralphgen.runtime.engine import quoted
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.values.arguments import LONGEST_NAME, shortened
 from ralphgen.runtime.values.paging import LONG_KEY, PAGE, page, size
@@ -59,8 +59,9 @@ def listed(
     shown = table.chosen([*columns, *table.added])
     after = _after(arguments)
     names = ", ".join(quoted(column) for column in shown)
-    where = f"WHERE {NAME_KEY} > ?" if after else ""
-    sql = f"SELECT {NAME_KEY}, {names} FROM {table.quoted} {where} ORDER BY 1 LIMIT ?"
+    by_name = workspace.database.sql.NAME_KEY
+    where = f"WHERE {by_name} > ?" if after else ""
+    sql = f"SELECT {by_name}, {names} FROM {table.quoted} {where} ORDER BY 1 LIMIT ?"
     rows = workspace.database.rows(sql, [*after, limit + 1])
     total = workspace.database.rows(f"SELECT COUNT(*) FROM {table.quoted}")[0][0]
     records = [table.decoded(shown, row[1:]) for row in rows]
@@ -202,7 +203,8 @@ def _acronym(workspace: Workspace, table: StoredTable, arguments: dict[str, Any]
 
 
 def _refuse_taken(workspace: Workspace, table: StoredTable, wanted: str, name: str) -> None:
-    sql = table.select(["name"], f"WHERE acronym = ? AND name {DIFFERS} ?")
+    differs = workspace.database.sql.DIFFERS
+    sql = table.select(["name"], f"WHERE acronym = ? AND name {differs} ?")
     row = workspace.database.row(sql, [wanted, name])
     if row:
         raise ToolError(
@@ -277,12 +279,13 @@ def display_names(workspace: Workspace, records: list[dict[str, Any]]) -> dict[s
     Those that people call by their name are left out, and those that there is no room for.
     """
     tables, room = workspace.tables, NAMES
+    by_name = workspace.database.sql.ordered("name")
     shown: dict[str, dict[str, str]] = {}
     for column, table in (("feature", tables.features), ("discipline", tables.disciplines)):
         names = {name for record in records if len(name := str(record.get(column))) <= LONG_KEY}
         if "display_name" not in table or not names:
             continue
-        where = f"WHERE name IN ({', '.join('?' * len(names))}) ORDER BY {ordered('name')}"
+        where = f"WHERE name IN ({', '.join('?' * len(names))}) ORDER BY {by_name}"
         sql = table.select(["name", "display_name"], where)
         for name, stored in workspace.database.rows(sql, sorted(names)):
             called = str(plain(stored or name))[:LONG_KEY]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from ralphgen.runtime.engine.sqlite.library import UNINDEXED, ordered
 from ralphgen.runtime.values.paging import MAX_CHARACTERS, PAGE, fitted, shortened, size
 
 from .tables import plain
@@ -43,10 +42,10 @@ def get_project_progress(workspace: Workspace, _: dict[str, Any]) -> dict[str, A
     `actionable` counts all but drafts and skipped ones; `percent` is the whole part of what is
     done of those.
     """
-    tasks = workspace.tables.tasks
+    tasks, own = workspace.tables.tasks, workspace.database.sql
     # By an index on one of the two, each row would be looked up on its own: three times as slow.
-    whole = f"SELECT feature, status, COUNT(*) FROM {tasks.quoted} {UNINDEXED}"
-    order = f"ORDER BY {ordered('feature')}, {ordered('status')}"
+    whole = f"SELECT feature, status, COUNT(*) FROM {tasks.quoted} {own.UNINDEXED}"
+    order = f"ORDER BY {own.ordered('feature')}, {own.ordered('status')}"
     features: dict[str, dict[str, int]] = {}
     overall: dict[str, int] = {}
     for *names, count in workspace.database.rows(f"{whole} GROUP BY feature, status {order}"):
@@ -104,19 +103,18 @@ def read_progress(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, 
 def _append(
     workspace: Workspace, name: str, arguments: dict[str, Any], tool: str, *, once: bool = False
 ) -> dict[str, Any]:
-    from ralphgen.runtime.engine.sqlite.state_files import append_entry
     from ralphgen.runtime.files.entry_log import entry_of
 
     session = workspace.session
     task = f"#{session.task}" if session.task is not None else ""
     tag = " ".join(word for word in (session.recipe, task, session.discipline) if word)
     entry = entry_of(tag, arguments["text"])
+    append_entry = workspace.database.entries.append_entry
     return {"bytes_written": append_entry(workspace, name, entry, tool, once=once)}
 
 
 def _read(workspace: Workspace, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-    from ralphgen.runtime.engine.sqlite.state_files import read_page
-
-    page = read_page(workspace, name, arguments.get("limit", PAGE), arguments.get("cursor"))
+    limit, cursor = arguments.get("limit", PAGE), arguments.get("cursor")
+    page = workspace.database.entries.read_page(workspace, name, limit, cursor)
     answer = {"text": page.text, "entries": page.entries, "total": page.total}
     return {**answer, "next_cursor": page.next_cursor} if page.next_cursor else answer

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
-    from ralphgen.runtime.engine.sqlite.database import Database
+    from ralphgen.runtime.engine import Database
     from ralphgen.runtime.files.checkout import TreeGit
 
     from .workspace import Workspace
@@ -408,18 +408,16 @@ def _record_protection(
 ) -> None:
     """Change what is on record of the protected files; what fails is left to the next session."""
     from ralphgen.runtime.engine.ledger import EVIDENCE
-    from ralphgen.runtime.engine.sqlite.database import Database
-    from ralphgen.runtime.engine.sqlite.library import may_add
 
     try:
         began = _snapshot(workspace) or {}
         if not began.get("place"):
             return
-        database = Database(workspace.database.path, PATIENCE)
+        database = workspace.database.another(PATIENCE)
     except (StartError, ToolError):
         return
     try:
-        if database.reading(lambda: may_add(database, EVIDENCE)):
+        if database.reading(lambda: database.sql.may_add(database, EVIDENCE)):
             session = workspace.session.session_id
             database.writing(lambda: record(database, session, began))
     except ToolError:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from ralphgen.runtime.engine.sqlite.journal import Journal
-from ralphgen.runtime.engine.sqlite.state_files import finish_stopped_undo
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from ralphgen.runtime.engine import Journal
+
     from .workspace import Workspace
 
 
@@ -15,7 +14,7 @@ def open_journal(workspace: Workspace) -> Journal:
 
     Called within its first transaction, it does what a stopped undo has left to be done besides.
     """
-    finish_stopped_undo(workspace)
+    workspace.database.entries.finish_stopped_undo(workspace)
     session = workspace.session
     facts = {
         "recipe": session.recipe,
@@ -23,8 +22,7 @@ def open_journal(workspace: Workspace) -> Journal:
         "task_id": session.task,
         "feature": session.feature,
     }
-    return Journal(
-        workspace.database,
+    return workspace.database.journal(
         session.session_id,
         facts,
         lambda: workspace.tool,

@@ -6,7 +6,6 @@ import json
 import os
 import re
 
-from ralphgen.runtime.engine.sqlite.library import HAS_TEXT, HEX_NAME
 from ralphgen.runtime.errors import NotThereError, ToolError
 from ralphgen.runtime.values.arguments import shortened
 from ralphgen.runtime.values.paging import AROUND, LONG_TEXT_IN_LIST, MAX_CHARACTERS, PAGE, size
@@ -23,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
-    from ralphgen.runtime.engine.connection import WriteNotices
+    from ralphgen.runtime.engine import WriteNotices
 
     from .tables import StoredTable
 
@@ -135,7 +134,8 @@ class ProjectResources:
         Raises `ToolError` where the database cannot be opened.
         """
         session, tables = workspace.session, workspace.tables
-        return workspace.opened_beside(lambda: Workspace(folder, session, tables))
+        engine = type(workspace.database)
+        return workspace.opened_beside(lambda: Workspace(folder, session, engine, tables))
 
     def moved(self, workspace: Workspace) -> object:
         """Return a value that differs after a write of another connection or to a state file."""
@@ -208,9 +208,10 @@ def _rows(workspace: Workspace, kind: str, after: str) -> Iterator[tuple[tuple[s
         table = _table(workspace, argument)
         columns = table.chosen(["name", "display_name", "description"])
         chosen = ", ".join(f'"{column}"' for column in columns)
+        own = workspace.database.sql
         sql = (
-            f"SELECT {HEX_NAME}, {chosen} FROM {table.quoted} "
-            f"WHERE {HAS_TEXT} AND {HEX_NAME} > ? ORDER BY 1 LIMIT ?"
+            f"SELECT {own.HEX_NAME}, {chosen} FROM {table.quoted} "
+            f"WHERE {own.HAS_TEXT} AND {own.HEX_NAME} > ? ORDER BY 1 LIMIT ?"
         )
         while rows := workspace.database.rows(sql, [after, PAGE + 1]):
             for key, *row in rows:
@@ -250,7 +251,8 @@ def _brief(value: object) -> str:
 
 def _names(workspace: Workspace, table: StoredTable) -> list[str]:
     """Return the names of a table's rows that a URI can spell, sorted."""
-    sql = f"SELECT {HEX_NAME}, name FROM {table.quoted} WHERE {HAS_TEXT} ORDER BY 1"
+    own = workspace.database.sql
+    sql = f"SELECT {own.HEX_NAME}, name FROM {table.quoted} WHERE {own.HAS_TEXT} ORDER BY 1"
     return [name for key, name in workspace.database.rows(sql) if _is_whole(key, name)]
 
 
@@ -283,11 +285,12 @@ def _row(workspace: Workspace, kind: str, name: str) -> str:
 
 def _entries(workspace: Workspace, kind: str, cursor: str | None) -> str:
     """Return the end of a state file, or of what stands before the cursor; it says what is left."""
-    from ralphgen.runtime.engine.sqlite.state_files import read_page
     from ralphgen.runtime.files.entry_log import PAGE_CHARACTERS
 
     try:
-        page = read_page(workspace, FILES[kind][0], PAGE_CHARACTERS, cursor)
+        page = workspace.database.entries.read_page(
+            workspace, FILES[kind][0], PAGE_CHARACTERS, cursor
+        )
     except ToolError as error:
         if cursor is None:
             raise

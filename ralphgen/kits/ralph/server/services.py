@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from ralphgen.runtime.engine.closing import MET
-from ralphgen.runtime.engine.sqlite.library import holding
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.tasks.status import add_task
 
@@ -128,7 +127,8 @@ def _imported(workspace: Workspace, source: str) -> dict[tuple[str, str], tuple[
         raise ToolError(
             'tasks cannot be imported: the table "tasks" has no column "tags" to identify them'
         )
-    sql = tasks.select(["id", "status", "tags"], f"WHERE {holding('tags')} ORDER BY id DESC")
+    holding = workspace.database.sql.holding("tags")
+    sql = tasks.select(["id", "status", "tags"], f"WHERE {holding} ORDER BY id DESC")
     found: dict[tuple[str, str], tuple[int, str]] = {}
     for task, status, stored in workspace.database.rows(sql, [f"{SOURCE}:{source}"]):
         tags = decode_strings(stored).values

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 
-from ralphgen.runtime.engine.sqlite.library import GIVEN_NUMBER, quoted, returning
+from ralphgen.runtime.engine import quoted
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.values.encoding import JsonReader, write_json
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from ralphgen.runtime.engine.sqlite.database import Database
+    from ralphgen.runtime.engine import Database
 
 TEXT = "text"
 INTEGER = "integer"
@@ -293,8 +293,8 @@ class StoredTable:
         columns = self.chosen(values)
         names = ", ".join(quoted(column) for column in columns)
         marks = ", ".join("?" * len(columns))
-        number = returning("id") if "id" in self else ""
-        given = GIVEN_NUMBER if "id" in columns else ""
+        number = database.sql.returning("id") if "id" in self else ""
+        given = database.sql.GIVEN_NUMBER if "id" in columns else ""
         sql = f"INSERT INTO {self.quoted} ({names}){given} VALUES ({marks}){number}"
         stored = [self._storable(column, values[column]) for column in columns]
         return database.insert(sql, stored)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 
 from ralphgen.runtime.engine.closing import MET, is_done
-from ralphgen.runtime.engine.sqlite.library import SAME_LETTERS, next_number
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.statements.tools import stating
 from ralphgen.runtime.tasks.status import add_task, set_status
@@ -96,7 +95,7 @@ def create_task(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, An
     refuse_blank(arguments, "title")
     refuse_unknown_homes(workspace, arguments)
     changes = Changes(workspace, tasks, arguments)
-    task = workspace.database.rows(next_number(tasks.quoted))[0][0]
+    task = workspace.database.rows(workspace.database.sql.next_number(tasks.quoted))[0][0]
     if "depends_on" in arguments:
         needed = checked(workspace, task, arguments["depends_on"])
         changes.values["depends_on"] = tasks.stored("depends_on", needed)
@@ -294,8 +293,7 @@ def _infer(record: dict[str, Any], done: set[int]) -> None:
 
 
 def _same_title(workspace: Workspace, arguments: dict[str, Any]) -> list[str]:
-    sql = workspace.tables.tasks.select(
-        ["id"], f"WHERE feature = ? AND {SAME_LETTERS} ORDER BY id LIMIT 1"
-    )
+    same = workspace.database.sql.SAME_LETTERS
+    sql = workspace.tables.tasks.select(["id"], f"WHERE feature = ? AND {same} ORDER BY id LIMIT 1")
     row = workspace.database.row(sql, [arguments["feature"], arguments["title"]])
     return [f"task {row[0]} of this feature has the same title"] if row else []

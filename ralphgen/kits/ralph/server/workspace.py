@@ -6,9 +6,7 @@ import _thread
 import time
 
 from ralphgen.runtime.context import is_same
-from ralphgen.runtime.engine.sqlite.database import Database
-from ralphgen.runtime.engine.sqlite.known_schema import is_known, record_name
-from ralphgen.runtime.engine.sqlite.library import SAME_NAME, located, ordered, own_code
+from ralphgen.runtime.engine.known_schema import is_known, record_name
 from ralphgen.runtime.errors import ContextError, ToolError
 from ralphgen.runtime.kit import OpenProject
 from ralphgen.runtime.start import read_manifest
@@ -19,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
+    from ralphgen.runtime.engine import Database, Journal
     from ralphgen.runtime.engine.closing import Moved
-    from ralphgen.runtime.engine.sqlite.journal import Journal
     from ralphgen.runtime.session import Session
 
     from .checks import CheckRun
@@ -102,6 +100,7 @@ class Workspace(OpenProject):
         self,
         folder: str,
         session: Session,
+        engine: type[Database],
         tables: Tables,
         done: Mapping[str, Any] | None = None,
         database: Database | None = None,
@@ -117,7 +116,7 @@ class Workspace(OpenProject):
         self.has_client = False
         self.own_code: Sequence[str] = ()
         named = (session.project or {}).get("database") or tables.database
-        self.database = self.fenced(database or Database(located(self.root, named)))
+        self.database = self.fenced(database or engine(engine.located(self.root, named)))
         if tables.ledger:
             self.database.before_writes.append(self._begin_journal)
         self.database.before_commits.append(self._refuse_skipped)
@@ -169,7 +168,9 @@ class Workspace(OpenProject):
 
     def known(self, table: StoredTable, name: str, argument: str) -> None:
         """Raise `ToolError`, with the nearest name, where no row of the table has this name."""
-        if self.database.row(table.select(["name"], f"WHERE {SAME_NAME}"), [name]):
+        if self.database.row(
+            table.select(["name"], f"WHERE {self.database.sql.SAME_NAME}"), [name]
+        ):
             return
         from ralphgen.runtime.values.arguments import nearest, shortened  # a refusal takes its time
 
@@ -189,14 +190,16 @@ class Workspace(OpenProject):
 
     def names(self, table: StoredTable) -> list[str]:
         """Return the names of the table's rows, sorted, without those that are no text."""
-        rows = self.database.rows(table.select(["name"], f"ORDER BY {ordered('name')}"))
+        rows = self.database.rows(
+            table.select(["name"], f"ORDER BY {self.database.sql.ordered('name')}")
+        )
         return [row[0] for row in rows if isinstance(row[0], str)]
 
     def _refuse_migrated(self) -> None:
         from .moved_schema import refuse_migrated
 
         refuse_migrated(self, self.folder)
-        self.own_code = own_code(self.database)
+        self.own_code = self.database.sql.own_code(self.database)
 
     def _refuse_skipped(self, moved: Moved) -> None:
         if moved:
@@ -211,8 +214,8 @@ class Workspace(OpenProject):
 
     def _note_schema(self) -> None:
         def look() -> tuple[int, str]:
-            name = record_name(self.database.connection, self._manifest)
-            self.own_code = own_code(self.database)
+            name = record_name(self.database, self._manifest)
+            self.own_code = self.database.sql.own_code(self.database)
             return self.database.schema_version(), name
 
         self._schema_version, self._known_as = self.read_at_start(look)
@@ -237,16 +240,20 @@ class Workspace(OpenProject):
 
 
 def open_workspace(
-    folder: str, session: Session, tables: Tables, done: Mapping[str, Any] | None = None
+    folder: str,
+    session: Session,
+    engine: type[Database],
+    tables: Tables,
+    done: Mapping[str, Any] | None = None,
 ) -> Workspace:
     """Open the workspace of the server in `folder`; raises `StartError` where it must not start.
 
-    `done` are the rules by which a task is done, where the project has any; a session that was made
-    keeps those that it was made with.
+    `engine` is the class of the database. `done` are the rules by which a task is done, where the
+    project has any; a session that was made keeps those that it was made with.
     """
     if session.done is not None and "checks" in session.done:
         done = session.done
-    workspace = Workspace(folder, session, tables, done)
+    workspace = Workspace(folder, session, engine, tables, done)
     workspace.refuse_another()
     return workspace
 

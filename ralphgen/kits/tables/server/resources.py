@@ -9,7 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from ralphgen.runtime.engine.connection import WriteNotices
+    from ralphgen.runtime.engine import WriteNotices
 
     from .workspace import OpenTables
 
@@ -50,7 +50,8 @@ class NoResources:
         from .workspace import open_workspace
 
         session, settings = workspace.session, workspace.settings
-        return workspace.opened_beside(lambda: open_workspace(folder, session, settings))
+        engine = type(workspace.database)
+        return workspace.opened_beside(lambda: open_workspace(folder, session, engine, settings))
 
     def moved(self, workspace: OpenTables) -> object:
         """Return a value that differs after a write of another connection."""

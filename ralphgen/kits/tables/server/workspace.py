@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from ralphgen.runtime.engine.sqlite.database import Database
-from ralphgen.runtime.engine.sqlite.known_schema import is_known, record_name, remember
-from ralphgen.runtime.engine.sqlite.library import located
+from ralphgen.runtime.engine.known_schema import is_known, record_name, remember
 from ralphgen.runtime.kit import OpenProject
 from ralphgen.runtime.start import read_manifest
 
@@ -13,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from ralphgen.runtime.engine.sqlite.journal import Journal
+    from ralphgen.runtime.engine import Database, Journal
     from ralphgen.runtime.session import Session
 
 
@@ -23,14 +21,16 @@ class OpenTables(OpenProject):
     __slots__ = ("_known_as", "_manifest", "settings")
     database: Database
 
-    def __init__(self, folder: str, session: Session, settings: Mapping[str, Any]) -> None:
+    def __init__(
+        self, folder: str, session: Session, engine: type[Database], settings: Mapping[str, Any]
+    ) -> None:
         super().__init__(folder, session)
         self._manifest = read_manifest(folder)
         self._views = self._manifest["schema"].get("views", "")
         self._known_as = ""
         self.settings = settings
         named = (session.project or {}).get("database") or settings["database"]
-        self.database = Database(located(self.root, named))
+        self.database = engine(engine.located(self.root, named))
         self.database.has_tasks = False
         if settings["ledger"]:
             self.database.before_writes.append(self._begin_journal)
@@ -54,43 +54,36 @@ class OpenTables(OpenProject):
         """Raise `StartError`, naming the columns, where the server was built for other ones."""
 
         def look() -> tuple[int, str]:
-            name = record_name(self.database.connection, self._manifest)
+            name = record_name(self.database, self._manifest)
             return self.database.schema_version(), name
 
         self._schema_version, self._known_as = self.read_at_start(look)
         if is_known(self._known_as):
             return
         from ralphgen.runtime.engine.schema import refuse_unlike
-        from ralphgen.runtime.engine.sqlite.schema import missing_columns
 
         expected = self._manifest["schema"]
         reads = expected.get("reads", {})
         found = self.read_at_start(self._tables)
-        gone = self.read_at_start(lambda: missing_columns(self.database.connection, reads))
+        gone = self.read_at_start(lambda: self.database.missing_columns(reads))
         views = self.read_at_start(self._views_digest)
         if refuse_unlike("tables", self.folder, expected, found, gone, views):
             remember(self._known_as)
 
     def _views_digest(self) -> str:
-        from ralphgen.runtime.engine.sqlite.schema import views_digest
-
-        return views_digest(self.database.connection, self._manifest["schema"].get("tables", []))
+        return self.database.views_digest(self._manifest["schema"].get("tables", []))
 
     def _tables(self) -> dict[str, Any]:
         """Return the tables that the server works on, as they are now; within a transaction."""
         from ralphgen.runtime.engine.schema import only_served
-        from ralphgen.runtime.engine.sqlite.schema import read_tables
 
         also = self._manifest["schema"].get("tables", [])
         own = ("ralphgen_ledger",)  # no other table has a meaning here
-        return only_served(read_tables(self.database.connection, also=also, own=own), also)
+        return only_served(self.database.tables(also, own=own), also)
 
     def _open_journal(self) -> Journal:
-        from ralphgen.runtime.engine.sqlite.journal import Journal
-
         session = self.session
-        return Journal(
-            self.database,
+        return self.database.journal(
             session.session_id,
             {"recipe": session.recipe, "discipline": None, "task_id": None, "feature": None},
             lambda: self.tool,
@@ -98,9 +91,11 @@ class OpenTables(OpenProject):
         )
 
 
-def open_workspace(folder: str, session: Session, settings: Mapping[str, Any]) -> OpenTables:
+def open_workspace(
+    folder: str, session: Session, engine: type[Database], settings: Mapping[str, Any]
+) -> OpenTables:
     """Open the workspace of the server in `folder`; raises `StartError` where it must not start."""
-    return OpenTables(folder, session, settings)
+    return OpenTables(folder, session, engine, settings)
 
 
 def connected(workspace: OpenTables) -> None:

@@ -10,16 +10,19 @@ import time
 from ...deferred import call_began, limit, longest_run, longest_wait, pause, take_time
 from ...errors import StartError, ToolError, log
 from ...modules import add_packages
+from . import library
 from .library import dsn_of, notice, settings, writers_lock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any, TypeVar
 
+    from .. import Catalog, Column, Dialect, Keys, Rules, StateFiles, Statements
     from ..closing import MayClose, Moved
     from .closing import Closing
     from .driver import Connection, Cursor
+    from .journal import Journal
     from .notices import WriteNotices
 
     Result = TypeVar("Result")
@@ -34,50 +37,13 @@ UNSURE = (
 )
 
 
-class Database:
-    """A connection that is made at its first use, and anew where it was lost.
+class Snapshot:
+    """One state of a database, for reading: a connection within a transaction."""
 
-    `path` is the name of the environment variable with the DSN, "/", and the schema. `patience` is
-    for how many seconds after its arrival a call waits for other writers, and for how many its
-    statements may run. What is in `before_writes` is called at the begin of each transaction that
-    writes, within it, and refuses the write by raising `ToolError`; `before_changes` before
-    each statement that changes rows; `before_commits` at its end, with the tasks that it has made
-    done or skipped. Unless the database `has_tasks`, a table of that name is like any other. Raises
-    `StartError` when the variable is not set.
-    """
+    __slots__ = ("_connection",)
 
-    sees_redefined_views = False
-    __slots__ = (
-        "_checks",
-        "_closing",
-        "_connection",
-        "_in_use",
-        "_is_checked",
-        "_opening",
-        "_patience",
-        "_schema_version",
-        "before_changes",
-        "before_commits",
-        "before_writes",
-        "has_tasks",
-        "path",
-    )
-
-    def __init__(self, path: str, patience: float = PATIENCE) -> None:
-        self.path = path
-        self._patience = patience
-        self._checks: list[Callable[[], None]] = []
-        self._connection: Connection[tuple[Any, ...]] | None = None
-        self._in_use = _thread.allocate_lock()
-        self._is_checked = False
-        self._opening = _thread.RLock()
-        self._schema_version = 0
-        self.before_changes: Callable[[], None] | None = None
-        self.before_writes: list[Callable[[], None]] = []
-        self.before_commits: list[Callable[[Moved], None]] = []
-        self.has_tasks = True
-        self._closing: Closing | None = None
-        dsn_of(path)
+    def __init__(self, connection: Connection[tuple[Any, ...]] | None) -> None:
+        self._connection = connection
 
     @property
     def connection(self) -> Connection[tuple[Any, ...]]:
@@ -97,6 +63,103 @@ class Database:
     def row(self, sql: str, values: Sequence[object] = ()) -> tuple[Any, ...] | None:
         """Return the first row, or None."""
         return self._run(sql, values).fetchone()
+
+    @property
+    def sql(self) -> Dialect:
+        """The parts of statements that differ between engines."""
+        return library
+
+    @property
+    def catalog(self) -> Catalog:
+        """The statements that list the parts of a schema."""
+        from . import schema
+
+        return schema
+
+    def tables(
+        self, also: Sequence[str] = (), *, own: Sequence[str] | None = None
+    ) -> dict[str, list[Column]]:
+        """Return the columns of the tables in `own` that exist, and of those in `also`."""
+        from ..schema import TABLES
+        from .schema import read_tables
+
+        return read_tables(self.connection, also=also, own=TABLES if own is None else own)
+
+    def missing_columns(self, reads: Mapping[str, Sequence[str]]) -> list[str]:
+        """Return, as "table.column", the columns in `reads` that no longer exist."""
+        from .schema import missing_columns
+
+        return missing_columns(self.connection, reads)
+
+    def views_digest(self, names: Iterable[str]) -> str:
+        """Return a digest of the views among `names` and the views that they read, or ""."""
+        from .schema import views_digest
+
+        return views_digest(self.connection, names)
+
+    def parents(self, table: str) -> Keys:
+        """Return each foreign key of a table: its parent, and the pairs of columns."""
+        from .foreign_keys import parents
+
+        return parents(self, table)
+
+    def children(self, table: str, *, also_following: bool = False) -> Keys:
+        """Return each foreign key that keeps rows of a table: its table, the pairs of columns."""
+        from .foreign_keys import children
+
+        return children(self, table, also_following=also_following)
+
+    def _run(self, sql: str, values: Sequence[object]) -> Cursor[tuple[Any, ...]]:
+        from . import statements
+
+        if values:
+            statements.refuse_unstorable(values)
+        return self.connection.execute(statements.numbered(sql), values or None)
+
+
+class Database(Snapshot):
+    """A connection that is made at its first use, and anew where it was lost.
+
+    `path` is the name of the environment variable with the DSN, "/", and the schema. `patience` is
+    for how many seconds after its arrival a call waits for other writers, and for how many its
+    statements may run. What is in `before_writes` is called at the begin of each transaction that
+    writes, within it, and refuses the write by raising `ToolError`; `before_changes` before
+    each statement that changes rows; `before_commits` at its end, with the tasks that it has made
+    done or skipped. Unless the database `has_tasks`, a table of that name is like any other. Raises
+    `StartError` when the variable is not set.
+    """
+
+    sees_redefined_views = False
+    __slots__ = (
+        "_checks",
+        "_closing",
+        "_in_use",
+        "_is_checked",
+        "_opening",
+        "_patience",
+        "_schema_version",
+        "before_changes",
+        "before_commits",
+        "before_writes",
+        "has_tasks",
+        "path",
+    )
+
+    def __init__(self, path: str, patience: float = PATIENCE) -> None:
+        super().__init__(None)
+        self.path = path
+        self._patience = patience
+        self._checks: list[Callable[[], None]] = []
+        self._in_use = _thread.allocate_lock()
+        self._is_checked = False
+        self._opening = _thread.RLock()
+        self._schema_version = 0
+        self.before_changes: Callable[[], None] | None = None
+        self.before_writes: list[Callable[[], None]] = []
+        self.before_commits: list[Callable[[Moved], None]] = []
+        self.has_tasks = True
+        self._closing: Closing | None = None
+        dsn_of(path)
 
     def change(self, sql: str, values: Sequence[object] = ()) -> int:
         """Run one writing statement; returns the number of rows that it changed."""
@@ -118,12 +181,59 @@ class Database:
         row = cursor.fetchone() if cursor.description else None
         return 0 if row is None else int(row[0])
 
+    @staticmethod
+    def located(_root: str, named: str) -> str:
+        """Return the name: the variable with the DSN, and the schema."""
+        return named
+
+    @property
+    def entries(self) -> StateFiles:
+        """The entries of the state files."""
+        from . import state_files
+
+        return state_files
+
+    @property
+    def rules(self) -> Rules:
+        """The rules of tables."""
+        from . import rules
+
+        return rules
+
+    @property
+    def statements(self) -> Statements:
+        """Statements of the project's own tools."""
+        # By name, because that module imports this one: only servers with own tools have it.
+        found: Statements = __import__(f"{__package__}.own_statements", None, None, ["reader"])
+        return found
+
+    def another(self, patience: float = PATIENCE) -> Database:
+        """Return another connection to the same database, for another thread."""
+        return Database(self.path, patience)
+
+    def journal(
+        self,
+        session: str,
+        facts: Mapping[str, Any],
+        tool: Callable[[], str],
+        *,
+        ends_with_writes: bool = False,
+    ) -> Journal:
+        """Return the journal of this connection; the arguments are those of `SessionJournal`."""
+        from .journal import Journal
+
+        return Journal(self, session, facts, tool, ends_with_writes=ends_with_writes)
+
     def when_open(self, check: Callable[[], None]) -> None:
         """Have a check made of the database each time that a connection was made.
 
         Where it raises `StartError`, the call that needs the connection is refused with that.
         """
         self._checks.append(check)
+
+    def definitions(self) -> object:
+        """Return None: one statement reads all columns, each time that a connection is made."""
+        return None
 
     def schema_version(self) -> int:
         """Return what differs after a change of the schema that any statement has met."""
@@ -213,13 +323,6 @@ class Database:
             if not self._in_use.acquire(timeout=0.5):
                 return
         connection.close()
-
-    def _run(self, sql: str, values: Sequence[object]) -> Cursor[tuple[Any, ...]]:
-        from . import statements
-
-        if values:
-            statements.refuse_unstorable(values)
-        return self.connection.execute(statements.numbered(sql), values or None)
 
     def _transaction(self, work: Callable[[], Result], *, writes: bool) -> Result:
         began, retried = call_began(), set[str]()

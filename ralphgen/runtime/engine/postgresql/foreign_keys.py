@@ -4,9 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .database import Database
-
-    Keys = list[tuple[str, list[tuple[str, str]]]]
+    from .. import Keys, Snapshot
 
 # Of tables in this schema: one in another is left to the database itself.
 _KEYS = """
@@ -36,7 +34,7 @@ _CHILDREN = (
 )
 
 
-def parents(database: Database, table: str) -> Keys:
+def parents(database: Snapshot, table: str) -> Keys:
     """Return each foreign key of a table: the table it names, and its columns with theirs."""
     found: dict[int, tuple[str, list[tuple[str, str]]]] = {}
     for number, _, parent, column, theirs in database.rows(_PARENTS, [table]):
@@ -44,7 +42,7 @@ def parents(database: Database, table: str) -> Keys:
     return list(found.values())
 
 
-def children(database: Database, table: str, *, also_following: bool = False) -> Keys:
+def children(database: Snapshot, table: str, *, also_following: bool = False) -> Keys:
     """Return each foreign key that keeps rows of a table: the table that has it, and its columns.
 
     Those by which the other rows would go, or be emptied, keep none, and come if `also_following`.

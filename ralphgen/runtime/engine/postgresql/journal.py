@@ -9,10 +9,10 @@ as `{"blob": "<hex>"}`.
 from __future__ import annotations
 
 from ...errors import ToolError
+from .. import quoted
 from ..entries import ENDED, KEPT, PREFIX, TABLE, moment
 from ..journal import SessionJournal
 from ..ledger import MARKER
-from .library import quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import os
 
 from ...errors import StartError
+from .. import quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..connection import Database
+    from .. import Database, Snapshot
 
 _HEX = "upper(encode(convert_to(name::text, 'UTF8'), 'hex'))"
 SAME_NAME = "name = ?"
@@ -62,18 +63,13 @@ SELECT EXISTS (
 """
 
 
-def own_code(database: Database) -> Sequence[str]:
+def own_code(database: Snapshot) -> Sequence[str]:
     """Return the kinds of statements on ralph's tables that run code of the project.
 
     A "write" runs triggers; generated columns count for a "read" too.
     """
     triggers, generated = database.row(_OWN_CODE) or (0, 0)
     return ("read", "write") if generated else ("write",) if triggers else ()
-
-
-def quoted(name: str) -> str:
-    """Return an SQL identifier for any name."""
-    return '"' + name.replace('"', '""') + '"'
 
 
 def settings(schema: str) -> str:
@@ -101,11 +97,6 @@ def notice(schema: str) -> str:
     """
     name = "'" + schema.replace("'", "''") + "'"
     return f"SELECT pg_catalog.pg_notify('{CHANNEL}', {name})"
-
-
-def located(_root: str, named: str) -> str:
-    """Return where a database is that is named so: the variable with its DSN, and the schema."""
-    return named
 
 
 def dsn_of(path: str) -> str:
@@ -136,13 +127,13 @@ def naming(database: Database, task: int) -> tuple[str, list[str]]:
     return _NAMING, [str(task), f"[^1-9]{task}[^0-9]", "[0-9][eE]"]
 
 
-def may_add(database: Database, table: str) -> bool:
+def may_add(database: Snapshot, table: str) -> bool:
     """Return whether this login may add rows to a table: that of a session may not to each one."""
     sql = "SELECT has_any_column_privilege(?, 'INSERT')"
     return database.row(sql, [quoted(table)]) == (1,)
 
 
-def may_read(database: Database, table: str, column: str) -> bool:
+def may_read(database: Snapshot, table: str, column: str) -> bool:
     """Return whether this login may read a column: that of a session may not read each one."""
     sql = "SELECT has_column_privilege(?, ?, 'SELECT')"
     return database.row(sql, [quoted(table), column]) == (1,)
@@ -173,14 +164,6 @@ def same_json(column: str) -> str:
     return f"CAST({column} AS jsonb) = CAST(? AS jsonb)"
 
 
-def same_text(column: str) -> str:
-    """Return the condition that a column has a value: some types have no equality.
-
-    `coalesce` gives the value the type of the column, so that its text is spelled alike.
-    """
-    return f"CAST({column} AS TEXT) = CAST(coalesce(?, {column}) AS TEXT)"
-
-
 def returning(key: str) -> str:
     """Return what an INSERT needs besides to tell the number of its row."""
     return f" RETURNING {quoted(key)}"
@@ -194,3 +177,38 @@ def next_number(table: str) -> str:
         f"SELECT id, CASE WHEN counter IS NOT NULL AND {behind} THEN setval(counter, id) END "
         f"FROM (SELECT coalesce(max(id), 0) + 1 AS id, {sequence} AS counter FROM {table}) AS next"
     )
+
+
+def among(column: str, kind: str = "bigint") -> str:
+    """Return the condition that a value is in a list, given as JSON."""
+    return f"{column} IN (SELECT item::{kind} FROM json_array_elements_text(?) AS item)"
+
+
+def exactly(column: str) -> str:
+    """Return a text that is compared, grouped and ordered by its characters alone."""
+    return f'{column}::text COLLATE "C"'
+
+
+def holds(column: str) -> str:
+    """Return the condition that a column is like a pattern, in any case of its letters."""
+    return f"{column}::text ILIKE ? ESCAPE '!'"
+
+
+def is_text(column: str) -> str:
+    """Return the condition that a column has a text."""
+    return f"{column} IS NOT NULL"
+
+
+def named(table: str) -> str:
+    """Return the name of a table as a text, as the database spells it."""
+    return f"'{table}'"
+
+
+def stored_type(column: str) -> str:
+    """Return the type of a stored value: null or text."""
+    return f"CASE WHEN {column} IS NULL THEN 'null' ELSE 'text' END"
+
+
+def encoding_of(_database: Snapshot) -> str:
+    """Return the encoding of `exact`."""
+    return "UTF-8"

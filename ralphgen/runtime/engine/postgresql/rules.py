@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .library import quoted
+from .. import quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

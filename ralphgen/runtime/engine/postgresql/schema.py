@@ -101,6 +101,36 @@ FROM used
     JOIN pg_catalog.pg_class AS c ON c.oid = used.oid AND c.relkind IN ('v', 'm')
     JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
 """
+_OWN = (
+    "JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace "
+    "WHERE n.nspname = pg_catalog.current_schema() AND"
+)
+_OF_TABLES = f"JOIN pg_catalog.pg_class AS c ON c.oid = a.attrelid {_OWN}"
+_THERE = "AND a.attnum > 0 AND NOT a.attisdropped"
+COLUMN_NAMES = (
+    f"SELECT a.attname::text FROM pg_catalog.pg_attribute AS a {_OF_TABLES} "
+    f"c.relname = ? {_THERE} ORDER BY a.attnum"
+)
+INDEX_NAMES = (
+    "SELECT indexname::text FROM pg_catalog.pg_indexes "
+    "WHERE schemaname = pg_catalog.current_schema()"
+)
+LEDGER_COLUMNS = (
+    f"SELECT c.relname::text, a.attname::text FROM pg_catalog.pg_attribute AS a {_OF_TABLES} "
+    f"c.relkind IN ('r', 'p') AND c.relname LIKE 'ralphgen%' {_THERE}"
+)
+TABLE_NAMES = f"SELECT c.relname::text FROM pg_catalog.pg_class AS c {_OWN} c.relkind IN ('r', 'p')"
+RELATION_NAMES = TABLE_NAMES.replace("('r', 'p')", "('r', 'p', 'v', 'm')")
+TASK_INDEXES = """
+    SELECT i.indexrelid::text, pg_catalog.pg_get_indexdef(i.indexrelid, k.at, true)
+    FROM pg_catalog.pg_index AS i
+        JOIN pg_catalog.pg_class AS c ON c.oid = i.indrelid
+        JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+        CROSS JOIN LATERAL pg_catalog.generate_series(1, i.indnkeyatts::int) AS k (at)
+    WHERE n.nspname = pg_catalog.current_schema() AND c.relname = 'tasks'
+        AND i.indisvalid AND i.indpred IS NULL
+    ORDER BY i.indexrelid, k.at
+"""
 _KINDS = {
     "bool": "NUMERIC",
     "bytea": "BLOB",

@@ -8,17 +8,19 @@ import time
 from ...deferred import call_began, limit, longest_run, pause, take_time
 from ...errors import StartError, ToolError
 from ...system import os
+from . import library
 from .library import sqlite3
 from .opened_files import OpenedFiles, copy_log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any, TypeVar
 
+    from .. import Catalog, Column, Dialect, Keys, Rules, StateFiles, Statements, WriteNotices
     from ..closing import MayClose, Moved
-    from ..connection import WriteNotices
     from .closing import Closing
+    from .journal import Journal
 
     Result = TypeVar("Result")
 
@@ -26,6 +28,10 @@ PATIENCE = 20.0  # seconds that a call waits for other writers
 READERS = 0.1  # seconds that a commit waits for readers, who keep others from reading meanwhile
 READERS_PAUSE = 0.0003  # of them between two tries
 FOREVER = float("inf")
+DEFINITIONS = (
+    "SELECT name, CAST(sql AS BLOB) FROM sqlite_master WHERE type IN ('table', 'view') "
+    "ORDER BY name, rowid"
+)
 STEPS = 100_000  # of SQLite's machine between two looks at the clock, and at signals: milliseconds
 UNNAMED = {3091: "SQLITE_CONSTRAINT_DATATYPE"}  # Python 3.11 does not know its name
 UNWRITABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
@@ -41,7 +47,78 @@ UNSURE = (
 )
 
 
-class Database:
+class Snapshot:
+    """One state of a database, for reading: a connection within a transaction."""
+
+    __slots__ = ("connection",)
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self.connection = connection
+
+    def rows(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Return every row that the statement answers."""
+        return self.connection.execute(sql, values).fetchall()
+
+    def each(self, sql: str, values: Sequence[object] = ()) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows one by one, for who may not want all of them."""
+        cursor = self.connection.execute(sql, values)
+        try:
+            yield from cursor
+        finally:
+            cursor.close()
+
+    def row(self, sql: str, values: Sequence[object] = ()) -> tuple[Any, ...] | None:
+        """Return the first row, or None."""
+        found: tuple[Any, ...] | None = self.connection.execute(sql, values).fetchone()
+        return found
+
+    @property
+    def sql(self) -> Dialect:
+        """The parts of statements that differ between engines."""
+        return library
+
+    @property
+    def catalog(self) -> Catalog:
+        """The statements that list the parts of a schema."""
+        from . import schema
+
+        return schema
+
+    def tables(
+        self, also: Sequence[str] = (), *, own: Sequence[str] | None = None
+    ) -> dict[str, list[Column]]:
+        """Return the columns of the tables in `own` that exist, and of those in `also`."""
+        from ..schema import TABLES
+        from .schema import read_tables
+
+        return read_tables(self.connection, also, own=TABLES if own is None else own)
+
+    def missing_columns(self, reads: Mapping[str, Sequence[str]]) -> list[str]:
+        """Return, as "table.column", the columns in `reads` that no longer exist."""
+        from .schema import missing_columns
+
+        return missing_columns(self.connection, reads)
+
+    def views_digest(self, names: Iterable[str]) -> str:
+        """Return a digest of the views among `names` and the views that they read, or ""."""
+        from .schema import views_digest
+
+        return views_digest(self.connection, names)
+
+    def parents(self, table: str) -> Keys:
+        """Return each foreign key of a table: its parent, and the pairs of columns."""
+        from .foreign_keys import parents
+
+        return parents(self, table)
+
+    def children(self, table: str, *, also_following: bool = False) -> Keys:
+        """Return each foreign key that keeps rows of a table: its table, the pairs of columns."""
+        from .foreign_keys import children
+
+        return children(self, table, also_following=also_following)
+
+
+class Database(Snapshot):
     """A connection with foreign keys on, and its journal mode as the file has it.
 
     `patience` is for how many seconds after its arrival a call waits for other writers, and for how
@@ -62,7 +139,6 @@ class Database:
         "_patience",
         "before_commits",
         "before_writes",
-        "connection",
         "has_tasks",
         "path",
     )
@@ -70,7 +146,7 @@ class Database:
     def __init__(self, path: str, patience: float = PATIENCE, steps: int = STEPS) -> None:
         self.path = path
         self._patience = patience
-        self.connection = _connect(path)
+        super().__init__(_connect(path))
         self._files = OpenedFiles(path, self.connection)
         self._limit = _Limit()
         self._lost = False
@@ -80,23 +156,6 @@ class Database:
         self.before_writes: list[Callable[[], None]] = []
         self.before_commits: list[Callable[[Moved], None]] = []
         self.has_tasks = True
-
-    def rows(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """Return every row that the statement answers."""
-        return self.connection.execute(sql, values).fetchall()
-
-    def each(self, sql: str, values: Sequence[object] = ()) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows one by one, for who may not want all of them."""
-        cursor = self.connection.execute(sql, values)
-        try:
-            yield from cursor
-        finally:
-            cursor.close()
-
-    def row(self, sql: str, values: Sequence[object] = ()) -> tuple[Any, ...] | None:
-        """Return the first row, or None."""
-        found: tuple[Any, ...] | None = self.connection.execute(sql, values).fetchone()
-        return found
 
     def change(self, sql: str, values: Sequence[object] = ()) -> int:
         """Run one writing statement; returns the number of rows that it changed."""
@@ -110,12 +169,64 @@ class Database:
         """Run one INSERT; returns the number of the row."""
         return self.connection.execute(sql, values).lastrowid or 0
 
+    @staticmethod
+    def located(root: str, named: str) -> str:
+        """Return the path of the database that has this name in the project with this home.
+
+        The user's variable counts before a relative name; a session has recorded its absolute path.
+        """
+        if not os.path.isabs(named):
+            named = os.environ.get("RALPH_DATABASE") or named
+        return os.path.normpath(os.path.join(root, named))
+
+    @property
+    def entries(self) -> StateFiles:
+        """The entries of the state files."""
+        from . import state_files
+
+        return state_files
+
+    @property
+    def rules(self) -> Rules:
+        """The rules of tables."""
+        from . import rules
+
+        return rules
+
+    @property
+    def statements(self) -> Statements:
+        """Statements of the project's own tools."""
+        # By name, because that module imports this one: only servers with own tools have it.
+        found: Statements = __import__(f"{__package__}.own_statements", None, None, ["reader"])
+        return found
+
+    def another(self, patience: float = PATIENCE) -> Database:
+        """Return another connection to the same database, for another thread."""
+        return Database(self.path, patience)
+
+    def journal(
+        self,
+        session: str,
+        facts: Mapping[str, Any],
+        tool: Callable[[], str],
+        *,
+        ends_with_writes: bool = False,
+    ) -> Journal:
+        """Return the journal of this connection; the arguments are those of `SessionJournal`."""
+        from .journal import Journal
+
+        return Journal(self, session, facts, tool, ends_with_writes=ends_with_writes)
+
     def when_open(self, check: Callable[[], None]) -> None:
         """Have a check made of the database that was opened: at once, since it is open."""
         check()
 
     def open_soon(self) -> None:
         """Do nothing: it is open."""
+
+    def definitions(self) -> object:
+        """Return the definitions of all tables: to read their columns takes far longer."""
+        return sqlite3.sqlite_version, self.rows(DEFINITIONS)
 
     def schema_version(self) -> int:
         """Return what differs after any change of the schema; within a transaction."""

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from .database import Database
-
-    Keys = list[tuple[str, list[tuple[str, str]]]]
+    from .. import Keys, Snapshot
 
 # The parent's columns may be left out, and are then its primary key.
 _COLUMNS = """
@@ -23,7 +21,7 @@ _CHILDREN = f"""
 """
 
 
-def parents(database: Database, table: str) -> Keys:
+def parents(database: Snapshot, table: str) -> Keys:
     """Return each foreign key of a table: the table it names, and its columns with theirs."""
     found: dict[int, tuple[str, list[tuple[str, str]]]] = {}
     for number, parent, column, theirs in database.rows(_PARENTS, [table]):
@@ -31,7 +29,7 @@ def parents(database: Database, table: str) -> Keys:
     return list(found.values())
 
 
-def children(database: Database, table: str, *, also_following: bool = False) -> Keys:
+def children(database: Snapshot, table: str, *, also_following: bool = False) -> Keys:
     """Return each foreign key that keeps rows of a table: the table that has it, and its columns.
 
     Those by which the other rows would go, or be emptied, keep none, and come if `also_following`.

@@ -9,11 +9,11 @@ from __future__ import annotations
 import json
 
 from ...errors import ToolError
+from .. import quoted
 from ..entries import ENDED, ENTRY, NO_ROW, PREFIX, TABLE, moment
 from ..journal import SessionJournal
 from ..ledger import MARKER
 from .closing import OWN
-from .library import quoted
 from .triggers import WatchedTable, replaced_triggers, triggers
 
 TYPE_CHECKING = False

@@ -9,16 +9,12 @@ from __future__ import annotations
 
 import sys
 
-from ...system import os
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
-    from ..connection import Database
-
-__all__ = ["sqlite3"]  # what it imports for others
+    from .. import Database, Snapshot
 
 SAME_NAME = "name = ? COLLATE BINARY"
 SAME_LETTERS = "title = ? COLLATE NOCASE"
@@ -48,15 +44,16 @@ def _lru_cache(size: int) -> Callable[[Callable[..., Any]], Any]:
 
 
 if "functools" in sys.modules or sys.implementation.name != "cpython":
-    import _sqlite3 as sqlite3
+    import _sqlite3
 else:
     functools = type(sys)("functools")
     vars(functools)["lru_cache"] = _lru_cache
     sys.modules["functools"] = functools
     try:
-        import _sqlite3 as sqlite3
+        import _sqlite3
     finally:
         del sys.modules["functools"]
+sqlite3 = _sqlite3
 
 
 _OWN_CODE = """
@@ -69,28 +66,13 @@ SELECT EXISTS (SELECT 1 FROM sqlite_master WHERE type = 'trigger'), EXISTS (
 """
 
 
-def own_code(database: Database) -> Sequence[str]:
+def own_code(database: Snapshot) -> Sequence[str]:
     """Return the kinds of statements on ralph's tables that run code of the project.
 
     A "write" runs triggers; generated columns count for a "read" too.
     """
     triggers, generated = database.row(_OWN_CODE) or (0, 0)
     return ("read", "write") if generated else ("write",) if triggers else ()
-
-
-def quoted(name: str) -> str:
-    """Return an SQL identifier for any name."""
-    return '"' + name.replace('"', '""') + '"'
-
-
-def located(root: str, named: str) -> str:
-    """Return the path of the database that has this name in the project with this home.
-
-    The user's variable counts before a relative name: a session has its absolute path on record.
-    """
-    if not os.path.isabs(named):
-        named = os.environ.get("RALPH_DATABASE") or named
-    return os.path.normpath(os.path.join(root, named))
 
 
 def naming(_database: Database, task: int) -> tuple[str, list[str]]:
@@ -103,12 +85,12 @@ def next_number(table: str) -> str:
     return f"SELECT COALESCE(MAX(id), 0) + 1 FROM {table}"
 
 
-def may_add(_database: Database, _table: str) -> bool:
+def may_add(_database: Snapshot, _table: str) -> bool:
     """Return whether rows may be added to a table: in a file that can be written, to each."""
     return True
 
 
-def may_read(_database: Database, _table: str, _column: str) -> bool:
+def may_read(_database: Snapshot, _table: str, _column: str) -> bool:
     """Return whether a column may be read: of a file that can be read, each may."""
     return True
 
@@ -139,11 +121,42 @@ def same_json(column: str) -> str:
     return f"(SELECT {same} FROM (SELECT ? AS given))"
 
 
-def same_text(column: str) -> str:
-    """Return the condition that a column has a value, whatever its type."""
-    return f"{column} = ?"
-
-
 def returning(_key: str) -> str:
     """Return what an INSERT needs besides to tell the number of its row: SQLite always does."""
     return ""
+
+
+def among(column: str, _kind: str = "bigint") -> str:
+    """Return the condition that a value is in a list, given as JSON."""
+    return f"{column} IN (SELECT value FROM json_each(?))"
+
+
+def exactly(column: str) -> str:
+    """Return a text that is compared, grouped and ordered by its characters alone."""
+    return f"{column} COLLATE BINARY"
+
+
+def holds(column: str) -> str:
+    """Return the condition that a column is like a pattern; only ASCII letters have two cases."""
+    return f"{column} LIKE ? ESCAPE '!'"
+
+
+def is_text(column: str) -> str:
+    """Return the condition that a column has a text."""
+    return f"typeof({column}) = 'text'"
+
+
+def named(table: str) -> str:
+    """Return the name of a table as a text, as the database spells it."""
+    return f"(SELECT name FROM sqlite_master WHERE type = 'table' AND lower(name) = '{table}')"
+
+
+def stored_type(column: str) -> str:
+    """Return the type of a stored value."""
+    return f"typeof({column})"
+
+
+def encoding_of(database: Snapshot) -> str:
+    """Return the encoding of `exact`, as Python names it."""
+    ((encoding,),) = database.rows("PRAGMA encoding")
+    return str(encoding)

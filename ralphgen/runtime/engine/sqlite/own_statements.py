@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 
 from ...errors import ToolError
+from .. import quoted
 from ..entries import PREFIX
 from ..queries import kept_records
 from .database import Database, in_memory
-from .library import quoted, sqlite3
+from .library import sqlite3
 from .query_rules import WARMING
 
 TYPE_CHECKING = False

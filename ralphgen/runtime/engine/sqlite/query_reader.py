@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from .. import quoted
 from .database import Database
-from .library import quoted, sqlite3
+from .library import sqlite3
 from .query_rules import LONGEST, STEPS, WARMING, QueryGuard
 
 TYPE_CHECKING = False

@@ -34,6 +34,22 @@ _FURTHER = """
         AND lower(t.name) IN (SELECT lower(value) FROM json_each(?))
     ORDER BY 1, c.cid
 """
+COLUMN_NAMES = "SELECT name FROM pragma_table_info(?)"
+INDEX_NAMES = "SELECT name FROM sqlite_master WHERE type = 'index'"
+LEDGER_COLUMNS = (
+    "SELECT one.name, its.name FROM sqlite_master AS one JOIN pragma_table_info(one.name) AS its "
+    "WHERE one.type = 'table' AND lower(one.name) LIKE 'ralphgen%'"
+)
+RELATION_NAMES = (
+    "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type IN ('table', 'view')"
+)
+TABLE_NAMES = "SELECT name FROM sqlite_master WHERE type = 'table'"
+TASK_INDEXES = """
+    SELECT i.name, k.name || CASE k.coll WHEN 'BINARY' THEN '' ELSE ' COLLATE ' || k.coll END
+    FROM pragma_index_list('tasks') AS i, pragma_index_xinfo(i.name) AS k
+    WHERE k.key AND NOT i.partial
+    ORDER BY i.name, k.seqno
+"""
 # A foreign key may leave out the parent's columns, which then are its primary key's, and may
 # spell both names in another case: the parent's own spelling is what counts.
 _FOREIGN_KEYS = """

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import json
 
+from .. import quoted
 from ..entries import ENTRY, PREFIX
-from .library import quoted
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,13 +9,13 @@ from typing import Any, cast
 import jwt
 import pytest
 
+from ralphgen.runtime.engine.sqlite.revocations import RevokedSessions, create
 from ralphgen.runtime.errors import ContextError, StartError
 from ralphgen.runtime.http import app as app_module
 from ralphgen.runtime.http.app import HttpApp
 from ralphgen.runtime.http.bearer import Bearer
 from ralphgen.runtime.http.limits import Hosts, Places, Rates
 from ralphgen.runtime.http.metrics import Metrics
-from ralphgen.runtime.http.revocations import Revocations, create
 from ralphgen.runtime.http.sessions import Kits, OpenSessions
 from ralphgen.runtime.http.tokens import Keys, Verifier
 
@@ -63,7 +63,7 @@ def ask(tmp_path: Path) -> Callable[..., tuple[int, Headers]]:
             {"/mcp/ralph": "ralph"},
             Bearer(
                 Verifier(Keys("HS256", KEY, "RALPH_KEY"), "project", URL, "policy"),
-                Revocations(str(tmp_path / "ralph.db")),
+                RevokedSessions(str(tmp_path / "ralph.db")),
             ),
             OpenSessions(kits, 2),
             hosts=Hosts(["mcp.example.com"], [], 8722),

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, cast
 
 import pytest
 
+from ralphgen.runtime.engine.sqlite.revocations import FILE, RevokedSessions
 from ralphgen.runtime.errors import INTERNAL_ERROR, RefusedError, StartError
 from ralphgen.runtime.http import readiness
 from ralphgen.runtime.http.readiness import UNSURE, Readiness
-from ralphgen.runtime.http.revocations import FILE, Revocations
 
 if TYPE_CHECKING:
     from ralphgen.runtime.http.sessions import Kits
@@ -70,7 +70,7 @@ def ready(project: Project, monkeypatch: pytest.MonkeyPatch) -> Readiness:
     monkeypatch.setattr(readiness, "KEPT", -1.0)  # each look is made
     (Path(project.folder) / FILE).touch()
     return Readiness(
-        cast("Kits", project), project.digest, Revocations(f"{project.folder}/ralph.db")
+        cast("Kits", project), project.digest, RevokedSessions(f"{project.folder}/ralph.db")
     )
 
 

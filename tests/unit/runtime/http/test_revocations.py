@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ralphgen.runtime.http.revocations import FILE, Revocations, create, revoke
+from ralphgen.runtime.engine.sqlite.revocations import FILE, RevokedSessions, create, revoke
 
 
 @pytest.fixture
@@ -27,7 +27,7 @@ def test_a_server_makes_an_empty_list_with_the_rights_of_the_database(database: 
 
 def test_without_the_list_nobody_can_tell(database: Path) -> None:
     revoke(str(database), "one")
-    listed = Revocations(str(database))
+    listed = RevokedSessions(str(database))
     assert listed.holds("one")
     database.with_name(FILE).unlink()
 
@@ -38,7 +38,7 @@ def test_without_the_list_nobody_can_tell(database: Path) -> None:
 def test_what_another_could_not_write_whole_ends_no_other_session(database: Path) -> None:
     database.with_name(FILE).write_text("one\ntw", encoding="ascii")
     revoke(str(database), "three")
-    listed = Revocations(str(database))
+    listed = RevokedSessions(str(database))
 
     assert [True, False, True] == [listed.holds(name) for name in ("one", "two", "three")]
 

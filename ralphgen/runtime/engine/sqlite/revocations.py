@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 from contextlib import suppress
 
 FILE = "revoked-sessions"  # one id a line, in the folder of the database
-SESSION_ID = re.compile(r"[A-Za-z0-9_-]{1,160}")
 RIGHTS = 0o666  # of a file's mode: who may read and write it
 
 
-class Revocations:
+class RevokedSessions:
     """What the file beside a database lists; each look sees what was written before it."""
 
     __slots__ = ("_ids", "_path", "_stamp")
