@@ -16,10 +16,13 @@ from ralphgen.errors import RalphgenError
 from ralphgen.kits.ralph.rows import LEARNINGS, PROGRESS, Rows
 from ralphgen.output.manifest import MANIFEST, listed
 from ralphgen.project.config import FILE as CONFIG
-from ralphgen.project.connection import DatabaseConnection
-from ralphgen.project.database import LockedError, open_without_trace
-from ralphgen.project.dialect import column_names
-from ralphgen.project.postgresql import open_postgresql
+from ralphgen.project.database import (
+    FileSnapshot,
+    LockedError,
+    Snapshot,
+    open_database,
+    open_without_trace,
+)
 from ralphgen.project.root import (
     DATABASE,
     FOLDER,
@@ -30,7 +33,7 @@ from ralphgen.project.root import (
     project_home,
     sessions_folder,
 )
-from ralphgen.project.schema import read_facts, relation_names
+from ralphgen.project.schema import column_names, read_facts, relation_names
 from ralphgen.runtime.context import LOCK
 from ralphgen.runtime.engine.claims import Claim
 from ralphgen.runtime.engine.postgresql.notices import WriteNotices
@@ -120,7 +123,7 @@ class ChangeWatch:
             self._look_at_file()
         elif slowly or self._told:
             self._told = False  # before the look: what is written during it is told again
-            self._look_into(place)
+            self._look_into()
         database, facts, claims = self._known
         if slowly or self._known is not before:
             self._live = liveness(claims)
@@ -182,11 +185,12 @@ class ChangeWatch:
             known, claims = _mark(database), tuple[Claim, ...]()
             self._locked = False
             try:
-                with open_without_trace(path, patience=0) as connection:
-                    connection.text_factory = bytes
-                    schema = connection.execute(SCHEMA).fetchall()
+                with open_without_trace(path, patience=0) as file:
+                    connection = FileSnapshot(file)
+                    file.text_factory = bytes
+                    schema = connection.rows(SCHEMA)
                     known = _mark(schema, _disciplines(connection))
-                    connection.text_factory = str
+                    file.text_factory = str
                     claims = tuple(read_claims(Rows(connection, {})).values())
             except LockedError:
                 self._locked, (_, known, claims) = True, self._known
@@ -194,11 +198,11 @@ class ChangeWatch:
                 pass  # whatever is said of it, is said again
             self._known = database, known, claims
 
-    def _look_into(self, place: Postgresql) -> None:
+    def _look_into(self) -> None:
         """Know the same of a database in PostgreSQL, where no file tells of a write."""
         try:
-            with open_postgresql(place) as connection:
-                ((moved,),) = connection.execute(SNAPSHOT)
+            with open_database(self._root) as connection:
+                ((moved,),) = connection.rows(SNAPSHOT)
                 if moved != self._known[0]:
                     schema = read_facts(connection, relation_names(connection))
                     facts = _mark(schema, _disciplines(connection))
@@ -238,11 +242,11 @@ class ChangeWatch:
             yield name, _stamp(f"{folder}/{name}/{CONTEXT}"), stamp, held
 
 
-def _disciplines(connection: DatabaseConnection) -> Sequence[object]:
+def _disciplines(connection: Snapshot) -> Sequence[object]:
     """Return the disciplines; a project of other tables alone need not have any."""
     if not column_names(connection, "disciplines"):
         return ()
-    return [*connection.execute(DISCIPLINES)]
+    return connection.rows(DISCIPLINES)
 
 
 def _listed_paths(folder: Path) -> tuple[str, ...]:

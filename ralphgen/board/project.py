@@ -27,7 +27,7 @@ from ralphgen.doctor.examine import CheckResult, examine
 from ralphgen.errors import ProjectError, RalphgenError
 from ralphgen.generate.workflows import Generated, generate
 from ralphgen.kits.registry import KITS
-from ralphgen.project.connection import open_database
+from ralphgen.project.database import open_database
 from ralphgen.project.inspect import read_schema
 from ralphgen.project.model import Names
 from ralphgen.project.root import FOLDER

@@ -10,8 +10,7 @@ from ralphgen.calls.rows import Properties, Record, RefusalError, RowTools, stor
 from ralphgen.errors import Problem, ProjectError
 from ralphgen.kits.ralph.rows import plain, project_rows, today
 from ralphgen.kits.registry import KITS
-from ralphgen.ledger.opened import opened_database
-from ralphgen.project.connection import open_database
+from ralphgen.project.database import open_database, opened_database
 from ralphgen.project.inspect import read_schema
 from ralphgen.runtime.processes.launched import launched_session
 from ralphgen.runtime.values.arguments import shortened
@@ -181,7 +180,7 @@ class EditedProject:
                 )
             self._columns = tuple(PROJECT[name] for name in self.fields)
             self._created = "project_created" in names
-            found = connection.execute(self._sql()).fetchall()
+            found = connection.rows(self._sql())
         self.record = self._recorded(found)
 
     def write(self, wanted: Mapping[str, object]) -> Record:

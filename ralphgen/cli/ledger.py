@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from ralphgen.errors import Say, UsageError
+from ralphgen.project.database import catalog_of
 from ralphgen.suggestion import counted
 from ralphgen.terminal.app import App
 from ralphgen.terminal.console import print_json, print_result, progress, say
@@ -31,14 +32,13 @@ def on(project: Project = Path(), yes: Yes = False, quiet: Quiet = False) -> Non
     Shows the SQL and asks first.
     """
     from ralphgen.ledger.tables import add_tables, definition, read_state
-    from ralphgen.project.root import postgresql_place
     from ralphgen.terminal.person import agrees
 
     root = _root_for_a_person(project, "ledger on")
     if read_state(root).version is not None:
         say("the ledger is on already")
         return
-    say(definition(postgresql=postgresql_place(root) is not None))
+    say(definition(catalog_of(root)))
     if not agrees("add these tables to the project's database?", yes=yes):
         say("nothing was changed")
         raise typer.Exit(1)
@@ -53,8 +53,8 @@ def off(project: Project = Path(), yes: Yes = False, quiet: Quiet = False) -> No
     """Remove the tables and their rows, after a backup."""
     from ralphgen.errors import ProjectError
     from ralphgen.ledger.backup import backed_up
-    from ralphgen.ledger.opened import opened_database
     from ralphgen.ledger.tables import read_state, remove_tables
+    from ralphgen.project.database import opened_database
     from ralphgen.runtime.engine.claims import live_claims
     from ralphgen.runtime.engine.entries import KEPT
     from ralphgen.runtime.engine.ledger import MARKER

@@ -17,8 +17,7 @@ from ralphgen.init.scaffold import serves_any_database
 from ralphgen.ledger.tables import VERSION, read_state
 from ralphgen.output.compare import compare
 from ralphgen.planning.indexes import MANY, missing_indexes
-from ralphgen.project.connection import open_database
-from ralphgen.project.database import open_without_trace
+from ralphgen.project.database import open_database, open_without_trace
 from ralphgen.project.inspect import missing_database
 from ralphgen.project.model import Project
 from ralphgen.project.own_tool import OwnTool
@@ -251,7 +250,7 @@ def _missing_tasks(root: Path, project: Project) -> Iterator[CheckResult]:
     if not {"id", "depends_on", "status"} <= names:
         return
     with open_database(root) as connection:
-        rows = [*connection.execute("SELECT id, depends_on, status FROM tasks ORDER BY id")]
+        rows = connection.rows("SELECT id, depends_on, status FROM tasks ORDER BY id")
     ids = {row[0] for row in rows}
     open_rows = [row for row in rows if row[2] not in FINISHED]
     waiting = [(row[0], _numbers(row[1]) - ids) for row in open_rows]
@@ -278,8 +277,8 @@ def _numbers(stored: object) -> set[int]:
 def _claims(root: Path) -> CheckResult:
     """Say how many tasks are held, and which were begun by sessions that are gone."""
     with open_database(root) as connection:
-        claims = [Claim(*row) for row in connection.execute(UNRELEASED)]
-        begun = {task for (task,) in connection.execute(BEGUN)}
+        claims = [Claim(*row) for row in connection.rows(UNRELEASED)]
+        begun = {task for (task,) in connection.rows(BEGUN)}
     stale = sorted(claim.task for claim in claims if not is_live(claim) and claim.task in begun)
     held = sum(map(is_live, claims))
     one = "1 task is claimed by a session"

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from ralphgen.errors import ProjectError
 from ralphgen.planning.roles import LOGINS
-from ralphgen.project.postgresql import connected
+from ralphgen.project.database import connected
 from ralphgen.project.root import Postgresql, place_name
 from ralphgen.spelling import sql_name
 

@@ -8,18 +8,16 @@ from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any
 
 from ralphgen.errors import Problem, ProjectError
-from ralphgen.exchange.incoming import go_on_counting, refusals
+from ralphgen.exchange.incoming import refusals
 from ralphgen.exchange.lines import SHOWN, shown_key
 from ralphgen.exchange.merge import RowEdit, after
 from ralphgen.exchange.own import Own
 from ralphgen.exchange.rows import SECRET, Rows, read_rows, same, unmasked
 from ralphgen.exchange.spelling import spelled
 from ralphgen.exchange.tables import Key, Value, key_values
-from ralphgen.ledger.opened import connection_of
-from ralphgen.project.postgresql import first_line
+from ralphgen.project.database import first_line
 from ralphgen.project.schema import table_names
 from ralphgen.runtime.engine import quoted
-from ralphgen.runtime.engine.postgresql.library import GIVEN_NUMBER
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.processes.secrets import MASK
 
@@ -104,7 +102,7 @@ class EditWriter:
         where = " AND ".join(f"{quoted(one)} = ?" for one in known)
         named = ", ".join(map(quoted, values))
         if edit.kind == "add":
-            given = GIVEN_NUMBER if self._own.is_typed else ""
+            given = self._database.sql.GIVEN_NUMBER
             marks = ", ".join("?" * len(values))
             sql = f"INSERT INTO {quoted(name)} ({named}){given} VALUES ({marks})"
             return self._database.change(sql, [*values.values()])
@@ -144,12 +142,12 @@ class EditWriter:
         for name in dict.fromkeys(edit.key[0] for edit in edits if edit.kind == "add"):
             table = self._own.tables[name]
             if [table.kinds[column] for column in table.key] == ["INTEGER"]:
-                go_on_counting(connection_of(self._database), name, table.key[0])
+                self._database.continue_numbers(name, table.key[0])
 
     def _refuse_loss(self, edits: Sequence[RowEdit]) -> None:
         """Raise `ProjectError` where rows are gone, or name nobody, and no edit says so."""
         own, edited = self._own, {edit.key for edit in edits}
-        now = own.ordered(read_rows(connection_of(self._database), own.tables))
+        now = own.ordered(read_rows(self._database, own.tables))
         problems = []
         for key in after(own.rows, tuple(edits)):
             before = own.rows.get(key, {})
@@ -175,7 +173,7 @@ class EditWriter:
         """Yield each foreign key of SQLite that leads nowhere, and is put off until the end."""
         if self._own.is_typed:
             return
-        for table in table_names(connection_of(self._database)):
+        for table in table_names(self._database):
             # A key that leads to columns which are no key is an error, and binds nobody.
             with suppress(sqlite3.OperationalError):
                 yield from self._database.rows(f"PRAGMA main.foreign_key_check({quoted(table)})")

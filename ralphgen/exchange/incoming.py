@@ -10,9 +10,7 @@ from ralphgen.errors import Problem, ProjectError
 from ralphgen.exchange.lines import SHOWN, shown_key
 from ralphgen.exchange.spelling import spelled
 from ralphgen.exchange.tables import Key
-from ralphgen.ledger.opened import of_postgresql
-from ralphgen.project.connection import DatabaseConnection
-from ralphgen.project.postgresql import PostgresqlConnection, first_line
+from ralphgen.project.database import first_line
 from ralphgen.runtime.engine import quoted
 from ralphgen.runtime.engine.entries import PREFIX
 
@@ -23,15 +21,6 @@ if TYPE_CHECKING:
 
 SETTLE = "nothing was changed; fix this in the file or in PostgreSQL, then import again"
 _LINE = re.compile(r"line (\d+)(?:, column ([^:]+))?")  # of what PostgreSQL says where it failed
-# Of a table that gives no numbers by itself the sequence is null, and nothing is set.
-_FREE = """
-    SELECT setval(counter, highest::text::bigint) FROM (
-        SELECT pg_get_serial_sequence(?, ?)::regclass AS counter,
-            (SELECT max({key}) FROM {table}) AS highest
-    ) AS numbers
-    WHERE CASE WHEN counter IS NOT NULL
-        THEN highest::text::bigint > coalesce(pg_sequence_last_value(counter), 0) END
-"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,14 +40,15 @@ class IncomingRows:
 
     def __init__(
         self,
-        connection: "psycopg.Connection[Any]",
+        database: "Database",
         table: str,
         key: Sequence[str],
         columns: Sequence[MovedColumn],
     ) -> None:
-        """Work within the transaction of `connection`; `key` are columns that tell rows apart."""
+        """Work within the transaction of `database`; `key` are columns that tell rows apart."""
         self.table = table
-        self._connection = connection
+        self._database = database
+        self._connection: psycopg.Connection[Any] = database.connection
         self._table = quoted(table)
         self._key = key
         self._columns = columns
@@ -141,7 +131,7 @@ class IncomingRows:
             raise ProjectError(f"{row}: discarded by a PostgreSQL trigger", SETTLE)
         kinds = [column.kind for column in self._columns if column.name in self._key]
         if kinds in (["INTEGER"], [""]):  # of the ledger nothing is said
-            go_on_counting(PostgresqlConnection(self._connection), self.table, self._key[0])
+            self._database.continue_numbers(self.table, self._key[0])
         return cursor.rowcount
 
     def _spelled(
@@ -169,19 +159,9 @@ class IncomingRows:
         return cursor.fetchall() if cursor.description else []
 
 
-def go_on_counting(connection: DatabaseConnection, table: str, key: str) -> None:
-    """Have the numbers that PostgreSQL gives to new rows of a table begin behind the highest."""
-    sql = _FREE.format(key=quoted(key), table=quoted(table))
-    connection.execute(sql, [quoted(table), key])
-
-
 def refusals(database: "Database") -> tuple[type[Exception], ...]:
     """Return what the database's driver raises for values that a table does not take."""
-    if of_postgresql(database) is None:
-        return (sqlite3.IntegrityError,)
-    import psycopg
-
-    return (psycopg.IntegrityError, psycopg.DataError)
+    return database.refusals
 
 
 def _refusal(error: "psycopg.Error", keys: Sequence[Key]) -> Problem:

@@ -20,9 +20,9 @@ from ralphgen.exchange.spelling import spelled
 from ralphgen.exchange.tables import Key, MovedTable, no_rows
 from ralphgen.kits.ralph.rows import STATUSES, prerequisites
 from ralphgen.ledger.backup import backed_up
-from ralphgen.ledger.opened import connection_of, journal_of, of_postgresql, opened_database
 from ralphgen.ledger.tables import read_state
 from ralphgen.output.files import WRITE_HINT, put, refuse_irregular
+from ralphgen.project.database import opened_database
 from ralphgen.project.root import project_home
 from ralphgen.runtime.engine.sqlite.database import STEPS
 from ralphgen.runtime.files import reason
@@ -161,10 +161,10 @@ def _write(root: Path, plan: Plan, *, dry_run: bool, say: Say, theirs: Rows) -> 
     masked: dict[str, None] = {}
 
     def work() -> None:
-        if of_postgresql(database) is None:
+        if not database.sql.TYPED:
             # Its own handler ends a long transaction. One that does not still lets Ctrl-C through.
             database.connection.set_progress_handler(lambda: False, STEPS)
-        own = own_of(connection_of(database), root)
+        own = own_of(database, root)
         merged = _checked(plan, own, theirs)
         writer = EditWriter(database, own)
         database.closing(lambda _: True, lambda: writer.write(merged.changes))
@@ -178,7 +178,7 @@ def _write(root: Path, plan: Plan, *, dry_run: bool, say: Say, theirs: Rows) -> 
     with opened_database(root) as database, suppress(_DryRunError):
         if is_recorded:
             facts = {"recipe": RECIPE}
-            journal = journal_of(database, session, facts, lambda: TOOL, ends_with_writes=True)
+            journal = database.journal(session, facts, lambda: TOOL, ends_with_writes=True)
             database.before_writes.append(journal.begin)
             record = partial(record_reason, database, session, IMPORTED, why=TOOL)
             database.before_commits.append(record)

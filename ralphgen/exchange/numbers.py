@@ -2,10 +2,10 @@
 
 from decimal import Decimal
 
-from ralphgen.project.postgresql import PostgresqlConnection
+from ralphgen.project.database import Snapshot
 
 
-def exact_numbers(connection: PostgresqlConnection) -> None:
+def exact_numbers(connection: Snapshot) -> None:
     """Have a connection read numerics as numbers where these are the same, else as their text.
 
     JSON is read as its text.
@@ -20,8 +20,8 @@ def exact_numbers(connection: PostgresqlConnection) -> None:
             """Return it as a number that a column of SQLite can hold, else as text."""
             return number(bytes(data).decode())
 
-    connection.raw.adapters.register_loader("numeric", NumericLoader)
-    connection.raw.adapters.register_loader("jsonb", TextLoader)
+    connection.connection.adapters.register_loader("numeric", NumericLoader)
+    connection.connection.adapters.register_loader("jsonb", TextLoader)
 
 
 def number(text: str) -> str | int | float:

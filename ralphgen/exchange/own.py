@@ -11,11 +11,9 @@ from ralphgen.exchange.rows import Rows, read_rows, with_json_in_order
 from ralphgen.exchange.tables import TABLES, MovedTable, left_out, moved_tables
 from ralphgen.kits.registry import KITS
 from ralphgen.project.config import read_config
-from ralphgen.project.connection import DatabaseConnection, open_database
-from ralphgen.project.database import open_without_trace
+from ralphgen.project.database import FileSnapshot, Snapshot, open_database, open_without_trace
 from ralphgen.project.inspect import read_schema, settings_models, takes_any_schema
 from ralphgen.project.model import Names, Schema
-from ralphgen.project.postgresql import PostgresqlConnection
 from ralphgen.project.schema import table_names
 from ralphgen.runtime.engine import quoted
 from ralphgen.suggestion import counted
@@ -63,14 +61,14 @@ def read_own(root: Path) -> Own:
         raise ProjectError(text, 'run "ralphgen doctor"') from error
 
 
-def own_of(connection: DatabaseConnection, root: Path) -> Own:
+def own_of(connection: Snapshot, root: Path) -> Own:
     """Return the rows of a database that has the settings of the project in `root`."""
     schema = read_schema(connection, root, KITS)
     stored = table_names(connection)
     ralphs = ralphs_tables(root)
     tables = moved_tables(schema, stored, ralphs)
     rows = read_rows(connection, tables)
-    is_typed = isinstance(connection, PostgresqlConnection)
+    is_typed = connection.sql.TYPED
     notes = (*left_out(schema, stored, ralphs), *_without_key(connection, tables))
     own = Own(rows, tables, schema, is_typed, notes, ralphs)
     return replace(own, rows=own.ordered(rows))
@@ -79,7 +77,7 @@ def own_of(connection: DatabaseConnection, root: Path) -> Own:
 def read_file(file: Path, root: Path) -> Own:
     """Return the rows of another project's file of SQLite, by what is visible in ours."""
     with opened_file(file) as connection:
-        return own_of(connection, root)
+        return own_of(FileSnapshot(connection), root)
 
 
 @contextmanager
@@ -103,13 +101,13 @@ def unreadable(file: Path, error: sqlite3.Error) -> ProjectError:
     return ProjectError(text, "check that it is an intact SQLite database")
 
 
-def _without_key(connection: DatabaseConnection, tables: Mapping[str, MovedTable]) -> Iterator[str]:
+def _without_key(connection: Snapshot, tables: Mapping[str, MovedTable]) -> Iterator[str]:
     """Yield what to say of rows whose key is missing, as SQLite allows it."""
     for name, table in tables.items():
         if table.is_ralphs:
             continue
         missing = " OR ".join(f"{quoted(column)} IS NULL" for column in table.key)
         sql = f"SELECT count(*) FROM {quoted(name)} WHERE {missing}"
-        (count,) = connection.execute(sql).fetchone()
+        ((count,),) = connection.rows(sql)
         if count:
             yield f'left out: {counted(count, "row")} of "{name}" without a key'

@@ -2,15 +2,13 @@
 
 import json
 import math
-import sqlite3
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ralphgen.exchange.numbers import exact_numbers
 from ralphgen.exchange.tables import Key, MovedTable, Row, Value, key_order
-from ralphgen.project.connection import DatabaseConnection
+from ralphgen.project.database import Snapshot
 from ralphgen.project.model import Schema
-from ralphgen.project.postgresql import PostgresqlConnection
 from ralphgen.runtime.engine import quoted
 from ralphgen.runtime.processes.secrets import MASK, masked_server
 from ralphgen.runtime.values.encoding import read_written_json, write_written_json
@@ -21,21 +19,19 @@ SECRET = ("disciplines", "mcp_servers")
 Rows = Mapping[Key, Row]
 
 
-def read_rows(connection: DatabaseConnection, tables: Mapping[str, MovedTable]) -> Rows:
+def read_rows(connection: Snapshot, tables: Mapping[str, MovedTable]) -> Rows:
     """Return the rows of these tables, with secrets masked; some without a key have none.
 
-    Bytes that are no UTF-8 are read as U+FFFD. A list, as PostgreSQL has one, is read as JSON, and
-    as text what JSON has no number for, or SQLite no type.
+    Bytes that are no UTF-8 are read as U+FFFD. A list is read as JSON, and as text what JSON has no
+    number for, or SQLite no type.
     """
-    is_typed = isinstance(connection, PostgresqlConnection)
-    if isinstance(connection, PostgresqlConnection):
+    is_typed = connection.sql.TYPED
+    if is_typed:
         exact_numbers(connection)
-    elif isinstance(connection, sqlite3.Connection):
-        connection.text_factory = lambda text: text.decode("utf-8", "replace")
     rows: dict[Key, Row] = {}
     for name, table in tables.items():
         columns = (_column(column, table.kinds[column], is_typed) for column in table.columns)
-        for found in connection.execute(f"SELECT {', '.join(columns)} FROM {quoted(name)}"):
+        for found in connection.each(f"SELECT {', '.join(columns)} FROM {quoted(name)}"):
             row = dict(zip(table.columns, map(_read, found), strict=True))
             key = table.key_of(row)
             if key is not None:

@@ -18,13 +18,11 @@ from ralphgen.init.postgresql import make_tables
 from ralphgen.init.stacks import STACKS, load_stack
 from ralphgen.kits.ralph.rows import decode_strings
 from ralphgen.kits.registry import KITS
-from ralphgen.ledger.opened import of_postgresql, opened_database
 from ralphgen.ledger.state_files import move_in
 from ralphgen.ledger.tables import FOLDER, LedgerState, state_of
 from ralphgen.project.config import read_config
-from ralphgen.project.connection import DatabaseConnection
+from ralphgen.project.database import FileSnapshot, Snapshot, opened_database
 from ralphgen.project.inspect import settings_models
-from ralphgen.project.postgresql import PostgresqlConnection
 from ralphgen.project.root import CONFIG, project_home
 from ralphgen.project.schema import REQUIRED_COLUMNS, Facts, read_facts, table_names
 from ralphgen.project.served_tables import names_of
@@ -83,22 +81,21 @@ def move_project(root: Path, file: Path, *, dry_run: bool, say: Say) -> Mapping[
         _opened_file(file, needed) as source,
         opened_database(root) as database,
     ):
-        own = of_postgresql(database)
-        if own is None:
+        if not isinstance(database, Database):
             raise ProjectError(
                 "the project's rows are in SQLite",
                 f'set engine = "postgresql" below [database] in {CONFIG}',
             )
 
         def work() -> None:
-            move = _Move(own, source, file, (ralphs, names_of(config)), folder)
-            done[:] = [(own.closing(lambda _: True, move.run), move.notes)]
+            move = _Move(database, source, file, (ralphs, names_of(config)), folder)
+            done[:] = [(database.closing(lambda _: True, move.run), move.notes)]
             if dry_run:
                 raise _DryRunError
 
-        own.has_tasks = bool(ralphs)
-        own.before_commits.append(partial(_record, own, source))
-        own.writing(work)
+        database.has_tasks = bool(ralphs)
+        database.before_commits.append(partial(_record, database, source))
+        database.writing(work)
     ((added, notes),) = done
     for note in notes:
         say(note)
@@ -107,8 +104,8 @@ def move_project(root: Path, file: Path, *, dry_run: bool, say: Say) -> Mapping[
 
 def _record(database: Database, source: sqlite3.Connection, moved: "Moved") -> None:
     """Record that tasks are done by the user's import, unless they bring their own ledger."""
-    is_recorded = state_of(PostgresqlConnection(database.connection)).version is not None
-    if is_recorded and state_of(source).version is None:
+    is_recorded = state_of(database).version is not None
+    if is_recorded and state_of(FileSnapshot(source)).version is None:
         record_reason(database, "import", IMPORTED, moved, "import")
 
 
@@ -116,7 +113,7 @@ def _record(database: Database, source: sqlite3.Connection, moved: "Moved") -> N
 def _opened_file(file: Path, needed: Sequence[str]) -> Iterator[sqlite3.Connection]:
     """A project's file; raises `ProjectError` where it lacks a table, or cannot be read."""
     with opened_file(file) as connection:
-        facts = read_facts(connection)
+        facts = read_facts(FileSnapshot(connection))
         if lacking := [table for table in needed if table not in facts]:
             text = f'"{file}" is not a project database: it has no table "{lacking[0]}"'
             raise ProjectError(text, "choose the database of a project")
@@ -164,8 +161,9 @@ class _Move:
         self._database = database
         self._schema = database.path.partition("/")[2]
         self._connection: psycopg.Connection[Any] = database.connection
-        self._own = PostgresqlConnection(self._connection)
+        self._own = database
         self._source = source
+        self._file_rows = FileSnapshot(source)
         self._file = file
         self._ralphs, self._named = tables
         self._tables = [*self._ralphs, *self._named]
@@ -174,7 +172,7 @@ class _Move:
     def run(self) -> dict[str, int]:
         """Return how many rows were added to each table; raises `ProjectError`."""
         self._connection.execute(b"SET LOCAL statement_timeout = 0")
-        theirs, theirs_state = self._facts(self._source), state_of(self._source)
+        theirs, theirs_state = self._facts(self._file_rows), state_of(self._file_rows)
         if theirs_state.rows.get("ralphgen_unfinished"):
             text = f'an undo in "{self._file}" was interrupted'
             raise ProjectError(text, 'finish it there with "ralphgen log"')
@@ -190,7 +188,7 @@ class _Move:
         if self._ralphs:
             self._give_way()
         incoming = [
-            IncomingRows(self._connection, table, keys[table], moved)
+            IncomingRows(self._database, table, keys[table], moved)
             for table, moved in columns.items()
         ]
         for one in incoming:
@@ -202,7 +200,7 @@ class _Move:
         self.notes += told
         return added | {KEPT: entries}
 
-    def _facts(self, connection: DatabaseConnection) -> Facts:
+    def _facts(self, connection: Snapshot) -> Facts:
         return read_facts(connection, self._named, own=self._ralphs)
 
     def _stored(self, facts: Facts) -> Facts:

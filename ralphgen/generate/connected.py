@@ -26,9 +26,9 @@ from ralphgen.plugin.agents import FOLDER as AGENTS_FOLDER
 from ralphgen.plugin.agents import read_personas, render_agents
 from ralphgen.plugin.folder import FOLDER as PLUGIN_FOLDER
 from ralphgen.plugin.folder import render_plugin
+from ralphgen.project.database import NoConnectionError
 from ralphgen.project.files import whole_text
 from ralphgen.project.model import Project
-from ralphgen.project.postgresql import NoConnectionError
 from ralphgen.project.root import OutsideDatabaseError, has_database
 from ralphgen.skills.agents_md import FILE, MARK, render_section, with_section
 from ralphgen.skills.rendering import SKILLS as SKILLS_FOLDER

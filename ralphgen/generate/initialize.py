@@ -29,10 +29,8 @@ from ralphgen.kits.registry import HOSTS, KITS
 from ralphgen.ledger.tables import make_triggers
 from ralphgen.output.write import finish_interrupted
 from ralphgen.project.config import FILE as CONFIG
-from ralphgen.project.connection import open_database
-from ralphgen.project.database import ENDS, is_sqlite
+from ralphgen.project.database import ENDS, is_sqlite, open_database
 from ralphgen.project.inspect import FACTS, is_recorded, missing_database, refuse_other_schemas
-from ralphgen.project.postgresql import open_postgresql
 from ralphgen.project.root import (
     FOLDER,
     Postgresql,
@@ -172,7 +170,7 @@ def _agree_to_add(root: Path, place: Postgresql | None, agree: Callable[[str], b
     """Ask before tables are added to a database that has some; raises `ProjectError` after a no."""
     if place is None and is_missing(database_path(root)):
         return
-    with open_database(root) if place is None else open_postgresql(place) as connection:
+    with open_database(root, place) as connection:
         count = 0 if read_facts(connection) else len(relation_names(connection))
     if not count:
         return

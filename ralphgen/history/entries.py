@@ -2,7 +2,6 @@
 
 import json
 import re
-import sqlite3
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 from ralphgen.errors import MissingError, ProjectError
 from ralphgen.ledger.tables import no_ledger, read_state
-from ralphgen.project.connection import open_database
+from ralphgen.project.database import open_database
 from ralphgen.runtime.engine.entries import KEPT, NO_ROW, TABLE
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.values.encoding import exact_number
@@ -35,12 +34,10 @@ _OF_TASK = (
     "(lower(table_name) = 'tasks' AND row_key = ? "
     "OR lower(table_name) = 'task_comments' AND ? IN ({}, {}))"
 )
-_TASK_ON_SQLITE = "CAST(json_extract(coalesce({}, '{{}}'), '$.task_id') AS TEXT)"
-_TASK_ON_POSTGRESQL = "(coalesce({}, '{{}}')::json ->> 'task_id')"
 
 
 class SpelledNumber(float):
-    """A number that also knows how it was spelled: PostgreSQL has some of more digits."""
+    """A number that also knows how it was spelled: some databases have more digits."""
 
     __slots__ = ("text",)
 
@@ -119,11 +116,9 @@ def read_entries(
     if read_state(root).version is None:
         raise no_ledger()
     with open_database(root) as connection:
-        nested = not isinstance(connection, sqlite3.Connection)
-        member = _TASK_ON_POSTGRESQL if nested else _TASK_ON_SQLITE
-        if isinstance(connection, sqlite3.Connection):
-            connection.text_factory = decoded
-        of_task = _OF_TASK.format(member.format("before"), member.format("after"))
+        connection.keep_bytes()
+        members = (connection.sql.member(side, "task_id") for side in ("before", "after"))
+        of_task = _OF_TASK.format(*members)
         wanted = (
             ("session = ?", [session]),
             (of_task, [None if task is None else str(task)] * 2),
@@ -135,9 +130,9 @@ def read_entries(
         sql = f"SELECT {COLUMNS} FROM ralphgen_journal WHERE {where} ORDER BY number DESC"
         if limit is not None:
             sql, given = f"{sql} LIMIT ?", [*given, limit]
-        found = entries_of(connection.execute(sql, given).fetchall(), nested=nested)
+        found = entries_of(connection.rows(sql, given), nested=connection.sql.TYPED)
         if session is not None and not found:
-            refuse_unknown(session, [one for (one,) in connection.execute(SESSIONS)])
+            refuse_unknown(session, [one for (one,) in connection.rows(SESSIONS)])
     return [
         replace(
             one,
@@ -157,14 +152,13 @@ def changing_sessions(root: Path, limit: int) -> list[tuple[Any, ...]]:
     if read_state(root).version is None:
         raise no_ledger()
     with open_database(root) as connection:
-        rows: list[tuple[Any, ...]] = connection.execute(_CHANGING, [limit]).fetchall()
-    return rows
+        return connection.rows(_CHANGING, [limit])
 
 
 def entries_of(rows: Iterable[tuple[Any, ...]], *, nested: bool) -> list[Entry]:
     """Return the entries that rows of the columns `COLUMNS` stand for.
 
-    Where it is `nested` a column may hold JSON itself, as those of PostgreSQL. Raises
+    Where it is `nested` a column may hold JSON itself. Raises
     `ProjectError` for a row that no journal has written.
     """
     return [_entry_of(row, nested=nested) for row in rows]
@@ -217,11 +211,6 @@ def shown(values: Values | None) -> Values | None:
     return {column: shown_value(value) for column, value in values.items()}
 
 
-def decoded(raw: bytes) -> str:
-    """Return stored text from which the same bytes can be made again."""
-    return raw.decode("utf-8", "surrogateescape")
-
-
 def _is_blob(value: object, *, nested: bool) -> bool:
     if not isinstance(value, dict) or not nested:
         return isinstance(value, dict)
@@ -263,7 +252,7 @@ def without_hidden(
 
 
 def readable(text: str) -> str:
-    """Return a text of `decoded` with U+FFFD for what is no UTF-8."""
+    """Return a text with surrogates with U+FFFD for what is no UTF-8."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 

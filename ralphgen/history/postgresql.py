@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any
 from ralphgen.history.changes import Key, RowChange
 from ralphgen.history.entries import SpelledNumber, Values, values_of
 from ralphgen.history.revert import GONE, NAMED, REFUSED, Reverter
-from ralphgen.project.postgresql import first_line
+from ralphgen.project.database import first_line
 from ralphgen.runtime.engine import quoted
 from ralphgen.runtime.engine.entries import KEPT
-from ralphgen.runtime.engine.postgresql.journal import RECORD
+from ralphgen.runtime.engine.postgresql.library import RECORD
 
 if TYPE_CHECKING:
     from ralphgen.runtime.engine import Database

@@ -16,7 +16,6 @@ from ralphgen.history.entries import (
     COLUMNS,
     SESSIONS,
     Entry,
-    decoded,
     entries_of,
     refuse_unknown,
     same,
@@ -26,10 +25,9 @@ from ralphgen.history.revert import Reverter, RowResult
 from ralphgen.kits.ralph.claims import proof_on
 from ralphgen.kits.registry import KITS
 from ralphgen.ledger.backup import FOLDER as BACKUPS
-from ralphgen.ledger.opened import RowJournal, journal_of, of_postgresql, opened_database
 from ralphgen.ledger.tables import no_ledger, read_state
 from ralphgen.project.config import read_config
-from ralphgen.project.connection import open_database
+from ralphgen.project.database import open_database, opened_database
 from ralphgen.project.inspect import read_schema, settings_models, takes_any_schema
 from ralphgen.project.root import project_home
 from ralphgen.runtime.engine.claims import holder_of, live_claims
@@ -41,6 +39,7 @@ from ralphgen.runtime.tasks.status import RESTORED, record_reason
 
 if TYPE_CHECKING:
     from ralphgen.runtime.engine import Database
+    from ralphgen.runtime.engine import Journal as RowJournal
 
 Result = TypeVar("Result")
 Column = tuple[str, str, str]  # table, key of the row, name
@@ -124,7 +123,7 @@ def undo_session(root: Path, session: str, *, dry_run: bool = False) -> Undone:
                 (task,): f"it is claimed by {holder_of(claim)}"
                 for task, claim in (live_claims(database) if has_tasks else {}).items()
             }
-            reverter = Reverter if of_postgresql(database) is None else PostgresqlReverter
+            reverter = PostgresqlReverter if database.sql.TYPED else Reverter
             entries, family, others = _parted(database, session, own, entries)
             changes = row_changes(entries, others, STAMPS if has_tasks else {})
             closed = _closed(changes) if has_tasks else {}
@@ -189,23 +188,22 @@ def finish_undone(root: Path) -> None:
     Raises `ProjectError` where they cannot be written.
     """
     with open_database(root) as connection:
-        if connection.execute("SELECT 1 FROM ralphgen_unfinished").fetchone() is None:
+        if connection.row("SELECT 1 FROM ralphgen_unfinished") is None:
             return
     with opened_database(root) as database:
         database.writing(lambda: _finish(root, database))
 
 
 @contextmanager
-def _recorded(root: Path, own: str, undone: str) -> Iterator[tuple["Database", RowJournal]]:
-    """The database, on which all that is written is journaled; on SQLite, without foreign keys."""
+def _recorded(root: Path, own: str, undone: str) -> Iterator[tuple["Database", "RowJournal"]]:
+    """The database, on which all changes are journaled, and keys ignored if possible."""
     if read_state(root).version is None:
         raise no_ledger()
     with opened_database(root) as database:
-        if of_postgresql(database) is None:
-            database.connection.text_factory = decoded
-            database.change("PRAGMA foreign_keys = OFF")
+        database.keep_bytes()
+        database.ignore_keys()
         tool = TOOL.format(undone)
-        journal = journal_of(database, own, {"recipe": RECIPE}, lambda: tool, ends_with_writes=True)
+        journal = database.journal(own, {"recipe": RECIPE}, lambda: tool, ends_with_writes=True)
         database.before_writes.append(journal.begin)
         yield database, journal
 
@@ -227,7 +225,7 @@ def _finish(root: Path, database: "Database") -> None:
 
 def _entries_of(database: "Database", session: str) -> list[Entry]:
     rows = database.rows(_ENTRIES, (session,))
-    return entries_of(rows, nested=of_postgresql(database) is not None)
+    return entries_of(rows, nested=database.sql.TYPED)
 
 
 def _parted(
@@ -244,7 +242,7 @@ def _parted(
     found = database.rows(_LATER, (min(entry.number for entry in entries),))
     later = entries_of(
         (row for row in found if (row[4], row[5]) in rows),
-        nested=of_postgresql(database) is not None,
+        nested=database.sql.TYPED,
     )
     for entry in later:
         if _undone_by(entry) in family:
@@ -333,10 +331,10 @@ def _look(
 ) -> LineResult:
     """Return what is to be done with a line of a state file that has so many equal `others`.
 
-    On PostgreSQL such a line is from before the project moved there: now it is a row.
+    If entries are rows, such a line is from before the project moved to this engine.
     """
     path = project_home(root) / ".ralph" / Path(file).name
-    if of_postgresql(database) is not None:
+    if database.catalog.KEEPS_ENTRIES:
         there = count_rows(database, file, line)
     elif path.is_symlink():
         return LineResult(file, line, put_back, left="the file is a link")

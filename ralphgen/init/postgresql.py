@@ -6,10 +6,10 @@ from typing import TYPE_CHECKING, Any
 from ralphgen.errors import ProjectError
 from ralphgen.init.recorded import default_schema
 from ralphgen.init.stacks import Stack, first_rows
-from ralphgen.ledger.dialect import for_postgresql
 from ralphgen.ledger.tables import definition, now
-from ralphgen.project.postgresql import connected, first_line
+from ralphgen.project.database import connected, first_line
 from ralphgen.project.root import Postgresql, place_name
+from ralphgen.runtime.engine.postgresql import schema as catalog
 from ralphgen.runtime.engine.postgresql.library import settings, writers_lock
 from ralphgen.runtime.engine.schema import TABLES
 
@@ -72,9 +72,9 @@ def make_tables(
     named = sql.Identifier(schema)
     if connection.execute(_SCHEMA, [schema]).fetchone() is None:
         connection.execute(sql.SQL("CREATE SCHEMA {}").format(named))
-    connection.execute(for_postgresql(default_schema()).encode())
+    connection.execute(catalog.defined(default_schema()).encode())
     if with_ledger:
-        connection.execute(definition(postgresql=True).encode())
+        connection.execute(definition(catalog).encode())
         connection.execute("INSERT INTO ralphgen_ledger (created) VALUES ($1)", [now()])
 
 

@@ -24,6 +24,7 @@ from ralphgen.output.write import exclusive
 from ralphgen.planning.model import ServerPlan
 from ralphgen.project.config import FILE, read_config
 from ralphgen.project.config_lock import config_lock
+from ralphgen.project.database import FileSnapshot
 from ralphgen.project.files import read_text
 from ralphgen.project.inspect import settings_models
 from ralphgen.project.root import (
@@ -136,7 +137,7 @@ def add_tables(root: Path, title: str, stack: Stack, description: str = "") -> b
     try:
         with closing(sqlite3.connect(database_path(root), isolation_level=None)) as connection:
             connection.execute("BEGIN IMMEDIATE")
-            if read_facts(connection):
+            if read_facts(FileSnapshot(connection)):
                 return False
             for statement in statements(default_schema() + definition()):
                 connection.execute(statement)

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from ralphgen.errors import ProjectError, Say
 from ralphgen.launch.outcome import Outcome, Usage
-from ralphgen.ledger.opened import opened_database
 from ralphgen.ledger.tables import now, read_state
+from ralphgen.project.database import opened_database
 from ralphgen.project.git import ask_git
 from ralphgen.project.root import project_home
 from ralphgen.runtime.engine.ledger import Evidence, close_session, evidence_of, open_session

@@ -31,9 +31,9 @@ from ralphgen.launch.record import (
     required_checks,
 )
 from ralphgen.launch.runner import run_printing, run_terminal
-from ralphgen.ledger.opened import opened_database
 from ralphgen.output.disk import FULL, refuse_full_disk
 from ralphgen.output.files import WRITE_HINT
+from ralphgen.project.database import opened_database
 from ralphgen.project.root import FOLDER, project_home
 from ralphgen.project.rows import open_rows
 from ralphgen.runtime.engine.claims import claim_of

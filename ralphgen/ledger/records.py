@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from ralphgen.errors import RalphgenError
-from ralphgen.project.connection import DatabaseConnection, open_database
-from ralphgen.project.dialect import among, exactly, named
+from ralphgen.project.database import Snapshot, open_database
 from ralphgen.runtime.engine.ledger import RECORDED, SESSION_COLUMNS
 
 
@@ -18,8 +17,8 @@ class RecordReader(Protocol):
     """Reads rows of a database that is open."""
 
     @property
-    def connection(self) -> DatabaseConnection:
-        """The connection, by which the engine is known."""
+    def connection(self) -> Snapshot:
+        """The database."""
 
     def execute(self, sql: str, /, *values: object) -> list[tuple[Any, ...]]:
         """Return the rows of a statement."""
@@ -128,14 +127,14 @@ class CheckRecord:
 
 def newest_sessions(reader: RecordReader, most: int, offset: int = 0) -> list[SessionRecord]:
     """Return the sessions that began last, the newest first, without those of people."""
-    sql = _NEWEST.replace("NAME", exactly(reader.connection, "id"))
+    sql = _NEWEST.replace("NAME", reader.connection.sql.exactly("id"))
     return [SessionRecord(*row) for row in reader.execute(sql, most, offset)]
 
 
 def sessions_of(reader: RecordReader, task: int, most: int) -> list[SessionRecord]:
     """Return the sessions on a task that began last, the newest first."""
     sql = f"{_SESSIONS} WHERE task_id = ? ORDER BY started DESC, NAME DESC LIMIT ?"
-    sql = sql.replace("NAME", exactly(reader.connection, "id"))
+    sql = sql.replace("NAME", reader.connection.sql.exactly("id"))
     return [SessionRecord(*row) for row in reader.execute(sql, task, most)]
 
 
@@ -152,7 +151,7 @@ def spent_since(reader: RecordReader, moment: str) -> tuple[int, float | None]:
 
 def holding_sessions(reader: RecordReader, ids: Sequence[str]) -> frozenset[str]:
     """Return those of these sessions that have a claim they have not released."""
-    sql = _HOLDING + among(reader.connection, "session", of_texts=True)
+    sql = _HOLDING + reader.connection.sql.among("session", "text")
     return frozenset(session for (session,) in reader.execute(sql, json.dumps(ids)))
 
 
@@ -193,8 +192,8 @@ def every_change_counted(reader: RecordReader) -> int:
 
 def _of_task(reader: RecordReader, task: int, comments: Sequence[int]) -> tuple[str, list[str]]:
     """Return what selects the entries on a task and on comments, with its values."""
-    own, said = (named(reader.connection, table) for table in ("tasks", "task_comments"))
-    listed = among(reader.connection, "row_key", of_texts=True)
+    own, said = (reader.connection.sql.named(table) for table in ("tasks", "task_comments"))
+    listed = reader.connection.sql.among("row_key", "text")
     sql = (
         f" FROM ralphgen_journal WHERE table_name = {own} AND row_key = ? "
         f"OR table_name = {said} AND {listed}"
@@ -221,7 +220,7 @@ def recorded_sessions(root: Path, ids: Sequence[str]) -> Mapping[str, SessionRec
     """
     named = f"{_SESSIONS} WHERE id IN ({', '.join('?' * len(ids))})"
     with suppress(RalphgenError, sqlite3.Error), open_database(root) as connection:
-        rows = connection.execute(named, ids).fetchall() if ids else []
+        rows = connection.rows(named, ids) if ids else []
         return {record.session_id: record for record in (SessionRecord(*row) for row in rows)}
     return {}
 
@@ -229,15 +228,15 @@ def recorded_sessions(root: Path, ids: Sequence[str]) -> Mapping[str, SessionRec
 def last_sessions(root: Path, most: int) -> list[SessionRecord]:
     """Return the sessions that began last, as `newest_sessions`; none without a ledger."""
     with suppress(RalphgenError, sqlite3.Error), open_database(root) as connection:
-        sql = _NEWEST.replace("NAME", exactly(connection, "id"))
-        return [SessionRecord(*row) for row in connection.execute(sql, [most, 0])]
+        sql = _NEWEST.replace("NAME", connection.sql.exactly("id"))
+        return [SessionRecord(*row) for row in connection.rows(sql, [most, 0])]
     return []
 
 
 def last_entry(root: Path) -> int:
     """Return the number of the newest change in the journal, 0 if there is none."""
     with open_database(root) as connection:
-        (number,) = connection.execute("SELECT max(number) FROM ralphgen_journal").fetchone()
+        ((number,),) = connection.rows("SELECT max(number) FROM ralphgen_journal")
     return int(number or 0)
 
 
@@ -247,8 +246,8 @@ def blocked_since(root: Path, number: int) -> set[int]:
     Raises `ProjectError` if the database cannot be read.
     """
     with open_database(root) as connection:
-        changes = connection.execute(_BY_AGENTS, [number]).fetchall()
-        blocked = {task for (task,) in connection.execute(_BLOCKED)}
+        changes = connection.rows(_BY_AGENTS, [number])
+        blocked = {task for (task,) in connection.rows(_BLOCKED)}
     return {
         int(key)
         for key, after in changes

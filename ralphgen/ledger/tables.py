@@ -9,25 +9,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ralphgen.errors import ProjectError
-from ralphgen.ledger.dialect import for_postgresql
-from ralphgen.ledger.opened import connection_of, of_postgresql, opened_database
 from ralphgen.ledger.state_files import give_back, take_in, take_in_others
-from ralphgen.project.connection import DatabaseConnection, open_database
-from ralphgen.project.postgresql import PostgresqlConnection
+from ralphgen.project.database import Snapshot, open_database, opened_database
 from ralphgen.project.root import project_home
 from ralphgen.project.schema import read_facts, table_names
 from ralphgen.runtime.engine.entries import KEPT
 from ralphgen.runtime.engine.ledger import BASELINE, MARKER
-from ralphgen.runtime.engine.postgresql.journal import RECORD, watch
 from ralphgen.runtime.errors import one_line
 
 if TYPE_CHECKING:
-    from ralphgen.runtime.engine import Database
+    from ralphgen.runtime.engine import Catalog, Database
 
 FOLDER = ".ralph"  # where the state files are
 VERSION = 1
 WITHOUT_ENTRIES = 0
-"""The version of a PostgreSQL ledger that does not hold the state files as rows yet."""
+"""The version of a ledger that does not hold the state files as rows yet, but could."""
 _SCHEMA, _ENTRIES = (
     resources.files("ralphgen.ledger").joinpath(name).read_text(encoding="utf-8")
     for name in ("schema.sql", "entries.sql")
@@ -37,22 +33,6 @@ STEPS = {WITHOUT_ENTRIES: _ENTRIES}
 
 _COLUMN = re.compile("^    ([a-z_]+) +[A-Z]", re.MULTILINE)  # in the definition of a table
 _INDEX = re.compile("^CREATE INDEX ([a-z_]+)", re.MULTILINE)
-_INDEXES = "SELECT name FROM sqlite_master WHERE type = 'index'"
-_INDEXES_OF_POSTGRESQL = (
-    "SELECT indexname::text FROM pg_catalog.pg_indexes "
-    "WHERE schemaname = pg_catalog.current_schema()"
-)
-_COLUMNS_OF_POSTGRESQL = (
-    "SELECT c.relname::text, a.attname::text FROM pg_catalog.pg_attribute AS a "
-    "JOIN pg_catalog.pg_class AS c ON c.oid = a.attrelid "
-    "JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace "
-    "WHERE n.nspname = pg_catalog.current_schema() AND c.relkind IN ('r', 'p') "
-    "AND c.relname LIKE 'ralphgen%' AND a.attnum > 0 AND NOT a.attisdropped"
-)
-_COLUMNS = (
-    "SELECT one.name, its.name FROM sqlite_master AS one JOIN pragma_table_info(one.name) AS its "
-    "WHERE one.type = 'table' AND lower(one.name) LIKE 'ralphgen%'"
-)
 _WITHOUT_RECORD = (
     "ended < ? AND id NOT IN (SELECT session FROM ralphgen_journal WHERE session IS NOT NULL "
     "UNION SELECT session FROM ralphgen_evidence WHERE session IS NOT NULL)"
@@ -87,9 +67,11 @@ class LedgerState:
     rows: dict[str, int]
 
 
-def definition(*, postgresql: bool = False) -> str:
-    """Return the SQL that makes the tables, as SQLite takes it, or PostgreSQL."""
-    return for_postgresql(f"{_SCHEMA}\n{_ENTRIES}") if postgresql else _SCHEMA
+def definition(catalog: "Catalog | None" = None) -> str:
+    """Return the SQL that makes the tables, as an engine takes it; without one, as SQLite does."""
+    if catalog is None or not catalog.KEEPS_ENTRIES:
+        return _SCHEMA
+    return catalog.defined(f"{_SCHEMA}\n{_ENTRIES}")
 
 
 def statements(sql: str) -> list[str]:
@@ -109,39 +91,34 @@ def read_state(root: Path) -> LedgerState:
 def add_tables(root: Path) -> bool:
     """Add the tables to the database of the project in `root`; whether it had none.
 
-    In PostgreSQL the triggers of the journal are made too, also where only they are missing, and
-    what the state files hold becomes rows.
+    If the engine stores the triggers of the journal, they are made too, also where only they are
+    missing. If it keeps entries as rows, what the state files hold becomes rows.
 
     Raises `ProjectError` where they cannot be added, or tables of their names are there already.
     """
     with opened_database(root) as database:
-        own = of_postgresql(database)
 
         def work() -> bool:
-            if state_of(connection_of(database)).version is not None:
-                if own is not None:
-                    watch(own)
-                return False
-            for statement in statements(definition(postgresql=own is not None)):
-                database.change(statement)
-            database.change("INSERT INTO ralphgen_ledger (created) VALUES (?)", (now(),))
-            if own is not None:
-                watch(own)
+            is_new = state_of(database).version is None
+            if is_new:
+                for statement in statements(definition(database.catalog)):
+                    database.change(statement)
+                database.change("INSERT INTO ralphgen_ledger (created) VALUES (?)", (now(),))
+            database.watch()
+            if is_new and database.catalog.KEEPS_ENTRIES:
                 take_in(database, project_home(root) / FOLDER)
-            return True
+            return is_new
 
         return database.writing(work)
 
 
 def make_triggers(root: Path) -> None:
-    """Make the triggers of the journal where the engine keeps them, as PostgreSQL does.
+    """Make the triggers of the journal if the engine stores them.
 
     Raises `ProjectError` where they cannot be made.
     """
     with opened_database(root) as database:
-        own = of_postgresql(database)
-        if own is not None:
-            database.writing(lambda: watch(own))
+        database.writing(database.watch)
 
 
 def remove_tables(root: Path) -> None:
@@ -152,18 +129,15 @@ def remove_tables(root: Path) -> None:
     with opened_database(root) as database:
 
         def work() -> None:
-            names = _own_tables(connection_of(database))
+            names = _own_tables(database)
             if KEPT in names:
                 give_back(database, project_home(root) / FOLDER)
-            if of_postgresql(database) is not None:
-                database.change(f"DROP FUNCTION IF EXISTS {RECORD}() CASCADE")  # with its triggers
+            database.unwatch()
             for name in names:
                 database.change(f"DROP TABLE {name}")
 
-        if of_postgresql(database) is None:
-            # To drop a table is to delete its rows, and would take rows of the app that refer to
-            # them.
-            database.change("PRAGMA foreign_keys = OFF")
+        # To drop a table is to delete its rows, and would take rows of the app that refer to them.
+        database.ignore_keys()
         database.writing(work)
 
 
@@ -175,18 +149,15 @@ def upgrade_tables(root: Path) -> tuple[int, int]:
     Raises `ProjectError` where there are none, or they are of a later version.
     """
     with opened_database(root) as database:
-        own = of_postgresql(database)
 
         def work() -> tuple[int, int]:
-            begun = state_of(connection_of(database)).version
+            begun = state_of(database).version
             if begun is None:
                 raise no_ledger()
             for version in range(begun, VERSION):
-                step = STEPS[version]
-                for statement in statements(step if own is None else for_postgresql(step)):
+                for statement in statements(database.catalog.defined(STEPS[version])):
                     database.change(statement)
-            if own is not None:
-                watch(own)
+            database.watch()
             if begun == WITHOUT_ENTRIES:
                 take_in(database, project_home(root) / FOLDER)
             _add_indexes(database)
@@ -204,11 +175,11 @@ def add_indexes(root: Path) -> int:
 def take_in_entries(root: Path) -> int:
     """Make rows of what this machine's state files hold besides those; return how many.
 
-    In SQLite the files are what is read, and nothing is done. Raises `ProjectError` where a file
+    If the engine has no rows for them, nothing is done. Raises `ProjectError` where a file
     or the database cannot be read.
     """
     with opened_database(root) as database:
-        if of_postgresql(database) is None:
+        if not database.catalog.KEEPS_ENTRIES:
             return 0
         return database.writing(lambda: take_in_others(database, project_home(root) / FOLDER))
 
@@ -223,7 +194,7 @@ def prune(root: Path, before: str) -> dict[str, int]:
     with opened_database(root) as database:
 
         def work() -> dict[str, int]:
-            if state_of(connection_of(database)).version is None:
+            if state_of(database).version is None:
                 raise no_ledger()
             return {
                 table: database.change(
@@ -245,7 +216,7 @@ def now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def state_of(connection: DatabaseConnection) -> LedgerState:
+def state_of(connection: Snapshot) -> LedgerState:
     """Return what a database has of the ledger; raises `ProjectError` as `read_state` does."""
     names = _own_tables(connection)
     version = None
@@ -262,7 +233,7 @@ def state_of(connection: DatabaseConnection) -> LedgerState:
     ):
         raise _not_whole([f"{table} without {column}" for table, column in lacking])
     counts = {
-        name: connection.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0]
+        name: connection.rows(f'SELECT count(*) FROM "{name}"')[0][0]
         for name in names
         if version is not None
     }
@@ -271,11 +242,10 @@ def state_of(connection: DatabaseConnection) -> LedgerState:
 
 def _add_indexes(database: "Database") -> int:
     """Make the indexes that a database lacks, in a transaction that is open; return how many."""
-    of_sqlite = of_postgresql(database) is None
-    found = {name for (name,) in database.rows(_INDEXES if of_sqlite else _INDEXES_OF_POSTGRESQL)}
+    found = {name for (name,) in database.rows(database.catalog.INDEX_NAMES)}
     lacking = [
         statement
-        for statement in statements(definition(postgresql=not of_sqlite))
+        for statement in statements(definition(database.catalog))
         if (name := _INDEX.search(statement)) and name[1] not in found
     ]
     for statement in lacking:
@@ -283,14 +253,14 @@ def _add_indexes(database: "Database") -> int:
     return len(lacking)
 
 
-def _defined(connection: DatabaseConnection) -> dict[str, str]:
+def _defined(connection: Snapshot) -> dict[str, str]:
     """Return what the definition makes for an engine: the columns of each table, as SQL."""
-    sql = f"{_SCHEMA}{_ENTRIES}" if isinstance(connection, PostgresqlConnection) else _SCHEMA
+    sql = f"{_SCHEMA}{_ENTRIES}" if connection.catalog.KEEPS_ENTRIES else _SCHEMA
     parts = (part.partition(" ") for part in sql.split("CREATE TABLE ")[1:])
     return {table: columns for table, _, columns in parts}
 
 
-def _own_tables(connection: DatabaseConnection) -> list[str]:
+def _own_tables(connection: Snapshot) -> list[str]:
     """Return those of these names that a database has; letter case does not count, as in SQL."""
     defined = _defined(connection)
     found = {name.lower() for name in table_names(connection)}
@@ -317,14 +287,13 @@ def _not_whole(found: list[str]) -> ProjectError:
     )
 
 
-def _columns(connection: DatabaseConnection) -> set[tuple[str, str]]:
+def _columns(connection: Snapshot) -> set[tuple[str, str]]:
     """Return the columns of all tables, as table and column in lower case."""
-    of_postgresql = isinstance(connection, PostgresqlConnection)
-    found = connection.execute(_COLUMNS_OF_POSTGRESQL if of_postgresql else _COLUMNS)
+    found = connection.rows(connection.catalog.LEDGER_COLUMNS)
     return {(table.lower(), column.lower()) for table, column in found}
 
 
-def _defined_columns(connection: DatabaseConnection) -> set[tuple[str, str]]:
+def _defined_columns(connection: Snapshot) -> set[tuple[str, str]]:
     """Return the columns that the definition makes for an engine, as table and column."""
     return {
         (table, column)

@@ -17,9 +17,9 @@ from ralphgen.loop.events import Event, Tell, event
 from ralphgen.loop.run import Assignment
 from ralphgen.loop.worker import Result
 from ralphgen.output.disk import FULL, refuse_full_disk, reserved_space
+from ralphgen.project.database import is_away
 from ralphgen.project.git import branch_in
 from ralphgen.project.model import Schema
-from ralphgen.project.postgresql import is_away
 from ralphgen.project.root import FOLDER, postgresql_place, project_home
 from ralphgen.project.rows import open_rows
 from ralphgen.sessions.claims import NOT_MADE, NothingReadyError, end_claim, keep_claim

@@ -11,12 +11,12 @@ from typing import Any
 from ralphgen.errors import ProgramError, ProjectError, RalphgenError, plain
 from ralphgen.launch.outcome import DONE
 from ralphgen.launch.session import SessionEnd
-from ralphgen.ledger.opened import opened_database
 from ralphgen.loop.events import Event, event
 from ralphgen.loop.run import PENDING, Assignment
 from ralphgen.loop.site import ProjectWorkplace
 from ralphgen.loop.worker import PushRefusedError, Result
 from ralphgen.project.config import Config
+from ralphgen.project.database import opened_database
 from ralphgen.runtime.engine.claims import live_claims
 from ralphgen.runtime.errors import one_line
 from ralphgen.sessions.claims import TaskClaim, give_back

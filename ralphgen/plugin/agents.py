@@ -11,7 +11,7 @@ from ralphgen.clients.forms import COMMAND
 from ralphgen.errors import ProjectError, plain
 from ralphgen.output.manifest import Files, seal
 from ralphgen.planning.model import ServerPlan
-from ralphgen.project.connection import open_database
+from ralphgen.project.database import open_database
 from ralphgen.project.disciplines import discipline_rows
 from ralphgen.project.root import CONFIG
 from ralphgen.rendering.templates import rendered

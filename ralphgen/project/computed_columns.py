@@ -2,15 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 
-from ralphgen.project.connection import DatabaseConnection
+from ralphgen.project.database import Snapshot
 from ralphgen.project.model import Schema
-from ralphgen.project.postgresql import PostgresqlConnection
 from ralphgen.project.queries.rules import is_secret
 from ralphgen.project.queries.tokens import Token, read_tokens, without_comments
 from ralphgen.runtime.engine.schema import fold
 
 _TABLES = "SELECT name, sql FROM sqlite_master WHERE type = 'table' AND sql LIKE '%(%'"
-# Up to PostgreSQL 14 the column depends on its sources, since then its expression does.
+# Up to version 14 the column depends on its sources, since then its expression does.
 _DEPENDENCIES = """
 SELECT c.relname::text, g.attname::text, s.attname::text
 FROM pg_catalog.pg_class AS c
@@ -28,21 +27,19 @@ ORDER BY 1, 2, 3
 """
 
 
-def computed_from_hidden(
-    connection: DatabaseConnection, schema: Schema
-) -> Iterator[tuple[str, str]]:
+def computed_from_hidden(connection: Snapshot, schema: Schema) -> Iterator[tuple[str, str]]:
     """Yield each visible generated column and a hidden column it needs, as "table.column"."""
-    of_postgresql = isinstance(connection, PostgresqlConnection)
-    pairs = connection.execute(_DEPENDENCIES) if of_postgresql else _on_sqlite(connection)
+    is_told = connection.sql.TYPED
+    pairs = connection.rows(_DEPENDENCIES) if is_told else _by_definition(connection)
     for table, column, source in pairs:
         shown = not is_secret(table, column, schema.hidden)
         if shown and is_secret(table, source, schema.hidden):
             yield f"{table}.{column}", f"{table}.{source}"
 
 
-def _on_sqlite(connection: DatabaseConnection) -> Iterator[tuple[str, str, str]]:
+def _by_definition(connection: Snapshot) -> Iterator[tuple[str, str, str]]:
     """Yield the table, the generated column and each name in its definition."""
-    for table, sql in connection.execute(_TABLES):
+    for table, sql in connection.rows(_TABLES):
         if sql.upper().startswith("CREATE TABLE"):
             tokens = without_comments(read_tokens(sql, table, 1, sqlite=True))
             for part, is_generated in _parts(tokens):

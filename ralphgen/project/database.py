@@ -1,19 +1,52 @@
-"""Opens a project's database for reading and leaves no trace beside it."""
+"""Opens the database of a project: the only module that chooses its engine.
+
+A file that is opened for reading stays alone: no file appears next to it.
+"""
 
 import json
 import os
+import re
 import shutil
 import sqlite3
 import stat
 import tempfile
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager, nullcontext, suppress
 from difflib import SequenceMatcher
+from importlib import import_module
 from pathlib import Path
 from threading import RLock
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from ralphgen.errors import ProjectError
+from ralphgen.project.root import (
+    Postgresql,
+    database_name,
+    database_named,
+    database_path,
+    has_database,
+    postgresql_place,
+)
+from ralphgen.runtime.engine.postgresql import database as postgresql
+from ralphgen.runtime.engine.postgresql import schema as postgresql_schema
+from ralphgen.runtime.engine.postgresql.dsn import DsnError
+from ralphgen.runtime.engine.postgresql.failures import LOGINS, MISSING
+from ralphgen.runtime.engine.postgresql.library import settings
+from ralphgen.runtime.engine.sqlite import database as sqlite
+from ralphgen.runtime.engine.sqlite import schema as sqlite_schema
+from ralphgen.runtime.errors import StartError, ToolError
+
+if TYPE_CHECKING:
+    import psycopg
+
+    from ralphgen.runtime import engine
+
+Database: TypeAlias = "engine.Database"
+Snapshot: TypeAlias = "engine.Snapshot"
+Result = TypeVar("Result")
+EXAMPLE = "postgresql://me@localhost/shop"
+INSTALL = "pipx install --force '.[postgresql]'"
 
 PATIENCE = 2.0
 """Seconds to wait for another process that is writing."""
@@ -35,6 +68,110 @@ _UNREADABLE = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_PRO
 _COPY_HELPS = {sqlite3.SQLITE_READONLY, *_UNREADABLE}
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+_BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
+
+
+class NoConnectionError(ProjectError):
+    """No connection can be made: the variable is not set, or nobody answers as expected."""
+
+
+class FileSnapshot(sqlite.Snapshot):
+    """A snapshot of a file, in which bytes that are not UTF-8 are read as U+FFFD.
+
+    The driver decodes texts, and Python only if that fails: each text would cost a call of Python.
+    """
+
+    __slots__ = ()
+
+    def rows(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
+        """Return all rows of a statement."""
+        return self._decoded(lambda: sqlite.Snapshot.rows(self, sql, values))
+
+    def each(self, sql: str, values: Sequence[object] = ()) -> Iterator[tuple[Any, ...]]:
+        """Yield the rows one by one."""
+        yield from self.rows(sql, values)
+
+    def row(self, sql: str, values: Sequence[object] = ()) -> tuple[Any, ...] | None:
+        """Return the first row, or None."""
+        return self._decoded(lambda: sqlite.Snapshot.row(self, sql, values))
+
+    def record(self, sql: str, values: Sequence[object] = ()) -> dict[str, Any]:
+        """Return the first row by column, empty if there is none."""
+        return self._decoded(lambda: sqlite.Snapshot.record(self, sql, values))
+
+    def _decoded(self, read: Callable[[], Result]) -> Result:
+        if self.connection.text_factory is not str:
+            return read()
+        try:
+            return read()
+        except sqlite3.OperationalError:
+            self.connection.text_factory = _lenient
+            return read()
+        finally:
+            self.connection.text_factory = str
+
+
+def catalog_of(root: Path) -> "engine.Catalog":
+    """Return the parts of schemas on the engine of the project in `root`."""
+    return sqlite_schema if postgresql_place(root) is None else postgresql_schema
+
+
+@contextmanager
+def open_database(root: Path, place: Postgresql | None = None) -> Iterator[Snapshot]:
+    """Open the database of the project in `root` for reading; it shows one moment.
+
+    `place` replaces what the settings name. No writer waits for the reader, unless the database is
+    a large file without a log. Raises `ProjectError` if it cannot be read, and `NoConnectionError`
+    without a connection.
+    """
+    place = place or postgresql_place(root)
+    if place is None:
+        with open_without_trace(database_path(root), briefly=True) as file:
+            yield FileSnapshot(file)
+        return
+    with connected(place) as connection:
+        import psycopg
+
+        try:
+            connection.execute(f"{_BEGIN}; {settings(place.schema)}".encode())
+            yield postgresql.Snapshot(connection)
+        except psycopg.Error as error:
+            text = f"the database in {place.dsn_env} cannot be read: {first_line(error)}"
+            raise ProjectError(text, 'run "ralphgen doctor"') from error
+
+
+@contextmanager
+def opened_database(root: Path) -> Iterator[Database]:
+    """The project's database, to be changed; raises `ProjectError` where that cannot be."""
+    with connected_database(root) as database:
+        try:
+            yield database
+        except (ToolError, sqlite3.Error) as error:  # the latter of what is read by itself
+            raise ProjectError(f"{database_name(root)}: {error}") from error
+
+
+@contextmanager
+def connected_database(root: Path, patience: float = sqlite.PATIENCE) -> Iterator[Database]:
+    """The project's database, whose own errors reach the caller.
+
+    `patience` is for how many seconds it waits for other writers. Raises `ProjectError` where it
+    cannot be opened; one on a server is not before its first use.
+    """
+    on_server = postgresql_place(root) is not None
+    if not has_database(root):
+        raise no_database(database_name(root))
+    if on_server:
+        require_psycopg()
+    with nullcontext() if on_server else ALONE:
+        try:
+            opened = postgresql.Database if on_server else sqlite.Database
+            database: Database = opened(database_named(root), patience)
+        except StartError as error:
+            raise ProjectError(str(error)) from error
+        try:
+            yield database
+        finally:
+            database.close()
 
 
 @contextmanager
@@ -301,3 +438,84 @@ def _changed(path: Path) -> ProjectError:
 def _quoted(path: Path) -> str:
     """Return the path in quotes on one line, whatever characters are in it."""
     return json.dumps(str(path), ensure_ascii=False)
+
+
+@contextmanager
+def connected(place: Postgresql) -> Iterator["psycopg.Connection[Any]"]:
+    """A connection as servers have one, which commits each statement by itself.
+
+    Raises `NoConnectionError` without one, and `ProjectError` for an unusable DSN.
+    """
+    dsn = _dsn(place.dsn_env)
+    require_psycopg()
+    import psycopg
+
+    from ralphgen.runtime.engine.postgresql.driver import connect, dsn_parameters
+
+    try:
+        password = dsn_parameters(dsn).get("password")
+    except DsnError as error:
+        raise ProjectError(
+            f'the DSN in the variable "{place.dsn_env}" has an {error}',
+            "remove it from the DSN, or set it in the app itself",
+        ) from None
+    except psycopg.ProgrammingError:
+        raise ProjectError(
+            f'the variable "{place.dsn_env}" does not contain a PostgreSQL DSN',
+            f"set {place.dsn_env}, for example: export {place.dsn_env}={EXAMPLE}",
+        ) from None  # what psycopg says holds a part of it
+    try:
+        connection = connect(dsn)
+    except psycopg.Error as error:
+        reason = _without(first_line(error), password)
+        raise NoConnectionError(
+            f"cannot connect to the database in {place.dsn_env}: {reason}",
+            f"check that the server is running and that {place.dsn_env} is correct",
+        ) from None
+    with connection:
+        yield connection
+
+
+def require_psycopg() -> None:
+    """Raise `ProjectError` unless psycopg is installed."""
+    try:
+        import_module("ralphgen.runtime.engine.postgresql.driver")
+    except ImportError as error:
+        raise ProjectError(
+            "PostgreSQL requires psycopg, which is not installed",
+            f"in a clone of ralphgen, run: {INSTALL}",
+        ) from error
+
+
+def is_away(place: Postgresql) -> bool:
+    """Return whether nobody answers at the DSN; one that refuses the login or the name is there."""
+    try:
+        with connected(place):
+            return False
+    except NoConnectionError as error:
+        return not any(words in str(error) for words in (*LOGINS, MISSING))
+    except ProjectError:
+        return False
+
+
+def _dsn(variable: str) -> str:
+    dsn = os.environ.get(variable, "")
+    if not dsn.strip():
+        raise NoConnectionError(
+            f'the variable "{variable}" is not set; it has to contain a PostgreSQL DSN',
+            f"set {variable}, for example: export {variable}={EXAMPLE}",
+        )
+    return dsn
+
+
+def first_line(error: Exception) -> str:
+    """Return what PostgreSQL says of an error, without what it adds below."""
+    return str(error).strip().partition("\n")[0] or type(error).__name__
+
+
+def _without(text: str, secret: object) -> str:
+    return re.sub(re.escape(str(secret)), "…", text) if secret else text
+
+
+def _lenient(text: bytes) -> str:
+    return text.decode(errors="replace")

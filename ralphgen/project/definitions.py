@@ -5,7 +5,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
-from ralphgen.project.connection import DatabaseConnection
+from ralphgen.project.database import Snapshot
 from ralphgen.project.model import Names
 from ralphgen.project.schema import Facts
 from ralphgen.runtime.engine import quoted
@@ -40,11 +40,12 @@ _OTHERS = """
 _CONSTRAINTS = ("CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "FOREIGN")
 
 
-def definitions_of(connection: DatabaseConnection, tables: Facts) -> Parts | None:
+def definitions_of(connection: Snapshot, tables: Facts) -> Parts | None:
     """Return the definitions as a schema holds them; None for a database of another engine."""
-    if not isinstance(connection, sqlite3.Connection):
+    if connection.sql.TYPED:
         return None
-    return tuple((name, tuple(one)) for name, one in read_definitions(connection, tables).items())
+    found = read_definitions(connection.connection, tables)
+    return tuple((name, tuple(one)) for name, one in found.items())
 
 
 def recorded_parts(facts: Mapping[str, Any]) -> Parts | None:

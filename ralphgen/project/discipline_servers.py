@@ -16,7 +16,7 @@ from ralphgen.project.config import (
     RemoteServer,
     server_name_problem,
 )
-from ralphgen.project.connection import DatabaseConnection
+from ralphgen.project.database import Snapshot
 from ralphgen.project.disciplines import discipline_rows
 from ralphgen.project.model import Schema
 
@@ -52,7 +52,7 @@ def discipline_servers(
 
 
 def unusable_servers(
-    connection: DatabaseConnection, schema: Schema, config: Config, reserved: Collection[str]
+    connection: Snapshot, schema: Schema, config: Config, reserved: Collection[str]
 ) -> Iterator[Problem]:
     """Yield why sessions of a discipline cannot start, of all disciplines of the database.
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from ralphgen.errors import Problem, ProjectError
 from ralphgen.project.config import Config
-from ralphgen.project.connection import DatabaseConnection
+from ralphgen.project.database import Snapshot
 from ralphgen.project.model import Removal, Schema
 from ralphgen.project.toml import TomlFile
 from ralphgen.runtime.values.arguments import nearest
@@ -16,17 +16,17 @@ LIST_COLUMN = "disabled_tools"
 EXPECTED = {COLUMN: f'{{"{KEY}": ["tool", …]}}', LIST_COLUMN: '["tool", …]'}
 
 
-def discipline_rows(connection: DatabaseConnection, *columns: str) -> list[tuple[Any, ...]]:
+def discipline_rows(connection: Snapshot, *columns: str) -> list[tuple[Any, ...]]:
     """Return the name of each discipline and what these columns hold, sorted by name.
 
     Those whose name is no text, as tables that are not strict allow, are left out.
     """
     sql = f"SELECT {', '.join(('name', *columns))} FROM disciplines"
-    rows = connection.execute(sql).fetchall()
+    rows = connection.rows(sql)
     return sorted((row for row in rows if isinstance(row[0], str)), key=lambda row: str(row[0]))
 
 
-def stored_removals(connection: DatabaseConnection, schema: Schema) -> tuple[Removal, ...]:
+def stored_removals(connection: Snapshot, schema: Schema) -> tuple[Removal, ...]:
     """Return the removals in the database.
 
     Raises `ProjectError` with a problem for each column of a discipline that cannot be read.
@@ -65,7 +65,7 @@ def configured_removals(config: TomlFile[Config]) -> tuple[Removal, ...]:
     )
 
 
-def unknown_disciplines(connection: DatabaseConnection, config: TomlFile[Config]) -> list[str]:
+def unknown_disciplines(connection: Snapshot, config: TomlFile[Config]) -> list[str]:
     """Return a warning for each discipline of the config that the database does not have."""
     names = [name for (name,) in discipline_rows(connection)]
     warnings: list[str] = []

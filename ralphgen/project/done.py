@@ -5,7 +5,7 @@ from typing import Any
 
 from ralphgen.errors import Problem
 from ralphgen.project.config import Config
-from ralphgen.project.connection import DatabaseConnection
+from ralphgen.project.database import Snapshot
 from ralphgen.project.disciplines import discipline_rows
 from ralphgen.project.model import Check, DoneRules, Schema, done_facts
 from ralphgen.project.patterns import unsupported
@@ -88,7 +88,7 @@ def ledger_problem(config: TomlFile[Config], schema: Schema) -> list[Problem]:
     return [Problem(text, 'run "ralphgen db ledger on"')]
 
 
-def done_warnings(connection: DatabaseConnection, config: TomlFile[Config]) -> list[str]:
+def done_warnings(connection: Snapshot, config: TomlFile[Config]) -> list[str]:
     """Return warnings on disciplines that the database does not have, and on useless keys."""
     done = config.values.done
     if not done.checks and (done.protect or done.watch):

@@ -13,8 +13,12 @@ from pydantic import BaseModel
 from ralphgen.errors import Problem, ProjectError
 from ralphgen.project.computed_columns import computed_from_hidden
 from ralphgen.project.config import Config, kit_settings, no_config, read_config
-from ralphgen.project.connection import DatabaseConnection, open_database
-from ralphgen.project.database import nearest_database
+from ralphgen.project.database import (
+    NoConnectionError,
+    Snapshot,
+    nearest_database,
+    open_database,
+)
 from ralphgen.project.definitions import definitions_of, recorded_parts
 from ralphgen.project.discipline_servers import unusable_servers
 from ralphgen.project.disciplines import (
@@ -39,7 +43,6 @@ from ralphgen.project.model import (
 )
 from ralphgen.project.own_tools import NO_TOOLS, read_own_tools
 from ralphgen.project.patterns import pattern_problems
-from ralphgen.project.postgresql import NoConnectionError, open_postgresql
 from ralphgen.project.queries.prepare import prepared_queries
 from ralphgen.project.recipes import read_recipes
 from ralphgen.project.root import (
@@ -59,7 +62,6 @@ from ralphgen.project.rule_settings import policy_rules
 from ralphgen.project.schema import (
     REQUIRED_COLUMNS,
     Facts,
-    digest_of_views,
     missing_required_columns,
     read_facts,
     relation_names,
@@ -156,7 +158,7 @@ def _surveys(
     return tuple(surveys)
 
 
-def read_schema(connection: DatabaseConnection, root: Path, kits: Sequence[InspectedKit]) -> Schema:
+def read_schema(connection: Snapshot, root: Path, kits: Sequence[InspectedKit]) -> Schema:
     """Return the schema of a project's database, whatever else is wrong with the project.
 
     Raises `ProjectError` where the config, which hides columns, or the schema cannot be used.
@@ -321,7 +323,7 @@ def _found_facts(
 
 
 def _served_schema(
-    connection: DatabaseConnection, config: TomlFile[Config], kits: Sequence[InspectedKit]
+    connection: Snapshot, config: TomlFile[Config], kits: Sequence[InspectedKit]
 ) -> Schema:
     """Return the tables that the servers work on, as far as they are known to the config."""
     named = names_of(config)
@@ -348,11 +350,11 @@ def _served_schema(
     return replace(
         schema,
         definitions=definitions_of(connection, facts),
-        views=digest_of_views(connection, named),
+        views=connection.views_digest(named),
     )
 
 
-def _columns_elsewhere(connection: DatabaseConnection, config: TomlFile[Config]) -> set[str]:
+def _columns_elsewhere(connection: Snapshot, config: TomlFile[Config]) -> set[str]:
     """Return, as "table.column" in small letters, the columns of all tables that `hide` names."""
     hidden = {fold(entry.partition(".")[0]) for entry in config.values.db_schema.hide}
     named = [name for name in relation_names(connection) if fold(name) in hidden]
@@ -404,14 +406,13 @@ def refuse_other_schemas(root: Path, place: Postgresql | None) -> None:
     """
     if place is None and is_missing(database_path(root)):
         return
-    opened = open_database(root) if place is None else open_postgresql(place)
-    with opened as connection:
+    with open_database(root, place) as connection:
         schema = schema_from_facts(read_facts(connection))
         if schema.tables:
             _refuse_incomplete(connection, schema, place_name(place) or database_name(root))
 
 
-def _refuse_incomplete(connection: DatabaseConnection, schema: Schema, name: str) -> None:
+def _refuse_incomplete(connection: Snapshot, schema: Schema, name: str) -> None:
     """Raise `ProjectError`, naming what is missing, for a schema that cannot be served."""
     missing = missing_required_columns(schema, table_names(connection))
     if not missing:

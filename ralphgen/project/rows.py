@@ -8,11 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ralphgen.errors import ProjectError
-from ralphgen.project.connection import DatabaseConnection, open_database
-from ralphgen.project.dialect import column_names
-from ralphgen.project.indexes import task_indexes
+from ralphgen.project.database import Snapshot, open_database
 from ralphgen.project.model import Names
-from ralphgen.project.schema import table_names
+from ralphgen.project.schema import column_names, table_names, task_indexes
+from ralphgen.runtime.errors import ToolError
 
 NAMES = {
     "features": "SELECT name FROM features",
@@ -58,7 +57,7 @@ class ProjectRows:
     Unless it `has_tasks`, it has no feature, discipline and recipe either, whatever its tables.
     """
 
-    def __init__(self, connection: DatabaseConnection, *, has_tasks: bool = True) -> None:
+    def __init__(self, connection: Snapshot, *, has_tasks: bool = True) -> None:
         """Query `connection`."""
         self._connection = connection
         self._has_tasks = has_tasks
@@ -98,11 +97,11 @@ class ProjectRows:
     def count(self, status: str) -> int:
         """Return how many tasks have a status."""
         sql = "SELECT count(*) FROM tasks WHERE status = ?"
-        return int(self._connection.execute(sql, [status]).fetchone()[0])
+        return int(self._connection.rows(sql, [status])[0][0])
 
     def tasks(self) -> int:
         """Return how many tasks there are."""
-        return int(self._connection.execute("SELECT count(*) FROM tasks").fetchone()[0])
+        return int(self._connection.rows("SELECT count(*) FROM tasks")[0][0])
 
     def every_task(self, *, with_reasons: bool = True) -> list[StoredTask]:
         """Return all tasks by id; without reasons, or without their column, these are empty."""
@@ -112,7 +111,7 @@ class ProjectRows:
             sql = sql.replace("blocked_by", "NULL")
         if "depends_on" not in columns:
             sql = sql.replace("depends_on", "NULL")
-        rows = self._connection.execute(f"{sql} ORDER BY id").fetchall()
+        rows = self._connection.rows(f"{sql} ORDER BY id")
         return [
             StoredTask(
                 task,
@@ -136,7 +135,7 @@ class ProjectRows:
             "SELECT id, title FROM tasks WHERE substr(CAST(id AS TEXT), 1, ?) = ? "
             "ORDER BY id LIMIT ?"
         )
-        found = self._connection.execute(sql, [len(beginning), beginning, most])
+        found = self._connection.rows(sql, [len(beginning), beginning, most])
         return [(task, str(title)) for task, title in found]
 
     def nearest_tasks(self, task: int, most: int) -> list[int]:
@@ -144,13 +143,13 @@ class ProjectRows:
         sql = "SELECT id FROM tasks ORDER BY abs(id - ?), id LIMIT ?"
         if not self._has("tasks") or abs(task) >= LIMIT:
             return []
-        return sorted(found for (found,) in self._connection.execute(sql, [task, most]))
+        return sorted(found for (found,) in self._connection.rows(sql, [task, most]))
 
     def names(self, table: str) -> tuple[str, ...]:
         """Return the names of a table's rows, sorted; none without such a column."""
         if not self._has_tasks or "name" not in column_names(self._connection, table):
             return ()
-        found = (name for (name,) in self._connection.execute(NAMES[table]))
+        found = (name for (name,) in self._connection.rows(NAMES[table]))
         return tuple(sorted(name for name in found if isinstance(name, str)))
 
     def base(self, recipe: str) -> object:
@@ -171,15 +170,9 @@ class ProjectRows:
         if not self._has(table):
             return {}
         try:
-            cursor = self._connection.execute(sql, values)
-        except (OverflowError, ValueError):  # no column can hold such a value
+            return self._connection.record(sql, values)
+        except (OverflowError, UnicodeEncodeError, ToolError):  # no column can hold such a value
             return {}
-        row = cursor.fetchone()
-        return (
-            {}
-            if row is None
-            else {column[0]: value for column, value in zip(cursor.description, row, strict=True)}
-        )
 
 
 def _text_of(row: Mapping[str, object], column: str) -> str | None:

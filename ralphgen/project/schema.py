@@ -2,18 +2,12 @@
 
 import difflib
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, cast
+from typing import Any
 
 from ralphgen.errors import Problem, ProjectError
-from ralphgen.project.connection import DatabaseConnection
-from ralphgen.project.model import Column, Schema, Table, table_facts
-from ralphgen.project.postgresql import PostgresqlConnection
-from ralphgen.runtime.engine.postgresql import schema as postgresql
+from ralphgen.project.database import Snapshot
+from ralphgen.project.model import Column, Names, Schema, Table, table_facts
 from ralphgen.runtime.engine.schema import TABLES, fingerprint, fold
-from ralphgen.runtime.engine.sqlite import schema as sqlite
-
-if TYPE_CHECKING:
-    import sqlite3
 
 REQUIRED_COLUMNS = {
     "disciplines": ("name",),
@@ -25,53 +19,43 @@ REQUIRED_COLUMNS = {
 _REPLACED_TABLES = {"tasks": "runtime_tasks", "features": "subsystems"}
 _REPLACED_COLUMNS = {"feature": ("feature_id", "subsystem_id"), "discipline": ("discipline_id",)}
 _LIKELY = 0.6
-_TABLES_OF_SQLITE = "SELECT name FROM sqlite_master WHERE type = 'table'"
-_TABLES_OF_POSTGRESQL = (
-    "SELECT c.relname::text FROM pg_catalog.pg_class AS c "
-    "JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace "
-    "WHERE n.nspname = pg_catalog.current_schema() AND c.relkind IN ('r', 'p')"
-)
-_RELATIONS_OF_SQLITE = (
-    "SELECT name FROM pragma_table_list WHERE schema = 'main' AND type IN ('table', 'view')"
-)
-_RELATIONS_OF_POSTGRESQL = _TABLES_OF_POSTGRESQL.replace("('r', 'p')", "('r', 'p', 'v', 'm')")
 
 Facts = Mapping[str, Sequence[Mapping[str, Any]]]
 """Table name to columns, as `read_tables` returns them and JSON keeps them."""
 
 
 def read_facts(
-    connection: DatabaseConnection, also: Sequence[str] = (), *, own: Sequence[str] = TABLES
+    connection: Snapshot, also: Sequence[str] = (), *, own: Sequence[str] = TABLES
 ) -> Facts:
     """Return the tables of a project's database, as its engine's `read_tables` gives them.
 
     `also` names further tables and views. A project without tasks has none of `TABLES` as its
     `own` but the marker of the ledger.
     """
-    if isinstance(connection, PostgresqlConnection):
-        return postgresql.read_tables(connection.raw, also=also, own=own)
-    return sqlite.read_tables(cast("sqlite3.Connection", connection), also, own=own)
+    return connection.tables(also, own=own)
 
 
-def digest_of_views(connection: DatabaseConnection, names: Sequence[str]) -> str:
-    """Return the digest of the views among `names` and of the views that they read, or ""."""
-    if isinstance(connection, PostgresqlConnection):
-        return postgresql.views_digest(connection.raw, names)
-    return sqlite.views_digest(cast("sqlite3.Connection", connection), names)
-
-
-def table_names(connection: DatabaseConnection) -> tuple[str, ...]:
+def table_names(connection: Snapshot) -> tuple[str, ...]:
     """Return the names of all tables, sorted, for `missing_required_columns`."""
-    of_postgresql = isinstance(connection, PostgresqlConnection)
-    query = _TABLES_OF_POSTGRESQL if of_postgresql else _TABLES_OF_SQLITE
-    return tuple(sorted(name for (name,) in connection.execute(query)))
+    return tuple(sorted(name for (name,) in connection.rows(connection.catalog.TABLE_NAMES)))
 
 
-def relation_names(connection: DatabaseConnection) -> tuple[str, ...]:
+def relation_names(connection: Snapshot) -> tuple[str, ...]:
     """Return the names of all tables and views, sorted, without virtual ones and their parts."""
-    of_postgresql = isinstance(connection, PostgresqlConnection)
-    query = _RELATIONS_OF_POSTGRESQL if of_postgresql else _RELATIONS_OF_SQLITE
-    return tuple(sorted(name for (name,) in connection.execute(query)))
+    return tuple(sorted(name for (name,) in connection.rows(connection.catalog.RELATION_NAMES)))
+
+
+def column_names(connection: Snapshot, table: str) -> list[str]:
+    """Return the names of a table's columns; none without such a table."""
+    return [name for (name,) in connection.rows(connection.catalog.COLUMN_NAMES, [table])]
+
+
+def task_indexes(connection: Snapshot) -> set[Names]:
+    """Return the keys of each index on all tasks, as SQL; those that are unknown are empty."""
+    found: dict[str, list[str]] = {}
+    for index, key in connection.rows(connection.catalog.TASK_INDEXES):
+        found.setdefault(index, []).append((key or "").replace("((", "(").replace("))", ")"))
+    return {tuple(keys) for keys in found.values()}
 
 
 def schema_from_facts(

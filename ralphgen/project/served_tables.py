@@ -1,11 +1,10 @@
 """`[tables.<name>]`: tables and views that tools are made of, held against the database."""
 
-import sqlite3
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING
 
 from ralphgen.errors import Problem, ProjectError
 from ralphgen.project.config import Config
-from ralphgen.project.connection import DatabaseConnection
 from ralphgen.project.model import Column, Names, Schema, ServedTable, Table
 from ralphgen.project.queries.rules import SECRETS
 from ralphgen.project.table_settings import VERBS, TableSettings
@@ -14,6 +13,9 @@ from ralphgen.project.view_reads import Reads, secrets_in_view, view_reads
 from ralphgen.runtime.engine.entries import PREFIX
 from ralphgen.runtime.engine.schema import fold
 from ralphgen.suggestion import suggestion
+
+if TYPE_CHECKING:
+    from ralphgen.project.database import Snapshot
 
 KEY = "tables"  # of the config
 READING = VERBS[:2]
@@ -37,7 +39,7 @@ def hidden_columns(config: Config) -> tuple[str, ...]:
 
 
 def served_tables(
-    config: TomlFile[Config], schema: Schema, connection: DatabaseConnection | None = None
+    config: TomlFile[Config], schema: Schema, connection: "Snapshot | None" = None
 ) -> tuple[ServedTable, ...]:
     """Return the tables and views by the names that the database has for them and their columns.
 
@@ -79,16 +81,14 @@ def _found(schema: Schema, name: str) -> Table | None:
     return schema.table(name) or named.get(schema.folded(name))
 
 
-def _kinds(connection: DatabaseConnection | None) -> dict[str, str]:
+def _kinds(connection: "Snapshot | None") -> dict[str, str]:
     """Return, by name as it is compared, what everything in a database of SQLite is."""
-    if not isinstance(connection, sqlite3.Connection):
+    if connection is None or connection.sql.TYPED:
         return {}
-    return {fold(name): kind for name, kind in connection.execute(_KINDS)}
+    return {fold(name): kind for name, kind in connection.rows(_KINDS)}
 
 
-def _secrets(
-    connection: DatabaseConnection | None, schema: Schema
-) -> Callable[[Table], Iterable[str]]:
+def _secrets(connection: "Snapshot | None", schema: Schema) -> Callable[[Table], Iterable[str]]:
     """Return what says which columns a table or a view has that tools may not show."""
     views: list[Reads] = []  # made for the first table
 

@@ -3,12 +3,10 @@
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
-from typing import cast
 
 from ralphgen.errors import ProjectError
-from ralphgen.project.connection import DatabaseConnection
+from ralphgen.project.database import Snapshot
 from ralphgen.project.model import Schema
-from ralphgen.project.postgresql import PostgresqlConnection
 from ralphgen.project.queries.postgresql import read_by_view, related_columns
 from ralphgen.project.queries.rules import is_secret, merged_secrets
 from ralphgen.project.queries.sqlite import (
@@ -27,7 +25,7 @@ from ralphgen.runtime.engine.sqlite.own_statements import folded, missing_tables
 Reads = Callable[[str], Iterable[tuple[str, str]]]
 
 
-def view_reads(connection: DatabaseConnection, schema: Schema) -> Reads:
+def view_reads(connection: Snapshot, schema: Schema) -> Reads:
     """Return what tells of a name the columns that the view reads, as (table, column).
 
     Also those that it reads by other views, or only to choose its rows; of a table those of others
@@ -35,13 +33,13 @@ def view_reads(connection: DatabaseConnection, schema: Schema) -> Reads:
     `ProjectError` for a view that does not compile, and on SQLite for one that needs hidden columns
     to compile, or that could merge them.
     """
-    if isinstance(connection, PostgresqlConnection):
-        raw = connection.raw
+    if connection.sql.TYPED:
+        raw = connection.connection
         return lambda name: (
             read_by_view(raw, name)
             | {one for one in related_columns(raw, name) if not schema.hidden(name, one[1])}
         )
-    opened = cast("sqlite3.Connection", connection)
+    opened: sqlite3.Connection = connection.connection
     catalog = found_catalog(opened)
     visible = catalog.visible(lambda table, column: is_secret(table, column, schema.hidden))
 

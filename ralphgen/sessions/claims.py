@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 from ralphgen.errors import ProjectError, RalphgenError
 from ralphgen.kits.ralph.claims import TaskFilter, open_desk
 from ralphgen.kits.registry import KITS
-from ralphgen.ledger.opened import opened_database
 from ralphgen.ledger.tables import now
 from ralphgen.project.config import Config
-from ralphgen.project.connection import open_database
+from ralphgen.project.database import open_database, opened_database
 from ralphgen.project.inspect import read_schema
 from ralphgen.project.model import Project, Schema
 from ralphgen.project.root import has_database

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from ralphgen.errors import MissingError, ProjectError
-from ralphgen.ledger.opened import opened_database
 from ralphgen.ledger.tables import now, read_state
+from ralphgen.project.database import opened_database
 from ralphgen.runtime.engine.ledger import close_session
 from ralphgen.runtime.errors import one_line
 from ralphgen.sessions.claims import release_held

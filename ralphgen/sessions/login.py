@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from ralphgen.errors import ProjectError
 from ralphgen.kits.registry import HOSTS
 from ralphgen.planning.roles import LOGINS, PREFIX, role
-from ralphgen.project.postgresql import connected, first_line
+from ralphgen.project.database import connected, first_line
 from ralphgen.project.root import ADMIN_DSN, Postgresql
 from ralphgen.runtime.errors import one_line
 from ralphgen.sessions.model import PreparedSession

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from ralphgen.errors import ProgramError
-from ralphgen.ledger.opened import opened_database
 from ralphgen.ledger.tables import now, read_state
+from ralphgen.project.database import opened_database
 from ralphgen.project.inspect import FACTS
 from ralphgen.project.root import FOLDER, database_path, is_on_postgresql, project_home
 from ralphgen.runtime.engine.ledger import (

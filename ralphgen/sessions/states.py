@@ -8,8 +8,7 @@ from ralphgen.errors import Problem, plain
 from ralphgen.init.scaffold import serves_any_database
 from ralphgen.kits.ralph.claims import TaskFilter, open_desk
 from ralphgen.kits.registry import KITS
-from ralphgen.ledger.opened import opened_database
-from ralphgen.project.connection import open_database
+from ralphgen.project.database import open_database, opened_database
 from ralphgen.project.inspect import read_schema
 from ralphgen.project.model import Schema
 from ralphgen.project.rows import StoredTask, open_rows

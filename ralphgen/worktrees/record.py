@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ralphgen.errors import ProjectError
-from ralphgen.ledger.opened import opened_database
 from ralphgen.ledger.tables import state_of
-from ralphgen.project.connection import open_database
+from ralphgen.project.database import open_database, opened_database
 from ralphgen.runtime.engine.ledger import RECORDED, UNMERGED
 
 _RECORDED = (
@@ -51,14 +50,14 @@ def recorded_tree(root: Path, session_id: str, task: int) -> RecordedTree | None
     """Return the tree that a session recorded for a task last, None without one."""
     try:
         with open_database(root) as connection:
-            row = connection.execute(_RECORDED, (task, session_id, RECORDED)).fetchone()
+            row = connection.row(_RECORDED, (task, session_id, RECORDED))
             if row is None:
                 return None
-            runs = connection.execute(_RUNS_ON, (task, session_id, row[0], RECORDED)).fetchone()
+            ((runs,),) = connection.rows(_RUNS_ON, (task, session_id, row[0], RECORDED))
     except sqlite3.Error as error:
         raise ProjectError(f"the database cannot be read: {error}") from error
     facts = json.loads(row[1])
-    return RecordedTree(row[0].split()[0], facts["base"], facts["head"], runs[0] > 0)
+    return RecordedTree(row[0].split()[0], facts["base"], facts["head"], runs > 0)
 
 
 def record_merge(root: Path, session_id: str, commit: str) -> None:
@@ -77,8 +76,8 @@ def unmerged(root: Path) -> tuple[Unmerged, ...]:
         with open_database(root) as connection:
             if state_of(connection).version is None:
                 return ()
-            found = connection.execute(UNMERGED).fetchall()
-            done = {task for (task,) in connection.execute(_DONE)}
+            found = connection.rows(UNMERGED)
+            done = {task for (task,) in connection.rows(_DONE)}
     except sqlite3.Error as error:
         raise ProjectError(f"the database cannot be read: {error}") from error
     return tuple(Unmerged(row[0], row[1], Path(row[2])) for row in sorted(found) if row[0] in done)
@@ -90,7 +89,7 @@ def one_of_each(root: Path, tasks: Iterable[int]) -> list[int]:
     sql = _DISCIPLINES.format(marks=", ".join("?" * len(wanted)))
     try:
         with open_database(root) as connection:
-            rows = connection.execute(sql, wanted).fetchall()
+            rows = connection.rows(sql, wanted)
     except sqlite3.Error as error:
         raise ProjectError(f"the database cannot be read: {error}") from error
     first: dict[object, int] = {}

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ralphgen.board.views.status import Status, project_status
 from ralphgen.ledger.tables import definition
+from ralphgen.project.database import FileSnapshot
 from ralphgen.project.model import Schema
 
 LAX = """
@@ -73,7 +74,7 @@ def add_tasks(connection: sqlite3.Connection, tasks: Iterable[tuple[int, str, li
 
 def stands(connection: sqlite3.Connection, root: Path = Path("nowhere")) -> Status:
     """How such a database stands on a certain day; it can be told as JSON."""
-    found = project_status(connection, Schema((), ""), root, TODAY)
+    found = project_status(FileSnapshot(connection), Schema((), ""), root, TODAY)
     json.dumps(asdict(found), allow_nan=False).encode()
     assert isinstance(connection.execute("SELECT 'text'").fetchone()[0], str)
     return found

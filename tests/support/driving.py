@@ -18,9 +18,9 @@ from uuid import uuid4
 from ralphgen.errors import ProjectError
 from ralphgen.generate.workflows import regenerate
 from ralphgen.kits.registry import KITS
-from ralphgen.ledger.dialect import for_postgresql
 from ralphgen.project.inspect import inspect_project
 from ralphgen.project.root import postgresql_place
+from ralphgen.runtime.engine.postgresql.schema import defined as for_postgresql
 from ralphgen.trust.items import written_items
 from ralphgen.trust.record import add_to_record
 

@@ -15,7 +15,7 @@ from driving import ROWS, SCHEMAS, create_project, made_here, query, quiet
 from postgresql import database, needs_postgresql, template_of
 
 from ralphgen.generate.workflows import regenerate
-from ralphgen.ledger import dialect
+from ralphgen.runtime.engine.postgresql.schema import defined
 from ralphgen.trust.decide import accept_database
 
 with suppress(ModuleNotFoundError):  # tests of SQLite run without it
@@ -33,7 +33,7 @@ def for_postgresql(sql: str) -> str:
     """Definitions as PostgreSQL takes them; a ledger has one table more there."""
     ledger = LEDGER.read_text(encoding="utf-8")
     whole = f"{ledger}\n{ENTRIES.read_text(encoding='utf-8')}"
-    return dialect.for_postgresql(sql.replace(ledger, whole))
+    return defined(sql.replace(ledger, whole))
 
 
 @contextmanager

@@ -8,8 +8,7 @@ from typing import Any
 
 from proved_projects import LEDGER, MARKER
 
-from ralphgen.history.entries import decoded
-from ralphgen.runtime.engine.sqlite.database import Database
+from ralphgen.runtime.engine.sqlite.database import Database, Snapshot
 from ralphgen.runtime.engine.sqlite.journal import Journal
 
 SCHEMA = """
@@ -101,7 +100,7 @@ def rows_of(path: Path) -> Rows:
     """All rows of the app, each value with its type."""
     found: Rows = {}
     with closing(sqlite3.connect(path)) as connection:
-        connection.text_factory = decoded
+        Snapshot(connection).keep_bytes()
         for table, key in TABLES.items():
             names = ", ".join(key)
             for row in connection.execute(f"SELECT {names}, * FROM {table}"):
@@ -114,5 +113,5 @@ def entries(path: Path) -> list[tuple[Any, ...]]:
     """The journal: session, table, row, before and after."""
     sql = "SELECT session, table_name, row_key, before, after FROM ralphgen_journal ORDER BY number"
     with closing(sqlite3.connect(path)) as connection:
-        connection.text_factory = decoded
+        Snapshot(connection).keep_bytes()
         return connection.execute(sql).fetchall()

@@ -7,6 +7,7 @@ from dataclasses import asdict
 from board_rows import add_row
 
 from ralphgen.board.views.record import ProjectRecord, RecordQuery, project_record
+from ralphgen.project.database import FileSnapshot
 from ralphgen.project.model import Schema
 
 FUTURE = "2999-01-01T00:00:00.000Z"
@@ -15,7 +16,7 @@ BEGAN = "2026-02-10T17:56:00.000Z"
 
 
 def recorded(connection: sqlite3.Connection, asked: RecordQuery | None = None) -> ProjectRecord:
-    found = project_record(connection, Schema((), ""), asked or RecordQuery())
+    found = project_record(FileSnapshot(connection), Schema((), ""), asked or RecordQuery())
     assert found is not None
     json.dumps(asdict(found), allow_nan=False).encode()
     return found

@@ -22,7 +22,7 @@ from ralphgen.ledger.records import (
     runs_by,
 )
 from ralphgen.ledger.tables import state_of
-from ralphgen.project.connection import open_database
+from ralphgen.project.database import open_database
 from ralphgen.project.inspect import read_schema
 from ralphgen.runtime.protocol.call_log import FILE as CALLS
 from ralphgen.sessions.launched import launcher_of

@@ -16,7 +16,7 @@ from ralphgen.kits.ralph.rows import project_rows
 from ralphgen.kits.registry import KITS
 from ralphgen.launch.agent import prints
 from ralphgen.launch.agents import agents_here
-from ralphgen.project.connection import open_database
+from ralphgen.project.database import open_database
 from ralphgen.project.inspect import read_schema
 from ralphgen.project.model import Names
 from ralphgen.project.rows import open_rows

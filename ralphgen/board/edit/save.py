@@ -17,12 +17,10 @@ from ralphgen.board.views.disciplines import (
 )
 from ralphgen.errors import Problem, ProjectError, RalphgenError, Say
 from ralphgen.generate import workflows
-from ralphgen.ledger.opened import connected_database, connection_of, journal_of
 from ralphgen.output.files import put
 from ralphgen.project.config import FILE
 from ralphgen.project.config_lock import config_lock
-from ralphgen.project.database import ALONE
-from ralphgen.project.dialect import row_lock, stored_bytes, stored_type
+from ralphgen.project.database import ALONE, connected_database
 from ralphgen.project.root import database_name
 from ralphgen.runtime.errors import ToolError, one_line
 from ralphgen.runtime.policy import FULL
@@ -209,8 +207,8 @@ class _Writer:
                 return
             with connected_database(self._planned.root, patience) as database:
                 facts = {"recipe": FULL}
-                journal = journal_of(
-                    database, self._session, facts, lambda: BOARD, ends_with_writes=True
+                journal = database.journal(
+                    self._session, facts, lambda: BOARD, ends_with_writes=True
                 )
                 database.before_writes.append(journal.begin)
                 database.writing(lambda: self._both(database))
@@ -220,10 +218,10 @@ class _Writer:
 
     def _both(self, database: "Database") -> None:
         """Write the row and the config in one transaction, which may run several times."""
-        planned, connection = self._planned, connection_of(database)
+        planned, sql_of = self._planned, database.sql
         for column, expected in planned.expected.items():
-            parts = stored_type(connection, column), stored_bytes(connection, column)
-            sql = FOUND.replace("LOCK", row_lock(connection))
+            parts = sql_of.stored_type(column), sql_of.exact(column)
+            sql = FOUND.replace("LOCK", sql_of.ROW_LOCK)
             sql = sql.replace("TYPE", parts[0]).replace("BYTES", parts[1])
             found = database.rows(sql, [planned.discipline])
             if [(kind, bytes(data or b"").hex().upper()) for kind, data in found] != [expected]:

@@ -29,7 +29,6 @@ from ralphgen.kits.ralph.rows import (
     plain,
     prerequisites,
 )
-from ralphgen.project.dialect import among, holds
 
 A_PAGE = 50
 A_COLUMN = 20
@@ -142,7 +141,7 @@ def _condition(rows: Rows, asked: TaskQuery) -> Condition:
             clauses.append(f"{rows.exactly(column)} = ?")
             values.append(given)
     if asked.search:
-        likes = holds(rows.connection, "{}")
+        likes = rows.connection.sql.holds("{}")
         columns = rows.chosen("tasks", *SEARCHED)
         patterns = _patterns(asked.search)
         found = [likes.format(column) for column in columns for _ in patterns]
@@ -153,7 +152,7 @@ def _condition(rows: Rows, asked: TaskQuery) -> Condition:
             values.append(task)
         clauses.append(f"({' OR '.join(found)})")
     if asked.state:
-        clauses.append(among(rows.connection, "id"))
+        clauses.append(rows.connection.sql.among("id"))
         values.append(dumps(_in_state(rows, asked.state)))
     return " AND ".join(clauses), tuple(values)
 
@@ -215,7 +214,7 @@ def _names(rows: Rows, column: str) -> tuple[str, ...]:
 
 def listed_tasks(rows: Rows, ids: Sequence[int]) -> tuple[ListedTask, ...]:
     """Return those tasks that there are of these ids, by id."""
-    condition = among(rows.connection, "id"), (dumps([*ids]),)
+    condition = rows.connection.sql.among("id"), (dumps([*ids]),)
     return _listed(rows, TaskQuery(), condition, len(ids), 0)
 
 

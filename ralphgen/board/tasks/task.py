@@ -26,7 +26,6 @@ from ralphgen.kits.ralph.rows import (
 )
 from ralphgen.ledger.records import sessions_of
 from ralphgen.ledger.tables import state_of
-from ralphgen.project.dialect import among, holds
 
 COMMENTS = 30
 CHANGES, RUNS = 25, 20
@@ -211,7 +210,7 @@ def _dependents(rows: Rows, task: int) -> list[int]:
     found: list[int] = []
     if rows.lacks("tasks", "depends_on"):
         return found
-    rest = f"WHERE id > ? AND {holds(rows.connection, 'depends_on')} ORDER BY id LIMIT ?"
+    rest = f"WHERE id > ? AND {rows.connection.sql.holds('depends_on')} ORDER BY id LIMIT ?"
     last, is_over = -(2**62), False
     while not is_over and len(found) <= DEPENDENTS:
         read = rows.read("tasks", ["id", "depends_on"], rest, last, f"%{task}%", AT_ONCE)
@@ -227,7 +226,7 @@ def _outcomes(rows: Rows, ids: Sequence[int]) -> dict[int, str]:
     """Return the last comment on each of some tasks that has one."""
     if not ids or rows.lacks("task_comments", "id", "task_id", "body"):
         return {}
-    sql = LAST_SAID.replace("AMONG", among(rows.connection, "task_id"))
+    sql = LAST_SAID.replace("AMONG", rows.connection.sql.among("task_id"))
     return {task: paragraph(body) for task, body in rows.execute(sql, dumps([*ids]))}
 
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from ralphgen.board.views.stored_text import line
 from ralphgen.ledger.records import RecordReader
-from ralphgen.project.connection import DatabaseConnection
-from ralphgen.project.dialect import column_names
+from ralphgen.project.database import Snapshot
+from ralphgen.project.schema import column_names
 from ralphgen.runtime.engine.claims import COLUMNS, Claim, is_live, is_over
 
 MOST = 5_000
@@ -33,7 +33,7 @@ class Hold:
     begun: bool
 
 
-def keeps_claims(connection: DatabaseConnection) -> bool:
+def keeps_claims(connection: Snapshot) -> bool:
     """Return whether the database has the table of claims, as this version writes it."""
     return {*column_names(connection, "ralphgen_claims")}.issuperset(COLUMNS.split(", "))
 

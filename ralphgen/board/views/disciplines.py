@@ -7,7 +7,6 @@ import secrets
 import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Literal
 
@@ -25,8 +24,7 @@ from ralphgen.project.config import (
     read_config,
     with_name,
 )
-from ralphgen.project.connection import DatabaseConnection, open_database
-from ralphgen.project.dialect import encoding_of, exactly, is_text, stored_bytes, stored_type
+from ralphgen.project.database import Snapshot, open_database
 from ralphgen.project.inspect import settings_models
 from ralphgen.project.model import Names
 from ralphgen.project.toml import TomlFile
@@ -226,15 +224,13 @@ def read_facts(root: Path) -> Facts:
         ) from error
 
 
-def _facts(
-    connection: DatabaseConnection, config: TomlFile[Config], problems: tuple[Problem, ...]
-) -> Facts:
-    encoding, own = encoding_of(connection), partial(stored_bytes, connection)
+def _facts(connection: Snapshot, config: TomlFile[Config], problems: tuple[Problem, ...]) -> Facts:
+    dialect = connection.sql
+    encoding, own = dialect.encoding_of(connection), dialect.exact
     facts = schema.read_facts(connection).get("disciplines", ())
     there = {column["name"]: column["generated"] for column in facts}
     # A session looks for its servers under this very spelling, for overrides under any of SQLite.
-    of_sqlite = isinstance(connection, sqlite3.Connection)
-    lowered = {name.lower(): one for name, one in there.items()} if of_sqlite else there
+    lowered = there if dialect.TYPED else {name.lower(): one for name, one in there.items()}
     found = {
         discipline_servers.COLUMN: there.get(discipline_servers.COLUMN),
         **{column: lowered.get(column) for column in disciplines.EXPECTED},
@@ -242,16 +238,16 @@ def _facts(
     }
     prose = prose_columns(facts, config.values.db_schema.hide)
     found |= dict.fromkeys(prose, False)
-    named = f"FROM disciplines WHERE {is_text(connection, 'name')} ORDER BY "
-    named += exactly(connection, "name")
-    read = connection.execute(f"SELECT {own('name')} {named}")
+    named = f"FROM disciplines WHERE {dialect.is_text('name')} ORDER BY "
+    named += dialect.exactly("name")
+    read = connection.rows(f"SELECT {own('name')} {named}")
     names = [name.decode(encoding, "replace") for (name,) in read]
     columns: dict[str, dict[str, StoredValue]] = {name: {} for name in names}
     for column, is_generated in found.items():
         if is_generated is None:
             continue
-        kind = stored_type(connection, column)
-        values = connection.execute(f"SELECT {own('name')}, {kind}, {own(column)} {named}")
+        kind = dialect.stored_type(column)
+        values = connection.rows(f"SELECT {own('name')}, {kind}, {own(column)} {named}")
         for name, kind, data in values:
             stored = StoredValue(kind, bytes(data or b""), encoding)
             columns.setdefault(name.decode(encoding, "replace"), {})[column] = stored

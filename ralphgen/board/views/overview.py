@@ -15,7 +15,7 @@ from ralphgen.errors import RalphgenError
 from ralphgen.kits.ralph.rows import Rows
 from ralphgen.ledger.records import spent_since
 from ralphgen.ledger.tables import state_of
-from ralphgen.project.connection import open_database
+from ralphgen.project.database import open_database
 
 LONGEST = 20_000  # characters of a text in a form
 

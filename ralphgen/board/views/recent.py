@@ -13,7 +13,6 @@ from typing import Any
 from ralphgen.board.views.open_tasks import shown_id
 from ralphgen.board.views.stored_text import line, moment, paragraph
 from ralphgen.kits.ralph.rows import LEARNINGS, PROGRESS, Rows, decode_learnings
-from ralphgen.project.postgresql import PostgresqlConnection
 from ralphgen.project.root import project_home
 from ralphgen.project.schema import table_names
 from ralphgen.runtime.engine.entries import KEPT
@@ -140,8 +139,7 @@ def recent_learnings(rows: Rows) -> Learnings:
 def recent_notes(root: Path, rows: Rows) -> tuple[Notes, ...]:
     """Return the newest entries of the project's state files, which may be rows."""
     found: list[Notes] = []
-    on_postgresql = isinstance(rows.connection, PostgresqlConnection)
-    are_rows = on_postgresql and KEPT in table_names(rows.connection)
+    are_rows = KEPT in table_names(rows.connection)
     for file in (PROGRESS, LEARNINGS):
         try:
             if are_rows:

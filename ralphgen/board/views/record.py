@@ -27,7 +27,7 @@ from ralphgen.ledger.records import (
     people_counted,
 )
 from ralphgen.ledger.tables import state_of
-from ralphgen.project.connection import DatabaseConnection
+from ralphgen.project.database import Snapshot
 from ralphgen.project.model import Schema
 from ralphgen.sessions.store import age_words
 
@@ -112,7 +112,7 @@ class ProjectRecord:
 
 
 def project_record(
-    connection: DatabaseConnection, schema: Schema, asked: RecordQuery
+    connection: Snapshot, schema: Schema, asked: RecordQuery
 ) -> ProjectRecord | None:
     """Return what is on record of a project; None where its database has no ledger.
 
@@ -121,16 +121,16 @@ def project_record(
     if state_of(connection).version is None:
         return None
     task, tasks, problem = typed_task(asked.task), tuple[TaskRecord, ...](), ""
-    with reading_rows(connection, schema) as rows:
-        if task is not None:
-            tasks = (task_record(rows, schema.hidden, task, asked.changes, A_PAGE, RUNS),)
-        elif asked.task:
-            problem = f'"{line(asked.task)}" is not a task id'
-        return _record(rows, asked.sessions, A_PAGE, tasks, problem)
+    rows = reading_rows(connection, schema)
+    if task is not None:
+        tasks = (task_record(rows, schema.hidden, task, asked.changes, A_PAGE, RUNS),)
+    elif asked.task:
+        problem = f'"{line(asked.task)}" is not a task id'
+    return _record(rows, asked.sessions, A_PAGE, tasks, problem)
 
 
 def record_of_tables(
-    connection: DatabaseConnection, schema: Schema, asked: RecordQuery, *, reported: bool = False
+    connection: Snapshot, schema: Schema, asked: RecordQuery, *, reported: bool = False
 ) -> ProjectRecord | None:
     """Return the same of a project without tasks: its sessions, and the log of its changes.
 
@@ -147,15 +147,15 @@ def record_of_tables(
     return replace(record, log=page_of(number, total, A_PAGE, shown))
 
 
-def reported_record(connection: DatabaseConnection, schema: Schema) -> ProjectRecord | None:
+def reported_record(connection: Snapshot, schema: Schema) -> ProjectRecord | None:
     """Return the same for a report: newest sessions, and tasks that were changed last."""
     if state_of(connection).version is None:
         return None
-    with reading_rows(connection, schema) as rows:
-        keys = (key for (key,) in rows.execute(LAST_CHANGED, REPORTED_TASKS))
-        tasks = (task for key in keys for task in [typed_task(key)] if task is not None)
-        found = (task_record(rows, schema.hidden, task, 1, REPORTED, REPORTED) for task in tasks)
-        return _record(rows, 1, REPORTED_SESSIONS, tuple(found), "")
+    rows = reading_rows(connection, schema)
+    keys = (key for (key,) in rows.execute(LAST_CHANGED, REPORTED_TASKS))
+    tasks = (task for key in keys for task in [typed_task(key)] if task is not None)
+    found = (task_record(rows, schema.hidden, task, 1, REPORTED, REPORTED) for task in tasks)
+    return _record(rows, 1, REPORTED_SESSIONS, tuple(found), "")
 
 
 def _record(

@@ -13,8 +13,7 @@ from ralphgen.errors import RalphgenError
 from ralphgen.kits.ralph.rows import MET
 from ralphgen.ledger.records import recorded_sessions
 from ralphgen.planning.model import Names
-from ralphgen.project.connection import open_database
-from ralphgen.project.dialect import among
+from ralphgen.project.database import open_database
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.session import ROWS
 from ralphgen.sessions.model import start_command
@@ -144,6 +143,6 @@ def _tasks(root: Path, tasks: Sequence[int]) -> dict[int, tuple[str, object]]:
         suppress(RalphgenError, sqlite3.Error),
         open_database(root) as connection,
     ):
-        rows = connection.execute(TASKS + among(connection, "id"), (str(list(tasks)),))
+        rows = connection.rows(TASKS + connection.sql.among("id"), (str(list(tasks)),))
         return {task: (line(title), status) for task, title, status in rows}
     return {}

@@ -34,7 +34,7 @@ from ralphgen.board.views.stored_text import line, natural
 from ralphgen.errors import ProjectError
 from ralphgen.init.scaffold import serves_any_database
 from ralphgen.kits.ralph.rows import NOT_ACTIONABLE, STATUSES, Rows, reading_rows
-from ralphgen.project.connection import DatabaseConnection
+from ralphgen.project.database import Snapshot
 from ralphgen.project.model import Schema
 from ralphgen.project.rows import open_rows
 
@@ -145,7 +145,7 @@ class Status:
 
 
 def project_status(
-    connection: DatabaseConnection,
+    connection: Snapshot,
     schema: Schema,
     root: Path,
     today: date | None = None,
@@ -159,39 +159,39 @@ def project_status(
     However many rows there are, the lists are short and say how much they leave out. Raises
     `ProjectError` where the database is not the project's any more, and what `sqlite3` raises.
     """
-    with reading_rows(connection, schema) as rows:
-        read = read_tasks(rows)
-        tasks = open_tasks(rows, read, anywhere=today is not None)
-        if not claims:
-            tasks = replace(tasks, holds={})
-        kinds, most = _kinds(rows, tasks), tasks.waiting.most(NODES)
-        drawn, left_out = drawn_tasks(tasks.waiting, most)
-        shown = chain(drawn, most[:HOLDING_UP], *(places[:LISTED] for places in kinds.values()))
-        lines = task_lines(rows, tasks, shown, today or datetime.now(UTC).date())
-        lists = {
-            kind: TaskList(len(places), tuple(lines[task] for task in places[:LISTED]))
-            for kind, places in kinds.items()
-        }
-        circles = tasks.waiting.circles
-        return Status(
-            open_total=read.open_total,
-            looked_at=len(tasks.ids),
-            states=tuple(sorted(Counter(tasks.states).items())),
-            progress=_progress(rows, read.counts),
-            claims=claims and keeps_claims(rows.connection),
-            **lists,
-            holding_up=tuple(lines[task] for task in most[:HOLDING_UP]),
-            circles=tuple(
-                Circle(len(circle), tuple(shown_id(tasks.ids[one]) for one in circle[:CIRCLE_IDS]))
-                for circle in circles[:CIRCLES]
-            ),
-            circles_total=len(circles),
-            graph=graph(tasks.waiting, {task: lines[task] for task in drawn}, left_out),
-            comments=recent_comments(rows),
-            learnings=recent_learnings(rows),
-            notes=recent_notes(root, rows),
-            lacks=tasks.lacks,
-        )
+    rows = reading_rows(connection, schema)
+    read = read_tasks(rows)
+    tasks = open_tasks(rows, read, anywhere=today is not None)
+    if not claims:
+        tasks = replace(tasks, holds={})
+    kinds, most = _kinds(rows, tasks), tasks.waiting.most(NODES)
+    drawn, left_out = drawn_tasks(tasks.waiting, most)
+    shown = chain(drawn, most[:HOLDING_UP], *(places[:LISTED] for places in kinds.values()))
+    lines = task_lines(rows, tasks, shown, today or datetime.now(UTC).date())
+    lists = {
+        kind: TaskList(len(places), tuple(lines[task] for task in places[:LISTED]))
+        for kind, places in kinds.items()
+    }
+    circles = tasks.waiting.circles
+    return Status(
+        open_total=read.open_total,
+        looked_at=len(tasks.ids),
+        states=tuple(sorted(Counter(tasks.states).items())),
+        progress=_progress(rows, read.counts),
+        claims=claims and keeps_claims(rows.connection),
+        **lists,
+        holding_up=tuple(lines[task] for task in most[:HOLDING_UP]),
+        circles=tuple(
+            Circle(len(circle), tuple(shown_id(tasks.ids[one]) for one in circle[:CIRCLE_IDS]))
+            for circle in circles[:CIRCLES]
+        ),
+        circles_total=len(circles),
+        graph=graph(tasks.waiting, {task: lines[task] for task in drawn}, left_out),
+        comments=recent_comments(rows),
+        learnings=recent_learnings(rows),
+        notes=recent_notes(root, rows),
+        lacks=tasks.lacks,
+    )
 
 
 def project_title(root: Path, other: str = UNTITLED) -> str:

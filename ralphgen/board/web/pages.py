@@ -24,7 +24,7 @@ from ralphgen.board.views.status import project_status, project_title
 from ralphgen.errors import Problem, RalphgenError
 from ralphgen.generate.workflows import generate
 from ralphgen.init.scaffold import serves_any_database
-from ralphgen.project.connection import open_database
+from ralphgen.project.database import open_database
 from ralphgen.rendering.templates import template_folder
 
 SECTIONS: Mapping[str, str] = {

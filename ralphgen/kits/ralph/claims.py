@@ -17,8 +17,8 @@ from ralphgen.kits.ralph.server.proof import look_at_tree, refuse_unproved
 from ralphgen.kits.ralph.server.ready import needed_tasks, ready
 from ralphgen.kits.ralph.server.tables import StoredTable
 from ralphgen.kits.ralph.server.workspace import Tables, Workspace
-from ralphgen.ledger.opened import connected_database, connection_of, journal_of
 from ralphgen.ledger.tables import now
+from ralphgen.project.database import connected_database
 from ralphgen.project.inspect import FACTS
 from ralphgen.project.model import Schema
 from ralphgen.project.root import FOLDER
@@ -64,7 +64,7 @@ class _CommandWorkspace(Workspace):
     __slots__ = ()
 
     def _refuse_migrated(self) -> None:
-        found = read_facts(connection_of(self.database))
+        found = read_facts(self.database)
         now = {table: [dict(one) for one in columns] for table, columns in found.items()}
         refuse_migrated(self, self.folder, now)
 
@@ -196,7 +196,7 @@ class TaskDesk:
     def _record(self, session: str, task: int, what: str) -> None:
         """Journal what comes next in this transaction as what a session does."""
         facts = {"recipe": SIGNED, "task_id": task}
-        journal_of(self._database, session, facts, lambda: what).begin()
+        self._database.journal(session, facts, lambda: what).begin()
 
     def _free_status(self, task: int, claim: Claim | None) -> str:
         """Return the status of a task that may be begun now; empty where it may not."""

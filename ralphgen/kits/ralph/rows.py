@@ -2,7 +2,6 @@
 
 import json
 import re
-import sqlite3
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -26,8 +25,7 @@ from ralphgen.kits.ralph.server.tables import (
     plain,
     today,
 )
-from ralphgen.project.connection import DatabaseConnection, open_database
-from ralphgen.project.dialect import among, exactly
+from ralphgen.project.database import Snapshot, open_database
 from ralphgen.project.inspect import read_schema
 from ralphgen.project.kit import InspectedKit
 from ralphgen.project.model import Schema
@@ -66,7 +64,7 @@ _PLAIN_LIST = re.compile(r"\[[0-9, ]*\]")
 class Rows:
     """The rows of those tables that there are, without what the config hides."""
 
-    connection: DatabaseConnection
+    connection: Snapshot
     tables: dict[str, StoredTable]
 
     def lacks(self, table: str, *columns: str) -> str:
@@ -91,27 +89,15 @@ class Rows:
 
     def named(self, table: str, columns: Sequence[str], ids: str) -> list[tuple[Any, ...]]:
         """Return the columns of those rows whose ids are in a list, as JSON."""
-        return self.read(table, columns, f"WHERE {among(self.connection, 'id')}", ids)
+        return self.read(table, columns, f"WHERE {self.connection.sql.among('id')}", ids)
 
     def exactly(self, column: str) -> str:
         """Return a text as SQL that is compared by its characters alone."""
-        return exactly(self.connection, column)
+        return self.connection.sql.exactly(column)
 
     def execute(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
-        """Return the rows of a statement; text that is no UTF-8 is shown with U+FFFD.
-
-        It is looked for only where there is some: each text would cost a call of Python.
-        """
-        connection = self.connection
-        if not isinstance(connection, sqlite3.Connection):
-            return [*connection.execute(sql, values)]
-        try:
-            return connection.execute(sql, values).fetchall()
-        except sqlite3.OperationalError:
-            connection.text_factory = _lenient
-            return connection.execute(sql, values).fetchall()
-        finally:
-            connection.text_factory = str
+        """Return the rows of a statement; text that is no UTF-8 is shown with U+FFFD."""
+        return self.connection.rows(sql, values)
 
 
 @contextmanager
@@ -122,26 +108,15 @@ def project_rows(root: Path, kits: Sequence[InspectedKit]) -> Iterator[tuple[Row
     """
     with open_database(root) as connection:
         schema = read_schema(connection, root, kits)
-        with reading_rows(connection, schema) as rows:
-            yield rows, schema
+        yield reading_rows(connection, schema), schema
 
 
-@contextmanager
-def reading_rows(connection: DatabaseConnection, schema: Schema) -> Iterator[Rows]:
-    """Yield the rows as the connection sees them; `schema` says what the config hides.
+def reading_rows(connection: Snapshot, schema: Schema) -> Rows:
+    """Return the rows as the connection sees them; `schema` says what the config hides.
 
     Raises `ProjectError` where a migration has taken away what every server needs.
     """
-    if not isinstance(connection, sqlite3.Connection):
-        yield Rows(connection, _tables(connection, schema))
-        return
-    factory, connection.text_factory = connection.text_factory, _lenient
-    try:
-        tables = _tables(connection, schema)
-        connection.text_factory = str
-        yield Rows(connection, tables)
-    finally:
-        connection.text_factory = factory
+    return Rows(connection, _tables(connection, schema))
 
 
 def prerequisites(stored: Sequence[object]) -> list[list[int] | None]:
@@ -172,7 +147,7 @@ def _by_rule(stored: object) -> list[int] | None:
     return list(found.values) if found.readable else None
 
 
-def _tables(connection: DatabaseConnection, schema: Schema) -> dict[str, StoredTable]:
+def _tables(connection: Snapshot, schema: Schema) -> dict[str, StoredTable]:
     tables: dict[str, StoredTable] = {}
     facts = read_facts(connection)
     for name in SHOWN_TABLES:

@@ -10,8 +10,7 @@ from ralphgen.errors import ProjectError, UsageError
 from ralphgen.kits.tables.columns import snake
 from ralphgen.output.files import put
 from ralphgen.project.config_lock import config_lock
-from ralphgen.project.connection import open_database
-from ralphgen.project.database import nearest_database
+from ralphgen.project.database import nearest_database, open_database
 from ralphgen.project.kit import Finding
 from ralphgen.project.model import Table
 from ralphgen.project.root import CONFIG, database_name, project_home

@@ -3,11 +3,10 @@
 import json
 from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from ralphgen.errors import Problem, ProjectError
 from ralphgen.project.config import Config
-from ralphgen.project.connection import DatabaseConnection
 from ralphgen.project.model import Queries, Schema
 from ralphgen.project.queries.files import NamedSql, read_queries
 from ralphgen.project.queries.model import Preparation
@@ -17,7 +16,7 @@ from ralphgen.project.toml import TomlFile
 from ralphgen.suggestion import suggestion
 
 if TYPE_CHECKING:
-    import sqlite3
+    from ralphgen.project.database import Snapshot
 
 TAKEN = ("seconds", "rows")
 
@@ -26,7 +25,7 @@ def prepared_queries(
     root: Path,
     config: TomlFile[Config],
     schema: Schema,
-    connection: DatabaseConnection | None,
+    connection: "Snapshot | None",
     recorded: Mapping[str, Any],
 ) -> Queries | None:
     """Return the named queries of the project in `root`, None where there are none.
@@ -47,7 +46,7 @@ def prepared_queries(
         return schema.hidden(table, column)
 
     if place is None:
-        opened = None if connection is None else cast("sqlite3.Connection", connection)
+        opened = None if connection is None else connection.connection
         done = prepare_on_sqlite(found, opened, recorded, hidden)
     elif connection is None:
         done = recorded_queries(found, recorded)

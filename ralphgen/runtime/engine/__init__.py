@@ -31,7 +31,7 @@ if TYPE_CHECKING:
         SAME_LETTERS: str  # compares the column `title`, ignoring the case of ASCII letters
         SAME_NAME: str  # compares the column `name` exactly
         UNINDEXED: str  # follows a table that is read whole
-        UNTYPED_NUMBERS: bool  # whether a column without a type stores a number as a number
+        TYPED: bool  # whether a column has values of its type alone
 
         def among(self, column: str, kind: str = "bigint", /) -> str:
             """Return the condition that a value is in a list, given as JSON; `kind` may be text."""
@@ -53,6 +53,9 @@ if TYPE_CHECKING:
 
         def is_text(self, column: str) -> str:
             """Return the condition that a column has a text."""
+
+        def member(self, column: str, name: str) -> str:
+            """Return a member of a JSON object, as text."""
 
         def named(self, table: str) -> str:
             """Return the name of a table as a text, as the database spells it."""
@@ -91,14 +94,18 @@ if TYPE_CHECKING:
             """
 
     class Catalog(Protocol):
-        """The statements that list the parts of a schema."""
+        """The parts of a schema, as statements that list them."""
 
+        KEEPS_ENTRIES: bool  # whether the ledger has a table for the entries of state files
         COLUMN_NAMES: str  # of one table, in order
         INDEX_NAMES: str
         LEDGER_COLUMNS: str  # table and column, of the tables of the ledger
         RELATION_NAMES: str  # of tables and views, without virtual tables and their parts
         TABLE_NAMES: str
         TASK_INDEXES: str  # the name of each index on `tasks`, and each of its keys
+
+        def defined(self, sql: str) -> str:
+            """Return definitions of tables, as SQLite takes them, for this engine."""
 
     class Rules(Protocol):
         """The rules of a table that a statement can break."""
@@ -213,6 +220,12 @@ if TYPE_CHECKING:
         def row(self, sql: str, values: Sequence[object] = ()) -> tuple[Any, ...] | None:
             """Return the first row, or None."""
 
+        def record(self, sql: str, values: Sequence[object] = ()) -> dict[str, Any]:
+            """Return the first row by column, empty if there is none."""
+
+        def keep_bytes(self) -> None:
+            """Read bytes that are not UTF-8 as surrogates from now on, if there can be any."""
+
         def tables(
             self, also: Sequence[str] = (), *, own: Sequence[str] | None = None
         ) -> dict[str, list[Column]]:
@@ -290,6 +303,25 @@ if TYPE_CHECKING:
 
         def closing(self, may_close: MayClose, write: Callable[[], Result]) -> Result:
             """Return `write()`, by which only these tasks may become done; in a transaction."""
+
+        @property
+        def refusals(self) -> tuple[type[Exception], ...]:
+            """What the driver raises for values that a table refuses."""
+
+        def continue_numbers(self, table: str, key: str) -> None:
+            """Let the next row of a table have a number above all others."""
+
+        def ignore_keys(self) -> None:
+            """Check no foreign key from now on, if the engine can; outside of a transaction."""
+
+        def watch(self) -> bool:
+            """Make the missing triggers of the journal, if the engine stores them; return whether.
+
+            Runs in a transaction. Connections of other engines watch for themselves.
+            """
+
+        def unwatch(self) -> None:
+            """Remove the stored triggers of the journal; within a transaction."""
 
         def when_open(self, check: Callable[[], None]) -> None:
             """Call `check` when the database is open."""

@@ -198,7 +198,7 @@ class RowTable:
 
     def _storable(self, database: Database, column: str, value: Any) -> Any:
         kind = self.columns[column]
-        if kind == ANY and database.sql.UNTYPED_NUMBERS and isinstance(value, str):
+        if kind == ANY and not database.sql.TYPED and isinstance(value, str):
             value = _number_of(value)
         texts = value if kind == LIST else [value]
         if any(isinstance(text, str) and "\0" in text for text in texts):

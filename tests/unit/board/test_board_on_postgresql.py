@@ -19,7 +19,7 @@ from ralphgen.board.views.sessions import read_sessions
 from ralphgen.board.views.status import project_status
 from ralphgen.board.web.pages import SECTIONS, report
 from ralphgen.kits.registry import KITS
-from ralphgen.project.connection import open_database
+from ralphgen.project.database import open_database
 from ralphgen.project.inspect import read_schema
 
 pytestmark = pytest.mark.slow

@@ -19,7 +19,7 @@ from ralphgen.errors import ProjectError
 from ralphgen.kits.ralph.rows import prerequisites
 from ralphgen.kits.ralph.server.tables import decode_integers
 from ralphgen.kits.registry import KITS
-from ralphgen.project.database import open_without_trace
+from ralphgen.project.database import FileSnapshot, open_without_trace
 from ralphgen.project.inspect import read_schema
 from ralphgen.project.root import DATABASE
 
@@ -29,7 +29,8 @@ Tasks = dict[int, tuple[str, list[int]]]
 
 
 def of_project(root: Path) -> Status:
-    with open_without_trace(root / DATABASE) as connection:
+    with open_without_trace(root / DATABASE) as file:
+        connection = FileSnapshot(file)
         return project_status(connection, read_schema(connection, root, KITS), root, TODAY)
 
 

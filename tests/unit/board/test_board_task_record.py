@@ -11,6 +11,7 @@ from ralphgen.board.views.record import A_PAGE, RUNS, RecordQuery, project_recor
 from ralphgen.board.views.stored_text import LONG_LINE
 from ralphgen.board.views.task_record import FILES, LONGEST_VALUE, TaskRecord
 from ralphgen.kits.ralph.rows import OVERRULED
+from ralphgen.project.database import FileSnapshot
 from ralphgen.project.model import Schema
 from ralphgen.runtime.tasks.status import IMPORTED, RESTORED
 
@@ -53,7 +54,7 @@ class TestTask:
             connection, 1, {"note": "secret", "title": "old"}, {"note": "s3", "title": "new"}
         )
         hiding = Schema((), "", hide=("tasks.note",))
-        found = project_record(connection, hiding, RecordQuery("1"))
+        found = project_record(FileSnapshot(connection), hiding, RecordQuery("1"))
         assert found is not None
         (change,) = found.tasks[0].changes.rows
 

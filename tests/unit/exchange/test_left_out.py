@@ -16,7 +16,7 @@ from ralphgen.errors import ProjectError
 from ralphgen.exchange import move
 from ralphgen.exchange.adopt import import_tasks
 from ralphgen.exchange.move import export_file, export_text, import_rows
-from ralphgen.ledger.opened import connected_database
+from ralphgen.project.database import connected_database
 
 HOMES = ("auth", "backend")
 TASKS = "SELECT title, status, depends_on FROM tasks WHERE id > 2 ORDER BY id"

@@ -19,9 +19,9 @@ from ralphgen.exchange.tables import TABLES
 from ralphgen.exchange.transfer import move_project
 from ralphgen.history.entries import read_entries
 from ralphgen.history.undo import undo_session
-from ralphgen.ledger.dialect import for_postgresql
-from ralphgen.ledger.opened import journal_of, opened_database
+from ralphgen.project.database import opened_database
 from ralphgen.project.root import DATABASE
+from ralphgen.runtime.engine.postgresql.schema import defined as for_postgresql
 from ralphgen.trust.decide import accept_database
 
 pytestmark = pytest.mark.slow
@@ -116,7 +116,7 @@ def take(root: Path, file: Path, **options: Any) -> list[str]:
 
 def run(root: Path, session: str, *statements: str) -> None:
     with opened_database(root) as opened:
-        journal = journal_of(opened, session, {"recipe": "manual"}, lambda: "write")
+        journal = opened.journal(session, {"recipe": "manual"}, lambda: "write")
         opened.before_writes.append(journal.begin)
         for sql in statements:
             opened.writing(partial(opened.change, sql))

@@ -21,9 +21,9 @@ from ralphgen.errors import ProjectError
 from ralphgen.exchange.merge import RowEdit
 from ralphgen.exchange.move import export_file, export_text, import_rows
 from ralphgen.history.undo import undo_session
-from ralphgen.ledger.dialect import for_postgresql
 from ralphgen.ledger.tables import definition
 from ralphgen.project.root import DATABASE
+from ralphgen.runtime.engine.postgresql.schema import defined as for_postgresql
 from ralphgen.trust.decide import accept_database
 
 pytestmark = pytest.mark.slow

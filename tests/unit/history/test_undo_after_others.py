@@ -11,8 +11,8 @@ from histories import make_database
 from postgresql import database, template_of
 
 from ralphgen.history.undo import Undone, undo_session
-from ralphgen.ledger.opened import journal_of, opened_database
 from ralphgen.ledger.tables import prune
+from ralphgen.project.database import opened_database
 
 SCHEMA = """
 CREATE TABLE houses (name TEXT PRIMARY KEY, note TEXT);
@@ -69,7 +69,7 @@ def run(root: Path, *steps: str) -> dict[str, str]:
             continue
         with opened_database(root) as opened:
             if session:
-                journal = journal_of(opened, session, {"recipe": "manual"}, lambda: "write")
+                journal = opened.journal(session, {"recipe": "manual"}, lambda: "write")
                 opened.before_writes.append(journal.begin)
             opened.writing(partial(opened.change, sql))
     return ids
@@ -229,7 +229,7 @@ def test_a_value_of_a_program_without_ralphgen_stays(root: Path) -> None:
 def test_an_application_cannot_pass_its_writes_as_an_undo(root: Path) -> None:
     run(root, f"a: {NEW}", f"b: {note('B')}", f"c: {note('C')}")
     with opened_database(root) as opened:
-        journal = journal_of(opened, "d", {"recipe": "manual"}, lambda: "undo c")
+        journal = opened.journal("d", {"recipe": "manual"}, lambda: "undo c")
         opened.before_writes.append(journal.begin)
         opened.writing(partial(opened.change, note("B")))
 

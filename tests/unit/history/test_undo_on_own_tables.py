@@ -13,9 +13,9 @@ from postgresql import database, needs_postgresql, template_of
 
 from ralphgen.history.entries import read_entries
 from ralphgen.history.undo import undo_session
-from ralphgen.ledger.dialect import for_postgresql
-from ralphgen.ledger.opened import journal_of, opened_database
+from ralphgen.project.database import opened_database
 from ralphgen.project.root import DATABASE
+from ralphgen.runtime.engine.postgresql.schema import defined as for_postgresql
 
 if TYPE_CHECKING:
     from ralphgen.runtime.engine import Database
@@ -178,7 +178,7 @@ def root(engine: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterat
 
 def run(root: Path, session: str, *statements: str) -> None:
     with opened_database(root) as opened:
-        journal = journal_of(opened, session, {"recipe": "manual"}, lambda: "write")
+        journal = opened.journal(session, {"recipe": "manual"}, lambda: "write")
         opened.before_writes.append(journal.begin)
         for sql in statements:
             opened.writing(partial(opened.change, sql))

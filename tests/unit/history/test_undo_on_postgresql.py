@@ -15,7 +15,7 @@ from postgresql import database, needs_postgresql, template_of
 from ralphgen.errors import MissingError
 from ralphgen.history.entries import changing_sessions, read_entries
 from ralphgen.history.undo import Undone, undo_session
-from ralphgen.ledger.opened import journal_of, opened_database
+from ralphgen.project.database import opened_database
 
 pytestmark = [needs_postgresql, pytest.mark.slow]
 SCHEMA = """
@@ -70,7 +70,7 @@ def run(root: Path, *writes: tuple[str, str]) -> None:
 @contextmanager
 def writer(root: Path, session: str) -> Iterator[partial[int]]:
     with opened_database(root) as opened:
-        journal = journal_of(opened, session, {"recipe": "manual"}, lambda: "write")
+        journal = opened.journal(session, {"recipe": "manual"}, lambda: "write")
         opened.before_writes.append(journal.begin)
         yield partial(lambda sql: opened.writing(lambda: opened.change(sql)))
 

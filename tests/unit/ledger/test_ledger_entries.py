@@ -11,7 +11,6 @@ from postgresql import database, needs_postgresql, template_of
 from proved_projects import INIT_SCHEMA
 
 from ralphgen.errors import ProjectError
-from ralphgen.ledger.dialect import for_postgresql as spelled
 from ralphgen.ledger.tables import (
     WITHOUT_ENTRIES,
     add_tables,
@@ -20,6 +19,7 @@ from ralphgen.ledger.tables import (
     remove_tables,
     upgrade_tables,
 )
+from ralphgen.runtime.engine.postgresql.schema import defined as spelled
 
 pytestmark = [needs_postgresql, pytest.mark.slow]
 PROGRESS = "- 2026-01-01T00:00:00Z [manual] one\n    two\nby hand\n"

@@ -9,6 +9,7 @@ import pytest
 
 from ralphgen.errors import ProjectError
 from ralphgen.project.config import FILE, read_config
+from ralphgen.project.database import FileSnapshot
 from ralphgen.project.disciplines import configured_removals, stored_removals, unknown_disciplines
 from ralphgen.project.model import Removal
 from ralphgen.project.schema import schema_from_facts
@@ -25,7 +26,7 @@ def connection() -> Iterator[sqlite3.Connection]:
 def removals(connection: sqlite3.Connection, *overrides: object) -> tuple[Removal, ...]:
     rows = [(f"d{at}", value) for at, value in enumerate(overrides)]
     connection.executemany("INSERT INTO disciplines VALUES (?, ?)", rows)
-    return stored_removals(connection, schema_from_facts(read_tables(connection)))
+    return stored_removals(FileSnapshot(connection), schema_from_facts(read_tables(connection)))
 
 
 def test_names_are_read_sorted_and_once(connection: sqlite3.Connection) -> None:
@@ -78,7 +79,7 @@ def listed(connection: sqlite3.Connection, *lists: object) -> tuple[Removal, ...
     rows = [(f"d{at}", value) for at, value in enumerate(lists)]
     sql = "INSERT INTO disciplines (name, disabled_tools) VALUES (?, ?)"
     connection.executemany(sql, rows)
-    return stored_removals(connection, schema_from_facts(read_tables(connection)))
+    return stored_removals(FileSnapshot(connection), schema_from_facts(read_tables(connection)))
 
 
 def test_the_list_column_removes_its_names(connection: sqlite3.Connection) -> None:
@@ -92,7 +93,7 @@ def test_both_columns_of_a_discipline_count(connection: sqlite3.Connection) -> N
     connection.execute(LIST)
     override = '{"additional_disabled": ["b"]}'
     connection.execute("INSERT INTO disciplines VALUES ('d', ?, ?)", (override, '["a"]'))
-    found = stored_removals(connection, schema_from_facts(read_tables(connection)))
+    found = stored_removals(FileSnapshot(connection), schema_from_facts(read_tables(connection)))
 
     assert {("b",), ("a",)} == {one.entries for one in found}
 
@@ -129,4 +130,4 @@ def test_the_config_takes_away_too_and_warns_of_unknown_disciplines(
     ) == configured_removals(config)
     assert [
         f'{FILE}:3: there is no discipline "frontned"; did you mean "frontend"?'
-    ] == unknown_disciplines(connection, config)
+    ] == unknown_disciplines(FileSnapshot(connection), config)

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from ralphgen.errors import Problem, ProjectError
-from ralphgen.project.database import open_without_trace
+from ralphgen.project.database import FileSnapshot, open_without_trace
 from ralphgen.project.model import Column, Schema, table_facts
 from ralphgen.project.schema import (
     REQUIRED_COLUMNS,
@@ -52,7 +52,7 @@ def inspect_schema(path: Path, hide: Iterable[str] = ()) -> Schema:
 def names_in(path: Path) -> tuple[str, ...]:
     """All tables of the database at `path`."""
     with open_without_trace(path) as connection:
-        return table_names(connection)
+        return table_names(FileSnapshot(connection))
 
 
 def has(schema: Schema, *names: str) -> list[bool]:

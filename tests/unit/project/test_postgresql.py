@@ -11,11 +11,9 @@ from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
 from ralphgen.errors import ProjectError
 from ralphgen.kits.registry import KITS
-from ralphgen.ledger.opened import connected_database
 from ralphgen.project.config import read_config
-from ralphgen.project.connection import open_database
+from ralphgen.project.database import NoConnectionError, connected_database, is_away, open_database
 from ralphgen.project.inspect import inspect_project
-from ralphgen.project.postgresql import NoConnectionError, is_away, open_postgresql
 from ralphgen.project.root import Postgresql, database_path, postgresql_place
 from ralphgen.sessions.login import revoke_login
 from ralphgen.trust.decide import accept_database
@@ -146,7 +144,7 @@ class TestConnection:
         root = in_postgresql(tmp_path)
         place = Postgresql()
 
-        for opened in (open_database(root), open_postgresql(place), connected_database(root)):
+        for opened in (open_database(root), open_database(Path(), place), connected_database(root)):
             with pytest.raises(ProjectError, match="psycopg, which is not") as refused, opened:
                 pass
         with pytest.raises(ProjectError, match="psycopg, which is not"):
@@ -167,7 +165,7 @@ class TestConnection:
     ) -> None:
         monkeypatch.setenv("RALPH_DSN", dsn)
 
-        with pytest.raises(ProjectError) as refused, open_postgresql(Postgresql()):
+        with pytest.raises(ProjectError) as refused, open_database(Path(), Postgresql()):
             pass
         assert "RALPH_DSN" in str(refused.value)
         assert PASSWORD not in str(refused.value)
@@ -180,7 +178,7 @@ class TestConnection:
     ) -> None:
         monkeypatch.setenv("RALPH_DSN", f"postgresql://{place}")
 
-        with pytest.raises(NoConnectionError) as refused, open_postgresql(Postgresql()):
+        with pytest.raises(NoConnectionError) as refused, open_database(Path(), Postgresql()):
             pass
         assert "cannot connect to the database in RALPH_DSN" in str(refused.value)
         assert PASSWORD not in str(refused.value)
@@ -192,16 +190,16 @@ class TestConnection:
         monkeypatch.setenv("RALPH_DSN", postgresql)
         run(postgresql, "CREATE TABLE tasks (id int)")
 
-        with open_postgresql(Postgresql()) as connection:
-            before = connection.execute("SELECT count(*) FROM tasks").fetchone()
+        with open_database(Path(), Postgresql()) as connection:
+            before = connection.row("SELECT count(*) FROM tasks")
             run(postgresql, "INSERT INTO tasks VALUES (1)")
-            after = connection.execute("SELECT count(*) FROM tasks WHERE id < ?", [9]).fetchone()
+            after = connection.row("SELECT count(*) FROM tasks WHERE id < ?", [9])
         assert (0,) == before == after
         with (
             pytest.raises(ProjectError, match="read-only transaction"),
-            open_postgresql(Postgresql()) as connection,
+            open_database(Path(), Postgresql()) as connection,
         ):
-            connection.execute("DELETE FROM tasks")
+            connection.rows("DELETE FROM tasks")
 
 
 @needs_postgresql

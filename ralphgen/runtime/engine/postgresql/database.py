@@ -10,8 +10,9 @@ import time
 from ...deferred import call_began, limit, longest_run, longest_wait, pause, take_time
 from ...errors import StartError, ToolError, log
 from ...modules import add_packages
+from .. import quoted
 from . import library
-from .library import dsn_of, notice, settings, writers_lock
+from .library import RECORD, dsn_of, notice, settings, writers_lock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,6 +32,15 @@ PATIENCE = 20.0  # seconds that a call waits for other writers
 IN_LINE = 1.0  # of them in which it first waits in the line of a lock
 COMING_UP = 3.0  # seconds in which a server that was started anew comes up
 SOON = 0.2  # seconds after the start of a server, in which its client lists the tools
+# Of a table that gives no numbers by itself the sequence is null, and nothing is set.
+_FREE = """
+    SELECT setval(counter, highest::text::bigint) FROM (
+        SELECT pg_get_serial_sequence(?, ?)::regclass AS counter,
+            (SELECT max({key}) FROM {table}) AS highest
+    ) AS numbers
+    WHERE CASE WHEN counter IS NOT NULL
+        THEN highest::text::bigint > coalesce(pg_sequence_last_value(counter), 0) END
+"""
 UNSURE = (
     "the connection to the database broke while this was committed: it may or may not have been "
     "done; look whether it is there before you do it again"
@@ -63,6 +73,17 @@ class Snapshot:
     def row(self, sql: str, values: Sequence[object] = ()) -> tuple[Any, ...] | None:
         """Return the first row, or None."""
         return self._run(sql, values).fetchone()
+
+    def record(self, sql: str, values: Sequence[object] = ()) -> dict[str, Any]:
+        """Return the first row by column, empty if there is none."""
+        cursor = self._run(sql, values)
+        row = cursor.fetchone() or ()
+        return {
+            one[0]: value for one, value in zip(cursor.description or (), row, strict=bool(row))
+        }
+
+    def keep_bytes(self) -> None:
+        """Do nothing: all texts are UTF-8."""
 
     @property
     def sql(self) -> Dialect:
@@ -230,6 +251,30 @@ class Database(Snapshot):
         Where it raises `StartError`, the call that needs the connection is refused with that.
         """
         self._checks.append(check)
+
+    @property
+    def refusals(self) -> tuple[type[Exception], ...]:
+        """What the driver raises for values that a table refuses."""
+        from .driver import REFUSALS
+
+        return REFUSALS
+
+    def continue_numbers(self, table: str, key: str) -> None:
+        """Let the sequence of a table, if it has one, begin above all others."""
+        self.row(_FREE.format(key=quoted(key), table=quoted(table)), [quoted(table), key])
+
+    def ignore_keys(self) -> None:
+        """Do nothing: keys are always checked."""
+
+    def watch(self) -> bool:
+        """Make the missing triggers of the journal; return whether any was missing."""
+        from .journal import watch
+
+        return watch(self)
+
+    def unwatch(self) -> None:
+        """Remove the triggers of the journal; within a transaction."""
+        self.change(f"DROP FUNCTION IF EXISTS {RECORD}() CASCADE")
 
     def definitions(self) -> object:
         """Return None: one statement reads all columns, each time that a connection is made."""

@@ -34,6 +34,7 @@ LIMITS = {
     "application_name": "ralphgen",
 }
 __all__ = [
+    "REFUSALS",
     "Connection",
     "Cursor",
     "Error",
@@ -48,6 +49,7 @@ PLAIN = ("bytea", "float4", "float8", "int2", "int4", "int8", "oid")
 NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 _BLANKS = re.compile(rb'("(?:[^"\\]|\\.)*")|\s+')
 Error = psycopg.Error
+REFUSALS = (psycopg.IntegrityError, psycopg.DataError)
 OperationalError = psycopg.OperationalError
 
 

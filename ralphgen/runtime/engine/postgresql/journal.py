@@ -13,6 +13,7 @@ from .. import quoted
 from ..entries import ENDED, KEPT, PREFIX, TABLE, moment
 from ..journal import SessionJournal
 from ..ledger import MARKER
+from .library import RECORD
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +24,6 @@ UNWATCHED = (
     "on it: nothing was changed; ask the owner of the tables to run "
     '"ralphgen db ledger on"'
 )
-RECORD = "ralphgen_record"  # the name of the function, and of each trigger
 # A table of the app with a primary key that nobody watches yet, and the entries of state files.
 _UNWATCHED = f"""
 FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 _HEX = "upper(encode(convert_to(name::text, 'UTF8'), 'hex'))"
 SAME_NAME = "name = ?"
 SAME_LETTERS = 'lower(title COLLATE "C") = lower(? COLLATE "C")'  # ASCII letters alone, as there
-UNTYPED_NUMBERS = False  # the type of the column decides what a text means
+TYPED = True  # the type of the column decides what a text means
 DIFFERS = "IS DISTINCT FROM"  # from a value, also where nothing is there
 HEX_NAME = f'({_HEX} COLLATE "C")'
 HAS_TEXT = "name IS NOT NULL"
@@ -43,6 +43,7 @@ _SPELLING = (
     "SET LOCAL IntervalStyle = 'postgres'; SET LOCAL bytea_output = 'hex'; "
     "SET LOCAL extra_float_digits = 1; SET LOCAL standard_conforming_strings = on"
 )
+RECORD = "ralphgen_record"  # the name of the journal's function, and of each trigger
 CHANNEL = "ralphgen"  # of notices, whose payload is the name of a schema
 GIVEN_NUMBER = " OVERRIDING SYSTEM VALUE"  # what an INSERT needs that says the number of its row
 
@@ -197,6 +198,11 @@ def holds(column: str) -> str:
 def is_text(column: str) -> str:
     """Return the condition that a column has a text."""
     return f"{column} IS NOT NULL"
+
+
+def member(column: str, name: str) -> str:
+    """Return a member of a JSON object, as text."""
+    return f"(coalesce({column}, '{{}}')::json ->> '{name}')"
 
 
 def named(table: str) -> str:

@@ -72,6 +72,16 @@ class Snapshot:
         found: tuple[Any, ...] | None = self.connection.execute(sql, values).fetchone()
         return found
 
+    def record(self, sql: str, values: Sequence[object] = ()) -> dict[str, Any]:
+        """Return the first row by column, empty if there is none."""
+        cursor = self.connection.execute(sql, values)
+        row = cursor.fetchone() or ()
+        return {one[0]: value for one, value in zip(cursor.description, row, strict=bool(row))}
+
+    def keep_bytes(self) -> None:
+        """Read bytes that are not UTF-8 as surrogates from now on."""
+        self.connection.text_factory = _exact_text
+
     @property
     def sql(self) -> Dialect:
         """The parts of statements that differ between engines."""
@@ -223,6 +233,25 @@ class Database(Snapshot):
 
     def open_soon(self) -> None:
         """Do nothing: it is open."""
+
+    @property
+    def refusals(self) -> tuple[type[Exception], ...]:
+        """What the driver raises for values that a table refuses."""
+        return (sqlite3.IntegrityError,)
+
+    def continue_numbers(self, table: str, key: str) -> None:
+        """Do nothing: the next number is above all others."""
+
+    def ignore_keys(self) -> None:
+        """Check no foreign key from now on; outside of a transaction."""
+        self.change("PRAGMA foreign_keys = OFF")
+
+    def watch(self) -> bool:
+        """Return that nothing was made: the triggers are those of a connection."""
+        return False
+
+    def unwatch(self) -> None:
+        """Do nothing: a connection takes its triggers with it."""
 
     def definitions(self) -> object:
         """Return the definitions of all tables: to read their columns takes far longer."""
@@ -448,6 +477,11 @@ def _settle(connection: sqlite3.Connection) -> None:
 def _text(raw: bytes) -> str:
     """Decode stored text, with U+FFFD for bytes that are no UTF-8."""
     return raw.decode("utf-8", "replace")
+
+
+def _exact_text(raw: bytes) -> str:
+    """Decode stored text, of which the same bytes can be made again."""
+    return raw.decode("utf-8", "surrogateescape")
 
 
 def _jitter(waited: float = 0.0) -> float:

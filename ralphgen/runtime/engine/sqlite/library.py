@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SAME_NAME = "name = ? COLLATE BINARY"
 SAME_LETTERS = "title = ? COLLATE NOCASE"
-UNTYPED_NUMBERS = True  # a column without a type keeps a number as one
+TYPED = False  # any value may be in any column
 DIFFERS = "IS NOT"  # from a value, also where nothing is there
 HEX_NAME = "hex(name)"
 HAS_TEXT = "typeof(name) = 'text'"
@@ -144,6 +144,11 @@ def holds(column: str) -> str:
 def is_text(column: str) -> str:
     """Return the condition that a column has a text."""
     return f"typeof({column}) = 'text'"
+
+
+def member(column: str, name: str) -> str:
+    """Return a member of a JSON object, as text."""
+    return f"CAST(json_extract(coalesce({column}, '{{}}'), '$.{name}') AS TEXT)"
 
 
 def named(table: str) -> str:

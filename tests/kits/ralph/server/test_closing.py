@@ -19,7 +19,7 @@ from query_files import write_queries
 
 from ralphgen.generate.workflows import regenerate
 from ralphgen.history.undo import undo_session
-from ralphgen.ledger.opened import opened_database
+from ralphgen.project.database import opened_database
 from ralphgen.project.root import postgresql_place
 from ralphgen.runtime.engine.sqlite.database import Database
 from ralphgen.runtime.errors import ToolError

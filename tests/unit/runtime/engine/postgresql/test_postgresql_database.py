@@ -1,12 +1,13 @@
 """What the runtime's connection to PostgreSQL tells each transaction, and survives."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import psycopg
 import pytest
 from postgresql import database, needs_postgresql
 
-from ralphgen.project.postgresql import open_postgresql
+from ralphgen.project.database import open_database
 from ralphgen.project.root import Postgresql
 from ralphgen.runtime.engine.postgresql.database import Database
 
@@ -55,8 +56,8 @@ def test_each_transaction_is_told_where_and_how() -> None:
 
 @pytest.mark.usefixtures("dsn")
 def test_the_cli_reads_as_servers_do() -> None:
-    with open_postgresql(Postgresql(VARIABLE, "Own")) as connection:
-        found = connection.execute(HERE).fetchall()
+    with open_database(Path(), Postgresql(VARIABLE, "Own")) as connection:
+        found = connection.rows(HERE)
 
     assert found == [("ours", "2026-01-01 00:00:00+00", "\\x6869")]
 

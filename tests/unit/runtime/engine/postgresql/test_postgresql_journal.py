@@ -8,6 +8,7 @@ import pytest
 from postgresql import database, needs_postgresql, template_of
 
 from ralphgen.ledger.tables import definition
+from ralphgen.runtime.engine.postgresql import schema as catalog
 from ralphgen.runtime.engine.postgresql.database import Database
 from ralphgen.runtime.engine.postgresql.journal import Journal
 from ralphgen.runtime.errors import ToolError
@@ -18,7 +19,7 @@ SCHEMA = "Own 'one' %s"
 IN_SCHEMA = f'SET search_path = "{SCHEMA}"; '
 TABLES = (
     f'CREATE SCHEMA "{SCHEMA}"; {IN_SCHEMA}'
-    + definition(postgresql=True)
+    + definition(catalog)
     + "INSERT INTO ralphgen_ledger (created) VALUES ('2026-02-10T00:00:00Z');"
     "CREATE TABLE tasks (id int PRIMARY KEY, title text);"
     "INSERT INTO tasks VALUES (1, 'one')"
