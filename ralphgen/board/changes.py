@@ -4,7 +4,7 @@ import os
 import sqlite3
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from threading import Event, Thread
@@ -20,6 +20,7 @@ from ralphgen.project.database import (
     FileSnapshot,
     LockedError,
     Snapshot,
+    connected_database,
     open_database,
     open_without_trace,
 )
@@ -27,16 +28,15 @@ from ralphgen.project.root import (
     DATABASE,
     FOLDER,
     RECIPES,
-    Postgresql,
+    DatabasePlace,
     database_path,
-    postgresql_place,
+    database_place,
     project_home,
     sessions_folder,
 )
 from ralphgen.project.schema import column_names, read_facts, relation_names
 from ralphgen.runtime.context import LOCK
 from ralphgen.runtime.engine.claims import Claim
-from ralphgen.runtime.engine.postgresql.notices import WriteNotices
 from ralphgen.sessions.processes import Lock
 from ralphgen.sessions.store import CONTEXT
 
@@ -50,7 +50,7 @@ SCHEMA = "SELECT name, sql FROM sqlite_master"
 DISCIPLINES = "SELECT * FROM disciplines"
 """What people edit besides what a server is made for."""
 SNAPSHOT = "SELECT pg_catalog.pg_current_snapshot()::text"
-"""What differs after any write in the cluster of PostgreSQL."""
+"""What differs after any write in the database cluster."""
 
 
 class Marks(NamedTuple):
@@ -90,21 +90,20 @@ class ChangeWatch:
         self._known: tuple[object, str, tuple[Claim, ...]] = ("", "", ())
         self._locked = False
         self._live: tuple[bool, ...] = ()
-        self._told = False  # that something was written into PostgreSQL, since the last look
+        self._told = False  # that something was written into the server, since the last look
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Within the block, see at the next look what one of ours writes into PostgreSQL.
+        """Within the block, see at the next look what one of ours writes into a database server.
 
         Nothing is done where there is none, and where it passes on no notices: then a look in
         `PACE` seconds sees it, as it sees what others write.
         """
-        place = self._place()
-        if place is None:
+        if self._place() is None:
             yield
             return
         over = Event()
-        Thread(target=self._listen, args=(place, over), daemon=True).start()
+        Thread(target=self._listen, args=[over], daemon=True).start()
         try:
             yield
         finally:
@@ -141,17 +140,20 @@ class ChangeWatch:
             specs=_mark(settings, self._specs),
         )
 
-    def _listen(self, place: Postgresql, over: Event) -> None:
-        with closing(WriteNotices(place.named)) as notices:
-            while not over.is_set():
-                self._told = notices.wait(PACE) or self._told
+    def _listen(self, over: Event) -> None:
+        with suppress(RalphgenError), connected_database(self._root) as database:
+            notices = database.notices()
+            if notices is not None:
+                with closing(notices):
+                    while not over.is_set():
+                        self._told = notices.wait(PACE) or self._told
 
     def _stamp(self, path: str) -> object:
         return _stamp(self._root / path)
 
-    def _place(self) -> Postgresql | None:
+    def _place(self) -> DatabasePlace | None:
         try:
-            return postgresql_place(self._root)
+            return database_place(self._root)
         except RalphgenError:
             return None
 
@@ -199,7 +201,7 @@ class ChangeWatch:
             self._known = database, known, claims
 
     def _look_into(self) -> None:
-        """Know the same of a database in PostgreSQL, where no file tells of a write."""
+        """Know the same of a database on a server, where no file tells of a write."""
         try:
             with open_database(self._root) as connection:
                 ((moved,),) = connection.rows(SNAPSHOT)

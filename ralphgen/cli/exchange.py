@@ -100,14 +100,14 @@ def import_(
     """Import the rows of an export, or the tasks of another tool."""
     from ralphgen.exchange.adopt import import_tasks
     from ralphgen.exchange.move import import_rows
-    from ralphgen.project.root import postgresql_place, project_root
+    from ralphgen.project.root import database_place, project_root
     from ralphgen.terminal.person import refuse_agents
 
     refuse_agents("import")
     is_own = source in OWN
     _refuse_useless(source, is_own=is_own, homes=(feature, discipline), removals=allow_removals)
     root = project_root(project)
-    if source is Source.sqlite and postgresql_place(root) is not None:
+    if source is Source.sqlite and database_place(root) is not None:
         _move(root, file, dry_run=dry_run, allow_removals=allow_removals)
         return
     if is_own:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from ralphgen.errors import Say, UsageError
-from ralphgen.project.database import catalog_of
+from ralphgen.project.database import module_of
 from ralphgen.suggestion import counted
 from ralphgen.terminal.app import App
 from ralphgen.terminal.console import print_json, print_result, progress, say
@@ -38,7 +38,7 @@ def on(project: Project = Path(), yes: Yes = False, quiet: Quiet = False) -> Non
     if read_state(root).version is not None:
         say("the ledger is on already")
         return
-    say(definition(catalog_of(root)))
+    say(definition(module_of(root, "schema")))
     if not agrees("add these tables to the project's database?", yes=yes):
         say("nothing was changed")
         raise typer.Exit(1)

@@ -314,14 +314,14 @@ def _counted(number: int, noun: str) -> str:
 def _watch(root: Path, tell: Say, *, alone: bool) -> None:
     """Write the server after each change until a person stops it; then exit with 0."""
     from ralphgen.generate.watch import watch
-    from ralphgen.project.root import postgresql_place
+    from ralphgen.project.root import database_place
 
     if not alone:
         raise UsageError(
             '"--watch" cannot be combined with --force, --allow-removals or --dry-run',
             "leave them out",
         )
-    if postgresql_place(root) is not None:
+    if database_place(root) is not None:
         raise UsageError(
             '"--watch" cannot detect PostgreSQL schema changes',
             'run "ralphgen regen" after each migration',

@@ -132,14 +132,14 @@ def list_(project: Project = Path(), as_json: Json = False) -> None:
 @session.command(example="ralphgen session end yap-20260210T120000Z-1a2b")
 def end(session_id: SessionId, project: Project = Path(), as_json: Json = False) -> None:
     """End an idle session and release its task."""
-    from ralphgen.project.root import postgresql_place
+    from ralphgen.project.root import database_place
     from ralphgen.sessions.end import end_session
     from ralphgen.sessions.login import revoke_login
     from ralphgen.sessions.states import task_state
 
     root = _place(project, "end").root
     ended, task = end_session(root, session_id)
-    database = postgresql_place(root)
+    database = database_place(root)
     if database is not None and revoke_login(database, session_id) is False:
         say(f"warning: {STILL_OPEN}")
     if as_json:
@@ -158,12 +158,12 @@ def revoke(session_id: SessionId, project: Project = Path()) -> None:
     """
     from ralphgen.history.entries import read_entries
     from ralphgen.ledger.tables import read_state
-    from ralphgen.project.root import postgresql_place
+    from ralphgen.project.root import database_place
     from ralphgen.sessions.login import revoke_login
     from ralphgen.sessions.token import revoke_session
 
     root = _place(project, "revoke").root
-    database = postgresql_place(root)
+    database = database_place(root)
     is_gone = None if database is None else revoke_login(database, session_id)
     if is_gone is not None:
         print(f"ended session {plain(session_id)} and revoked its login")
@@ -216,13 +216,13 @@ def _make_with_login(
     """Make a session, and a login to PostgreSQL for it; print the login's DSN."""
     from ralphgen.launch.record import open_record
     from ralphgen.loop.limits import parse_duration
-    from ralphgen.project.root import ADMIN_DSN, postgresql_place
+    from ralphgen.project.root import ADMIN_DSN, database_place
     from ralphgen.sessions.claims import hand_over
     from ralphgen.sessions.end import end_session
     from ralphgen.sessions.login import make_login
     from ralphgen.sessions.token import LONGEST
 
-    database = postgresql_place(place.root)
+    database = database_place(place.root)
     if database is None:
         raise UsageError("a project on SQLite has no logins", 'leave "--login" out')
     seconds = int(parse_duration(ttl))

@@ -31,7 +31,7 @@ def indexes(project: Project = Path()) -> None:
     except ProjectError as error:
         found = set()
         say(f"warning: {error.problems[0].text}: all are printed")
-    place = served.postgresql
+    place = served.place
     for index in missing_indexes(served, found):
         print(f"-- {index.purpose}")
         print(index.statement(place.schema if place is not None else ""))

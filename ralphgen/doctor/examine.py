@@ -8,7 +8,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from ralphgen.doctor.postgresql import look_at, proof_is_walled
+from ralphgen.doctor.connection import look_at, proof_is_walled
 from ralphgen.environment.build import check_environment
 from ralphgen.environment.location import LOCK_NAME, Environment, environment_for, read_lock
 from ralphgen.errors import ProjectError, RalphgenError
@@ -27,8 +27,9 @@ from ralphgen.project.root import (
     OutsideDatabaseError,
     database_name,
     database_path,
+    database_place,
+    engine_of,
     is_missing,
-    postgresql_place,
     project_home,
     refuse_outside_database,
 )
@@ -95,7 +96,7 @@ def examine(root: Path, *, trust_edited: bool = False) -> Iterator[CheckResult]:
 def _results(root: Path, *, trust_edited: bool) -> Iterator[CheckResult]:
     """Yield the results. Raises what ends the examination, such as `UntrustedError`."""
     try:
-        place = postgresql_place(root)
+        place = database_place(root)
         refuse_outside_database(root)
     except OutsideDatabaseError as error:
         yield CheckResult("database", error.problems[0].text, error.problems[0].hint)
@@ -222,7 +223,7 @@ def _ledger(root: Path) -> CheckResult:
     if version < VERSION:
         text = f"version {version}; this ralphgen uses version {VERSION}"
         return CheckResult("ledger", text, 'run "ralphgen db ledger upgrade"')
-    if postgresql_place(root) is None and committed_texts(database_path(root)):
+    if database_place(root) is None and committed_texts(database_path(root)):
         text = "the database is in git and changes with every session; better exclude it"
         return CheckResult("ledger", f"version {version}; {text}")
     return CheckResult("ledger", f"version {version}")
@@ -236,7 +237,7 @@ def _tasks(root: Path, generated: Generated) -> Iterator[CheckResult]:
     yield from _missing_tasks(root, generated.project)
     yield _done(generated)
     yield from _written(root)
-    place = postgresql_place(root)
+    place = database_place(root)
     if place is not None and generated.project.done is not None:
         with suppress(ProjectError):  # that it does not answer was said before
             yield CheckResult("done", proof_is_walled(place))
@@ -330,9 +331,7 @@ def _environment(root: Path) -> tuple[Environment, CheckResult]:
     try:
         lock = (root / FOLDER / LOCK_NAME).read_text(encoding="utf-8")
     except (OSError, ValueError):
-        lock = read_lock(
-            "sqlite" if postgresql_place(root) is None else "postgresql"
-        )  # the files are told of already
+        lock = read_lock(engine_of(root))  # the files are told of already
     environment = environment_for(lock)
     problems = check_environment(environment)
     if problems:

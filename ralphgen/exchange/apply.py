@@ -26,7 +26,6 @@ if TYPE_CHECKING:
 
 SETTLE = "nothing was changed; fix this on one side, then import again"
 LEFT_OUT = "a trigger or an ON CONFLICT clause discarded it"
-_LATER, _LATER_ON_POSTGRESQL = "PRAGMA defer_foreign_keys = ON", "SET CONSTRAINTS ALL DEFERRED"
 _SERVERS = "SELECT mcp_servers FROM disciplines WHERE name = ?"
 _Broken = tuple[Any, ...]  # of a foreign key: table, number of the row, parent, which key
 
@@ -52,7 +51,7 @@ class EditWriter:
         """
         database, own = self._database, self._own
         before = {*self._broken_keys()}
-        database.change(_LATER_ON_POSTGRESQL if own.is_typed else _LATER)
+        database.change(database.sql.DEFER_KEYS)
         pending = in_order(edits, own)
         while pending:
             refused = [(edit, error) for edit in pending if (error := self._tried(edit))]

@@ -207,7 +207,7 @@ def _checked(plan: Plan, own: Own, theirs: Rows) -> MergedRows:
 
 
 def _unstorable(merged: MergedRows, own: Own) -> Iterator[str]:
-    """Yield what PostgreSQL has no place for, of the values that would be written."""
+    """Yield what the database has no place for, of the values that would be written."""
     for change in merged.changes if own.is_typed else ():
         for name, value in change.values.items():
             try:

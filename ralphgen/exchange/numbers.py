@@ -1,4 +1,4 @@
-"""Reads numbers of PostgreSQL without the loss of a digit."""
+"""Reads numbers of any length without the loss of a digit."""
 
 from decimal import Decimal
 

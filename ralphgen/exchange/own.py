@@ -23,7 +23,7 @@ from ralphgen.suggestion import counted
 class Own:
     """The rows of a project, the tables that they are of, and its schema.
 
-    With `is_typed` a column holds values of its kind alone, as in PostgreSQL; in a file of SQLite
+    With `is_typed` a column holds values of its kind alone; in a file of SQLite
     any value may stand anywhere. `notes` say what of the tables cannot be moved. `ralphs` are the
     names that stand for tasks, features, disciplines and so on: none in a project of tables alone.
     """

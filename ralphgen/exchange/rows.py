@@ -40,7 +40,7 @@ def read_rows(connection: Snapshot, tables: Mapping[str, MovedTable]) -> Rows:
 
 
 def with_json_in_order(rows: Rows, schema: Schema) -> Rows:
-    """Return rows with JSON as PostgreSQL spells it, in columns whose type is JSON or a list.
+    """Return rows with JSON as jsonb is spelled, in columns whose type is JSON or a list.
 
     There the same value has one spelling only. In SQLite they are texts, which stay as they are.
     """
@@ -105,7 +105,7 @@ def same(one: Value, other: Value) -> bool:
 
 
 def _column(name: str, kind: str, is_typed: bool) -> str:
-    """Return what selects a column; of PostgreSQL, lists as JSON, and what SQLite lacks as text."""
+    """Return what selects a column; if it is typed, lists as JSON, and other types as text."""
     if is_typed and kind.endswith("[]"):
         return f"to_json({quoted(name)})::text"
     return f"{quoted(name)}::text" if is_typed and kind in ("ANY", "OPAQUE") else quoted(name)

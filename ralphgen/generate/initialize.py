@@ -33,13 +33,13 @@ from ralphgen.project.database import ENDS, is_sqlite, open_database
 from ralphgen.project.inspect import FACTS, is_recorded, missing_database, refuse_other_schemas
 from ralphgen.project.root import (
     FOLDER,
-    Postgresql,
+    DatabasePlace,
     database_name,
     database_path,
+    database_place,
     is_missing,
     names_schema,
     place_name,
-    postgresql_place,
     project_home,
     resolved,
 )
@@ -166,7 +166,7 @@ def _prepare_home(root: Path, say: Say) -> None:
     ignore_home(home)
 
 
-def _agree_to_add(root: Path, place: Postgresql | None, agree: Callable[[str], bool]) -> None:
+def _agree_to_add(root: Path, place: DatabasePlace | None, agree: Callable[[str], bool]) -> None:
     """Ask before tables are added to a database that has some; raises `ProjectError` after a no."""
     if place is None and is_missing(database_path(root)):
         return
@@ -205,13 +205,13 @@ def _agreed_tables(root: Path, say: Say, agree: Callable[[str], bool]) -> Mappin
     return committed
 
 
-def _place(root: Path, engine: str) -> Postgresql | None:
+def _place(root: Path, engine: str) -> DatabasePlace | None:
     """Return where in PostgreSQL the project's rows are or shall be, None for a file of SQLite.
 
     Raises `UsageError` for an engine that the project is not on, and `ProjectError` without a
     connection, or where the server there is was written for tables that are not there.
     """
-    configured = postgresql_place(root)
+    configured = database_place(root)
     if configured is None and engine == "postgresql" and not is_missing(database_path(root)):
         name = database_name(root)
         move = f'then move them with "ralphgen import {name} --from sqlite"'
@@ -220,7 +220,7 @@ def _place(root: Path, engine: str) -> Postgresql | None:
     if configured is not None and engine == "sqlite":
         text = f"--engine sqlite is for a new project; its rows are in {database_name(root)}"
         raise UsageError(text, f'set engine = "sqlite" below [database] in {CONFIG}')
-    place = configured or (Postgresql() if engine == "postgresql" else None)
+    place = configured or (DatabasePlace() if engine == "postgresql" else None)
     if place is not None and not names_schema(root):
         named = schema_of(os.environ.get(place.dsn_env, ""))
         place = replace(place, schema=named) if named else place
@@ -242,7 +242,7 @@ def _make_database(
     about = options.title, options.description
     title, description = (_readable(text).replace("\0", "") for text in about)
     named = title or _readable(root.name) or "Untitled Project"
-    place = postgresql_place(root)
+    place = database_place(root)
     verb = "created"
     if place is not None:
         created = create_tables(place, named, loaded, description)

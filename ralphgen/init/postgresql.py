@@ -8,7 +8,7 @@ from ralphgen.init.recorded import default_schema
 from ralphgen.init.stacks import Stack, first_rows
 from ralphgen.ledger.tables import definition, now
 from ralphgen.project.database import connected, first_line
-from ralphgen.project.root import Postgresql, place_name
+from ralphgen.project.root import DatabasePlace, place_name
 from ralphgen.runtime.engine.postgresql import schema as catalog
 from ralphgen.runtime.engine.postgresql.library import settings, writers_lock
 from ralphgen.runtime.engine.schema import TABLES
@@ -24,7 +24,7 @@ _FOUND = (
 _SCHEMA = "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1"
 
 
-def has_tables(place: Postgresql) -> bool:
+def has_tables(place: DatabasePlace) -> bool:
     """Return whether the schema has any table of a project.
 
     Raises what `connected` raises, and `ProjectError` where that cannot be seen.
@@ -33,7 +33,7 @@ def has_tables(place: Postgresql) -> bool:
         return _has_tables(connection, place.schema)
 
 
-def create_tables(place: Postgresql, title: str, stack: Stack, description: str = "") -> bool:
+def create_tables(place: DatabasePlace, title: str, stack: Stack, description: str = "") -> bool:
     """Make the tables and the ledger, with the stack's disciplines; whether there were none.
 
     All are made or none. The schema is made too where there is none; one with any table of a

@@ -29,10 +29,10 @@ from ralphgen.project.files import read_text
 from ralphgen.project.inspect import settings_models
 from ralphgen.project.root import (
     FOLDER,
-    Postgresql,
+    DatabasePlace,
     database_name,
     database_path,
-    postgresql_place,
+    database_place,
     project_home,
 )
 from ralphgen.project.schema import read_facts
@@ -67,7 +67,7 @@ def removed_on_refusal(root: Path, kits: Iterable[str]) -> Iterator[None]:
     own = root / FOLDER
     texts = {path: _bytes_of(path) for path in (root / FILE, root / IGNORED)}
     setup = (path for kit in KITS if kit.key in {*kits} for path in kit.setup)
-    with suppress(ProjectError):  # in PostgreSQL, or settings that cannot be read
+    with suppress(ProjectError):  # on a server, or settings that cannot be read
         own = database_path(root)
     database = [own.with_name(own.name + end) for end in ("", "-wal", "-shm", "-journal")]
     places = [root / FOLDER, root / CONTEXT, *database, *(root / path for path in setup)]
@@ -151,10 +151,10 @@ def add_tables(root: Path, title: str, stack: Stack, description: str = "") -> b
     return True
 
 
-def switch_on(root: Path, kits: Iterable[str], place: Postgresql | None = None) -> None:
+def switch_on(root: Path, kits: Iterable[str], place: DatabasePlace | None = None) -> None:
     """Write the config where there is none, and add the kits to its list; comments are kept.
 
-    Where the rows shall be in PostgreSQL, it says where. Raises `ProjectError` where the config is
+    `place` is where on a server the rows shall be. Raises `ProjectError` where the config is
     not valid or cannot be written.
     """
     wanted = [kit.key for kit in KITS if kit.key in set(kits)]
@@ -166,14 +166,14 @@ def switch_on(root: Path, kits: Iterable[str], place: Postgresql | None = None) 
             put(root / FILE, text)
 
 
-def _switched_on(root: Path, wanted: Sequence[str], place: Postgresql | None) -> str | None:
+def _switched_on(root: Path, wanted: Sequence[str], place: DatabasePlace | None) -> str | None:
     """Return the text of a config with what is wanted, None where nothing is to be written."""
     path = root / FILE
     there = _is_there(path)
     # One that serves any database takes the place of the usual one.
     free = any(kit.any_schema for kit in KITS if kit.key in wanted)
     listed = _kits_on(root) if there else [] if free else ["ralph"]
-    moved = place is not None and postgresql_place(root) != place
+    moved = place is not None and database_place(root) != place
     if there and set(wanted) <= set(listed) and not moved:
         return None
     text = read_text(path, FILE) if there else CONFIG_TEXT
@@ -181,12 +181,12 @@ def _switched_on(root: Path, wanted: Sequence[str], place: Postgresql | None) ->
         (("kits",), list(dict.fromkeys([*listed, *wanted])))
     ]
     if moved and place is not None:
-        said = {"engine": "postgresql", **asdict(place)}
+        said = {"engine": place.engine, **asdict(place)}
         changes += [(("database", key), value) for key, value in said.items()]
     return edited(text, changes)
 
 
-def kits_with(root: Path, kits: Iterable[str], place: Postgresql | None) -> list[str]:
+def kits_with(root: Path, kits: Iterable[str], place: DatabasePlace | None) -> list[str]:
     """Return the kits of the project once `switch_on` has added these.
 
     Raises `ProjectError` if the config is not valid.

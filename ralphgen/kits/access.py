@@ -29,13 +29,13 @@ def access_sql(project: Project, plan: ServerPlan) -> str:
     Raises `ProjectError` for a project that is not on PostgreSQL, or none of whose servers has
     tools on rows, and for names that no role or function can have.
     """
-    if project.postgresql is None:
+    if project.place is None:
         raise ProjectError(
             "roles require PostgreSQL, but this project uses SQLite",
             f'set engine = "postgresql" below [database] in {CONFIG}, then run "ralphgen import '
             f'{project.database or DATABASE} --from sqlite"',
         )
-    schema, policy = project.postgresql.schema, plan.policy
+    schema, policy = project.place.schema, plan.policy
     _refuse_names(schema, policy)
     hosts = {kit.key: kit for kit in KITS if kit.additions}
     server = next((one for one in plan.kits if one.key in hosts), None)

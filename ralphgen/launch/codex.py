@@ -31,7 +31,7 @@ from ralphgen.launch.events import (
 from ralphgen.launch.lacking import Lack, lack_error
 from ralphgen.launch.outcome import Usage
 from ralphgen.launch.servers import Entry, filled, session_servers, start_command
-from ralphgen.project.root import postgresql_place
+from ralphgen.project.root import database_place
 from ralphgen.runtime.files.protection import CLIENT_FILES, CLIENT_FOLDERS
 from ralphgen.sessions.model import PreparedSession
 
@@ -140,7 +140,7 @@ class CodexReader(OutputReader):
 def _servers(session: PreparedSession, variables: dict[str, str]) -> Iterator[str]:
     """Yield the settings of the session's servers; `variables` get what their headers are."""
     ours = {served.kit: served.names for served in session.served}
-    place = postgresql_place(session.root)
+    place = database_place(session.root)
     if place is not None:  # for the servers, and not for what the agent runs
         yield f"shell_environment_policy.exclude={_toml([place.dsn_env])}"
     for name, entry in session_servers(session).items():

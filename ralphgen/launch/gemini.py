@@ -30,7 +30,7 @@ from ralphgen.launch.events import (
 from ralphgen.launch.outcome import Usage
 from ralphgen.launch.servers import session_servers, start_command
 from ralphgen.output.files import WRITE_HINT
-from ralphgen.project.root import postgresql_place
+from ralphgen.project.root import database_place
 from ralphgen.runtime.files import reason
 from ralphgen.runtime.files.protection import (
     CLIENT_FILES,
@@ -221,7 +221,7 @@ def _settings(session: PreparedSession, options: LaunchOptions, person: Path) ->
     """Return the person's settings with the servers of the session in the place of theirs."""
     ours = {served.kit: list(served.names) for served in session.served}
     servers: dict[str, Any] = {}
-    place = postgresql_place(session.root)
+    place = database_place(session.root)
     for name, entry in session_servers(session).items():
         own = dict(entry)
         if name in ours:

@@ -16,8 +16,8 @@ from ralphgen.project.database import ALONE, no_database
 from ralphgen.project.root import (
     database_name,
     database_path,
+    database_place,
     place_name,
-    postgresql_place,
     project_home,
 )
 
@@ -30,7 +30,7 @@ PAGES = 1000  # copied between two looks whether others wait
 def backed_up(root: Path) -> str:
     """Copy the database before it is changed, and return a line that says where the copy lies.
 
-    Of one in PostgreSQL nothing is copied: the line says what does that. Raises as `make_backup`.
+    Of one on a server nothing is copied: the line says what does that. Raises as `make_backup`.
     """
     dump = dump_command(root)
     return (
@@ -39,8 +39,8 @@ def backed_up(root: Path) -> str:
 
 
 def dump_command(root: Path) -> str:
-    """Return the command that makes a backup of a database in PostgreSQL; empty for SQLite."""
-    place = postgresql_place(root)
+    """Return the command that makes a backup of a database on a server; empty for a file."""
+    place = database_place(root)
     if place is None:
         return ""
     schema = shlex.quote(f'"{place.schema}"')
@@ -52,10 +52,10 @@ def make_backup(root: Path, target: Path | None = None) -> Path:
 
     Without a target it goes to `.ralph/backups`, of which the newest five are kept. The file
     appears whole or not at all. Raises `ProjectError` where the target exists or cannot be written,
-    and where the database is in PostgreSQL.
+    and where the database is on a server.
     """
     if dump := dump_command(root):
-        text = f"{place_name(postgresql_place(root))} cannot be copied as a file"
+        text = f"{place_name(database_place(root))} cannot be copied as a file"
         raise ProjectError(text, f"make a backup with: {dump}")
     paths = _own_targets(root) if target is None else iter([target])
     path = next(paths)

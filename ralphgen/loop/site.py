@@ -20,7 +20,7 @@ from ralphgen.output.disk import FULL, refuse_full_disk, reserved_space
 from ralphgen.project.database import is_away
 from ralphgen.project.git import branch_in
 from ralphgen.project.model import Schema
-from ralphgen.project.root import FOLDER, postgresql_place, project_home
+from ralphgen.project.root import FOLDER, database_place, project_home
 from ralphgen.project.rows import open_rows
 from ralphgen.sessions.claims import NOT_MADE, NothingReadyError, end_claim, keep_claim
 from ralphgen.sessions.create import create_session
@@ -65,7 +65,7 @@ class ProjectWorkplace:
 
     def is_away(self) -> bool:
         """Return whether the database cannot be reached now; a file is never so."""
-        place = postgresql_place(self._root)
+        place = database_place(self._root)
         return place is not None and is_away(place)
 
     def target(self) -> Event:

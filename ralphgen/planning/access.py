@@ -1,4 +1,4 @@
-"""What logins of sessions may do in PostgreSQL: what tools do with rows, as grants and policies."""
+"""What logins of sessions may do in the database: the uses of tools, as grants and policies."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field

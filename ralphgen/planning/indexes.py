@@ -20,7 +20,7 @@ class TaskIndex:
     method: str = ""
 
     def statement(self, schema: str = "") -> str:
-        """Return what makes it where there is none of its name, in a schema of PostgreSQL."""
+        """Return what makes it where there is none of its name, in a schema of the database."""
         table = f"{sql_name(schema)}.tasks" if schema else "tasks"
         using = f" USING {self.method}" if self.method else ""
         return f"CREATE INDEX IF NOT EXISTS {self.name} ON {table}{using} ({', '.join(self.keys)});"
@@ -31,7 +31,7 @@ def missing_indexes(project: Project, found: Collection[Names] = ()) -> tuple[Ta
 
     `found` holds the keys of those that are; one that begins with the keys of another serves too.
     """
-    on_sqlite = project.postgresql is None
+    on_sqlite = project.place is None
     title = "title COLLATE NOCASE" if on_sqlite else 'lower(title COLLATE "C")'
     wanted = [
         TaskIndex(

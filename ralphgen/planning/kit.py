@@ -27,7 +27,7 @@ class KitDefinition:
     it as a value of JSON; it raises `ProjectError` for what it cannot use. `find` takes the same
     and says what there would be to serve, which the server itself finds when it is asked. `setup`
     holds the files, by path below the project's folder, that `init --kit` writes where there are
-    none. `access` returns what PostgreSQL lets the sessions' own logins do with the kit's tables.
+    none. `access` returns what the database lets the sessions' own logins do with the kit's tables.
     `additions` plan what a project adds of its own to the server, where this kit is the first
     that is on and has any: each takes the project and the server as it is so far. With `any_schema`
     it serves any database, so that the project need not have tasks, features and disciplines.

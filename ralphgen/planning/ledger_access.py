@@ -1,4 +1,4 @@
-"""What logins of sessions may do with ralphgen's own tables in PostgreSQL."""
+"""What logins of sessions may do with ralphgen's own tables."""
 
 from collections.abc import Sequence
 

@@ -345,7 +345,7 @@ class ServerPlan:
     overrides: tuple[tuple[str, str], ...] = ()
     wordings: tuple[Wording, ...] = ()
     reads: Mapping[str, Sequence[str]] = field(default_factory=dict)
-    engine: Literal["sqlite", "postgresql"] = "sqlite"
+    engine: str = "sqlite"
     tables: Names = ()
     http: JsonObject | None = None
     views: str = ""

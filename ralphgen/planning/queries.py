@@ -58,7 +58,7 @@ def plan_queries(project: Project, host: KitPlan) -> Addition:
     if project.queries is None:
         return Addition()
     settings = json.loads(project.queries.settings)
-    module = f"runtime.engine.{'sqlite' if project.postgresql is None else 'postgresql'}.queries"
+    module = f"runtime.engine.{project.engine}.queries"
     problems: list[Problem] = []
     tools: list[ToolPlan] = []
     data: dict[str, tuple[str, Construction]] = {}

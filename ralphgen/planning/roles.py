@@ -1,4 +1,4 @@
-"""The names of PostgreSQL's roles: one for each recipe, one that these have, one for servers."""
+"""The names of the database's roles: one for each recipe, one that these have, one for servers."""
 
 PREFIX = "ralphgen_"
 AGENTS = f"{PREFIX}agents"  # what every recipe's role is a member of

@@ -13,7 +13,6 @@ from ralphgen.planning.policy import override_warnings, plan_policy
 from ralphgen.planning.sentences import with_own_words
 from ralphgen.project.config import FILE as CONFIG
 from ralphgen.project.model import Project, project_facts
-from ralphgen.project.root import DATABASE
 
 
 def plan_server(project: Project, kits: Sequence[KitDefinition]) -> ServerPlan:
@@ -49,7 +48,7 @@ def plan_server(project: Project, kits: Sequence[KitDefinition]) -> ServerPlan:
         tables=tuple(table.name for table in project.tables),
         reads=project.queries.reads if project.queries else {},
         views=project.schema.views,
-        engine="sqlite" if project.postgresql is None else "postgresql",
+        engine=project.engine,
         http=_http_settings(project, planned),
     )
 
@@ -99,10 +98,8 @@ def _http_settings(project: Project, kits: Sequence[KitPlan]) -> dict[str, Any] 
         raise ProjectError(text, 'run "ralphgen regen", which writes one')
     return {
         **settings,
-        "engine": "sqlite" if project.postgresql is None else "postgresql",
-        "database": (
-            project.postgresql.named if project.postgresql else project.database or DATABASE
-        ),
+        "engine": project.engine,
+        "database": project.database_named,
         "kits": {
             key: {
                 "withheld": use.withheld,

@@ -20,7 +20,7 @@ MESSAGE_FIELDS = ("title", "task")  # placeholders of a commit message
 LAST_PORT = 65_535
 LONGEST_NAME = 100
 LONGEST_SENTENCE = 2_000  # bytes of a description: clients cut what is longer than 2 kB
-LONGEST_IDENTIFIER = 63  # bytes of a name in PostgreSQL
+LONGEST_IDENTIFIER = 63  # bytes of a name on a database server
 
 
 def _is_rule(text: str) -> str:
@@ -121,7 +121,7 @@ def _is_variable(text: str) -> str:
 
 
 def _is_schema_name(text: str) -> str:
-    """Return the name of a schema; raise PydanticCustomError for one that PostgreSQL would cut."""
+    """Return the name of a schema; raise PydanticCustomError if it is too long."""
     size = len(text.encode("utf-8", "surrogatepass"))
     if not text or not text.isprintable() or size > LONGEST_IDENTIFIER:
         said = {"most": LONGEST_IDENTIFIER}

@@ -21,20 +21,19 @@ from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from ralphgen.errors import ProjectError
 from ralphgen.project.root import (
-    Postgresql,
+    DatabasePlace,
     database_name,
     database_named,
     database_path,
+    database_place,
+    engine_of,
     has_database,
-    postgresql_place,
 )
 from ralphgen.runtime.engine.postgresql import database as postgresql
-from ralphgen.runtime.engine.postgresql import schema as postgresql_schema
 from ralphgen.runtime.engine.postgresql.dsn import DsnError
 from ralphgen.runtime.engine.postgresql.failures import LOGINS, MISSING
 from ralphgen.runtime.engine.postgresql.library import settings
 from ralphgen.runtime.engine.sqlite import database as sqlite
-from ralphgen.runtime.engine.sqlite import schema as sqlite_schema
 from ralphgen.runtime.errors import StartError, ToolError
 
 if TYPE_CHECKING:
@@ -111,20 +110,20 @@ class FileSnapshot(sqlite.Snapshot):
             self.connection.text_factory = str
 
 
-def catalog_of(root: Path) -> "engine.Catalog":
-    """Return the parts of schemas on the engine of the project in `root`."""
-    return sqlite_schema if postgresql_place(root) is None else postgresql_schema
+def module_of(root: Path, name: str) -> Any:
+    """Return a module of the engine of the project in `root`, without opening the database."""
+    return import_module(f"ralphgen.runtime.engine.{engine_of(root)}.{name}")
 
 
 @contextmanager
-def open_database(root: Path, place: Postgresql | None = None) -> Iterator[Snapshot]:
+def open_database(root: Path, place: DatabasePlace | None = None) -> Iterator[Snapshot]:
     """Open the database of the project in `root` for reading; it shows one moment.
 
     `place` replaces what the settings name. No writer waits for the reader, unless the database is
     a large file without a log. Raises `ProjectError` if it cannot be read, and `NoConnectionError`
     without a connection.
     """
-    place = place or postgresql_place(root)
+    place = place or database_place(root)
     if place is None:
         with open_without_trace(database_path(root), briefly=True) as file:
             yield FileSnapshot(file)
@@ -157,7 +156,7 @@ def connected_database(root: Path, patience: float = sqlite.PATIENCE) -> Iterato
     `patience` is for how many seconds it waits for other writers. Raises `ProjectError` where it
     cannot be opened; one on a server is not before its first use.
     """
-    on_server = postgresql_place(root) is not None
+    on_server = database_place(root) is not None
     if not has_database(root):
         raise no_database(database_name(root))
     if on_server:
@@ -441,7 +440,7 @@ def _quoted(path: Path) -> str:
 
 
 @contextmanager
-def connected(place: Postgresql) -> Iterator["psycopg.Connection[Any]"]:
+def connected(place: DatabasePlace) -> Iterator["psycopg.Connection[Any]"]:
     """A connection as servers have one, which commits each statement by itself.
 
     Raises `NoConnectionError` without one, and `ProjectError` for an unusable DSN.
@@ -487,7 +486,7 @@ def require_psycopg() -> None:
         ) from error
 
 
-def is_away(place: Postgresql) -> bool:
+def is_away(place: DatabasePlace) -> bool:
     """Return whether nobody answers at the DSN; one that refuses the login or the name is there."""
     try:
         with connected(place):

@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from pydantic_core import PydanticCustomError
 
 from ralphgen.project.config_values import RelativePath, SchemaName, VariableName
-from ralphgen.project.root import Postgresql
+from ralphgen.project.root import DatabasePlace
 
 
 class DatabaseSettings(BaseModel):
@@ -34,9 +34,9 @@ class DatabaseSettings(BaseModel):
         return self
 
     @property
-    def postgresql(self) -> Postgresql | None:
+    def place(self) -> DatabasePlace | None:
         """Where the database is, None for a file of SQLite."""
         if self.engine != "postgresql":
             return None
         given = {"dsn_env": self.dsn_env, "schema": self.db_schema}
-        return Postgresql(**{key: value for key, value in given.items() if value is not None})
+        return DatabasePlace(**{key: value for key, value in given.items() if value is not None})

@@ -81,7 +81,7 @@ def unknown_disciplines(connection: Snapshot, config: TomlFile[Config]) -> list[
 def stored_entries(column: str, stored: object) -> tuple[str, ...] | None:
     """Return the names that a column of `EXPECTED` removes; None if it cannot be read.
 
-    An array of PostgreSQL counts as the list that it is.
+    An array counts as the list that it is.
     """
     if stored is None or stored == "":
         return ()

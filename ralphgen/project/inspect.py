@@ -49,8 +49,8 @@ from ralphgen.project.root import (
     CONFIG,
     DATABASE,
     DATABASE_VARIABLE,
+    DatabasePlace,
     OutsideDatabaseError,
-    Postgresql,
     database_name,
     database_path,
     has_database,
@@ -133,7 +133,7 @@ def inspect_project(root: Path, kits: Sequence[InspectedKit]) -> Project:
         done=done_rules(config.values),
         queries=queries,
         database=config.values.database.path or "",
-        postgresql=config.values.database.postgresql,
+        place=config.values.database.place,
         http=_http_facts(config.values),
         variables=_variables(config.values),
         settings=tuple((key, _json(values)) for key, values in settings.items() if values),
@@ -273,13 +273,13 @@ def is_recorded(root: Path, config: Config) -> bool:
     """Return whether the committed facts are of the database that the settings name."""
     try:
         recorded = json.loads((root / FACTS).read_text(encoding="utf-8"))["config"]
-        place = recorded.get("postgresql")
-        named = recorded.get("database", ""), place and Postgresql(**place)
+        place = recorded.get(DatabasePlace.engine)
+        named = recorded.get("database", ""), place and DatabasePlace(**place)
     except (ValueError, LookupError, TypeError, AttributeError):
         return True  # whatever needs the facts reports that
     except OSError:
         return False
-    return bool(named == (config.database.path or "", config.database.postgresql))
+    return bool(named == (config.database.path or "", config.database.place))
 
 
 def missing_database(root: Path, *, any_schema: bool) -> MissingDatabaseError:
@@ -335,7 +335,7 @@ def _served_schema(
         facts = read_facts(connection, named)
         schema = _schema(facts, config, elsewhere)
         database = config.values.database
-        name = place_name(database.postgresql) or database.path or DATABASE
+        name = place_name(database.place) or database.path or DATABASE
         _refuse_incomplete(connection, schema, name)
     problems = [
         Problem(
@@ -372,7 +372,7 @@ def _schema(
     """Return the schema without what the config hides; its problems name the line of the config."""
     hidden = (*config.values.db_schema.hide, *_known_hidden(tables, config))
     try:
-        case_sensitive = config.values.database.postgresql is not None
+        case_sensitive = config.values.database.place is not None
         return schema_from_facts(
             tables,
             hidden,
@@ -398,10 +398,10 @@ def _known_hidden(tables: Facts, config: TomlFile[Config]) -> Iterator[str]:
             yield known[fold(entry)]
 
 
-def refuse_other_schemas(root: Path, place: Postgresql | None) -> None:
+def refuse_other_schemas(root: Path, place: DatabasePlace | None) -> None:
     """Raise `ProjectError` if there is a database whose schema cannot be served.
 
-    `place` is where in PostgreSQL the rows are. A database without any table of a project is not
+    `place` is where on a server the rows are. A database without any table of a project is not
     refused: `init` may add them.
     """
     if place is None and is_missing(database_path(root)):

@@ -8,7 +8,7 @@ from typing import Any
 from ralphgen.errors import Problem
 from ralphgen.project.own_tool import OwnTool, own_tool_facts
 from ralphgen.project.queries.model import PreparedQuery
-from ralphgen.project.root import Postgresql
+from ralphgen.project.root import DATABASE, DatabasePlace
 from ralphgen.runtime.engine.schema import fold
 
 Names = tuple[str, ...]
@@ -220,11 +220,10 @@ class Project:
     config, and `surveys` what the kit found in the project's files, both as JSON text. `done` is
     what proves that a task is done, None where nothing has to. `http` is the table `[http]` as JSON
     text, empty where the project is not served over HTTP. `database` is where the config says that
-    the database is, from the project's folder; empty for the usual place. `postgresql` is where in
-    PostgreSQL it is, if it is there. `variables` are those that programs get besides a standard
-    set, None if they get all. `warnings` are for people, and
-    so is `unusable_servers`, which says why sessions of some disciplines cannot start; nothing
-    emitted depends on them.
+    the database is, from the project's folder; empty for the usual place. `place` is where on a
+    database server it is, if it is there. `variables` are those that programs get besides a
+    standard set, None if they get all. `warnings` are for people, and so is `unusable_servers`,
+    which says why sessions of some disciplines cannot start; nothing emitted depends on them.
     """
 
     kits: Names
@@ -242,11 +241,21 @@ class Project:
     settings: tuple[tuple[str, str], ...] = ()
     surveys: tuple[tuple[str, str], ...] = ()
     database: str = ""
-    postgresql: Postgresql | None = None
+    place: DatabasePlace | None = None
     http: str = ""
     variables: Names | None = None
     warnings: Names = ()
     unusable_servers: tuple[Problem, ...] = ()
+
+    @property
+    def engine(self) -> str:
+        """The engine of the database: the name of its package in `runtime/engine/`."""
+        return "sqlite" if self.place is None else self.place.engine
+
+    @property
+    def database_named(self) -> str:
+        """What servers are told of where the database is."""
+        return self.place.named if self.place is not None else self.database or DATABASE
 
     def setting(self, kit: str, name: str) -> Any:
         """Return the value of a kit's setting: the config's, or the kit's own default."""
@@ -263,7 +272,7 @@ def project_facts(project: Project) -> dict[str, Any]:
     return {
         "config": {
             **({"database": project.database} if project.database else {}),
-            **({"postgresql": asdict(project.postgresql)} if project.postgresql else {}),
+            **({project.engine: asdict(project.place)} if project.place else {}),
             **({"describe": _words(project.replaced)} if project.replaced else {}),
             "disciplines": _listed(project.configured_removals),
             **_environment_facts(project.variables),

@@ -12,7 +12,7 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from ralphgen.errors import NotInProjectError, ProjectError, UsageError
 from ralphgen.runtime.engine.postgresql.dsn import schema_of
@@ -41,9 +41,10 @@ class OutsideDatabaseError(ProjectError):
 
 
 @dataclass(frozen=True, slots=True)
-class Postgresql:
-    """A database of PostgreSQL: the variable that holds its DSN, and the schema of the tables."""
+class DatabasePlace:
+    """A database on a server: the variable that holds its DSN, and the schema of the tables."""
 
+    engine: ClassVar[str] = "postgresql"
     dsn_env: str = "RALPH_DSN"
     schema: str = "public"
 
@@ -160,7 +161,7 @@ def database_path(root: Path) -> Path:
     PostgreSQL, if the variable does not hold an absolute path, and if the settings or a link name
     a file outside of the project that you have not accepted.
     """
-    if is_on_postgresql(root):
+    if is_on_server(root):
         raise ProjectError(
             "the rows of this project are in PostgreSQL, not in a file",
             f'{CONFIG} sets engine = "postgresql"',
@@ -179,7 +180,7 @@ def outside_database(root: Path, table: Mapping[str, Any] | None = None) -> tupl
     """
     named = _database_table(root) if table is None else table
     if (place := _place_in(named)) is not None:
-        usual = Postgresql()
+        usual = DatabasePlace()
         schemas = (usual.schema, schema_of(os.environ.get(usual.dsn_env, "")))
         is_own = place.dsn_env == usual.dsn_env and place.schema in schemas
         return () if is_own else (place.dsn_env, place.schema)
@@ -195,7 +196,7 @@ def outside_shown(outside: Sequence[str]) -> str:
     """Return the sentence for the user on what `outside_database` has returned."""
     if len(outside) == 1:
         return f"the database is outside the project: {outside[0]}"
-    return f"the database is outside the project: {place_name(Postgresql(*outside))}"
+    return f"the database is outside the project: {place_name(DatabasePlace(*outside))}"
 
 
 def refuse_outside_database(root: Path) -> None:
@@ -218,7 +219,7 @@ def refuse_outside_database(root: Path) -> None:
 
 def has_database(root: Path) -> bool:
     """Return whether the file of the database is there; one in PostgreSQL counts as there."""
-    return is_on_postgresql(root) or not is_missing(database_path(root))
+    return is_on_server(root) or not is_missing(database_path(root))
 
 
 def database_name(root: Path) -> str:
@@ -239,14 +240,13 @@ def database_shown(root: Path) -> str:
 
 def database_named(root: Path) -> str:
     """Return what a project's servers are told of where its database is."""
-    place = postgresql_place(root)
+    place = database_place(root)
     return str(database_path(root)) if place is None else place.named
 
 
 def refuse_other_engine(root: Path) -> None:
     """Raise `ProjectError` where the server was written for another engine than the config says."""
-    engines = ("sqlite", "postgresql")
-    engine = engines[is_on_postgresql(root)]
+    engines, engine = ("sqlite", DatabasePlace.engine), engine_of(root)
     folders = ("runtime/engine", "runtime")  # the latter in servers of 0.2.0
     written = [one for one in engines for at in folders if (root / FOLDER / at / one).is_dir()]
     if written and engine not in written:
@@ -254,13 +254,18 @@ def refuse_other_engine(root: Path) -> None:
         raise ProjectError(text, 'run "ralphgen regen"')
 
 
-def place_name(place: Postgresql | None) -> str:
-    """Return what people call a database in PostgreSQL; empty where there is none."""
+def engine_of(root: Path) -> str:
+    """Return the engine of the project's database: the name of its package in `runtime/engine/`."""
+    return DatabasePlace.engine if is_on_server(root) else "sqlite"
+
+
+def place_name(place: DatabasePlace | None) -> str:
+    """Return what people call a database on a server; empty where there is none."""
     return f'the schema "{place.schema}" of {place.dsn_env}' if place is not None else ""
 
 
-def postgresql_place(root: Path) -> Postgresql | None:
-    """Return where in PostgreSQL the project's rows are, None for a file of SQLite.
+def database_place(root: Path) -> DatabasePlace | None:
+    """Return where on a server the project's rows are, None for a file.
 
     Raises `OutsideDatabaseError` if the project chose a variable or schema that you have not
     accepted. Every connection gets its place from here.
@@ -271,21 +276,21 @@ def postgresql_place(root: Path) -> Postgresql | None:
     return place
 
 
-def is_on_postgresql(root: Path) -> bool:
-    """Return whether the project's rows are in PostgreSQL."""
+def is_on_server(root: Path) -> bool:
+    """Return whether the project's rows are on a database server."""
     return _place_in(_database_table(root)) is not None
 
 
-def _place_in(table: Mapping[str, Any]) -> Postgresql | None:
-    """Return where in PostgreSQL `[database]` has the rows, None for a file of SQLite."""
-    if table.get("engine") != "postgresql":
+def _place_in(table: Mapping[str, Any]) -> DatabasePlace | None:
+    """Return where on a server `[database]` has the rows, None for a file."""
+    if table.get("engine") != DatabasePlace.engine:
         return None
     given = {"dsn_env": table.get("dsn_env"), "schema": table.get("schema")}
-    return Postgresql(**{key: value for key, value in given.items() if isinstance(value, str)})
+    return DatabasePlace(**{key: value for key, value in given.items() if isinstance(value, str)})
 
 
 def names_schema(root: Path) -> bool:
-    """Return whether the config names the schema in PostgreSQL."""
+    """Return whether the config names the schema of the tables."""
     return "schema" in _database_table(root)
 
 

@@ -19,7 +19,7 @@ from ralphgen.errors import ProjectError
 from ralphgen.kits.registry import HOSTS
 from ralphgen.planning.roles import LOGINS, PREFIX, role
 from ralphgen.project.database import connected, first_line
-from ralphgen.project.root import ADMIN_DSN, Postgresql
+from ralphgen.project.root import ADMIN_DSN, DatabasePlace
 from ralphgen.runtime.errors import one_line
 from ralphgen.sessions.model import PreparedSession
 from ralphgen.spelling import sql_name, sql_text
@@ -45,7 +45,7 @@ class SessionLogin:
     made: bool
 
 
-def make_login(place: Postgresql, session: PreparedSession, seconds: int) -> SessionLogin:
+def make_login(place: DatabasePlace, session: PreparedSession, seconds: int) -> SessionLogin:
     """Give a session a login of its own, good for so many seconds; expired ones of others go.
 
     Without `ADMIN_DSN` nothing is made. Raises `ProjectError` where the database has no
@@ -71,7 +71,7 @@ def make_login(place: Postgresql, session: PreparedSession, seconds: int) -> Ses
     return SessionLogin(name, dsn, ";\n".join((*statements, "")), made=is_admin)
 
 
-def revoke_login(place: Postgresql, session_id: str) -> bool | None:
+def revoke_login(place: DatabasePlace, session_id: str) -> bool | None:
     """End the login of a session: what it begins from now on can neither write nor read.
 
     If `ADMIN_DSN` lets it, its connections end and its role goes. Returns whether they
@@ -127,7 +127,7 @@ def _remove(connection: "Connection", login: str) -> bool:
     return connection.execute(left, [login]).fetchone() == (0,)
 
 
-def _refuse_without(connection: "Connection", place: Postgresql, wanted: str) -> None:
+def _refuse_without(connection: "Connection", place: DatabasePlace, wanted: str) -> None:
     """Raise `ProjectError` where the roles of sessions were not made, or not since a recipe was."""
     sql = "SELECT to_regclass($1) IS NOT NULL, to_regrole($2) IS NOT NULL"
     table = f"{sql_name(place.schema)}.{LOGINS}"
@@ -140,7 +140,7 @@ def _refuse_without(connection: "Connection", place: Postgresql, wanted: str) ->
         )
 
 
-def _expired(connection: "Connection", place: Postgresql) -> list[str]:
+def _expired(connection: "Connection", place: DatabasePlace) -> list[str]:
     """Return the logins that are good no more, and whose roles are there."""
     sql = (
         f"SELECT login FROM {sql_name(place.schema)}.{LOGINS} AS one "
@@ -163,8 +163,8 @@ def _run(connection: "Connection", statements: Sequence[str]) -> None:
         ) from error
 
 
-def _admin(place: Postgresql) -> Postgresql:
-    return Postgresql(ADMIN_DSN, place.schema) if os.environ.get(ADMIN_DSN) else place
+def _admin(place: DatabasePlace) -> DatabasePlace:
+    return DatabasePlace(ADMIN_DSN, place.schema) if os.environ.get(ADMIN_DSN) else place
 
 
 def _row(schema: str, name: str, facts: Mapping[str, Any], expires: datetime) -> str:
@@ -191,7 +191,7 @@ def _text(value: str | None) -> str:
     return "NULL" if value is None else sql_text(value)
 
 
-def _dsn(place: Postgresql, name: str, password: str) -> str:
+def _dsn(place: DatabasePlace, name: str, password: str) -> str:
     """Return the DSN of the session: that of the project, or of the admin, with its login.
 
     What a service of the person's own file says stands in it.

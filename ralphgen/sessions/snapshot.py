@@ -13,7 +13,7 @@ from ralphgen.errors import ProgramError
 from ralphgen.ledger.tables import now, read_state
 from ralphgen.project.database import opened_database
 from ralphgen.project.inspect import FACTS
-from ralphgen.project.root import FOLDER, database_path, is_on_postgresql, project_home
+from ralphgen.project.root import FOLDER, database_path, is_on_server, project_home
 from ralphgen.runtime.engine.ledger import (
     Baseline,
     baselines_at,
@@ -64,7 +64,7 @@ def fixed_rules(
     facts = _done_facts(root)
     if not facts:
         return ({"done": tree} if tree else {}), {}
-    database = "" if is_on_postgresql(root) else str(database_path(root))
+    database = "" if is_on_server(root) else str(database_path(root))
     place = "" if tree else _place(root, work_tree)
     rules = session_rules(str(work_tree), str(root), [feature] if feature else [], database)
     if tree:
@@ -211,7 +211,7 @@ def _place(root: Path, work_tree: Path) -> str:
     A file of SQLite moves with its project; a database of PostgreSQL is that of many machines.
     """
     facts = [os.path.relpath(work_tree.resolve(), project_home(root).resolve())]
-    if is_on_postgresql(root):
+    if is_on_server(root):
         facts += [socket.gethostname(), str(work_tree.resolve())]
     return sha256_hex(json.dumps(facts).encode())
 

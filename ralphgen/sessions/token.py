@@ -7,11 +7,9 @@ import subprocess
 from pathlib import Path
 
 from ralphgen.errors import ProjectError, Say, UsageError
-from ralphgen.project.database import no_database
-from ralphgen.project.root import database_name, database_named, has_database, postgresql_place
+from ralphgen.project.database import module_of, no_database
+from ralphgen.project.root import database_name, database_named, has_database
 from ralphgen.runtime.engine.ledger import SESSION_ID
-from ralphgen.runtime.engine.postgresql import revocations as postgresql_revocations
-from ralphgen.runtime.engine.sqlite import revocations
 from ralphgen.runtime.errors import StartError, ToolError, one_line
 from ralphgen.sessions.claims import hand_over, held_while_made, release_held
 from ralphgen.sessions.create import basis_of, claimed_subject
@@ -70,10 +68,7 @@ def revoke_session(root: Path, session_id: str) -> None:
         raise no_database(database_name(root))
     place = database_named(root)
     try:
-        if postgresql_place(root) is None:
-            revocations.revoke(place, session_id)
-        else:
-            postgresql_revocations.revoke(place, session_id)
+        module_of(root, "revocations").revoke(place, session_id)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise ProjectError(

@@ -38,7 +38,7 @@ from ralphgen.project.root import (
     RECIPES,
     database_name,
     has_database,
-    is_on_postgresql,
+    is_on_server,
     outside_database,
     outside_shown,
     project_home,
@@ -393,7 +393,7 @@ def accept_database(root: Path, ask: Ask | None) -> None:
     if not new:
         return
     path = Path(os.path.normpath(project_home(root) / database_name(root)))
-    is_brought = not is_on_postgresql(root) and has_outward_link(root, path)
+    is_brought = not is_on_server(root) and has_outward_link(root, path)
     mine = [item for item in new if not is_brought and _is_own(root, item, record, None)]
     asked = ask if ask is not None else lambda _shown: mine == new
     require_trust(root, new, asked if not is_below_launch() else lambda _shown: False)

@@ -13,7 +13,7 @@ from held_tasks import READY, THIRD, row, status, taken
 from proved_projects import LEDGER, MARKER, TESTS, git
 
 from ralphgen.generate.workflows import regenerate
-from ralphgen.project.root import postgresql_place
+from ralphgen.project.root import database_place
 from ralphgen.trust.decide import check_items
 from ralphgen.trust.items import read_settings
 from ralphgen.trust.record import add_to_record
@@ -103,7 +103,7 @@ ON_POSTGRESQL = (
 @contextmanager
 def app_trigger(root: Path, statement: str) -> Iterator[None]:
     """A project whose app does something else whenever a feature is changed."""
-    place = postgresql_place(root)
+    place = database_place(root)
     make, drop = ON_SQLITE if place is None else ON_POSTGRESQL
 
     def run(sql: str) -> None:
@@ -262,7 +262,7 @@ FORGED = (
 
 @pytest.mark.thorough
 def test_on_postgresql_neither_spelling_nor_functions_help(root: Path, server: Driver) -> None:
-    if postgresql_place(root) is None:
+    if database_place(root) is None:
         pytest.skip("it is of SQLite")
     before = query(root, "SELECT COUNT(*), MAX(title) FROM tasks, ralphgen_journal")
     for sql in SPELLED:

@@ -18,7 +18,7 @@ from tempfile import TemporaryDirectory, TemporaryFile
 from threading import Lock
 from typing import Any
 
-from ralphgen.project.root import postgresql_place
+from ralphgen.project.root import database_place
 
 PATIENCE = 120.0  # seconds; a command that needs them hangs
 AT_START = ("PYTHON", "LC_", "LANG")  # variables that an interpreter reads when it starts
@@ -241,7 +241,7 @@ def open_folder() -> Iterator[Path]:
 
 def run_sql(root: Path, *statements: str) -> None:
     """Change the project's database behind everybody's back."""
-    if postgresql_place(root) is not None:
+    if database_place(root) is not None:
         import_module("driving").query(root, ";\n".join(statements))
         return
     with closing(connect(root / ".ralph/db/ralph.db")) as connection:

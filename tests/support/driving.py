@@ -19,7 +19,7 @@ from ralphgen.errors import ProjectError
 from ralphgen.generate.workflows import regenerate
 from ralphgen.kits.registry import KITS
 from ralphgen.project.inspect import inspect_project
-from ralphgen.project.root import postgresql_place
+from ralphgen.project.root import database_place
 from ralphgen.runtime.engine.postgresql.schema import defined as for_postgresql
 from ralphgen.trust.items import written_items
 from ralphgen.trust.record import add_to_record
@@ -134,7 +134,7 @@ def query(root: Path, sql: str, *values: object) -> list[tuple[Any, ...]]:
 
     Its words are those of SQLite, also for a project in PostgreSQL.
     """
-    place = postgresql_place(root)
+    place = database_place(root)
     if place is not None:
         with psycopg.connect(os.environ[place.dsn_env], autocommit=True) as opened:
             opened.execute(f'SET search_path = "{place.schema}"'.encode())

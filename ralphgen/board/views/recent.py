@@ -14,11 +14,7 @@ from ralphgen.board.views.open_tasks import shown_id
 from ralphgen.board.views.stored_text import line, moment, paragraph
 from ralphgen.kits.ralph.rows import LEARNINGS, PROGRESS, Rows, decode_learnings
 from ralphgen.project.root import project_home
-from ralphgen.project.schema import table_names
-from ralphgen.runtime.engine.entries import KEPT
-from ralphgen.runtime.engine.postgresql.state_files import page_of
 from ralphgen.runtime.errors import ToolError
-from ralphgen.runtime.files.entry_log import read_entries
 
 Stored = dict[str, Any]
 Learned = tuple[int, list[tuple[datetime, int, Stored]]]
@@ -139,13 +135,10 @@ def recent_learnings(rows: Rows) -> Learnings:
 def recent_notes(root: Path, rows: Rows) -> tuple[Notes, ...]:
     """Return the newest entries of the project's state files, which may be rows."""
     found: list[Notes] = []
-    are_rows = KEPT in table_names(rows.connection)
+    folder = str(project_home(root) / ".ralph")
     for file in (PROGRESS, LEARNINGS):
         try:
-            if are_rows:
-                page = page_of(lambda sql, values: rows.execute(sql, *values), file, NEWEST)
-            else:
-                page = read_entries(str(project_home(root) / ".ralph" / file), NEWEST)
+            page = rows.connection.entries.stored_page(rows.connection, folder, file, NEWEST)
         except ToolError as error:
             found.append(Notes(file, 0, (), str(error)))
             continue

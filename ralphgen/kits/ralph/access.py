@@ -1,4 +1,4 @@
-"""Which rows and columns each recipe's sessions may write, as roles and policies of PostgreSQL.
+"""Which rows and columns each recipe's sessions may write, as roles and policies of the database.
 
 What is enforced is what `planning/policy.py` decides: columns by grants to a role for each recipe,
 rows by policies that look the session up by its login in the table `ralphgen_logins`.
@@ -79,7 +79,7 @@ def ralph_access(project: Project, kit: KitPlan, policy: PolicyPlan) -> KitAcces
     Each may read the entries of state files too, which are resources of all.
     """
     tables, _ = offered_tables(project.schema)
-    schema = project.postgresql.schema if project.postgresql is not None else ""
+    schema = project.place.schema if project.place is not None else ""
     has_ledger = project.schema.table(MARKER) is not None
     return KitAccess(
         uses=tuple(

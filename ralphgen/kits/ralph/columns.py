@@ -44,7 +44,7 @@ SCHEMAS: Mapping[str, Value] = {
     "INTEGERS": Name("INTEGERS"),
     "DISCIPLINE": Name("STRING"),
 }
-ARRAY = "[]"  # the end of a type, in PostgreSQL
+ARRAY = "[]"  # the end of the type of a list
 AFFINITIES = {"TEXT": "TEXT", "INTEGER": "INTEGER", "REAL": "REAL", "NUMERIC": "NUMERIC"}
 JSON_TYPES = {
     "TEXT": "string",

@@ -88,7 +88,7 @@ def plan_ralph(project: Project) -> KitPlan:
     )
     if project.schema.table(MARKER) is not None:
         server = replace(server, connected=True, tools=tuple(map(_forced, server.tools)))
-    elif project.postgresql is not None:
+    elif project.place is not None:
         server = replace(server, connected=True)
     return with_proof(server, project)
 
@@ -240,7 +240,7 @@ def _tables_module(tables: Mapping[str, OfferedTable], project: Project) -> Modu
         "first_status": first[0],
         "ledger": project.schema.table(MARKER) is not None,
         "takes_reason": _takes_reason(tables),
-        "database": project.postgresql.named if project.postgresql else project.database,
+        "database": project.place.named if project.place else project.database,
     }
     return Module(f"{SERVER.key}/tables.py", "tables.py.jinja", values)
 

@@ -20,9 +20,9 @@ SCHEMAS: Mapping[str, Value] = {
     "BOOLEAN": {"type": "boolean"},
     "JSON": {"type": "string", "format": JSON},
     "ANY": {"format": DIGITS},
-    "OPAQUE": {"format": DIGITS},  # a type of PostgreSQL without equality, such as point
+    "OPAQUE": {"format": DIGITS},  # a type without equality, such as point
     "BLOB": None,
-    "TEXT[]": Name("STRINGS"),  # arrays of PostgreSQL
+    "TEXT[]": Name("STRINGS"),  # arrays
     "INTEGER[]": Name("INTEGERS"),
     "REAL[]": {"type": "array", "items": {"type": "number"}},
     "NUMERIC[]": Name("STRINGS"),

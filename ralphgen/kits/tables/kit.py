@@ -6,7 +6,6 @@ from ralphgen.kits.tables.skill import SKILL
 from ralphgen.planning.kit import KitDefinition
 from ralphgen.planning.model import HttpUse, KitPlan
 from ralphgen.project.model import Project
-from ralphgen.project.root import DATABASE
 from ralphgen.runtime.engine.ledger import MARKER
 from ralphgen.spelling import Lines
 
@@ -27,7 +26,7 @@ SERVER = KitPlan(
 
 def plan_server_of_tables(project: Project) -> KitPlan:
     """Return the server, to which the project's own tools are added."""
-    place = project.postgresql.named if project.postgresql else project.database or DATABASE
+    place = project.database_named
     ledger = project.schema.table(MARKER) is not None
     warnings: tuple[str, ...] = ()
     if not project.tables:

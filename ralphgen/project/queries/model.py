@@ -31,7 +31,7 @@ class PreparedQuery:
     and `views` the definitions of those views on SQLite.
     `verb` is INSERT, UPDATE, DELETE or REPLACE (which may change what is there) for one that writes
     the table `writes`, of which it sets the columns `sets`; else empty. `place` says where it
-    stands, for messages. On PostgreSQL `names` are the columns that it reads itself and by no view,
+    stands, for messages. On a server `names` are the columns that it reads itself and by no view,
     and `tied` the column, by parameter, that has its value in each row that is written.
     """
 

@@ -1,4 +1,4 @@
-"""Reads PostgreSQL's own account of a statement: which columns it touches, which functions it uses.
+"""Reads the database's account of a statement: which columns and functions it uses.
 
 The server writes it for the body of a function in SQL and for each view; it cannot be argued with,
 since it is what would be run.

@@ -34,7 +34,7 @@ def prepared_queries(
     of `project.json`, says what the tables are. Raises `ProjectError` with every problem, each with
     its file and line.
     """
-    place = config.values.database.postgresql
+    place = config.values.database.place
     found = read_queries(root, sqlite=place is None)
     problems = [*_setting_problems(config, found)]
     if problems:

@@ -30,7 +30,7 @@ from ralphgen.project.queries.rules import (
 )
 from ralphgen.project.queries.tied import tied_columns
 from ralphgen.project.queries.tokens import without_comments
-from ralphgen.project.root import Postgresql
+from ralphgen.project.root import DatabasePlace
 from ralphgen.runtime.engine.postgresql.library import settings
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ _NO_RIGHT = "42501"
 
 
 def prepare_on_postgresql(
-    queries: Sequence[NamedSql], place: Postgresql, hidden: Hidden
+    queries: Sequence[NamedSql], place: DatabasePlace, hidden: Hidden
 ) -> Preparation:
     """Return the queries as they are prepared on a database, in which nothing is left behind.
 

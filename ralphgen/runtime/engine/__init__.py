@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     class Dialect(Protocol):
         """The parts of statements that differ between engines."""
 
+        DEFER_KEYS: str  # checks foreign keys at the end of the transaction
         DIFFERS: str  # compares with a value, also if one of the two is NULL
         GIVEN_NUMBER: str  # follows the columns of an INSERT that gives the number of its row
         HAS_TEXT: str  # the condition that the column `name` has a text
@@ -133,6 +134,9 @@ if TYPE_CHECKING:
         ) -> Any:
             """Return a `Page` of the last `limit` entries of a file, or those before a cursor."""
 
+        def stored_page(self, database: Snapshot, folder: str, file: str, limit: int, /) -> Any:
+            """Return a `Page` of the last `limit` entries of a file in the project's folder."""
+
         def append_entry(
             self, workspace: Any, file: str, entry: str, tool: str, *, once: bool
         ) -> int:
@@ -211,6 +215,10 @@ if TYPE_CHECKING:
         def catalog(self) -> Catalog:
             """The statements that list the parts of a schema."""
 
+        @property
+        def entries(self) -> StateFiles:
+            """The entries of the state files."""
+
         def rows(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
             """Return all rows of a statement."""
 
@@ -272,10 +280,6 @@ if TYPE_CHECKING:
         @staticmethod
         def located(root: str, named: str, /) -> str:
             """Return the path of the database with this name, in the project with this home."""
-
-        @property
-        def entries(self) -> StateFiles:
-            """The entries of the state files."""
 
         @property
         def rules(self) -> Rules:

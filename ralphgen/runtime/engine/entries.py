@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from . import Database
 
 TABLE = "ralphgen_journal"
-KEPT = "ralphgen_entries"  # the table of the entries of state files, in PostgreSQL
+KEPT = "ralphgen_entries"  # the table of the entries of state files, where the engine has one
 PREFIX = "ralphgen_"  # of the names of our own tables and triggers
 NO_ROW = ""  # the key of an entry on a line of a state file
 _UNFINISHED = """

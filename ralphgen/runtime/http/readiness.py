@@ -79,7 +79,7 @@ class Readiness:
             held = None
         if held is None:
             held = self._kits.handlers(kit, READING)
-            if not _reads(held):  # one of PostgreSQL is opened by its first use
+            if not _reads(held):  # one on a server is opened by its first use
                 held.workspace.close()
                 raise StartError("the database cannot be read")
         self._held[kit] = held

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 OPTION = "--statements"  # with which server.py runs this
 LENGTH = 8  # bytes that hold the length of a message
 MEMORY = 160_000_000  # bytes for the statements of one call; what may be answered is an eighth
-GRACE = 0.4  # seconds in which SQLite, or PostgreSQL, ends a statement by itself
+GRACE = 0.4  # seconds in which the database ends a statement by itself
 TOO_MUCH = "this needs too much memory and was stopped: ask for fewer rows, or for less of each"
 
 
@@ -70,7 +70,7 @@ def serve(open_workspace: Callable[[dict[str, Any]], Any]) -> int:
                 message = message[os.write(target, message) :]
         if workspace is not None:
             workspace.close()
-    except KeyboardInterrupt:  # the call was left; the driver of PostgreSQL has cancelled it
+    except KeyboardInterrupt:  # the call was left; the driver has cancelled it
         os._exit(0)
     return 0
 

@@ -93,7 +93,7 @@ class StatementProcess:
         return answer
 
     def interrupt(self) -> None:
-        """Let the process end, and have PostgreSQL cancel what it runs."""
+        """Let the process end, and have the database cancel what it runs."""
         self._signal(signal.SIGINT)
 
     def wait(self, deadline: float) -> None:

@@ -11,11 +11,11 @@ from command_line import ralphgen
 from driving import create_project, quiet
 from postgresql import PASSWORD, needs_postgresql
 
+from ralphgen.doctor.connection import look_at
 from ralphgen.doctor.examine import examine
-from ralphgen.doctor.postgresql import look_at
 from ralphgen.generate.initialize import InitOptions, initialize
 from ralphgen.planning.indexes import MANY
-from ralphgen.project.root import FOLDER, Postgresql
+from ralphgen.project.root import FOLDER, DatabasePlace
 from ralphgen.runtime.engine.postgresql.database import Database
 from ralphgen.runtime.engine.postgresql.library import naming
 
@@ -47,7 +47,7 @@ def run(dsn: str, *statements: str) -> list[tuple[str, ...]]:
 
 @needs_postgresql
 def test_the_server_and_its_version_are_named(dsn: str) -> None:
-    ((text, fix),) = look_at(Postgresql())
+    ((text, fix),) = look_at(DatabasePlace())
 
     assert text.startswith('the schema "public" of RALPH_DSN: PostgreSQL 1')
     assert "" == fix
@@ -63,7 +63,7 @@ def test_what_keeps_it_from_being_reached_is_told(
 ) -> None:
     monkeypatch.setenv("RALPH_DSN", dsn)
 
-    ((text, fix),) = look_at(Postgresql())
+    ((text, fix),) = look_at(DatabasePlace())
 
     assert "RALPH_DSN" in text
     assert fix

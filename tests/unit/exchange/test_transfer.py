@@ -20,11 +20,11 @@ from ralphgen.history.undo import undo_session
 from ralphgen.init.postgresql import create_tables
 from ralphgen.init.stacks import load_stack
 from ralphgen.ledger.tables import definition
-from ralphgen.project.root import DATABASE, Postgresql
+from ralphgen.project.root import DATABASE, DatabasePlace
 
 pytestmark = pytest.mark.slow
 
-PLACE = Postgresql(VARIABLE)
+PLACE = DatabasePlace(VARIABLE)
 SECRETS = '[{"name":"tickets","command":"npx","env":{"TOKEN":"s3cret"}}]'
 TEXT = "“Ünïcödé”\t\\N\\.\n'$1' ? %s 🜚 \u2028 \r\n\x01\x7f"
 RECORD = (

@@ -19,7 +19,7 @@ from postgresql import PASSWORD, database, missing, running
 
 from ralphgen.init.postgresql import create_tables
 from ralphgen.init.stacks import load_stack
-from ralphgen.project.root import Postgresql
+from ralphgen.project.root import DatabasePlace
 
 pytestmark = pytest.mark.slow
 
@@ -78,7 +78,7 @@ class Project:
 def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Project]:
     with database() as dsn:
         monkeypatch.setenv(VARIABLE, dsn)
-        create_tables(Postgresql(VARIABLE), "New", load_stack("empty"))
+        create_tables(DatabasePlace(VARIABLE), "New", load_stack("empty"))
         yield Project(tmp_path, dsn)
 
 
@@ -148,7 +148,7 @@ def test_a_server_that_is_started_anew_midway_has_all_rows_or_none(
     dsn = f"postgresql://postgres@/postgres?host={folder}"
     monkeypatch.setenv(VARIABLE, dsn)
     with running(folder) as server:
-        create_tables(Postgresql(VARIABLE), "New", load_stack("empty"))
+        create_tables(DatabasePlace(VARIABLE), "New", load_stack("empty"))
         project = Project(tmp_path, dsn)
         holder = psycopg.connect(dsn)
         holder.execute("LOCK TABLE tasks IN SHARE MODE")

@@ -8,13 +8,13 @@ from http_servers import http_project
 from ralphgen.kits.registry import KITS
 from ralphgen.planning.server import plan_server
 from ralphgen.project.inspect import inspect_project
-from ralphgen.project.root import Postgresql
+from ralphgen.project.root import DatabasePlace
 
 
 def test_the_server_is_told_the_engine_and_where_the_database_is(tmp_path: Path) -> None:
     project = inspect_project(http_project(tmp_path / "p"), KITS)
     ours = plan_server(project, KITS).http
-    theirs = plan_server(replace(project, postgresql=Postgresql()), KITS).http
+    theirs = plan_server(replace(project, place=DatabasePlace()), KITS).http
     assert ours is not None
     assert theirs is not None
 

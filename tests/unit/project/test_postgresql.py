@@ -14,7 +14,7 @@ from ralphgen.kits.registry import KITS
 from ralphgen.project.config import read_config
 from ralphgen.project.database import NoConnectionError, connected_database, is_away, open_database
 from ralphgen.project.inspect import inspect_project
-from ralphgen.project.root import Postgresql, database_path, postgresql_place
+from ralphgen.project.root import DatabasePlace, database_path, database_place
 from ralphgen.sessions.login import revoke_login
 from ralphgen.trust.decide import accept_database
 
@@ -63,16 +63,16 @@ class TestConfig:
     def test_the_variable_and_the_schema_have_defaults(self, tmp_path: Path) -> None:
         root = in_postgresql(tmp_path)
 
-        expected = Postgresql("RALPH_DSN", "public")
-        assert expected == read_config(root, ("ralph",)).values.database.postgresql
-        assert expected == postgresql_place(root)
+        expected = DatabasePlace("RALPH_DSN", "public")
+        assert expected == read_config(root, ("ralph",)).values.database.place
+        assert expected == database_place(root)
 
     def test_both_can_be_named(self, tmp_path: Path) -> None:
         root = in_postgresql(tmp_path, 'dsn_env = "SHOP_DSN"\nschema = "Odd one"')
 
-        expected = Postgresql("SHOP_DSN", "Odd one")
-        assert expected == read_config(root, ("ralph",)).values.database.postgresql
-        assert expected == postgresql_place(root)
+        expected = DatabasePlace("SHOP_DSN", "Odd one")
+        assert expected == read_config(root, ("ralph",)).values.database.place
+        assert expected == database_place(root)
 
     @pytest.mark.parametrize(
         "wrong",
@@ -142,7 +142,7 @@ class TestConnection:
         monkeypatch.delitem(sys.modules, "ralphgen.runtime.engine.postgresql.driver", raising=False)
         page = Path(__file__).parents[3] / "docs/install.md"
         root = in_postgresql(tmp_path)
-        place = Postgresql()
+        place = DatabasePlace()
 
         for opened in (open_database(root), open_database(Path(), place), connected_database(root)):
             with pytest.raises(ProjectError, match="psycopg, which is not") as refused, opened:
@@ -165,7 +165,7 @@ class TestConnection:
     ) -> None:
         monkeypatch.setenv("RALPH_DSN", dsn)
 
-        with pytest.raises(ProjectError) as refused, open_database(Path(), Postgresql()):
+        with pytest.raises(ProjectError) as refused, open_database(Path(), DatabasePlace()):
             pass
         assert "RALPH_DSN" in str(refused.value)
         assert PASSWORD not in str(refused.value)
@@ -178,7 +178,7 @@ class TestConnection:
     ) -> None:
         monkeypatch.setenv("RALPH_DSN", f"postgresql://{place}")
 
-        with pytest.raises(NoConnectionError) as refused, open_database(Path(), Postgresql()):
+        with pytest.raises(NoConnectionError) as refused, open_database(Path(), DatabasePlace()):
             pass
         assert "cannot connect to the database in RALPH_DSN" in str(refused.value)
         assert PASSWORD not in str(refused.value)
@@ -190,14 +190,14 @@ class TestConnection:
         monkeypatch.setenv("RALPH_DSN", postgresql)
         run(postgresql, "CREATE TABLE tasks (id int)")
 
-        with open_database(Path(), Postgresql()) as connection:
+        with open_database(Path(), DatabasePlace()) as connection:
             before = connection.row("SELECT count(*) FROM tasks")
             run(postgresql, "INSERT INTO tasks VALUES (1)")
             after = connection.row("SELECT count(*) FROM tasks WHERE id < ?", [9])
         assert (0,) == before == after
         with (
             pytest.raises(ProjectError, match="read-only transaction"),
-            open_database(Path(), Postgresql()) as connection,
+            open_database(Path(), DatabasePlace()) as connection,
         ):
             connection.rows("DELETE FROM tasks")
 
@@ -216,7 +216,7 @@ class TestInspection:
 
         project = inspect_project(root, KITS)
 
-        assert Postgresql("RALPH_DSN", "Odd") == project.postgresql
+        assert DatabasePlace("RALPH_DSN", "Odd") == project.place
         tasks = project.schema.table("tasks")
         assert tasks is not None
         assert ("pending", "done") == {one.name: one.values for one in tasks.columns}["status"]
@@ -252,4 +252,4 @@ def test_a_database_that_refuses_is_not_away(
         ({"host": str(tmp_path)}, True),
     ):
         monkeypatch.setenv("RALPH_DSN", make_conninfo("", **{**known, **changed}))
-        assert away is is_away(Postgresql())
+        assert away is is_away(DatabasePlace())

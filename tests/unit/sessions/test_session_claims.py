@@ -14,7 +14,7 @@ from making_sessions import opened
 
 from ralphgen.errors import ProjectError, UsageError
 from ralphgen.generate.workflows import regenerate
-from ralphgen.project.root import SESSIONS, postgresql_place
+from ralphgen.project.root import SESSIONS, database_place
 from ralphgen.sessions.claims import (
     NOT_MADE,
     RATE_LIMITED,
@@ -274,7 +274,7 @@ def test_next_and_a_task_are_not_given_together(root: Path) -> None:
 
 def test_a_table_that_refuses_the_status_is_let_go_all_the_same(root: Path) -> None:
     made = taken(root, 2)
-    never = NEVER if postgresql_place(root) is None else NEVER_ON_POSTGRESQL
+    never = NEVER if database_place(root) is None else NEVER_ON_POSTGRESQL
     run_sql(root, "UPDATE tasks SET status = 'in_progress' WHERE id = 2", never)
     with pytest.raises(ProjectError, match="never"):
         end_claim(made, "open")

@@ -1,4 +1,4 @@
-"""Reads the allowed values of a column out of CHECKs as PostgreSQL spells them back."""
+"""Reads the allowed values of a column out of CHECKs as the database spells them back."""
 
 from __future__ import annotations
 

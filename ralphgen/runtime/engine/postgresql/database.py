@@ -1,4 +1,4 @@
-"""One connection to PostgreSQL: snapshots for reading, all-or-nothing transactions for writing."""
+"""One connection to a server: snapshots for reading, all-or-nothing transactions for writing."""
 
 from __future__ import annotations
 
@@ -96,6 +96,13 @@ class Snapshot:
         from . import schema
 
         return schema
+
+    @property
+    def entries(self) -> StateFiles:
+        """The entries of the state files."""
+        from . import state_files
+
+        return state_files
 
     def tables(
         self, also: Sequence[str] = (), *, own: Sequence[str] | None = None
@@ -206,13 +213,6 @@ class Database(Snapshot):
     def located(_root: str, named: str) -> str:
         """Return the name: the variable with the DSN, and the schema."""
         return named
-
-    @property
-    def entries(self) -> StateFiles:
-        """The entries of the state files."""
-        from . import state_files
-
-        return state_files
 
     @property
     def rules(self) -> Rules:

@@ -1,7 +1,7 @@
 """Connects with psycopg, which is imported with this module: so not before it is needed.
 
 Values come as SQLite has them: yes and no as 1 and 0, numbers as numbers, and everything else,
-types of extensions included, as the text that PostgreSQL writes.
+types of extensions included, as the text that the database writes.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ class BooleanLoader(Loader):
 
 
 class JsonLoader(Loader):
-    """Reads jsonb, which PostgreSQL spells with blanks."""
+    """Reads jsonb, which the database spells with blanks."""
 
     def load(self, data: Buffer) -> Any:
         """Return the text without blanks, as the tools write it, with all digits of its numbers."""

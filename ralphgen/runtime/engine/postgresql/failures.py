@@ -1,4 +1,4 @@
-"""Says of an error of PostgreSQL what it means for the call, and what to do, without SQL text."""
+"""Says of an error of the database what it means for the call, and what to do, without SQL text."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads which tables a table of PostgreSQL names, and which name it."""
+"""Reads which tables a table names, and which name it."""
 
 from __future__ import annotations
 

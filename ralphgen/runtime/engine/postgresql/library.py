@@ -17,6 +17,7 @@ _HEX = "upper(encode(convert_to(name::text, 'UTF8'), 'hex'))"
 SAME_NAME = "name = ?"
 SAME_LETTERS = 'lower(title COLLATE "C") = lower(? COLLATE "C")'  # ASCII letters alone, as there
 TYPED = True  # the type of the column decides what a text means
+DEFER_KEYS = "SET CONSTRAINTS ALL DEFERRED"
 DIFFERS = "IS DISTINCT FROM"  # from a value, also where nothing is there
 HEX_NAME = f'({_HEX} COLLATE "C")'
 HAS_TEXT = "name IS NOT NULL"

@@ -1,4 +1,4 @@
-"""Runs the statements of a project's own tools on PostgreSQL: ralphgen's tables stay as they are.
+"""Runs the statements of a project's own tools: ralphgen's tables stay as they are.
 
 What a statement writes is asked of the server, since its text can say so in many ways.
 """

@@ -1,4 +1,4 @@
-"""Runs named queries on PostgreSQL: those that read in a transaction that can do nothing else."""
+"""Runs named queries: those that read in a transaction that can do nothing else."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Says of what PostgreSQL refuses which rule of a table it breaks."""
+"""Says of what the database refuses which rule of a table it breaks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reads the tables that a server works on from PostgreSQL, as facts of SQLite's shape."""
+"""Reads the tables that a server works on, as facts of SQLite's shape."""
 
 from __future__ import annotations
 

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Any
 
+    from .. import Snapshot
+
     Rows = Callable[[str, Sequence[object]], list[tuple[Any, ...]]]
 
 _OCTETS = "octet_length(convert_to(entry, 'UTF8')) + 1"  # with the end of its line
@@ -42,6 +44,13 @@ def read_page(workspace: Any, file: str, limit: int, before: str | None = None) 
     database = workspace.database
     page: entry_log.Page = database.reading(lambda: page_of(database.rows, file, limit, before))
     return page
+
+
+def stored_page(database: Snapshot, folder: str, file: str, limit: int) -> entry_log.Page:
+    """Return the last `limit` entries: of the rows, or without a ledger of the file."""
+    if database.row("SELECT to_regclass(?) IS NOT NULL", [KEPT]) == (1,):
+        return page_of(database.rows, file, limit)
+    return entry_log.read_entries(os.path.join(folder, file), limit)
 
 
 def page_of(rows: Rows, file: str, limit: int, before: str | None = None) -> entry_log.Page:

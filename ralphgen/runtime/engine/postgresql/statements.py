@@ -1,4 +1,4 @@
-"""Statements and values as the tools give them, made such that PostgreSQL takes them."""
+"""Statements and values as the tools give them, made such that the database takes them."""
 
 from __future__ import annotations
 

@@ -94,6 +94,13 @@ class Snapshot:
 
         return schema
 
+    @property
+    def entries(self) -> StateFiles:
+        """The entries of the state files."""
+        from . import state_files
+
+        return state_files
+
     def tables(
         self, also: Sequence[str] = (), *, own: Sequence[str] | None = None
     ) -> dict[str, list[Column]]:
@@ -188,13 +195,6 @@ class Database(Snapshot):
         if not os.path.isabs(named):
             named = os.environ.get("RALPH_DATABASE") or named
         return os.path.normpath(os.path.join(root, named))
-
-    @property
-    def entries(self) -> StateFiles:
-        """The entries of the state files."""
-        from . import state_files
-
-        return state_files
 
     @property
     def rules(self) -> Rules:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 SAME_NAME = "name = ? COLLATE BINARY"
 SAME_LETTERS = "title = ? COLLATE NOCASE"
 TYPED = False  # any value may be in any column
+DEFER_KEYS = "PRAGMA defer_foreign_keys = ON"
 DIFFERS = "IS NOT"  # from a value, also where nothing is there
 HEX_NAME = "hex(name)"
 HAS_TEXT = "typeof(name) = 'text'"

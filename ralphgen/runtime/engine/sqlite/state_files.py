@@ -16,10 +16,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
+    from .. import Snapshot
+
 
 def read_page(workspace: Any, file: str, limit: int, before: str | None = None) -> entry_log.Page:
     """Return the last `limit` entries of a file, as `entry_log.read_entries` does."""
     return entry_log.read_entries(os.path.join(workspace.ralph_folder, file), limit, before)
+
+
+def stored_page(_database: Snapshot, folder: str, file: str, limit: int) -> entry_log.Page:
+    """Return the last `limit` entries of a file in a folder."""
+    return entry_log.read_entries(os.path.join(folder, file), limit)
 
 
 def append_entry(workspace: Any, file: str, entry: str, tool: str, *, once: bool) -> int:

@@ -20,7 +20,7 @@ from query_files import write_queries
 from ralphgen.generate.workflows import regenerate
 from ralphgen.history.undo import undo_session
 from ralphgen.project.database import opened_database
-from ralphgen.project.root import postgresql_place
+from ralphgen.project.root import database_place
 from ralphgen.runtime.engine.sqlite.database import Database
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.tasks.status import IMPORTED, RESTORED
@@ -88,7 +88,7 @@ def client(root: Path, recipe: str = "manual") -> AbstractContextManager[Driver]
 
 def run(root: Path, sql: str) -> None:
     """Run SQL of one engine."""
-    place = postgresql_place(root)
+    place = database_place(root)
     if place is None:
         run_sql(root, sql)
         return
@@ -100,7 +100,7 @@ def run(root: Path, sql: str) -> None:
 def trigger(root: Path) -> Iterator[None]:
     """The application closes the task of each new note."""
     close = "UPDATE tasks SET status = 'done' WHERE id = new.task;"
-    if postgresql_place(root) is None:
+    if database_place(root) is None:
         run(root, f"CREATE TRIGGER trg AFTER INSERT ON notes BEGIN {close} END")
         yield
         run(root, "DROP TRIGGER trg")
@@ -156,7 +156,7 @@ EVERYWHERE = (
 
 @pytest.mark.parametrize("sql", [*EVERYWHERE, *ON_SQLITE])
 def test_no_statement_of_a_connection_closes_a_task(root: Path, sql: str) -> None:
-    if sql in ON_SQLITE and postgresql_place(root) is not None:
+    if sql in ON_SQLITE and database_place(root) is not None:
         pytest.skip("it is of SQLite")
     text = sql.format(names="id, feature, discipline, title, status")
     before = query(root, "SELECT id, title, status FROM tasks ORDER BY id")
@@ -168,7 +168,7 @@ def test_no_statement_of_a_connection_closes_a_task(root: Path, sql: str) -> Non
 
 def test_a_foreign_key_closes_no_task(root: Path) -> None:
     """Its action changes the row of another table."""
-    if postgresql_place(root) is not None:
+    if database_place(root) is not None:
         pytest.skip("the comparison does not depend on it")
     folder = root.parent / "keys.db"
     with closed(sqlite3.connect(folder)) as connection:
@@ -219,7 +219,7 @@ def test_a_statement_of_a_tool_cannot_end_the_watch(root: Path, sql: str) -> Non
 
 
 def test_the_watch_leaves_no_trace(root: Path) -> None:
-    if postgresql_place(root) is None:
+    if database_place(root) is None:
         kept = query(root, "SELECT name FROM sqlite_master WHERE name LIKE '%closing%'")
         assert [] == kept
     run(root, "UPDATE tasks SET status = 'done' WHERE id = 1")
@@ -229,7 +229,7 @@ def test_the_watch_leaves_no_trace(root: Path) -> None:
 
 def test_a_trigger_of_the_application_may_change_something_else(root: Path) -> None:
     other = "UPDATE tasks SET title = 'Noted' WHERE id = new.task;"
-    is_sqlite = postgresql_place(root) is None
+    is_sqlite = database_place(root) is None
     if is_sqlite:
         run(root, f"CREATE TRIGGER other AFTER INSERT ON notes BEGIN {other} END")
     else:
@@ -288,7 +288,7 @@ def test_undo_leaves_a_task_open_that_is_not_proved_any_more(root: Path) -> None
 
 def test_undo_disables_a_trigger_of_a_table_that_is_watched(root: Path) -> None:
     """PostgreSQL refuses that to a transaction in which a cursor reads the table."""
-    is_sqlite = postgresql_place(root) is None
+    is_sqlite = database_place(root) is None
     if is_sqlite:
         run(root, "CREATE TRIGGER other AFTER UPDATE ON tasks BEGIN SELECT 1; END")
     else:

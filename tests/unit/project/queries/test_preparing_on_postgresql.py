@@ -12,7 +12,7 @@ from ralphgen.errors import ProjectError
 from ralphgen.project.queries.files import read_queries
 from ralphgen.project.queries.model import Preparation
 from ralphgen.project.queries.prepare_postgresql import prepare_on_postgresql
-from ralphgen.project.root import Postgresql
+from ralphgen.project.root import DatabasePlace
 
 pytestmark = [pytest.mark.slow, needs_postgresql]
 VARIABLE = "QUERIES_DSN"
@@ -61,7 +61,7 @@ def prepared(root: Path, *queries: str) -> Preparation:
     """The queries, each given as its kind and its SQL; their names are q0, q1 and so on."""
     write_queries(root, *queries)
     found = read_queries(root, sqlite=False)
-    place = Postgresql(VARIABLE, "public")
+    place = DatabasePlace(VARIABLE, "public")
     hidden = {("tasks", "note"), ("parted", "note")}
     return prepare_on_postgresql(found, place, lambda *column: column in hidden)
 

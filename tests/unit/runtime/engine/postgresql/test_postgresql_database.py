@@ -8,7 +8,7 @@ import pytest
 from postgresql import database, needs_postgresql
 
 from ralphgen.project.database import open_database
-from ralphgen.project.root import Postgresql
+from ralphgen.project.root import DatabasePlace
 from ralphgen.runtime.engine.postgresql.database import Database
 
 pytestmark = [pytest.mark.slow, needs_postgresql]
@@ -56,7 +56,7 @@ def test_each_transaction_is_told_where_and_how() -> None:
 
 @pytest.mark.usefixtures("dsn")
 def test_the_cli_reads_as_servers_do() -> None:
-    with open_database(Path(), Postgresql(VARIABLE, "Own")) as connection:
+    with open_database(Path(), DatabasePlace(VARIABLE, "Own")) as connection:
         found = connection.rows(HERE)
 
     assert found == [("ours", "2026-01-01 00:00:00+00", "\\x6869")]

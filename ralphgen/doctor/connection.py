@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 from ralphgen.errors import ProjectError
 from ralphgen.planning.roles import LOGINS
 from ralphgen.project.database import connected
-from ralphgen.project.root import Postgresql, place_name
+from ralphgen.project.root import DatabasePlace, place_name
 from ralphgen.spelling import sql_name
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ POOLED = (
 )
 
 
-def look_at(place: Postgresql) -> Iterator[tuple[str, str]]:
+def look_at(place: DatabasePlace) -> Iterator[tuple[str, str]]:
     """Yield what is found, each with what to do about it, which is empty where all is well."""
     try:
         with connected(place) as first, connected(place) as second:
@@ -32,7 +32,7 @@ def look_at(place: Postgresql) -> Iterator[tuple[str, str]]:
         yield error.problems[0].text, error.problems[0].hint
 
 
-def proof_is_walled(place: Postgresql) -> str:
+def proof_is_walled(place: DatabasePlace) -> str:
     """Return whether a session's own login keeps it from writing the proof that a task is done.
 
     Raises `ProjectError` where the database cannot be read.
