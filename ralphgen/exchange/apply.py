@@ -1,14 +1,12 @@
 """Writes the edits of a merge, in an order that the database takes: all of them, or none."""
 
-import sqlite3
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any
 
 from ralphgen.errors import Problem, ProjectError
-from ralphgen.exchange.incoming import refusals
 from ralphgen.exchange.lines import SHOWN, shown_key
 from ralphgen.exchange.merge import RowEdit, after
 from ralphgen.exchange.own import Own
@@ -16,7 +14,6 @@ from ralphgen.exchange.rows import SECRET, Rows, read_rows, same, unmasked
 from ralphgen.exchange.spelling import spelled
 from ralphgen.exchange.tables import Key, Value, key_values
 from ralphgen.project.database import first_line
-from ralphgen.project.schema import table_names
 from ralphgen.runtime.engine import quoted
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.processes.secrets import MASK
@@ -50,15 +47,14 @@ class EditWriter:
         `ProjectError` where rows would go that nobody has removed, or name rows that are gone.
         """
         database, own = self._database, self._own
-        before = {*self._broken_keys()}
+        before = {*database.broken_keys()}
         database.change(database.sql.DEFER_KEYS)
         pending = in_order(edits, own)
         while pending:
             refused = [(edit, error) for edit in pending if (error := self._tried(edit))]
             is_stuck = len(refused) == len(pending)
             pending = self._loosened(refused) if is_stuck else [edit for edit, _ in refused]
-        if own.is_typed:
-            self._count_on(edits)
+        self._count_on(edits)
         self._refuse_loss(edits)
         self._refuse_broken(before)
 
@@ -69,7 +65,7 @@ class EditWriter:
             database.change("SAVEPOINT ralphgen_edit")
         try:
             written = self._write(edit)
-        except refusals(database) as error:
+        except database.refusals as error:
             if is_typed:
                 database.change("ROLLBACK TO SAVEPOINT ralphgen_edit")
             elif not database.connection.in_transaction:  # a constraint ON CONFLICT ROLLBACK
@@ -162,20 +158,8 @@ class EditWriter:
 
     def _refuse_broken(self, before: Collection[_Broken]) -> None:
         """Raise `ProjectError` for rows that name one that is not there, unless they did before."""
-        if self._own.is_typed:
-            self._database.change("SET CONSTRAINTS ALL IMMEDIATE")
-            return
-        broken = sorted({*self._broken_keys()} - {*before}, key=repr)
+        broken = sorted({*self._database.broken_keys()} - {*before}, key=repr)
         _refuse([f'{self._shown(one)} refers to a missing row of "{one[2]}"' for one in broken])
-
-    def _broken_keys(self) -> Iterator[_Broken]:
-        """Yield each foreign key of SQLite that leads nowhere, and is put off until the end."""
-        if self._own.is_typed:
-            return
-        for table in table_names(self._database):
-            # A key that leads to columns which are no key is an error, and binds nobody.
-            with suppress(sqlite3.OperationalError):
-                yield from self._database.rows(f"PRAGMA main.foreign_key_check({quoted(table)})")
 
     def _shown(self, broken: _Broken) -> str:
         name, number, *_ = broken

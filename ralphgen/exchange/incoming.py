@@ -159,11 +159,6 @@ class IncomingRows:
         return cursor.fetchall() if cursor.description else []
 
 
-def refusals(database: "Database") -> tuple[type[Exception], ...]:
-    """Return what the database's driver raises for values that a table does not take."""
-    return database.refusals
-
-
 def _refusal(error: "psycopg.Error", keys: Sequence[Key]) -> Problem:
     """Return what PostgreSQL says of a value, with the row and the column that it is in."""
     found = _LINE.search(error.diag.context or "")

@@ -161,7 +161,6 @@ class _Move:
         self._database = database
         self._schema = database.path.partition("/")[2]
         self._connection: psycopg.Connection[Any] = database.connection
-        self._own = database
         self._source = source
         self._file_rows = FileSnapshot(source)
         self._file = file
@@ -176,12 +175,12 @@ class _Move:
         if theirs_state.rows.get("ralphgen_unfinished"):
             text = f'an undo in "{self._file}" was interrupted'
             raise ProjectError(text, 'finish it there with "ralphgen log"')
-        if self._ralphs and not {*self._ralphs} & {*table_names(self._own)}:
+        if self._ralphs and not {*self._ralphs} & {*table_names(self._database)}:
             self._make_tables(theirs, with_ledger=theirs_state.version is not None)
-        ours = self._stored(self._facts(self._own))
+        ours = self._stored(self._facts(self._database))
         keys = self._keys(theirs, ours)
         columns = self._columns(theirs, ours, keys)
-        if self._takes_ledger(theirs_state, state_of(self._own)):
+        if self._takes_ledger(theirs_state, state_of(self._database)):
             columns.update((table, self._same_columns(table)) for table in LEDGER)
             keys.update(LEDGER)
         self._tell_others()
@@ -205,7 +204,9 @@ class _Move:
 
     def _stored(self, facts: Facts) -> Facts:
         """Return the facts of tables, without those of views."""
-        return {name: columns for name, columns in facts.items() if name in table_names(self._own)}
+        return {
+            name: columns for name, columns in facts.items() if name in table_names(self._database)
+        }
 
     def _keys(self, theirs: Facts, ours: Facts) -> dict[str, tuple[str, ...]]:
         """Return the columns by which rows are known, by table, parents first.
@@ -250,7 +251,7 @@ class _Move:
         if with_ledger:
             watch(self._database)
         self.notes.append("creates the tables of a new project")
-        ours = read_facts(self._own)
+        ours = read_facts(self._database)
         for table in self._ralphs:
             known = {column["name"] for column in ours[table]}
             for column in theirs.get(table, ()):
@@ -329,7 +330,7 @@ class _Move:
 
     def _give_way(self) -> None:
         """Take away what `init` has put into tables to which nobody has added anything since."""
-        there = table_names(self._own)
+        there = table_names(self._database)
         if any(self._rows(f"SELECT 1 FROM {one} LIMIT 1") for one in _NONE_YET if one in there):
             return
         if "metadata" in there:

@@ -312,6 +312,12 @@ if TYPE_CHECKING:
         def refusals(self) -> tuple[type[Exception], ...]:
             """What the driver raises for values that a table refuses."""
 
+        def broken_keys(self) -> Iterable[tuple[Any, ...]]:
+            """Yield each foreign key that leads nowhere: table, number of the row, parent, key.
+
+            Raises an error of the driver if the engine refuses them itself.
+            """
+
         def continue_numbers(self, table: str, key: str) -> None:
             """Let the next row of a table have a number above all others."""
 

@@ -259,6 +259,11 @@ class Database(Snapshot):
 
         return REFUSALS
 
+    def broken_keys(self) -> Sequence[tuple[Any, ...]]:
+        """Return none: those that were put off are checked now, and refused."""
+        self.change("SET CONSTRAINTS ALL IMMEDIATE")
+        return ()
+
     def continue_numbers(self, table: str, key: str) -> None:
         """Let the sequence of a table, if it has one, begin above all others."""
         self.row(_FREE.format(key=quoted(key), table=quoted(table)), [quoted(table), key])

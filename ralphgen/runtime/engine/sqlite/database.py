@@ -8,6 +8,7 @@ import time
 from ...deferred import call_began, limit, longest_run, pause, take_time
 from ...errors import StartError, ToolError
 from ...system import os
+from .. import quoted
 from . import library
 from .library import sqlite3
 from .opened_files import OpenedFiles, copy_log
@@ -238,6 +239,14 @@ class Database(Snapshot):
     def refusals(self) -> tuple[type[Exception], ...]:
         """What the driver raises for values that a table refuses."""
         return (sqlite3.IntegrityError,)
+
+    def broken_keys(self) -> Iterator[tuple[Any, ...]]:
+        """Yield each foreign key that leads nowhere: table, number of the row, parent, key."""
+        for (table,) in self.rows(self.catalog.TABLE_NAMES):
+            try:
+                yield from self.rows(f"PRAGMA main.foreign_key_check({quoted(table)})")
+            except sqlite3.OperationalError:  # a key that leads to columns which are no key
+                continue
 
     def continue_numbers(self, table: str, key: str) -> None:
         """Do nothing: the next number is above all others."""
