@@ -34,7 +34,7 @@ from ralphgen.project.root import (
     project_home,
     sessions_folder,
 )
-from ralphgen.project.schema import column_names, read_facts, relation_names
+from ralphgen.project.schema import column_names, relation_names
 from ralphgen.runtime.context import LOCK
 from ralphgen.runtime.engine.claims import Claim
 from ralphgen.sessions.processes import Lock
@@ -206,7 +206,7 @@ class ChangeWatch:
             with open_database(self._root) as connection:
                 ((moved,),) = connection.rows(SNAPSHOT)
                 if moved != self._known[0]:
-                    schema = read_facts(connection, relation_names(connection))
+                    schema = connection.tables(relation_names(connection))
                     facts = _mark(schema, _disciplines(connection))
                     self._known = moved, facts, tuple(read_claims(Rows(connection, {})).values())
         except RalphgenError as error:

@@ -24,7 +24,7 @@ from ralphgen.project.config import read_config
 from ralphgen.project.database import FileSnapshot, Snapshot, opened_database
 from ralphgen.project.inspect import settings_models
 from ralphgen.project.root import CONFIG, project_home
-from ralphgen.project.schema import REQUIRED_COLUMNS, Facts, read_facts, table_names
+from ralphgen.project.schema import REQUIRED_COLUMNS, Facts, table_names
 from ralphgen.project.served_tables import names_of
 from ralphgen.runtime.engine import quoted
 from ralphgen.runtime.engine.entries import KEPT
@@ -113,7 +113,7 @@ def _record(database: Database, source: sqlite3.Connection, moved: "Moved") -> N
 def _opened_file(file: Path, needed: Sequence[str]) -> Iterator[sqlite3.Connection]:
     """A project's file; raises `ProjectError` where it lacks a table, or cannot be read."""
     with opened_file(file) as connection:
-        facts = read_facts(FileSnapshot(connection))
+        facts = FileSnapshot(connection).tables()
         if lacking := [table for table in needed if table not in facts]:
             text = f'"{file}" is not a project database: it has no table "{lacking[0]}"'
             raise ProjectError(text, "choose the database of a project")
@@ -200,7 +200,7 @@ class _Move:
         return added | {KEPT: entries}
 
     def _facts(self, connection: Snapshot) -> Facts:
-        return read_facts(connection, self._named, own=self._ralphs)
+        return connection.tables(self._named, own=self._ralphs)
 
     def _stored(self, facts: Facts) -> Facts:
         """Return the facts of tables, without those of views."""
@@ -251,7 +251,7 @@ class _Move:
         if with_ledger:
             watch(self._database)
         self.notes.append("creates the tables of a new project")
-        ours = read_facts(self._database)
+        ours = self._database.tables()
         for table in self._ralphs:
             known = {column["name"] for column in ours[table]}
             for column in theirs.get(table, ()):

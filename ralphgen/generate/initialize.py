@@ -43,7 +43,7 @@ from ralphgen.project.root import (
     project_home,
     resolved,
 )
-from ralphgen.project.schema import read_facts, relation_names
+from ralphgen.project.schema import relation_names
 from ralphgen.runtime.engine.postgresql.dsn import schema_of
 from ralphgen.runtime.files.main_tree import is_without_tree
 from ralphgen.suggestion import suggestion
@@ -171,7 +171,7 @@ def _agree_to_add(root: Path, place: DatabasePlace | None, agree: Callable[[str]
     if place is None and is_missing(database_path(root)):
         return
     with open_database(root, place) as connection:
-        count = 0 if read_facts(connection) else len(relation_names(connection))
+        count = 0 if connection.tables() else len(relation_names(connection))
     if not count:
         return
     name = place_name(place) or database_name(root)
@@ -252,7 +252,7 @@ def _make_database(
         created = create_database(root, named, loaded, committed, description)
     else:
         with open_database(root) as connection:  # for reading: a write moves the log of the app
-            lacks_tables = not read_facts(connection)
+            lacks_tables = not connection.tables()
         created = lacks_tables and add_tables(root, named, loaded, description)
         verb = "added tables for tasks to"
     if created:

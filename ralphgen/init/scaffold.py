@@ -35,7 +35,6 @@ from ralphgen.project.root import (
     database_place,
     project_home,
 )
-from ralphgen.project.schema import read_facts
 from ralphgen.project.toml_edit import edited
 from ralphgen.runtime.session import DEFAULT_RECIPE
 
@@ -137,7 +136,7 @@ def add_tables(root: Path, title: str, stack: Stack, description: str = "") -> b
     try:
         with closing(sqlite3.connect(database_path(root), isolation_level=None)) as connection:
             connection.execute("BEGIN IMMEDIATE")
-            if read_facts(FileSnapshot(connection)):
+            if FileSnapshot(connection).tables():
                 return False
             for statement in statements(default_schema() + definition()):
                 connection.execute(statement)

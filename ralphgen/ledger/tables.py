@@ -12,7 +12,7 @@ from ralphgen.errors import ProjectError
 from ralphgen.ledger.state_files import give_back, take_in, take_in_others
 from ralphgen.project.database import Snapshot, open_database, opened_database
 from ralphgen.project.root import project_home
-from ralphgen.project.schema import read_facts, table_names
+from ralphgen.project.schema import table_names
 from ralphgen.runtime.engine.entries import KEPT
 from ralphgen.runtime.engine.ledger import BASELINE, MARKER
 from ralphgen.runtime.errors import one_line
@@ -221,7 +221,7 @@ def state_of(connection: Snapshot) -> LedgerState:
     names = _own_tables(connection)
     version = None
     if MARKER in names:
-        columns = {column["name"]: column for column in read_facts(connection)[MARKER]}
+        columns = {column["name"]: column for column in connection.tables()[MARKER]}
         text = str(columns["version"]["default"]) if "version" in columns else ""
         version = int(text) if text.isdecimal() else None
     defined = _defined(connection)

@@ -63,7 +63,6 @@ from ralphgen.project.schema import (
     REQUIRED_COLUMNS,
     Facts,
     missing_required_columns,
-    read_facts,
     relation_names,
     schema_from_facts,
     table_names,
@@ -329,10 +328,10 @@ def _served_schema(
     named = names_of(config)
     elsewhere = _columns_elsewhere(connection, config)
     if takes_any_schema(config, kits):
-        facts: Facts = only_served(read_facts(connection, named, own=(MARKER,)), named)
+        facts: Facts = only_served(connection.tables(named, own=(MARKER,)), named)
         schema = _schema(facts, config, elsewhere, required={})
     else:
-        facts = read_facts(connection, named)
+        facts = connection.tables(named)
         schema = _schema(facts, config, elsewhere)
         database = config.values.database
         name = place_name(database.place) or database.path or DATABASE
@@ -358,7 +357,7 @@ def _columns_elsewhere(connection: Snapshot, config: TomlFile[Config]) -> set[st
     """Return, as "table.column" in small letters, the columns of all tables that `hide` names."""
     hidden = {fold(entry.partition(".")[0]) for entry in config.values.db_schema.hide}
     named = [name for name in relation_names(connection) if fold(name) in hidden]
-    found = read_facts(connection, named) if named else {}
+    found = connection.tables(named) if named else {}
     return {fold(f"{table}.{one['name']}") for table, columns in found.items() for one in columns}
 
 
@@ -407,7 +406,7 @@ def refuse_other_schemas(root: Path, place: DatabasePlace | None) -> None:
     if place is None and is_missing(database_path(root)):
         return
     with open_database(root, place) as connection:
-        schema = schema_from_facts(read_facts(connection))
+        schema = schema_from_facts(connection.tables())
         if schema.tables:
             _refuse_incomplete(connection, schema, place_name(place) or database_name(root))
 

@@ -24,17 +24,6 @@ Facts = Mapping[str, Sequence[Mapping[str, Any]]]
 """Table name to columns, as `read_tables` returns them and JSON keeps them."""
 
 
-def read_facts(
-    connection: Snapshot, also: Sequence[str] = (), *, own: Sequence[str] = TABLES
-) -> Facts:
-    """Return the tables of a project's database, as its engine's `read_tables` gives them.
-
-    `also` names further tables and views. A project without tasks has none of `TABLES` as its
-    `own` but the marker of the ledger.
-    """
-    return connection.tables(also, own=own)
-
-
 def table_names(connection: Snapshot) -> tuple[str, ...]:
     """Return the names of all tables, sorted, for `missing_required_columns`."""
     return tuple(sorted(name for (name,) in connection.rows(connection.catalog.TABLE_NAMES)))

@@ -14,7 +14,7 @@ from ralphgen.board.views.prose import ProseField, prose_columns, prose_fields, 
 from ralphgen.board.views.stored_text import line
 from ralphgen.errors import Problem, ProjectError
 from ralphgen.kits.registry import KITS
-from ralphgen.project import discipline_servers, disciplines, schema
+from ralphgen.project import discipline_servers, disciplines
 from ralphgen.project.config import (
     Config,
     DisciplineSettings,
@@ -227,7 +227,7 @@ def read_facts(root: Path) -> Facts:
 def _facts(connection: Snapshot, config: TomlFile[Config], problems: tuple[Problem, ...]) -> Facts:
     dialect = connection.sql
     encoding, own = dialect.encoding_of(connection), dialect.exact
-    facts = schema.read_facts(connection).get("disciplines", ())
+    facts = connection.tables().get("disciplines", ())
     there = {column["name"]: column["generated"] for column in facts}
     # A session looks for its servers under this very spelling, for overrides under any of SQLite.
     lowered = there if dialect.TYPED else {name.lower(): one for name, one in there.items()}

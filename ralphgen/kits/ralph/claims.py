@@ -12,7 +12,6 @@ from ralphgen.kits.ralph.columns import TABLES, first_statuses, offered_tables
 from ralphgen.kits.ralph.kit import comment_needs_no_more
 from ralphgen.kits.ralph.server import comments, tables
 from ralphgen.kits.ralph.server.dependencies import met
-from ralphgen.kits.ralph.server.moved_schema import refuse_migrated
 from ralphgen.kits.ralph.server.proof import look_at_tree, refuse_unproved
 from ralphgen.kits.ralph.server.ready import needed_tasks, ready
 from ralphgen.kits.ralph.server.tables import StoredTable
@@ -22,7 +21,6 @@ from ralphgen.project.database import connected_database
 from ralphgen.project.inspect import FACTS
 from ralphgen.project.model import Schema
 from ralphgen.project.root import FOLDER
-from ralphgen.project.schema import read_facts
 from ralphgen.runtime.engine.claims import (
     Claim,
     HeldError,
@@ -62,11 +60,6 @@ class _CommandWorkspace(Workspace):
     """The workspace of a command, on its own connection."""
 
     __slots__ = ()
-
-    def _refuse_migrated(self) -> None:
-        found = read_facts(self.database)
-        now = {table: [dict(one) for one in columns] for table, columns in found.items()}
-        refuse_migrated(self, self.folder, now)
 
     def _note_schema(self) -> None:
         try:

@@ -29,7 +29,7 @@ from ralphgen.project.database import Snapshot, open_database
 from ralphgen.project.inspect import read_schema
 from ralphgen.project.kit import InspectedKit
 from ralphgen.project.model import Schema
-from ralphgen.project.schema import REQUIRED_COLUMNS, read_facts
+from ralphgen.project.schema import REQUIRED_COLUMNS
 from ralphgen.runtime.engine.closing import MET
 
 __all__ = [
@@ -149,7 +149,7 @@ def _by_rule(stored: object) -> list[int] | None:
 
 def _tables(connection: Snapshot, schema: Schema) -> dict[str, StoredTable]:
     tables: dict[str, StoredTable] = {}
-    facts = read_facts(connection)
+    facts = connection.tables()
     for name in SHOWN_TABLES:
         columns = [schema.folded(column["name"]) for column in facts.get(name, ())]
         shown = [column for column in columns if not schema.hidden(name, column)]

@@ -14,7 +14,7 @@ from ralphgen.project.database import nearest_database, open_database
 from ralphgen.project.kit import Finding
 from ralphgen.project.model import Table
 from ralphgen.project.root import CONFIG, database_name, project_home
-from ralphgen.project.schema import read_facts, relation_names, schema_from_facts
+from ralphgen.project.schema import relation_names, schema_from_facts
 from ralphgen.project.served_tables import INTERNAL, KEY, possible
 from ralphgen.project.toml_edit import edited
 from ralphgen.runtime.engine.schema import TABLES, fold
@@ -80,7 +80,7 @@ def unserved(root: Path, config: Mapping[str, Any]) -> tuple[Table, ...]:
         if HOST in config.get("kits", [HOST]):
             own = TABLES
             names = [name for name in names if fold(name) not in TABLES]
-        facts = read_facts(connection, names, own=own)
+        facts = connection.tables(names, own=own)
     return tuple(table for table in schema_from_facts(facts).tables if table.name in names)
 
 

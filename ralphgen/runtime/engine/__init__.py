@@ -95,7 +95,7 @@ if TYPE_CHECKING:
             """
 
     class Catalog(Protocol):
-        """The parts of a schema, as statements that list them."""
+        """The parts of a schema: statements that list them, keys, and rules of tables."""
 
         KEEPS_ENTRIES: bool  # whether the ledger has a table for the entries of state files
         COLUMN_NAMES: str  # of one table, in order
@@ -108,19 +108,27 @@ if TYPE_CHECKING:
         def defined(self, sql: str) -> str:
             """Return definitions of tables, as SQLite takes them, for this engine."""
 
-    class Rules(Protocol):
-        """The rules of a table that a statement can break."""
+        def parents(self, database: Snapshot, table: str) -> Keys:
+            """Return each foreign key of a table: its parent, and the pairs of columns."""
+
+        def children(self, database: Snapshot, table: str, *, also_following: bool = False) -> Keys:
+            """Return each foreign key that keeps rows of a table: its table and columns.
+
+            Keys that delete or empty the other rows are included if `also_following`.
+            """
 
         def is_broken_rule(self, error: BaseException | None) -> bool:
             """Return whether a statement failed by a CHECK."""
 
-        def broken_rule(self, database: Any, table: str, error: BaseException | None, /) -> str:
+        def broken_rule(
+            self, database: Snapshot, table: str, error: BaseException | None, /
+        ) -> str:
             """Return the CHECK that a statement broke, empty if it is unknown.
 
             Runs in a transaction after the one that failed.
             """
 
-        def replaces_rows(self, database: Any, table: str, /) -> bool:
+        def replaces_rows(self, database: Snapshot, table: str, /) -> bool:
             """Return whether a new row of the table may delete another."""
 
     class StateFiles(Protocol):
@@ -251,15 +259,6 @@ if TYPE_CHECKING:
         def views_digest(self, names: Iterable[str]) -> str:
             """Return a digest of the views among `names` and the views that they read, or ""."""
 
-        def parents(self, table: str) -> Keys:
-            """Return each foreign key of a table: its parent, and the pairs of columns."""
-
-        def children(self, table: str, *, also_following: bool = False) -> Keys:
-            """Return each foreign key that keeps rows of a table: its table and columns.
-
-            Keys that delete or empty the other rows are included if `also_following`.
-            """
-
     class Database(Snapshot, Protocol):
         """A connection that reads and writes in transactions.
 
@@ -280,10 +279,6 @@ if TYPE_CHECKING:
         @staticmethod
         def located(root: str, named: str, /) -> str:
             """Return the path of the database with this name, in the project with this home."""
-
-        @property
-        def rules(self) -> Rules:
-            """The rules of tables."""
 
         @property
         def statements(self) -> Statements:

@@ -25,7 +25,7 @@ def refuse_missing(database: Database, table: RowTable, values: Mapping[str, Any
     `values` are those of its columns that are written. Keys of which only some columns are written
     are left to the database.
     """
-    for parent, pairs in database.parents(table.name):
+    for parent, pairs in database.catalog.parents(database, table.name):
         wanted = [values.get(column) for column, _ in pairs]
         if None in wanted:
             continue
@@ -50,7 +50,7 @@ def refuse_needed(
 
     In a session that `is_bound` to rows those that would go count too: they may not be its own.
     """
-    for child, pairs in database.children(table.name, also_following=is_bound):
+    for child, pairs in database.catalog.children(database, table.name, also_following=is_bound):
         own = ", ".join(table.column(theirs) for _, theirs in pairs)
         sql = f"SELECT {own} FROM {table.quoted} WHERE {table.is_key()}"
         row = database.row(sql, key)

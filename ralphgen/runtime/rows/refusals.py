@@ -25,7 +25,7 @@ def refusal(database: Database, table: RowTable, error: ToolError) -> ToolError:
     Of one on a column that is hidden nothing is told.
     """
     cause = error.__cause__
-    rules = database.rules
+    rules = database.catalog
     if not rules.is_broken_rule(cause):
         return error
     rule = database.reading(lambda: rules.broken_rule(database, table.name, cause))
@@ -45,7 +45,7 @@ def alone(database: Database, table: RowTable, write: Callable[[], Any], *, new:
 
     Raises `ToolError` where another row would have to go for it, as a table can say of its UNIQUEs.
     """
-    if not database.rules.replaces_rows(database, table.name):
+    if not database.catalog.replaces_rows(database, table.name):
         return write()
     sql = f"SELECT COUNT(*) FROM {table.quoted}"
     (before,) = database.row(sql) or (0,)

@@ -34,14 +34,11 @@ def refuse_unlike(
         remember(known_as)
 
 
-def refuse_migrated(workspace: Workspace, folder: str, now: Found | None = None) -> None:
-    """Raise `ToolError` where a column that the tools use is no longer as it was.
-
-    `now` are the tables that there are, where the caller has read them.
-    """
+def refuse_migrated(workspace: Workspace, folder: str) -> None:
+    """Raise `ToolError` where a column that the tools use is no longer as it was."""
     manifest = read_manifest(folder)
     tables, also, hide = workspace.tables, _further(manifest), manifest["schema"]["hide"]
-    found = now or workspace.database.tables(also)
+    found = workspace.database.tables(also)
     built_for = schema.recorded_tables(folder)
     before, after = _in_use(tables, built_for), _in_use(tables, found)
     for name in also:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any, TypeVar
 
-    from .. import Catalog, Column, Dialect, Keys, Rules, StateFiles, Statements
+    from .. import Catalog, Column, Dialect, StateFiles, Statements
     from ..closing import MayClose, Moved
     from .closing import Closing
     from .driver import Connection, Cursor
@@ -125,18 +125,6 @@ class Snapshot:
 
         return views_digest(self.connection, names)
 
-    def parents(self, table: str) -> Keys:
-        """Return each foreign key of a table: its parent, and the pairs of columns."""
-        from .foreign_keys import parents
-
-        return parents(self, table)
-
-    def children(self, table: str, *, also_following: bool = False) -> Keys:
-        """Return each foreign key that keeps rows of a table: its table, the pairs of columns."""
-        from .foreign_keys import children
-
-        return children(self, table, also_following=also_following)
-
     def _run(self, sql: str, values: Sequence[object]) -> Cursor[tuple[Any, ...]]:
         from . import statements
 
@@ -213,13 +201,6 @@ class Database(Snapshot):
     def located(_root: str, named: str) -> str:
         """Return the name: the variable with the DSN, and the schema."""
         return named
-
-    @property
-    def rules(self) -> Rules:
-        """The rules of tables."""
-        from . import rules
-
-        return rules
 
     @property
     def statements(self) -> Statements:

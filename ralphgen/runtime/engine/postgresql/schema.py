@@ -6,6 +6,7 @@ import json
 import re
 
 from ...values.encoding import sha256_hex
+from .. import quoted
 from ..schema import TABLES
 from .check_constraints import check_values, kept_values
 
@@ -13,6 +14,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
+
+    from .. import Keys, Snapshot
 
     Column = dict[str, Any]
 
@@ -157,6 +160,38 @@ _CATEGORIES = {"Sb": "TEXT", "Ee": "TEXT", "Db": "NUMERIC", "Tb": "NUMERIC"}
 _MEANT = {"bool": "BOOLEAN", "numeric": "DECIMAL"}  # what columns of further tables hold
 _WIDER = ("citext",)  # types that take more spellings of a value than a CHECK lists
 _CAST_LITERAL = re.compile(r"('(?:[^']|'')*')::[^'()]+(?:\([0-9, ]+\))?")
+# Of tables in this schema: one in another is left to the database itself.
+_KEYS = """
+    SELECT k.oid::bigint, child.relname::text, parent.relname::text,
+        a.attname::text, b.attname::text
+    FROM pg_catalog.pg_constraint AS k
+        JOIN pg_catalog.pg_class AS child ON child.oid = k.conrelid
+        JOIN pg_catalog.pg_class AS parent ON parent.oid = k.confrelid
+        JOIN LATERAL unnest(k.conkey, k.confkey) WITH ORDINALITY AS pair(own, theirs, place) ON true
+        JOIN pg_catalog.pg_attribute AS a ON a.attrelid = k.conrelid AND a.attnum = pair.own
+        JOIN pg_catalog.pg_attribute AS b ON b.attrelid = k.confrelid AND b.attnum = pair.theirs
+    WHERE k.contype = 'f' AND child.relnamespace = pg_catalog.current_schema()::regnamespace
+        AND parent.relnamespace = child.relnamespace
+"""
+# What this login may not read is left to the database too, but where a row would take others along.
+_READABLE = (
+    "(SELECT bool_and(has_column_privilege({}, number, 'SELECT')) FROM unnest({}) AS of (number))"
+)
+_PARENTS = (
+    f"{_KEYS} AND child.relname = ? AND {_READABLE.format('k.confrelid', 'k.confkey')} "
+    "ORDER BY k.conname, k.oid, pair.place"
+)
+_CHILDREN = (
+    f"{_KEYS} AND parent.relname = ? AND CASE WHEN k.confdeltype IN ('a', 'r') "
+    f"THEN {_READABLE.format('k.conrelid', 'k.conkey')} ELSE ?::boolean END "
+    "ORDER BY child.relname, k.conname, k.oid, pair.place"
+)
+_BROKEN = "23514"
+_RULE = """
+    SELECT pg_catalog.pg_get_constraintdef(oid) FROM pg_catalog.pg_constraint
+    WHERE contype = 'c' AND conname = ? AND (conrelid = to_regclass(?) OR contypid <> 0)
+    ORDER BY conrelid = 0 LIMIT 1
+"""
 
 
 def read_tables(
@@ -252,3 +287,44 @@ def defined(sql: str) -> str:
     for pattern, spelled in _SPELLED:
         sql = pattern.sub(spelled, sql)
     return sql
+
+
+def parents(database: Snapshot, table: str) -> Keys:
+    """Return each foreign key of a table: the table it names, and its columns with theirs."""
+    found: dict[int, tuple[str, list[tuple[str, str]]]] = {}
+    for number, _, parent, column, theirs in database.rows(_PARENTS, [table]):
+        found.setdefault(number, (parent, []))[1].append((column, theirs))
+    return list(found.values())
+
+
+def children(database: Snapshot, table: str, *, also_following: bool = False) -> Keys:
+    """Return each foreign key that keeps rows of a table: the table that has it, and its columns.
+
+    Those by which the other rows would go, or be emptied, keep none, and come if `also_following`.
+    """
+    found: dict[int, tuple[str, list[tuple[str, str]]]] = {}
+    for number, child, _, column, theirs in database.rows(_CHILDREN, [table, also_following]):
+        found.setdefault(number, (child, []))[1].append((column, theirs))
+    return list(found.values())
+
+
+def is_broken_rule(error: BaseException | None) -> bool:
+    """Return whether a statement has failed by a CHECK."""
+    return getattr(error, "sqlstate", "") == _BROKEN
+
+
+def broken_rule(database: Snapshot, table: str, error: BaseException | None) -> str:
+    """Return the CHECK that a statement on a table has broken, empty where nobody knows it.
+
+    Of the table or of a domain. Within a transaction after the one that failed.
+    """
+    told: Any = getattr(error, "diag", None)
+    if told.constraint_name is None:  # the bounds of a partition
+        return ""
+    row = database.row(_RULE, [told.constraint_name, quoted(told.table_name or table)])
+    return str(row[0]) if row else ""
+
+
+def replaces_rows(_database: Snapshot, _table: str) -> bool:
+    """Return whether a row of the table may take the place of another: here none does."""
+    return False

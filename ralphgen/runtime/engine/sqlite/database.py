@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any, TypeVar
 
-    from .. import Catalog, Column, Dialect, Keys, Rules, StateFiles, Statements, WriteNotices
+    from .. import Catalog, Column, Dialect, StateFiles, Statements, WriteNotices
     from ..closing import MayClose, Moved
     from .closing import Closing
     from .journal import Journal
@@ -123,18 +123,6 @@ class Snapshot:
 
         return views_digest(self.connection, names)
 
-    def parents(self, table: str) -> Keys:
-        """Return each foreign key of a table: its parent, and the pairs of columns."""
-        from .foreign_keys import parents
-
-        return parents(self, table)
-
-    def children(self, table: str, *, also_following: bool = False) -> Keys:
-        """Return each foreign key that keeps rows of a table: its table, the pairs of columns."""
-        from .foreign_keys import children
-
-        return children(self, table, also_following=also_following)
-
 
 class Database(Snapshot):
     """A connection with foreign keys on, and its journal mode as the file has it.
@@ -196,13 +184,6 @@ class Database(Snapshot):
         if not os.path.isabs(named):
             named = os.environ.get("RALPH_DATABASE") or named
         return os.path.normpath(os.path.join(root, named))
-
-    @property
-    def rules(self) -> Rules:
-        """The rules of tables."""
-        from . import rules
-
-        return rules
 
     @property
     def statements(self) -> Statements:

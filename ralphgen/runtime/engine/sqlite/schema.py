@@ -7,7 +7,7 @@ import re
 
 from ...values.encoding import sha256_hex
 from ..schema import TABLES, fold
-from .check_constraints import check_values, is_strict, sql_tokens
+from .check_constraints import check_values, is_strict, named_checks, sql_tokens
 from .library import sqlite3
 
 TYPE_CHECKING = False
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
+    from .. import Keys, Snapshot
     from ..schema import Column
 
 _COLUMNS = """
@@ -73,6 +74,22 @@ _AFFINITIES = (
 # What columns of further tables are declared to hold, beyond affinities, by how it begins.
 _MEANT = {"BOOL": "BOOLEAN", "JSON": "JSON", "DEC": "REAL", "NUM": "REAL", "MONEY": "REAL"}
 _PLAIN_INTEGER = "0|-?[1-9][0-9]*"
+# The parent's columns may be left out, and are then its primary key.
+_KEY_COLUMNS = """
+    SELECT k.id, k."table", k."from",
+        coalesce(k."to", (SELECT c.name FROM pragma_table_info(k."table") AS c
+                          WHERE c.pk = k.seq + 1), '')
+"""
+_PARENTS = f"{_KEY_COLUMNS} FROM pragma_foreign_key_list(?) AS k ORDER BY k.id, k.seq"
+_CHILDREN = f"""
+    {_KEY_COLUMNS}, t.name FROM sqlite_master AS t, pragma_foreign_key_list(t.name) AS k
+    WHERE t.type = 'table' AND lower(k."table") = lower(?)
+        AND (? OR k.on_delete IN ('NO ACTION', 'RESTRICT'))
+    ORDER BY t.name, k.id, k.seq
+"""
+_FAILED = "CHECK constraint failed: "
+_SQL = "SELECT sql FROM main.sqlite_master WHERE type = 'table' AND lower(name) = lower(?)"
+_REPLACES = f"{_SQL} AND sql LIKE '%CONFLICT%REPLACE%'"
 
 
 def read_tables(
@@ -243,3 +260,44 @@ def _references(
 def defined(sql: str) -> str:
     """Return definitions of tables: they are written for SQLite."""
     return sql
+
+
+def parents(database: Snapshot, table: str) -> Keys:
+    """Return each foreign key of a table: the table it names, and its columns with theirs."""
+    found: dict[int, tuple[str, list[tuple[str, str]]]] = {}
+    for number, parent, column, theirs in database.rows(_PARENTS, [table]):
+        found.setdefault(number, (parent, []))[1].append((column, theirs))
+    return list(found.values())
+
+
+def children(database: Snapshot, table: str, *, also_following: bool = False) -> Keys:
+    """Return each foreign key that keeps rows of a table: the table that has it, and its columns.
+
+    Those by which the other rows would go, or be emptied, keep none, and come if `also_following`.
+    """
+    found: dict[tuple[str, int], list[tuple[str, str]]] = {}
+    for number, _, column, theirs, child in database.rows(_CHILDREN, [table, also_following]):
+        found.setdefault((child, number), []).append((column, theirs))
+    return [(child, pairs) for (child, _), pairs in found.items()]
+
+
+def is_broken_rule(error: BaseException | None) -> bool:
+    """Return whether a statement has failed by a CHECK."""
+    return str(error).startswith(_FAILED)
+
+
+def broken_rule(database: Snapshot, table: str, error: BaseException | None) -> str:
+    """Return the CHECK that a statement on a table has broken, empty where nobody knows it.
+
+    Within a transaction after the one that failed.
+    """
+    told = str(error).removeprefix(_FAILED)
+    row = database.row(_SQL, [table])
+    if row is None or fold(told) == fold(table):  # which old versions of SQLite say
+        return ""
+    return f"CHECK ({named_checks(row[0]).get(fold(told), told)})"
+
+
+def replaces_rows(database: Snapshot, table: str) -> bool:
+    """Return whether a row of the table may take the place of another, which is deleted then."""
+    return database.row(_REPLACES, [table]) is not None
