@@ -34,7 +34,7 @@ def test_a_server_that_ralphgen_does_not_write_needs_a_record(clone: Path, how: 
     (finding,) = [line for line in doctor.stdout.splitlines() if differs in line]
     assert finding.startswith("error trust        this project has not been approved")
     assert 'fix: review and approve with "ralphgen trust"' in doctor.stdout
-    assert doctor.stdout.splitlines()[-1].startswith("1 error, ")
+    assert doctor.stdout.splitlines()[-1].startswith("2 errors, ")
     assert "" == doctor.stderr
 
     assert 0 == ralphgen("trust", "-C", clone, "--yes").returncode
