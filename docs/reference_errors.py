@@ -30,6 +30,7 @@ a line `hint:` says what to do. Where a message holds a name or a value, `…` s
 PROTOCOL = {
     "PARSE_ERROR": "the line is no JSON",
     "INVALID_REQUEST": "the JSON is no message of the protocol, or is nested too deep",
+    "METHOD_NOT_FOUND": "the server has no such method in this version of the protocol",
     "INVALID_PARAMS": "this session has no such tool, prompt, resource or cursor; or a prompt got"
     " wrong arguments",
     "INTERNAL_ERROR": "the server could not do it now: its log says why",
