@@ -134,9 +134,9 @@ def test_both_servers_answer(team: Team) -> None:
 
 
 def served(server: HttpServer) -> int:
-    """How many calls a server has answered by its own numbers."""
+    """How many sessions a server holds open by its own numbers: the proxy has asked it since."""
     numbers = server.ask("/metrics")[1].decode()
-    found = re.search(r'(?m)^ralphgen_http_requests_total\{status="200"\} (\d+)$', numbers)
+    found = re.search(r"(?m)^ralphgen_http_sessions (\d+)$", numbers)
     assert found is not None, numbers
     return int(found[1])
 
