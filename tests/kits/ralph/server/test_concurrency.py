@@ -23,11 +23,13 @@ folder, limit = sys.argv[1], int(sys.argv[2])
 sys.path.insert(0, folder)
 from policy import POLICY
 from ralph.tables import TABLES
+from runtime.engine.sqlite.database import Database
 from runtime.session import read_session
 from runtime.ralph.tasks import get_task, list_tasks
 from runtime.ralph.workspace import Workspace
 
-workspace = Workspace(folder, read_session("ralph", folder, None, None, POLICY), TABLES)
+session = read_session("ralph", folder, None, None, POLICY)
+workspace = Workspace(folder, session, Database, TABLES)
 connection = workspace.database.connection
 answers = []
 for tool, arguments in (
