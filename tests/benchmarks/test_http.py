@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Callable, Mapping
 from contextlib import AbstractContextManager, ExitStack
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +10,7 @@ import http_peers
 import pytest
 from figures import Topic, topic
 from http_peers import HttpPeer
-from http_servers import CONFIG, MODERN, enveloped, headers, message
+from http_servers import CONFIG, message
 from installed import MISSING
 from projects import project
 
@@ -22,7 +21,6 @@ pytestmark = pytest.mark.benchmark
 CONNECTIONS = 64
 REQUESTS = 640
 ROUNDS = 4
-TWICE = b'{"jsonrpc":"2.0",'  # a key that stands twice: the fast path leaves it to the SDK
 CALL = {"name": "get_task", "arguments": {"id": 100}}
 SELECT = {**CALL, "name": "task_row"}
 QUERY = """-- name: task_row :one
@@ -94,22 +92,6 @@ def test_requests_beside_others(tmp_path: Path) -> None:
                 measured(table, name, peer_here, plain(peer_here), counts=turn > 0)
             own = peers["ralphgen"]
             measured(table, "ralphgen, one select", own, plain(own, SELECT), counts=turn > 0)
-
-
-def test_requests_that_only_the_sdk_answers(tmp_path: Path) -> None:
-    root = http_project(tmp_path, 1)
-    title = f"get_task over HTTP, {CONNECTIONS} connections, one worker, {MODERN}"
-    own = headers("", MODERN, "tools/call", "get_task")
-    own.pop("Authorization")
-    with topic(title) as table, http_peers.ours(root) as peer:
-
-        def request(begin: bytes, number: int) -> bytes:
-            body = message("tools/call", enveloped(CALL), number)
-            return peer.request(begin + body[1:], **own)
-
-        for turn in range(ROUNDS + 1):
-            for name, begin in (("ralphgen", b"{"), ("the same, SDK's app", TWICE)):
-                measured(table, name, peer, partial(request, begin), counts=turn > 0)
 
 
 def test_more_workers(tmp_path: Path) -> None:

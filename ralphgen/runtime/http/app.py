@@ -30,6 +30,7 @@ from ..protocol.requests import (
     VERSION,
     cancelled,
     read_message,
+    unsupported,
 )
 from .exchange import FAILED, JSON, WRONG, Exchange, HttpError
 from .request_log import RequestLog
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
 # Headers of which two would let two readers disagree on what a request is.
 SINGLE = frozenset((b"authorization", b"host", b"origin", b"content-type", b"content-length"))
 ROUTING = (b"mcp-protocol-version", b"mcp-method", b"mcp-name")
-DOUBLED = b"doubled"  # a header of ours: the name of a routing header that stands there twice
+DOUBLED = b"doubled"  # our own header: the name of a routing header that occurs twice
 NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 BLANKS = b" \t"  # around a header's value, which the parser leaves there and RFC 9110 does not mean
 LINGER = 1.0  # seconds in which the body of a refused request may still come
@@ -268,15 +269,13 @@ class HttpApp:
 def _accepted(
     session: OpenSession, frame: dict[str, Any], version: str, *, modern: bool
 ) -> tuple[int, bytes]:
-    """Take a notification or a response; return the status and the body of what is said to it."""
+    """Take a notification or a response; return the status and body of the reply."""
     is_response = type(frame.get("method")) is not str
     if modern and is_response:
-        error = RefusedError(INVALID_REQUEST, "a response answers no question of this server")
+        error = RefusedError(INVALID_REQUEST, "this server sent no request to respond to")
         return 400, messages.refusal(None, error)
     if modern and version != messages.MODERN:
-        told = {"supported": [messages.MODERN], "requested": version}
-        error = RefusedError(UNSUPPORTED_VERSION, "Unsupported protocol version", told)
-        return 400, messages.refusal(None, error)
+        return 400, messages.refusal(None, unsupported(version))
     identity = None if is_response else cancelled(frame)
     if identity is not None:
         session.cancel(identity)
@@ -284,9 +283,9 @@ def _accepted(
 
 
 def _check_routing(headers: Headers, frame: dict[str, Any]) -> None:
-    """Raise `RefusedError` if the headers of a stateless request do not say what its body says.
+    """Raise `RefusedError` if the headers of a stateless request contradict its body.
 
-    A request without the keys of its envelope is refused for those.
+    The reader refuses a request whose envelope lacks keys.
     """
     if DOUBLED in headers:
         text = f"{headers[DOUBLED].decode()} header appears more than once"

@@ -213,15 +213,10 @@ class RequestReader:
         if not self.modern:
             return self._handshake(frame["id"], method, params, enveloped=enveloped)
         if method == INITIALIZE and not self._alone:
-            requested = params.get("protocolVersion")
-            raise RefusedError(
-                UNSUPPORTED_VERSION,
+            raise unsupported(
+                params.get("protocolVersion"),
                 f"connection is serving the {MODERN} protocol; the initialize handshake is not "
                 "accepted",
-                {
-                    "supported": [MODERN],
-                    **({"requested": requested} if type(requested) is str else {}),
-                },
             )
         return self._stateless(frame["id"], method, params, meta)
 
@@ -326,6 +321,12 @@ class RequestReader:
         return line
 
 
+def unsupported(requested: object, text: str = "Unsupported protocol version") -> RefusedError:
+    """Return the refusal of a version of the protocol, with the one that is supported."""
+    told = {"requested": requested} if type(requested) is str else {}
+    return RefusedError(UNSUPPORTED_VERSION, text, {"supported": [MODERN], **told})
+
+
 def cancelled(frame: dict[str, Any]) -> int | str | None:
     """Return the id of the request that a notification cancels; None if it cancels none."""
     identity: Any = (frame.get("params") or {}).get("requestId")
@@ -406,8 +407,7 @@ def _check_envelope(meta: Any) -> None:
         text = "the protocol-version envelope value must be a string"
         raise RefusedError(INVALID_PARAMS, text)
     if version != MODERN:
-        told = {"supported": [MODERN], "requested": version}
-        raise RefusedError(UNSUPPORTED_VERSION, "Unsupported protocol version", told)
+        raise unsupported(version)
 
 
 _READER = JsonReader(real=written_number)

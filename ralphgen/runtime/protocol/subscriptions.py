@@ -98,7 +98,7 @@ class Subscriptions:
         self._open(identity, uris, lambda: self._digests(uris) if uris else {}, {})
 
     def leave(self, identity: int | str) -> None:
-        """Close the stream of a request; the SDK takes "7" for 7 there, and so does this."""
+        """Close the stream of a request; "7" counts as 7, as in the official SDK."""
         with self._telling:
             for stream in [*self._streams]:
                 if stream is not None and str(stream) == str(identity):

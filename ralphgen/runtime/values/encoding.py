@@ -41,7 +41,7 @@ else:
 
 BLANKS = " \t\n\r"
 EXACT = 15  # digits that a double always keeps
-NESTED = 200  # objects and lists in each other; the SDK reads hardly more
+NESTED = 200  # objects and lists in each other; the official SDK reads hardly more
 
 
 class Digits(str):

@@ -270,24 +270,10 @@ def record_tree(workspace: Workspace, task: int, look: Look) -> None:
         return
     import json
 
-    from ralphgen.runtime.engine.ledger import RECORDED, Evidence, add_evidence
+    from ralphgen.runtime.engine.ledger import RECORDED
 
-    from .tables import now
-
-    add_evidence(
-        workspace.database,
-        Evidence(
-            task=task,
-            session=workspace.session.session_id,
-            check=RECORDED,
-            definition="",
-            exit_code=0,
-            started=now(),
-            seconds=0.0,
-            tree=look.tree,
-            tail=json.dumps({"base": rules["base"], "head": look.head}),
-        ),
-    )
+    tail = json.dumps({"base": rules["base"], "head": look.head})
+    _record(workspace, RECORDED, exit_code=0, task=task, tree=look.tree, tail=tail)
 
 
 def refused_protected(workspace: Workspace, look: Look, paths: Sequence[str]) -> str:
@@ -333,26 +319,21 @@ def refused_nested(paths: Sequence[str]) -> str:
 
 def overrule(workspace: Workspace, task: int, because: str, look: Look) -> None:
     """Record, in a transaction that is open, that a person closes a task without proof."""
+    files = {"tree": look.tree, "protected": look.protected, "watched": look.watched}
+    _record(workspace, OVERRULED, exit_code=None, task=task, tail=because, **files)
+
+
+def _record(workspace: Workspace, check: str, **facts: Any) -> None:
+    """Store evidence under a name in place of a check's, in a transaction that is open."""
     from ralphgen.runtime.engine.ledger import Evidence, add_evidence
 
     from .tables import now
 
-    add_evidence(
-        workspace.database,
-        Evidence(
-            task=task,
-            session=workspace.session.session_id,
-            check=OVERRULED,
-            definition="",
-            exit_code=None,
-            started=now(),
-            seconds=0.0,
-            tree=look.tree,
-            protected=look.protected,
-            watched=look.watched,
-            tail=because,
-        ),
+    session, started = workspace.session.session_id, now()
+    evidence = Evidence(
+        session=session, check=check, definition="", started=started, seconds=0.0, **facts
     )
+    add_evidence(workspace.database, evidence)
 
 
 def begin_protection(workspace: Workspace) -> None:

@@ -29,7 +29,6 @@ def shaken(server: Wire, capabilities: dict[str, Any]) -> None:
     server.send("notifications/initialized")
 
 
-# The SDK answers a client that says more of itself than the fast path knows.
 CAPABLE = [FORM, {"elicitation": {}}, {"elicitation": {"form": {"applyDefaults": True}}}]
 
 
@@ -132,7 +131,6 @@ def stateless(capabilities: dict[str, Any], **params: Any) -> dict[str, Any]:
 def test_a_stateless_client_gets_the_question_as_a_result_and_calls_again(
     wire: Wire, odd: dict[str, Any]
 ) -> None:
-    """The SDK answers a client with an experimental capability of a shape of its own."""
     capabilities = {**FORM, "experimental": {"a": odd}}
     asked = wire.ask("tools/call", stateless(capabilities))["result"]
     assert "input_required" == asked["resultType"]
