@@ -71,11 +71,11 @@ def ours(root: Path, *, recipe: str = "manual", era: str = HANDSHAKE) -> Server:
 
 
 def plain_sdk(root: Path, *, era: str = HANDSHAKE) -> Server:
-    """The same server without its front."""
+    """The same server behind the official SDK."""
     folder = str(root / ".ralph" / "mcp")
     context = on_context(context_for(root, "manual"))
     command = (sys.executable, *INTERPRETER_OPTIONS, str(PLAIN_SDK), folder, *context)
-    return Server(f"the same, SDK alone, {era}", command, era=era)
+    return Server(f"the same kit, SDK, {era}", command, era=era)
 
 
 def tools_file(root: Path) -> Path:

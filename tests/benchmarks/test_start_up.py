@@ -155,13 +155,12 @@ def test_many_at_once(root: Path, number: int, rounds: int) -> None:
                 table.add(server.name, "the last one ms", max(taken))
 
 
-def test_the_first_answer_after_a_hand_over(root: Path) -> None:
-    """What only the SDK answers must not come later than it would without a front."""
+def test_a_completion_right_after_the_tools(root: Path) -> None:
     params = {
         "ref": {"type": "ref/resource", "uri": "ralph://features/{name}"},
         "argument": {"name": "name", "value": "f1"},
     }
-    with topic("A request for the SDK, right after tools/list") as table:
+    with topic("A completion, right after tools/list") as table:
         for _ in range(ROUNDS):
             for server in (ours(root), plain_sdk(root)):
                 with conversation(server) as talk:
