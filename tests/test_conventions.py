@@ -38,12 +38,11 @@ LAYERS = (
     ("runtime.bytecode",),
     ("runtime.deferred", "runtime.values"),
     ("runtime.engine",),
-    ("runtime.tasks",),
     ("runtime.files",),
     ("runtime.statements",),
     ("runtime.engine.postgresql", "runtime.processes", "runtime.engine.sqlite"),
     ("runtime",),  # the face: what kits and emitted modules may import
-    ("runtime.rows",),
+    ("runtime.rows", "runtime.tasks"),
     ("runtime.protocol",),
     ("runtime.start",),
     ("runtime.http",),

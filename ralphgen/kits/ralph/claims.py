@@ -10,12 +10,11 @@ from typing import Any, TypeVar
 from ralphgen.errors import ProjectError
 from ralphgen.kits.ralph.columns import TABLES, first_statuses, offered_tables
 from ralphgen.kits.ralph.kit import comment_needs_no_more
-from ralphgen.kits.ralph.server import comments, tables
+from ralphgen.kits.ralph.server import comments
 from ralphgen.kits.ralph.server.dependencies import met
 from ralphgen.kits.ralph.server.proof import look_at_tree, refuse_unproved
 from ralphgen.kits.ralph.server.ready import needed_tasks, ready
-from ralphgen.kits.ralph.server.tables import StoredTable
-from ralphgen.kits.ralph.server.workspace import Tables, Workspace
+from ralphgen.kits.ralph.server.workspace import Workspace
 from ralphgen.ledger.tables import now
 from ralphgen.project.database import connected_database
 from ralphgen.project.inspect import FACTS
@@ -35,6 +34,8 @@ from ralphgen.runtime.engine.ledger import close_session
 from ralphgen.runtime.errors import StartError, ToolError, one_line
 from ralphgen.runtime.policy import FULL, Policy, Recipe
 from ralphgen.runtime.session import Session
+from ralphgen.runtime.tasks import rows
+from ralphgen.runtime.tasks.rows import StoredTable, Tables
 from ralphgen.runtime.tasks.status import set_status
 
 Result = TypeVar("Result")
@@ -236,7 +237,7 @@ class TaskDesk:
 
     def _set(self, task: int, old: str, new: str, reason: str | None = None) -> None:
         stored = self._workspace.tables.tasks
-        set_status(self._database, stored, task, (old, new), date=tables.today(), reason=reason)
+        set_status(self._database, stored, task, (old, new), date=rows.today(), reason=reason)
 
     def _say(self, task: int, body: str) -> None:
         if self._may_comment:
@@ -294,7 +295,7 @@ def _workspace(root: Path, schema: Schema, database: Any, session_id: str) -> _C
     found: dict[str, Any] = {
         TABLES[name]: StoredTable(
             table.name,
-            {column: getattr(tables, table.known(column).kind) for column in table.shown()},
+            {column: getattr(rows, table.known(column).kind) for column in table.shown()},
         )
         for name, table in offered.items()
     }

@@ -33,7 +33,7 @@ ANSWERED: Mapping[str, Names] = {
 """Fields of answers, by table, that are no columns; `CUT` stands in the answers on every table."""
 CUT = ("cut", "unreadable")
 
-# A kind is the name of a constant in runtime/ralph/tables.py; here, the schema of its argument.
+# A kind is the name of a constant in runtime/tasks/rows.py; here, the schema of its argument.
 SCHEMAS: Mapping[str, Value] = {
     "TEXT": Name("STRING"),
     "INTEGER": Name("INTEGER"),

@@ -235,7 +235,7 @@ def _tables_module(tables: Mapping[str, OfferedTable], project: Project) -> Modu
     ]
     first = first_statuses(tables)
     values = {
-        "imports": {*kinds, "StoredTable"},
+        "imports": {*kinds, "StoredTable", "Tables"},
         "tables": described,
         "first_status": first[0],
         "ledger": project.schema.table(MARKER) is not None,

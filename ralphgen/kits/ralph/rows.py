@@ -16,7 +16,13 @@ from ralphgen.kits.ralph.server.learnings import best
 from ralphgen.kits.ralph.server.learnings import decode as decode_learnings
 from ralphgen.kits.ralph.server.project import LEARNINGS, NOT_ACTIONABLE, PROGRESS
 from ralphgen.kits.ralph.server.proof import OVERRULED
-from ralphgen.kits.ralph.server.tables import (
+from ralphgen.project.database import Snapshot, open_database
+from ralphgen.project.inspect import read_schema
+from ralphgen.project.kit import InspectedKit
+from ralphgen.project.model import Schema
+from ralphgen.project.schema import REQUIRED_COLUMNS
+from ralphgen.runtime.engine.closing import MET
+from ralphgen.runtime.tasks.rows import (
     TEXT,
     StoredTable,
     decode_integers,
@@ -25,12 +31,6 @@ from ralphgen.kits.ralph.server.tables import (
     plain,
     today,
 )
-from ralphgen.project.database import Snapshot, open_database
-from ralphgen.project.inspect import read_schema
-from ralphgen.project.kit import InspectedKit
-from ralphgen.project.model import Schema
-from ralphgen.project.schema import REQUIRED_COLUMNS
-from ralphgen.runtime.engine.closing import MET
 
 __all__ = [
     "BEST_LEARNINGS",

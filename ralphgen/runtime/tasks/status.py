@@ -13,22 +13,11 @@ from ..errors import ToolError
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
-    from typing import Any, Protocol
+    from typing import Any
 
     from ..engine import Database
     from ..engine.closing import Moved
-
-    class TaskTable(Protocol):
-        """The table `tasks`: it stores those values whose columns exist."""
-
-        def insert(self, database: Any, values: Mapping[str, Any]) -> int:
-            """Add a row; returns its number."""
-
-        def update(
-            self, database: Any, key: str, identity: object, values: Mapping[str, Any]
-        ) -> None:
-            """Change the row whose `key` column is `identity`."""
-
+    from .rows import StoredTable
 
 BLOCKED = "blocked"
 IMPORTED = "(imported)"  # in place of a check's name, in the evidence of a command of the user
@@ -37,7 +26,7 @@ RESTORED = "(restored)"
 
 def set_status(
     database: Database,
-    tasks: TaskTable,
+    tasks: StoredTable,
     task: int,
     statuses: tuple[Any, str],
     *,
@@ -67,7 +56,7 @@ def set_status(
         write()
 
 
-def add_task(database: Database, tasks: TaskTable, values: Mapping[str, Any]) -> None:
+def add_task(database: Database, tasks: StoredTable, values: Mapping[str, Any]) -> None:
     """Add a task of these values, in a transaction that is open; as `set_status`."""
     if is_done(values["status"]):
         closed = {**values, "completed": values.get("created")}

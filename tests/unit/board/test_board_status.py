@@ -17,11 +17,11 @@ from ralphgen.board.views.open_tasks import TaskLine
 from ralphgen.board.views.status import FEATURES, LISTED, STATUS_NAMES, Status, project_status
 from ralphgen.errors import ProjectError
 from ralphgen.kits.ralph.rows import prerequisites
-from ralphgen.kits.ralph.server.tables import decode_integers
 from ralphgen.kits.registry import KITS
 from ralphgen.project.database import FileSnapshot, open_without_trace
 from ralphgen.project.inspect import read_schema
 from ralphgen.project.root import DATABASE
+from ralphgen.runtime.tasks.rows import decode_integers
 
 STATUSES = ("draft", "pending", "in_progress", "done", "blocked", "skipped", "odd")
 SAMPLE = ("a0", "a7", "b3", "b6")  # eras that differ most; the others are soaked

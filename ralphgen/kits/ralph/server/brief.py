@@ -26,9 +26,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
+    from ralphgen.runtime.tasks.rows import StoredTable
     from ralphgen.runtime.tool import Tool
 
-    from .tables import StoredTable
     from .workspace import Workspace
 
 MOST_CHARACTERS = 16_000  # of both parts, where the config does not say

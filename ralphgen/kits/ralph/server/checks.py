@@ -8,6 +8,7 @@ import time
 
 from ralphgen.runtime.deferred import DeferredResult, report_progress
 from ralphgen.runtime.errors import StartError, ToolError
+from ralphgen.runtime.tasks.rows import now
 from ralphgen.runtime.values.paging import fitted
 
 from .proof import (
@@ -21,7 +22,6 @@ from .proof import (
     refused_protected,
     worktree_git,
 )
-from .tables import now
 from .workspace import reading
 
 TYPE_CHECKING = False

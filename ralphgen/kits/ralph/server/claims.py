@@ -57,7 +57,7 @@ def refuse_to_write(workspace: Workspace, database: Database) -> None:
     if own is not None:
         claims.refuse_lost(database, own["task"], session.session_id, own["token"])
     if session.as_read is not None:
-        from .changes import refuse_changed
+        from ralphgen.runtime.tasks.rows import refuse_changed
 
         refuse_changed(database, workspace.tables, session.as_read)
 

@@ -7,10 +7,9 @@ import os
 from ralphgen.runtime.engine import quoted
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.policy import WITHIN
+from ralphgen.runtime.tasks.rows import DISCIPLINE, Changes, now, plain, refuse_blank
 from ralphgen.runtime.values.arguments import shortened
 
-from .changes import Changes, refuse_blank
-from .tables import DISCIPLINE, now, plain
 from .workspace import writing
 
 TYPE_CHECKING = False
@@ -18,7 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-    from .tables import StoredTable
+    from ralphgen.runtime.tasks.rows import StoredTable
+
     from .workspace import Workspace
 
 SHOWN = ("id", "author", "discipline", "priority", "created", "body")
@@ -70,7 +70,7 @@ def write(
     discipline that does not exist.
     """
     comments = _table(workspace)
-    changes = Changes(workspace, comments, arguments, key="task_id")
+    changes = Changes(workspace.work_tree, comments, arguments, key="task_id")
     for column, name in changes.values.items():
         if comments.columns[column] == DISCIPLINE:
             workspace.known(workspace.tables.disciplines, name, "discipline")

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from ralphgen.runtime.engine.closing import MET
 from ralphgen.runtime.errors import ToolError
+from ralphgen.runtime.tasks.rows import decode_integers, plain
 from ralphgen.runtime.values.arguments import shortened
-
-from .tables import decode_integers, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

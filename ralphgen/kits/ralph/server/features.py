@@ -5,12 +5,21 @@ from __future__ import annotations
 import os
 
 from ralphgen.runtime.errors import ToolError
+from ralphgen.runtime.tasks.rows import (
+    checked_path,
+    decode_list,
+    decode_strings,
+    encode,
+    normalise,
+    now_offset,
+    path_warnings,
+    plain,
+    refuse_blank,
+)
 from ralphgen.runtime.values.arguments import shortened
 from ralphgen.runtime.values.paging import fitted
 
-from .changes import checked_path, normalise, path_warnings, refuse_blank
 from .named_rows import created, deleted, listed, updated
-from .tables import decode_list, decode_strings, encode, now_offset, plain
 from .workspace import reading, writing
 
 TYPE_CHECKING = False
@@ -141,7 +150,7 @@ def add_feature_context_file(workspace: Workspace, arguments: dict[str, Any]) ->
         values = {"context_files": encode([*files, path])}
         features.update(workspace.database, "name", name, values)
     answer = {"added": added, "path": path, "count": len(files) + added, "limit": MOST_FILES}
-    warnings = path_warnings(workspace, path)
+    warnings = path_warnings(workspace.work_tree, path)
     return {**answer, "warnings": warnings} if warnings else answer
 
 

@@ -12,8 +12,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
     from typing import Any
 
-    from .tables import StoredTable
-    from .workspace import Tables, Workspace
+    from ralphgen.runtime.tasks.rows import StoredTable, Tables
+
+    from .workspace import Workspace
 
     Found = dict[str, list[dict[str, Any]]]
 

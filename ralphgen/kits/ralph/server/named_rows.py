@@ -7,11 +7,9 @@ import re
 
 from ralphgen.runtime.engine import quoted
 from ralphgen.runtime.errors import ToolError
+from ralphgen.runtime.tasks.rows import Changes, plain, refuse_blank, today
 from ralphgen.runtime.values.arguments import LONGEST_NAME, shortened
 from ralphgen.runtime.values.paging import LONG_KEY, PAGE, page, size
-
-from .changes import Changes, refuse_blank
-from .tables import plain, today
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +17,8 @@ if TYPE_CHECKING:
     from difflib import SequenceMatcher
     from typing import Any
 
-    from .tables import StoredTable
+    from ralphgen.runtime.tasks.rows import StoredTable
+
     from .workspace import Workspace
 
 LONGEST = 400  # characters of a name in a cursor
@@ -86,7 +85,7 @@ def created(
         raise ToolError(
             f"the {kind} {shortened(name)} already exists: change it, or use another name"
         )
-    changes = Changes(workspace, table, arguments)
+    changes = Changes(workspace.work_tree, table, arguments)
     answer: dict[str, Any] = {"name": name}
     if "acronym" in table:
         answer["acronym"] = _acronym(workspace, table, arguments)
@@ -104,8 +103,9 @@ def updated(
     refuse_blank(arguments, *REQUIRED)
     if "acronym" in arguments:
         _refuse_taken(workspace, table, arguments["acronym"], name)
-    changes = Changes(workspace, table, arguments, key="name")
-    return changes.answer({"name": name, "changed": changes.apply("name", name, stamps={})})
+    changes = Changes(workspace.work_tree, table, arguments, key="name")
+    changed = changes.apply(workspace.database, "name", name, stamps={})
+    return changes.answer({"name": name, "changed": changed})
 
 
 def deleted(

@@ -7,8 +7,7 @@ them so.
 from __future__ import annotations
 
 from ralphgen.runtime.engine.closing import is_done
-
-from .tables import plain
+from ralphgen.runtime.tasks.rows import plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

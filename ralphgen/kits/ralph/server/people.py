@@ -9,12 +9,12 @@ from __future__ import annotations
 from ralphgen.runtime.elicitation import Question, ask, confirmation, need
 from ralphgen.runtime.errors import ToolError, one_line
 from ralphgen.runtime.processes.launched import is_below_launch
+from ralphgen.runtime.tasks.rows import plain, today
 from ralphgen.runtime.values.arguments import shortened
 
 from . import comments
 from .claims import held_by, holder
 from .dependencies import dependents
-from .tables import plain, today
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ralphgen.runtime.tasks.rows import plain
 from ralphgen.runtime.values.paging import MAX_CHARACTERS, PAGE, fitted, shortened, size
 
-from .tables import plain
 from .workspace import reading
 
 TYPE_CHECKING = False

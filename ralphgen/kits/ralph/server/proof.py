@@ -9,11 +9,11 @@ from ralphgen.runtime.deferred import take_time
 from ralphgen.runtime.engine.closing import MET
 from ralphgen.runtime.errors import StartError, ToolError
 from ralphgen.runtime.policy import FULL
+from ralphgen.runtime.tasks.rows import plain
 from ralphgen.runtime.values.arguments import shortened
 from ralphgen.runtime.values.encoding import sha256_hex
 
 from .dependencies import found, prerequisites, unmerged_tasks
-from .tables import plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -326,8 +326,7 @@ def overrule(workspace: Workspace, task: int, because: str, look: Look) -> None:
 def _record(workspace: Workspace, check: str, **facts: Any) -> None:
     """Store evidence under a name in place of a check's, in a transaction that is open."""
     from ralphgen.runtime.engine.ledger import Evidence, add_evidence
-
-    from .tables import now
+    from ralphgen.runtime.tasks.rows import now
 
     session, started = workspace.session.session_id, now()
     evidence = Evidence(
@@ -349,8 +348,7 @@ def end_protection(workspace: Workspace) -> None:
     from ralphgen.runtime.engine.ledger import baselines_at, end_baseline
     from ralphgen.runtime.files.work_tree import protected_changes
     from ralphgen.runtime.processes.launched import is_below_launch
-
-    from .tables import now
+    from ralphgen.runtime.tasks.rows import now
 
     if is_below_launch():
         return
@@ -377,8 +375,7 @@ def end_protection(workspace: Workspace) -> None:
 
 def _begin_baseline(database: Database, session: str, began: Mapping[str, Any]) -> None:
     from ralphgen.runtime.engine.ledger import open_baseline
-
-    from .tables import now
+    from ralphgen.runtime.tasks.rows import now
 
     files = {path: mark for path, mark in began["protected"].items() if path[:1] != "/"}
     open_baseline(database, session, began["place"], files, began["protect"], now())

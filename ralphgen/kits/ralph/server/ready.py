@@ -6,9 +6,9 @@ import re
 
 from ralphgen.runtime.deferred import take_time
 from ralphgen.runtime.engine.closing import MET
+from ralphgen.runtime.tasks.rows import decode_integers, plain
 
 from .dependencies import unknown_cursor, unmerged_tasks
-from .tables import decode_integers, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,6 +7,7 @@ import os
 import re
 
 from ralphgen.runtime.errors import NotThereError, ToolError
+from ralphgen.runtime.tasks.rows import plain
 from ralphgen.runtime.values.arguments import shortened
 from ralphgen.runtime.values.paging import AROUND, LONG_TEXT_IN_LIST, MAX_CHARACTERS, PAGE, size
 from ralphgen.runtime.values.uris import named, segment
@@ -15,7 +16,6 @@ from .dependencies import LIMIT
 from .disciplines import get_discipline
 from .features import get_feature
 from .project import LEARNINGS, PROGRESS
-from .tables import plain
 from .workspace import Workspace
 
 TYPE_CHECKING = False
@@ -23,8 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
 
     from ralphgen.runtime.engine import WriteNotices
-
-    from .tables import StoredTable
+    from ralphgen.runtime.tasks.rows import StoredTable
 
     Entry = dict[str, str]
 

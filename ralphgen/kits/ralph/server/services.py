@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from ralphgen.runtime.engine.closing import MET
 from ralphgen.runtime.errors import ToolError
+from ralphgen.runtime.tasks.rows import decode_strings, plain, today
 from ralphgen.runtime.tasks.status import add_task
 
 from .dependencies import found as find_tasks
 from .dependencies import met, prerequisites
 from .own_writes import write_by_rules
-from .tables import decode_strings, plain, today
 from .tasks import refuse_unknown_homes
 from .workspace import reading, writing
 

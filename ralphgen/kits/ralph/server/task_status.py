@@ -5,13 +5,12 @@ from __future__ import annotations
 from ralphgen.runtime.engine.closing import MET, is_done
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.policy import FULL
+from ralphgen.runtime.tasks.rows import plain, refuse_blank, today
 from ralphgen.runtime.tasks.status import set_status
 
 from . import comments
-from .changes import refuse_blank
 from .claims import follow_status, holder
 from .dependencies import unblocked
-from .tables import plain, today
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

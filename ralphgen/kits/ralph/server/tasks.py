@@ -7,12 +7,12 @@ import re
 from ralphgen.runtime.engine.closing import MET, is_done
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.statements.tools import stating
+from ralphgen.runtime.tasks.rows import Changes, plain, refuse_blank, today
 from ralphgen.runtime.tasks.status import add_task, set_status
 from ralphgen.runtime.values.arguments import shortened
 from ralphgen.runtime.values.paging import AROUND, PAGE, fitted, page, size
 
 from . import comments
-from .changes import Changes, refuse_blank
 from .dependencies import (
     LIMIT,
     SHOWN,
@@ -27,7 +27,6 @@ from .dependencies import (
 )
 from .features import mentions
 from .named_rows import display_names
-from .tables import plain, today
 from .task_status import moved
 from .workspace import reading, writing
 
@@ -94,7 +93,7 @@ def create_task(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, An
     tables, tasks = workspace.tables, workspace.tables.tasks
     refuse_blank(arguments, "title")
     refuse_unknown_homes(workspace, arguments)
-    changes = Changes(workspace, tasks, arguments)
+    changes = Changes(workspace.work_tree, tasks, arguments)
     task = workspace.database.rows(workspace.database.sql.next_number(tasks.quoted))[0][0]
     if "depends_on" in arguments:
         needed = checked(workspace, task, arguments["depends_on"])
@@ -115,11 +114,11 @@ def update_task(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, An
     task = arguments["id"]
     workspace.task(task, ["id"])
     refuse_blank(arguments, "title")
-    changes = Changes(workspace, workspace.tables.tasks, arguments, key="id")
+    changes = Changes(workspace.work_tree, workspace.tables.tasks, arguments, key="id")
     if "depends_on" in arguments:
         needed = checked(workspace, task, arguments["depends_on"])
         changes.values["depends_on"] = workspace.tables.tasks.stored("depends_on", needed)
-    changed = changes.apply("id", task, stamps={"updated": today()})
+    changed = changes.apply(workspace.database, "id", task, stamps={"updated": today()})
     return changes.answer({"id": task, "changed": changed})
 
 
@@ -193,7 +192,7 @@ def enrich_task(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, An
     if status != "draft":
         raise ToolError(f"task {task} is {shortened(plain(status))}: only a draft can be enriched")
     refuse_blank(arguments, "pseudocode")
-    changes = Changes(workspace, workspace.tables.tasks, arguments, key="id")
+    changes = Changes(workspace.work_tree, workspace.tables.tasks, arguments, key="id")
     more = {**changes.values, "enriched_at": today()}
     set_status(
         *(workspace.database, workspace.tables.tasks, task, (status, "pending")),

@@ -20,59 +20,14 @@ if TYPE_CHECKING:
     from ralphgen.runtime.engine import Database, Journal
     from ralphgen.runtime.engine.closing import Moved
     from ralphgen.runtime.session import Session
+    from ralphgen.runtime.tasks.rows import StoredTable, Tables
 
     from .checks import CheckRun
-    from .tables import StoredTable
 
     Run = Callable[["Workspace", dict[str, Any]], dict[str, Any]]
 
 LISTED = 20  # names in a refusal
 SOON = 1.0  # seconds in which a server takes its session's claim into its hands
-DATABASE = ".ralph/db/ralph.db"
-
-
-class Tables:
-    """The tables that the project has; `comments` and `metadata` may be missing.
-
-    `first_status` is the default status of a new task. `ledger` says whether there are ralphgen's
-    own tables too, and `takes_reason` whether the reason for a blocked task can be stored.
-    `database` is the file, by its path from the project's folder.
-    """
-
-    __slots__ = (
-        "comments",
-        "database",
-        "disciplines",
-        "features",
-        "first_status",
-        "ledger",
-        "metadata",
-        "takes_reason",
-        "tasks",
-    )
-
-    def __init__(
-        self,
-        *,
-        tasks: StoredTable,
-        features: StoredTable,
-        disciplines: StoredTable,
-        comments: StoredTable | None = None,
-        metadata: StoredTable | None = None,
-        first_status: str,
-        ledger: bool = False,
-        takes_reason: bool = True,
-        database: str = DATABASE,
-    ) -> None:
-        self.database = database
-        self.first_status = first_status
-        self.ledger = ledger
-        self.takes_reason = takes_reason
-        self.tasks = tasks
-        self.features = features
-        self.disciplines = disciplines
-        self.comments = comments
-        self.metadata = metadata
 
 
 class Workspace(OpenProject):
