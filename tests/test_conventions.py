@@ -295,6 +295,7 @@ class TestImports:
             ("history", ".ralph.claims"),
             ("history", ".ralph.rows"),
             ("sessions", ".ralph.claims"),
+            ("sessions", ".ralph.rows"),
         }
         found = {
             f"{name_of(path)}: {module}"

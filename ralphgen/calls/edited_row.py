@@ -8,11 +8,12 @@ from typing import TYPE_CHECKING
 
 from ralphgen.calls.rows import Properties, Record, RefusalError, RowTools, stored_column
 from ralphgen.errors import Problem, ProjectError
-from ralphgen.kits.ralph.rows import plain, project_rows, today
+from ralphgen.kits.ralph.rows import project_rows
 from ralphgen.kits.registry import KITS
 from ralphgen.project.database import open_database, opened_database
 from ralphgen.project.inspect import read_schema
 from ralphgen.runtime.processes.launched import launched_session
+from ralphgen.runtime.tasks.rows import plain, today
 from ralphgen.runtime.values.arguments import shortened
 from ralphgen.sessions.decide import RowAsRead
 from ralphgen.terminal.person import refuse_agents

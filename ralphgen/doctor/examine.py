@@ -45,6 +45,7 @@ from ralphgen.runtime.files.work_tree import (
 )
 from ralphgen.runtime.own_tools.child import OPTION
 from ralphgen.runtime.processes.inherited import passed_on
+from ralphgen.runtime.tasks.readiness import needed_tasks
 from ralphgen.sessions.items import require_server
 from ralphgen.sessions.server_query import run_to_end
 from ralphgen.suggestion import counted
@@ -254,7 +255,7 @@ def _missing_tasks(root: Path, project: Project) -> Iterator[CheckResult]:
         rows = connection.rows("SELECT id, depends_on, status FROM tasks ORDER BY id")
     ids = {row[0] for row in rows}
     open_rows = [row for row in rows if row[2] not in FINISHED]
-    waiting = [(row[0], _numbers(row[1]) - ids) for row in open_rows]
+    waiting = [(row[0], {*(needed_tasks(row[1]) or ())} - ids) for row in open_rows]
     missing = [(task, sorted(gone)) for task, gone in waiting if gone]
     if missing:
         count = f"{len(missing)} {'task waits' if len(missing) == 1 else 'tasks wait'}"
@@ -264,15 +265,6 @@ def _missing_tasks(root: Path, project: Project) -> Iterator[CheckResult]:
         ]
         more = ["…"] if len(missing) > NAMED else []
         yield CheckResult("tasks", f"{count} for missing tasks: {'; '.join(shown + more)}")
-
-
-def _numbers(stored: object) -> set[int]:
-    """Return the integers of a stored JSON list; none if it is unreadable."""
-    try:
-        found = json.loads(stored) if isinstance(stored, str) else stored
-    except (ValueError, RecursionError):
-        return set()
-    return {one for one in found if type(one) is int} if isinstance(found, list) else set()
 
 
 def _claims(root: Path) -> CheckResult:

@@ -16,8 +16,9 @@ from ralphgen.exchange.peers.model import PeerRecords, PeerTask, Reader
 from ralphgen.exchange.peers.spec_kit import read_spec_kit
 from ralphgen.exchange.peers.task_master import read_task_master
 from ralphgen.exchange.tables import Row, Value
-from ralphgen.kits.ralph.rows import decode_strings, encode, prerequisites
 from ralphgen.project.model import Schema
+from ralphgen.runtime.tasks.readiness import prerequisite_lists
+from ralphgen.runtime.tasks.rows import decode_strings, encode
 from ralphgen.suggestion import suggestion
 
 READERS: Mapping[str, Reader] = {
@@ -115,7 +116,7 @@ class _Adoption:
         """Give a task that was missing the number for which the tasks of an import wait."""
         for task in tasks:
             row = self._rows.get(self._ids.get(task.key, 0), {})
-            numbers = (prerequisites([row.get("depends_on")])[0] if row else None) or []
+            numbers = (prerequisite_lists([row.get("depends_on")])[0] if row else None) or []
             if len(numbers) == len(task.depends_on):
                 pairs = zip(task.depends_on, numbers, strict=True)
                 promised = {key: number for key, number in pairs if number not in self._rows}

@@ -18,7 +18,6 @@ from ralphgen.exchange.references import broken_references, circle, dangling, un
 from ralphgen.exchange.rows import Rows, spelled_lines
 from ralphgen.exchange.spelling import spelled
 from ralphgen.exchange.tables import Key, MovedTable, no_rows
-from ralphgen.kits.ralph.rows import STATUSES, prerequisites
 from ralphgen.ledger.backup import backed_up
 from ralphgen.ledger.tables import read_state
 from ralphgen.output.files import WRITE_HINT, put, refuse_irregular
@@ -26,6 +25,8 @@ from ralphgen.project.database import opened_database
 from ralphgen.project.root import project_home
 from ralphgen.runtime.engine.sqlite.database import STEPS
 from ralphgen.runtime.files import reason
+from ralphgen.runtime.tasks.readiness import prerequisite_lists
+from ralphgen.runtime.tasks.rows import STATUSES
 from ralphgen.runtime.tasks.status import IMPORTED, record_reason
 
 BASE = ".ralph/last-export.jsonl"
@@ -260,7 +261,7 @@ def _dangling(merged: MergedRows, own: Own) -> Iterator[str]:
 def _waiting_in_vain(merged: MergedRows, rows: Rows) -> Iterator[str]:
     """Yield what to say of tasks whose dependencies are in neither side."""
     for change in merged.changes:
-        (needed,) = prerequisites([change.values.get("depends_on")])
+        (needed,) = prerequisite_lists([change.values.get("depends_on")])
         for task in needed or () if change.key[0] == "tasks" else ():
             if ("tasks", task) not in rows:
                 yield f"{shown_key(change.key)} waits for missing task {task}"

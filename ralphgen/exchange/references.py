@@ -8,7 +8,7 @@ from ralphgen.exchange.lines import shown_key
 from ralphgen.exchange.own import Own
 from ralphgen.exchange.rows import Rows
 from ralphgen.exchange.tables import Key, Row, RowKey, Value, key_column
-from ralphgen.kits.ralph.rows import prerequisites
+from ralphgen.runtime.tasks.readiness import prerequisite_lists
 
 REFERENCES = (
     ("tasks", "feature", "features"),
@@ -107,7 +107,7 @@ def unreadable_lists(sides: Sequence[Rows], rows: Rows) -> list[str]:
         if key[0] == "tasks"
         and all(row.get("depends_on") != side.get(key, {}).get("depends_on") for side in sides)
     ]
-    needed = prerequisites([rows[key].get("depends_on") for key in ids])
+    needed = prerequisite_lists([rows[key].get("depends_on") for key in ids])
     return [
         f'"depends_on" of {shown_key(key)} is not a list of ids'
         for key, found in zip(ids, needed, strict=True)
@@ -135,7 +135,7 @@ def _circle(rows: Rows) -> list[RowKey]:
 def _dependencies(rows: Rows) -> dict[RowKey, list[int]]:
     """Return the tasks that each task waits for; none where its list cannot be read."""
     tasks = {key[1]: row.get("depends_on") for key, row in rows.items() if key[0] == "tasks"}
-    needed = prerequisites([*tasks.values()])
+    needed = prerequisite_lists([*tasks.values()])
     return {task: ids or [] for task, ids in zip(tasks, needed, strict=True)}
 
 

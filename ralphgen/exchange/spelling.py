@@ -4,7 +4,7 @@ import json
 import re
 from typing import Any
 
-from ralphgen.kits.ralph.rows import decode_integers, decode_strings, encode
+from ralphgen.runtime.tasks.rows import decode_integers, decode_strings, encode
 from ralphgen.runtime.values.encoding import read_written_json, write_written_json
 
 NUL = "a string contains the character U+0000, which PostgreSQL does not support"

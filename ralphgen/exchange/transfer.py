@@ -16,7 +16,6 @@ from ralphgen.exchange.own import opened_file, ralphs_tables, unreadable
 from ralphgen.exchange.tables import key_column
 from ralphgen.init.postgresql import make_tables
 from ralphgen.init.stacks import STACKS, load_stack
-from ralphgen.kits.ralph.rows import decode_strings
 from ralphgen.kits.registry import KITS
 from ralphgen.ledger.state_files import move_in
 from ralphgen.ledger.tables import FOLDER, LedgerState, state_of
@@ -32,6 +31,7 @@ from ralphgen.runtime.engine.ledger import MARKER
 from ralphgen.runtime.engine.postgresql.database import Database
 from ralphgen.runtime.engine.postgresql.journal import watch
 from ralphgen.runtime.engine.schema import fold
+from ralphgen.runtime.tasks.rows import decode_strings
 from ralphgen.runtime.tasks.status import IMPORTED, record_reason
 
 if TYPE_CHECKING:

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any, Literal, cast
 
 from ralphgen.history.changes import Key, RowChange
 from ralphgen.history.entries import Values, same
-from ralphgen.kits.ralph.rows import prerequisites
 from ralphgen.runtime.engine import quoted
 from ralphgen.runtime.engine.sqlite.journal import watched_tables
 from ralphgen.runtime.engine.sqlite.triggers import WatchedTable
+from ralphgen.runtime.tasks.readiness import prerequisite_lists
 
 if TYPE_CHECKING:
     from ralphgen.runtime.engine import Database
@@ -263,7 +263,7 @@ class Reverter:
         if table is None or not {"id", "depends_on"} <= {*table.columns}:
             return
         found = dict(self._database.rows("SELECT id, depends_on FROM tasks"))
-        for task, needed in zip(found, prerequisites([*found.values()]), strict=True):
+        for task, needed in zip(found, prerequisite_lists([*found.values()]), strict=True):
             yield from ((task, one) for one in needed or () if one not in found)
 
     def _waiting(

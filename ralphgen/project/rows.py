@@ -1,9 +1,8 @@
 """What a session has to know of the database's rows, read without a trace."""
 
-import json
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,6 +11,7 @@ from ralphgen.project.database import Snapshot, open_database
 from ralphgen.project.model import Names
 from ralphgen.project.schema import column_names, table_names, task_indexes
 from ralphgen.runtime.errors import ToolError
+from ralphgen.runtime.tasks.readiness import needed_tasks
 
 NAMES = {
     "features": "SELECT name FROM features",
@@ -39,11 +39,7 @@ class StoredTask:
     @property
     def depends_on(self) -> tuple[int, ...]:
         """The ids of the tasks to finish first; empty if they cannot be read."""
-        with suppress(ValueError, RecursionError):
-            found = json.loads(self.needs) if isinstance(self.needs, str) else self.needs
-            if isinstance(found, list):
-                return tuple(one for one in found if type(one) is int)
-        return ()
+        return tuple(needed_tasks(self.needs) or ())
 
     @property
     def is_open(self) -> bool:

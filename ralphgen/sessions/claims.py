@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ralphgen.errors import ProjectError, RalphgenError
-from ralphgen.kits.ralph.claims import TaskFilter, open_desk
+from ralphgen.kits.ralph.claims import open_desk
 from ralphgen.kits.registry import KITS
 from ralphgen.ledger.tables import now
 from ralphgen.project.config import Config
@@ -19,8 +19,9 @@ from ralphgen.project.root import has_database
 from ralphgen.runtime.engine import claims
 from ralphgen.runtime.engine.ledger import MARKER, close_session
 from ralphgen.runtime.errors import one_line
+from ralphgen.runtime.tasks.readiness import TaskFilter
 from ralphgen.sessions.decide import Request
-from ralphgen.sessions.states import why_none_is_ready
+from ralphgen.sessions.states import next_tasks, why_none_is_ready
 from ralphgen.sessions.store import CHANCE, new_id
 from ralphgen.trust.items import read_settings
 
@@ -116,8 +117,8 @@ def claim_next(
 def next_task(root: Path, project: Project, request: Request) -> int:
     """Return the task that would be taken next; raises as `claim_next`, and takes none."""
     refuse_without_ledger(project)
-    with open_desk(root, project.schema, request.recipe) as desk:
-        found = desk.next_tasks(TaskFilter(request.feature, request.discipline, request.behind))
+    wanted = TaskFilter(request.feature, request.discipline, request.behind)
+    found = next_tasks(root, project.schema, wanted)
     if not found:
         raise nothing_ready(root, request)
     return found[0]

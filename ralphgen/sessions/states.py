@@ -6,17 +6,17 @@ from pathlib import Path
 
 from ralphgen.errors import Problem, plain
 from ralphgen.init.scaffold import serves_any_database
-from ralphgen.kits.ralph.claims import TaskFilter, open_desk
+from ralphgen.kits.ralph.rows import stored_tables
 from ralphgen.kits.registry import KITS
-from ralphgen.project.database import open_database, opened_database
+from ralphgen.project.database import open_database
 from ralphgen.project.inspect import read_schema
 from ralphgen.project.model import Schema
-from ralphgen.project.rows import StoredTask, open_rows
-from ralphgen.runtime.engine.claims import Claim, claim_of, is_live
-from ralphgen.runtime.engine.ledger import MARKER
+from ralphgen.project.rows import ProjectRows, StoredTask
+from ralphgen.runtime.engine.claims import Claim, all_claims, is_live
+from ralphgen.runtime.engine.closing import MET
+from ralphgen.runtime.tasks import readiness
+from ralphgen.runtime.tasks.readiness import NO_FILTER, TaskFilter
 from ralphgen.trust.items import hidden_in
-
-CLOSED = ("done", "skipped")
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,10 +28,10 @@ class TaskState:
     claim: Claim | None
 
 
-def next_tasks(root: Path, schema: Schema) -> list[int]:
-    """Return the ready tasks of a project with a ledger, the next one first."""
-    with open_desk(root, schema, "next") as desk:
-        return desk.next_tasks(TaskFilter())
+def next_tasks(root: Path, schema: Schema, wanted: TaskFilter = NO_FILTER) -> list[int]:
+    """Return the ready tasks of a project, the next one first."""
+    with open_database(root) as connection:
+        return readiness.next_tasks(connection, stored_tables(schema), wanted)
 
 
 def task_states(root: Path) -> list[TaskState]:
@@ -42,23 +42,14 @@ def task_states(root: Path) -> list[TaskState]:
     if serves_any_database(root):
         return []
     with open_database(root) as connection:
-        schema = read_schema(connection, root, KITS)
-    with open_rows(root) as rows:
-        tasks = rows.every_task(with_reasons="tasks.blocked_by" not in hidden_in(root))
-    claims: dict[int, Claim | None] = {}
-    if schema.table(MARKER) is None:
-        closed = {task.id for task in tasks if task.status in CLOSED}
-        pending = [task for task in tasks if task.status == "pending"]
-        ready = {task.id for task in pending if closed.issuperset(task.depends_on)}
-    else:
-        ready = {*next_tasks(root, schema)}
-        with opened_database(root) as database:
-            claims = database.reading(
-                lambda: {task.id: claim_of(database, task.id) for task in tasks if task.is_open}
-            )
+        tables = stored_tables(read_schema(connection, root, KITS))
+        with_reasons = "tasks.blocked_by" not in hidden_in(root)
+        tasks = ProjectRows(connection).every_task(with_reasons=with_reasons)
+        ready = {*readiness.next_tasks(connection, tables)}
+        known = all_claims(connection) if tables.ledger else {}
+    claims = {task.id: known.get(task.id) if task.is_open else None for task in tasks}
     return [
-        TaskState(task, _state(task, claims.get(task.id), ready), claims.get(task.id))
-        for task in tasks
+        TaskState(task, _state(task, claims[task.id], ready), claims[task.id]) for task in tasks
     ]
 
 
@@ -117,7 +108,7 @@ def _reasons(by_state: dict[str, list[TaskState]]) -> Iterator[str]:
 
 def _unmet(waiting: TaskState, by_state: dict[str, list[TaskState]]) -> int:
     """Return the first dependency that is not closed."""
-    closed = {one.task.id for state in CLOSED for one in by_state.get(state, ())}
+    closed = {one.task.id for state in MET for one in by_state.get(state, ())}
     needed = waiting.task.depends_on
     return next((task for task in needed if task not in closed), needed[0])
 

@@ -13,9 +13,10 @@ from loop_projects import LoopProject
 from planned_agent import Steps
 from proved_projects import proved_project
 
-from ralphgen.kits.ralph.claims import TaskFilter, open_desk
+from ralphgen.kits.ralph.claims import open_desk
 from ralphgen.kits.registry import KITS
 from ralphgen.project.inspect import inspect_project
+from ralphgen.runtime.tasks.readiness import TaskFilter
 
 pytestmark = pytest.mark.benchmark
 

@@ -10,7 +10,7 @@ from typing import Any
 from ralphgen.board.requests import Form
 from ralphgen.calls.arguments import typed
 from ralphgen.calls.rows import stored_column
-from ralphgen.kits.ralph.rows import decode_integers, decode_strings, plain
+from ralphgen.runtime.tasks.rows import decode_integers, decode_strings, plain
 
 WAS, MORE = "was.", ".more"
 """What stands before a field's name where a form says what was read, and after, what to add."""

@@ -21,14 +21,9 @@ from ralphgen.board.views.open_tasks import (
 from ralphgen.board.views.open_tasks import read_tasks as read_open
 from ralphgen.board.views.stored_text import line, natural
 from ralphgen.board.views.task_record import ShownPage, page_number, page_of, typed_task
-from ralphgen.kits.ralph.rows import (
-    MET,
-    STATUSES,
-    Rows,
-    inferred,
-    plain,
-    prerequisites,
-)
+from ralphgen.kits.ralph.rows import Rows
+from ralphgen.runtime.tasks.readiness import inferred, met, prerequisite_lists
+from ralphgen.runtime.tasks.rows import STATUSES, plain
 
 A_PAGE = 50
 A_COLUMN = 20
@@ -239,12 +234,11 @@ def _listed(
 
 def _waiting(rows: Rows, records: Sequence[Mapping[str, Any]]) -> set[object]:
     """Return the ids of those of some tasks that wait for others."""
-    needs = prerequisites([record.get("depends_on") for record in records])
-    wanted = sorted({one for needed in needs for one in needed or ()})
-    found = rows.named("tasks", ["id", "status"], dumps(wanted)) if wanted else []
-    met = {task for task, status in found if status in MET}
+    needs = prerequisite_lists([record.get("depends_on") for record in records])
+    wanted = {one for needed in needs for one in needed or ()}
+    done = met(rows.connection, rows.stored, wanted)
     both = zip(records, needs, strict=True)
-    return {record["id"] for record, needed in both if not met.issuperset(needed or ())}
+    return {record["id"] for record, needed in both if not done.issuperset(needed or ())}
 
 
 def _task(record: Mapping[str, Any], held: Mapping[int, Hold], waits: bool) -> ListedTask:

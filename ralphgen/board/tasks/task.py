@@ -17,15 +17,11 @@ from ralphgen.board.views.task_record import (
     page_of,
     task_record,
 )
-from ralphgen.kits.ralph.rows import (
-    Rows,
-    best,
-    decode_learnings,
-    decode_strings,
-    prerequisites,
-)
+from ralphgen.kits.ralph.rows import Rows, best, decode_learnings
 from ralphgen.ledger.records import sessions_of
 from ralphgen.ledger.tables import state_of
+from ralphgen.runtime.tasks.readiness import prerequisite_lists
+from ralphgen.runtime.tasks.rows import decode_strings
 
 COMMENTS = 30
 CHANGES, RUNS = 25, 20
@@ -163,7 +159,7 @@ def task_view(
     row = stored_task(rows, task)
     if row is None:
         return None
-    (needed,) = prerequisites([row.get("depends_on")])
+    (needed,) = prerequisite_lists([row.get("depends_on")])
     ids = tuple(dict.fromkeys(needed or ()))
     first = ids[:NEEDED]
     dependents = _dependents(rows, task)
@@ -214,7 +210,7 @@ def _dependents(rows: Rows, task: int) -> list[int]:
     last, is_over = -(2**62), False
     while not is_over and len(found) <= DEPENDENTS:
         read = rows.read("tasks", ["id", "depends_on"], rest, last, f"%{task}%", AT_ONCE)
-        lists = prerequisites([stored for _, stored in read])
+        lists = prerequisite_lists([stored for _, stored in read])
         both = zip(read, lists, strict=True)
         found += [one for (one, _), needed in both if task in (needed or ()) and one != task]
         is_over = len(read) < AT_ONCE

@@ -12,15 +12,10 @@ from typing import Any
 from ralphgen.board.views.claims import Hold, holds_of, read_claims
 from ralphgen.board.views.stored_text import days_since, line
 from ralphgen.board.views.waiting import Waiting, waiting
-from ralphgen.kits.ralph.rows import (
-    MET,
-    PRIORITIES,
-    UNKNOWN,
-    Rows,
-    inferred,
-    plain,
-    prerequisites,
-)
+from ralphgen.kits.ralph.rows import Rows
+from ralphgen.runtime.engine.closing import MET
+from ralphgen.runtime.tasks.readiness import PRIORITIES, UNKNOWN, inferred, met, prerequisite_lists
+from ralphgen.runtime.tasks.rows import plain
 
 MOST_OPEN = 20_000
 """Open tasks that are looked at; what follows from all of many more would fill the memory."""
@@ -30,7 +25,7 @@ COUNTED = "SELECT FEATURE, STATUS, COUNT(*) FROM tasks GROUP BY 1, 2"
 WORDED = f"WHERE trim(blocked_by) <> '' AND {IS_OPEN} ORDER BY id LIMIT ?"
 READY, WAITS, BLOCKED = "ready", "waiting_on_deps", "externally_blocked"
 IN_PROGRESS, DRAFT = "in_progress", "draft"
-URGENCY: Mapping[object, int] = {name: rank for rank, name in enumerate(reversed(PRIORITIES))}
+URGENCY: Mapping[object, int] = {name: rank for rank, name in enumerate(PRIORITIES)}
 NO_URGENCY = len(URGENCY)
 PENDING = (READY, WAITS, UNKNOWN)
 NEEDED = 20
@@ -206,7 +201,7 @@ def _json(tasks: OpenTasks, places: Iterable[int]) -> str:
     return dumps([one for one in ids if isinstance(one, int | str)])
 
 
-_prerequisites = lru_cache(maxsize=1)(prerequisites)  # most writes of agents change none of it
+_prerequisites = lru_cache(maxsize=1)(prerequisite_lists)  # most writes of agents change none of it
 
 
 @lru_cache(maxsize=1)
@@ -218,9 +213,9 @@ def _named(ids: tuple[Any, ...], stored: tuple[Any, ...]) -> frozenset[int]:
 
 def _others(rows: Rows, named: Collection[int]) -> tuple[frozenset[Any], frozenset[Any]]:
     """Return which of these tasks nobody waits for any more, and which are open."""
-    found = rows.named("tasks", ["id", "status"], dumps([*named])) if named else []
-    closed = frozenset(one for one, status in found if status in MET)
-    return closed, frozenset(one for one, _ in found) - closed
+    found = rows.named("tasks", ["id"], dumps([*named])) if named else []
+    closed = frozenset(met(rows.connection, rows.stored, named))
+    return closed, frozenset(one for (one,) in found) - closed
 
 
 @lru_cache(maxsize=1)  # it is half of the work

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ralphgen.kits.ralph.rows import decode_strings
 from ralphgen.project import discipline_servers, disciplines
 from ralphgen.runtime.processes.secrets import masked_text
+from ralphgen.runtime.tasks.rows import decode_strings
 
 FIRST = ("description", "system_prompt", "skills", "conventions")
 """Those that come first, in this order; others follow as they stand in the table."""

@@ -10,10 +10,10 @@ from typing import TypeGuard
 
 from ralphgen.board.views.stored_text import line
 from ralphgen.errors import RalphgenError
-from ralphgen.kits.ralph.rows import MET
 from ralphgen.ledger.records import recorded_sessions
 from ralphgen.planning.model import Names
 from ralphgen.project.database import open_database
+from ralphgen.runtime.engine.closing import MET
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.session import ROWS
 from ralphgen.sessions.model import start_command

@@ -33,10 +33,11 @@ from ralphgen.board.views.recent import (
 from ralphgen.board.views.stored_text import line, natural
 from ralphgen.errors import ProjectError
 from ralphgen.init.scaffold import serves_any_database
-from ralphgen.kits.ralph.rows import NOT_ACTIONABLE, STATUSES, Rows, reading_rows
+from ralphgen.kits.ralph.rows import NOT_ACTIONABLE, Rows, reading_rows
 from ralphgen.project.database import Snapshot
 from ralphgen.project.model import Schema
 from ralphgen.project.rows import open_rows
+from ralphgen.runtime.tasks.rows import STATUSES
 
 LISTED = 50
 HOLDING_UP = 20

@@ -3,9 +3,9 @@
 import re
 from datetime import UTC, date, datetime
 
-from ralphgen.kits.ralph.rows import plain
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.files.entry_log import without_controls
+from ralphgen.runtime.tasks.rows import plain
 
 LONG_LINE = 200  # characters of a title or a name
 LONG_TEXT = 500  # characters of a comment or a learning

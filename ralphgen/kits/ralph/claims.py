@@ -3,17 +3,15 @@
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
 
 from ralphgen.errors import ProjectError
-from ralphgen.kits.ralph.columns import TABLES, first_statuses, offered_tables
+from ralphgen.kits.ralph.columns import offered_tables
 from ralphgen.kits.ralph.kit import comment_needs_no_more
+from ralphgen.kits.ralph.rows import stored_tables
 from ralphgen.kits.ralph.server import comments
-from ralphgen.kits.ralph.server.dependencies import met
 from ralphgen.kits.ralph.server.proof import look_at_tree, refuse_unproved
-from ralphgen.kits.ralph.server.ready import needed_tasks, ready
 from ralphgen.kits.ralph.server.workspace import Workspace
 from ralphgen.ledger.tables import now
 from ralphgen.project.database import connected_database
@@ -35,7 +33,7 @@ from ralphgen.runtime.errors import StartError, ToolError, one_line
 from ralphgen.runtime.policy import FULL, Policy, Recipe
 from ralphgen.runtime.session import Session
 from ralphgen.runtime.tasks import rows
-from ralphgen.runtime.tasks.rows import StoredTable, Tables
+from ralphgen.runtime.tasks.readiness import TaskFilter, met, needed_tasks, next_tasks
 from ralphgen.runtime.tasks.status import set_status
 
 Result = TypeVar("Result")
@@ -43,18 +41,6 @@ SIGNED = "ralphgen"  # whose comments these are
 HELD = "in_progress"
 CLOSED = (*MET, "blocked")
 _NO_TOOLS = Policy(recipes={FULL: Recipe(tools={})}, removed_tools={}, absent={})
-
-
-@dataclass(frozen=True, slots=True)
-class TaskFilter:
-    """Which tasks may be taken: of a feature and a discipline, where one is named.
-
-    Those of `behind` come after all others.
-    """
-
-    feature: str = ""
-    discipline: str = ""
-    behind: frozenset[int] = frozenset()
 
 
 class _CommandWorkspace(Workspace):
@@ -86,16 +72,7 @@ class TaskDesk:
         """Return the tasks that can be begun, the next one first, as they are at one moment."""
 
         def work() -> list[int]:
-            ordered = [place[2] for place in ready(self._workspace)]
-            places = sorted(ordered, key=lambda task: task in wanted.behind)
-            named = {"feature": wanted.feature, "discipline": wanted.discipline}
-            given = {column: name for column, name in named.items() if name}
-            if not given:
-                return places
-            where = " AND ".join(f"{column} = ?" for column in given)
-            sql = self._workspace.tables.tasks.select(["id"], f"WHERE {where}")
-            matching = {row[0] for row in self._database.rows(sql, [*given.values()])}
-            return [task for task in places if task in matching]
+            return next_tasks(self._database, self._workspace.tables, wanted)
 
         return self._workspace.snapshot(work)
 
@@ -205,7 +182,8 @@ class TaskDesk:
         needed = needed_tasks(stored)
         if needed is None or not (stale or status == "pending"):
             return ""
-        return str(status) if met(self._workspace, needed).issuperset(needed) else ""
+        done = met(self._database, self._workspace.tables, needed)
+        return str(status) if done.issuperset(needed) else ""
 
     def _follow(self, old: Claim | None, session: str, *, in_progress: bool) -> None:
         """Note that a session follows one that left its task, if it did."""
@@ -291,15 +269,7 @@ def proof_on(root: Path, schema: Schema, database: Any) -> Callable[[int], str]:
 
 def _workspace(root: Path, schema: Schema, database: Any, session_id: str) -> _CommandWorkspace:
     """Return the workspace of a session that journals by itself, and is not held to its tools."""
-    offered, _ = offered_tables(schema)
-    found: dict[str, Any] = {
-        TABLES[name]: StoredTable(
-            table.name,
-            {column: getattr(rows, table.known(column).kind) for column in table.shown()},
-        )
-        for name, table in offered.items()
-    }
-    stored = Tables(**found, first_status=first_statuses(offered)[0], ledger=True)
+    stored = stored_tables(schema)
     session = Session("ralph", {"session_id": session_id, "recipe": SIGNED}, FULL, _NO_TOOLS, None)
     kept = [*database.before_writes]
     try:

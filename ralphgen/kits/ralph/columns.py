@@ -8,9 +8,9 @@ from ralphgen.planning.model import Argument, Names, Values
 from ralphgen.project.model import Column, Schema
 from ralphgen.project.schema import REQUIRED_COLUMNS
 from ralphgen.runtime.engine.schema import fold
+from ralphgen.runtime.tasks.rows import STATUSES
 from ralphgen.spelling import Name, Value, argument_name, constant
 
-STATUSES = ("draft", "pending", "in_progress", "done", "blocked", "skipped")
 PRIORITIES = ("low", "medium", "high", "critical")
 STAMPED: Mapping[str, Names] = {
     "tasks": ("id", "created", "provenance", "status"),

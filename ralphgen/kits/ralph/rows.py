@@ -1,7 +1,5 @@
 """The project's rows by the rules of the ralph kit: others say of them what the tools say."""
 
-import json
-import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -9,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ralphgen.errors import ProjectError
-from ralphgen.kits.ralph.columns import PRIORITIES, STATUSES
-from ralphgen.kits.ralph.server.dependencies import UNKNOWN, inferred
+from ralphgen.kits.ralph.columns import TABLES, first_statuses, offered_tables
 from ralphgen.kits.ralph.server.features import BEST_LEARNINGS
 from ralphgen.kits.ralph.server.learnings import best
 from ralphgen.kits.ralph.server.learnings import decode as decode_learnings
@@ -21,43 +18,25 @@ from ralphgen.project.inspect import read_schema
 from ralphgen.project.kit import InspectedKit
 from ralphgen.project.model import Schema
 from ralphgen.project.schema import REQUIRED_COLUMNS
-from ralphgen.runtime.engine.closing import MET
-from ralphgen.runtime.tasks.rows import (
-    TEXT,
-    StoredTable,
-    decode_integers,
-    decode_strings,
-    encode,
-    plain,
-    today,
-)
+from ralphgen.runtime.engine.ledger import MARKER
+from ralphgen.runtime.tasks import rows as stored_rows
+from ralphgen.runtime.tasks.rows import TEXT, StoredTable, Tables
 
 __all__ = [
     "BEST_LEARNINGS",
     "LEARNINGS",
-    "MET",
     "NOT_ACTIONABLE",
     "OVERRULED",
-    "PRIORITIES",
     "PROGRESS",
-    "STATUSES",
-    "UNKNOWN",
     "Rows",
     "best",
-    "decode_integers",
     "decode_learnings",
-    "decode_strings",
-    "encode",
-    "inferred",
-    "plain",
-    "prerequisites",
     "project_rows",
     "reading_rows",
-    "today",
+    "stored_tables",
 ]
 
 SHOWN_TABLES = ("tasks", "features", "disciplines", "task_comments")
-_PLAIN_LIST = re.compile(r"\[[0-9, ]*\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +45,18 @@ class Rows:
 
     connection: Snapshot
     tables: dict[str, StoredTable]
+    has_ledger: bool = False
+
+    @property
+    def stored(self) -> Tables:
+        """The same tables for the rules on tasks."""
+        return Tables(
+            tasks=self.tables["tasks"],
+            features=self.tables["features"],
+            disciplines=self.tables["disciplines"],
+            first_status="",
+            ledger=self.has_ledger,
+        )
 
     def lacks(self, table: str, *columns: str) -> str:
         """Return why a section cannot be shown that needs these columns; "" where it can."""
@@ -116,35 +107,21 @@ def reading_rows(connection: Snapshot, schema: Schema) -> Rows:
 
     Raises `ProjectError` where a migration has taken away what every server needs.
     """
-    return Rows(connection, _tables(connection, schema))
+    return Rows(connection, _tables(connection, schema), schema.table(MARKER) is not None)
 
 
-def prerequisites(stored: Sequence[object]) -> list[list[int] | None]:
-    """Return the ids in each stored `depends_on`, None for one that cannot be read.
-
-    What is plainly a JSON list of numbers, as nearly all are, is read all at once: one by one,
-    20,000 of them take a tenth of a second.
-    """
-    plainly = {
-        at: text
-        for at, text in enumerate(stored)
-        if isinstance(text, str) and _PLAIN_LIST.fullmatch(text)
+def stored_tables(schema: Schema) -> Tables:
+    """Return the tables of a project with tasks, without hidden columns."""
+    offered, _ = offered_tables(schema)
+    found: dict[str, Any] = {
+        TABLES[name]: StoredTable(
+            table.name,
+            {column: getattr(stored_rows, table.known(column).kind) for column in table.shown()},
+        )
+        for name, table in offered.items()
     }
-    try:
-        lists = json.loads(f"[{','.join(plainly.values())}]")
-    except ValueError:
-        plainly, lists = {}, []
-    known = dict(zip(plainly, lists, strict=True))
-    return [
-        known[at] if at in known else [] if text is None else _by_rule(text)
-        for at, text in enumerate(stored)
-    ]
-
-
-def _by_rule(stored: object) -> list[int] | None:
-    """Return the list as the tools read it: leniently, as older programs wrote it."""
-    found = decode_integers(stored)
-    return list(found.values) if found.readable else None
+    has_ledger = schema.table(MARKER) is not None
+    return Tables(**found, first_status=first_statuses(offered)[0], ledger=has_ledger)
 
 
 def _tables(connection: Snapshot, schema: Schema) -> dict[str, StoredTable]:
@@ -167,7 +144,3 @@ def _tables(connection: Snapshot, schema: Schema) -> dict[str, StoredTable]:
             'see what it lacks with "ralphgen check"',
         )
     return tables
-
-
-def _lenient(text: bytes) -> str:
-    return text.decode("utf-8", "replace")

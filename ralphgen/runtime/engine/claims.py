@@ -13,7 +13,7 @@ from ..errors import ToolError, one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from . import Database
+    from . import Database, Snapshot
 
     Place = tuple[str, str, str]  # host, boot and pid namespace; empty where it cannot be told
 
@@ -89,19 +89,24 @@ class HeldError(ToolError):
         self.claim = claim
 
 
-def claim_of(database: Database, task: int) -> Claim | None:
+def claim_of(database: Snapshot, task: int) -> Claim | None:
     """Return the row of a task, None where it was never held."""
     sql = f"SELECT {COLUMNS} FROM ralphgen_claims WHERE task_id = ?"
     row = database.row(sql, [task])
     return None if row is None else Claim(*row)
 
 
-def claims(database: Database) -> dict[int, Claim]:
+def claims(database: Snapshot) -> dict[int, Claim]:
     """Return the claims that were not released, live or not, by task."""
     return {row[0]: Claim(*row) for row in database.rows(UNRELEASED)}
 
 
-def live_claims(database: Database) -> dict[int, Claim]:
+def all_claims(database: Snapshot) -> dict[int, Claim]:
+    """Return the row of each task that a session has ever claimed, by task."""
+    return {row[0]: Claim(*row) for row in database.rows(f"SELECT {COLUMNS} FROM ralphgen_claims")}
+
+
+def live_claims(database: Snapshot) -> dict[int, Claim]:
     """Return the claims by which tasks are held now, by task."""
     return {task: claim for task, claim in claims(database).items() if is_live(claim)}
 

@@ -16,9 +16,41 @@ from ..values.encoding import JsonReader, write_json
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from typing import Any
+    from typing import Any, Protocol
 
     from ..engine import Database
+
+    class Actor(Protocol):
+        """Who works on tasks: a session, or a command on behalf of one."""
+
+        @property
+        def session_id(self) -> str:
+            """The session that the journal, claims and evidence name."""
+
+        @property
+        def recipe(self) -> str:
+            """The kind of session; it signs comments without a discipline."""
+
+        @property
+        def discipline(self) -> str | None:
+            """The agent's discipline, if it has one."""
+
+        @property
+        def task(self) -> int | None:
+            """The task of the session, if it is about one."""
+
+        @property
+        def claim(self) -> Mapping[str, int] | None:
+            """The `task` that the session claims, with `token`, `lease` and `kept`."""
+
+        @property
+        def is_users(self) -> bool:
+            """Whether it is the user's own session, with every tool."""
+
+        @property
+        def profile(self) -> str:
+            """The built-in recipe that this one comes from."""
+
 
 TEXT = "text"
 INTEGER = "integer"
@@ -39,6 +71,7 @@ NUMBERS = "numbers in a list of texts, read as text"
 TEXTS = "integers stored in another form, read as integers"
 UNREADABLE = "cannot be read as a list"
 
+STATUSES = ("draft", "pending", "in_progress", "done", "blocked", "skipped")
 EMPTY = "[]"
 _JSON_STARTS = ("[", "{", '"')
 _INTEGER = "[+-]?[0-9]{1,18}"

@@ -12,12 +12,12 @@ from ..errors import ToolError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
+    from collections.abc import Mapping
     from typing import Any
 
     from ..engine import Database
     from ..engine.closing import Moved
-    from .rows import StoredTable
+    from .rows import Actor, StoredTable, Tables
 
 BLOCKED = "blocked"
 IMPORTED = "(imported)"  # in place of a check's name, in the evidence of a command of the user
@@ -65,15 +65,19 @@ def add_task(database: Database, tasks: StoredTable, values: Mapping[str, Any]) 
         tasks.insert(database, values)
 
 
-def refuse_skipped(moved: Moved, waiting: Callable[[int], Iterable[tuple[int, str]]]) -> None:
-    """Raise `ToolError` where a task became skipped that another one waits for.
+def refuse_skipped(database: Database, tables: Tables, actor: Actor, moved: Moved) -> None:
+    """Raise `ToolError` if an actor that is not the user skipped a task that another waits for.
 
-    `waiting` yields the tasks that depend on one, with their status. One that is skipped counts:
-    it could be opened again.
+    A skipped dependent counts: it could be opened again.
     """
+    from ..processes.launched import is_below_launch
+    from .readiness import dependents
+
+    if actor.is_users and not is_below_launch():
+        return
     for task, status in moved:
-        others = (one for one, state in waiting(task) if state != DONE)
-        other = next(others, None) if status == SKIPPED else None
+        waiting = dependents(database, tables, task) if status == SKIPPED else iter(())
+        other = next((one["id"] for one in waiting if one["status"] != DONE), None)
         if other is not None:
             raise ToolError(
                 f"task {task} cannot be skipped: task {other} depends on it, and only the user can "

@@ -16,11 +16,11 @@ from hypothesis import strategies as st
 from ralphgen.board.views.open_tasks import TaskLine
 from ralphgen.board.views.status import FEATURES, LISTED, STATUS_NAMES, Status, project_status
 from ralphgen.errors import ProjectError
-from ralphgen.kits.ralph.rows import prerequisites
 from ralphgen.kits.registry import KITS
 from ralphgen.project.database import FileSnapshot, open_without_trace
 from ralphgen.project.inspect import read_schema
 from ralphgen.project.root import DATABASE
+from ralphgen.runtime.tasks.readiness import prerequisite_lists
 from ralphgen.runtime.tasks.rows import decode_integers
 
 STATUSES = ("draft", "pending", "in_progress", "done", "blocked", "skipped", "odd")
@@ -122,9 +122,9 @@ def test_what_a_task_depends_on_is_read_as_the_tools_read_it(stored: object) -> 
     """Whether it is read beside plain lists or not."""
     expected = decode_integers(stored).values if decode_integers(stored).readable else None
 
-    assert [[1, 2], expected, []] == prerequisites(["[1, 2]", stored, "[]"])
-    assert [expected] == prerequisites([stored])
-    assert [expected, expected] == prerequisites([stored, stored])
+    assert [[1, 2], expected, []] == prerequisite_lists(["[1, 2]", stored, "[]"])
+    assert [expected] == prerequisite_lists([stored])
+    assert [expected, expected] == prerequisite_lists([stored, stored])
 
 
 @pytest.mark.slow

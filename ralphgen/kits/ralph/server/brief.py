@@ -10,10 +10,10 @@ from __future__ import annotations
 import os
 
 from ralphgen.runtime.errors import ToolError, one_line
+from ralphgen.runtime.tasks.readiness import rows_by_id
 from ralphgen.runtime.values.arguments import shortened
 
 from . import comments
-from .dependencies import found
 from .features import learnings_of
 from .instructions import own_row, purpose_of
 from .project import INFO
@@ -205,7 +205,7 @@ def _task(workspace: Workspace, task: int) -> Iterator[Section]:
         yield Section("Context files", files, rank=CUT_FILES, resource=whole)
     needed = record.get("depends_on", [])
     shown = needed[:WAITED_FOR]
-    rows = found(workspace, shown, ["title", "status"])
+    rows = rows_by_id(workspace.database, workspace.tables, shown, ["title", "status"])
     outcomes = [_outcome(one) for one in dependencies(workspace, shown, rows)]
     if outcomes:
         title = f"Dependencies{_of(outcomes, len(needed))} and their outcomes"

@@ -9,12 +9,12 @@ from __future__ import annotations
 from ralphgen.runtime.elicitation import Question, ask, confirmation, need
 from ralphgen.runtime.errors import ToolError, one_line
 from ralphgen.runtime.processes.launched import is_below_launch
+from ralphgen.runtime.tasks.readiness import dependents
 from ralphgen.runtime.tasks.rows import plain, today
 from ralphgen.runtime.values.arguments import shortened
 
 from . import comments
 from .claims import held_by, holder
-from .dependencies import dependents
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def free_dependents(workspace: Workspace, task: int, refusal: str) -> list[int]:
     """
     if not _may_free(workspace) or holder(workspace, task) is not None:
         raise ToolError(refusal)
-    found = dependents(workspace, task)
+    found = dependents(workspace.database, workspace.tables, task)
     waiting = [row for _, row in zip(range(MOST + 1), found, strict=False)]
     if len(waiting) > MOST:
         raise ToolError(refusal)

@@ -9,11 +9,10 @@ from ralphgen.runtime.deferred import take_time
 from ralphgen.runtime.engine.closing import MET
 from ralphgen.runtime.errors import StartError, ToolError
 from ralphgen.runtime.policy import FULL
+from ralphgen.runtime.tasks.readiness import prerequisites, rows_by_id, unmerged_tasks
 from ralphgen.runtime.tasks.rows import plain
 from ralphgen.runtime.values.arguments import shortened
 from ralphgen.runtime.values.encoding import sha256_hex
-
-from .dependencies import found, prerequisites, unmerged_tasks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -460,9 +459,10 @@ def _snapshot(workspace: Workspace) -> dict[str, Any] | None:
 def _open_dependencies(workspace: Workspace, stored: object) -> list[str]:
     """Return a sentence on the tasks that a task waits for, if it does."""
     needed = prerequisites(stored)
-    rows = found(workspace, needed, ["status"])
+    database, tables = workspace.database, workspace.tables
+    rows = rows_by_id(database, tables, needed, ["status"])
     states = {task: str(plain(rows[task][0])) if task in rows else "missing" for task in needed}
-    states |= dict.fromkeys(unmerged_tasks(workspace, rows), "not merged")
+    states |= dict.fromkeys(unmerged_tasks(database, tables, rows), "not merged")
     waits = [f"{task} ({shortened(state)})" for task, state in states.items() if state not in MET]
     return [f"it depends on tasks that are not done: {', '.join(waits[:LISTED])}"] if waits else []
 

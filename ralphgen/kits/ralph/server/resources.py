@@ -7,12 +7,12 @@ import os
 import re
 
 from ralphgen.runtime.errors import NotThereError, ToolError
+from ralphgen.runtime.tasks.readiness import LIMIT
 from ralphgen.runtime.tasks.rows import plain
 from ralphgen.runtime.values.arguments import shortened
 from ralphgen.runtime.values.paging import AROUND, LONG_TEXT_IN_LIST, MAX_CHARACTERS, PAGE, size
 from ralphgen.runtime.values.uris import named, segment
 
-from .dependencies import LIMIT
 from .disciplines import get_discipline
 from .features import get_feature
 from .project import LEARNINGS, PROGRESS

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from ralphgen.runtime.engine.closing import MET
 from ralphgen.runtime.errors import ToolError
+from ralphgen.runtime.tasks.readiness import met, prerequisites, rows_by_id
 from ralphgen.runtime.tasks.rows import decode_strings, plain, today
 from ralphgen.runtime.tasks.status import add_task
 
-from .dependencies import found as find_tasks
-from .dependencies import met, prerequisites
 from .own_writes import write_by_rules
 from .tasks import refuse_unknown_homes
 from .workspace import reading, writing
@@ -98,9 +97,13 @@ def _open_dependencies(workspace: Workspace, ids: Sequence[int]) -> dict[int, li
     """Return, by task, the dependencies that are not done or skipped."""
     if "depends_on" not in workspace.tables.tasks:
         return {}
-    rows = find_tasks(workspace, ids, ["depends_on"])
+    rows = rows_by_id(workspace.database, workspace.tables, ids, ["depends_on"])
     needed = {task: prerequisites(stored) for task, (stored,) in rows.items()}
-    done = met(workspace, [one for several in needed.values() for one in several])
+    done = met(
+        workspace.database,
+        workspace.tables,
+        [one for several in needed.values() for one in several],
+    )
     return {task: [one for one in several if one not in done] for task, several in needed.items()}
 
 

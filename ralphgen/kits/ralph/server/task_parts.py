@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 from ralphgen.runtime.errors import NotThereError
+from ralphgen.runtime.tasks.readiness import LIMIT, SHOWN, dependents, rows_by_id
 from ralphgen.runtime.values.arguments import shortened
 from ralphgen.runtime.values.encoding import write_json
 from ralphgen.runtime.values.paging import AROUND, MAX_CHARACTERS, PAGE, fitted, size
 
 from . import comments
-from .dependencies import LIMIT, SHOWN, dependents, found
 from .tasks import dependencies, described
 
 TYPE_CHECKING = False
@@ -86,7 +86,7 @@ def _items(
     if name == "dependents":
         return (
             (row["id"], {key: row[key] for key in ("id", "title", "status")})
-            for row in dependents(workspace, task, first=first)
+            for row in dependents(workspace.database, workspace.tables, task, first=first)
         )
     if name == "dependencies":
         return _dependencies(workspace, record.get("depends_on", []), max(first, 0))
@@ -101,7 +101,7 @@ def _items(
 def _dependencies(workspace: Workspace, ids: Sequence[int], first: int) -> Items:
     for at in range(first, len(ids), PAGE):
         some = ids[at : at + PAGE]
-        rows = found(workspace, some, ["title", "status"])
+        rows = rows_by_id(workspace.database, workspace.tables, some, ["title", "status"])
         yield from enumerate(dependencies(workspace, some, rows), at)
 
 

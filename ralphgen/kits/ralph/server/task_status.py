@@ -5,12 +5,12 @@ from __future__ import annotations
 from ralphgen.runtime.engine.closing import MET, is_done
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.policy import FULL
+from ralphgen.runtime.tasks.readiness import unblocked
 from ralphgen.runtime.tasks.rows import plain, refuse_blank, today
 from ralphgen.runtime.tasks.status import set_status
 
 from . import comments
 from .claims import follow_status, holder
-from .dependencies import unblocked
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -61,7 +61,7 @@ def _stored(
         body = "\n\n".join([arguments["summary"], *told])
         answer["comment"] = comments.write(workspace, task, {"body": body})
     if new in MET and old not in MET:
-        answer["unblocked"], are_all = unblocked(workspace, task)
+        answer["unblocked"], are_all = unblocked(workspace.database, workspace.tables, task)
         if not are_all:
             answer["cut"] = ["unblocked"]
     return answer

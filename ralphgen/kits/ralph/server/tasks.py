@@ -7,24 +7,25 @@ import re
 from ralphgen.runtime.engine.closing import MET, is_done
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.statements.tools import stating
+from ralphgen.runtime.tasks.readiness import (
+    LIMIT,
+    SHOWN,
+    UNKNOWN,
+    checked,
+    dependents,
+    inferred,
+    met,
+    ready_page,
+    rows_by_id,
+    unknown_cursor,
+    unreadable_dependents,
+)
 from ralphgen.runtime.tasks.rows import Changes, plain, refuse_blank, today
 from ralphgen.runtime.tasks.status import add_task, set_status
 from ralphgen.runtime.values.arguments import shortened
 from ralphgen.runtime.values.paging import AROUND, PAGE, fitted, page, size
 
 from . import comments
-from .dependencies import (
-    LIMIT,
-    SHOWN,
-    UNKNOWN,
-    checked,
-    dependents,
-    found,
-    inferred,
-    met,
-    unknown_cursor,
-    unreadable_dependents,
-)
 from .features import mentions
 from .named_rows import display_names
 from .task_status import moved
@@ -48,28 +49,30 @@ def list_tasks(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any
     In the order of their ids; with `filter_ready`, those that can be begun, the next one first.
     Display names of features and disciplines stand beside the rows, once each.
     """
-    tasks = workspace.tables.tasks
+    database, tables = workspace.database, workspace.tables
+    tasks = tables.tasks
     clauses, values = _filters(workspace, arguments)
     limit = arguments.get("limit", PAGE)
     columns = tasks.chosen([*LISTED, *tasks.added])
     if arguments.get("filter_ready"):
-        from .ready import ready_page
-
         matching = tasks.select(["id"], _where(clauses)) if clauses else ""
-        ids, cursors, count = ready_page(workspace, arguments, matching, values, limit + 1)
-        by_id = found(workspace, ids, columns)
+        ids, cursors, count = ready_page(
+            database, tables, matching, values, arguments.get("cursor"), limit + 1
+        )
+        by_id = rows_by_id(database, tables, ids, columns)
         rows = [by_id[task] for task in ids]
     else:
         counted = f"SELECT COUNT(*) FROM {tasks.quoted} {_where(clauses)}"
-        total = workspace.database.row(counted, values)
+        total = database.row(counted, values)
         after, more = _after(arguments)
-        rows = workspace.database.rows(
+        rows = database.rows(
             tasks.select(columns, f"{_where([*clauses, *after])} ORDER BY id LIMIT ?"),
             [*values, *more, limit + 1],
         )
         cursors, count = [row[0] for row in rows], total[0] if total else 0
     records = [tasks.decoded(columns, row) for row in rows]
-    done = met(workspace, [task for record in records for task in record.get("depends_on", [])])
+    needed = [task for record in records for task in record.get("depends_on", [])]
+    done = met(database, tables, needed)
     for record in records:
         _infer(record, done)
     from .claims import add_holders
@@ -96,7 +99,7 @@ def create_task(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, An
     changes = Changes(workspace.work_tree, tasks, arguments)
     task = workspace.database.rows(workspace.database.sql.next_number(tasks.quoted))[0][0]
     if "depends_on" in arguments:
-        needed = checked(workspace, task, arguments["depends_on"])
+        needed = checked(workspace.database, workspace.tables, task, arguments["depends_on"])
         changes.values["depends_on"] = tasks.stored("depends_on", needed)
     changes.warnings += _same_title(workspace, arguments)
     from .claims import forget
@@ -116,7 +119,7 @@ def update_task(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, An
     refuse_blank(arguments, "title")
     changes = Changes(workspace.work_tree, workspace.tables.tasks, arguments, key="id")
     if "depends_on" in arguments:
-        needed = checked(workspace, task, arguments["depends_on"])
+        needed = checked(workspace.database, workspace.tables, task, arguments["depends_on"])
         changes.values["depends_on"] = workspace.tables.tasks.stored("depends_on", needed)
     changed = changes.apply(workspace.database, "id", task, stamps={"updated": today()})
     return changes.answer({"id": task, "changed": changed})
@@ -128,7 +131,7 @@ def delete_task(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, An
     task = arguments["id"]
     workspace.task(task, ["id"])
     freed = _freed(workspace, task)
-    unclear = next(unreadable_dependents(workspace, task), None)
+    unclear = next(unreadable_dependents(workspace.database, workspace.tables, task), None)
     if unclear is not None:
         raise ToolError(
             f'task {task} cannot be deleted: the "depends_on" of task {unclear} cannot be read '
@@ -153,7 +156,7 @@ def _freed(workspace: Workspace, task: int) -> list[int]:
 
     Raises `ToolError` where one waits for it, and nobody says that it need not.
     """
-    waiting = next(dependents(workspace, task), None)
+    waiting = next(dependents(workspace.database, workspace.tables, task), None)
     if waiting is None:
         return []
     other, title = waiting["id"], shortened(waiting["title"])
@@ -207,11 +210,12 @@ def described(workspace: Workspace, task: int, most_comments: int) -> dict[str, 
 
     Raises `ToolError` where there is no such task.
     """
-    tasks = workspace.tables.tasks
+    database, tables = workspace.database, workspace.tables
+    tasks = tables.tasks
     columns = list(tasks.columns)
     record = tasks.decoded(columns, workspace.task(task, columns))
     needed = record.get("depends_on", [])
-    rows = found(workspace, needed, ["title", "status"])
+    rows = rows_by_id(database, tables, needed, ["title", "status"])
     _infer(record, {other for other, (_, status) in rows.items() if status in MET})
     from .claims import add_holders
 
@@ -220,7 +224,11 @@ def described(workspace: Workspace, task: int, most_comments: int) -> dict[str, 
         "dependencies": dependencies(workspace, needed[: SHOWN + 1], rows),
         "dependents": [
             {key: row[key] for key in ("id", "title", "status")}
-            for row, _ in zip(dependents(workspace, task), range(SHOWN + 1), strict=False)
+            for row, _ in zip(
+                dependents(database, tables, task),
+                range(SHOWN + 1),
+                strict=False,
+            )
         ],
         **comments.newest(workspace, task, most_comments),
     }

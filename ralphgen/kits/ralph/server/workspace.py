@@ -158,9 +158,9 @@ class Workspace(OpenProject):
 
     def _refuse_skipped(self, moved: Moved) -> None:
         if moved:
-            from .dependencies import refuse_skipped
+            from ralphgen.runtime.tasks.status import refuse_skipped
 
-            refuse_skipped(self, moved)
+            refuse_skipped(self.database, self.tables, self.session, moved)
 
     def _open_journal(self) -> Journal:
         from .recording import open_journal

@@ -22,7 +22,7 @@ from making_sessions import client_of, opened
 from ralphgen.board.requests import Form
 from ralphgen.board.tasks.save import TaskActions
 from ralphgen.history.undo import undo_session
-from ralphgen.kits.ralph.columns import STATUSES
+from ralphgen.runtime.tasks.rows import STATUSES
 
 pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 RECORDING = Path(__file__).with_name("recorded_task_calls.json")

@@ -1,0 +1,416 @@
+"""Which tasks can be begun and in which order, and which tasks wait for which."""
+
+from __future__ import annotations
+
+import re
+
+from ..deferred import take_time
+from ..engine.closing import MET
+from ..errors import ToolError
+from ..values.arguments import shortened
+from ..values.encoding import read_json
+from .rows import decode_integers, plain
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from typing import Any
+
+    from ..engine import Database, Snapshot
+    from .rows import Tables
+
+    Ways = Mapping[int, Sequence[int]]
+    Place = tuple[int, int, int]
+    Step = tuple[Sequence[int], Sequence[int]]  # tasks, and those that wait for one of them
+
+CHUNK = 500  # ids in one statement
+LIMIT = 2**63  # of the ids that SQLite can hold
+LISTED = 20  # ids in a refusal
+SHOWN = 1_000  # dependents of one task
+EXAMINED = 5_000  # dependents of which it is found out whether they still wait: a tenth of a second
+UNKNOWN = "unknown"
+INFERRED = {
+    "draft": "draft",
+    "blocked": "externally_blocked",
+    "in_progress": "in_progress",
+    "done": "done",
+    "skipped": "skipped",
+}
+PRIORITIES = ("critical", "high", "medium", "low")  # any other, and none, comes after them
+MANY = 2_000  # tasks: to order more of them takes a while
+_PLAIN_LIST = r"\[[0-9, ]*\]"
+_CURSOR = r"([0-9])\.([0-9]{1,9})\.(-?[0-9]{1,19})"
+AT_ONCE = 4_000  # tasks that are counted at once: half a kilobyte for each task that holds any up
+
+
+def ready(database: Snapshot, tables: Tables) -> list[Place]:
+    """Return the place of each task that can be begun, in the order in which they are to be.
+
+    These are the ready ones, pending tasks that nobody holds and of which every dependency is done
+    or skipped, and stale ones of which that is true too. A place is the rank of the priority, with
+    stale tasks before ready ones, how many tasks wait for it (directly or through others) as a
+    negative number, and the id. A task whose `depends_on` cannot be read is not ready.
+    """
+    tasks = tables.tasks
+    held, left_behind = _holders(database, tables)
+    columns = tasks.chosen(["id", "status", "priority", "depends_on"])
+    every = database.each(tasks.select(columns))
+    rows = [dict(zip(columns, row, strict=True)) for row in every]
+    if len(rows) > MANY:
+        take_time()
+    unmerged = unmerged_tasks(database, tables)
+    done = {row["id"] for row in rows if row["status"] in MET and row["id"] not in unmerged}
+    left: dict[int, list[int]] = {}
+    free: dict[int, int] = {}
+    for row in rows:
+        if row["id"] in done:
+            continue
+        needed = needed_tasks(row.get("depends_on"))
+        left[row["id"]] = [] if needed is None else [one for one in needed if one not in done]
+        stale = row["status"] == "in_progress" and row["id"] in left_behind
+        waits = needed is None or left[row["id"]] or row["id"] in held
+        if (stale or row["status"] == "pending") and not waits:
+            free[row["id"]] = 2 * _rank(row.get("priority")) + (not stale)
+    counts = waiting(left, free)
+    return sorted((rank, -counts[task], task) for task, rank in free.items())
+
+
+class TaskFilter:
+    """The tasks to choose from: of a feature and a discipline, unless empty.
+
+    Those in `behind` come after all others.
+    """
+
+    __slots__ = ("behind", "discipline", "feature")
+
+    def __init__(
+        self, feature: str = "", discipline: str = "", behind: Collection[int] = ()
+    ) -> None:
+        self.feature = feature
+        self.discipline = discipline
+        self.behind = behind
+
+
+NO_FILTER = TaskFilter()
+
+
+def next_tasks(database: Snapshot, tables: Tables, wanted: TaskFilter = NO_FILTER) -> list[int]:
+    """Return the tasks that can be begun, the next one first."""
+    ordered = [place[2] for place in ready(database, tables)]
+    places = sorted(ordered, key=lambda task: task in wanted.behind)
+    named = {"feature": wanted.feature, "discipline": wanted.discipline}
+    given = {column: name for column, name in named.items() if name}
+    if not given:
+        return places
+    where = " AND ".join(f"{column} = ?" for column in given)
+    sql = tables.tasks.select(["id"], f"WHERE {where}")
+    matching = {row[0] for row in database.rows(sql, [*given.values()])}
+    return [task for task in places if task in matching]
+
+
+def ready_page(
+    database: Snapshot,
+    tables: Tables,
+    matching: str,
+    values: Sequence[object],
+    cursor: str | None,
+    most: int,
+) -> tuple[list[int], list[str], int]:
+    """Return the first tasks that can be begun behind the cursor, `most` at most, the next first.
+
+    These are their ids, the cursor that leads on behind each, and how many of them there are in
+    all. `matching` is SQL that selects, with `values`, the ids that are wanted; all where it is
+    empty. Raises `ToolError` for a cursor that is none of such a page.
+    """
+    places = ready(database, tables)
+    if matching:
+        wanted = {row[0] for row in database.each(matching, values)}
+        places = [place for place in places if place[2] in wanted]
+    last = _place(cursor)
+    shown = [place for place in places if place > last][:most]
+    return [place[2] for place in shown], [_cursor(place) for place in shown], len(places)
+
+
+def waiting(needs: Ways, wanted: Iterable[int]) -> dict[int, int]:
+    """Return how many tasks wait for each of the wanted ones, directly or through others.
+
+    `needs` are, by task, those that it waits for. Tasks that wait for each other in a circle, and
+    those between two circles, count as waiting for each other.
+    """
+    waiters: dict[int, list[int]] = {}
+    for task, needed in needs.items():
+        for other in needed:
+            if other in needs:
+                waiters.setdefault(other, []).append(task)
+    counts = dict.fromkeys(wanted, 0)
+    if waiters:
+        steps: list[Step] = []
+        for group in _groups(needs, waiters):
+            behind = [other for task in group for other in waiters.get(task, ())]
+            if behind:
+                steps.append((group, behind))
+        held = [task for task in needs if needs[task]]
+        for at in range(0, len(held), AT_ONCE):
+            _count(steps, held[at : at + AT_ONCE], counts)
+    return counts
+
+
+def _holders(database: Snapshot, tables: Tables) -> tuple[set[int], set[int]]:
+    """Return the tasks that sessions hold, and those that sessions began which are gone."""
+    if not tables.ledger:
+        return set(), set()
+    from ..engine.claims import claims, is_live
+
+    found = claims(database)
+    held = {task for task, claim in found.items() if is_live(claim)}
+    begun = {task for task, claim in found.items() if claim.began is not None}
+    return held, begun - held
+
+
+def _cursor(place: Place) -> str:
+    rank, count, task = place
+    return f"{rank}.{-count}.{task}"
+
+
+def _place(cursor: str | None) -> Place:
+    """Return the place that a cursor stands for, one before all others where there is none."""
+    if cursor is None:
+        return -1, 0, 0
+    found = re.fullmatch(_CURSOR, cursor)
+    if found is None:
+        raise unknown_cursor(cursor)
+    return int(found[1]), -int(found[2]), int(found[3])
+
+
+def needed_tasks(stored: object) -> list[int] | None:
+    """Return the ids in a stored `depends_on`, None where they cannot be read."""
+    if stored is None or stored == "[]":
+        return []
+    found = decode_integers(stored)
+    return list(found.values) if found.readable else None
+
+
+def _rank(priority: object) -> int:
+    name = str(plain(priority)).lower()
+    return PRIORITIES.index(name) if name in PRIORITIES else len(PRIORITIES)
+
+
+def _groups(needs: Ways, waiters: Ways) -> list[list[int]]:
+    """Return all tasks, each after those that wait for it; those of circles stand in one group."""
+    first = _peeled(needs, waiters, needs)
+    rest = set(needs).difference(first)
+    last = _peeled(rest, needs, waiters)
+    circles = rest.difference(last)
+    return [*([task] for task in first), [*circles], *([task] for task in reversed(last))]
+
+
+def _peeled(tasks: Iterable[int], before: Ways, after: Ways) -> list[int]:
+    """Return tasks, each once all those are that come `before` it; `after` is the other way."""
+    among = set(tasks)
+    left = {task: sum(one in among for one in before.get(task, ())) for task in among}
+    order = [task for task, count in left.items() if not count]
+    for task in order:  # which grows meanwhile
+        for other in after.get(task, ()):
+            if other in left:
+                left[other] -= 1
+                if not left[other]:
+                    order.append(other)
+    return order
+
+
+def _count(steps: Sequence[Step], held: Sequence[int], counts: dict[int, int]) -> None:
+    """Add to `counts` how many of the tasks `held` wait for each of its tasks."""
+    behind = {task: 1 << at for at, task in enumerate(held)}  # with a bit for the task itself
+    get = behind.get
+    for group, waiters in steps:
+        whole = 0
+        for other in waiters:
+            whole |= get(other, 0)
+        if whole:
+            for task in group:
+                if task in counts:
+                    counts[task] += whole.bit_count()
+                behind[task] = whole | get(task, 0)
+
+
+def unknown_cursor(cursor: str) -> ToolError:
+    """Return the error for a cursor that no page of a list has given."""
+    return ToolError(
+        f'invalid cursor {shortened(cursor)}: use "next_cursor" of a page, or '
+        "omit it to start at the beginning"
+    )
+
+
+def prerequisites(stored: object) -> list[int]:
+    """Return the ids in a stored `depends_on`; text that cannot be read names none."""
+    return list(decode_integers(stored).values)
+
+
+def prerequisite_lists(stored: Sequence[object]) -> list[list[int] | None]:
+    """Return the ids in each stored `depends_on`, None for one that cannot be read.
+
+    Plain JSON lists of numbers are read all at once: one by one, 20,000 take a tenth of a second.
+    """
+    texts = {
+        at: text
+        for at, text in enumerate(stored)
+        if isinstance(text, str) and re.fullmatch(_PLAIN_LIST, text)
+    }
+    try:
+        lists = read_json(f"[{','.join(texts.values())}]")
+    except ValueError:
+        texts, lists = {}, []
+    known: dict[int, list[int]] = dict(zip(texts, lists, strict=True))
+    return [known[at] if at in known else needed_tasks(text) for at, text in enumerate(stored)]
+
+
+def rows_by_id(
+    database: Snapshot, tables: Tables, ids: Iterable[int], columns: Sequence[str]
+) -> dict[int, Any]:
+    """Return the columns of those tasks that exist, by id; one statement for every 500 ids."""
+    tasks = tables.tasks
+    wanted = sorted({task for task in ids if -LIMIT <= task < LIMIT})
+    rows: dict[int, Any] = {}
+    for at in range(0, len(wanted), CHUNK):
+        part = wanted[at : at + CHUNK]
+        marks = ", ".join("?" * len(part))
+        sql = tasks.select(["id", *columns], f"WHERE id IN ({marks})")
+        rows.update({row[0]: row[1:] for row in database.rows(sql, part)})
+    return rows
+
+
+def unmerged_tasks(
+    database: Snapshot, tables: Tables, among: Iterable[int] | None = None
+) -> set[int]:
+    """Return the tasks, all or `among` some, that a session in a work tree has not merged yet.
+
+    Done as it may be, for others that wait for one of them it is as if it were not.
+    """
+    if not tables.ledger:
+        return set()
+    from ..engine.ledger import NOT_MERGED, UNMERGED
+
+    # The login of a session may not read the journal, and goes by the claims alone.
+    sees_all = database.sql.may_read(database, "ralphgen_journal", "after")
+    chosen = f"SELECT task_id FROM ({NOT_MERGED if sees_all else UNMERGED}) AS one"
+    if among is None:
+        return {row[0] for row in database.each(chosen)}
+    wanted, left = sorted(among), set[int]()
+    for at in range(0, len(wanted), CHUNK):
+        part = wanted[at : at + CHUNK]
+        marks = ", ".join("?" * len(part))
+        left.update(row[0] for row in database.each(f"{chosen} WHERE task_id IN ({marks})", part))
+    return left
+
+
+def met(database: Snapshot, tables: Tables, ids: Iterable[int]) -> set[int]:
+    """Return the done and skipped ones among the tasks; a missing one is neither."""
+    rows = rows_by_id(database, tables, ids, ["status"])
+    done = {task for task, (status,) in rows.items() if status in MET}
+    return done - unmerged_tasks(database, tables, done)
+
+
+def inferred(status: str, *, waits: bool) -> str:
+    """Return the inferred state: a pending task is ready, or waits for others."""
+    if status == "pending":
+        return "waiting_on_deps" if waits else "ready"
+    return INFERRED.get(status, UNKNOWN)
+
+
+def dependents(
+    database: Database, tables: Tables, task: int, status: str | None = None, first: int = -LIMIT
+) -> Iterator[dict[str, Any]]:
+    """Yield the tasks that name this one in `depends_on`, by id, with their prerequisites.
+
+    With a `status`, those that have it; with `first`, none of a smaller id.
+    """
+    for row in _naming(database, tables, task, status, first):
+        needed = prerequisites(row[3])
+        if task in needed:
+            title, found_status = plain(row[1]), plain(row[2])
+            yield {"id": row[0], "title": title, "status": found_status, "depends_on": needed}
+
+
+def unreadable_dependents(database: Database, tables: Tables, task: int) -> Iterator[int]:
+    """Yield the other tasks whose `depends_on` cannot be read and may name this one."""
+    rows = _naming(database, tables, task, None, -LIMIT)
+    return (row[0] for row in rows if not decode_integers(row[3]).readable)
+
+
+def _naming(
+    database: Database, tables: Tables, task: int, status: str | None, first: int
+) -> Iterator[tuple[Any, ...]]:
+    """Yield id, title, status and `depends_on` of the other tasks that may name this one, by id.
+
+    The text holds the number alone, or numbers that are spelled in another way (1e1).
+    """
+    tasks = tables.tasks
+    if "depends_on" not in tasks:
+        return iter(())
+    wanted = "" if status is None else "AND status = ? "
+    may_name, values = database.sql.naming(database, task)
+    where = f"WHERE id >= ? AND {may_name} AND id <> ? {wanted}ORDER BY id"
+    sql = tasks.select(["id", "title", "status", "depends_on"], where)
+    more = [] if status is None else [status]
+    return database.each(sql, [first, *values, task, *more])
+
+
+def unblocked(database: Database, tables: Tables, task: int) -> tuple[list[int], bool]:
+    """Return the pending tasks that waited for this one and now wait for nothing.
+
+    Of the tasks that waited for it, so many are looked at as can be in a moment; the second value
+    says whether those are all.
+    """
+    waiting = dependents(database, tables, task, "pending")
+    free: list[int] = []
+    for _ in range(0, EXAMINED, CHUNK):
+        part = [row for row, _ in zip(waiting, range(CHUNK), strict=False)]
+        done = met(database, tables, [needed for row in part for needed in row["depends_on"]])
+        free += [row["id"] for row in part if done.issuperset(row["depends_on"])]
+        if len(part) < CHUNK:
+            return free, True
+    return free, next(waiting, None) is None
+
+
+def checked(database: Snapshot, tables: Tables, task: int, ids: Sequence[int]) -> list[int]:
+    """Return the ids without repeats.
+
+    Raises `ToolError` where one is the task itself, does not exist, or waits for the task.
+    """
+    wanted = list(dict.fromkeys(ids))
+    rows = rows_by_id(database, tables, wanted, ["depends_on"])
+    missing = [needed for needed in wanted if needed not in rows]
+    if missing:
+        raise ToolError(f'"depends_on" names tasks that do not exist: {_listed(missing)}')
+    if task in wanted:
+        raise ToolError(f'task {task} cannot depend on itself: remove {task} from "depends_on"')
+    circle = _circle(database, tables, task, wanted)
+    if circle:
+        raise ToolError(f'"depends_on" would create a cycle: {_listed(circle, " → ")}')
+    return wanted
+
+
+def _listed(ids: Sequence[int], between: str = ", ") -> str:
+    """Return the ids, without their middle where there are very many."""
+    shown = [shortened(task) for task in ids]
+    return between.join(shown if len(shown) <= LISTED else [*shown[:-2][:LISTED], "…", shown[-1]])
+
+
+def _circle(database: Snapshot, tables: Tables, task: int, wanted: Sequence[int]) -> list[int]:
+    """Return the path from the task over stored prerequisites back to itself, or an empty list."""
+    came_from: dict[int, int] = dict.fromkeys(wanted, task)
+    frontier = list(wanted)
+    while frontier:
+        rows = rows_by_id(database, tables, frontier, ["depends_on"])
+        frontier = []
+        for step, (stored,) in rows.items():
+            for needed in prerequisites(stored):
+                if needed == task:
+                    way = [task, step]
+                    while way[-1] != task:
+                        way.append(came_from[way[-1]])
+                    return way[::-1]
+                if needed not in came_from:
+                    came_from[needed] = step
+                    frontier.append(needed)
+    return []
