@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from ralphgen.errors import Problem, plain
+from ralphgen.errors import Problem, ProjectError, plain
 from ralphgen.init.scaffold import serves_any_database
 from ralphgen.kits.ralph.rows import stored_tables
 from ralphgen.kits.registry import KITS
@@ -61,11 +61,16 @@ def task_state(root: Path, task: int) -> str:
 def why_none_is_ready(root: Path, feature: str = "", discipline: str = "") -> Problem:
     """Return why no task can be started, with the command that changes that.
 
-    With a feature or a discipline, only its tasks count.
+    With a feature or a discipline, only its tasks count. The reason is read after the tasks: it is
+    unknown if another program has locked the database since.
     """
+    try:
+        states = task_states(root)
+    except ProjectError:
+        return Problem("no task is ready", 'see "ralphgen task list"')
     found = [
         one
-        for one in task_states(root)
+        for one in states
         if feature in ("", one.task.feature) and discipline in ("", one.task.discipline)
     ]
     if not found:
