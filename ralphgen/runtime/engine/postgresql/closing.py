@@ -31,11 +31,12 @@ WHERE lower(status::text) IN ('done', 'skipped')
 _OWN = "pg_catalog.age(xmin) <= 0"
 _WRITTEN = """
 SET CONSTRAINTS ALL IMMEDIATE;
+WITH RECURSIVE parts (part) AS (SELECT CAST(CAST('tasks' AS regclass) AS oid) UNION
+    SELECT inhrelid FROM pg_catalog.pg_inherits JOIN parts ON inhparent = part)
 SELECT id, lower(status::text) FROM tasks WHERE (SELECT EXISTS (
     SELECT 1 FROM pg_catalog.pg_locks WHERE pid = pg_catalog.pg_backend_pid()
         AND locktype = 'relation' AND mode NOT IN ('AccessShareLock', 'RowShareLock')
-        AND relation IN (SELECT CAST('tasks' AS regclass) UNION ALL
-            SELECT inhrelid FROM pg_catalog.pg_inherits WHERE inhparent = CAST('tasks' AS regclass))
+        AND relation IN (SELECT part FROM parts)
 )) AND {own} AND lower(status::text) IN ('done', 'skipped') ORDER BY id
 """
 
