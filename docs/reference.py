@@ -11,7 +11,6 @@ from reference_errors import errors_page
 from reference_resources import resources_page
 
 from ralphgen.cli.commands import load
-from ralphgen.cli.table import COMMANDS
 from ralphgen.generate.initialize import InitOptions, initialize
 from ralphgen.generate.workflows import generate
 from ralphgen.init.editor_schemas import config_schema, recipe_schema
@@ -20,6 +19,7 @@ from ralphgen.kits.registry import KITS
 from ralphgen.runtime.policy import FULL
 from ralphgen.skills.rendering import GUIDE, render_skills
 from ralphgen.spelling import markdown_cell
+from ralphgen.terminal.table import COMMANDS
 
 CONFIG = (
     "# All settings\n\nEvery key of `.ralph/ralphgen.toml`: what it holds, and what without it.\n"

@@ -7,12 +7,12 @@ from importlib import import_module
 from pathlib import Path
 
 from ralphgen import runtime
-from ralphgen.cli.table import COMMANDS
 from ralphgen.errors import ProjectError, RalphgenError
 from ralphgen.launch.outcome import CLOSED, AgentEnd, outcome_of
 from ralphgen.runtime import errors
 from ralphgen.runtime.protocol.tools import UNFORESEEN
 from ralphgen.spelling import markdown_cell
+from ralphgen.terminal.table import COMMANDS
 
 INTRODUCTION = """\
 # Errors and exit codes

@@ -48,7 +48,7 @@ LAYERS = (
     ("runtime.http",),
     ("kits.*.server",),
     ("errors",),
-    ("cli.table", "suggestion"),
+    ("suggestion",),
     ("terminal", "spelling", "output", "environment"),
     ("trust.record",),
     ("project",),

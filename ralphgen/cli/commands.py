@@ -10,10 +10,10 @@ import typer.main
 
 from ralphgen import __version__
 from ralphgen.cli.completion import as_bash_splits
-from ralphgen.cli.table import COMMANDS, HIDDEN, PANELS, RENAMED
 from ralphgen.errors import RalphgenError, UsageError
 from ralphgen.terminal.app import App, CommandGroup, Misuse, ShellCommand, misuse
 from ralphgen.terminal.console import say
+from ralphgen.terminal.table import COMMANDS, HIDDEN, PANELS, RENAMED
 
 
 class LazyCommands(CommandGroup):

@@ -4,9 +4,9 @@ import os
 import sys
 
 from ralphgen import __version__
-from ralphgen.cli.table import OVERVIEW
 from ralphgen.terminal.console import as_typed, show_crash
 from ralphgen.terminal.streams import guard_streams
+from ralphgen.terminal.table import OVERVIEW
 
 
 def main() -> None:

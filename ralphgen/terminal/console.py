@@ -10,9 +10,9 @@ from pathlib import Path
 from shutil import get_terminal_size, which
 from types import TracebackType
 
-from ralphgen.cli.table import COMMANDS
 from ralphgen.errors import Say, harmless
 from ralphgen.terminal.streams import escaped
+from ralphgen.terminal.table import COMMANDS
 
 VARIABLE = "RALPHGEN_TRACEBACK"
 NAME = "ralphgen"

@@ -9,13 +9,13 @@ from command_line import RALPHGEN, ralphgen, refused
 from driving import create_project
 
 from ralphgen.cli.commands import load
-from ralphgen.cli.table import COMMANDS, OVERVIEW, PANELS
+from ralphgen.terminal.table import COMMANDS, OVERVIEW, PANELS
 
 pytestmark = pytest.mark.slow
 LOADED = {
     "ralphgen",
     "ralphgen.cli",
-    "ralphgen.cli.table",
+    "ralphgen.terminal.table",
     "ralphgen.errors",
     "ralphgen.runtime",
     "ralphgen.runtime.errors",
