@@ -50,7 +50,6 @@ LAYERS = (
     ("errors",),
     ("suggestion",),
     ("terminal", "spelling", "output", "environment"),
-    ("trust.record",),
     ("project",),
     ("ledger",),
     ("planning",),
@@ -427,7 +426,7 @@ class TestDoors:
             "ralphgen/init/scaffold.py",
             "ralphgen/output/files.py",
             "ralphgen/project/git.py",  # a repository for one question, in a temporary folder
-            "ralphgen/trust/record.py",  # removes a link in the place of its mark
+            "ralphgen/project/approvals.py",  # removes a link in the place of its mark
             "ralphgen/worktrees/trees.py",  # in work trees that it has made
         } >= outside
 

@@ -8,11 +8,11 @@ from pathlib import Path
 from ralphgen.calls.context import read_policy
 from ralphgen.errors import RalphgenError
 from ralphgen.init.scaffold import CONTEXT
+from ralphgen.project.approvals import read_record
 from ralphgen.project.rows import open_rows
 from ralphgen.runtime.policy import FULL
 from ralphgen.runtime.session import DEFAULT_RECIPE
 from ralphgen.terminal.console import as_typed
-from ralphgen.trust.record import read_record
 
 WIDTH = 76  # of a line of a command, which is indented, and may continue after a backslash
 COMMENT = 43  # column of the comment behind a command

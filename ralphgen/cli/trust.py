@@ -35,8 +35,8 @@ def trust(project: Project = Path(), yes: Yes = False) -> None:
 def _recorded(root: Path, items: "Sequence[TrustItem]", *, yes: bool, marks: bool = False) -> bool:
     """Record the items once the user accepts them; return whether one was not on record."""
     from ralphgen.errors import UsageError
+    from ralphgen.project.approvals import add_to_record, read_record
     from ralphgen.terminal.person import at_terminal
-    from ralphgen.trust.record import add_to_record, read_record
 
     known = read_record(root).digests
     unknown = [item for item in items if item.digest not in known]

@@ -28,6 +28,7 @@ from ralphgen.init.stacks import load_stack
 from ralphgen.kits.registry import HOSTS, KITS
 from ralphgen.ledger.tables import make_triggers
 from ralphgen.output.write import finish_interrupted
+from ralphgen.project.approvals import keep_record
 from ralphgen.project.config import FILE as CONFIG
 from ralphgen.project.database import ENDS, is_sqlite, open_database
 from ralphgen.project.inspect import FACTS, is_recorded, missing_database, refuse_other_schemas
@@ -50,7 +51,6 @@ from ralphgen.suggestion import suggestion
 from ralphgen.trust.decide import Ask, accept_database
 from ralphgen.trust.files import client_files, content_files
 from ralphgen.trust.items import read_settings
-from ralphgen.trust.record import keep_record
 
 NAMED = 3  # databases of the app that init names
 

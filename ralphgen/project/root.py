@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ralphgen.errors import NotInProjectError, ProjectError, UsageError
+from ralphgen.project.approvals import database_digest, read_record
 from ralphgen.runtime.engine.postgresql.dsn import schema_of
 from ralphgen.runtime.files.main_tree import home_of, is_agents_tree, is_without_tree
 from ralphgen.runtime.processes.launched import launched_session
 from ralphgen.terminal.person import refuse_writes_of_agents
-from ralphgen.trust.record import database_digest, read_record
 
 FOLDER = ".ralph/mcp"
 SESSIONS = f"{FOLDER}/sessions"

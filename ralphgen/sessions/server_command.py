@@ -5,9 +5,9 @@ from collections.abc import Collection
 from pathlib import Path
 
 from ralphgen.errors import ProjectError, Say
+from ralphgen.project.approvals import STARTED, context_digest, read_record
 from ralphgen.project.root import FOLDER, refuse_outside_database
 from ralphgen.runtime.values.encoding import sha256_hex
-from ralphgen.trust.record import STARTED, context_digest, read_record
 
 
 def server_command(

@@ -15,6 +15,14 @@ from ralphgen import __version__
 from ralphgen.errors import ProjectError, RalphgenError, plain
 from ralphgen.kits.registry import KITS
 from ralphgen.output.manifest import MANIFEST, Files, digest
+from ralphgen.project.approvals import (
+    CONTEXT,
+    Record,
+    context_digest,
+    database_digest,
+    keep_record,
+    read_record,
+)
 from ralphgen.project.config import FILE as CONFIG
 from ralphgen.project.config import (
     CheckSettings,
@@ -51,14 +59,6 @@ from ralphgen.trust.committed import (
     known_texts,
 )
 from ralphgen.trust.files import authority_files, client_files, content_files
-from ralphgen.trust.record import (
-    CONTEXT,
-    Record,
-    context_digest,
-    database_digest,
-    keep_record,
-    read_record,
-)
 from ralphgen.trust.verify import UntrustedError, refuse_edited
 
 HARMLESS_MODES = frozenset({"default", "manual", "plan"})  # in which Claude Code asks as it is used

@@ -8,10 +8,10 @@ import json
 import re
 from pathlib import Path
 
+from ralphgen.project.approvals import read_record
 from ralphgen.project.git import settings_of
 from ralphgen.runtime.values.encoding import sha256_hex
 from ralphgen.trust.decide import TrustItem
-from ralphgen.trust.record import read_record
 
 DATA = (
     r"(user|author|committer)\..*",

@@ -5,8 +5,8 @@ from pathlib import Path
 from ralphgen.errors import RalphgenError
 from ralphgen.output.files import is_there, read_files, refuse_irregular
 from ralphgen.output.manifest import MANIFEST, digest, listed
+from ralphgen.project.approvals import STARTED
 from ralphgen.project.root import FOLDER
-from ralphgen.trust.record import STARTED
 
 TRUST_EDITED = "--trust-edited"
 

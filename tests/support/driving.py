@@ -18,11 +18,11 @@ from uuid import uuid4
 from ralphgen.errors import ProjectError
 from ralphgen.generate.workflows import regenerate
 from ralphgen.kits.registry import KITS
+from ralphgen.project.approvals import add_to_record
 from ralphgen.project.inspect import inspect_project
 from ralphgen.project.root import database_place
 from ralphgen.runtime.engine.postgresql.schema import defined as for_postgresql
 from ralphgen.trust.items import written_items
-from ralphgen.trust.record import add_to_record
 
 NO_SUCH_TABLE: tuple[type[Exception], ...] = (sqlite3.OperationalError,)
 with suppress(ModuleNotFoundError):  # tests of SQLite run without it

@@ -18,6 +18,7 @@ from ralphgen.board.views.disciplines import (
 from ralphgen.errors import Problem, ProjectError, RalphgenError, Say
 from ralphgen.generate import workflows
 from ralphgen.output.files import put
+from ralphgen.project.approvals import keep_record
 from ralphgen.project.config import FILE
 from ralphgen.project.config_lock import config_lock
 from ralphgen.project.database import ALONE, connected_database
@@ -25,7 +26,6 @@ from ralphgen.project.root import database_name
 from ralphgen.runtime.errors import ToolError, one_line
 from ralphgen.runtime.policy import FULL
 from ralphgen.trust.items import items_of
-from ralphgen.trust.record import keep_record
 
 if TYPE_CHECKING:
     from ralphgen.runtime.engine import Database

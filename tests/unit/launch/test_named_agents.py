@@ -20,10 +20,10 @@ from ralphgen.errors import UsageError
 from ralphgen.launch.agent import Agent, AgentLine, LaunchOptions
 from ralphgen.launch.agents import find_agent
 from ralphgen.launch.session import SessionEnd, launch_session
+from ralphgen.project.approvals import add_to_record
 from ralphgen.project.config import AgentSettings, Config, LoopConfig
 from ralphgen.sessions.items import project_items
 from ralphgen.sessions.model import PreparedSession
-from ralphgen.trust.record import add_to_record
 
 pytestmark = pytest.mark.slow
 

@@ -19,7 +19,7 @@ from planned_agent import PROVES, WORKS, Steps
 from postgresql import database, needs_postgresql, running, template_of
 from proved_projects import INIT_SCHEMA, LEDGER, MARKER, check, git
 
-from ralphgen.trust.record import add_to_record
+from ralphgen.project.approvals import add_to_record
 from ralphgen.trust.repository import git_items
 
 if TYPE_CHECKING:

@@ -19,11 +19,11 @@ from merging_projects import base, closed, refusing_hook, with_origin
 from planned_agent import Steps
 from proved_projects import TESTS, check, git, python
 
+from ralphgen.project.approvals import add_to_record
 from ralphgen.project.config import LoopConfig
 from ralphgen.sessions.create import create_session
 from ralphgen.sessions.decide import Request
 from ralphgen.sessions.items import project_items
-from ralphgen.trust.record import add_to_record
 from ralphgen.worktrees.trees import prepare
 
 pytestmark = pytest.mark.slow

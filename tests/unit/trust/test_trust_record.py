@@ -10,7 +10,7 @@ from proved_projects import git
 from trusting import MODE, add, commit, configure, task_session
 
 from ralphgen.errors import ProjectError
-from ralphgen.trust.record import add_to_record, read_record
+from ralphgen.project.approvals import add_to_record, read_record
 
 pytestmark = pytest.mark.slow
 

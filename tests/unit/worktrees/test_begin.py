@@ -16,7 +16,7 @@ from merging_projects import SETTLED, branch_of, merging_project, say, with_orig
 from proved_projects import git
 
 from ralphgen.errors import ProjectError
-from ralphgen.trust.record import add_to_record
+from ralphgen.project.approvals import add_to_record
 from ralphgen.trust.repository import git_items
 from ralphgen.worktrees.begin import (
     refuse_missing_script,

@@ -12,10 +12,10 @@ from proved_projects import TESTS, git, written
 
 from ralphgen.environment.location import environment_for
 from ralphgen.errors import ProjectError
+from ralphgen.project.approvals import add_to_record
 from ralphgen.project.config import LoopConfig
 from ralphgen.project.git import read_files_of_git
 from ralphgen.runtime.files.work_tree import nested_repositories, tree_files
-from ralphgen.trust.record import add_to_record
 from ralphgen.trust.repository import git_items
 from ralphgen.worktrees.git import TAIL, Git, skipped_hooks
 from ralphgen.worktrees.merge import Merged, RedCheck, Refused, merge

@@ -9,8 +9,8 @@ from merging_projects import merged, merging_project, worked
 from proved_projects import git, written
 
 from ralphgen.environment.location import environment_for
+from ralphgen.project.approvals import add_to_record
 from ralphgen.project.config import LoopConfig
-from ralphgen.trust.record import add_to_record
 from ralphgen.trust.repository import git_items
 from ralphgen.worktrees.merge import Merged, Pending
 

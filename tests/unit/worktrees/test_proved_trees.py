@@ -13,6 +13,7 @@ from making_sessions import client_of
 from merging_projects import branches, merging_project, say
 from proved_projects import check, git, python, written
 
+from ralphgen.project.approvals import add_to_record
 from ralphgen.project.config import LoopConfig
 from ralphgen.runtime.files.checkout import write_tree
 from ralphgen.sessions.create import create_session
@@ -20,7 +21,6 @@ from ralphgen.sessions.decide import Request
 from ralphgen.sessions.items import project_items
 from ralphgen.sessions.snapshot import worktree_git
 from ralphgen.trust.items import read_settings
-from ralphgen.trust.record import add_to_record
 from ralphgen.worktrees.merge import Merged, merge
 from ralphgen.worktrees.trees import Worktree, prepare
 

@@ -19,6 +19,7 @@ from query_files import write_queries
 
 from ralphgen.generate.workflows import regenerate
 from ralphgen.history.undo import undo_session
+from ralphgen.project.approvals import add_to_record
 from ralphgen.project.database import opened_database
 from ralphgen.project.root import database_place
 from ralphgen.runtime.engine.sqlite.database import Database
@@ -26,7 +27,6 @@ from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.tasks.status import IMPORTED, RESTORED
 from ralphgen.trust.decide import check_items
 from ralphgen.trust.items import read_settings
-from ralphgen.trust.record import add_to_record
 
 pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 TOOLS = '''
