@@ -19,8 +19,8 @@ from ralphgen.project.config import Config
 from ralphgen.project.database import opened_database
 from ralphgen.runtime.engine.claims import live_claims
 from ralphgen.runtime.errors import one_line
-from ralphgen.sessions.claims import TaskClaim, give_back
-from ralphgen.sessions.model import PreparedSession
+from ralphgen.sessions.claims import give_back
+from ralphgen.sessions.model import PreparedSession, TaskClaim
 from ralphgen.worktrees.begin import (
     left_merges,
     refuse_missing_script,

@@ -3,9 +3,7 @@
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ralphgen.errors import ProjectError, RalphgenError
 from ralphgen.kits.ralph.claims import open_desk
@@ -14,19 +12,17 @@ from ralphgen.ledger.tables import now
 from ralphgen.project.config import Config
 from ralphgen.project.database import open_database, opened_database
 from ralphgen.project.inspect import read_schema
-from ralphgen.project.model import Project, Schema
+from ralphgen.project.model import Project
 from ralphgen.project.root import has_database
 from ralphgen.runtime.engine import claims
 from ralphgen.runtime.engine.ledger import MARKER, close_session
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.tasks.readiness import TaskFilter
 from ralphgen.sessions.decide import Request
+from ralphgen.sessions.model import PreparedSession, TaskClaim
 from ralphgen.sessions.states import next_tasks, why_none_is_ready
 from ralphgen.sessions.store import CHANCE, new_id
 from ralphgen.trust.items import read_settings
-
-if TYPE_CHECKING:
-    from ralphgen.sessions.model import PreparedSession
 
 RATE_LIMITED = "rate limited"
 NOT_MADE = "it could not be created"
@@ -48,30 +44,6 @@ class NothingReadyError(RalphgenError):
     """No task can be begun (exit code 8)."""
 
     exit_code = 8
-
-
-@dataclass(frozen=True, slots=True)
-class TaskClaim:
-    """That a session holds a task of the project in `root`, by a `token`.
-
-    It does for `lease` seconds from each renewal on. After so many `attempts` that left it open,
-    the task is blocked. `schema` is what its tables were when it was taken.
-    """
-
-    root: Path
-    session_id: str
-    task: int
-    token: int
-    lease: int
-    attempts: int
-    schema: Schema = field(repr=False)
-
-    def facts(self, *, kept: bool) -> dict[str, int]:
-        """Return what the session's context says of it.
-
-        A claim that is `kept` is held on when the task is closed, until `end_claim`.
-        """
-        return {"task": self.task, "token": self.token, "lease": self.lease, "kept": kept}
 
 
 def claim_task(
@@ -178,7 +150,7 @@ def held_while_made(claim: TaskClaim | None) -> Iterator[None]:
 
 
 def end_claim(
-    session: "PreparedSession", outcome: str, comment: str = "", *, reopens: bool = False
+    session: PreparedSession, outcome: str, comment: str = "", *, reopens: bool = False
 ) -> str | None:
     """Let the task of a session go, which has ended with this outcome; return the task's status.
 

@@ -34,7 +34,7 @@ from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.policy import Policy
 from ralphgen.runtime.session import DEFAULT_FILE
 from ralphgen.sessions.brief import session_words, write_system
-from ralphgen.sessions.claims import TaskClaim, claim_next, claim_task, held_while_made, next_task
+from ralphgen.sessions.claims import claim_next, claim_task, held_while_made, next_task
 from ralphgen.sessions.decide import (
     TASKS,
     Request,
@@ -46,7 +46,7 @@ from ralphgen.sessions.decide import (
     project_facts,
 )
 from ralphgen.sessions.items import ask_trust, session_items
-from ralphgen.sessions.model import Brief, PreparedSession, Served
+from ralphgen.sessions.model import Brief, PreparedSession, Served, TaskClaim
 from ralphgen.sessions.server_query import ServerQueryError, query_server
 from ralphgen.sessions.snapshot import fixed_rules
 from ralphgen.sessions.store import (

@@ -2,7 +2,7 @@
 
 import shlex
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -10,8 +10,8 @@ from ralphgen.errors import plain
 from ralphgen.planning.model import Names
 from ralphgen.planning.preview import listed_bytes
 from ralphgen.project.config import LaunchConfig
+from ralphgen.project.model import Schema
 from ralphgen.runtime.errors import one_line
-from ralphgen.sessions.claims import TaskClaim
 from ralphgen.sessions.store import SYSTEM
 from ralphgen.suggestion import counted
 
@@ -58,6 +58,30 @@ class Served:
     def names(self) -> Names:
         """The names of its tools, in order."""
         return tuple(tool["name"] for tool in self.tools)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskClaim:
+    """That a session holds a task of the project in `root`, by a `token`.
+
+    It does for `lease` seconds from each renewal on. After so many `attempts` that left it open,
+    the task is blocked. `schema` is what its tables were when it was taken.
+    """
+
+    root: Path
+    session_id: str
+    task: int
+    token: int
+    lease: int
+    attempts: int
+    schema: Schema = field(repr=False)
+
+    def facts(self, *, kept: bool) -> dict[str, int]:
+        """Return what the session's context says of it.
+
+        A claim that is `kept` is held on when the task is closed, until `end_claim`.
+        """
+        return {"task": self.task, "token": self.token, "lease": self.lease, "kept": kept}
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,13 +28,13 @@ from ralphgen.project.root import DATABASE
 from ralphgen.sessions.claims import (
     ClaimedError,
     NothingReadyError,
-    TaskClaim,
     claim_next,
     claim_task,
     give_back,
     nothing_ready,
 )
 from ralphgen.sessions.decide import Request
+from ralphgen.sessions.model import TaskClaim
 from ralphgen.trust.items import read_settings
 
 pytestmark = pytest.mark.slow
