@@ -49,7 +49,8 @@ LAYERS = (
     ("kits.*.server",),
     ("errors",),
     ("suggestion",),
-    ("terminal", "spelling", "output", "environment"),
+    ("files", "terminal", "spelling", "environment"),
+    ("output",),
     ("project",),
     ("ledger",),
     ("planning",),
@@ -384,8 +385,8 @@ class TestDoors:
     def test_whoever_writes_the_config_holds_its_lock(self) -> None:
         """Of two that have read it, the second would take back what the first has written."""
         config = {("ralphgen.project.config", "FILE"), ("ralphgen.project.root", "CONFIG")}
-        put = ("ralphgen.output.files", "put")
-        lock = ("ralphgen.project.config_lock", "config_lock")
+        put = ("ralphgen.files", "put")
+        lock = ("ralphgen.project.config", "config_lock")
         found = {
             name_of(path): {
                 (node.module, alias.name)
@@ -424,7 +425,7 @@ class TestDoors:
             "ralphgen/ledger/backup.py",
             "ralphgen/sessions/store.py",
             "ralphgen/init/scaffold.py",
-            "ralphgen/output/files.py",
+            "ralphgen/files.py",
             "ralphgen/project/git.py",  # a repository for one question, in a temporary folder
             "ralphgen/project/approvals.py",  # removes a link in the place of its mark
             "ralphgen/worktrees/trees.py",  # in work trees that it has made

@@ -13,8 +13,8 @@ from typing import NamedTuple
 from ralphgen.board.views.claims import liveness, read_claims
 from ralphgen.board.views.specs import files_of_specs
 from ralphgen.errors import RalphgenError
+from ralphgen.files import MANIFEST, listed
 from ralphgen.kits.ralph.rows import LEARNINGS, PROGRESS, Rows
-from ralphgen.output.manifest import MANIFEST, listed
 from ralphgen.project.config import FILE as CONFIG
 from ralphgen.project.database import (
     FileSnapshot,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from ralphgen.errors import ProjectError, UsageError
-from ralphgen.project.files import MARK
+from ralphgen.files import MARK
 from ralphgen.suggestion import suggestion
 
 COMMAND = "ralphgen"  # found on the client's PATH: a file that names no machine can be committed

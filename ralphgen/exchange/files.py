@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from ralphgen.errors import ProjectError
-from ralphgen.project.files import MARK, decoded
+from ralphgen.files import MARK, decoded
 from ralphgen.runtime.files import read_file, reason
 
 LARGEST = 256 * 1024 * 1024  # bytes

@@ -18,9 +18,9 @@ from ralphgen.exchange.references import broken_references, circle, dangling, un
 from ralphgen.exchange.rows import Rows, spelled_lines
 from ralphgen.exchange.spelling import spelled
 from ralphgen.exchange.tables import Key, MovedTable, no_rows
+from ralphgen.files import WRITE_HINT, put, refuse_irregular
 from ralphgen.ledger.backup import backed_up
 from ralphgen.ledger.tables import read_state
-from ralphgen.output.files import WRITE_HINT, put, refuse_irregular
 from ralphgen.project.database import opened_database
 from ralphgen.project.root import project_home
 from ralphgen.runtime.engine.sqlite.database import STEPS

@@ -16,10 +16,8 @@ from ralphgen.clients.forms import (
     written_entries,
 )
 from ralphgen.errors import EditedError, Problem, ProjectError, Say, plain
+from ralphgen.files import MANIFEST, Files, interrupted, put, whole_text
 from ralphgen.output.compare import Drift, compare, file_diff
-from ralphgen.output.files import put
-from ralphgen.output.manifest import MANIFEST, Files
-from ralphgen.output.stage import interrupted
 from ralphgen.output.write import write
 from ralphgen.planning.model import ServerPlan
 from ralphgen.plugin.agents import FOLDER as AGENTS_FOLDER
@@ -27,7 +25,6 @@ from ralphgen.plugin.agents import read_personas, render_agents
 from ralphgen.plugin.folder import FOLDER as PLUGIN_FOLDER
 from ralphgen.plugin.folder import render_plugin
 from ralphgen.project.database import NoConnectionError
-from ralphgen.project.files import whole_text
 from ralphgen.project.model import Project
 from ralphgen.project.root import OutsideDatabaseError, has_database
 from ralphgen.skills.agents_md import FILE, MARK, render_section, with_section

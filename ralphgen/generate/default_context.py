@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ralphgen.files import MANIFEST, put
 from ralphgen.init.scaffold import CONTEXT, default_context
-from ralphgen.output.files import put
-from ralphgen.output.manifest import MANIFEST
 from ralphgen.planning.model import ServerPlan
 from ralphgen.planning.preview import runtime_policy
 from ralphgen.project.root import FOLDER

@@ -5,7 +5,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ralphgen.errors import RalphgenError, Say
-from ralphgen.output.files import put
+from ralphgen.files import put
 from ralphgen.project.root import FOLDER, RECIPES, project_home
 
 NOTE = ".ralph/sessions/.settings"  # the stamps of settings that the server was seen to match

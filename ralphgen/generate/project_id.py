@@ -5,11 +5,9 @@ from pathlib import Path
 from uuid import uuid4
 
 from ralphgen.errors import ProjectError
+from ralphgen.files import put, read_text
 from ralphgen.kits.registry import KITS
-from ralphgen.output.files import put
-from ralphgen.project.config import FILE, read_config
-from ralphgen.project.config_lock import config_lock
-from ralphgen.project.files import read_text
+from ralphgen.project.config import FILE, config_lock, read_config
 from ralphgen.project.inspect import settings_models
 from ralphgen.project.toml_edit import edited
 

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ralphgen.errors import ProjectError, Say
+from ralphgen.files import MANIFEST
 from ralphgen.generate.default_context import POLICY, Tools, tools_on_disk
 from ralphgen.generate.removals import refuse_removals
 from ralphgen.generate.workflows import generate, read_before, regenerate
@@ -13,7 +14,6 @@ from ralphgen.init.scaffold import write_ignored
 from ralphgen.ledger.backup import backed_up
 from ralphgen.ledger.tables import VERSION, add_indexes, read_state, upgrade_tables
 from ralphgen.output.compare import compare
-from ralphgen.output.manifest import MANIFEST
 from ralphgen.project.root import FOLDER, has_database
 from ralphgen.project.versions import is_earlier
 from ralphgen.runtime.policy import FULL

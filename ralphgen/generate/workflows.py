@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralphgen.errors import EditedError, Problem, ProjectError, Say, plain
+from ralphgen.files import MANIFEST, Files
 from ralphgen.generate.connected import connected, connected_drift, write_targets
 from ralphgen.generate.default_context import renew_default_context, tools_on_disk
 from ralphgen.generate.project_id import name_project
@@ -14,7 +15,6 @@ from ralphgen.generate.report import Report
 from ralphgen.init.scaffold import write_ignored
 from ralphgen.kits.registry import KITS
 from ralphgen.output.compare import compare, diff
-from ralphgen.output.manifest import MANIFEST, Files
 from ralphgen.output.write import Written, finish_interrupted, write
 from ralphgen.planning.model import ServerPlan
 from ralphgen.planning.preview import long_lists

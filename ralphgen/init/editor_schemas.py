@@ -7,8 +7,8 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from ralphgen.files import put, refuse_irregular
 from ralphgen.kits.registry import KITS
-from ralphgen.output.files import put, refuse_irregular
 from ralphgen.project.config import config_model
 from ralphgen.project.inspect import settings_models
 from ralphgen.project.recipes import RecipeFile

@@ -12,20 +12,16 @@ from shutil import rmtree
 from typing import Any
 
 from ralphgen.errors import ProjectError
+from ralphgen.files import LOCK, WRITE_HINT, exclusive, put, read_text, refuse_irregular
 from ralphgen.init.checks import proposal_text, proposed_checks
 from ralphgen.init.editor_schemas import FOLDER as SCHEMAS
 from ralphgen.init.recorded import add_row, default_schema, make_tables, recorded_kits, take_away
 from ralphgen.init.stacks import Stack, first_rows
 from ralphgen.kits.registry import KITS
 from ralphgen.ledger.tables import definition, now, statements
-from ralphgen.output.files import WRITE_HINT, put, refuse_irregular
-from ralphgen.output.manifest import LOCK
-from ralphgen.output.write import exclusive
 from ralphgen.planning.model import ServerPlan
-from ralphgen.project.config import FILE, read_config
-from ralphgen.project.config_lock import config_lock
+from ralphgen.project.config import FILE, config_lock, read_config
 from ralphgen.project.database import FileSnapshot
-from ralphgen.project.files import read_text
 from ralphgen.project.inspect import settings_models
 from ralphgen.project.root import (
     FOLDER,

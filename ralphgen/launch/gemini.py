@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ralphgen.errors import ProgramError, ProjectError
+from ralphgen.files import WRITE_HINT
 from ralphgen.launch.agent import (
     EDITING,
     Agent,
@@ -29,7 +30,6 @@ from ralphgen.launch.events import (
 )
 from ralphgen.launch.outcome import Usage
 from ralphgen.launch.servers import session_servers, start_command
-from ralphgen.output.files import WRITE_HINT
 from ralphgen.project.root import database_place
 from ralphgen.runtime.files import reason
 from ralphgen.runtime.files.protection import (

@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 
 from ralphgen.errors import ProgramError, UsageError, harmless
+from ralphgen.files import WRITE_HINT
 from ralphgen.launch.agent import (
     Agent,
     AgentCall,
@@ -16,7 +17,6 @@ from ralphgen.launch.agent import (
 )
 from ralphgen.launch.events import amount, number, read_event
 from ralphgen.launch.outcome import Usage
-from ralphgen.output.files import WRITE_HINT
 from ralphgen.project.config import AgentSettings
 from ralphgen.runtime.files import reason
 from ralphgen.runtime.files.write import write_new

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 
 from ralphgen.errors import ProgramError, ProjectError, Say
+from ralphgen.files import FULL, WRITE_HINT, refuse_full_disk
 from ralphgen.launch.agent import Agent, AgentCall, AgentLine, LaunchOptions, OnLine
 from ralphgen.launch.outcome import (
     BROKEN,
@@ -31,8 +32,6 @@ from ralphgen.launch.record import (
     required_checks,
 )
 from ralphgen.launch.runner import run_printing, run_terminal
-from ralphgen.output.disk import FULL, refuse_full_disk
-from ralphgen.output.files import WRITE_HINT
 from ralphgen.project.database import opened_database
 from ralphgen.project.root import FOLDER, project_home
 from ralphgen.project.rows import open_rows

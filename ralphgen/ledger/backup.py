@@ -11,7 +11,7 @@ from pathlib import Path
 from tempfile import mkstemp
 
 from ralphgen.errors import ProjectError
-from ralphgen.output.files import WRITE_HINT, put, refuse_irregular
+from ralphgen.files import WRITE_HINT, put, refuse_irregular
 from ralphgen.project.database import ALONE, no_database
 from ralphgen.project.root import (
     database_name,

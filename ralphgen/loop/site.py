@@ -9,6 +9,7 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 
 from ralphgen.errors import ProgramError, ProjectError, RalphgenError
+from ralphgen.files import FULL, refuse_full_disk, reserved_space
 from ralphgen.launch.agent import Agent, AgentLine, LaunchOptions
 from ralphgen.launch.outcome import BLOCKED, DONE
 from ralphgen.launch.session import SessionEnd, launch_session
@@ -16,7 +17,6 @@ from ralphgen.ledger.records import blocked_since, last_entry
 from ralphgen.loop.events import Event, Tell, event
 from ralphgen.loop.run import Assignment
 from ralphgen.loop.worker import Result
-from ralphgen.output.disk import FULL, refuse_full_disk, reserved_space
 from ralphgen.project.database import is_away
 from ralphgen.project.git import branch_in
 from ralphgen.project.model import Schema

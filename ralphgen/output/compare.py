@@ -6,9 +6,17 @@ from dataclasses import dataclass, field
 from difflib import unified_diff
 from pathlib import Path
 
-from ralphgen.output.files import read_files, refuse_irregular, unlisted_below
-from ralphgen.output.manifest import MANIFEST, Files, digest, listed
-from ralphgen.output.stage import explained, interrupted
+from ralphgen.files import (
+    MANIFEST,
+    Files,
+    digest,
+    explained,
+    interrupted,
+    listed,
+    read_files,
+    refuse_irregular,
+    unlisted_below,
+)
 
 LINE_ENDS_HINT = (
     'some files differ only in Windows line endings: keep "* text eol=lf" in .gitattributes'

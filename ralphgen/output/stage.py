@@ -1,34 +1,24 @@
 """Puts new files in place with one point of no return: staged, renamed, moved, manifest last."""
 
-import errno
 import glob
 import os
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path, PurePosixPath
 
-from ralphgen.errors import ProjectError
-from ralphgen.output.files import (
+from ralphgen.files import (
+    COMMIT,
+    MANIFEST,
+    NEW,
     files_below,
     is_folder,
     is_there,
+    listed,
     prune,
     refuse_irregular,
     sync_folder,
 )
-from ralphgen.output.manifest import COMMIT, MANIFEST, NEW, listed
-
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-_FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
-
-
-def interrupted(folder: Path) -> bool:
-    """Return whether a write was interrupted after its point of no return and is unfinished.
-
-    False as well for a folder that cannot be looked into.
-    """
-    return os.path.lexists(folder / COMMIT)
 
 
 def excludes(old: str, new: str) -> bool:
@@ -169,30 +159,3 @@ def _sync_parents(folder: Path, paths: Iterable[str]) -> None:
     for parent in sorted({parent for path in paths for parent in PurePosixPath(path).parents}):
         if is_folder(folder / parent):
             sync_folder(folder / parent)
-
-
-@contextmanager
-def explained(folder: Path, done: str) -> Iterator[None]:
-    """Raise a ProjectError for every OSError inside; `done` is "read" or "written"."""
-    try:
-        yield
-    except OSError as error:
-        raise _explanation(folder, done, error) from error
-
-
-def _explanation(folder: Path, done: str, error: OSError) -> ProjectError:
-    reason = (error.strerror or str(error)).lower()
-    where = f' at "{error.filename}"' if error.filename else ""
-    if done == "written" and interrupted(folder):
-        text = f'the files in "{folder}" are only partly written: {reason}{where}'
-        return ProjectError(text, f'{_fix(error)}, then run "ralphgen regen" to finish')
-    text = f'the files in "{folder}" cannot be {done}: {reason}{where}'
-    return ProjectError(text, f"{_fix(error)}, then run the command again; nothing was changed")
-
-
-def _fix(error: OSError) -> str:
-    if error.errno in _FULL:
-        return "free disk space"
-    if error.errno in _FORBIDDEN:
-        return "check the permissions"
-    return "fix the cause"

@@ -4,20 +4,24 @@ import errno
 import json
 import os
 from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from filelock import FileLock, Timeout
-
 from ralphgen.errors import EditedError, Problem, ProjectError
+from ralphgen.files import (
+    MANIFEST,
+    Files,
+    exclusive,
+    explained,
+    files_below,
+    interrupted,
+    is_folder,
+    is_there,
+    legal,
+)
 from ralphgen.output.compare import LINE_ENDS_HINT, FolderState, read_state, unknown_files
-from ralphgen.output.files import files_below, is_folder, is_there, refuse_irregular
-from ralphgen.output.manifest import COMMIT, LOCK, MANIFEST, NEW, Files, legal
-from ralphgen.output.stage import discard, excludes, explained, finish, interrupted, stage
+from ralphgen.output.stage import discard, excludes, finish, stage
 from ralphgen.runtime.files.write import replace_file
-
-PATIENCE_SECONDS = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,28 +77,6 @@ def finish_interrupted(folder: Path) -> bool:
     with explained(folder, "written"), exclusive(folder):
         finish(folder)
     return True
-
-
-@contextmanager
-def exclusive(folder: Path, seconds: float = PATIENCE_SECONDS) -> Iterator[None]:
-    """Hold the folder's lock; the folder is made if it is not there.
-
-    Raises ProjectError if another process holds it longer than `seconds`, and OSError.
-    """
-    refuse_irregular(folder, [LOCK, NEW, COMMIT])
-    folder.mkdir(parents=True, exist_ok=True)
-    lock = FileLock(folder / LOCK, timeout=seconds)
-    try:
-        lock.acquire()
-    except Timeout:
-        raise ProjectError(
-            f'another process has been writing "{folder}" for over {seconds:g} seconds',
-            "wait until it is done or end it, then run the command again",
-        ) from None
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def _refuse_unsealed(files: Files) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from ralphgen import __version__
 from ralphgen.clients.forms import COMMAND
 from ralphgen.errors import ProjectError, plain
-from ralphgen.output.manifest import Files, seal
+from ralphgen.files import Files, seal
 from ralphgen.planning.model import ServerPlan
 from ralphgen.project.database import open_database
 from ralphgen.project.disciplines import discipline_rows

@@ -8,7 +8,7 @@ from importlib import resources
 from pathlib import Path
 
 from ralphgen import __version__
-from ralphgen.output.manifest import Files, seal
+from ralphgen.files import Files, seal
 from ralphgen.planning.model import ServerPlan
 from ralphgen.rendering.templates import rendered
 from ralphgen.skills.rendering import GUIDE, TEXT, render_skills

@@ -3,7 +3,8 @@
 import json
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -11,6 +12,7 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, WrapValidator, create_model
 
 from ralphgen.errors import Problem, ProjectError
+from ralphgen.files import exclusive, explained
 from ralphgen.project.config_values import (
     AgentName,
     Command,
@@ -28,7 +30,7 @@ from ralphgen.project.config_values import (
 )
 from ralphgen.project.database_settings import DatabaseSettings
 from ralphgen.project.queries.settings import QueriesSettings
-from ralphgen.project.root import CONFIG
+from ralphgen.project.root import CONFIG, FOLDER
 from ralphgen.project.rule_settings import PolicySettings
 from ralphgen.project.table_settings import TableSettings
 from ralphgen.project.toml import TomlFile, read_toml
@@ -343,6 +345,19 @@ def read_config(
     if problems:
         raise ProjectError.of(problems)
     return config
+
+
+@contextmanager
+def config_lock(root: Path) -> Iterator[None]:
+    """Let no other process write the config of the project in `root`, from the read to the write.
+
+    This is the lock of the generated directory: `write` waits for it too, so do not call it inside.
+    Take the locks of the database inside, never around it. Raises `ProjectError` if another process
+    holds it too long, or if the directory cannot be written.
+    """
+    folder = root / FOLDER
+    with explained(folder, "written"), exclusive(folder):
+        yield
 
 
 def server_name_problem(name: str, reserved: Collection[str]) -> str:

@@ -11,6 +11,7 @@ from typing import Any
 from pydantic import BaseModel
 
 from ralphgen.errors import Problem, ProjectError
+from ralphgen.files import collected
 from ralphgen.project.computed_columns import computed_from_hidden
 from ralphgen.project.config import Config, kit_settings, no_config, read_config
 from ralphgen.project.database import (
@@ -28,7 +29,6 @@ from ralphgen.project.disciplines import (
     unknown_disciplines,
 )
 from ralphgen.project.done import done_problems, done_rules, done_warnings, ledger_problem
-from ralphgen.project.files import collected
 from ralphgen.project.kit import Finding, InspectedKit
 from ralphgen.project.model import (
     Names,

@@ -7,7 +7,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from ralphgen.output.manifest import MANIFEST, digest, listed, listed_in
+from ralphgen.files import MANIFEST, digest, listed, listed_in
 from ralphgen.project.git import ask_git, read_files_of_git, work_tree_around
 from ralphgen.project.root import FOLDER
 

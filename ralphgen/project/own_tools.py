@@ -10,9 +10,9 @@ from hashlib import sha256
 from pathlib import Path
 
 from ralphgen.errors import Problem, ProjectError
+from ralphgen.files import MARK, collected, decoded, linkless_bytes, named_files
 from ralphgen.project.config import Config
 from ralphgen.project.config_values import LONGEST_SENTENCE
-from ralphgen.project.files import MARK, collected, decoded, linkless_bytes, named_files
 from ralphgen.project.own_tool import OwnTool
 from ralphgen.project.signatures import OwnParameter, UntoldError, answer_of, parameters_of
 from ralphgen.project.toml import TomlFile

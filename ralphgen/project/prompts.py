@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ralphgen.errors import Problem, ProjectError
-from ralphgen.project.files import MARK, collected, decoded, linkless_bytes, named_files
+from ralphgen.files import MARK, collected, decoded, linkless_bytes, named_files
 
 FOLDER = ".ralph/prompts"
 SUFFIX = ".md"

@@ -9,7 +9,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from ralphgen.errors import Problem, ProjectError
-from ralphgen.project.files import collected, named_files
+from ralphgen.files import collected, named_files
 from ralphgen.project.model import OwnRecipe
 from ralphgen.project.root import RECIPES
 from ralphgen.project.toml import TomlFile, read_toml

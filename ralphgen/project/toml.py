@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from ralphgen.errors import Problem, ProjectError
-from ralphgen.project.files import read_text
+from ralphgen.files import read_text
 from ralphgen.suggestion import suggestion
 
 Keys = Sequence[str | int]

@@ -10,7 +10,7 @@ from typing import Any
 
 from ralphgen import __version__
 from ralphgen.environment.location import LOCK_NAME, read_lock
-from ralphgen.output.manifest import Files, seal
+from ralphgen.files import Files, seal
 from ralphgen.planning import own_tools
 from ralphgen.planning.model import (
     KitPlan,

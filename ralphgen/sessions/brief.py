@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ralphgen.errors import ProgramError
-from ralphgen.output.files import WRITE_HINT
+from ralphgen.files import WRITE_HINT
 from ralphgen.planning.model import PROFILES
 from ralphgen.project.config import BriefConfig
 from ralphgen.project.model import OwnRecipe, Project

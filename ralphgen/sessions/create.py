@@ -15,10 +15,9 @@ from ralphgen.environment.location import (
     is_complete,
 )
 from ralphgen.errors import ProjectError, Say, UsageError
+from ralphgen.files import interrupted, put, refuse_irregular
 from ralphgen.init.scaffold import any_database, serves_any_database
 from ralphgen.kits.registry import KITS
-from ralphgen.output.files import put, refuse_irregular
-from ralphgen.output.stage import interrupted
 from ralphgen.output.write import finish_interrupted
 from ralphgen.planning.model import Names, ServerPlan
 from ralphgen.planning.preview import runtime_policy

@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from ralphgen.errors import ProgramError
-from ralphgen.output.files import WRITE_HINT
+from ralphgen.files import WRITE_HINT
 from ralphgen.runtime.files import NO_LINK, reason
 from ralphgen.sessions.store import OURS_ALONE
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from ralphgen.errors import ProgramError, ProjectError
-from ralphgen.output.files import WRITE_HINT
+from ralphgen.files import WRITE_HINT
 from ralphgen.project.root import sessions_folder
 from ralphgen.runtime.context import LOCK
 from ralphgen.runtime.files import open_file, read_file

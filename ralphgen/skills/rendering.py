@@ -7,7 +7,7 @@ from typing import Any
 
 from ralphgen import __version__
 from ralphgen.clients.forms import ClientEntries
-from ralphgen.output.manifest import Files, seal
+from ralphgen.files import Files, seal
 from ralphgen.planning.model import KitPlan, ServerPlan, ToolPlan
 from ralphgen.planning.preview import listed_tools
 from ralphgen.planning.skill import SkillPlan

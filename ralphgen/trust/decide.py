@@ -13,8 +13,8 @@ from typing import Any
 
 from ralphgen import __version__
 from ralphgen.errors import ProjectError, RalphgenError, plain
+from ralphgen.files import MANIFEST, Files, digest
 from ralphgen.kits.registry import KITS
-from ralphgen.output.manifest import MANIFEST, Files, digest
 from ralphgen.project.approvals import (
     CONTEXT,
     Record,

@@ -3,8 +3,7 @@
 from pathlib import Path
 
 from ralphgen.errors import RalphgenError
-from ralphgen.output.files import is_there, read_files, refuse_irregular
-from ralphgen.output.manifest import MANIFEST, digest, listed
+from ralphgen.files import MANIFEST, digest, is_there, listed, read_files, refuse_irregular
 from ralphgen.project.approvals import STARTED
 from ralphgen.project.root import FOLDER
 

@@ -9,8 +9,7 @@ from threading import Event
 from filelock import FileLock
 
 from ralphgen.errors import ProgramError, Say
-from ralphgen.output.disk import FULL, refuse_full_disk
-from ralphgen.output.files import WRITE_HINT
+from ralphgen.files import FULL, WRITE_HINT, refuse_full_disk
 from ralphgen.project.config import LoopConfig
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.files.checkout import Checkout, TreeError, write_tree

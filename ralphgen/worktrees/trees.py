@@ -13,7 +13,7 @@ from time import sleep
 from filelock import FileLock, Timeout
 
 from ralphgen.errors import ProgramError, ProjectError, Say
-from ralphgen.output.files import put, refuse_irregular
+from ralphgen.files import put, refuse_irregular
 from ralphgen.project.config import LoopConfig
 from ralphgen.project.root import project_home
 from ralphgen.runtime.files.checkout import (

@@ -14,8 +14,8 @@ from sources import runtime_text
 
 import ralphgen
 from ralphgen.environment.location import read_lock
+from ralphgen.files import Files
 from ralphgen.generate.workflows import Generated, generate
-from ralphgen.output.manifest import Files
 from ralphgen.planning.model import ServerPlan
 from ralphgen.planning.preview import listed_tools
 

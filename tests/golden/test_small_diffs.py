@@ -9,8 +9,8 @@ import pytest
 from cases import lay_down
 from driving import SCHEMAS, create_database, query
 
+from ralphgen.files import Files
 from ralphgen.generate.workflows import generate
-from ralphgen.output.manifest import Files
 
 CHECKED = """
 CREATE TABLE features (name TEXT PRIMARY KEY);

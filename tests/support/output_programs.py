@@ -13,8 +13,7 @@ from itertools import count
 from pathlib import Path
 
 from ralphgen.errors import ProjectError
-from ralphgen.output.manifest import Files, seal
-from ralphgen.output.stage import interrupted
+from ralphgen.files import Files, interrupted, seal
 from ralphgen.output.write import finish_interrupted, write
 
 OLD = seal(

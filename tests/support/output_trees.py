@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from ralphgen.output.manifest import Files, seal
+from ralphgen.files import Files, seal
 
 FACTS: dict[str, object] = {"ralphgen": "0.1.0", "plan": "0" * 64}
 

@@ -16,11 +16,10 @@ from ralphgen.board.views.disciplines import (
     read_facts,
 )
 from ralphgen.errors import Problem, ProjectError, RalphgenError, Say
+from ralphgen.files import put
 from ralphgen.generate import workflows
-from ralphgen.output.files import put
 from ralphgen.project.approvals import keep_record
-from ralphgen.project.config import FILE
-from ralphgen.project.config_lock import config_lock
+from ralphgen.project.config import FILE, config_lock
 from ralphgen.project.database import ALONE, connected_database
 from ralphgen.project.root import database_name
 from ralphgen.runtime.errors import ToolError, one_line

@@ -22,9 +22,9 @@ from ralphgen.calls.caller import open_server
 from ralphgen.calls.connection import KIT
 from ralphgen.calls.rows import Record, RefusalError, RowTools
 from ralphgen.errors import RalphgenError
+from ralphgen.files import MANIFEST
 from ralphgen.kits.ralph.rows import project_rows
 from ralphgen.kits.registry import KITS
-from ralphgen.output.manifest import MANIFEST
 from ralphgen.project.root import FOLDER, project_place
 from ralphgen.runtime.policy import FULL, NOTHING
 from ralphgen.runtime.tasks.rows import plain

@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import Literal
 
 from ralphgen.errors import Problem, RalphgenError
+from ralphgen.files import MANIFEST
 from ralphgen.generate import workflows
 from ralphgen.output.compare import Drift
-from ralphgen.output.manifest import MANIFEST
 
 Kind = Literal["edited", "stale", "missing", "leftover", "unknown"]
 KINDS: tuple[Kind, ...] = ("edited", "stale", "missing", "leftover", "unknown")

@@ -9,10 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from ralphgen.errors import Problem, ProjectError, UsageError
+from ralphgen.files import put
 from ralphgen.kits.dela.server.allowlist import Rule, Rules, read_rules
 from ralphgen.kits.dela.server.formats import Discovered, discover
 from ralphgen.kits.dela.server.task import Task, find_task
-from ralphgen.output.files import put
 from ralphgen.project.toml_edit import edited
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.files import path_within

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from ralphgen.errors import ProjectError, UsageError
+from ralphgen.files import put
 from ralphgen.kits.tables.columns import snake
-from ralphgen.output.files import put
-from ralphgen.project.config_lock import config_lock
+from ralphgen.project.config import config_lock
 from ralphgen.project.database import nearest_database, open_database
 from ralphgen.project.kit import Finding
 from ralphgen.project.model import Table

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ralphgen.errors import Problem, ProjectError
-from ralphgen.project.files import collected, read_text
+from ralphgen.files import collected, read_text
 from ralphgen.project.queries.model import Parameter
 from ralphgen.project.queries.tokens import (
     Token,

@@ -9,8 +9,8 @@ from hashlib import sha256
 from typing import TYPE_CHECKING, Any
 
 from ralphgen.errors import Problem, ProjectError
+from ralphgen.files import collected
 from ralphgen.project.database import connected, first_line
-from ralphgen.project.files import collected
 from ralphgen.project.queries.files import NamedSql
 from ralphgen.project.queries.items import (
     items_of,

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from ralphgen.errors import Problem, ProjectError
-from ralphgen.project.files import collected
+from ralphgen.files import collected
 from ralphgen.project.queries.compared import compared_columns
 from ralphgen.project.queries.files import NamedSql
 from ralphgen.project.queries.items import (

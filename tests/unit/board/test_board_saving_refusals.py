@@ -31,7 +31,7 @@ from ralphgen.board.edit.forms import Server, Variable
 from ralphgen.board.edit.plan import PlannedWrite
 from ralphgen.board.edit.save import WriteResult, save, stored
 from ralphgen.board.views.disciplines import read_disciplines
-from ralphgen.output.files import put
+from ralphgen.files import put
 from ralphgen.project.root import DATABASE
 
 pytestmark = pytest.mark.slow

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from lanes import examples
 from output_trees import FACTS, FILE, FOLDER, NEW, OLD, sealed, tree
 
+from ralphgen.files import Files, digest, seal
 from ralphgen.output.compare import Drift, compare
-from ralphgen.output.manifest import Files, digest, seal
 from ralphgen.output.write import Written, finish_interrupted, write
 
 

@@ -8,8 +8,8 @@ import pytest
 from output_trees import FACTS, NEW, OLD, tree
 
 from ralphgen.errors import EditedError
+from ralphgen.files import seal
 from ralphgen.output.compare import Drift, compare, diff
-from ralphgen.output.manifest import seal
 from ralphgen.output.write import write
 
 

@@ -30,8 +30,9 @@ from output_programs import (
 )
 
 import ralphgen
+from ralphgen.files import interrupted
 from ralphgen.output.compare import Drift, compare
-from ralphgen.output.stage import interrupted, stage
+from ralphgen.output.stage import stage
 from ralphgen.output.write import finish_interrupted, write
 
 pytestmark = pytest.mark.slow

@@ -10,9 +10,9 @@ import pytest
 from output_trees import FACTS, FILE, FOLDER, NEW, OLD, sealed, tree
 
 from ralphgen.errors import EditedError, ProjectError
+from ralphgen.files import digest, exclusive, legal, seal
 from ralphgen.output.compare import compare
-from ralphgen.output.manifest import digest, legal, seal
-from ralphgen.output.write import Written, exclusive, write
+from ralphgen.output.write import Written, write
 
 CONFLICT = '{\n<<<<<<< HEAD\n  "plan": "1",\n=======\n  "plan": "2",\n>>>>>>> theirs\n}\n'
 

@@ -22,8 +22,8 @@ OTHER = """
 import sys
 from pathlib import Path
 
-from ralphgen.output.files import put
-from ralphgen.project.config_lock import config_lock
+from ralphgen.files import put
+from ralphgen.project.config import config_lock
 
 root = Path(sys.argv[1])
 path = root / sys.argv[2]
