@@ -15,7 +15,7 @@ from ralphgen.errors import ProjectError, RalphgenError
 from ralphgen.generate.workflows import Generated, generate
 from ralphgen.init.scaffold import serves_any_database
 from ralphgen.ledger.tables import VERSION, read_state
-from ralphgen.output.compare import compare
+from ralphgen.output import compare
 from ralphgen.planning.indexes import MANY, missing_indexes
 from ralphgen.project.database import open_database, open_without_trace
 from ralphgen.project.inspect import missing_database

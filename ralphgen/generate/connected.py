@@ -17,8 +17,7 @@ from ralphgen.clients.forms import (
 )
 from ralphgen.errors import EditedError, Problem, ProjectError, Say, plain
 from ralphgen.files import MANIFEST, Files, interrupted, put, whole_text
-from ralphgen.output.compare import Drift, compare, file_diff
-from ralphgen.output.write import write
+from ralphgen.output import Drift, compare, file_diff, write
 from ralphgen.planning.model import ServerPlan
 from ralphgen.plugin.agents import FOLDER as AGENTS_FOLDER
 from ralphgen.plugin.agents import read_personas, render_agents

@@ -27,7 +27,7 @@ from ralphgen.init.scaffold import (
 from ralphgen.init.stacks import load_stack
 from ralphgen.kits.registry import HOSTS, KITS
 from ralphgen.ledger.tables import make_triggers
-from ralphgen.output.write import finish_interrupted
+from ralphgen.output import finish_interrupted
 from ralphgen.project.approvals import keep_record
 from ralphgen.project.config import FILE as CONFIG
 from ralphgen.project.database import ENDS, is_sqlite, open_database

@@ -13,7 +13,7 @@ from ralphgen.init.editor_schemas import write_schemas
 from ralphgen.init.scaffold import write_ignored
 from ralphgen.ledger.backup import backed_up
 from ralphgen.ledger.tables import VERSION, add_indexes, read_state, upgrade_tables
-from ralphgen.output.compare import compare
+from ralphgen.output import compare
 from ralphgen.project.root import FOLDER, has_database
 from ralphgen.project.versions import is_earlier
 from ralphgen.runtime.policy import FULL

@@ -14,8 +14,7 @@ from ralphgen.generate.removals import Recorded, lag, read_recorded, refuse_remo
 from ralphgen.generate.report import Report
 from ralphgen.init.scaffold import write_ignored
 from ralphgen.kits.registry import KITS
-from ralphgen.output.compare import compare, diff
-from ralphgen.output.write import Written, finish_interrupted, write
+from ralphgen.output import Written, compare, diff, finish_interrupted, write
 from ralphgen.planning.model import ServerPlan
 from ralphgen.planning.preview import long_lists
 from ralphgen.planning.server import plan_server

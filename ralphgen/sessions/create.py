@@ -18,7 +18,7 @@ from ralphgen.errors import ProjectError, Say, UsageError
 from ralphgen.files import interrupted, put, refuse_irregular
 from ralphgen.init.scaffold import any_database, serves_any_database
 from ralphgen.kits.registry import KITS
-from ralphgen.output.write import finish_interrupted
+from ralphgen.output import finish_interrupted
 from ralphgen.planning.model import Names, ServerPlan
 from ralphgen.planning.preview import runtime_policy
 from ralphgen.planning.server import plan_server

@@ -23,7 +23,7 @@ def server_command(
     """
     folder = root / FOLDER
     if (folder / ".commit").exists():  # until it is finished, the server refuses to start
-        from ralphgen.output.write import finish_interrupted
+        from ralphgen.output import finish_interrupted
 
         finish_interrupted(folder)
     _require_trust(root, kits, trust_edited=trust_edited)

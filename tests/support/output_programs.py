@@ -14,7 +14,7 @@ from pathlib import Path
 
 from ralphgen.errors import ProjectError
 from ralphgen.files import Files, interrupted, seal
-from ralphgen.output.write import finish_interrupted, write
+from ralphgen.output import finish_interrupted, write
 
 OLD = seal(
     {

@@ -8,7 +8,7 @@ from typing import Literal
 from ralphgen.errors import Problem, RalphgenError
 from ralphgen.files import MANIFEST
 from ralphgen.generate import workflows
-from ralphgen.output.compare import Drift
+from ralphgen.output import Drift
 
 Kind = Literal["edited", "stale", "missing", "leftover", "unknown"]
 KINDS: tuple[Kind, ...] = ("edited", "stale", "missing", "leftover", "unknown")

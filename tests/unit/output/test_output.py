@@ -11,8 +11,7 @@ from lanes import examples
 from output_trees import FACTS, FILE, FOLDER, NEW, OLD, sealed, tree
 
 from ralphgen.files import Files, digest, seal
-from ralphgen.output.compare import Drift, compare
-from ralphgen.output.write import Written, finish_interrupted, write
+from ralphgen.output import Drift, Written, compare, finish_interrupted, write
 
 
 @pytest.fixture

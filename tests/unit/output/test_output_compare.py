@@ -9,8 +9,7 @@ from output_trees import FACTS, NEW, OLD, tree
 
 from ralphgen.errors import EditedError
 from ralphgen.files import seal
-from ralphgen.output.compare import Drift, compare, diff
-from ralphgen.output.write import write
+from ralphgen.output import Drift, compare, diff, write
 
 
 @pytest.fixture

@@ -31,9 +31,7 @@ from output_programs import (
 
 import ralphgen
 from ralphgen.files import interrupted
-from ralphgen.output.compare import Drift, compare
-from ralphgen.output.stage import stage
-from ralphgen.output.write import finish_interrupted, write
+from ralphgen.output import Drift, compare, finish_interrupted, stage, write
 
 pytestmark = pytest.mark.slow
 

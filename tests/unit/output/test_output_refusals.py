@@ -11,8 +11,7 @@ from output_trees import FACTS, FILE, FOLDER, NEW, OLD, sealed, tree
 
 from ralphgen.errors import EditedError, ProjectError
 from ralphgen.files import digest, exclusive, legal, seal
-from ralphgen.output.compare import compare
-from ralphgen.output.write import Written, write
+from ralphgen.output import Written, compare, write
 
 CONFLICT = '{\n<<<<<<< HEAD\n  "plan": "1",\n=======\n  "plan": "2",\n>>>>>>> theirs\n}\n'
 

@@ -1,0 +1,498 @@
+"""Writes the generated folder and compares it: all or nothing, and no hand edit lost.
+
+New files have one point of no return: they are staged and renamed, then moved, the manifest last.
+"""
+
+import errno
+import glob
+import io
+import json
+import os
+import shutil
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from difflib import unified_diff
+from pathlib import Path, PurePosixPath
+
+from ralphgen.errors import EditedError, Problem, ProjectError
+from ralphgen.files import (
+    COMMIT,
+    MANIFEST,
+    NEW,
+    Files,
+    digest,
+    exclusive,
+    explained,
+    files_below,
+    interrupted,
+    is_folder,
+    is_there,
+    legal,
+    listed,
+    prune,
+    read_files,
+    refuse_irregular,
+    sync_folder,
+    unlisted_below,
+)
+from ralphgen.runtime.files.write import replace_file
+
+LINE_ENDS_HINT = (
+    'some files differ only in Windows line endings: keep "* text eol=lf" in .gitattributes'
+    " and check them out again"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Drift:
+    """How the folder differs from what would be generated; false when it does not.
+
+    `stale`: as it was generated, but it would be generated differently now. `edited`: changed since
+    it was generated, or there without having been generated. `missing`: not there. `leftover`:
+    generated once, not any more. `unknown`: whatever no manifest lists, a folder as `name/`.
+    All are sorted paths; a leftover that was edited stands in both. `parts` is the diff from the
+    folder to the generated text, by path. `interrupted`: a write has not been finished, so that
+    both texts are mixed.
+    """
+
+    stale: tuple[str, ...] = ()
+    edited: tuple[str, ...] = ()
+    missing: tuple[str, ...] = ()
+    leftover: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    parts: Mapping[str, str] = field(default_factory=dict)
+    hint: str = ""
+    interrupted: bool = False
+
+    def __bool__(self) -> bool:
+        """Return whether anything differs."""
+        differs = any((self.stale, self.edited, self.missing, self.leftover, self.unknown))
+        return differs or self.interrupted
+
+    def plus(self, other: "Drift") -> "Drift":
+        """Return both in one, with the paths of the other behind."""
+        return Drift(
+            self.stale + other.stale,
+            self.edited + other.edited,
+            self.missing + other.missing,
+            self.leftover + other.leftover,
+            self.unknown + other.unknown,
+            {**self.parts, **other.parts},
+            self.hint or other.hint,
+            self.interrupted or other.interrupted,
+        )
+
+    @property
+    def diff(self) -> str:
+        """The whole diff, sorted by path."""
+        return "".join(self.parts.values())
+
+
+@dataclass(frozen=True, slots=True)
+class FolderState:
+    """What is on disk next to what would be generated.
+
+    `old` is the manifest on disk, `None` where it cannot be read; `disk` holds the bytes of all
+    files that either manifest lists and that exist.
+    """
+
+    old: Mapping[str, str] | None
+    new: Mapping[str, bytes]
+    disk: Mapping[str, bytes]
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """The files that would be generated and are not there."""
+        return tuple(sorted(self.new.keys() - self.disk.keys()))
+
+    @property
+    def leftover(self) -> tuple[str, ...]:
+        """The files that were generated once, would not be any more, and are there."""
+        return tuple(sorted(self.disk.keys() - self.new.keys()))
+
+    @property
+    def different(self) -> tuple[str, ...]:
+        """The files that would be generated with other bytes than they have."""
+        return tuple(path for path in sorted(self.disk) if self._differs(path))
+
+    @property
+    def edited(self) -> tuple[str, ...]:
+        """The files whose bytes would be lost for good if they were written or removed now."""
+        return tuple(path for path in sorted({*self.different, *self.leftover}) if self._own(path))
+
+    @property
+    def line_ends(self) -> tuple[str, ...]:
+        """The edited files in which nothing but the line ends was changed."""
+        return tuple(path for path in self.edited if self._converted(path))
+
+    def _differs(self, path: str) -> bool:
+        return path in self.new and self.disk[path] != self.new[path]
+
+    def _own(self, path: str) -> bool:
+        if self.old is None:
+            return True
+        if path == MANIFEST:
+            return self._converted(path)
+        return digest(self.disk[path]) != self.old.get(path)
+
+    def _converted(self, path: str) -> bool:
+        text = self.disk[path].replace(b"\r\n", b"\n")
+        known = {digest(self.new[path])} if path in self.new else set()
+        return digest(text) in known | {(self.old or {}).get(path)}
+
+
+def read_state(folder: Path, files: Files, merged: Collection[str] | None = None) -> FolderState:
+    """Return what is on disk next to `files`.
+
+    `merged` are files that count as generated with the bytes that they have, whatever the manifest
+    on disk lists. Raises ProjectError where a link stands in place of a file, or a file cannot be
+    read.
+    """
+    with explained(folder, "read"):
+        refuse_irregular(folder, files)
+        old = listed(folder) if merged is None else dict.fromkeys(merged, "")
+        paths = files.keys() | (old or {}).keys()
+        refuse_irregular(folder, paths)
+        new = {path: text.encode() for path, text in files.items()}
+        disk = read_files(folder, paths)
+        if merged is not None:
+            old = {path: digest(disk[path]) for path in sorted(merged) if path in disk}
+        return FolderState(old, new, disk)
+
+
+def unknown_files(folder: Path, state: FolderState) -> tuple[str, ...]:
+    """Return what neither the old nor the new manifest lists, sorted; a folder as `name/`."""
+    return tuple(unlisted_below(folder, state.new.keys() | (state.old or {}).keys() | {MANIFEST}))
+
+
+def compare(folder: Path, files: Files) -> Drift:
+    """Return how the folder differs from `files`, which hold a manifest.
+
+    Raises ProjectError where a link stands in place of a file, or a file cannot be read.
+    """
+    state = read_state(folder, files)
+    edited = state.edited
+    return Drift(
+        stale=tuple(path for path in state.different if path not in edited),
+        edited=edited,
+        missing=state.missing,
+        leftover=state.leftover,
+        unknown=unknown_files(folder, state),
+        parts=_parts(state),
+        hint=LINE_ENDS_HINT if state.line_ends else "",
+        interrupted=interrupted(folder),
+    )
+
+
+def diff(folder: Path, files: Files) -> str:
+    """Return the unified diff from the folder (`a/`) to `files` (`b/`), sorted by path.
+
+    Raises ProjectError where a link stands in place of a file, or a file cannot be read.
+    """
+    return "".join(_parts(read_state(folder, files)).values())
+
+
+def _parts(state: FolderState) -> dict[str, str]:
+    """Return, by path, sorted, the part of the diff that is about it."""
+    paths = {*state.different, *state.missing, *state.leftover}
+    return {
+        path: "".join(file_diff(path, state.disk.get(path), state.new.get(path)))
+        for path in sorted(paths)
+    }
+
+
+def file_diff(path: str, old: bytes | None, new: bytes | None, context: int = 3) -> Iterator[str]:
+    """Yield one file's part; an empty file that comes or goes is a pair of names without lines."""
+    names = (
+        "/dev/null" if old is None else f"a/{path}",
+        "/dev/null" if new is None else f"b/{path}",
+    )
+    lines = list(unified_diff(_lines(old), _lines(new), *names, n=context))
+    return _with_last_line_ends(lines or [f"--- {names[0]}\n", f"+++ {names[1]}\n"])
+
+
+def _lines(data: bytes | None) -> list[str]:
+    """Return lines as diff tools count them: they end at a line feed and nowhere else."""
+    return list(io.StringIO((data or b"").decode(errors="backslashreplace"), newline="\n"))
+
+
+def _with_last_line_ends(lines: Iterable[str]) -> Iterator[str]:
+    for line in lines:
+        yield line if line.endswith("\n") else f"{line}\n\\ No newline at end of file\n"
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What a write did, as sorted paths; `unknown` are modules that it does not know and left."""
+
+    changed: tuple[str, ...] = ()
+    added: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+
+
+def write(
+    folder: Path, files: Files, *, force: bool = False, merged: Collection[str] | None = None
+) -> Written:
+    """Make the folder hold exactly the generated `files`, all of them or none.
+
+    An interrupted write is finished first. Files with the right bytes are not touched; a
+    file is removed only if the old manifest lists it. `force` overwrites hand edits. `merged` are
+    the files that take the place of the old manifest's list where git is merging: what is there of
+    them has been seen to be nobody's own.
+
+    Raises EditedError, which names every file that was edited by hand or never generated, and
+    ProjectError where the folder cannot be written, holds a link, or another process writes it.
+    """
+    _refuse_unsealed(files)
+    with explained(folder, "written"), exclusive(folder):
+        finish(folder)
+        discard(folder)
+        state = read_state(folder, files, merged)
+        unknown = unknown_files(folder, state)
+        if not force:
+            _refuse_edits(state)
+        _refuse_obstacles(folder, state)
+        staged = _staged(state)
+        if staged:
+            _require_rights(folder, [*staged, *state.leftover])
+            if merged is not None:  # what the last step removes is told from the list on the disk
+                adopted = json.dumps({"files": state.old}, sort_keys=True)
+                replace_file(str(folder / MANIFEST), adopted.encode())
+            stage(folder, staged)
+            finish(folder)
+    return Written(state.different, state.missing, state.leftover, unknown)
+
+
+def finish_interrupted(folder: Path) -> bool:
+    """Finish a write that was interrupted after its point of no return; return whether there was.
+
+    Raises ProjectError where it cannot be finished.
+    """
+    if not interrupted(folder):
+        return False
+    with explained(folder, "written"), exclusive(folder):
+        finish(folder)
+    return True
+
+
+def _refuse_unsealed(files: Files) -> None:
+    if MANIFEST not in files:
+        raise ValueError(f'"{MANIFEST}" is missing: files are sealed before they are written')
+    illegal = sorted(path for path in files if not legal(path))
+    if illegal:
+        raise ValueError(f'"{illegal[0]}" is not a path of a generated file')
+
+
+def _staged(state: FolderState) -> dict[str, bytes]:
+    """Return what has to be moved into place, so not what has the right bytes already.
+
+    A file whose name differs in case alone from one that goes is moved in any case: on some file
+    systems both are one.
+    """
+    paths = {
+        path
+        for path in state.new
+        if state.disk.get(path) != state.new[path]
+        or any(excludes(old, path) for old in state.leftover)
+    }
+    return {path: state.new[path] for path in sorted(paths)}
+
+
+def _refuse_edits(state: FolderState) -> None:
+    edited = [path for path in state.edited if path != MANIFEST]
+    if not edited:
+        return
+    error = EditedError.of(Problem(_edit(state, path)) for path in edited)
+    *others, last = error.problems
+    error.problems = (*others, Problem(last.text, _edit_hint(state)))
+    raise error
+
+
+def _edit(state: FolderState, path: str) -> str:
+    if state.old is None:
+        return f'"{path}" differs from the generated file, and "{MANIFEST}" cannot be read'
+    if path not in state.old:
+        return f'"{path}" exists, but was not generated; not overwritten'
+    return f"{path} was edited by hand; not overwritten"
+
+
+def _edit_hint(state: FolderState) -> str:
+    hint = 'compare with "ralphgen check", or discard the edit with "ralphgen regen --force"'
+    return f"{LINE_ENDS_HINT}; or {hint}" if state.line_ends else hint
+
+
+def _refuse_obstacles(folder: Path, state: FolderState) -> None:
+    """Stop where a file would have to go, so that a folder can come, that is not ours to remove."""
+    problems = [
+        Problem(
+            f'"{obstacle}" blocks "{path}" and was not generated',
+            "move it elsewhere, then run the command again",
+        )
+        for path in state.missing
+        for obstacle in _obstacles(folder, path)
+        if obstacle not in state.leftover
+    ]
+    if problems:
+        raise ProjectError.of(problems)
+
+
+def _require_rights(folder: Path, paths: Iterable[str]) -> None:
+    """Raise PermissionError while nothing is changed if a file could not be moved or removed."""
+    for path in paths:
+        places = (folder / parent for parent in PurePosixPath(path).parents)
+        place = next((place for place in places if is_folder(place)), folder)
+        if not os.access(place, os.W_OK | os.X_OK):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES), str(place))
+
+
+def _obstacles(folder: Path, path: str) -> Iterator[str]:
+    """Yield files above a path, which should be folders, and files below it, but no bytecode."""
+    for parent in PurePosixPath(path).parents:
+        if parent.name and is_there(folder / parent) and not is_folder(folder / parent):
+            yield str(parent)
+    if is_folder(folder / path):
+        for name in files_below(folder / path):
+            if "__pycache__" not in PurePosixPath(name).parts:
+                yield f"{path}/{name}"
+
+
+def excludes(old: str, new: str) -> bool:
+    """Return whether two files cannot stand beside each other: `a` and `a/b`, or `A` and `a`.
+
+    The last is about file systems that take both names for one file.
+    """
+    if old == new:
+        return False
+    first, second = old.casefold(), new.casefold()
+    return first == second or first.startswith(f"{second}/") or second.startswith(f"{first}/")
+
+
+def stage(folder: Path, contents: Mapping[str, bytes]) -> None:
+    """Write files to `.new`, flush all of it, and rename it to `.commit`: the point of no return.
+
+    Until then nothing changes but that folders may come, made while a full disk does no harm.
+    """
+    new = folder / NEW
+    try:
+        for path, data in sorted(contents.items()):
+            _write_flushed(new / path, data)
+        for top, _, _ in os.walk(new):
+            sync_folder(Path(top))
+        for path in contents:
+            with suppress(FileExistsError, NotADirectoryError):  # a file that finish() takes away
+                (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        new.rename(folder / COMMIT)
+    except BaseException:
+        discard(folder)
+        raise
+    sync_folder(folder)
+
+
+def _write_flushed(target: Path, data: bytes) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with target.open("xb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def discard(folder: Path) -> None:
+    """Remove what a write that never reached its point of no return has left in `.new`."""
+    with suppress(FileNotFoundError):
+        shutil.rmtree(folder / NEW)
+
+
+def finish(folder: Path) -> None:
+    """Move everything from `.commit` to its place; each step may be the last, and be repeated.
+
+    Files that only the old manifest lists are removed; the new manifest comes last.
+    Raises OSError, and ProjectError where a link stands in the way.
+    """
+    commit = folder / COMMIT
+    if not is_there(commit):
+        return
+    refuse_irregular(folder, [COMMIT, MANIFEST, f"{COMMIT}/{MANIFEST}"])
+    staged = files_below(commit)
+    kept, leftover = _lists(folder)
+    refuse_irregular(folder, [*staged, *(f"{COMMIT}/{path}" for path in staged), *leftover])
+    for path in staged:
+        if path != MANIFEST:
+            _clear_way(folder, path, leftover)
+            (commit / path).replace(folder / path)
+    for path in leftover:
+        if not any(excludes(path, new) for new in kept):
+            _remove(folder, path)
+    _sync_parents(folder, [*staged, *leftover])
+    if MANIFEST in staged:
+        (commit / MANIFEST).replace(folder / MANIFEST)
+        sync_folder(folder)
+    shutil.rmtree(commit)
+    sync_folder(folder)
+
+
+def _lists(folder: Path) -> tuple[list[str], list[str]]:
+    """Return what the new manifest lists, and what only the old one does; both empty in doubt.
+
+    A manifest that is no longer in `.commit` has been moved, so the removals are done.
+    """
+    commit = folder / COMMIT
+    new = listed(commit) if is_there(commit / MANIFEST) else None
+    old = listed(folder)
+    if new is None or old is None:
+        return [], []
+    return sorted(new), sorted(old.keys() - new.keys())
+
+
+def _clear_way(folder: Path, path: str, leftover: Iterable[str]) -> None:
+    """Make room for a file: its folder exists, and nothing but a file may stand in its place."""
+    for old in leftover:
+        if excludes(old, path):
+            _remove(folder, old)
+    target = folder / path
+    if is_folder(target):
+        _remove_hollow(target)
+    target.parent.mkdir(parents=True, exist_ok=True)
+    _drop_bytecode(target)
+
+
+def _remove_hollow(place: Path) -> None:
+    """Remove a folder that holds nothing but folders and bytecode; raises OSError otherwise."""
+    for top, _, _ in os.walk(place, topdown=False):
+        if Path(top).name == "__pycache__":
+            shutil.rmtree(top)
+        else:
+            Path(top).rmdir()
+
+
+def _remove(folder: Path, path: str) -> None:
+    """Remove a generated file, its bytecode, and the folders that are empty without it."""
+    target = folder / path
+    if is_folder(target):
+        return
+    with suppress(FileNotFoundError, NotADirectoryError):
+        target.unlink()
+    _drop_bytecode(target)
+    prune(folder, path)
+
+
+def _drop_bytecode(target: Path) -> None:
+    """Remove a module's bytecode.
+
+    Python takes bytecode for current when whole seconds and size of the source agree, which two
+    writes within a second can bring about.
+    """
+    cache = target.parent / "__pycache__"
+    if target.suffix != ".py" or not is_folder(cache):
+        return
+    for compiled in cache.glob(f"{glob.escape(target.stem)}.*.pyc"):
+        compiled.unlink(missing_ok=True)
+    with suppress(OSError):
+        cache.rmdir()
+
+
+def _sync_parents(folder: Path, paths: Iterable[str]) -> None:
+    for parent in sorted({parent for path in paths for parent in PurePosixPath(path).parents}):
+        if is_folder(folder / parent):
+            sync_folder(folder / parent)

@@ -1,1 +1,0 @@
-"""The generated folder: the only code that writes it, finishes a broken write or compares it."""
