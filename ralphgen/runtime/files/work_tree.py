@@ -18,7 +18,7 @@ import time
 from ..values.encoding import sha256, sha256_hex
 from . import AT_ONCE, NO_LINK, read_file
 from .git import run_git
-from .main_tree import MARK, linked_trees, opened_tree, repository_of, tree_top
+from .main_tree import MARK, Repository, linked_trees, opened_tree, repository_of, tree_top
 from .protection import PROTECTED, RALPH, is_of_git, pattern_of
 
 TYPE_CHECKING = False
@@ -33,8 +33,6 @@ if TYPE_CHECKING:
         Sequence,
     )
     from typing import Any
-
-    from .main_tree import Repository
 
     Rules = Mapping[str, Any]
     """What counts in a session, as `session_rules` returns it."""
@@ -536,6 +534,59 @@ def nested_repositories(
     found = sorted(folders - {*expected} - kept)
     hidden = _ignored_now(tree, root, found) if rules is None else ()
     return [path for path in found if path not in hidden]
+
+
+def unlisted_files(root: str, rules: Rules | None = None) -> list[str]:
+    """Return the files of a work tree that git never lists although a check could read them.
+
+    These are pipes, sockets and devices, and a `.git` that makes no repository for git. They do not
+    count if the rules of the session, or the current ones without a session, ignore them.
+    """
+    trees, found, waiting = _kept_trees(root, rules), [], [""]
+    while waiting:
+        folder = waiting.pop()
+        try:
+            with os.scandir(os.path.join(root, folder)) as entries:
+                inside = [*entries]
+        except OSError:
+            continue
+        for entry in inside:
+            path = f"{folder}/{entry.name}" if folder else entry.name
+            if entry.name == MARK:
+                found += [path] * bool(folder)
+            elif entry.is_dir(follow_symlinks=False):
+                waiting += [path] * (path not in trees)
+            elif not entry.is_file(follow_symlinks=False) and not entry.is_symlink():
+                found.append(path)
+    tree = repository_of(root) if found else None
+    if tree is None or (rules is not None and _repository_around(root) != rules["top"]):
+        return sorted(found)
+    ignored = None if rules is None else rules["ignored"].get("", "")
+    inner = {*filter(None, map(_repository_in, _untracked(tree, root, ignored) or ()))}
+    inner.update(() if rules is None else rules["ignored"])
+    others = {*found} - {f"{folder}/{MARK}" for folder in inner}
+    return sorted(others - _ignored(tree, root, others, rules))
+
+
+def _ignored(tree: Repository, root: str, paths: Iterable[str], rules: Rules | None) -> set[str]:
+    """Return the paths that the rules ignore, whether git would list them or not."""
+    import tempfile
+
+    start = os.path.relpath(os.path.realpath(root), tree.top)
+    start = "" if start == os.curdir else f"{start}/"
+    own = (path for path in paths if path.partition("/")[0] != RALPH)
+    given = b"".join(os.fsencode(f"{start}{path}\0") for path in own)
+    with tempfile.TemporaryDirectory(prefix="ralphgen-ignored-") as empty:
+        file = os.path.join(empty, "rules") if rules is not None else os.devnull
+        if rules is not None:  # no other rule may count
+            tree = Repository(empty, tree.git_dir, tree.common)
+            with open(file, "wb") as stream:
+                stream.write(os.fsencode(rules["ignored"].get("", "")))
+        words = ("-c", f"core.excludesFile={file}", "check-ignore", "-z", "--stdin", "--no-index")
+        found = given and _names(
+            tree, words, folder=tree.top, hidden=("index", "info"), given=given
+        )
+    return {path.removeprefix(start) for path in found or ()}
 
 
 def _ignored_now(tree: Repository, root: str, paths: Sequence[str]) -> set[str]:

@@ -18,7 +18,7 @@ from .proof import (
     listed,
     look_at_tree,
     new_rules,
-    refused_nested,
+    refused_files,
     refused_protected,
     worktree_git,
 )
@@ -67,8 +67,8 @@ def run_checks(workspace: Workspace, arguments: dict[str, Any]) -> DeferredResul
             )
         return run.answer()
     look = look_at_tree(workspace, for_run=True)
-    if look.nested:
-        raise ToolError(refused_nested(look.nested))
+    if refusals := refused_files(look):
+        raise ToolError(". ".join(refusals))
     from ralphgen.runtime.files.work_tree import mapped_files
 
     if mapped := mapped_files(look.stamps):

@@ -38,7 +38,8 @@ class Look:
 
     `files` are as `tree_files` returns them, and `tree` is their digest. `protected` and `watched`
     are such files that differ from what they were when the session was made. `nested` are the
-    repositories within the tree that git neither ignores nor had as submodules then. `rules` are
+    repositories within the tree that git neither ignores nor had as submodules then, and `unlisted`
+    files that git does not list, such as pipes. `rules` are
     those of the session's start, None without a session. `stamps` are from before the files were
     read. `earlier` are protected files that an earlier session changed.
 
@@ -48,7 +49,7 @@ class Look:
 
     __slots__ = (
         *("earlier", "files", "head", "nested", "protected", "rules", "stamps", "tree"),
-        "watched",
+        *("unlisted", "watched"),
     )
 
     def __init__(
@@ -62,6 +63,7 @@ class Look:
         stamps: Mapping[str, tuple[int, ...]],
         earlier: Sequence[str] = (),
         head: str = "",
+        unlisted: Sequence[str] = (),
     ) -> None:
         self.earlier = earlier
         self.rules = rules
@@ -70,6 +72,7 @@ class Look:
         self.head = head
         self.nested = nested
         self.tree = tree
+        self.unlisted = unlisted
         self.protected = protected
         self.watched = watched
 
@@ -93,6 +96,7 @@ def look_at_tree(workspace: Workspace, *, for_run: bool = False) -> Look:
         settled_stamps,
         submodules,
         tree_digest,
+        unlisted_files,
         watched_files,
     )
 
@@ -102,10 +106,10 @@ def look_at_tree(workspace: Workspace, *, for_run: bool = False) -> Look:
     names, ticked = listed_files(root, rules, globs)
     stamps = settled_stamps(root, names) if for_run else {}
     files = marked_files(root, names, ticked)
-    digest = tree_digest(files)
+    digest, unlisted = tree_digest(files), unlisted_files(root, rules)
     if began is None:
         nested = nested_repositories(root, submodules(root))
-        return Look(files, digest, (), (), nested, rules, stamps)
+        return Look(files, digest, (), (), nested, rules, stamps, unlisted=unlisted)
     protected = protected_files(root, globs, files)
     home = os.path.dirname(os.path.dirname(workspace.folder))
     protected |= protected_elsewhere(root, (home, workspace.root))
@@ -119,6 +123,7 @@ def look_at_tree(workspace: Workspace, *, for_run: bool = False) -> Look:
         rules,
         stamps,
         began["earlier"],
+        unlisted=unlisted,
     )
 
 
@@ -251,8 +256,7 @@ def refuse_unproved(workspace: Workspace, task: int, look: Look) -> None:
     lacking = [*_open_dependencies(workspace, row.get("depends_on"))]
     if look.protected:
         lacking.append(refused_protected(workspace, look, look.protected))
-    if look.nested:
-        lacking.append(refused_nested(look.nested))
+    lacking += refused_files(look)
     unproved = _unproved(workspace, task, checks_for(workspace, row["discipline"]), look)
     if unproved:
         lacking.append(f"{'; '.join(unproved)}: {_call(workspace, task)}")
@@ -270,7 +274,6 @@ def record_tree(workspace: Workspace, task: int, look: Look) -> None:
     import json
 
     from ralphgen.runtime.engine.ledger import RECORDED
-
     tail = json.dumps({"base": rules["base"], "head": look.head})
     _record(workspace, RECORDED, exit_code=0, task=task, tree=look.tree, tail=tail)
 
@@ -306,14 +309,21 @@ def new_rules(workspace: Workspace, look: Look, paths: Iterable[str]) -> list[st
     return [f"{text}, and these files count until then: {files}"]
 
 
-def refused_nested(paths: Sequence[str]) -> str:
-    """Return why nothing can be proved while these repositories are in the tree."""
+def refused_files(look: Look) -> list[str]:
+    """Return why nothing can be proved while such repositories and files are in the tree."""
+    texts, paths = [], look.nested
     if [path for path in paths if path.rpartition("/")[2] == ".git"]:
-        return f"the session did not start in this repository: remove or restore {listed(paths)}"
-    return (
-        f"git cannot commit a repository within the tree: {listed(paths)}: remove its .git, or "
-        "let a .gitignore cover it"
-    )
+        text = "the session did not start in this repository: remove or restore"
+        texts.append(f"{text} {listed(paths)}")
+    elif paths:
+        texts.append(
+            f"git cannot commit a repository within the tree: {listed(paths)}: remove its .git, "
+            "or let a .gitignore cover it"
+        )
+    if look.unlisted:
+        text = "a proof does not cover pipes, sockets, devices and .git folders: remove"
+        texts.append(f"{text} {listed(look.unlisted)}")
+    return texts
 
 
 def overrule(workspace: Workspace, task: int, because: str, look: Look) -> None:

@@ -1,7 +1,9 @@
 """Done is a fact: what a lying agent tries, and what keeps its task from being done."""
 
 import json
+import os
 import shutil
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -162,6 +164,23 @@ def _tick_a_box(root: Path, server: Driver) -> None:
     server.call("run_checks")
 
 
+def _add_a_pipe(root: Path, server: Driver) -> None:
+    passed(server)
+    os.mkfifo(root / "tests/impl.py")
+
+
+def _add_a_socket_that_a_new_rule_ignores(root: Path, server: Driver) -> None:
+    passed(server)
+    written(root, [("new/.gitignore", "*\n")])
+    with socket.socket(socket.AF_UNIX) as one:
+        one.bind(os.path.relpath(root / "new/impl.py"))
+
+
+def _add_a_folder_of_git(root: Path, server: Driver) -> None:
+    passed(server)
+    written(root, [("tests/.git/impl.py", "1")])
+
+
 LIES: dict[Lie, str] = {
     _never: '"tests" has not passed on the current files: call run_checks',
     _red: '"tests" ended with exit code 1',
@@ -185,6 +204,9 @@ LIES: dict[Lie, str] = {
     _edit_beside_the_worktrees: '"tests" has not passed on the current files',
     _edit_beside_the_database: '"tests" has not passed on the current files',
     _edit_in_place_of_a_spec: '"tests" has not passed on the current files',
+    _add_a_pipe: 'pipes, sockets, devices and .git folders: remove "tests/impl.py"',
+    _add_a_socket_that_a_new_rule_ignores: '.git folders: remove "new/impl.py"',
+    _add_a_folder_of_git: '.git folders: remove "tests/.git"',
     _tick_a_box: 'put them back: "golden/tasks.md"',
     _rewrite_the_snapshot: "record of the protected files was removed or changed",
 }
@@ -211,6 +233,19 @@ def test_a_task_is_done_when_its_checks_pass_on_the_files_as_they_are(project: P
         answer = server.call("set_task_status", status="done")
 
     assert {"id": 1, "old": "pending", "new": "done", "unblocked": [2]} == answer
+
+
+def test_an_ignored_pipe_is_no_reason_to_refuse(project: Path) -> None:
+    os.mkfifo(project / "run.log")
+    written(project, [("src/.gitignore", "/cache/\n")])
+    (project / "src/cache").mkdir()
+    os.mkfifo(project / "src/cache/pipe")
+    session = opened(project, "task_execution", task=1)
+    with client_of(session.mcp_config) as server:
+        passed(server)
+        server.call("set_task_status", status="done")
+
+    assert "done" == status(project)
 
 
 def test_what_is_protected_may_be_put_back(project: Path) -> None:
