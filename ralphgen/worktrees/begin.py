@@ -18,7 +18,9 @@ from ralphgen.worktrees.trees import (
     changed_in,
     checkout_of,
     fetch_base,
+    forget,
     held_for,
+    tasks_of_refs,
     unreachable,
     worktrees_folder,
 )
@@ -104,13 +106,17 @@ def left_merges(
     """Return the merges that were not made or wait: work tree, task and session of each.
 
     Tasks of `live` are left out: they are in the hands of a session that runs. So is the work for
-    another branch, which `say` gets.
+    another branch, which `say` gets. The refs of all other tasks are deleted.
     """
     waiting = [one for one in unmerged(root) if one.task not in live]
+    git = Git(root)
+    for task in tasks_of_refs(git) - {one.task for one in waiting}:
+        if task not in live:
+            forget(git, task)
     if not waiting:
         return []
     top = top_of(root)
-    git, base = Git(root), base_branch(root)
+    base = base_branch(root)
     for one in [*waiting]:
         if (other := base_of(git, one.task) or base) != base:
             if say is not None:

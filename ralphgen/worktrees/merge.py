@@ -12,7 +12,7 @@ from ralphgen.errors import ProgramError, Say
 from ralphgen.files import FULL, WRITE_HINT, refuse_full_disk
 from ralphgen.project.config import LoopConfig
 from ralphgen.runtime.errors import one_line
-from ralphgen.runtime.files.checkout import Checkout, TreeError, write_tree
+from ralphgen.runtime.files.checkout import WORK, Checkout, TreeError, write_tree
 from ralphgen.runtime.files.protection import RALPH, pattern_of
 from ralphgen.runtime.files.work_tree import nested_repositories
 from ralphgen.sessions.snapshot import worktree_git
@@ -23,7 +23,6 @@ from ralphgen.worktrees.checks import ALL, CheckFailure, failed_check
 from ralphgen.worktrees.git import Git, base_branch, hooks_among, top_of, tree_at
 from ralphgen.worktrees.record import RecordedTree, record_merge, recorded_tree
 from ralphgen.worktrees.trees import (
-    BASE,
     BRANCH,
     MERGE,
     RemoteError,
@@ -33,6 +32,7 @@ from ralphgen.worktrees.trees import (
     create_branch,
     delete_branch,
     fetch_base,
+    forget,
     is_held_for,
     is_own,
     keep_leftover,
@@ -50,8 +50,8 @@ from ralphgen.worktrees.trees import (
 COMMIT = "commit"  # what failed where the work cannot be committed as it is
 SETUP = "setup"  # what failed if it fails on the merged files alone
 PUSHES = 5  # times that a merge is made on what others have pushed meanwhile
-WORK = "refs/ralph/work/"  # by task: the commit of the tree that its session recorded
 NO_PROOF = "its session recorded no tree: the task was not closed by the server"
+LOST = "the repository has lost the recorded tree: check the files, and close the task again"
 SUBJECTS = 50  # of the agent's commits, in the message of ours
 
 
@@ -156,6 +156,7 @@ def merge(
     with merging(root):
         work = _work_of(git, tree, task, session_id, title, config, say)
         if not isinstance(work, Work):
+            forget(git, task)
             return work
         for _ in range(PUSHES):
             outcome = _attempt(
@@ -169,9 +170,9 @@ def merge(
         if isinstance(outcome, Merged):
             record_merge(root, session_id, outcome.commit)
             delete_branch(git, work.branch)
-            git.asked("symbolic-ref", "--delete", f"{BASE}{task}")
-            git.asked("update-ref", "-d", f"{WORK}{task}")
-        elif not isinstance(outcome, Pending):
+        if not isinstance(outcome, Pending):
+            forget(git, task)
+        if not isinstance(outcome, Merged | Pending):
             outcome = replace(outcome, branch=set_aside(git, work.branch, say) or work.branch)
         return outcome
 
@@ -199,8 +200,11 @@ def _work_of(
     proof = recorded_tree(git.root, session_id, task)
     if held is not None:
         unlock(held)
-    problem = NO_PROOF
-    if proof is not None and git.asked("cat-file", "-e", proof.tree).code == 0:
+    if proof is None:
+        problem = NO_PROOF
+    elif git.asked("rev-list", "--objects", "--quiet", proof.tree).code:
+        problem = LOST
+    else:
         problem = "" if held is None else _problem(held, proof.base, say)
     if problem or proof is None:
         if held is not None:

@@ -18,6 +18,7 @@ from ralphgen.project.config import LoopConfig
 from ralphgen.project.root import project_home
 from ralphgen.runtime.files.checkout import (
     SUFFIX,
+    WORK,
     Checkout,
     TreeError,
     add_worktree,
@@ -133,6 +134,7 @@ def prepare(
     git.say("checkout", "--quiet", "--force", "--detach", began)
     git.say("clean", "--quiet", "-ffd")
     branch = _freed_branch(git, task, began, say)
+    forget(git, task)
     git.say("symbolic-ref", f"{BASE}{task}", f"refs/heads/{base}")
     create_branch(git, branch, began)
     git.say("symbolic-ref", "HEAD", f"refs/heads/{branch}")
@@ -324,6 +326,19 @@ def base_of(git: Git, task: int) -> str | None:
     """Return the branch that the work on a task is for, None if that is not on record."""
     ended = git.asked("symbolic-ref", "--quiet", f"{BASE}{task}")
     return None if ended.code else ended.output.strip().removeprefix("refs/heads/")
+
+
+def forget(git: Git, task: int) -> None:
+    """Delete the refs that keep the work on a task for its merge; there may be none."""
+    for ref in (BASE, WORK):
+        git.asked("update-ref", "--no-deref", "-d", f"{ref}{task}")
+
+
+def tasks_of_refs(git: Git) -> set[int]:
+    """Return the tasks for whose merge a ref keeps work."""
+    words = ("for-each-ref", "--format=%(refname)", BASE, WORK)
+    names = (ref.rpartition("/")[2] for ref in git.say(*words).splitlines())
+    return {int(name) for name in names if name.isdecimal()}
 
 
 def next_name(git: Git, branch: str) -> str:

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
 
 INDEX = "ralphgen-index"  # next to git's own index, which programs in the tree may write
 STATE = "ralphgen-checkout"
+WORK = "refs/ralph/work/"  # by task: the tree that its session recorded, or its commit
 SUFFIX = "-checks"  # of the checkout that belongs to an agent's worktree
 SECONDS = 3_600  # that a filter may take
 TICK = 0.02  # seconds in which two changes of a file may get the same time
@@ -102,8 +103,9 @@ def write_tree(git: TreeGit, base: str) -> tuple[str, set[str]]:
     from shutil import copy2
 
     own = f"{git.index}-{os.getpid()}-{os.urandom(4).hex()}"
+    is_known = os.path.exists(git.index)
     try:
-        if os.path.exists(git.index):  # it saves reading the files that are unchanged
+        if is_known:  # it saves reading the files that are unchanged
             copy2(git.index, own)  # git compares the index's time with those of the files
         git.say("read-tree", "--reset", base, index=own)
         known = _submodules(git, own)
@@ -128,6 +130,11 @@ def write_tree(git: TreeGit, base: str) -> tuple[str, set[str]]:
         tree = git.say("write-tree", index=own).decode("ascii").strip()
         os.replace(own, git.index)
         return tree, names | {*forced}
+    except TreeError:
+        if not is_known:
+            raise
+        discard(git.index)  # `git gc --prune` removes objects that this index alone names
+        return write_tree(git, base)
     finally:
         discard(own)
         discard(f"{own}.lock")

@@ -21,7 +21,8 @@ from ralphgen.sessions.decide import Request
 from ralphgen.sessions.items import project_items
 from ralphgen.sessions.snapshot import worktree_git
 from ralphgen.trust.items import read_settings
-from ralphgen.worktrees.merge import Merged, merge
+from ralphgen.worktrees.begin import left_merges
+from ralphgen.worktrees.merge import LOST, Merged, RedCheck, merge
 from ralphgen.worktrees.trees import Worktree, prepare
 
 pytestmark = pytest.mark.slow
@@ -421,6 +422,69 @@ def test_user_may_edit_a_protected_test_between_two_sessions(tmp_path: Path) -> 
         close(client)
 
     assert isinstance(outcome_of(root, tree, 1, session_id), Merged)
+
+
+def refs(root: Path) -> list[str]:
+    """The refs of ralphgen besides branches."""
+    return git(root, "for-each-ref", "--format=%(refname)", "refs/ralph").split()
+
+
+def test_proved_tree_is_not_pruned_and_its_ref_is_local_until_the_merge(tmp_path: Path) -> None:
+    root = project(tmp_path, RUN, *FILES)
+    git(tmp_path, "init", "--quiet", "--bare", "origin")
+    git(root, "remote", "add", "origin", str(tmp_path / "origin"))
+    with session(root, 1) as (tree, client, session_id):
+        written(tree.root, [("src/mod.py", "return 2\n"), ("new.txt", "x")])
+        client.call("run_checks")
+        git(root, "gc", "--quiet", "--prune=now")
+        close(client)
+        written(tree.root, [("new.txt", "late")])
+    git(root, "gc", "--quiet", "--prune=now")
+    git(root, "push", "--quiet", "origin", "HEAD")
+    git(root, "push", "--quiet", "--all", "origin")
+    shared = git(root, "ls-remote", "origin")
+    cloned = git(tmp_path, "clone", "--quiet", str(root), "clone")
+    outcome = outcome_of(root, tree, 1, session_id)
+
+    assert isinstance(outcome, Merged)
+    assert "x" == git(root, "show", "HEAD:new.txt")
+    assert "refs/ralph/" not in shared + cloned + git(tmp_path / "clone", "for-each-ref")
+    assert ["refs/ralph/branches/ralph/task-1-late"] == refs(root)
+
+
+def test_tree_that_is_lost_is_named_as_the_cause(tmp_path: Path) -> None:
+    root = project(tmp_path, RUN, *FILES)
+    with session(root, 1) as (tree, client, session_id):
+        written(tree.root, [("src/mod.py", "return 2\n")])
+        client.call("run_checks")
+        close(client)
+        git(root, "update-ref", "-d", "refs/ralph/work/1")
+        (tree.root / "src/mod.py").unlink()
+    git(root, "worktree", "remove", "--force", f"{tree.path}-checks")
+    git(root, "gc", "--quiet", "--prune=now")
+    outcome = outcome_of(root, tree, 1, session_id)
+
+    assert isinstance(outcome, RedCheck)
+    assert LOST == outcome.tail
+
+
+def test_refs_of_a_task_that_is_reopened_are_deleted(tmp_path: Path) -> None:
+    root = project(tmp_path, RUN, *FILES)
+    query(root, "UPDATE tasks SET depends_on = '[]'")
+    for task in (1, 2):
+        with session(root, task) as (_, client, session_id):
+            client.call("run_checks")
+            close(client)
+        query(root, "UPDATE ralphgen_claims SET session = ? WHERE task_id = ?", session_id, task)
+    kept = refs(root)
+    query(root, "UPDATE tasks SET status = 'pending' WHERE id = 1")
+
+    assert [2] == [task for _, task, _ in left_merges(root)]
+    assert {"refs/ralph/work/1", "refs/ralph/base/1"} <= {*kept}
+    assert not [ref for ref in refs(root) if ref.endswith(("work/1", "base/1"))]
+
+    prepare(root, 1, 2, loop_of(root), say)
+    assert "refs/ralph/work/2" not in refs(root)
 
 
 def test_project_without_checks_records_the_tree_at_the_close(tmp_path: Path) -> None:

@@ -267,13 +267,22 @@ def refuse_unproved(workspace: Workspace, task: int, look: Look) -> None:
 
 
 def record_tree(workspace: Workspace, task: int, look: Look) -> None:
-    """Record the tree of a worktree of ours: a merge takes it, and no later change."""
+    """Record the tree of a worktree of ours: a merge takes it, and no later change.
+
+    A ref keeps git from pruning it until then.
+    """
     rules = workspace.tree_rules
     if rules is None:
         return
     import json
 
     from ralphgen.runtime.engine.ledger import RECORDED
+    from ralphgen.runtime.files.checkout import WORK, TreeError
+
+    try:
+        worktree_git(workspace, rules).say("update-ref", f"{WORK}{task}", look.tree.split()[0])
+    except TreeError as error:
+        raise ToolError(f"the files of the worktree cannot be recorded: {error}") from error
     tail = json.dumps({"base": rules["base"], "head": look.head})
     _record(workspace, RECORDED, exit_code=0, task=task, tree=look.tree, tail=tail)
 
