@@ -6,13 +6,13 @@ import os
 
 from ralphgen.runtime.errors import ToolError
 
+from .front_matter import read_front_matter
 from .workspace import (
     UnreadableDocumentError,
     brief,
     first_entries,
     fitted,
     inside,
-    read_front_matter,
     read_path,
     words_for,
 )

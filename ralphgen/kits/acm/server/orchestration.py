@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from ralphgen.runtime.errors import ToolError
 
+from .front_matter import VALID, FrontMatter, read_front_matter
 from .workspace import (
     MOST,
-    VALID,
-    FrontMatter,
     UnreadableDocumentError,
     brief,
     fitted,
     names_in,
-    read_front_matter,
     read_text,
     trouble,
 )

@@ -7,15 +7,13 @@ from __future__ import annotations
 
 from ralphgen.runtime.errors import one_line
 
+from .front_matter import VALID, FrontMatter, read_front_matter
 from .orchestration import STATUSES, status_file
 from .workspace import (
     MISSING,
     OUTSIDE,
-    VALID,
-    FrontMatter,
     UnreadableDocumentError,
     fitted,
-    read_front_matter,
     read_text,
     trouble,
 )

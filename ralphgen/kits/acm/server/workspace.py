@@ -25,7 +25,6 @@ MOST = 40_000  # characters of an answer
 LONGEST_NAME = 150
 _NOTE = 300  # characters of the note on what was cut
 _LAST = 300  # characters for the lines behind a list
-_LONGEST_BLOCK = 20_000  # characters of front matter; nobody writes longer ones by hand
 
 MISSING = "does not exist"
 OUTSIDE = "is a symbolic link to a path outside its directory"
@@ -33,7 +32,6 @@ NO_FILE = "is not a file"
 NO_FOLDER = "is not a directory"
 NOT_ALLOWED = "cannot be read: permission denied"
 
-VALID, NONE, INVALID = "valid", "no frontmatter", "invalid frontmatter"
 # For each: the variable, the setting, the shared place of a person, and the project's own place.
 DOCUMENTS = ("ACM_ROOT", "root", "~/code/_shared/acm", ".ralph/acm")
 REGISTRY = (
@@ -54,26 +52,6 @@ class UnreadableDocumentError(Exception):
     def missing(self) -> bool:
         """Return whether nothing is there at all."""
         return self.why == MISSING
-
-
-class FrontMatter:
-    """The YAML block at the beginning of a document, in which every scalar is a text.
-
-    `state` is one of VALID, NONE and INVALID, `values` its keys and values where it is valid,
-    `body` the text behind it, with plain line ends.
-    """
-
-    __slots__ = ("body", "state", "values")
-
-    def __init__(self, state: str, values: Mapping[str, object], body: str) -> None:
-        self.state = state
-        self.values = values
-        self.body = body
-
-    def text(self, key: str) -> str:
-        """Return the value of a key, stripped; empty for none, and for one that is no text."""
-        value = self.values.get(key)
-        return value.strip() if isinstance(value, str) else ""
 
 
 def document(base: str, name: str, kind: str) -> str:
@@ -119,31 +97,6 @@ def brief(text: str, most: int) -> str:
     """Return text of others on one line, cut where it is longer than `most` characters."""
     line = one_line(" ".join(text[: 8 * most].split()))
     return f"{line[:most]}…" if len(line) > most or len(text) > 8 * most else line
-
-
-def read_front_matter(text: str) -> FrontMatter:
-    """Read the front matter of a document, whatever its line ends and its byte order mark."""
-    plain = text.removeprefix("\ufeff").replace("\r\n", "\n")
-    first, _, rest = plain.partition("\n")
-    if first.rstrip() != "---":
-        return FrontMatter(NONE, {}, plain)
-    import re
-
-    end = re.search(r"(?m)^---[ \t]*$", rest)
-    if end is None:
-        return FrontMatter(INVALID, {}, rest)
-    block, body = rest[: end.start()], rest[end.end() :].removeprefix("\n")
-    if not block.strip():
-        return FrontMatter(NONE, {}, body)
-    from ralphgen.runtime.files.yaml import YamlError, read_texts
-
-    try:
-        value = read_texts(block, _LONGEST_BLOCK).value
-    except YamlError:
-        return FrontMatter(INVALID, {}, body)
-    if isinstance(value, dict) and value:
-        return FrontMatter(VALID, value, body)
-    return FrontMatter(NONE if value is None or value == {} else INVALID, {}, body)
 
 
 def read_text(base: str, name: str) -> str:
