@@ -113,16 +113,15 @@ def _tools(text: str, kit: str, runs: dict[str, str]) -> list[Tool]:
         raise TypeError('"TOOLS" is not a tuple')
     found = []
     for node in listed.elts:
-        tool, run = _tool(node, names)
+        tool, data = _tool(node, names)
         found.append(tool)
-        if isinstance(run, ast.Call):
-            parts = [assigned[one.id] for one in run.args if isinstance(one, ast.Name)]
-            runs[f"{kit}:{tool.name}"] = " ".join(map(ast.dump, (run, *parts)))
+        if isinstance(data, ast.Name):
+            runs[f"{kit}:{tool.name}"] = f"{tool.run} {ast.dump(assigned[data.id])}"
     return found
 
 
-def _tool(node: ast.expr, names: Names) -> tuple[Tool, ast.expr]:
-    """Return a tool as its module builds it, and what it says that it runs."""
+def _tool(node: ast.expr, names: Names) -> tuple[Tool, ast.expr | None]:
+    """Return a tool as its module builds it but without its data, and the name of these."""
     reads_without: list[str] = []
     if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
         if node.func.attr != "reading_without" or node.keywords:
@@ -131,16 +130,12 @@ def _tool(node: ast.expr, names: Names) -> tuple[Tool, ast.expr]:
         node = node.func.value
     if not isinstance(node, ast.Call):
         raise TypeError('an item of "TOOLS" is not a tool')
-    run = next((one.value for one in node.keywords if one.arg == "run"), node)
-    told = ast.Call(node.func, [], [one for one in node.keywords if one.arg != "run"])
+    data = next((one.value for one in node.keywords if one.arg == "data"), None)
+    told = ast.Call(node.func, [], [one for one in node.keywords if one.arg != "data"])
     given = _keywords(told, "Tool", names)
     name, description = (_value(one, names) for one in node.args)
-    tool = Tool(name, description, run=_never, **given)
-    return (tool.reading_without(*reads_without) if reads_without else tool), run
-
-
-def _never(_workspace: object, _arguments: dict[str, Any]) -> dict[str, Any]:
-    raise NotImplementedError
+    tool = Tool(name, description, **given)
+    return (tool.reading_without(*reads_without) if reads_without else tool), data
 
 
 def _keywords(node: ast.expr | None, called: str, names: Names) -> dict[str, Any]:

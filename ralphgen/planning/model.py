@@ -96,6 +96,11 @@ class ToolRun:
     module: str
     data: str
 
+    @property
+    def name(self) -> str:
+        """The dotted name of the function."""
+        return f"{self.module}.{self.function}"
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ToolPlan:

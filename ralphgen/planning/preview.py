@@ -109,7 +109,7 @@ def _built(
         planned.name,
         planned.description,
         hints=getattr(runtime_tool, planned.hints),
-        run=_never,
+        run="",
         properties={
             argument.name: _resolved(argument.schema, constants) for argument in planned.arguments
         },
@@ -124,10 +124,6 @@ def _built(
         advice=planned.advice,
     )
     return tool.reading_without(*planned.writes_by)
-
-
-def _never(_workspace: object, _arguments: dict[str, Any]) -> dict[str, Any]:
-    raise NotImplementedError
 
 
 def _resolved(value: Any, constants: Mapping[str, Values]) -> Any:

@@ -104,8 +104,12 @@ def _options(kit: KitPlan) -> Iterator[str]:
         "prompts": (kit.prompts, Name("prompts")),
         "brief": (kit.brief, Name("brief")),
         "connected": (kit.connected, Name("connected")),
-        "resources": (kit.resources, _resources(kit)),
-        "services": (kit.services, Name("SERVICES")),
+        "resources": (kit.resources, f"runtime.{kit.key}.resources.RESOURCES"),
+        "row_tables": (
+            bool(kit.row_resources),
+            Lines([Name(f"{module}.{data}") for module, data in kit.row_resources]),
+        ),
+        "services": (kit.services, f"runtime.{kit.key}.services.SERVICES"),
         "skill": (kit.skill is not None, f"{kit.key}.skill"),
         "refusals": (kit.refusals != "result", kit.refusals),
         "logs_refusals": (kit.logs_refusals, True),
@@ -114,15 +118,6 @@ def _options(kit: KitPlan) -> Iterator[str]:
     for name, (there, value) in named.items():
         if there:
             yield keyword(name, value, 4)
-
-
-def _resources(kit: KitPlan) -> Name | Construction:
-    """Return what a kit has as resources: its own, and rows of the project's tables."""
-    own = Name("RESOURCES")
-    if not kit.row_resources:
-        return own
-    tables = Lines([Name(f"{module}.{data}") for module, data in kit.row_resources])
-    return Construction("RowResources", (kit.key, own, tables))
 
 
 def _modules_of(kit: KitPlan) -> tuple[Module, ...]:
@@ -160,12 +155,6 @@ def _package_imports(kit: KitPlan, engine: str) -> list[tuple[str, Sequence[str]
         imports[f"{own}.instructions"] = ("instructions",)
     if kit.prompts:
         imports[f"{own}.prompts"] = ("brief", "prompts") if kit.brief else ("prompts",)
-    if kit.resources:
-        imports[f"{own}.resources"] = ("RESOURCES",)
-    if kit.row_resources:
-        imports["runtime.rows.resources"] = ("RowResources",)
-    if kit.services:
-        imports[f"{own}.services"] = ("SERVICES",)
     if kit.emitted_nouns:
         imports[kit.key] = kit.emitted_nouns
     for module, constant in _workspace(kit, engine):
@@ -175,15 +164,11 @@ def _package_imports(kit: KitPlan, engine: str) -> list[tuple[str, Sequence[str]
 
 def _tools(kit: KitPlan, noun: str, *, structured: bool) -> str:
     """Return the table of the tools that stand in one module."""
-    spelled = [_tool(tool, structured=structured) for tool in kit.members(noun)]
+    spelled = [_tool(kit, tool, structured=structured) for tool in kit.members(noun)]
     runs = [tool.run for tool in kit.members(noun)]
     data = {run.data: kit.data[run.data] for run in runs if run is not None}
     used = {name for tool in spelled for name in _names((tool["properties"], Name(tool["hints"])))}
     imports = {"runtime.tool": {*used, "Tool"}}
-    if None in runs:
-        imports[f"runtime.{kit.key}"] = {noun}
-    for run in filter(None, runs):
-        imports.setdefault(run.module, set()).add(run.function)
     for module, call in data.values():
         named = {*_names(call)}
         used |= named
@@ -202,14 +187,13 @@ def _tools(kit: KitPlan, noun: str, *, structured: bool) -> str:
     )
 
 
-def _tool(tool: ToolPlan, *, structured: bool) -> dict[str, Any]:
+def _tool(kit: KitPlan, tool: ToolPlan, *, structured: bool) -> dict[str, Any]:
     return {
         "name": tool.name,
         "description": tool.description,
         "hints": tool.hints,
-        "run": f"{tool.run.function}({tool.run.data})"
-        if tool.run
-        else f"{tool.module}.{tool.name}",
+        "run": tool.run.name if tool.run else f"runtime.{kit.key}.{tool.module}.{tool.name}",
+        "data": tool.run and tool.run.data,
         "properties": Lines({argument.name: argument.schema for argument in tool.arguments}),
         "required": [argument.name for argument in tool.arguments if argument.required],
         "writes_by": tool.writes_by,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from .errors import StartError, ToolError
 from .system import os
+from .tool import named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,11 +80,13 @@ class Kit:
     `brief` takes the workspace and those tools, and returns as JSON what an agent is told when its
     session begins: `system` says who it is and `task` what to do.
     `connected` is called with the workspace once a client is there, before its first request.
-    `services` are what other kits may ask of it, each a function of (workspace, arguments) like
-    that of a tool. `skill` names the module beside the server with the words of the kit's Agent
-    Skill, empty where it has none. `refusals` says how wrong arguments are answered: as a
-    `"result"` that the agent reads, or as an `"error"` of the protocol; with `"object"` every
-    failure is a result that holds a JSON object, with the code and the facts of a `CodedError`.
+    `resources` is the dotted name of its resources, empty if it has none, and rows of `row_tables`
+    are resources too. `services` is the dotted name of the functions that other kits may call, by
+    name; each takes (workspace, arguments) like that of a tool. `skill` names the module next to
+    the server with the words of the kit's Agent Skill, empty if it has none. `refusals` says how
+    wrong arguments are answered: as a `"result"` that the agent reads, or as an `"error"` of the
+    protocol; with `"object"` every failure is a result that holds a JSON object, with the code and
+    the facts of a `CodedError`.
     `logs_refusals` writes one log line for each refused call. `version` replaces ralphgen's own as
     the version of the server.
     """
@@ -97,10 +100,11 @@ class Kit:
         "prompts",
         "refusals",
         "resources",
+        "row_tables",
         "server_name",
         "services",
         "skill",
-        "tools_by_noun",
+        "tools",
         "version",
     )
 
@@ -114,31 +118,40 @@ class Kit:
         prompts: Callable[[Session, Sequence[Tool]], Sequence[Prompt]] | None = None,
         brief: Callable[[Any, Sequence[Tool]], Mapping[str, Any]] | None = None,
         connected: Callable[[Any], None] | None = None,
-        resources: Resources | None = None,
-        services: Mapping[str, Callable[[Any, dict[str, Any]], dict[str, Any]]] = NOTHING,
+        resources: str = "",
+        row_tables: Sequence[Any] = (),
+        services: str = "",
         skill: str = "",
         refusals: str = "result",
         logs_refusals: bool = False,
         version: str = "",
     ) -> None:
         self.server_name = server_name
-        self.tools_by_noun = tools
+        self.tools = [tool for of_noun in tools for tool in of_noun]
         self.open_workspace = open_workspace
         self.instructions = instructions
         self.prompts = prompts
         self.brief = brief
         self.connected = connected
         self.resources = resources
+        self.row_tables = row_tables
         self.services = services
         self.skill = skill
         self.refusals = refusals
         self.logs_refusals = logs_refusals
         self.version = version
 
-    @property
-    def tools(self) -> Sequence[Tool]:
-        """The tools, whose modules run when they are first looked at."""
-        return [tool for tools in self.tools_by_noun for tool in tools]
+    def import_resources(self) -> Resources:
+        """Import and return the resources of a kit that has some."""
+        resources: Resources = named(self.resources)
+        if self.row_tables:
+            resources = named("runtime.rows.resources.RowResources")(resources, self.row_tables)
+        return resources
+
+    def import_services(self) -> Mapping[str, Callable[[Any, dict[str, Any]], dict[str, Any]]]:
+        """Import and return the services, which may be none."""
+        services: Mapping[str, Any] = named(self.services) if self.services else NOTHING
+        return services
 
 
 class OpenProject:

@@ -39,4 +39,4 @@ def open_offer(kit: str, folder: str, session: Session) -> Offer:
     Raises `StartError` where that kit's own server would not start.
     """
     other: Kit = __import__(kit).KIT
-    return Offer(other.services, other.open_workspace(folder, session.of(kit)))
+    return Offer(other.import_services(), other.open_workspace(folder, session.of(kit)))

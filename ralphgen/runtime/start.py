@@ -192,10 +192,9 @@ def _serve(asked: CommandLine, name: str, folder: str, ending: Ending) -> int:
     ending.hold(workspace)
     try:
         if asked.check or asked.describe:
-            tools = emitted(name, "KIT", "tools")
             handlers = made_handlers(kit, session, workspace, manifest["ralphgen"])
             if asked.describe:
-                wire.write(_described(handlers, [*session.tools(tools).values()]))
+                wire.write(_described(handlers, [*session.tools(kit.tools).values()]))
             workspace.close()
             return 0
         from .protocol.connection import Connection
@@ -225,7 +224,6 @@ def _kept_handlers(kit: Kit, session: Session, workspace: Workspace, version: st
         return KeptHandlers(
             kept, lambda: made_handlers(kit, session, workspace, version), kit, workspace, version
         )
-    emitted(session.kit, "KIT", "tools")  # whose modules run now
     handlers = made_handlers(kit, session, workspace, version)
     if name:
         keep_answers(name, handlers)
@@ -270,14 +268,10 @@ def _described(handlers: Handlers, seen: Sequence[Tool]) -> str:
     return json.dumps(facts) + "\n"
 
 
-def emitted(module: str, name: str, part: str = "") -> Any:
-    """Return a value of a module beside the server, or a part of it.
-
-    Raises `StartError` where it cannot be loaded.
-    """
+def emitted(module: str, name: str) -> Any:
+    """Return a value of a module beside the server; raises `StartError` if it cannot be loaded."""
     try:
-        value = getattr(__import__(module), name)
-        return getattr(value, part) if part else value
+        return getattr(__import__(module), name)
     except (*BROKEN, OSError, TypeError, ValueError) as error:
         where = f"{module} ({type(error).__name__}: {error})"
         raise StartError(

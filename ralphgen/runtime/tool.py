@@ -1,4 +1,4 @@
-"""What a tool is: a name, a sentence, arguments, hints and the function that does it."""
+"""A tool: its name, description, arguments and hints, and the name of its function."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ if TYPE_CHECKING:
 
     from .deferred import DeferredResult
     from .policy import BoundArgument
+
+    Run = Callable[[Any, dict[str, Any]], dict[str, Any] | str | DeferredResult]
 
 NOTHING: Mapping[str, str] = {}
 STRING = {"type": "string"}
@@ -35,18 +37,19 @@ class Tool:
     """One tool of a server.
 
     `properties` are JSON Schemas by argument name, `required` the names that must be given,
-    `hints` the annotations of the protocol, `run` a function of (workspace, arguments) that
-    returns a JSON object or a text, or what waits for one, and raises `ToolError`. `needs` names,
-    as `"kit:tool"`, the tool without which there is no such argument. `refusals` holds what is
-    said of a wrong value of an argument, where the usual words will not do. `search_hint` holds
-    words that a client may search for besides the name. `returns` is the JSON Schema of that
-    object, where the project asked for structured output. `instruction` and `advice` are what the
-    server's instructions say of it (see `instruction_lines`).
+    `hints` the annotations of the protocol. `run` is the dotted name of the function that
+    `function` returns or, if there is `data`, of a function that makes it from the data. `needs`
+    names, as `"kit:tool"`, the tool without which there is no such argument. `refusals` holds the
+    refusal of a wrong value by argument, if it is not the usual one. `search_hint` holds words that
+    a client may search for besides the name. `returns` is the JSON Schema of that object, if the
+    project asked for structured output. `instruction` and `advice` are lines of the server's
+    instructions (see `instruction_lines`).
     """
 
     __slots__ = (
         "advice",
         "bound_arguments",
+        "data",
         "description",
         "hints",
         "instruction",
@@ -68,9 +71,10 @@ class Tool:
         description: str,
         *,
         hints: Mapping[str, bool],
-        run: Callable[[Any, dict[str, Any]], dict[str, Any] | str | DeferredResult],
+        run: str,
         properties: Mapping[str, Mapping[str, Any]],
         required: Sequence[str] = (),
+        data: object = None,
         needs: Mapping[str, str] = NOTHING,
         refusals: Mapping[str, str] = NOTHING,
         search_hint: str = "",
@@ -82,6 +86,7 @@ class Tool:
         self.description = description
         self.hints = hints
         self.run = run
+        self.data = data
         self.properties = properties
         self.required = required
         self.needs = needs
@@ -93,6 +98,16 @@ class Tool:
         self.loaded_first = False
         self.writes_by: Sequence[str] = ()
         self.bound_arguments: Mapping[str, BoundArgument] = {}
+
+    def function(self) -> Run:
+        """Import and return the function that answers calls.
+
+        It takes the workspace and the arguments, returns a JSON object, a text or a result that is
+        not there yet, and raises `ToolError`.
+        """
+        function = named(self.run)
+        run: Run = function if self.data is None else function(self.data)
+        return run
 
     def reading_without(self, *arguments: str) -> Tool:
         """Return the same tool, which only reads in a session that has none of these arguments."""
@@ -175,6 +190,7 @@ class Tool:
             self.description,
             hints=READ_ONLY if self.writes_by and not writes_by else self.hints,
             run=self.run,
+            data=self.data,
             properties=properties,
             required=[name for name in self.required if name in keep],
             needs=self.needs,
@@ -185,6 +201,12 @@ class Tool:
             advice=self.advice,
         )
         return tool.reading_without(*writes_by)
+
+
+def named(name: str) -> Any:
+    """Import and return the value of a module by its dotted name."""
+    module, _, value = name.rpartition(".")
+    return getattr(__import__(module, None, None, [value]), value)
 
 
 def instruction_lines(tools: Sequence[Tool]) -> list[str]:

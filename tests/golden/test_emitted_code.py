@@ -32,8 +32,15 @@ for place, _, names in sorted(os.walk(folder)):
     for name in sorted(names):
         path = os.path.relpath(os.path.join(place, name), folder)
         if path.endswith(".py"):
-            __import__(path[:-3].replace(os.sep, ".").removesuffix(".__init__"))
+            module = path[:-3].replace(os.sep, ".").removesuffix(".__init__")
+            __import__(module)
             print(path)
+            for tool in getattr(sys.modules[module], "TOOLS", ()):
+                assert callable(tool.function())
+            kit = getattr(sys.modules[module], "KIT", None)
+            if kit is not None:
+                assert not kit.resources or kit.import_resources()
+                assert not kit.services or kit.import_services()
 """
 
 
@@ -110,8 +117,8 @@ def test_emitted_code_silences_no_checker(trees: Path) -> None:
         assert [] == [token.string for token in comments if SILENCING.search(token.string)], path
 
 
-def test_every_emitted_module_can_be_imported_from_a_cold_start(trees: Path) -> None:
-    """The runtime once, since it is the same everywhere, and the SDK costs half a second."""
+def test_every_emitted_module_and_name_can_be_imported_from_a_cold_start(trees: Path) -> None:
+    """And the tables name functions that exist. The runtime is imported once."""
     for case in (WHOLE, *CASES):
         command = (sys.executable, "-I", "-W", "error", "-c", IMPORT_ALL)
         done = _run(trees, *command, str(trees / case), str(trees / WHOLE))

@@ -390,7 +390,9 @@ def test_the_cache_does_not_grow_without_end(own: Path, home: Path) -> None:
 
 def test_a_traceback_names_the_file_and_shows_the_line(own: Path) -> None:
     edit(own, "ralph/project.py", more="\n\ndef broken(*_):\n    raise KeyError('mine')\n\n\n")
-    edit(own, "ralph/project.py", more="for tool in TOOLS:\n    tool.run = broken\n")
+    edit(
+        own, "ralph/project.py", more="for tool in TOOLS:\n    tool.run = 'ralph.project.broken'\n"
+    )
     with running(own) as server:
         server.shake_hands()
         server.ask("tools/call", {"name": "get_project_info", "arguments": {}})

@@ -38,7 +38,7 @@ def broken(*_):
 
 
 noisy()
-TOOLS[0].run = broken
+TOOLS[0].run = "ralph.project.broken"
 """
 # One call of each tool with what it needs, in an order in which all succeed.
 CALLS: tuple[tuple[str, dict[str, Any]], ...] = (

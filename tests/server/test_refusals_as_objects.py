@@ -1,6 +1,7 @@
 """How a kit whose failures are objects tells of each of them."""
 
 import json
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,13 +21,19 @@ class Nobody:
         return name
 
 
-def answered(error: Exception, arguments: dict[str, Any], *, refusals: str) -> tuple[str, bool]:
-    """The text of a call to a tool that fails, and whether it counts as a failure."""
+def failing(error: Exception) -> Callable[[object, dict[str, Any]], dict[str, Any]]:
+    """Return the function of a tool that fails so."""
 
     def run(_workspace: object, _arguments: dict[str, Any]) -> dict[str, Any]:
         raise error
 
-    tool = Tool("ask", "Ask.", hints=READ_ONLY, run=run, properties={"what": STRING})
+    return run
+
+
+def answered(error: Exception, arguments: dict[str, Any], *, refusals: str) -> tuple[str, bool]:
+    """The text of a call to a tool that fails, and whether it counts as a failure."""
+    run = f"{__name__}.failing"
+    tool = Tool("ask", "Ask.", hints=READ_ONLY, run=run, data=error, properties={"what": STRING})
     kit = Kit(
         "asking",
         tools=[[tool]],

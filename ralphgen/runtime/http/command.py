@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
+    from ..kit import Kit
     from .sessions import Kits
     from .tokens import Verifier
 
@@ -109,9 +110,10 @@ def _verifier(folder: str, settings: Settings) -> Verifier:
 def _kits(names: Sequence[str], folder: str, settings: Settings) -> Kits:
     from .sessions import Kits
 
-    found = {name: emitted(name, "KIT") for name in names}
-    for name in names:
-        emitted(name, "KIT", "tools")  # whose modules run before any worker begins
+    found: dict[str, Kit] = {name: emitted(name, "KIT") for name in names}
+    for kit in found.values():
+        for tool in kit.tools:
+            tool.function()  # imported once, before any worker is forked
     manifest = read_manifest(folder)
     policy = emitted_policy(manifest)
     return Kits(folder, found, policy, settings["kits"], manifest["ralphgen"])

@@ -200,5 +200,5 @@ def _check(workspace: Any, tool: OwnFunction, name: str) -> Any:
 def _service(workspace: Any, name: str) -> Callable[[Any, dict[str, Any]], Any] | None:
     """Return a service of the session's kit, None where it has no such thing."""
     found: Callable[[Any, dict[str, Any]], Any] | None
-    found = __import__(workspace.session.kit).KIT.services.get(name)
+    found = __import__(workspace.session.kit).KIT.import_services().get(name)
     return found

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping
     from typing import Any, TypeVar
 
-    from ..kit import Kit, Prompt, Resources, Workspace
+    from ..kit import Kit, Prompt, Workspace
     from ..session import Session
     from ..tool import Tool
     from .skills import ServedSkill
@@ -75,7 +75,7 @@ class Handlers:
         self.listed = b""
         seen = [*tools.values()]
         self._reading = frozenset(tool.name for tool in seen if tool.hints.get("readOnlyHint"))
-        self.listening = () if kit.resources is None else LISTENING
+        self.listening = LISTENING if kit.resources else ()
         self.instructions = kit.instructions(session, seen)
         methods: dict[str, Method] = tool_methods(kit, session, tools, workspace)
         capabilities: dict[str, Any] = {"tools": {}}
@@ -84,9 +84,9 @@ class Handlers:
             prompts = {prompt.name: prompt for prompt in kit.prompts(session, seen)}
             methods |= prompt_methods(prompts, workspace)
             capabilities["prompts"] = {}
-        if kit.resources is not None:
-            methods |= resource_methods(kit.resources, workspace)
-            methods |= completion_method(kit.resources, prompts, workspace)
+        if kit.resources:
+            methods |= resource_methods(kit, workspace)
+            methods |= completion_method(kit, prompts, workspace)
             capabilities |= {"resources": {"subscribe": True}, "completions": {}}
         self.capabilities = self.stateless_capabilities = capabilities
         self.long_tools = frozenset(tool.name for tool in seen if tool.hints.get("openWorldHint"))
@@ -174,23 +174,24 @@ def prompt_methods(prompts: Mapping[str, Prompt], workspace: Any) -> dict[str, M
     return {"prompts/list": list_prompts, "prompts/get": get_prompt}
 
 
-def resource_methods(resources: Resources, workspace: Any) -> dict[str, Method]:
+def resource_methods(kit: Kit, workspace: Any) -> dict[str, Method]:
     """Return, by the name of a request, what answers it from the resources of a kit."""
 
     def list_resources(params: Params) -> dict[str, Any]:
-        entries, cursor = resources.listed(workspace, params.get("cursor"))
+        entries, cursor = kit.import_resources().listed(workspace, params.get("cursor"))
         return {"resources": entries, **({"nextCursor": cursor} if cursor else {})}
 
     def list_templates(params: Params) -> dict[str, Any]:
         refuse_cursor(params)
-        return {"resourceTemplates": [dict(entry) for entry in resources.templates(workspace)]}
+        entries = kit.import_resources().templates(workspace)
+        return {"resourceTemplates": [dict(entry) for entry in entries]}
 
     def read(params: Params) -> Answer:
         def contents(found: tuple[str, str]) -> dict[str, Any]:
             media_type, text = found
             return {"contents": [{"uri": params["uri"], "mimeType": media_type, "text": text}]}
 
-        answer: Answer = then(resources.read(workspace, params["uri"]), contents)
+        answer: Answer = then(kit.import_resources().read(workspace, params["uri"]), contents)
         return answer
 
     return {
@@ -241,9 +242,7 @@ def skill_methods(
     }
 
 
-def completion_method(
-    resources: Resources, prompts: Mapping[str, Prompt], workspace: Any
-) -> dict[str, Method]:
+def completion_method(kit: Kit, prompts: Mapping[str, Prompt], workspace: Any) -> dict[str, Method]:
     """Return what completes the variables of templates and the arguments of prompts."""
 
     def complete(params: Params) -> Answer:
@@ -251,6 +250,7 @@ def completion_method(
         if ref["type"] == "ref/prompt":
             _named(prompts, ref["name"], [argument["name"]])
         template = ref.get("uri")
+        resources = kit.import_resources()
         found = resources.completed(workspace, template, argument["name"], argument["value"])
         answer: Answer = then(found, completion)
         return answer

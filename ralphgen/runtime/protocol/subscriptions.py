@@ -57,7 +57,7 @@ class Subscriptions:
         send: Callable[[bytes], None],
         gone: Callable[[], None],
     ) -> None:
-        resources: Any = handlers.kit.resources
+        resources: Any = handlers.kit.import_resources()
         self._gone = gone
         self._looking = _thread.allocate_lock()  # for the workspace and what was seen of it
         self._moved: object = None

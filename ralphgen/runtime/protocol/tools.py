@@ -67,7 +67,7 @@ def tool_methods(
             why = session.why_hidden(params["name"])
             text = f"Unknown tool: {shortened(params['name'])}: {why}"
             raise RefusedError(INVALID_PARAMS, text, f"The tools here: {', '.join(tools)}")
-        if getattr(tool.run, "states", "") in getattr(workspace, "own_code", ()):
+        if getattr(tool.function(), "states", "") in getattr(workspace, "own_code", ()):
             return _called_in_child(kit, tool.name, workspace, params)
         return _called(kit, tool, workspace, params, session)
 
@@ -85,7 +85,9 @@ def _called(kit: Kit, tool: Tool, workspace: Workspace, params: Params, session:
     """Run one call, or begin it if its answer takes time, or ask the user."""
 
     def begin() -> Result:
-        return tool.run(workspace, tool.completed(_checked(kit, tool, params.get("arguments"))))
+        return tool.function()(
+            workspace, tool.completed(_checked(kit, tool, params.get("arguments")))
+        )
 
     try:
         return _answered(kit, tool, begin)

@@ -22,13 +22,12 @@ class RowResources:
     """The resources of a kit, its `own` ones, and besides a template for each of the `tables`.
 
     A table is there for the sessions that have its `get`, and a row reads as that tool answers it.
-    `kit` opens the URIs: `kit://tables/NAME/KEY`, of a key of several columns one part each.
+    A URI is `KIT://tables/NAME/KEY`, with one part for each column of the key.
     """
 
-    __slots__ = ("_beginning", "_own", "_tables")
+    __slots__ = ("_own", "_tables")
 
-    def __init__(self, kit: str, own: Resources, tables: Sequence[RowTable]) -> None:
-        self._beginning = f"{kit}://tables/"
+    def __init__(self, own: Resources, tables: Sequence[RowTable]) -> None:
         self._own = own
         self._tables = {table.listed.removeprefix("list_"): table for table in tables}
 
@@ -36,7 +35,7 @@ class RowResources:
         """Return the entries of `resources/templates/list`."""
         own = [
             {
-                "uriTemplate": self._template(name, table),
+                "uriTemplate": _template(workspace, name, table),
                 "name": table.words,
                 "title": table.words.capitalize(),
                 "description": f"A row of {name.replace('_', ' ')}, as {_tool(table)} answers it.",
@@ -56,12 +55,13 @@ class RowResources:
         Raises `NotThereError` for a URI that is malformed, of a row that is not there, and of one
         that the session does not get by a tool; `ToolError` where the database cannot be read.
         """
-        if not uri.startswith(self._beginning):
+        beginning = _beginning(workspace)
+        if not uri.startswith(beginning):
             return self._own.read(workspace, uri)
         from ..values.arguments import shortened
         from .spelled_rows import reading
 
-        name, *parts = uri.removeprefix(self._beginning).split("/")
+        name, *parts = uri.removeprefix(beginning).split("/")
         table = dict(self._seen(workspace)).get(name)
         if table is None or len(parts) != len(table.key):
             raise NotThereError(f"no resource {shortened(uri)}")
@@ -75,7 +75,7 @@ class RowResources:
         """Return the values of a key that begin so, or what the kit completes."""
         for name, table in self._seen(workspace):
             variables = _variables(table)
-            if template == self._template(name, table) and argument in variables:
+            if template == _template(workspace, name, table) and argument in variables:
                 from .spelled_rows import completing
 
                 column = table.key[variables.index(argument)]
@@ -102,9 +102,14 @@ class RowResources:
             if _tool(table) in workspace.session.enabled:
                 yield name, table
 
-    def _template(self, name: str, table: RowTable) -> str:
-        variables = "/".join(f"{{{variable}}}" for variable in _variables(table))
-        return f"{self._beginning}{name}/{variables}"
+
+def _beginning(workspace: Any) -> str:
+    return f"{workspace.session.kit}://tables/"
+
+
+def _template(workspace: Any, name: str, table: RowTable) -> str:
+    variables = "/".join(f"{{{variable}}}" for variable in _variables(table))
+    return f"{_beginning(workspace)}{name}/{variables}"
 
 
 def _tool(table: RowTable) -> str:

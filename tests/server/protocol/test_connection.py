@@ -40,14 +40,16 @@ import sys
 NOISE = "import sys; print('child', len(sys.stdin.read())); sys.stdout.flush()"
 
 
-def noisy(*given, run=TOOLS[0].run):
+def noisy(*given):
+    from runtime.ralph.project import get_project_info
+
     print("printed")
     os.write(1, b"written\\n")
     subprocess.run([sys.executable, "-I", "-c", NOISE], check=True)
-    return run(*given)
+    return get_project_info(*given)
 
 
-TOOLS[0].run = noisy
+TOOLS[0].run = "ralph.project.noisy"
 """
 
 

@@ -82,7 +82,7 @@ def test_what_tools_share_is_said_once_with_the_names_of_those_that_are_there() 
             name,
             "",
             hints={},
-            run=lambda *_: {},
+            run="",
             properties={},
             instruction=instruction,
             advice=advice,

@@ -46,7 +46,6 @@ EMITTED = '''\
 
 from runtime.tool import READ_ONLY, Tool
 from runtime.values.nearest_notes import Table
-from runtime.values.paging import shortened
 
 NOTE_KIND = [
     "a",
@@ -64,7 +63,8 @@ TOOLS = (
         "list_notes",
         "List notes.",
         hints=READ_ONLY,
-        run=shortened(NOTES),
+        run="runtime.values.paging.shortened",
+        data=NOTES,
         properties={
             "kind": {"type": "string", "enum": NOTE_KIND},
         },
