@@ -1,4 +1,9 @@
-"""The policy that was generated for a project, and the questions that a session asks of it."""
+"""The permissions of sessions: grants, and the policy that was generated for a project.
+
+Each source of permissions is one `Grants`: the schema, the recipe, the discipline, the session's
+rows, the context, and others. A session has their meet, so no source can add a tool, an argument or
+a value (SPEC-070, the reductive filter).
+"""
 
 from __future__ import annotations
 
@@ -6,19 +11,21 @@ from .errors import StartError, ToolError, one_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Any, TypeVar
 
-    Kept = TypeVar("Kept")
+    Entry = TypeVar("Entry")
 
-FULL = "manual"  # the profile that has every tool
+FULL = "manual"  # the recipe that has every tool
 ALL = "all"  # stands for every tool of a kit, in place of their names
 REQUIRED, OPTIONAL, GRANTS = "required", "optional", "grants"
 USER = "user"  # needed by an argument that only the user gives
 WORDS = "words"  # needed by an argument that puts words in the user's name
 NOTHING: Mapping[str, Any] = {}
 OWN, WITHIN, ANY = "own", "within", "any"
-# What a policy says of an argument: the kind of row it names, and how far it reaches.
+KINDS = ("task", "feature", "discipline")  # of rows that a session can work on
+REACHES = (OWN, WITHIN, ANY)  # the narrowest first
+# How a policy binds an argument: the kind of row, and its reach.
 RULES: Mapping[str, tuple[str, str]] = {
     "own task": ("task", OWN),
     "task of own feature": ("task", WITHIN),
@@ -30,17 +37,157 @@ RULES: Mapping[str, tuple[str, str]] = {
 }
 
 
+class BoundArgument:
+    """An argument that the session's own row fills.
+
+    `kind` is task, feature or discipline, `value` the session's row. `reach` is how far the
+    argument may go beyond it: not at all (`OWN`), to rows that the kit finds close enough
+    (`WITHIN`), or to any row (`ANY`).
+    """
+
+    __slots__ = ("kind", "reach", "value")
+
+    def __init__(self, kind: str, reach: str, value: int | str) -> None:
+        self.kind = kind
+        self.reach = reach
+        self.value = value
+
+    def meet(self, other: BoundArgument) -> BoundArgument | None:
+        """Return the narrower of two bindings, or None if no row satisfies both."""
+        if ANY not in (self.reach, other.reach) and self.value != other.value:
+            return None
+        closer = min(self, other, key=lambda bound: REACHES.index(bound.reach))
+        return BoundArgument(self.kind, closer.reach, closer.value)
+
+    def refuse_another(self, argument: str, value: object) -> None:
+        """Raise `ToolError` for another row than the only one that the session may name."""
+        if self.reach == OWN and value not in (self.value, str(self.value)):
+            from .values.arguments import shortened
+
+            own = shortened(self.value)
+            raise ToolError(
+                f'argument "{argument}" is {shortened(value)}, but this session works only on the '
+                f"{self.kind} {own}: omit the argument"
+            )
+
+
+class Grant:
+    """The part of one tool that a source leaves.
+
+    `arguments` are the names that remain, None for all. `values` are the values that remain of an
+    argument, and `rows` the rows that arguments are bound to, both by argument.
+    """
+
+    __slots__ = ("arguments", "rows", "values")
+
+    def __init__(
+        self,
+        arguments: Iterable[str] | None = None,
+        values: Mapping[str, Iterable[str]] = NOTHING,
+        rows: Mapping[str, BoundArgument] = NOTHING,
+    ) -> None:
+        self.arguments = None if arguments is None else frozenset(arguments)
+        self.values = {name: frozenset(remaining) for name, remaining in values.items()}
+        self.rows = rows
+
+    def __le__(self, other: Grant) -> bool:
+        """Return whether the other grant allows every call that this one allows."""
+        if other.arguments is not None and not (
+            self.arguments is not None and self.arguments <= other.arguments
+        ):
+            return False
+        return all(
+            name in self.values and self.values[name] <= values
+            for name, values in other.values.items()
+            if self.allows(name)
+        ) and all(
+            name in self.rows and _is_within(self.rows[name], bound)
+            for name, bound in other.rows.items()
+            if self.allows(name) and bound.reach != ANY
+        )
+
+    def allows(self, argument: str) -> bool:
+        """Return whether the argument remains."""
+        return self.arguments is None or argument in self.arguments
+
+    def meet(self, other: Grant) -> Grant | None:
+        """Return the part that both leave, or None if no call satisfies both."""
+        rows = {**self.rows, **other.rows}
+        for name in self.rows.keys() & other.rows.keys():
+            bound = self.rows[name].meet(other.rows[name])
+            if bound is None:
+                return None
+            rows[name] = bound
+        values = {**self.values, **other.values}
+        for name in self.values.keys() & other.values.keys():
+            values[name] = self.values[name] & other.values[name]
+        arguments = self.arguments if other.arguments is None else other.arguments
+        if self.arguments is not None and arguments is not None:
+            arguments = self.arguments & arguments
+        return Grant(arguments, values, rows)
+
+
+WHOLE = Grant()
+
+
+class Grants:
+    """The tools of a kit that a source leaves, each with its `Grant`.
+
+    `reason` states why the source removed a tool or an argument, if `removed` does not. `removed`
+    has the reason for each removal so far, by tool and argument; the argument is "" for a tool.
+    """
+
+    __slots__ = ("reason", "removed", "tools")
+
+    def __init__(
+        self,
+        reason: str,
+        tools: Mapping[str, Grant],
+        removed: Mapping[tuple[str, str], str] | None = None,
+    ) -> None:
+        self.reason = reason
+        self.tools = tools
+        self.removed = removed or {}
+
+    def __and__(self, other: Grants) -> Grants:
+        """Return their meet; a tool that the other source does not name is removed."""
+        removed = {**self.removed}
+        tools = {}
+        for name, grant in self.tools.items():
+            further = other.tools.get(name)
+            both = grant if further is WHOLE else further and grant.meet(further)
+            if both is None:
+                removed[name, ""] = other.removed.get((name, ""), other.reason)
+                continue
+            tools[name] = both
+            if both.arguments is not None and both is not grant:
+                for argument in (grant.arguments or frozenset()) - both.arguments:
+                    removed[name, argument] = other.removed.get((name, argument), other.reason)
+        return Grants(self.reason, tools, removed)
+
+    def __le__(self, other: Grants) -> bool:
+        """Return whether the other source allows every call that this one allows."""
+        return all(
+            name in other.tools and grant <= other.tools[name] for name, grant in self.tools.items()
+        )
+
+    def without(self, names: Iterable[str], reason: str) -> Grants:
+        """Return the same grants without some tools."""
+        lost = {*names}
+        return self & Grants(reason, {name: WHOLE for name in self.tools if name not in lost})
+
+
 class Recipe:
-    """What a kind of session leaves.
+    """The tools and arguments of a kind of session.
 
     `tools` are names by kit, or `ALL` until the policy has named them. `base` is the built-in
-    profile of a recipe of the project's own.
-    `targets` are the kinds of rows that a session is about, each `"required"`, `"optional"`, or
-    `"grants"` where the tools bound to such a row are hidden without one. By `"kit:tool"`:
+    recipe of a recipe of the project.
+    `targets` are the kinds of rows that a session works on, each `"required"`, `"optional"`, or
+    `"grants"` if the tools bound to such a row are hidden without one. By `"kit:tool"`:
     `narrowed_arguments` are the arguments that remain, `narrowed_values` the values that remain of
     an argument, `bound_arguments` the rows that an argument may name (see `RULES`), and
     `granted_by` the kinds of rows without any of which a session lacks the tool.
-    `loaded_first` are the tools, by kit, that an agent cannot do without.
+    `loaded_first` are the tools, by kit, that clients load immediately.
     """
 
     __slots__ = ("base", "bound", "first", "granted", "narrowed", "targets", "tools", "values")
@@ -66,12 +213,41 @@ class Recipe:
         self.granted = granted_by
         self.first = loaded_first
 
+    def grants(self, kit: str, rows: Mapping[str, int | str | None], reason: str) -> Grants:
+        """Return the tools of a kit that the recipe leaves, bound to `rows`, by kind."""
+        tools = {}
+        for name in self.tools.get(kit, ()):
+            key = f"{kit}:{name}"
+            bound = {
+                argument: BoundArgument(*RULES[rule], value)
+                for argument, rule in self.bound.get(key, NOTHING).items()
+                if (value := rows.get(RULES[rule][0])) is not None
+            }
+            narrowed, values = self.narrowed.get(key), self.values.get(key, NOTHING)
+            is_whole = narrowed is None and not values and not bound
+            tools[name] = WHOLE if is_whole else Grant(narrowed, values, bound)
+        return Grants(reason, tools)
+
+    def needs_rows(self, kit: str, kinds: Sequence[str]) -> dict[str, str]:
+        """Return why a session that works on no row of these kinds lacks tools, by tool."""
+        granting = [kind for kind in kinds if self.targets.get(kind) == GRANTS]
+        start = "it needs a session that is about"
+        reasons = {
+            tool: f"{start} one row, and this one is about none"
+            for tool, rules in _of_kit(self.bound, kit).items()
+            if names_own_row(rules, granting)
+        }
+        for tool, needed in _of_kit(self.granted, kit).items():
+            if {*needed} & {*kinds}:
+                reasons[tool] = f"{start} a {' and a '.join(needed)}, and this one is about none"
+        return reasons
+
 
 class Policy:
-    """Recipes and disciplines: every later step only takes away (SPEC-070, the reductive filter).
+    """The recipes and disciplines of a project.
 
-    `removed_tools` holds names by discipline and kit; `absent` the tools that the project's schema
-    has no place for, by kit, each with the reason.
+    `removed_tools` has names by discipline and kit; `absent` the tools without a place in the
+    project's schema, by kit, each with the reason.
     """
 
     __slots__ = ("_absent", "_removed", "recipes")
@@ -88,9 +264,9 @@ class Policy:
         self._absent = absent
 
     def name_tools(self, every: Mapping[str, Sequence[str]]) -> None:
-        """Put the names of a kit's tools, which `every` has by kit, where a recipe says `ALL`.
+        """Put the names of a kit's tools, which `every` has by kit, in place of `ALL`.
 
-        Raises `StartError` for any other word in the place of names, and where there are none.
+        Raises `StartError` for any other word in place of names, and if `every` has none.
         """
         for name, recipe in self.recipes.items():
             if any(isinstance(names, str) for names in recipe.tools.values()):
@@ -106,73 +282,75 @@ class Policy:
 
     @property
     def kits(self) -> tuple[str, ...]:
-        """The kits that the project has switched on."""
+        """The enabled kits of the project."""
         return tuple(self.every_tool)
 
+    @property
+    def disciplines(self) -> tuple[str, ...]:
+        """The disciplines that remove tools."""
+        return tuple(self._removed)
+
     def profile(self, recipe: str) -> str:
-        """Return the built-in kind of session that a recipe comes from."""
+        """Return the built-in recipe that a recipe is based on."""
         return self.recipes[recipe].base or recipe
 
     def targets(self, recipe: str) -> Mapping[str, str]:
-        """Return the kinds of rows that a session is about, with how much it needs one."""
+        """Return the kinds of rows that a session works on, and how much it needs one."""
         return self.recipes[recipe].targets
 
+    def sources(
+        self,
+        recipe: str,
+        kit: str,
+        *,
+        discipline: str | None = None,
+        rows: Mapping[str, int | str | None] = NOTHING,
+        name: str = "",
+    ) -> Iterator[Grants]:
+        """Yield the grants of the schema, the recipe, its base, the discipline and the rows.
+
+        `rows` has the session's row by kind, and `name` is the name of the recipe in reasons, if
+        the session has another one.
+        """
+        every = dict.fromkeys(self.every_tool.get(kit, ()), WHOLE)
+        absent = self._absent.get(kit, {})
+        yield Grants("", every, {(tool, ""): reason for tool, reason in absent.items()})
+        reason = f'the recipe "{name or recipe}" does not include it'
+        for ruling in dict.fromkeys((self.profile(recipe), recipe)):
+            yield self.recipes[ruling].grants(kit, rows, reason)
+        removed = {} if discipline is None else self._removed.get(discipline, {})
+        reason = f'the discipline "{one_line(discipline or "")}" removes it'
+        yield _all_but(every, dict.fromkeys(removed.get(kit, ()), reason))
+        missing = [kind for kind in KINDS if rows.get(kind) is None]
+        yield _all_but(every, self.recipes[recipe].needs_rows(kit, missing))
+
     def allowed(self, recipe: str, kit: str) -> frozenset[str]:
-        """Return the tools of a kit that a recipe leaves; a kit that it does not name has none."""
+        """Return the tools of a kit that a recipe includes."""
         return frozenset(self.recipes[recipe].tools.get(kit, ()))
-
-    def removed(self, discipline: str | None, kit: str) -> frozenset[str]:
-        """Return the tools of a kit that a discipline takes away."""
-        taken = {} if discipline is None else self._removed.get(discipline, {})
-        return frozenset(taken.get(kit, ()))
-
-    def ungranted(self, recipe: str, kit: str, kinds: Sequence[str]) -> frozenset[str]:
-        """Return the tools of a kit that a session lacks as long as it is about none of `kinds`."""
-        granting = [kind for kind in kinds if self.targets(recipe).get(kind) == GRANTS]
-        rules = self.bound(recipe, kit)
-        found = {tool for tool in rules if names_own_row(rules[tool], granting)}
-        granted = _of_kit(self.recipes[recipe].granted, kit)
-        return frozenset(found.union(tool for tool in granted if {*granted[tool]} & {*kinds}))
-
-    def granting(self, recipe: str, kit: str, tool: str) -> str:
-        """Return the kinds of rows that a session of the recipe needs for a tool, in words."""
-        return " and a ".join(self.recipes[recipe].granted.get(f"{kit}:{tool}", ()))
-
-    def narrowed(self, recipe: str, kit: str) -> dict[str, Sequence[str]]:
-        """Return, by tool, the arguments that a recipe leaves, for the tools that it narrows."""
-        return _of_kit(self.recipes[recipe].narrowed, kit)
-
-    def values(self, recipe: str, kit: str) -> dict[str, Mapping[str, Sequence[str]]]:
-        """Return, by tool and argument, the values that a recipe leaves."""
-        return _of_kit(self.recipes[recipe].values, kit)
 
     def bound(self, recipe: str, kit: str) -> dict[str, Mapping[str, str]]:
         """Return, by tool and argument, the rows that a session of the recipe may name."""
         return _of_kit(self.recipes[recipe].bound, kit)
 
     def loaded_first(self, recipe: str, kit: str) -> frozenset[str]:
-        """Return the tools of a kit that an agent needs from its first turn on."""
+        """Return the tools of a kit that clients load immediately."""
         return frozenset(self.recipes[recipe].first.get(kit, ()))
 
     def knows(self, kit: str, name: str) -> bool:
         """Return whether the kit has a tool of this name, in this schema or in another."""
-        return name in self.allowed(FULL, kit) or name in self._absent.get(kit, {})
+        return name in self.every_tool.get(kit, ()) or name in self._absent.get(kit, {})
 
-    def reasons(self, kit: str, recipe: str, base: str, discipline: str | None) -> dict[str, str]:
-        """Return, for every tool of the kit, the sentence that tells why a session does not see it.
 
-        `recipe` is what the session calls itself, `base` the recipe that rules it.
-        """
-        allowed, removed = self.allowed(base, kit), self.removed(discipline, kit)
-        reasons = dict(self._absent.get(kit, {}))
-        for name in self.allowed(FULL, kit):
-            if name not in allowed:
-                reasons[name] = f'the recipe "{recipe}" does not include it'
-            elif name in removed:
-                reasons[name] = f'the discipline "{one_line(discipline or "")}" removes it'
-            else:
-                reasons[name] = "this session's context does not enable it"
-        return reasons
+def _is_within(bound: BoundArgument, other: BoundArgument) -> bool:
+    """Return whether a binding allows only rows that the other one allows."""
+    closer = REACHES.index(bound.reach) <= REACHES.index(other.reach)
+    return closer and bound.value == other.value
+
+
+def _all_but(tools: Mapping[str, Grant], reasons: Mapping[str, str]) -> Grants:
+    """Return grants without some tools, each with its reason."""
+    remaining = {name: grant for name, grant in tools.items() if name not in reasons}
+    return Grants("", remaining, {(name, ""): reason for name, reason in reasons.items()})
 
 
 def _named(
@@ -189,56 +367,14 @@ def _named(
     return known
 
 
-def _of_kit(found: Mapping[str, Kept], kit: str) -> dict[str, Kept]:
-    """Return what stands under `"kit:tool"`, by tool."""
+def _of_kit(found: Mapping[str, Entry], kit: str) -> dict[str, Entry]:
+    """Return the entries of a kit, whose keys are `"kit:tool"`, by tool."""
     prefix = f"{kit}:"
-    return {key.removeprefix(prefix): kept for key, kept in found.items() if key.startswith(prefix)}
-
-
-class BoundArgument:
-    """One argument that may be left out, because the session knows the row.
-
-    `kind` is task, feature or discipline, `value` the session's own row. `reach` says which others
-    the argument may name: none (`OWN`), those that the kit finds close enough (`WITHIN`), or all
-    (`ANY`).
-    """
-
-    __slots__ = ("kind", "reach", "value")
-
-    def __init__(self, kind: str, reach: str, value: int | str) -> None:
-        self.kind = kind
-        self.reach = reach
-        self.value = value
-
-    def refuse_another(self, argument: str, value: object) -> None:
-        """Raise `ToolError` for a value that the session's own row is not, where that counts."""
-        if self.reach == OWN and value not in (self.value, str(self.value)):
-            from .values.arguments import shortened
-
-            own = shortened(self.value)
-            raise ToolError(
-                f'argument "{argument}" is {shortened(value)}, but this session works only on the '
-                f"{self.kind} {own}: omit the argument"
-            )
-
-
-def bound_arguments(
-    rules: Mapping[str, Mapping[str, str]], rows: Mapping[str, int | str | None]
-) -> dict[str, dict[str, BoundArgument]]:
-    """Return, by tool and argument, what binds it to the rows that a session is about.
-
-    `rules` holds the keys of `RULES` by tool and argument, `rows` the session's row by kind.
-    """
-    found: dict[str, dict[str, BoundArgument]] = {}
-    for tool, arguments in rules.items():
-        for argument, rule in arguments.items():
-            kind, reach = RULES[rule]
-            value = rows.get(kind)
-            if value is not None:
-                found.setdefault(tool, {})[argument] = BoundArgument(kind, reach, value)
-    return found
+    return {
+        key.removeprefix(prefix): entry for key, entry in found.items() if key.startswith(prefix)
+    }
 
 
 def names_own_row(rules: Mapping[str, str], kinds: Sequence[str]) -> bool:
-    """Return whether an argument of a tool can name nothing but the session's own row of a kind."""
+    """Return whether an argument of a tool can only name the session's own row of these kinds."""
     return any(RULES[rule][1] == OWN and RULES[rule][0] in kinds for rule in rules.values())

@@ -7,22 +7,26 @@ import time
 from .context import BY_CLIENT, BY_COMMAND, read_context
 from .errors import StartError, ToolError, one_line
 from .policy import (
+    ANY,
     FULL,
     NOTHING,
     OPTIONAL,
     OWN,
     REQUIRED,
     USER,
+    WHOLE,
     WORDS,
     BoundArgument,
-    bound_arguments,
+    Grant,
+    Grants,
 )
 from .system import os
 from .values.arguments import nearest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Set as AbstractSet
     from typing import Any
 
     from .policy import Policy
@@ -36,30 +40,25 @@ ROWS = {"task": "task_id", "feature": "feature", "discipline": "target_disciplin
 
 
 class Session:
-    """What one agent run may see of one `kit`.
+    """One agent run and its permissions on one `kit`.
 
-    `recipe` is what it calls itself, `base` the recipe of the policy that rules it, `profile` the
-    built-in kind of session that this comes from. `discipline` is the agent's, if there is one.
-    `task` (an id), `feature` and `target` (a discipline) are the rows that it is about. `enabled`
-    are names of tools. `context` is the path of the file that says so, None where there is none;
-    `project` what it says of the project it was made for, None where it says nothing; `brief` what
-    people say of the brief of such a session (see `access/context.py`). `done` are the rules by
-    which a task is done, as the context fixes them, None where it does not. `folder` is that of a
-    session that was made, and None where it is that of this one server, or of one command. `claim`
-    says by which `token` it holds its task, with which `lease` in seconds, and whether that is
-    `kept` when the task is closed, as a merge is still to come; None where it does not hold it.
-    `user` is how the user takes part (see `context.py`), None in a session of an agent alone, in
-    which the server asks no questions. `as_read` holds what a person has read in
-    `columns` of the row that its `kind` and `key` name, on which alone what they change of it is
-    based: where something else is there by now, nothing is written. None where nothing was read.
+    `recipe` is the name of its recipe, `base` the recipe of the policy that rules it, `profile` the
+    built-in recipe that this is based on. `discipline` is the agent's, if it has one. `task` (an
+    id), `feature` and `target` (a discipline) are the rows that it works on. `grants` are its
+    tools, and the reason for each tool that it lacks. `context` is the path of its context file,
+    and `project` the project in that file, None without one; `brief` is what the user adds to the
+    brief (see `context.py`). `done` are the rules by which a task is done, if the context fixes
+    them. `folder` is that of a prepared session, None for a session of this server or of one
+    command. `claim` has the `token` of the session's claim, its `lease` in seconds, and whether it
+    is `kept` when the task is closed because a merge follows; None without a claim. `user` is how
+    the user takes part (see `context.py`), None in a session of an agent alone, in which the server
+    asks no questions. `as_read` has the values that the user has read in `columns` of the row with
+    this `kind` and `key`: if the row has other values by now, a change of it is refused.
     """
 
     __slots__ = (
-        "_bound",
         "_facts",
-        "_narrowed",
         "_policy",
-        "_ungranted",
         "as_read",
         "base",
         "brief",
@@ -67,9 +66,9 @@ class Session:
         "context",
         "discipline",
         "done",
-        "enabled",
         "feature",
         "folder",
+        "grants",
         "kit",
         "profile",
         "project",
@@ -102,45 +101,42 @@ class Session:
         self._facts = facts
         self.kit = kit
         self._policy = policy
-        self._narrowed: Mapping[str, Sequence[str]] = facts.get("narrowed_arguments", {}).get(
-            kit, {}
+        every, *sources = self._sources()
+        for source in sources:
+            every &= source
+        self.grants: Grants = every
+
+    def _sources(self) -> Iterator[Grants]:
+        """Yield what the schema, the recipe and each further source leave of the kit."""
+        rows = {kind: self._facts.get(key) for kind, key in ROWS.items()}
+        name = one_line(self.recipe)
+        yield from self._policy.sources(
+            self.base, self.kit, discipline=self.discipline, rows=rows, name=name
         )
-        self._bound = _bound_arguments(policy.bound(base, kit), facts, kit)
-        self.enabled = policy.allowed(base, kit) - policy.removed(self.discipline, kit)
-        self._ungranted = policy.ungranted(base, kit, _missing_rows(facts))
-        self.enabled -= self._ungranted
-        if context is not None:
-            self.enabled &= frozenset(facts["enabled_tools"].get(kit, ()))
-            self.enabled -= frozenset(facts.get("disabled_tools", {}).get(kit, ()))
+        if self.context is not None:
+            recipe = self._policy.recipes[self.base].grants(self.kit, rows, "")
+            yield _of_context(self._facts, self.kit, recipe)
 
     def tools(
         self,
         suite: Sequence[Tool],
         withheld: Mapping[str, Mapping[str, Sequence[str]]] = NOTHING,
     ) -> dict[str, Tool]:
-        """Return the tools that this session sees, by name, with the arguments that it sees.
+        """Return the session's tools by name, each with the session's arguments.
 
-        `withheld` are values, by tool and argument, that it may not give besides; a tool goes where
-        the values of the argument are not known. Raises `StartError` where the context narrows or
-        binds an argument that is none.
+        `withheld` are further values, by tool and argument, that the session may not give. Raises
+        `StartError` if the context narrows or binds an unknown argument.
         """
-        narrowed = self._policy.narrowed(self.base, self.kit)
-        values = self._policy.values(self.base, self.kit)
+        self._refuse_useless_arguments(suite)
+        granted = self.grants & self._needed(suite)
+        if withheld:
+            granted &= _without_values(suite, withheld)
         first = self._policy.loaded_first(self.base, self.kit)
-        seen: dict[str, Tool] = {}
-        for tool in suite:
-            keep = self._kept(tool.name, narrowed.get(tool.name))
-            self._refuse_useless_arguments(tool, narrowed.get(tool.name), keep)
-            keep = self._granted(tool, keep)
-            left = _left(tool, values.get(tool.name, NOTHING), withheld.get(tool.name, NOTHING))
-            if tool.name in self.enabled and left is not None:
-                seen[tool.name] = tool.tailored(
-                    keep=keep,
-                    values=left,
-                    bound_arguments=self.bound_arguments(tool.name),
-                    loaded_first=tool.name in first,
-                )
-        return seen
+        return {
+            tool.name: tool.tailored(granted.tools[tool.name], loaded_first=tool.name in first)
+            for tool in suite
+            if tool.name in granted.tools
+        }
 
     def described(self) -> dict[str, Any]:
         """Return plain values of which `Session` makes the same session in another process."""
@@ -179,18 +175,24 @@ class Session:
         facts = {**self._facts, "project": {**(self.project or {}), "work_tree": work_tree}}
         return Session(self.kit, facts, self.base, self._policy, self.context)
 
-    def grants(self, kit: str, tool: str) -> bool:
+    def has(self, kit: str, tool: str) -> bool:
         """Return whether the same agent run has a tool of another kit."""
-        return kit in self.kits and tool in self.of(kit).enabled
+        return kit in self.kits and tool in self.of(kit).grants.tools
+
+    @property
+    def enabled(self) -> AbstractSet[str]:
+        """The names of the tools that the session may call."""
+        return self.grants.tools.keys()
 
     def leaves(self, tool: str, argument: str) -> bool:
-        """Return whether neither the recipe nor the context takes an argument of a tool away."""
-        keep = self._kept(tool, self._policy.narrowed(self.base, self.kit).get(tool))
-        return keep is None or argument in keep
+        """Return whether no source removes an argument of a tool; see `Tool.needs` for others."""
+        grant = self.grants.tools.get(tool)
+        return grant is not None and grant.allows(argument)
 
     def bound_arguments(self, tool: str) -> Mapping[str, BoundArgument]:
-        """Return the rows that arguments of a tool stand for by themselves."""
-        return self._bound.get(tool, {})
+        """Return the arguments of a tool that the session's rows fill."""
+        grant = self.grants.tools.get(tool)
+        return NOTHING if grant is None else grant.rows
 
     def open_kinds(self) -> list[str]:
         """Return the kinds of rows that a session of this recipe can be about, and this is not."""
@@ -200,91 +202,115 @@ class Session:
 
     def why_hidden(self, name: str) -> str:
         """Return one sentence on why a tool of this name cannot be called here."""
-        granting = self._policy.granting(self.base, self.kit, name)
-        if name in self._ungranted and granting:
-            return f"it needs a session that is about a {granting}, and this one is about none"
-        if name in self._ungranted:
-            return "it needs a session that is about one row, and this one is about none"
-        reasons = self._policy.reasons(self.kit, one_line(self.recipe), self.base, self.discipline)
-        if name in reasons:
-            return reasons[name]
+        removed = {
+            tool: why for (tool, argument), why in self.grants.removed.items() if not argument
+        }
+        if name in removed:
+            return removed[name]
         text = "this server has none of this name"
-        near = nearest(name, reasons)
+        near = nearest(name, [*removed, *self.enabled])
         if near is None:
             return text
         if near in self.enabled:
             return f'{text}; did you mean "{near}"?'
-        return f'{text}; "{near}" is similar, but {reasons[near]}'
+        return f'{text}; "{near}" is similar, but {removed[near]}'
 
-    def _granted(self, tool: Tool, keep: Sequence[str] | None) -> Sequence[str] | None:
-        """Return the arguments without those that need the user, or a tool that the run lacks."""
+    def _needed(self, suite: Sequence[Tool]) -> Grants:
+        """Return the tools without arguments that need the user, or a tool that the run lacks."""
         of_user = {USER: self.is_users, WORDS: self.is_typed}
-        lacking = [
-            name
-            for name, need in tool.needs.items()
-            if not (of_user[need] if need in of_user else self.grants(*need.split(":")))
-        ]
-        if not lacking:
-            return keep
-        return [name for name in (tool.properties if keep is None else keep) if name not in lacking]
+        tools = {}
+        for tool in suite:
+            lacking = [
+                name
+                for name, need in tool.needs.items()
+                if not (of_user[need] if need in of_user else self.has(*need.split(":")))
+            ]
+            tools[tool.name] = Grant(tool.properties.keys() - lacking) if lacking else WHOLE
+        return Grants("only the user, or a session with other tools, can give it", tools)
 
-    def _kept(self, tool: str, keep: Sequence[str] | None) -> Sequence[str] | None:
-        """Return the arguments that both the recipe and the context leave of a tool."""
-        further = self._narrowed.get(tool)
-        if keep is None or further is None:
-            return further if keep is None else keep
-        return [name for name in keep if name in further]
-
-    def _refuse_useless_arguments(
-        self, tool: Tool, recipe: Sequence[str] | None, keep: Sequence[str] | None
-    ) -> None:
-        """Raise `StartError` where the context names an argument of a tool that could not work.
-
-        `recipe` are the arguments that the recipe leaves, `keep` those that the context does too.
-        """
-        bound = self.bound_arguments(tool.name)
-        problem = next(
-            (
-                f'"{tool.name}" has no argument "{one_line(name)}"'
-                for name in (*self._narrowed.get(tool.name, ()), *bound)
-                if name not in tool.properties
-            ),
-            "",
+    def _refuse_useless_arguments(self, suite: Sequence[Tool]) -> None:
+        """Raise `StartError` if the context names an argument of a tool that could not work."""
+        narrowed, bindings = (
+            self._facts.get(key, NOTHING).get(self.kit, NOTHING)
+            for key in ("narrowed_arguments", "bindings")
         )
-        left = tool.required if recipe is None else [n for n in tool.required if n in recipe]
-        lost = [] if keep is None else [n for n in left if n not in keep and n not in bound]
-        if lost and not problem and tool.name in self.enabled:
-            problem = f'"{tool.name}" cannot be called without "{one_line(lost[0])}"'
-        if bound and not problem:
-            problem = _value_problem(tool, bound)
-        if problem:
-            raise StartError(
-                f'the context "{self.context}" cannot be used: {problem}; create a new session'
-            )
+        recipe = self._policy.recipes[self.base]
+        for tool in suite:
+            bound = {**self.bound_arguments(tool.name), **bindings.get(tool.name, NOTHING)}
+            context = narrowed.get(tool.name)
+            unknown = {*(context or ()), *bound} - tool.properties.keys()
+            problem = f'"{tool.name}" has no argument "{one_line(min(unknown))}"' if unknown else ""
+            if context is not None and tool.name in self.enabled and not problem:
+                left = recipe.narrowed.get(f"{self.kit}:{tool.name}", tool.required)
+                lost = [
+                    name
+                    for name in tool.required
+                    if name in left and name not in context and name not in bound
+                ]
+                if lost:
+                    problem = f'"{tool.name}" cannot be called without "{one_line(lost[0])}"'
+            problem = problem or _value_problem(tool, bound)
+            if problem:
+                raise StartError(
+                    f'the context "{self.context}" cannot be used: {problem}; create a new session'
+                )
 
 
-def _left(
-    tool: Tool, values: Mapping[str, Sequence[str]], withheld: Mapping[str, Sequence[str]]
-) -> Mapping[str, Sequence[str]] | None:
-    """Return the values that are left of each argument, None where they are not known."""
-    if not withheld:
-        return values
-    left = dict(values)
-    for argument, taken in withheld.items():
-        known = values.get(argument) or tool.properties.get(argument, NOTHING).get("enum")
-        if known is None:
-            return None
-        left[argument] = [value for value in known if value not in taken]
-    return left
+def _of_context(facts: Mapping[str, Any], kit: str, recipe: Grants) -> Grants:
+    """Return the tools of a kit that a context enables; `recipe` are those of its recipe.
+
+    Raises `StartError` for a context that binds an argument to another row than the session's.
+    """
+    narrowed, bindings = (
+        facts.get(key, NOTHING).get(kit, NOTHING) for key in ("narrowed_arguments", "bindings")
+    )
+    disabled = facts.get("disabled_tools", NOTHING).get(kit, ())
+    rows: dict[str, dict[str, BoundArgument]] = {}
+    for tool, arguments in bindings.items():
+        of_recipe = recipe.tools.get(tool, WHOLE).rows
+        rows[tool] = {}
+        for argument, value in arguments.items():
+            own = of_recipe.get(argument)
+            if own is not None and own.reach != ANY and own.value != value:
+                raise StartError(f'"bindings" binds "{argument}" of "{tool}" to another row')
+            rows[tool][argument] = BoundArgument("row", OWN, value)
+    tools = {
+        name: Grant(narrowed.get(name), rows=rows.get(name, NOTHING))
+        if name in narrowed or name in rows
+        else WHOLE
+        for name in facts["enabled_tools"].get(kit, ())
+        if name not in disabled
+    }
+    return Grants("this session's context does not enable it", tools)
 
 
-def _value_problem(tool: Tool, bound: Mapping[str, BoundArgument]) -> str:
-    """Return why a row that a tool is bound to could never be one; empty where it could."""
+def _without_values(
+    suite: Sequence[Tool], withheld: Mapping[str, Mapping[str, Sequence[str]]]
+) -> Grants:
+    """Return the tools without some values; a tool is removed if its values are not listed."""
+    tools = {}
+    for tool in suite:
+        lost = withheld.get(tool.name, NOTHING)
+        known = {name: tool.properties.get(name, NOTHING).get("enum", ()) for name in lost}
+        if all(known.values()):
+            values = {name: {*known[name]} - {*lost[name]} for name in lost}
+            tools[tool.name] = Grant(values=values) if lost else WHOLE
+    return Grants("it is not served over HTTP", tools)
+
+
+def _value_problem(tool: Tool, bound: Mapping[str, BoundArgument | int | str]) -> str:
+    """Return why a tool cannot be bound to these rows, empty if it can."""
+    if not bound:
+        return ""
     from .values.arguments import check_arguments
 
     try:
         schema = {"properties": {name: tool.properties[name] for name in bound}}
-        check_arguments(schema, {name: own.value for name, own in bound.items()})
+        values = {
+            name: own.value if isinstance(own, BoundArgument) else own
+            for name, own in bound.items()
+        }
+        check_arguments(schema, values)
     except ToolError as error:
         return f'"{tool.name}": {one_line(str(error))}'
     return ""
@@ -400,20 +426,3 @@ def _refuse_missing_rows(facts: Mapping[str, Any], base: str, policy: Policy) ->
     for kind in _missing_rows(facts):
         if policy.targets(base).get(kind) == REQUIRED:
             raise StartError(f'the recipe "{one_line(facts["recipe"])}" needs a {kind}')
-
-
-def _bound_arguments(
-    rules: Mapping[str, Mapping[str, str]], facts: Mapping[str, Any], kit: str
-) -> dict[str, dict[str, BoundArgument]]:
-    """Return the policy's ties to the session's rows, and those that the context adds to them.
-
-    Raises `StartError` for a context that binds an argument to another row than the session's.
-    """
-    found = bound_arguments(rules, {kind: facts.get(key) for kind, key in ROWS.items()})
-    for tool, arguments in facts.get("bindings", {}).get(kit, {}).items():
-        for argument, value in arguments.items():
-            own = found.setdefault(tool, {}).get(argument)
-            if own is not None and own.reach == OWN and own.value != value:
-                raise StartError(f'"bindings" binds "{argument}" of "{tool}" to another row')
-            found[tool][argument] = BoundArgument(own.kind if own else "row", OWN, value)
-    return found

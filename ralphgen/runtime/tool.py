@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from .deferred import DeferredResult
-    from .policy import BoundArgument
+    from .policy import BoundArgument, Grant
 
     Run = Callable[[Any, dict[str, Any]], dict[str, Any] | str | DeferredResult]
 
@@ -150,29 +150,18 @@ class Tool:
         own = {name: bound.value for name, bound in self.bound_arguments.items()}
         return {**own, **arguments} if own else arguments
 
-    def tailored(
-        self,
-        *,
-        keep: Collection[str] | None,
-        values: Mapping[str, Sequence[str]],
-        bound_arguments: Mapping[str, BoundArgument],
-        loaded_first: bool,
-    ) -> Tool:
-        """Return the same tool as one session sees it.
-
-        `keep` names the arguments that remain, None for all of them; `values` the only values of
-        an argument; `bound_arguments` the rows that need not be named.
-        """
-        if keep is None and not (values or bound_arguments or loaded_first):
+    def tailored(self, grant: Grant, *, loaded_first: bool) -> Tool:
+        """Return the same tool with the arguments, values and rows of a session's grant."""
+        if grant.arguments is None and not (grant.values or grant.rows or loaded_first):
             return self
-        tool = self.narrowed(keep) if keep is not None else self.narrowed(tuple(self.properties))
+        tool = self.narrowed([*self.properties] if grant.arguments is None else grant.arguments)
         tool.properties = {
-            name: _restricted(schema, values.get(name), bound_arguments.get(name))
+            name: _restricted(schema, grant.values.get(name), grant.rows.get(name))
             for name, schema in tool.properties.items()
         }
-        tool.required = [name for name in tool.required if name not in bound_arguments]
+        tool.required = [name for name in tool.required if name not in grant.rows]
         tool.loaded_first = loaded_first
-        tool.bound_arguments = bound_arguments
+        tool.bound_arguments = grant.rows
         return tool
 
     def narrowed(self, keep: Collection[str]) -> Tool:
@@ -232,7 +221,7 @@ def _clearing(schema: Mapping[str, Any], keep: Collection[str]) -> Mapping[str, 
 
 
 def _restricted(
-    schema: Mapping[str, Any], values: Sequence[str] | None, bound: BoundArgument | None
+    schema: Mapping[str, Any], values: Collection[str] | None, bound: BoundArgument | None
 ) -> Mapping[str, Any]:
     """Return an argument's schema with fewer values, or with the row that is its default."""
     if values is not None:

@@ -163,11 +163,11 @@ def context_facts(
             continue
         session = Session(kit, facts, subject.base, policy, None)
         enabled = [name for name in every if name in session.enabled]
-        narrowed = policy.narrowed(subject.base, kit)
+        narrowed = policy.recipes[subject.base].narrowed
         tables["enabled_tools"][kit] = enabled
         tables["disabled_tools"][kit] = [name for name in every if name not in session.enabled]
         tables["narrowed_arguments"][kit] = {
-            name: list(narrowed[name]) for name in enabled if name in narrowed
+            name: [*narrowed[key]] for name in enabled if (key := f"{kit}:{name}") in narrowed
         }
         bound = {name: _own_rows(session, name) for name in enabled}
         tables["bindings"][kit] = {name: rows for name, rows in bound.items() if rows}

@@ -221,7 +221,7 @@ def _open_clauses(policy: Policy, kit: str, session: Session, tool: Tool) -> Ite
         elif reach == ANY and argument in tool.properties:
             yield clause
     for kind in ROWS:
-        if tool.name in policy.ungranted(session.base, kit, [kind]):
+        if tool.name in policy.recipes[session.base].needs_rows(kit, [kind]):
             yield f"a session that is about no {kind} does not have it"
 
 
@@ -262,7 +262,7 @@ def _values(schema: Mapping[str, Any]) -> Sequence[object]:
 def _who_narrowed(view: SessionView, whole: Tool, lost: Sequence[str]) -> list[str]:
     """Return a clause for each that took arguments away, except a built-in recipe itself."""
     needed = [name for name in lost if name in whole.needs]
-    missing = [name for name in needed if not view.session.grants(*whole.needs[name].split(":"))]
+    missing = [name for name in needed if not view.session.has(*whole.needs[name].split(":"))]
     needs = dict.fromkeys(whole.needs[name] for name in missing)
     clauses = [
         f"{_quoted([name for name in missing if whole.needs[name] == need])} comes with the tool "
@@ -272,7 +272,8 @@ def _who_narrowed(view: SessionView, whole: Tool, lost: Sequence[str]) -> list[s
     own = view.own
     if own is None:
         return clauses
-    kept = view.policy.narrowed(own.base, view.kit.key).get(whole.name, whole.properties)
+    by_policy = view.policy.recipes[own.base].narrowed
+    kept = by_policy.get(f"{view.kit.key}:{whole.name}", whole.properties)
     by_base = [name for name in lost if name not in {*kept, *missing}]
     by_own = [name for name in lost if name not in {*by_base, *missing}]
     if by_base:

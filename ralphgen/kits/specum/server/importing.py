@@ -45,7 +45,7 @@ def import_tasks(specum: Specum, name: str, arguments: dict[str, Any]) -> list[s
     except ToolError as error:
         if NO_FEATURE not in str(error):
             raise
-        makes = specum.session.grants(RALPH, MAKES_FEATURE)
+        makes = specum.session.has(RALPH, MAKES_FEATURE)
         how = f"call `{MAKES_FEATURE}`" if makes else "ask the user"
         raise ToolError(f"{error}; to add it, {how} first") from error
     created, kept, replanned = made["created"], made["kept"], made["replanned"]

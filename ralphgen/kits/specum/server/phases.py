@@ -247,7 +247,7 @@ def _task_instructions(
 
 def _then(specum: Specum, links: Sequence[Link], *, alone: bool) -> str:
     """Return what comes after a task; `alone` says that the session works on this task only."""
-    closes = links and specum.session.grants(RALPH, CLOSES)
+    closes = links and specum.session.has(RALPH, CLOSES)
     which = _numbered([link.id for link in links])
     task = f"Set the project's {which} to done with `{CLOSES}`" if closes else ""
     if alone:
@@ -266,7 +266,7 @@ def _ended(
     if not unmet:
         return f'## Spec "{name}" is complete\n\n{ticked}\n{_noted(notes)}\n{ENDED}\n'
     named = listed([described_link(link) for link in unmet])
-    how = f" with `{CLOSES}`" if specum.session.grants(RALPH, CLOSES) else ""
+    how = f" with `{CLOSES}`" if specum.session.has(RALPH, CLOSES) else ""
     return (
         f'## Spec "{name}" is not complete yet\n\n{ticked} These project tasks are still open: '
         f"{named}.\n{_noted(notes)}\nClose them{how}, then call `{TOOLS['execution']}` again.\n"

@@ -80,7 +80,7 @@ class Specum:
     def may_import(self) -> bool:
         """Return whether the session may make tasks of the project from those of a spec."""
         kept = all(self.takes("ralph_complete_phase", argument) for argument in IMPORTS)
-        if not kept or not self.session.grants(RALPH, CREATES):
+        if not kept or not self.session.has(RALPH, CREATES):
             return False
         creates = self.session.of(RALPH)
         return all(creates.leaves(CREATES, argument) for argument in GIVEN)

@@ -14,6 +14,7 @@ from ralphgen.kits.rye.server.item import TYPES
 from ralphgen.kits.rye.server.loading import load
 from ralphgen.kits.rye.server.workspace import Rye, open_workspace
 from ralphgen.runtime.errors import CodedError
+from ralphgen.runtime.policy import WHOLE, Grants
 from ralphgen.runtime.session import Session
 from ralphgen.runtime.values.encoding import sha256_hex
 from ralphgen.runtime.values.paging import MAX_CHARACTERS, size
@@ -27,7 +28,7 @@ class Everything(Session):
     """A session that has these tools, with all their arguments but some."""
 
     def __init__(self, tools: Sequence[str], without: Sequence[str] = ()) -> None:
-        self.enabled = frozenset(tools)
+        self.grants = Grants("", dict.fromkeys(tools, WHOLE))
         self.project = None
         self._without = without
 
