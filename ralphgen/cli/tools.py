@@ -7,10 +7,11 @@ from typing import Annotated
 
 import typer
 
-from ralphgen.cli.completion import complete_disciplines
-from ralphgen.errors import MissingError, harmless, plain
+from ralphgen.cli.completion import complete_disciplines, complete_recipes, complete_tools
+from ralphgen.errors import MissingError, ProjectError, UsageError, harmless, plain
+from ralphgen.suggestion import suggestion
 from ralphgen.terminal.app import App
-from ralphgen.terminal.console import print_json, say
+from ralphgen.terminal.console import print_json, print_result, say
 from ralphgen.terminal.options import Json, Project
 
 app = App()
@@ -25,6 +26,9 @@ Discipline = Annotated[
         autocompletion=complete_disciplines,
     ),
 ]
+
+Tool = Annotated[str, typer.Argument(help='Tool, or "kit:tool".', autocompletion=complete_tools)]
+Argument = Annotated[str, typer.Option(metavar="NAME", help="Only this argument of the tool.")]
 
 
 class FailOn(StrEnum):
@@ -98,6 +102,105 @@ def diff(
     raise typer.Exit(1 if gained and fail_on is FailOn.gain else 0)
 
 
+@group.command(example="ralphgen tools why delete_task --recipe yap")
+def why(
+    tool: Tool,
+    recipe: Annotated[
+        str,
+        typer.Option(
+            metavar="NAME",
+            help="Recipe of the session (default: interactive, with --task task_execution).",
+            autocompletion=complete_recipes,
+        ),
+    ] = "",
+    discipline: Discipline = "",
+    task: Annotated[
+        int | None, typer.Option(metavar="ID", help="Task of the session.", min=1)
+    ] = None,
+    argument: Argument = "",
+    project: Project = Path(),
+) -> None:
+    """Show why a session cannot call a tool.
+
+    Prints the source that removed the tool or the argument, and the recipes that have it.
+    """
+    from ralphgen.authority.reach import Reach, asked_tools
+    from ralphgen.generate.workflows import generate
+    from ralphgen.planning.model import INTERACTIVE
+    from ralphgen.project.root import project_root
+    from ralphgen.project.rows import open_rows
+    from ralphgen.sessions.decide import WORKING, Request, decide_subject
+
+    root = project_root(project)
+    plan = generate(root).plan
+    tools = asked_tools(plan, tool, argument)
+    reach = Reach(plan)
+    request = Request(
+        recipe or (INTERACTIVE if task is None else WORKING), task, discipline=discipline
+    )
+    rows, base, works_as = None, request.recipe, discipline or None
+    if task is not None:
+        with open_rows(root) as stored:
+            subject = decide_subject(reach.policy, request, stored)
+        rows, base, works_as = subject.rows, subject.base, subject.discipline
+    elif base not in reach.policy.recipes:
+        hint = suggestion(base, reach.policy.recipes, "the recipes", "ralphgen recipes")
+        raise MissingError(f'there is no recipe "{plain(base)}"', hint)
+    elif discipline:
+        _refuse_unknown_discipline(root, discipline)
+    for asked in tools:
+        print_result(reach.why(asked, base, discipline=works_as, rows=rows))
+
+
+@group.command(example="ralphgen tools who set_task_status --argument status")
+def who(
+    tool: Tool,
+    argument: Argument = "",
+    expect: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", help="Exit with 1 unless the lines are those of this file."),
+    ] = None,
+    project: Project = Path(),
+) -> None:
+    """List the sessions that can call a tool.
+
+    Prints a line for each recipe, with the disciplines that remove the tool and the rows that it is
+    bound to. To assert this in CI, write the lines to a file and compare with --expect.
+    """
+    from difflib import ndiff
+
+    from ralphgen.authority.reach import Reach, asked_tools
+    from ralphgen.generate.workflows import generate
+    from ralphgen.project.root import project_root
+
+    plan = generate(project_root(project)).plan
+    reach = Reach(plan)
+    lines = [
+        f"{asked}: {line}"
+        for asked in asked_tools(plan, tool, argument)
+        for line in reach.who(asked)
+    ]
+    if expect is None:
+        for line in lines:
+            print_result(line)
+        return
+    try:
+        text = expect.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not UTF-8"
+        raise UsageError(f'"{expect}" cannot be read: {reason.lower()}') from error
+    expected = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    if lines != expected:
+        for line in ndiff(expected, lines):
+            if line.startswith(("+", "-")):
+                print_result(line)
+        command = f"ralphgen tools who {tool}{f' --argument {argument}' if argument else ''}"
+        raise ProjectError(
+            f'the sessions that can call "{tool}" differ from "{expect}"',
+            f"if the change is intended: {command} > {expect}",
+        )
+
+
 @group.command(example="ralphgen tools add risks")
 def add(
     tables: Annotated[
@@ -122,7 +225,6 @@ def add(
 
 def _refuse_unknown_discipline(root: Path, discipline: str) -> None:
     from ralphgen.project.rows import open_rows
-    from ralphgen.suggestion import suggestion
 
     with open_rows(root) as rows:
         names = rows.names("disciplines")

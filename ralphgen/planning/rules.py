@@ -1,4 +1,4 @@
-"""Holds a policy to the rules that the project has of its own."""
+"""Checks recipes against the rules of the project: `[policy.rules]`."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from fnmatch import fnmatchcase
@@ -7,22 +7,29 @@ from ralphgen.errors import Problem
 from ralphgen.planning.catalog import Catalog
 from ralphgen.planning.model import PROFILES, RecipePlan
 from ralphgen.project.model import PolicyRule
+from ralphgen.runtime.policy import WHOLE, Grants
 from ralphgen.suggestion import suggestion
 
 
 def rule_problems(
     rules: Sequence[PolicyRule], recipes: Mapping[str, RecipePlan], catalog: Catalog
 ) -> Iterator[Problem]:
-    """Yield a problem for each tool that breaks a rule, and for each rule that could hold nothing.
+    """Yield a problem for each tool that breaks a rule, and for each rule without any effect.
 
-    That is one for a recipe that is not there, or for tools that no kit can have: a typo must not
-    look like a rule that is kept.
+    A rule for an unknown recipe or unknown tools is a problem, so that a typo does not look like a
+    rule that holds.
     """
     for rule in rules:
         if rule.recipe not in recipes:
             text = f'{rule.origin}: there is no recipe "{rule.recipe}"'
             yield Problem(text, suggestion(rule.recipe, recipes, "the recipes"))
             continue
+        for kit, names in recipes[rule.recipe].tools.items():
+            has = Grants("", dict.fromkeys(names, WHOLE))
+            allowed = _allowed(rule, kit, names)
+            if not has <= allowed:
+                for (name, _), pattern in (has & allowed).removed.items():
+                    yield _broken(rule, pattern, f"{kit}:{name}")
         for pattern in rule.never:
             if not any(
                 _matches(pattern, kit, name)
@@ -30,10 +37,18 @@ def rule_problems(
                 for name in names
             ):
                 yield _meaningless(rule, pattern, catalog)
-            for kit, names in recipes[rule.recipe].tools.items():
-                for name in names:
-                    if _matches(pattern, kit, name):
-                        yield _broken(rule, pattern, f"{kit}:{name}")
+
+
+def _allowed(rule: PolicyRule, kit: str, names: Sequence[str]) -> Grants:
+    """Return the tools of a kit that a rule allows; the others have their pattern as the reason."""
+    patterns = {
+        (name, ""): pattern
+        for pattern in reversed(rule.never)
+        for name in names
+        if _matches(pattern, kit, name)
+    }
+    allowed = [name for name in names if (name, "") not in patterns]
+    return Grants("", dict.fromkeys(allowed, WHOLE), patterns)
 
 
 def _matches(pattern: str, kit: str, tool: str) -> bool:

@@ -101,10 +101,7 @@ class Session:
         self._facts = facts
         self.kit = kit
         self._policy = policy
-        every, *sources = self._sources()
-        for source in sources:
-            every &= source
-        self.grants: Grants = every
+        self.grants: Grants = _meet(*self._sources())
 
     def _sources(self) -> Iterator[Grants]:
         """Yield what the schema, the recipe and each further source leave of the kit."""
@@ -116,6 +113,12 @@ class Session:
         if self.context is not None:
             recipe = self._policy.recipes[self.base].grants(self.kit, rows, "")
             yield _of_context(self._facts, self.kit, recipe)
+
+    def explained(self, suite: Sequence[Tool]) -> Grants:
+        """Return the grants of these tools, with the reason for each removed tool and argument."""
+        schema, *sources = self._sources()
+        whole = {tool.name: Grant(tool.properties) for tool in suite}
+        return _meet(Grants("", whole, schema.removed), *sources, self._needed(suite))
 
     def tools(
         self,
@@ -218,7 +221,7 @@ class Session:
     def _needed(self, suite: Sequence[Tool]) -> Grants:
         """Return the tools without arguments that need the user, or a tool that the run lacks."""
         of_user = {USER: self.is_users, WORDS: self.is_typed}
-        tools = {}
+        tools, reasons = {}, {}
         for tool in suite:
             lacking = [
                 name
@@ -226,7 +229,11 @@ class Session:
                 if not (of_user[need] if need in of_user else self.has(*need.split(":")))
             ]
             tools[tool.name] = Grant(tool.properties.keys() - lacking) if lacking else WHOLE
-        return Grants("only the user, or a session with other tools, can give it", tools)
+            for name in lacking:
+                need = tool.needs[name]
+                reason = "it is for the user" if need in of_user else f'it needs the tool "{need}"'
+                reasons[tool.name, name] = reason
+        return Grants("", tools, reasons)
 
     def _refuse_useless_arguments(self, suite: Sequence[Tool]) -> None:
         """Raise `StartError` if the context names an argument of a tool that could not work."""
@@ -254,6 +261,13 @@ class Session:
                 raise StartError(
                     f'the context "{self.context}" cannot be used: {problem}; create a new session'
                 )
+
+
+def _meet(first: Grants, *further: Grants) -> Grants:
+    """Return what all sources leave."""
+    for source in further:
+        first &= source
+    return first
 
 
 def _of_context(facts: Mapping[str, Any], kit: str, recipe: Grants) -> Grants:

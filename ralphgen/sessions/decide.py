@@ -72,6 +72,12 @@ class Subject:
     target: str | None = None
 
     @property
+    def rows(self) -> dict[str, int | str]:
+        """The rows that the session works on, by kind."""
+        rows = {"task": self.task, "feature": self.feature, "discipline": self.target}
+        return {kind: row for kind, row in rows.items() if row is not None}
+
+    @property
     def shown(self) -> str:
         """The row that it is about, empty where there is none."""
         return str(self.task or self.feature or self.target or "")
