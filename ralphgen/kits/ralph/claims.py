@@ -10,7 +10,6 @@ from ralphgen.errors import ProjectError
 from ralphgen.kits.ralph.columns import offered_tables
 from ralphgen.kits.ralph.kit import comment_needs_no_more
 from ralphgen.kits.ralph.rows import stored_tables
-from ralphgen.kits.ralph.server import comments
 from ralphgen.kits.ralph.server.proof import look_at_tree, refuse_unproved
 from ralphgen.kits.ralph.server.workspace import Workspace
 from ralphgen.ledger.tables import now
@@ -32,7 +31,7 @@ from ralphgen.runtime.engine.ledger import close_session
 from ralphgen.runtime.errors import StartError, ToolError, one_line
 from ralphgen.runtime.policy import FULL, Policy, Recipe
 from ralphgen.runtime.session import Session
-from ralphgen.runtime.tasks import rows
+from ralphgen.runtime.tasks import comments, rows
 from ralphgen.runtime.tasks.readiness import TaskFilter, met, needed_tasks, next_tasks
 from ralphgen.runtime.tasks.status import set_status
 
@@ -219,7 +218,13 @@ class TaskDesk:
 
     def _say(self, task: int, body: str) -> None:
         if self._may_comment:
-            comments.write(self._workspace, task, {"body": body})
+            comments.write(
+                self._database,
+                self._workspace.tables,
+                self._workspace.session,
+                task,
+                {"body": body},
+            )
 
 
 @contextmanager

@@ -10,7 +10,7 @@ import time
 from ..engine import quoted
 from ..errors import ToolError
 from ..system import os
-from ..values.arguments import shortened
+from ..values.arguments import nearest, shortened
 from ..values.encoding import JsonReader, write_json
 
 TYPE_CHECKING = False
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any, Protocol
 
-    from ..engine import Database
+    from ..engine import Database, Snapshot
 
     class Actor(Protocol):
         """Who works on tasks: a session, or a command on behalf of one."""
@@ -46,6 +46,10 @@ if TYPE_CHECKING:
         @property
         def is_users(self) -> bool:
             """Whether it is the user's own session, with every tool."""
+
+        @property
+        def is_typed(self) -> bool:
+            """Whether its words are the user's: a command or the board wrote them."""
 
         @property
         def profile(self) -> str:
@@ -79,6 +83,7 @@ _WHOLE_FLOATS = 2**53  # above it a float no longer says which integer was meant
 _INFINITY = float("inf")
 # Patterns are compiled at their first use: a server starts without them.
 _LONE_SURROGATE = "[\ud800-\udfff]"
+LISTED = 20  # names in a refusal
 LONGEST_PATH = 1_000  # characters
 
 _HIDDEN = "[\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]"
@@ -489,6 +494,40 @@ def refuse_changed(database: Database, tables: Tables, read: Mapping[str, Any]) 
     if row is not None and [*map(plain, row)] != [*columns.values()]:
         named = f"task {key}" if kind == "task" else f"the {kind} {shortened(key)}"
         raise ToolError(f"{named} was changed since it was read: nothing was changed")
+
+
+def refuse_unknown(database: Snapshot, table: StoredTable, name: str, argument: str) -> None:
+    """Raise `ToolError`, with the nearest name, if no row of the table has this name."""
+    if database.row(table.select(["name"], f"WHERE {database.sql.SAME_NAME}"), [name]):
+        return
+    names = row_names(database, table)
+    near = nearest(name, names)
+    hint = f": did you mean {shortened(near)}?" if near else _listed(names)
+    raise ToolError(f"there is no {argument} {shortened(name)}{hint}")
+
+
+def _listed(names: list[str]) -> str:
+    if not names:
+        return ": there is none yet"
+    shown = ", ".join(shortened(name) for name in names[:LISTED])
+    there = "there is only" if len(names) == 1 else "there are"
+    return f": {there} {shown}" + (f" and {len(names) - LISTED} more" if names[LISTED:] else "")
+
+
+def row_names(database: Snapshot, table: StoredTable) -> list[str]:
+    """Return the names of a table's rows, sorted, without those that are not text."""
+    rows = database.rows(table.select(["name"], f"ORDER BY {database.sql.ordered('name')}"))
+    return [row[0] for row in rows if isinstance(row[0], str)]
+
+
+def task_row(
+    database: Snapshot, tables: Tables, task: int, columns: Sequence[str]
+) -> tuple[Any, ...]:
+    """Return these columns of a task; raises `ToolError` if there is no such task."""
+    row = database.row(tables.tasks.select(columns, "WHERE id = ?"), [task])
+    if row is None:
+        raise ToolError(f"there is no task {shortened(task)}")
+    return row
 
 
 def refuse_blank(arguments: Mapping[str, Any], *names: str) -> None:

@@ -10,10 +10,11 @@ from __future__ import annotations
 import os
 
 from ralphgen.runtime.errors import ToolError, one_line
+from ralphgen.runtime.tasks import comments
 from ralphgen.runtime.tasks.readiness import rows_by_id
+from ralphgen.runtime.tasks.rows import refuse_unknown
 from ralphgen.runtime.values.arguments import shortened
 
-from . import comments
 from .features import learnings_of
 from .instructions import own_row, purpose_of
 from .project import INFO
@@ -174,7 +175,7 @@ def _subject(workspace: Workspace, given: Mapping[str, str]) -> tuple[int | None
         return task, feature, f"Work on task {task} of the feature {shortened(str(row[0]))}."
     feature = given.get("feature", session.feature)
     if "feature" in given:
-        workspace.known(workspace.tables.features, given["feature"], "feature")
+        refuse_unknown(workspace.database, workspace.tables.features, given["feature"], "feature")
         return None, feature, f"Work on the feature {shortened(feature)}."
     own = own_row(session)
     return None, feature, f"This session works on {own}." if own else ""
@@ -280,7 +281,7 @@ def _discipline(workspace: Workspace, name: str) -> Iterator[Section]:
 
 def _comments(workspace: Workspace, task: int) -> Iterator[Section]:
     """Yield the newest comments, of which the last is the newest."""
-    newest = comments.newest(workspace, task, COMMENTS)
+    newest = comments.newest(workspace.database, workspace.tables, task, COMMENTS)
     shown = [_comment(one) for one in newest.get("comments", ())]
     if shown:
         title = f"Comments{_of(shown, newest['comments_total'])}, the newest last"

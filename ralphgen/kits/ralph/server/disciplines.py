@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from ralphgen.runtime.tasks.comments import signed_by
+from ralphgen.runtime.tasks.rows import refuse_unknown
 from ralphgen.runtime.values.paging import fitted
 
-from .comments import signed_by
 from .named_rows import created, deleted, listed, updated
 from .workspace import reading, writing
 
@@ -29,7 +30,7 @@ def get_discipline(workspace: Workspace, arguments: dict[str, Any]) -> dict[str,
     """Return every field of a discipline, with masked credentials of MCP servers (SPEC-070)."""
     database, disciplines = workspace.database, workspace.tables.disciplines
     name = arguments["name"]
-    workspace.known(disciplines, name, "discipline")
+    refuse_unknown(workspace.database, disciplines, name, "discipline")
     columns = list(disciplines.columns)
     may_read = database.sql.may_read
     if SERVERS in columns and not may_read(database, disciplines.name, SERVERS):
@@ -62,5 +63,5 @@ def update_discipline(workspace: Workspace, arguments: dict[str, Any]) -> dict[s
 def delete_discipline(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
     """Delete a discipline that no task belongs to; says what it has signed (SPEC-070)."""
     name = arguments["name"]
-    signed = signed_by(workspace, name)
+    signed = signed_by(workspace.database, workspace.tables, name)
     return deleted(workspace, workspace.tables.disciplines, name, "discipline", signed)

@@ -15,6 +15,7 @@ from ralphgen.runtime.tasks.rows import (
     path_warnings,
     plain,
     refuse_blank,
+    refuse_unknown,
 )
 from ralphgen.runtime.values.arguments import shortened
 from ralphgen.runtime.values.paging import fitted
@@ -45,7 +46,7 @@ def get_feature(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, An
     """Return every field of a feature, its best learnings and its task counts (SPEC-070)."""
     features, tasks = workspace.tables.features, workspace.tables.tasks
     name = arguments["name"]
-    workspace.known(features, name, "feature")
+    refuse_unknown(workspace.database, features, name, "feature")
     columns = [column for column in features.columns if column != "learnings"]
     row = workspace.database.row(features.select(columns, "WHERE name = ?"), [name])
     record = features.decoded(columns, row or ())
@@ -94,7 +95,7 @@ def append_feature_learning(workspace: Workspace, arguments: dict[str, Any]) -> 
     Raises `ToolError` where the stored list cannot be read: it would be lost.
     """
     features, name = workspace.tables.features, arguments["feature_name"]
-    workspace.known(features, name, "feature")
+    refuse_unknown(workspace.database, features, name, "feature")
     refuse_blank(arguments, "text", "reason")
     from .learnings import append, decode  # a server that is just asked for its lists needs none
 
@@ -134,7 +135,7 @@ def add_feature_context_file(workspace: Workspace, arguments: dict[str, Any]) ->
     cannot be read.
     """
     features, name = workspace.tables.features, arguments["feature_name"]
-    workspace.known(features, name, "feature")
+    refuse_unknown(workspace.database, features, name, "feature")
     path = checked_path(arguments["file_path"], "file_path")
     stored = decode_strings(_exact(workspace, "context_files", name))
     if not stored.readable:

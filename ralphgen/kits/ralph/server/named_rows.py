@@ -7,7 +7,14 @@ import re
 
 from ralphgen.runtime.engine import quoted
 from ralphgen.runtime.errors import ToolError
-from ralphgen.runtime.tasks.rows import Changes, plain, refuse_blank, today
+from ralphgen.runtime.tasks.rows import (
+    Changes,
+    plain,
+    refuse_blank,
+    refuse_unknown,
+    row_names,
+    today,
+)
 from ralphgen.runtime.values.arguments import LONGEST_NAME, shortened
 from ralphgen.runtime.values.paging import LONG_KEY, PAGE, page, size
 
@@ -80,7 +87,7 @@ def created(
     problem = name_problem(name)
     if problem:
         raise ToolError(problem)
-    names = workspace.names(table)
+    names = row_names(workspace.database, table)
     if name in names:
         raise ToolError(
             f"the {kind} {shortened(name)} already exists: change it, or use another name"
@@ -99,7 +106,7 @@ def updated(
 ) -> dict[str, Any]:
     """Change the given fields of a named row; answers the names of those that differ now."""
     name = arguments["name"]
-    workspace.known(table, name, kind)
+    refuse_unknown(workspace.database, table, name, kind)
     refuse_blank(arguments, *REQUIRED)
     if "acronym" in arguments:
         _refuse_taken(workspace, table, arguments["acronym"], name)
@@ -115,7 +122,7 @@ def deleted(
 
     `still_named_by` says in words what goes on naming the row.
     """
-    workspace.known(table, name, kind)
+    refuse_unknown(workspace.database, table, name, kind)
     tasks = workspace.tables.tasks
     sql = tasks.select(["id", "title"], f"WHERE {kind} = ? ORDER BY id LIMIT 1")
     row = workspace.database.row(sql, [name])

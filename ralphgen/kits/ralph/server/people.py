@@ -9,11 +9,11 @@ from __future__ import annotations
 from ralphgen.runtime.elicitation import Question, ask, confirmation, need
 from ralphgen.runtime.errors import ToolError, one_line
 from ralphgen.runtime.processes.launched import is_below_launch
+from ralphgen.runtime.tasks import comments
 from ralphgen.runtime.tasks.readiness import dependents
 from ralphgen.runtime.tasks.rows import plain, today
 from ralphgen.runtime.values.arguments import shortened
 
-from . import comments
 from .claims import held_by, holder
 
 TYPE_CHECKING = False
@@ -123,7 +123,9 @@ def record(workspace: Workspace, task: int, word: Word, text: str) -> dict[str, 
     if workspace.tables.comments is None:
         return {}
     body = f"{text} (asked through {word.through})"
-    return {"comment": comments.write(workspace, task, {"body": body}, by_user=True)}
+    database, tables, session = workspace.database, workspace.tables, workspace.session
+    comment = comments.write(database, tables, session, task, {"body": body}, by_user=True)
+    return {"comment": comment}
 
 
 def _named(workspace: Workspace, task: int) -> str:

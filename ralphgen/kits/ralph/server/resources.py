@@ -8,7 +8,7 @@ import re
 
 from ralphgen.runtime.errors import NotThereError, ToolError
 from ralphgen.runtime.tasks.readiness import LIMIT
-from ralphgen.runtime.tasks.rows import plain
+from ralphgen.runtime.tasks.rows import plain, refuse_unknown
 from ralphgen.runtime.values.arguments import shortened
 from ralphgen.runtime.values.paging import AROUND, LONG_TEXT_IN_LIST, MAX_CHARACTERS, PAGE, size
 from ralphgen.runtime.values.uris import named, segment
@@ -274,7 +274,7 @@ def _row(workspace: Workspace, kind: str, name: str) -> str:
 
     def exists() -> None:
         try:
-            workspace.known(table, name, argument)
+            refuse_unknown(workspace.database, table, name, argument)
         except ToolError as error:
             raise NotThereError(str(error)) from error
 

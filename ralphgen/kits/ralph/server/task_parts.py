@@ -5,12 +5,12 @@ from __future__ import annotations
 import re
 
 from ralphgen.runtime.errors import NotThereError
+from ralphgen.runtime.tasks import comments
 from ralphgen.runtime.tasks.readiness import LIMIT, SHOWN, dependents, rows_by_id
 from ralphgen.runtime.values.arguments import shortened
 from ralphgen.runtime.values.encoding import write_json
 from ralphgen.runtime.values.paging import AROUND, MAX_CHARACTERS, PAGE, fitted, size
 
-from . import comments
 from .tasks import dependencies, described
 
 TYPE_CHECKING = False
@@ -82,7 +82,7 @@ def _items(
 ) -> Items | None:
     """Return the items of a part from a place on, each with its place; None where it has none."""
     if name == "comments":
-        return comments.each(workspace, task, first)
+        return comments.each(workspace.database, workspace.tables, task, first)
     if name == "dependents":
         return (
             (row["id"], {key: row[key] for key in ("id", "title", "status")})

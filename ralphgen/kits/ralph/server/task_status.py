@@ -5,11 +5,11 @@ from __future__ import annotations
 from ralphgen.runtime.engine.closing import MET, is_done
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.policy import FULL
+from ralphgen.runtime.tasks import comments
 from ralphgen.runtime.tasks.readiness import unblocked
 from ralphgen.runtime.tasks.rows import plain, refuse_blank, today
 from ralphgen.runtime.tasks.status import set_status
 
-from . import comments
 from .claims import follow_status, holder
 
 TYPE_CHECKING = False
@@ -56,10 +56,10 @@ def _stored(
         answer["told"] = told
     if "reason" in arguments and "blocked_by" not in workspace.tables.tasks:
         body = f"Blocked: {arguments['reason']}"
-        answer["comment"] = comments.write(workspace, task, {"body": body})
+        answer["comment"] = _comment(workspace, task, body)
     if "summary" in arguments:
         body = "\n\n".join([arguments["summary"], *told])
-        answer["comment"] = comments.write(workspace, task, {"body": body})
+        answer["comment"] = _comment(workspace, task, body)
     if new in MET and old not in MET:
         answer["unblocked"], are_all = unblocked(workspace.database, workspace.tables, task)
         if not are_all:
@@ -109,3 +109,8 @@ def _force(workspace: Workspace, arguments: Mapping[str, Any]) -> bool:
     from .people import may_force
 
     return may_force(workspace, arguments["id"], force=force)
+
+
+def _comment(workspace: Workspace, task: int, body: str) -> int:
+    database, tables = workspace.database, workspace.tables
+    return comments.write(database, tables, workspace.session, task, {"body": body})

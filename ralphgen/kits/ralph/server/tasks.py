@@ -7,6 +7,7 @@ import re
 from ralphgen.runtime.engine.closing import MET, is_done
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.statements.tools import stating
+from ralphgen.runtime.tasks import comments
 from ralphgen.runtime.tasks.readiness import (
     LIMIT,
     SHOWN,
@@ -20,12 +21,11 @@ from ralphgen.runtime.tasks.readiness import (
     unknown_cursor,
     unreadable_dependents,
 )
-from ralphgen.runtime.tasks.rows import Changes, plain, refuse_blank, today
+from ralphgen.runtime.tasks.rows import Changes, plain, refuse_blank, refuse_unknown, today
 from ralphgen.runtime.tasks.status import add_task, set_status
 from ralphgen.runtime.values.arguments import shortened
 from ralphgen.runtime.values.paging import AROUND, PAGE, fitted, page, size
 
-from . import comments
 from .features import mentions
 from .named_rows import display_names
 from .task_status import moved
@@ -128,10 +128,10 @@ def update_task(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, An
 @writing
 def delete_task(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
     """Delete a task that no other waits for; names what still mentions it (SPEC-070)."""
-    task = arguments["id"]
+    database, tables, task = workspace.database, workspace.tables, arguments["id"]
     workspace.task(task, ["id"])
     freed = _freed(workspace, task)
-    unclear = next(unreadable_dependents(workspace.database, workspace.tables, task), None)
+    unclear = next(unreadable_dependents(database, tables, task), None)
     if unclear is not None:
         raise ToolError(
             f'task {task} cannot be deleted: the "depends_on" of task {unclear} cannot be read '
@@ -140,10 +140,9 @@ def delete_task(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, An
     from .claims import forget, refuse_held
 
     refuse_held(workspace, task)
-    dangling = [*comments.written_for(workspace, task), *mentions(workspace, task)]
-    tasks = workspace.tables.tasks
-    comments.delete_all(workspace, task)  # ids come back: the next task must not inherit them
-    workspace.database.change(f"DELETE FROM {tasks.quoted} WHERE id = ?", [task])
+    dangling = [*comments.written_for(database, tables, task), *mentions(workspace, task)]
+    comments.delete_all(database, tables, task)  # a later task may have the same id
+    database.change(f"DELETE FROM {tables.tasks.quoted} WHERE id = ?", [task])
     forget(workspace, task)
     answer: dict[str, Any] = {"deleted": task}
     if freed:
@@ -230,7 +229,7 @@ def described(workspace: Workspace, task: int, most_comments: int) -> dict[str, 
                 strict=False,
             )
         ],
-        **comments.newest(workspace, task, most_comments),
+        **comments.newest(database, tables, task, most_comments),
     }
     return {**record, **{key: value for key, value in more.items() if value}}
 
@@ -242,7 +241,9 @@ def dependencies(
 
     `rows` are titles and statuses of those that exist, by id.
     """
-    last = comments.last(workspace, [task for task in ids if task in rows])
+    last = comments.last(
+        workspace.database, workspace.tables, [task for task in ids if task in rows]
+    )
     described: list[dict[str, Any]] = []
     for task in ids:
         if task not in rows:
@@ -254,9 +255,10 @@ def dependencies(
 
 
 def refuse_unknown_homes(workspace: Workspace, arguments: dict[str, Any]) -> None:
-    """Raise `ToolError` for a `feature` or a `discipline` that there is not."""
-    workspace.known(workspace.tables.features, arguments["feature"], "feature")
-    workspace.known(workspace.tables.disciplines, arguments["discipline"], "discipline")
+    """Raise `ToolError` if the `feature` or the `discipline` does not exist."""
+    database, tables = workspace.database, workspace.tables
+    refuse_unknown(database, tables.features, arguments["feature"], "feature")
+    refuse_unknown(database, tables.disciplines, arguments["discipline"], "discipline")
 
 
 def _filters(workspace: Workspace, arguments: dict[str, Any]) -> tuple[list[str], list[Any]]:
@@ -273,7 +275,7 @@ def _filters(workspace: Workspace, arguments: dict[str, Any]) -> tuple[list[str]
     for column, table in (("feature", tables.features), ("discipline", tables.disciplines)):
         sql = tables.tasks.select(["id"], f"WHERE {column} = ? LIMIT 1")
         if column in given and workspace.database.row(sql, [given[column]]) is None:
-            workspace.known(table, given[column], column)
+            refuse_unknown(workspace.database, table, given[column], column)
     return [f"{column} = ?" for column in given], [*given.values()]
 
 

@@ -11,6 +11,7 @@ from ralphgen.runtime.errors import ContextError, ToolError
 from ralphgen.runtime.kit import OpenProject
 from ralphgen.runtime.start import read_manifest
 from ralphgen.runtime.statements.tools import stating
+from ralphgen.runtime.tasks.rows import refuse_unknown, task_row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,13 +21,12 @@ if TYPE_CHECKING:
     from ralphgen.runtime.engine import Database, Journal
     from ralphgen.runtime.engine.closing import Moved
     from ralphgen.runtime.session import Session
-    from ralphgen.runtime.tasks.rows import StoredTable, Tables
+    from ralphgen.runtime.tasks.rows import Tables
 
     from .checks import CheckRun
 
     Run = Callable[["Workspace", dict[str, Any]], dict[str, Any]]
 
-LISTED = 20  # names in a refusal
 SOON = 1.0  # seconds in which a server takes its session's claim into its hands
 
 
@@ -121,34 +121,9 @@ class Workspace(OpenProject):
         """
         self._closing_on_failure(self._refuse_another)
 
-    def known(self, table: StoredTable, name: str, argument: str) -> None:
-        """Raise `ToolError`, with the nearest name, where no row of the table has this name."""
-        if self.database.row(
-            table.select(["name"], f"WHERE {self.database.sql.SAME_NAME}"), [name]
-        ):
-            return
-        from ralphgen.runtime.values.arguments import nearest, shortened  # a refusal takes its time
-
-        names = self.names(table)
-        near = nearest(name, names)
-        hint = f": did you mean {shortened(near)}?" if near else _listed(names)
-        raise ToolError(f"there is no {argument} {shortened(name)}{hint}")
-
     def task(self, task: int, columns: Sequence[str]) -> tuple[Any, ...]:
-        """Return these columns of a task; raises `ToolError` where there is no such task."""
-        row = self.database.row(self.tables.tasks.select(columns, "WHERE id = ?"), [task])
-        if row is None:
-            from ralphgen.runtime.values.arguments import shortened
-
-            raise ToolError(f"there is no task {shortened(task)}")
-        return row
-
-    def names(self, table: StoredTable) -> list[str]:
-        """Return the names of the table's rows, sorted, without those that are no text."""
-        rows = self.database.rows(
-            table.select(["name"], f"ORDER BY {self.database.sql.ordered('name')}")
-        )
-        return [row[0] for row in rows if isinstance(row[0], str)]
+        """Return these columns of a task; raises `ToolError` if there is no such task."""
+        return task_row(self.database, self.tables, task, columns)
 
     def _refuse_migrated(self) -> None:
         from .moved_schema import refuse_migrated
@@ -261,9 +236,9 @@ def refuse_another_project(workspace: Workspace) -> None:
                 )
     for discipline in (session.discipline, session.target):
         if discipline is not None:  # what an unknown one takes away would be missed
-            workspace.known(tables.disciplines, discipline, "discipline")
+            refuse_unknown(workspace.database, tables.disciplines, discipline, "discipline")
     if session.feature is not None:
-        workspace.known(tables.features, session.feature, "feature")
+        refuse_unknown(workspace.database, tables.features, session.feature, "feature")
     if session.task is not None:
         own = (session.feature, session.discipline)
         row = workspace.task(session.task, ["feature", "discipline"])
@@ -298,13 +273,3 @@ def writing(run: Run, tool: str = "") -> Run:
         return fitted(workspace.database.writing(work))
 
     return stating(call, "write")
-
-
-def _listed(names: list[str]) -> str:
-    if not names:
-        return ": there is none yet"
-    from ralphgen.runtime.values.arguments import shortened
-
-    shown = ", ".join(shortened(name) for name in names[:LISTED])
-    there = "there is only" if len(names) == 1 else "there are"
-    return f": {there} {shown}" + (f" and {len(names) - LISTED} more" if names[LISTED:] else "")

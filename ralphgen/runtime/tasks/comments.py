@@ -1,0 +1,204 @@
+"""Comments on tasks: who wrote one is the actor's identity, not the agent's choice."""
+
+from __future__ import annotations
+
+from ..errors import ToolError
+from ..system import os
+from ..values.arguments import shortened
+from .rows import DISCIPLINE, now, plain, refuse_unknown, task_row
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
+
+    from ..engine import Database
+    from .rows import Actor, StoredTable, Tables
+
+SHOWN = ("id", "author", "discipline", "priority", "created", "body")
+NEWEST = 20
+USER = "user"  # the author of an answer that the user gave to a question of the server
+USERS = frozenset({USER, "human"})  # with these, and the login name, no agent signs
+AGENT = "agent"
+CHUNK = 500  # tasks in one statement
+
+
+def write(
+    database: Database,
+    tables: Tables,
+    actor: Actor,
+    task: int,
+    values: Mapping[str, Any],
+    *,
+    by_user: bool = False,
+) -> int:
+    """Add a comment to a task, in an open transaction; return its id.
+
+    `values` has its columns. It is signed by the user if it is `by_user`, else by the actor. Raises
+    `ToolError` if a discipline does not exist, or the database has no comments.
+    """
+    comments = _table(tables)
+    for column, name in values.items():
+        if comments.columns.get(column) == DISCIPLINE:
+            refuse_unknown(database, tables.disciplines, name, "discipline")
+    signed = {"created": now(), **_signature(database, tables, actor), **values}
+    if by_user and comments.columns.get("author") != DISCIPLINE:
+        signed["author"] = USER
+    if actor.task is not None:
+        signed["agent_task_id"] = actor.task
+    return comments.insert(database, {**signed, "task_id": task})
+
+
+def change(database: Database, tables: Tables, comment: int, body: str) -> None:
+    """Replace the text of a comment, in an open transaction."""
+    _table(tables).update(database, "id", comment, {"body": body, "updated": now()})
+
+
+def delete(database: Database, tables: Tables, comment: int) -> None:
+    """Delete a comment, in an open transaction."""
+    database.change(f"DELETE FROM {_table(tables).quoted} WHERE id = ?", [comment])
+
+
+def refuse_other_authors(database: Database, tables: Tables, actor: Actor, comment: int) -> None:
+    """Raise `ToolError` if a client would put its words under the name of another author."""
+    comments = _table(tables)
+    if actor.is_typed or "author" not in comments:
+        return
+    signature = _signature(database, tables, actor)
+    columns = [name for name in signature if name in comments]
+    own = [signature[name] for name in columns]
+    row = database.row(comments.select(columns, "WHERE id = ?"), [comment])
+    if row is not None and ([*row] != own or _is_users(own[0])):
+        raise ToolError(
+            f"comment {shortened(comment)} is signed by {shortened(plain(row[0]))}: write another "
+            "comment"
+        )
+
+
+def refuse_missing(database: Database, tables: Tables, task: int, comment: int) -> None:
+    """Raise `ToolError` if there is no such task, or the task has no such comment."""
+    task_row(database, tables, task, ["id"])
+    sql = _table(tables).select(["id"], "WHERE id = ? AND task_id = ?")
+    if database.row(sql, [comment, task]) is None:
+        raise ToolError(f"comment {shortened(comment)} does not exist on task {task}")
+
+
+def delete_all(database: Database, tables: Tables, task: int) -> None:
+    """Delete the comments of a task, which not every schema does by itself."""
+    if tables.comments is not None:
+        sql = f"DELETE FROM {tables.comments.quoted} WHERE task_id = ?"
+        database.change(sql, [task])
+
+
+def newest(database: Database, tables: Tables, task: int, most: int = NEWEST) -> dict[str, Any]:
+    """Return the newest comments of a task, oldest first, and how many there are in all."""
+    comments = tables.comments
+    if comments is None:
+        return {}
+    columns = comments.chosen([*SHOWN, *comments.added])
+    where = "WHERE task_id = ?"
+    rows = database.rows(comments.select(columns, f"{where} ORDER BY id DESC LIMIT {most}"), [task])
+    total = database.rows(f"SELECT COUNT(*) FROM {comments.quoted} {where}", [task])
+    records = [comments.decoded(columns, row) for row in reversed(rows)]
+    return {"comments": records, "comments_total": total[0][0]}
+
+
+def each(
+    database: Database, tables: Tables, task: int, first: int
+) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Yield the comments of a task from an id on, oldest first, each with its id."""
+    comments = tables.comments
+    if comments is None:
+        return
+    columns = comments.chosen([*SHOWN, *comments.added])
+    where = "WHERE task_id = ? AND id >= ? ORDER BY id"
+    sql = comments.select(["id", *columns], where)
+    for key, *row in database.each(sql, [task, first]):
+        yield key, comments.decoded(columns, row)
+
+
+def last(database: Database, tables: Tables, tasks: Sequence[int]) -> dict[int, dict[str, Any]]:
+    """Return `{"last_comment": …}` by task, for those tasks that have a comment."""
+    comments = tables.comments
+    if comments is None:
+        return {}
+    columns = ["task_id", *comments.chosen(["author", "body"])]
+    found: dict[int, dict[str, Any]] = {}
+    for at in range(0, len(tasks), CHUNK):
+        part = tasks[at : at + CHUNK]
+        newest_ids = (
+            f"SELECT MAX(id) FROM {comments.quoted} "
+            f"WHERE task_id IN ({', '.join('?' * len(part))}) GROUP BY task_id"
+        )
+        sql = comments.select(columns, f"WHERE id IN ({newest_ids})")
+        for row in database.rows(sql, part):
+            found[row[0]] = {"last_comment": comments.decoded(columns[1:], row[1:])}
+    return found
+
+
+def written_for(database: Database, tables: Tables, task: int) -> list[str]:
+    """Return the comments on other tasks that were written by an agent at work on this one."""
+    comments = tables.comments
+    if comments is None or "agent_task_id" not in comments:
+        return []
+    where = "WHERE agent_task_id = ? AND task_id <> ? ORDER BY id"
+    rows = database.rows(comments.select(["id", "task_id"], where), [task, task])
+    return [f"comment {comment} on task {other}" for comment, other in rows]
+
+
+def signed_by(database: Database, tables: Tables, discipline: str) -> list[str]:
+    """In words, how many comments bear the name of a discipline as their author."""
+    comments = tables.comments
+    if comments is None or "author" not in comments:
+        return []
+    sql = f"SELECT COUNT(*) FROM {comments.quoted} WHERE author = ?"
+    (count,) = database.rows(sql, [discipline])[0]
+    return [f"the author of {count} comment{'s' if count > 1 else ''}"] if count else []
+
+
+def _signature(database: Database, tables: Tables, actor: Actor) -> dict[str, Any]:
+    """Return the author: the actor's discipline, else its recipe if the column takes any text.
+
+    A discipline that was deleted during the session still signs in a column of text.
+    """
+    sql = tables.disciplines.select(["name"], "WHERE name = ?")
+    known = database.row(sql, [actor.discipline])
+    discipline = actor.discipline if known else None
+    signs_with_text = _table(tables).columns.get("author") != DISCIPLINE
+    names = (actor.discipline, actor.recipe)
+    own = next((name for name in names if name and not _is_users(name)), AGENT)
+    in_own_name = None if _is_users(discipline) else discipline
+    author = own if signs_with_text else in_own_name
+    return {"author": author, "discipline": discipline}
+
+
+def _is_users(name: object) -> bool:
+    """Return whether a name reads like one that the user signs with."""
+    read = _as_read(str(name))
+    return read in USERS or read in map(_as_read, _login_names())
+
+
+def _as_read(name: str) -> str:
+    """Return the letters and digits of a name, without case and width."""
+    if not name.isascii():
+        from unicodedata import normalize
+
+        name = normalize("NFKC", normalize("NFKC", name).casefold())
+    return "".join(one for one in name.casefold() if one.isalnum())
+
+
+def _login_names() -> Iterator[str]:
+    """Yield the names of the user that runs the server, as the system and commands spell it."""
+    yield from filter(None, map(os.environ.get, ("LOGNAME", "USER", "LNAME", "USERNAME")))
+    try:
+        from pwd import getpwuid
+
+        yield getpwuid(os.getuid()).pw_name
+    except (ImportError, KeyError):  # a container's user may have no name
+        return
+
+
+def _table(tables: Tables) -> StoredTable:
+    if tables.comments is None:
+        raise ToolError("this project's database has no comments")
+    return tables.comments
