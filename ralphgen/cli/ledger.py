@@ -55,9 +55,9 @@ def off(project: Project = Path(), yes: Yes = False, quiet: Quiet = False) -> No
     from ralphgen.ledger.backup import backed_up
     from ralphgen.ledger.tables import read_state, remove_tables
     from ralphgen.project.database import opened_database
-    from ralphgen.runtime.engine.claims import live_claims
     from ralphgen.runtime.engine.entries import KEPT
     from ralphgen.runtime.engine.ledger import MARKER
+    from ralphgen.runtime.tasks.claims import live_claims
     from ralphgen.terminal.person import agrees
     from ralphgen.trust.items import read_settings
 

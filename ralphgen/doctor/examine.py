@@ -34,7 +34,6 @@ from ralphgen.project.root import (
     refuse_outside_database,
 )
 from ralphgen.project.rows import open_rows
-from ralphgen.runtime.engine.claims import UNRELEASED, Claim, is_live
 from ralphgen.runtime.engine.ledger import MARKER
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.files.work_tree import (
@@ -45,6 +44,7 @@ from ralphgen.runtime.files.work_tree import (
 )
 from ralphgen.runtime.own_tools.child import OPTION
 from ralphgen.runtime.processes.inherited import passed_on
+from ralphgen.runtime.tasks.claims import live_claims, stale_tasks
 from ralphgen.runtime.tasks.readiness import needed_tasks
 from ralphgen.sessions.items import require_server
 from ralphgen.sessions.server_query import run_to_end
@@ -57,10 +57,6 @@ HANDSHAKE = Path(__file__).with_name("handshake.py")
 RESTORE = "restore it from a backup"
 FINISHED = ("done", "skipped")
 NAMED = 20  # tasks in a line
-BEGUN = (
-    "SELECT id FROM tasks JOIN ralphgen_claims ON id = task_id "
-    "WHERE status = 'in_progress' AND session IS NOT NULL AND began IS NOT NULL"
-)
 FIX_NAMED = 'fix this, then run "ralphgen doctor" again'
 FIX_FILES = 'run "ralphgen regen"'
 FIX_TOOL = 'fix it, then run "ralphgen regen"; the packages of requirements.lock are available'
@@ -270,10 +266,8 @@ def _missing_tasks(root: Path, project: Project) -> Iterator[CheckResult]:
 def _claims(root: Path) -> CheckResult:
     """Say how many tasks are held, and which were begun by sessions that are gone."""
     with open_database(root) as connection:
-        claims = [Claim(*row) for row in connection.rows(UNRELEASED)]
-        begun = {task for (task,) in connection.rows(BEGUN)}
-    stale = sorted(claim.task for claim in claims if not is_live(claim) and claim.task in begun)
-    held = sum(map(is_live, claims))
+        held = len(live_claims(connection))
+        stale = sorted(stale_tasks(connection))
     one = "1 task is claimed by a session"
     detail = one if held == 1 else f"{held or 'no'} tasks are claimed by sessions"
     if not stale:

@@ -30,11 +30,11 @@ from ralphgen.project.config import read_config
 from ralphgen.project.database import open_database, opened_database
 from ralphgen.project.inspect import read_schema, settings_models, takes_any_schema
 from ralphgen.project.root import project_home
-from ralphgen.runtime.engine.claims import holder_of, live_claims
 from ralphgen.runtime.engine.closing import DONE
 from ralphgen.runtime.engine.entries import KEPT, finish_undo
 from ralphgen.runtime.engine.sqlite.journal import Journal
 from ralphgen.runtime.files.entry_log import count_entry, rewrite_entries
+from ralphgen.runtime.tasks.claims import holder_of, live_claims
 from ralphgen.runtime.tasks.status import RESTORED, record_reason
 
 if TYPE_CHECKING:

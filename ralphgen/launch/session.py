@@ -35,10 +35,10 @@ from ralphgen.launch.runner import run_printing, run_terminal
 from ralphgen.project.database import opened_database
 from ralphgen.project.root import FOLDER, project_home
 from ralphgen.project.rows import open_rows
-from ralphgen.runtime.engine.claims import claim_of
 from ralphgen.runtime.engine.ledger import Evidence, unproved_by
 from ralphgen.runtime.files.main_tree import is_agents_tree
 from ralphgen.runtime.files.work_tree import differing_files, tree_digest, tree_files
+from ralphgen.runtime.tasks.claims import claim_of
 from ralphgen.sessions.launched import launched_in
 from ralphgen.sessions.model import PreparedSession
 from ralphgen.sessions.snapshot import begin_protection, end_protection, read_snapshot

@@ -17,8 +17,8 @@ from ralphgen.loop.site import ProjectWorkplace
 from ralphgen.loop.worker import PushRefusedError, Result
 from ralphgen.project.config import Config
 from ralphgen.project.database import opened_database
-from ralphgen.runtime.engine.claims import live_claims
 from ralphgen.runtime.errors import one_line
+from ralphgen.runtime.tasks.claims import live_claims
 from ralphgen.sessions.claims import give_back
 from ralphgen.sessions.model import PreparedSession, TaskClaim
 from ralphgen.worktrees.begin import (

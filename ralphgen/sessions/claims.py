@@ -6,7 +6,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from ralphgen.errors import ProjectError, RalphgenError
-from ralphgen.kits.ralph.claims import open_desk
+from ralphgen.kits.ralph.rows import writing_tasks
 from ralphgen.kits.registry import KITS
 from ralphgen.ledger.tables import now
 from ralphgen.project.config import Config
@@ -14,9 +14,9 @@ from ralphgen.project.database import open_database, opened_database
 from ralphgen.project.inspect import read_schema
 from ralphgen.project.model import Project
 from ralphgen.project.root import has_database
-from ralphgen.runtime.engine import claims
 from ralphgen.runtime.engine.ledger import MARKER, close_session
 from ralphgen.runtime.errors import one_line
+from ralphgen.runtime.tasks import assignment, claims
 from ralphgen.runtime.tasks.readiness import TaskFilter
 from ralphgen.sessions.decide import Request
 from ralphgen.sessions.model import PreparedSession, TaskClaim
@@ -57,8 +57,8 @@ def claim_task(
         return None
     lease = config.claims.lease
     try:
-        with open_desk(root, project.schema, session_id) as desk:
-            token = desk.take(task, session_id, lease)
+        with writing_tasks(root, project.schema) as (database, tables):
+            token = assignment.claim_task(database, tables, session_id, task, lease)
     except claims.HeldError as error:
         raise claimed(error.claim) from error
     attempts = config.loop.attempts
@@ -76,10 +76,12 @@ def claim_next(
     refuse_without_ledger(project)
     wanted = TaskFilter(request.feature, request.discipline, request.behind)
     lease, attempts = config.claims.lease, config.loop.attempts
-    with open_desk(root, project.schema, request.recipe) as desk:
-        taken = desk.take_next(
-            wanted, lambda task: new_id(root, request.recipe, str(task), chance), lease, attempts
-        )
+
+    def name(task: int) -> str:
+        return new_id(root, request.recipe, str(task), chance)
+
+    with writing_tasks(root, project.schema) as (database, tables):
+        taken = assignment.claim_next(database, tables, wanted, name, lease, attempts)
     if taken is None:
         raise nothing_ready(root, request)
     task, session_id, token = taken
@@ -169,10 +171,12 @@ def give_back(
     """Let a task go that a session holds; as `end_claim`."""
     ended = f'The session "{one_line(claim.session_id)}" ended: {one_line(outcome)}.'
     try:
-        with open_desk(claim.root, claim.schema, claim.session_id) as desk:
-            return desk.give_back(
-                claim.task,
+        with writing_tasks(claim.root, claim.schema) as (database, tables):
+            return assignment.end_claim(
+                database,
+                tables,
                 claim.session_id,
+                claim.task,
                 f"{ended} {comment}".strip(),
                 attempts=claim.attempts,
                 counts=outcome not in NO_ATTEMPT,

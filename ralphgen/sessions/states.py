@@ -12,9 +12,9 @@ from ralphgen.project.database import open_database
 from ralphgen.project.inspect import read_schema
 from ralphgen.project.model import Schema
 from ralphgen.project.rows import ProjectRows, StoredTask
-from ralphgen.runtime.engine.claims import Claim, all_claims, is_live
 from ralphgen.runtime.engine.closing import MET
 from ralphgen.runtime.tasks import readiness
+from ralphgen.runtime.tasks.claims import Claim, all_claims, is_live
 from ralphgen.runtime.tasks.readiness import NO_FILTER, TaskFilter
 from ralphgen.trust.items import hidden_in
 

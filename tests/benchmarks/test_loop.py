@@ -13,10 +13,11 @@ from loop_projects import LoopProject
 from planned_agent import Steps
 from proved_projects import proved_project
 
-from ralphgen.kits.ralph.claims import open_desk
+from ralphgen.kits.ralph.rows import writing_tasks
 from ralphgen.kits.registry import KITS
 from ralphgen.project.inspect import inspect_project
-from ralphgen.runtime.tasks.readiness import TaskFilter
+from ralphgen.runtime.tasks.assignment import claim_task
+from ralphgen.runtime.tasks.readiness import next_tasks
 
 pytestmark = pytest.mark.benchmark
 
@@ -71,14 +72,14 @@ def test_claims_among_many_tasks(tmp_path: Path, tasks: int) -> None:
     schema = inspect_project(root, KITS).schema
     with (
         topic("Claims of tasks") as table,
-        open_desk(root, schema, "s") as desk,
+        writing_tasks(root, schema) as (database, tables),
     ):
         row = f"one of {tasks:,} ready tasks"
         for number in range(ROUNDS if tasks < 200_000 else 5):
             begun = time.perf_counter()
-            found = desk.next_tasks(TaskFilter())
+            found = database.reading(lambda: next_tasks(database, tables))
             chosen = time.perf_counter()
-            desk.take(found[0], f"s-{number}", 900)
+            claim_task(database, tables, f"s-{number}", found[0], 900)
             taken = time.perf_counter()
             table.add(row, "next, without a lock ms", (chosen - begun) * 1000)
             table.add(row, "claim, in a transaction ms", (taken - chosen) * 1000)

@@ -8,15 +8,11 @@ from ralphgen.board.views.stored_text import line
 from ralphgen.ledger.records import RecordReader
 from ralphgen.project.database import Snapshot
 from ralphgen.project.schema import column_names
-from ralphgen.runtime.engine.claims import COLUMNS, Claim, is_live, is_over
+from ralphgen.runtime.tasks.claims import COLUMNS, Claim, claims, is_live, is_over
 
 MOST = 5_000
 """Claims that are looked at, those whose leases end last: one may ask the system for a process."""
 FRACTION = re.compile(r"\.[0-9]{1,6}Z$")
-READ = (
-    f"SELECT {COLUMNS} FROM ralphgen_claims WHERE session IS NOT NULL "
-    "ORDER BY coalesce(expires, '') DESC LIMIT ?"
-)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,11 +36,10 @@ def keeps_claims(connection: Snapshot) -> bool:
 
 def read_claims(reader: RecordReader) -> dict[int, Claim]:
     """Return the claims that were not released, by task; none where the database keeps none."""
-    found = reader.execute(READ, MOST) if keeps_claims(reader.connection) else []
-    return {row[0]: Claim(*row) for row in found}
+    return claims(reader.connection, MOST) if keeps_claims(reader.connection) else {}
 
 
-def holds_of(claims: Mapping[int, Claim], *, anywhere: bool) -> dict[int, Hold]:
+def holds_of(found: Mapping[int, Claim], *, anywhere: bool) -> dict[int, Hold]:
     """Return what claims come to now, by task.
 
     `anywhere` judges by the leases alone, which say the same on every machine.
@@ -57,7 +52,7 @@ def holds_of(claims: Mapping[int, Claim], *, anywhere: bool) -> dict[int, Hold]:
             live=not is_over(claim) if anywhere else is_live(claim),
             begun=claim.began is not None,
         )
-        for task, claim in claims.items()
+        for task, claim in found.items()
     }
 
 
@@ -66,6 +61,6 @@ def _to_the_second(stored: str | None) -> str:
     return FRACTION.sub("Z", line(stored))
 
 
-def liveness(claims: Iterable[Claim]) -> tuple[bool, ...]:
+def liveness(found: Iterable[Claim]) -> tuple[bool, ...]:
     """Return which of some claims hold their tasks now."""
-    return tuple(map(is_live, claims))
+    return tuple(map(is_live, found))

@@ -4,23 +4,29 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ralphgen.errors import ProjectError
 from ralphgen.kits.ralph.columns import TABLES, first_statuses, offered_tables
+from ralphgen.kits.ralph.kit import comment_needs_no_more
 from ralphgen.kits.ralph.server.features import BEST_LEARNINGS
 from ralphgen.kits.ralph.server.learnings import best
 from ralphgen.kits.ralph.server.learnings import decode as decode_learnings
 from ralphgen.kits.ralph.server.project import LEARNINGS, NOT_ACTIONABLE, PROGRESS
 from ralphgen.kits.ralph.server.proof import OVERRULED
-from ralphgen.project.database import Snapshot, open_database
+from ralphgen.project.database import Snapshot, connected_database, open_database
 from ralphgen.project.inspect import read_schema
 from ralphgen.project.kit import InspectedKit
 from ralphgen.project.model import Schema
 from ralphgen.project.schema import REQUIRED_COLUMNS
 from ralphgen.runtime.engine.ledger import MARKER
+from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.tasks import rows as stored_rows
+from ralphgen.runtime.tasks.claims import HeldError
 from ralphgen.runtime.tasks.rows import TEXT, StoredTable, Tables
+
+if TYPE_CHECKING:
+    from ralphgen.runtime.engine import Database
 
 __all__ = [
     "BEST_LEARNINGS",
@@ -34,6 +40,7 @@ __all__ = [
     "project_rows",
     "reading_rows",
     "stored_tables",
+    "writing_tasks",
 ]
 
 SHOWN_TABLES = ("tasks", "features", "disciplines", "task_comments")
@@ -111,7 +118,10 @@ def reading_rows(connection: Snapshot, schema: Schema) -> Rows:
 
 
 def stored_tables(schema: Schema) -> Tables:
-    """Return the tables of a project with tasks, without hidden columns."""
+    """Return the tables of a project with tasks, without hidden columns.
+
+    Comments are left out if one needs more than a text.
+    """
     offered, _ = offered_tables(schema)
     found: dict[str, Any] = {
         TABLES[name]: StoredTable(
@@ -120,8 +130,29 @@ def stored_tables(schema: Schema) -> Tables:
         )
         for name, table in offered.items()
     }
-    has_ledger = schema.table(MARKER) is not None
-    return Tables(**found, first_status=first_statuses(offered)[0], ledger=has_ledger)
+    if not comment_needs_no_more(offered):
+        found.pop("comments", None)
+    return Tables(
+        **found,
+        first_status=first_statuses(offered)[0],
+        ledger=schema.table(MARKER) is not None,
+        may_block="blocked" in offered["tasks"].values("status"),
+    )
+
+
+@contextmanager
+def writing_tasks(root: Path, schema: Schema) -> Iterator[tuple["Database", Tables]]:
+    """Yield the database of the project in `root` and its tables, to change tasks.
+
+    Raises `ProjectError` if that is impossible, but `HeldError` for a claimed task.
+    """
+    with connected_database(root) as database:
+        try:
+            yield database, stored_tables(schema)
+        except HeldError:
+            raise
+        except ToolError as error:
+            raise ProjectError(str(error)) from error
 
 
 def _tables(connection: Snapshot, schema: Schema) -> dict[str, StoredTable]:

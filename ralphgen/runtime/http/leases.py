@@ -5,8 +5,8 @@ from __future__ import annotations
 import _thread
 import time
 
-from ..engine.claims import renew
 from ..errors import StartError, ToolError, log
+from ..tasks.claims import renew
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -159,7 +159,7 @@ def _holders(database: Snapshot, tables: Tables) -> tuple[set[int], set[int]]:
     """Return the tasks that sessions hold, and those that sessions began which are gone."""
     if not tables.ledger:
         return set(), set()
-    from ..engine.claims import claims, is_live
+    from .claims import claims, is_live
 
     found = claims(database)
     held = {task for task, claim in found.items() if is_live(claim)}

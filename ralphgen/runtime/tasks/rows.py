@@ -379,11 +379,25 @@ class StoredTable:
         return value
 
 
+class Ralphgen:
+    """An `Actor`: ralphgen itself, on behalf of a session whose task it claims or releases."""
+
+    __slots__ = ("session_id",)
+    recipe = "ralphgen"  # signs the comments
+    discipline = task = claim = None
+    is_users = is_typed = False
+    profile = ""
+
+    def __init__(self, session_id: str) -> None:
+        self.session_id = session_id
+
+
 class Tables:
     """The tables that the project has; `comments` and `metadata` may be missing.
 
     `first_status` is the default status of a new task. `ledger` says whether there are ralphgen's
-    own tables too, and `takes_reason` whether the reason for a blocked task can be stored.
+    own tables too, `takes_reason` whether the reason for a blocked task can be stored, and
+    `may_block` whether tasks have that status.
     `database` is the file, by its path from the project's folder.
     """
 
@@ -394,6 +408,7 @@ class Tables:
         "features",
         "first_status",
         "ledger",
+        "may_block",
         "metadata",
         "takes_reason",
         "tasks",
@@ -410,12 +425,14 @@ class Tables:
         first_status: str,
         ledger: bool = False,
         takes_reason: bool = True,
+        may_block: bool = True,
         database: str = DATABASE,
     ) -> None:
         self.database = database
         self.first_status = first_status
         self.ledger = ledger
         self.takes_reason = takes_reason
+        self.may_block = may_block
         self.tasks = tasks
         self.features = features
         self.disciplines = disciplines

@@ -121,7 +121,7 @@ def test_a_lease_that_ends_moves_how_the_project_stands(
     )
     watched.moved(later=True)
     assert set() == watched.moved(later=True)
-    monkeypatch.setattr("ralphgen.runtime.engine.claims.moment", lambda: "2999-01-01T00:00:01.000Z")
+    monkeypatch.setattr("ralphgen.runtime.tasks.claims.moment", lambda: "2999-01-01T00:00:01.000Z")
 
     assert {"status"} == watched.moved(later=True)
     assert set() == watched.moved(later=True)

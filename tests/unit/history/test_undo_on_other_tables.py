@@ -12,9 +12,9 @@ from ralphgen.history.entries import read_entries
 from ralphgen.history.undo import Undone, undo_session
 from ralphgen.ledger.tables import prune
 from ralphgen.project.root import DATABASE
-from ralphgen.runtime.engine import claims
 from ralphgen.runtime.engine.sqlite.database import Database
 from ralphgen.runtime.errors import ToolError
+from ralphgen.runtime.tasks import claims
 
 PARENTS = "CREATE TABLE parents (id INTEGER PRIMARY KEY, name)"
 CHILDREN = "CREATE TABLE children (id TEXT PRIMARY KEY, rowid TEXT, parent {})"

@@ -68,13 +68,14 @@ def _hold(
 
 def _follow(workspace: Workspace, task: int, old: str | None, new: str | None) -> None:
     """Let the claim on a task follow what has become of it; raises `ToolError` for another's."""
-    from .claims import follow_status, forget, refuse_held
+    from ralphgen.runtime.tasks.claims import follow_status, forget, refuse_claimed
 
+    database, tables, session = workspace.database, workspace.tables, workspace.session
     if old is not None and new is not None:
-        follow_status(workspace, task, new, force=False)
+        follow_status(database, tables, session, task, new, force=False)
     else:
-        refuse_held(workspace, task)
-        forget(workspace, task)
+        refuse_claimed(database, tables, session, task)
+        forget(database, tables, task)
 
 
 def _statuses(workspace: Workspace) -> dict[int, str]:

@@ -10,11 +10,10 @@ from ralphgen.runtime.elicitation import Question, ask, confirmation, need
 from ralphgen.runtime.errors import ToolError, one_line
 from ralphgen.runtime.processes.launched import is_below_launch
 from ralphgen.runtime.tasks import comments
+from ralphgen.runtime.tasks.claims import other_claim, refusal_of
 from ralphgen.runtime.tasks.readiness import dependents
 from ralphgen.runtime.tasks.rows import plain, today
 from ralphgen.runtime.values.arguments import shortened
-
-from .claims import held_by, holder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,9 +34,11 @@ def free_dependents(workspace: Workspace, task: int, refusal: str) -> list[int]:
     Returns the tasks that waited for it, each with a comment on that. Raises `ToolError` with the
     refusal where nobody says so, or where more than `MOST` wait.
     """
-    if not _may_free(workspace) or holder(workspace, task) is not None:
+    database, tables = workspace.database, workspace.tables
+    claim = other_claim(database, tables, workspace.session, task)
+    if claim is not None or not _may_free(workspace):
         raise ToolError(refusal)
-    found = dependents(workspace.database, workspace.tables, task)
+    found = dependents(database, tables, task)
     waiting = [row for _, row in zip(range(MOST + 1), found, strict=False)]
     if len(waiting) > MOST:
         raise ToolError(refusal)
@@ -66,7 +67,7 @@ def may_force(workspace: Workspace, task: int, *, force: bool) -> bool:
     Returns `force` if the user cannot be asked. Raises `ToolError` if the user declines, or if the
     task is claimed, the user cannot be asked and `force` is not set.
     """
-    claim = holder(workspace, task)
+    claim = other_claim(workspace.database, workspace.tables, workspace.session, task)
     asks = claim is not None and workspace.session.leaves("set_task_status", "force")
     if claim is None or not asks or is_below_launch():
         return force
@@ -76,7 +77,7 @@ def may_force(workspace: Workspace, task: int, *, force: bool) -> bool:
         "that session can no longer write.",
         "End its claim",
     )
-    refusal = held_by(workspace, task, claim)
+    refusal = refusal_of(claim, workspace.session)
     word = ask(question) if force else need(question, refusal)
     if word.content is not None:
         record(workspace, task, word, f'The user ended the claim of session "{name}"')

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from ralphgen.runtime.engine.closing import MET
 from ralphgen.runtime.errors import ToolError
+from ralphgen.runtime.tasks.claims import forget
 from ralphgen.runtime.tasks.readiness import met, prerequisites, rows_by_id
 from ralphgen.runtime.tasks.rows import decode_strings, plain, today
 from ralphgen.runtime.tasks.status import add_task
@@ -34,8 +35,6 @@ def import_tasks(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, A
     `unproved` (done in the spec, but open in a project with checks). Raises `ToolError`, and
     creates no task, if the feature, the discipline or a column is missing.
     """
-    from .claims import forget
-
     tasks = workspace.tables.tasks
     refuse_unknown_homes(workspace, arguments)
     there = _imported(workspace, arguments["source"])
@@ -53,7 +52,7 @@ def import_tasks(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, A
             continue
         highest += 1
         ids[item["key"]] = highest
-        forget(workspace, highest)
+        forget(workspace.database, workspace.tables, highest)
         created.append([item["key"], highest])
         needed = [ids[key] for key in item["after"] if key in ids]
         values = {

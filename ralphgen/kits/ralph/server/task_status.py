@@ -6,11 +6,10 @@ from ralphgen.runtime.engine.closing import MET, is_done
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.policy import FULL
 from ralphgen.runtime.tasks import comments
+from ralphgen.runtime.tasks.claims import follow_status, other_claim
 from ralphgen.runtime.tasks.readiness import unblocked
 from ralphgen.runtime.tasks.rows import plain, refuse_blank, today
 from ralphgen.runtime.tasks.status import set_status
-
-from .claims import follow_status, holder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -40,7 +39,8 @@ def moved(workspace: Workspace, arguments: dict[str, Any], look: Look | None) ->
         from .proof import prove
 
         told = prove(workspace, task, arguments.get("because"), look)
-    follow_status(workspace, task, new, force=_force(workspace, arguments))
+    force = _force(workspace, arguments)
+    follow_status(workspace.database, workspace.tables, workspace.session, task, new, force=force)
     return _stored(workspace, arguments, old, told)
 
 
@@ -88,7 +88,7 @@ def _said_of_block(
     and nobody does.
     """
     task, reason = arguments["id"], arguments.get("reason", "")
-    if reason.rstrip().endswith("?") and holder(workspace, task) is None:
+    if reason.rstrip().endswith("?") and _is_free(workspace, task):
         from .people import answer_to
 
         return {}, answer_to(workspace, task, reason)
@@ -114,3 +114,8 @@ def _force(workspace: Workspace, arguments: Mapping[str, Any]) -> bool:
 def _comment(workspace: Workspace, task: int, body: str) -> int:
     database, tables = workspace.database, workspace.tables
     return comments.write(database, tables, workspace.session, task, {"body": body})
+
+
+def _is_free(workspace: Workspace, task: int) -> bool:
+    claim = other_claim(workspace.database, workspace.tables, workspace.session, task)
+    return claim is None

@@ -8,6 +8,7 @@ from ralphgen.runtime.engine.closing import MET, is_done
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.statements.tools import stating
 from ralphgen.runtime.tasks import comments
+from ralphgen.runtime.tasks.claims import add_holders, forget, refuse_claimed
 from ralphgen.runtime.tasks.readiness import (
     LIMIT,
     SHOWN,
@@ -75,9 +76,7 @@ def list_tasks(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any
     done = met(database, tables, needed)
     for record in records:
         _infer(record, done)
-    from .claims import add_holders
-
-    add_holders(workspace, records)
+    add_holders(database, tables, records)
     names = display_names(workspace, records[:limit])
     around = AROUND + size(names)
     answer = page("tasks", records, cursors, limit=limit, total=count, around=around)
@@ -102,9 +101,7 @@ def create_task(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, An
         needed = checked(workspace.database, workspace.tables, task, arguments["depends_on"])
         changes.values["depends_on"] = tasks.stored("depends_on", needed)
     changes.warnings += _same_title(workspace, arguments)
-    from .claims import forget
-
-    forget(workspace, task)
+    forget(workspace.database, tables, task)
     stamps = {"id": task, "created": today(), "provenance": workspace.session.provenance}
     values = {"status": tables.first_status, **changes.values, **stamps}
     add_task(workspace.database, tasks, values)
@@ -137,13 +134,11 @@ def delete_task(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, An
             f'task {task} cannot be deleted: the "depends_on" of task {unclear} cannot be read '
             "and may contain it; set it again first"
         )
-    from .claims import forget, refuse_held
-
-    refuse_held(workspace, task)
+    refuse_claimed(workspace.database, workspace.tables, workspace.session, task)
     dangling = [*comments.written_for(database, tables, task), *mentions(workspace, task)]
     comments.delete_all(database, tables, task)  # a later task may have the same id
     database.change(f"DELETE FROM {tables.tasks.quoted} WHERE id = ?", [task])
-    forget(workspace, task)
+    forget(workspace.database, workspace.tables, task)
     answer: dict[str, Any] = {"deleted": task}
     if freed:
         answer["freed"] = freed
@@ -216,9 +211,7 @@ def described(workspace: Workspace, task: int, most_comments: int) -> dict[str, 
     needed = record.get("depends_on", [])
     rows = rows_by_id(database, tables, needed, ["title", "status"])
     _infer(record, {other for other, (_, status) in rows.items() if status in MET})
-    from .claims import add_holders
-
-    add_holders(workspace, [record])
+    add_holders(database, tables, [record])
     more = {
         "dependencies": dependencies(workspace, needed[: SHOWN + 1], rows),
         "dependents": [

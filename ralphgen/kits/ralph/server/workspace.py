@@ -11,7 +11,7 @@ from ralphgen.runtime.errors import ContextError, ToolError
 from ralphgen.runtime.kit import OpenProject
 from ralphgen.runtime.start import read_manifest
 from ralphgen.runtime.statements.tools import stating
-from ralphgen.runtime.tasks.rows import refuse_unknown, task_row
+from ralphgen.runtime.tasks.rows import refuse_changed, refuse_unknown, task_row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -103,13 +103,17 @@ class Workspace(OpenProject):
 
     def fenced(self, database: Database) -> Database:
         """Return a connection that refuses what the session may not write any more."""
+        own, as_read = self.session.claim, self.session.as_read
 
         def refuse() -> None:
-            from .claims import refuse_to_write
+            if own is not None:
+                from ralphgen.runtime.tasks.claims import refuse_lost
 
-            refuse_to_write(self, database)
+                refuse_lost(database, own["task"], self.session.session_id, own["token"])
+            if as_read is not None:
+                refuse_changed(database, self.tables, as_read)
 
-        if self.session.claim is not None or self.session.as_read is not None:
+        if own is not None or as_read is not None:
             database.before_writes.append(refuse)
         return database
 
@@ -210,9 +214,9 @@ def connected(workspace: Workspace) -> None:
     def keep() -> None:
         if claim is not None:
             time.sleep(min(SOON, claim["lease"] / 3))
-            from .claims import keep_claim
+            from ralphgen.runtime.tasks.claims import keep
 
-            keep_claim(workspace, claim)
+            keep(workspace.database.another, workspace.session.session_id, claim)
 
     if claim is not None:
         _thread.start_new_thread(keep, ())

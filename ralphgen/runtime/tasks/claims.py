@@ -1,4 +1,4 @@
-"""Who holds a task: claims with a lease and a token, and whether their holders still live.
+"""Claims on tasks, with a lease and a token: who may take, keep and release one.
 
 A claim is one row of `ralphgen_claims`, which stays when nobody holds the task: its token only ever
 grows, so that whoever lost a claim is known by an old one. Nobody waits for a claim.
@@ -9,11 +9,18 @@ from __future__ import annotations
 import os
 import time
 
-from ..errors import ToolError, one_line
+from ..engine.closing import MET
+from ..errors import StartError, ToolError, one_line
+from ..policy import FULL
+from ..processes.launched import is_below_launch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from . import Database, Snapshot
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from ..engine import Database, Snapshot
+    from .rows import Actor, Tables
 
     Place = tuple[str, str, str]  # host, boot and pid namespace; empty where it cannot be told
 
@@ -21,9 +28,13 @@ COLUMNS = (
     "task_id, session, token, taken, expires, host, boot, namespace, pid, started, began, attempts"
 )
 UNRELEASED = f"SELECT {COLUMNS} FROM ralphgen_claims WHERE session IS NOT NULL"
+_LAST = f"{UNRELEASED} ORDER BY coalesce(expires, '') DESC LIMIT ?"
 _PLACES = ", ".join("?" * len(COLUMNS.split()))
 _TAKEN = ", ".join(f"{name} = excluded.{name}" for name in COLUMNS.split(", ")[1:])
 _NOBODY = (None, None, None, None, None)  # host, boot, namespace, pid and start of no process
+BLOCKED, PENDING, IN_PROGRESS = "blocked", "pending", "in_progress"
+CLOSED = (*MET, BLOCKED)
+TRIES = 3  # at renewing in a third of a lease, where the database cannot be written
 _ENDED = (b"Z", b"X")  # states of a process that has ended
 _STARTED_AT = 19  # among the words behind the name in /proc/N/stat
 
@@ -96,9 +107,13 @@ def claim_of(database: Snapshot, task: int) -> Claim | None:
     return None if row is None else Claim(*row)
 
 
-def claims(database: Snapshot) -> dict[int, Claim]:
-    """Return the claims that were not released, live or not, by task."""
-    return {row[0]: Claim(*row) for row in database.rows(UNRELEASED)}
+def claims(database: Snapshot, most: int | None = None) -> dict[int, Claim]:
+    """Return the claims that were not released, live or not, by task.
+
+    With `most`, no more of them, and those whose leases end last.
+    """
+    rows = database.rows(UNRELEASED) if most is None else database.rows(_LAST, [most])
+    return {row[0]: Claim(*row) for row in rows}
 
 
 def all_claims(database: Snapshot) -> dict[int, Claim]:
@@ -260,7 +275,7 @@ def forget_attempts(database: Database, task: int) -> None:
     database.change("UPDATE ralphgen_claims SET attempts = 0 WHERE task_id = ?", [task])
 
 
-def stale_tasks(database: Database, tasks: str = '"tasks"') -> dict[int, Claim]:
+def stale_tasks(database: Snapshot, tasks: str = '"tasks"') -> dict[int, Claim]:
     """Return the claims of tasks that are in_progress in the hands of a session which is gone.
 
     `tasks` is the table's name, quoted. One that is in_progress by anybody else is none of them.
@@ -272,6 +287,98 @@ def stale_tasks(database: Database, tasks: str = '"tasks"') -> dict[int, Claim]:
         if row is not None and row[0] == "in_progress" and not is_live(claim):
             found[task] = claim
     return found
+
+
+def follow_status(
+    database: Database, tables: Tables, actor: Actor, task: int, new: str, *, force: bool
+) -> None:
+    """Let the claim on a task follow its new status, in an open transaction.
+
+    A session that closes its task releases it, and has it again when it opens it. Any other claim
+    ends, with `force` also a live one. Raises `ToolError` for a live one without.
+    """
+    if not tables.ledger:
+        return
+    own = actor.claim
+    if own is not None and own["task"] == task:
+        if new in CLOSED and not own["kept"]:
+            release(database, task, actor.session_id, fence=False)
+        else:
+            take_again(database, task, actor.session_id, own["token"], own["lease"])
+            begin(database, task, in_progress=new == IN_PROGRESS)
+        return
+    if not force:
+        refuse_claimed(database, tables, actor, task)
+    elif is_below_launch():
+        raise ToolError('"force" is for the user, and this is an agent\'s session')
+    release(database, task)
+    if new == PENDING and actor.profile == FULL:
+        forget_attempts(database, task)
+
+
+def other_claim(database: Snapshot, tables: Tables, actor: Actor, task: int) -> Claim | None:
+    """Return the live claim of another session on a task, or None."""
+    claim = claim_of(database, task) if tables.ledger else None
+    if claim is None or claim.session == actor.session_id or not is_live(claim):
+        return None
+    return claim
+
+
+def refuse_claimed(database: Snapshot, tables: Tables, actor: Actor, task: int) -> None:
+    """Raise `ToolError` if another session claims a task."""
+    claim = other_claim(database, tables, actor, task)
+    if claim is not None:
+        raise ToolError(refusal_of(claim, actor))
+
+
+def refusal_of(claim: Claim, actor: Actor) -> str:
+    """Return the refusal of a task that another session claims."""
+    text = f"task {claim.task} is claimed by {holder_of(claim)}: nothing was changed"
+    if actor.is_users:
+        text += '; the user can end that claim with "force"'
+    return text
+
+
+def forget(database: Database, tables: Tables, task: int) -> None:
+    """Remove the claim and the attempts of a task that is deleted or new, in a transaction."""
+    if tables.ledger:
+        release(database, task)
+        forget_attempts(database, task)
+
+
+def add_holders(database: Snapshot, tables: Tables, records: Sequence[dict[str, Any]]) -> None:
+    """Add to records of tasks who claims them, and which are stale: their session is gone."""
+    found = claims(database) if tables.ledger else {}
+    for record in records:
+        claim = found.get(record["id"])
+        if claim is None:
+            continue
+        status = record.get("status")
+        if is_live(claim):
+            record["held_by"] = claim.session
+            record["inferred"] = "held" if status == PENDING else record["inferred"]
+        elif status == IN_PROGRESS and claim.began is not None:
+            record |= {"held_by": claim.session, "inferred": "stale"}
+
+
+def keep(connect: Callable[[], Database], session: str, claim: Mapping[str, int]) -> None:
+    """Renew a session's claim now and every third of its lease, until it is lost."""
+    database: Database | None = None
+    while True:
+        pause = claim["lease"] / 3
+        try:
+            if database is None:  # one for all: to close one would end the locks of the others
+                database = connect()
+            if not _renewed(database, session, claim):
+                return
+        except (StartError, ToolError):  # the next try may succeed before the lease ends
+            pause /= TRIES
+        time.sleep(pause)
+
+
+def _renewed(database: Database, session: str, claim: Mapping[str, int]) -> bool:
+    task, token, lease = claim["task"], claim["token"], claim["lease"]
+    return database.writing(lambda: renew(database, task, session, token, lease))
 
 
 def moment(ahead: float = 0.0) -> str:

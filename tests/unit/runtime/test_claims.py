@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from ralphgen.ledger.tables import definition
-from ralphgen.runtime.engine import claims
 from ralphgen.runtime.engine.sqlite.database import Database
 from ralphgen.runtime.errors import ToolError
+from ralphgen.runtime.tasks import claims
 
 LEASE = 900.0
 TASKS = "CREATE TABLE tasks (id INTEGER PRIMARY KEY, status TEXT)"
