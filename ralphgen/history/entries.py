@@ -1,7 +1,6 @@
 """Reads the journal of a project: who changed which row, from what to what."""
 
 import json
-import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -11,6 +10,7 @@ from ralphgen.errors import MissingError, ProjectError
 from ralphgen.ledger.tables import no_ledger, read_state
 from ralphgen.project.database import open_database
 from ralphgen.runtime.engine.entries import KEPT, NO_ROW, TABLE
+from ralphgen.runtime.engine.stored_rows import SpelledNumber, values_of
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.values.encoding import exact_number
 from ralphgen.suggestion import suggestion
@@ -29,22 +29,10 @@ FROM ralphgen_journal AS entry LEFT JOIN ralphgen_sessions AS own ON own.id = en
 WHERE entry.number IN (SELECT max(number) FROM ralphgen_journal WHERE session IS NOT NULL
 GROUP BY session ORDER BY max(number) DESC LIMIT ?) ORDER BY entry.number DESC
 """
-_HEX = re.compile("(?:[0-9A-F]{2})*")  # of a blob; JSON may hold another "blob"
 _OF_TASK = (
     "(lower(table_name) = 'tasks' AND row_key = ? "
     "OR lower(table_name) = 'task_comments' AND ? IN ({}, {}))"
 )
-
-
-class SpelledNumber(float):
-    """A number that also knows how it was spelled: some databases have more digits."""
-
-    __slots__ = ("text",)
-
-    def __init__(self, text: str) -> None:
-        """Take the number of a text."""
-        super().__init__()
-        self.text = text
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,15 +163,6 @@ def as_line(entry: Entry) -> Entry:
     return replace(entry, table=file, key=NO_ROW, before=before, after=after)
 
 
-def values_of(text: str, *, nested: bool = False) -> Values:
-    """Return the values of an entry, some of which may be JSON themselves where it is `nested`."""
-    values: Values = json.loads(text, parse_float=SpelledNumber)
-    return {
-        column: bytes.fromhex(value["blob"]) if _is_blob(value, nested=nested) else value
-        for column, value in values.items()
-    }
-
-
 def key_of(text: str) -> tuple[object, ...]:
     """Return the values of the key of an entry on a row."""
     value = json.loads(text, parse_float=SpelledNumber)
@@ -209,12 +188,6 @@ def shown(values: Values | None) -> Values | None:
     if values is None:
         return None
     return {column: shown_value(value) for column, value in values.items()}
-
-
-def _is_blob(value: object, *, nested: bool) -> bool:
-    if not isinstance(value, dict) or not nested:
-        return isinstance(value, dict)
-    return value.keys() == {"blob"} and _HEX.fullmatch(str(value["blob"])) is not None
 
 
 def shown_value(value: object) -> object:

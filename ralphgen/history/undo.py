@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from ralphgen.errors import ProjectError
 from ralphgen.history.changes import Key, RowChange, row_changes
@@ -20,26 +20,23 @@ from ralphgen.history.entries import (
     refuse_unknown,
     same,
 )
-from ralphgen.history.postgresql import PostgresqlReverter, change_entry, count_rows
 from ralphgen.history.revert import Reverter, RowResult
 from ralphgen.kits.ralph.claims import proof_on
 from ralphgen.kits.registry import KITS
 from ralphgen.ledger.backup import FOLDER as BACKUPS
 from ralphgen.ledger.tables import no_ledger, read_state
 from ralphgen.project.config import read_config
-from ralphgen.project.database import open_database, opened_database
+from ralphgen.project.database import module_of, open_database, opened_database
 from ralphgen.project.inspect import read_schema, settings_models, takes_any_schema
 from ralphgen.project.root import project_home
 from ralphgen.runtime.engine.closing import DONE
 from ralphgen.runtime.engine.entries import KEPT, finish_undo
-from ralphgen.runtime.engine.sqlite.journal import Journal
 from ralphgen.runtime.files.entry_log import count_entry, rewrite_entries
 from ralphgen.runtime.tasks.claims import holder_of, live_claims
 from ralphgen.runtime.tasks.status import RESTORED, record_reason
 
 if TYPE_CHECKING:
     from ralphgen.runtime.engine import Database
-    from ralphgen.runtime.engine import Journal as RowJournal
 
 Result = TypeVar("Result")
 Column = tuple[str, str, str]  # table, key of the row, name
@@ -60,7 +57,12 @@ _OPENED = """
 SELECT 1 FROM ralphgen_journal WHERE session = ? AND lower(table_name) = 'tasks'
     AND lower(before) LIKE '%"status":"done"%' AND after IS NOT NULL LIMIT 1
 """
-_UNDOING = "SELECT DISTINCT session FROM ralphgen_journal WHERE tool = ? AND session IS NOT NULL"
+_COUNT_ENTRIES = f"SELECT count(*) FROM {KEPT} WHERE file = ? AND entry = ?"
+_ADD_ENTRY = f"INSERT INTO {KEPT} (file, entry) VALUES (?, ?)"
+_DELETE_ENTRY = (  # the newest of equal ones
+    f"DELETE FROM {KEPT} WHERE number = "
+    f"(SELECT max(number) FROM {KEPT} WHERE file = ? AND entry = ?)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +113,7 @@ def undo_session(root: Path, session: str, *, dry_run: bool = False) -> Undone:
     config = read_config(root, tuple(kit.key for kit in KITS), settings_models(KITS))
     has_tasks = not takes_any_schema(config, KITS)
     own = f"{UNDO}{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{os.urandom(4).hex()}"
+    stored = module_of(root, "stored_rows").StoredRows
     with _recorded(root, own, session) as (database, journal):
         database.has_tasks = has_tasks
         unproved = _proof(root, database, session) if has_tasks else None
@@ -123,7 +126,6 @@ def undo_session(root: Path, session: str, *, dry_run: bool = False) -> Undone:
                 (task,): f"it is claimed by {holder_of(claim)}"
                 for task, claim in (live_claims(database) if has_tasks else {}).items()
             }
-            reverter = PostgresqlReverter if database.sql.TYPED else Reverter
             entries, family, others = _parted(database, session, own, entries)
             changes = row_changes(entries, others, STAMPS if has_tasks else {})
             closed = _closed(changes) if has_tasks else {}
@@ -132,7 +134,9 @@ def undo_session(root: Path, session: str, *, dry_run: bool = False) -> Undone:
                     held.setdefault((task,), why)
             found = database.closing(
                 lambda task: task in closed and (task,) not in held,
-                lambda: reverter(database, held, has_tasks=has_tasks).revert(changes),
+                lambda: Reverter(database, stored(database), held, has_tasks=has_tasks).revert(
+                    changes
+                ),
             )
             back = {row.key for row in found if row.done == "put back" and row.table == "tasks"}
             restored = [(task, DONE) for task in closed if (task,) in back]
@@ -146,12 +150,13 @@ def undo_session(root: Path, session: str, *, dry_run: bool = False) -> Undone:
             for one in in_files:
                 if one.left or one.gone:
                     continue
-                if isinstance(journal, Journal):
-                    copy = f"{own}-{one.file}"
-                    _touch(project_home(root) / BACKUPS / copy)
-                    journal.add_undone(one.file, one.line, copy, put_back=one.put_back)
-                else:
-                    change_entry(database, one.file, one.line, put_back=one.put_back)
+                if database.catalog.KEEPS_ENTRIES:
+                    sql = _ADD_ENTRY if one.put_back else _DELETE_ENTRY
+                    database.change(sql, [one.file, one.line])
+                    continue
+                copy = f"{own}-{one.file}"
+                _touch(project_home(root) / BACKUPS / copy)
+                journal.add_undone(one.file, one.line, copy, put_back=one.put_back)
             return Undone(own, tuple(rows), tuple(lines))
 
         try:
@@ -195,7 +200,7 @@ def finish_undone(root: Path) -> None:
 
 
 @contextmanager
-def _recorded(root: Path, own: str, undone: str) -> Iterator[tuple["Database", "RowJournal"]]:
+def _recorded(root: Path, own: str, undone: str) -> Iterator[tuple["Database", Any]]:
     """The database, on which all changes are journaled, and keys ignored if possible."""
     if read_state(root).version is None:
         raise no_ledger()
@@ -335,7 +340,7 @@ def _look(
     """
     path = project_home(root) / ".ralph" / Path(file).name
     if database.catalog.KEEPS_ENTRIES:
-        there = count_rows(database, file, line)
+        ((there,),) = database.rows(_COUNT_ENTRIES, [file, line])
     elif path.is_symlink():
         return LineResult(file, line, put_back, left="the file is a link")
     else:

@@ -259,6 +259,24 @@ def test_triggers_of_the_app_do_not_run_and_stay(root: Path) -> None:
     assert [("O",)] == query(root, enabled)
 
 
+def test_a_trigger_of_a_partition_may_refuse_a_row(root: Path) -> None:
+    query(
+        root,
+        "CREATE TABLE parts (id int PRIMARY KEY, n int) PARTITION BY RANGE (id); "
+        "CREATE TABLE part PARTITION OF parts DEFAULT",
+    )
+    run(root, ("a", "INSERT INTO parts VALUES (1, 1)"), ("b", "UPDATE parts SET n = 2"))
+    query(
+        root,
+        "CREATE FUNCTION never() RETURNS trigger LANGUAGE plpgsql AS "
+        "$$BEGIN RAISE EXCEPTION 'never'; END$$; "
+        "CREATE TRIGGER never BEFORE UPDATE ON part FOR EACH ROW EXECUTE FUNCTION never()",
+    )
+
+    left = {("parts", (1,), "the database rejects it: never")}
+    assert left == told(undo_session(root, "b"))
+
+
 def test_a_dry_run_writes_nothing_and_who_is_unknown_is_refused(root: Path) -> None:
     run(root, ("b", TASK))
     entries = read_entries(root)

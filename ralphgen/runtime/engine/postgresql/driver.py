@@ -49,7 +49,7 @@ PLAIN = ("bytea", "float4", "float8", "int2", "int4", "int8", "oid")
 NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 _BLANKS = re.compile(rb'("(?:[^"\\]|\\.)*")|\s+')
 Error = psycopg.Error
-REFUSALS = (psycopg.IntegrityError, psycopg.DataError)
+REFUSALS = (psycopg.IntegrityError, psycopg.DataError, psycopg.errors.RaiseException)
 OperationalError = psycopg.OperationalError
 
 
