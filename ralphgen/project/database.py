@@ -29,6 +29,7 @@ from ralphgen.project.root import (
     engine_of,
     has_database,
 )
+from ralphgen.runtime.engine import PATIENCE as LONG
 from ralphgen.runtime.engine.postgresql import database as postgresql
 from ralphgen.runtime.engine.postgresql.dsn import DsnError
 from ralphgen.runtime.engine.postgresql.failures import LOGINS, MISSING
@@ -150,7 +151,7 @@ def opened_database(root: Path) -> Iterator[Database]:
 
 
 @contextmanager
-def connected_database(root: Path, patience: float = sqlite.PATIENCE) -> Iterator[Database]:
+def connected_database(root: Path, patience: float = LONG) -> Iterator[Database]:
     """The project's database, whose own errors reach the caller.
 
     `patience` is for how many seconds it waits for other writers. Raises `ProjectError` where it

@@ -261,7 +261,7 @@ def _runtime(kits: Sequence[KitPlan], engine: str, *more: str) -> Files:
             files |= _package(library.split(".")[-2], library)
         needed += _tools_need(kit)
         if kit.has_database:
-            needed.append(f"runtime/engine/{engine}/database.py")
+            needed += [f"runtime/engine/{engine}/{name}.py" for name in ("database", "journal")]
         if own_tools.MODULE in {tool.run.module for tool in kit.tools if tool.run is not None}:
             needed.append(f"runtime/engine/{engine}/own_statements.py")
     found: Files = {}

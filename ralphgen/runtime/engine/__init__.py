@@ -7,6 +7,8 @@ value on every engine.
 
 from __future__ import annotations
 
+from ..errors import ToolError
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -31,6 +33,7 @@ if TYPE_CHECKING:
         ROW_LOCK: str  # ends a SELECT whose rows no one else may change until the transaction ends
         SAME_LETTERS: str  # compares the column `title`, ignoring the case of ASCII letters
         SAME_NAME: str  # compares the column `name` exactly
+        __package__: str | None  # of the engine
         UNINDEXED: str  # follows a table that is read whole
         TYPED: bool  # whether a column has values of its type alone
 
@@ -116,6 +119,17 @@ if TYPE_CHECKING:
 
             Keys that delete or empty the other rows are included if `also_following`.
             """
+
+        def read_tables(
+            self, connection: Any, *, also: Sequence[str], own: Sequence[str]
+        ) -> dict[str, list[Column]]:
+            """Return the columns of tables, as `Snapshot.tables` does."""
+
+        def missing_columns(self, connection: Any, reads: Mapping[str, Sequence[str]]) -> list[str]:
+            """Return missing columns, as `Snapshot.missing_columns` does."""
+
+        def views_digest(self, connection: Any, names: Iterable[str]) -> str:
+            """Return a digest, as `Snapshot.views_digest` does."""
 
         def is_broken_rule(self, error: BaseException | None) -> bool:
             """Return whether a statement failed by a CHECK."""
@@ -369,6 +383,83 @@ if TYPE_CHECKING:
             """Return the journal of this connection, with the arguments of `SessionJournal`."""
 
 
+PATIENCE = 20.0  # seconds that a call waits for other writers
+
+
 def quoted(name: str) -> str:
     """Return an SQL identifier for any name."""
     return '"' + name.replace('"', '""') + '"'
+
+
+class SnapshotBase:
+    """The part of a `Snapshot` that all engines have in common."""
+
+    __slots__ = ()
+
+    def tables(
+        self: Snapshot, also: Sequence[str] = (), *, own: Sequence[str] | None = None
+    ) -> dict[str, list[Column]]:
+        """Return the columns of the tables in `own` that exist, and of those in `also`."""
+        from .schema import TABLES
+
+        read = self.catalog.read_tables
+        return read(self.connection, also=also, own=TABLES if own is None else own)
+
+    def missing_columns(self: Snapshot, reads: Mapping[str, Sequence[str]]) -> list[str]:
+        """Return, as "table.column", the columns in `reads` that no longer exist."""
+        return self.catalog.missing_columns(self.connection, reads)
+
+    def views_digest(self: Snapshot, names: Iterable[str]) -> str:
+        """Return a digest of the views among `names` and the views that they read, or ""."""
+        return self.catalog.views_digest(self.connection, names)
+
+
+class DatabaseBase:
+    """The part of a `Database` that all engines have in common."""
+
+    __slots__ = ()
+
+    @property
+    def statements(self: Database) -> Statements:
+        """Statements of the project's own tools."""
+        found: Statements = _module_beside(self, "own_statements")
+        return found
+
+    def another(self: Database, patience: float = PATIENCE) -> Database:
+        """Return another connection to the same database, for another thread."""
+        return type(self)(self.path, patience)
+
+    def journal(
+        self: Database,
+        session: str,
+        facts: Mapping[str, Any],
+        tool: Callable[[], str],
+        *,
+        ends_with_writes: bool = False,
+    ) -> Journal:
+        """Return the journal of this connection, with the arguments of `SessionJournal`."""
+        made: Callable[..., Journal] = _module_beside(self, "journal").Journal
+        return made(self, session, facts, tool, ends_with_writes=ends_with_writes)
+
+
+def busy(patience: float) -> ToolError:
+    """Return the error of a call that has waited too long for other writers."""
+    return ToolError(
+        f"the database is busy: another program has locked it for {patience:.0f} seconds; nothing "
+        "was changed, try again"
+    )
+
+
+def unstorable(error: UnicodeEncodeError | OverflowError) -> ToolError:
+    """Return the error of a value that is refused before the database sees it."""
+    if isinstance(error, OverflowError):
+        return ToolError("an integer is beyond 64 bits, which the database cannot store")
+    found = ord(error.object[error.start])
+    return ToolError(
+        f"a string contains U+{found:04X}, half of a surrogate pair: send well-formed Unicode"
+    )
+
+
+def _module_beside(database: Database, name: str) -> Any:
+    """Return a module of the engine of a database: by name, so that its servers alone have it."""
+    return __import__(f"{database.sql.__package__}.{name}", None, None, [name])

@@ -10,25 +10,23 @@ import time
 from ...deferred import call_began, limit, longest_run, longest_wait, pause, take_time
 from ...errors import StartError, ToolError, log
 from ...modules import add_packages
-from .. import quoted
+from .. import PATIENCE, DatabaseBase, SnapshotBase, busy, quoted, unstorable
 from . import library
 from .library import RECORD, dsn_of, notice, settings, writers_lock
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any, TypeVar
 
-    from .. import Catalog, Column, Dialect, StateFiles, Statements
+    from .. import Catalog, Dialect, StateFiles
     from ..closing import MayClose, Moved
     from .closing import Closing
     from .driver import Connection, Cursor
-    from .journal import Journal
     from .notices import WriteNotices
 
     Result = TypeVar("Result")
 
-PATIENCE = 20.0  # seconds that a call waits for other writers
 IN_LINE = 1.0  # of them in which it first waits in the line of a lock
 COMING_UP = 3.0  # seconds in which a server that was started anew comes up
 SOON = 0.2  # seconds after the start of a server, in which its client lists the tools
@@ -47,7 +45,7 @@ UNSURE = (
 )
 
 
-class Snapshot:
+class Snapshot(SnapshotBase):
     """One state of a database, for reading: a connection within a transaction."""
 
     __slots__ = ("_connection",)
@@ -104,27 +102,6 @@ class Snapshot:
 
         return state_files
 
-    def tables(
-        self, also: Sequence[str] = (), *, own: Sequence[str] | None = None
-    ) -> dict[str, list[Column]]:
-        """Return the columns of the tables in `own` that exist, and of those in `also`."""
-        from ..schema import TABLES
-        from .schema import read_tables
-
-        return read_tables(self.connection, also=also, own=TABLES if own is None else own)
-
-    def missing_columns(self, reads: Mapping[str, Sequence[str]]) -> list[str]:
-        """Return, as "table.column", the columns in `reads` that no longer exist."""
-        from .schema import missing_columns
-
-        return missing_columns(self.connection, reads)
-
-    def views_digest(self, names: Iterable[str]) -> str:
-        """Return a digest of the views among `names` and the views that they read, or ""."""
-        from .schema import views_digest
-
-        return views_digest(self.connection, names)
-
     def _run(self, sql: str, values: Sequence[object]) -> Cursor[tuple[Any, ...]]:
         from . import statements
 
@@ -133,7 +110,7 @@ class Snapshot:
         return self.connection.execute(statements.numbered(sql), values or None)
 
 
-class Database(Snapshot):
+class Database(DatabaseBase, Snapshot):
     """A connection that is made at its first use, and anew where it was lost.
 
     `path` is the name of the environment variable with the DSN, "/", and the schema. `patience` is
@@ -201,30 +178,6 @@ class Database(Snapshot):
     def located(_root: str, named: str) -> str:
         """Return the name: the variable with the DSN, and the schema."""
         return named
-
-    @property
-    def statements(self) -> Statements:
-        """Statements of the project's own tools."""
-        # By name, because that module imports this one: only servers with own tools have it.
-        found: Statements = __import__(f"{__package__}.own_statements", None, None, ["reader"])
-        return found
-
-    def another(self, patience: float = PATIENCE) -> Database:
-        """Return another connection to the same database, for another thread."""
-        return Database(self.path, patience)
-
-    def journal(
-        self,
-        session: str,
-        facts: Mapping[str, Any],
-        tool: Callable[[], str],
-        *,
-        ends_with_writes: bool = False,
-    ) -> Journal:
-        """Return the journal of this connection; the arguments are those of `SessionJournal`."""
-        from .journal import Journal
-
-        return Journal(self, session, facts, tool, ends_with_writes=ends_with_writes)
 
     def when_open(self, check: Callable[[], None]) -> None:
         """Have a check made of the database each time that a connection was made.
@@ -368,9 +321,7 @@ class Database(Snapshot):
                     raise
                 retried.add("closed")
             except (UnicodeEncodeError, OverflowError) as error:
-                from . import statements
-
-                raise ToolError(statements.unstorable(error)) from error
+                raise unstorable(error) from error
             except _errors() as error:
                 from . import failures
 
@@ -380,10 +331,7 @@ class Database(Snapshot):
                     again = waited < self._patience
                 elif state in failures.RACES:
                     if waited > self._patience:
-                        raise ToolError(
-                            "the database is busy: another program has locked it for "
-                            f"{self._patience:.0f} seconds; nothing was changed, try again"
-                        ) from error
+                        raise busy(self._patience) from error
                     pause(_jitter())
                     again = True
                 else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from ...deferred import longest_run, take_time
 from ...errors import ToolError
 from ...statements.tools import in_child
+from .. import unstorable
 from ..queries import MOVED, Query, answer, changing_by, records
 
 TYPE_CHECKING = False
@@ -67,7 +68,7 @@ def _run(
     try:
         cursor = workspace.database.connection.execute(sql.encode(), given or None)
     except (UnicodeEncodeError, OverflowError) as error:
-        raise ToolError(statements.unstorable(error)) from error
+        raise unstorable(error) from error
     except driver.Error as error:
         state = error.sqlstate or ""
         said = str(error.diag.message_primary or "")

@@ -45,11 +45,3 @@ def refuse_unstorable(values: Sequence[object]) -> None:
             raise ToolError(
                 "a string contains the character U+0000, which the database cannot store"
             )
-
-
-def unstorable(error: UnicodeEncodeError | OverflowError) -> str:
-    """Return a sentence on a value that is refused before the database sees it."""
-    if isinstance(error, OverflowError):
-        return "an integer is beyond 64 bits, which the database cannot store"
-    found = ord(error.object[error.start])
-    return f"a string contains U+{found:04X}, half of a surrogate pair: send well-formed Unicode"

@@ -8,24 +8,22 @@ import time
 from ...deferred import call_began, limit, longest_run, pause, take_time
 from ...errors import StartError, ToolError
 from ...system import os
-from .. import quoted
+from .. import PATIENCE, DatabaseBase, SnapshotBase, busy, quoted, unstorable
 from . import library
 from .library import sqlite3
 from .opened_files import OpenedFiles, copy_log
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Sequence
     from typing import Any, TypeVar
 
-    from .. import Catalog, Column, Dialect, StateFiles, Statements, WriteNotices
+    from .. import Catalog, Dialect, StateFiles, WriteNotices
     from ..closing import MayClose, Moved
     from .closing import Closing
-    from .journal import Journal
 
     Result = TypeVar("Result")
 
-PATIENCE = 20.0  # seconds that a call waits for other writers
 READERS = 0.1  # seconds that a commit waits for readers, who keep others from reading meanwhile
 READERS_PAUSE = 0.0003  # of them between two tries
 FOREVER = float("inf")
@@ -48,7 +46,7 @@ UNSURE = (
 )
 
 
-class Snapshot:
+class Snapshot(SnapshotBase):
     """One state of a database, for reading: a connection within a transaction."""
 
     __slots__ = ("connection",)
@@ -102,29 +100,8 @@ class Snapshot:
 
         return state_files
 
-    def tables(
-        self, also: Sequence[str] = (), *, own: Sequence[str] | None = None
-    ) -> dict[str, list[Column]]:
-        """Return the columns of the tables in `own` that exist, and of those in `also`."""
-        from ..schema import TABLES
-        from .schema import read_tables
 
-        return read_tables(self.connection, also, own=TABLES if own is None else own)
-
-    def missing_columns(self, reads: Mapping[str, Sequence[str]]) -> list[str]:
-        """Return, as "table.column", the columns in `reads` that no longer exist."""
-        from .schema import missing_columns
-
-        return missing_columns(self.connection, reads)
-
-    def views_digest(self, names: Iterable[str]) -> str:
-        """Return a digest of the views among `names` and the views that they read, or ""."""
-        from .schema import views_digest
-
-        return views_digest(self.connection, names)
-
-
-class Database(Snapshot):
+class Database(DatabaseBase, Snapshot):
     """A connection with foreign keys on, and its journal mode as the file has it.
 
     `patience` is for how many seconds after its arrival a call waits for other writers, and for how
@@ -184,30 +161,6 @@ class Database(Snapshot):
         if not os.path.isabs(named):
             named = os.environ.get("RALPH_DATABASE") or named
         return os.path.normpath(os.path.join(root, named))
-
-    @property
-    def statements(self) -> Statements:
-        """Statements of the project's own tools."""
-        # By name, because that module imports this one: only servers with own tools have it.
-        found: Statements = __import__(f"{__package__}.own_statements", None, None, ["reader"])
-        return found
-
-    def another(self, patience: float = PATIENCE) -> Database:
-        """Return another connection to the same database, for another thread."""
-        return Database(self.path, patience)
-
-    def journal(
-        self,
-        session: str,
-        facts: Mapping[str, Any],
-        tool: Callable[[], str],
-        *,
-        ends_with_writes: bool = False,
-    ) -> Journal:
-        """Return the journal of this connection; the arguments are those of `SessionJournal`."""
-        from .journal import Journal
-
-        return Journal(self, session, facts, tool, ends_with_writes=ends_with_writes)
 
     def when_open(self, check: Callable[[], None]) -> None:
         """Have a check made of the database that was opened: at once, since it is open."""
@@ -315,7 +268,7 @@ class Database(Snapshot):
             try:
                 return self._attempt(begin, work, began)
             except (UnicodeEncodeError, OverflowError) as error:
-                raise ToolError(_unstorable(error)) from error
+                raise unstorable(error) from error
             except sqlite3.Error as error:
                 if not _is_busy(error):
                     if self._closing is not None and self._closing.refused:
@@ -325,10 +278,7 @@ class Database(Snapshot):
                     raise ToolError(_sentence(error)) from error
                 waited = time.monotonic() - began
                 if waited > self._patience:
-                    raise ToolError(
-                        "the database is busy: another program has locked it for "
-                        f"{self._patience:.0f} seconds; nothing was changed, try again"
-                    ) from error
+                    raise busy(self._patience) from error
                 pause(_jitter(waited))
 
     def _attempt(self, begin: str, work: Callable[[], Result], began: float) -> Result:
@@ -481,13 +431,6 @@ def _jitter(waited: float = 0.0) -> float:
     """
     most = max(0.001, min(0.0095, 0.002 / max(waited, 0.001)))  # less from 0.2 seconds on
     return 0.0005 + os.urandom(1)[0] / 255 * most
-
-
-def _unstorable(error: UnicodeEncodeError | OverflowError) -> str:
-    if isinstance(error, OverflowError):
-        return "an integer is beyond 64 bits, which the database cannot store"
-    found = ord(error.object[error.start])
-    return f"a string contains U+{found:04X}, half of a surrogate pair: send well-formed Unicode"
 
 
 def _is_busy(error: sqlite3.Error) -> bool:

@@ -15,7 +15,8 @@ import pytest
 from waiting import reading_requests
 
 from ralphgen.runtime.deferred import Waiter, wait_as
-from ralphgen.runtime.engine.sqlite.database import PATIENCE, Database
+from ralphgen.runtime.engine import PATIENCE
+from ralphgen.runtime.engine.sqlite.database import Database
 from ralphgen.runtime.errors import DeferError, StartError, ToolError
 
 ENDLESS = "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n) SELECT MAX(i) FROM n"
