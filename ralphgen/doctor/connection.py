@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from ralphgen.errors import ProjectError
-from ralphgen.planning.roles import LOGINS
+from ralphgen.planning.access import LOGINS
 from ralphgen.project.database import connected
 from ralphgen.project.root import DatabasePlace, place_name
 from ralphgen.spelling import sql_name

@@ -6,11 +6,22 @@ from collections.abc import Sequence
 
 from ralphgen.errors import ProjectError
 from ralphgen.kits.registry import KITS, USES
-from ralphgen.planning.access import CLAIMS, KitAccess, SecuredTable, used
-from ralphgen.planning.ledger_access import NOW, ledger_tables
+from ralphgen.planning.access import (
+    AGENTS,
+    CLAIMS,
+    LONGEST,
+    NOW,
+    PREFIX,
+    SERVICE,
+    KitAccess,
+    SecuredTable,
+    ledger_tables,
+    role,
+    status_queries,
+    untied_queries,
+    used,
+)
 from ralphgen.planning.model import PolicyPlan, ServerPlan
-from ralphgen.planning.query_access import status_queries, untied_queries
-from ralphgen.planning.roles import AGENTS, LONGEST, PREFIX, SERVICE, role
 from ralphgen.project.model import Project
 from ralphgen.project.root import CONFIG, DATABASE
 from ralphgen.rendering.templates import rendered

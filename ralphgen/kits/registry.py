@@ -14,10 +14,10 @@ from ralphgen.kits.tables.access import table_uses
 from ralphgen.kits.tables.finding import find_tables
 from ralphgen.kits.tables.kit import TABLES
 from ralphgen.kits.tables.tools import plan_tables
-from ralphgen.planning.kit import KitDefinition
+from ralphgen.planning.access import query_uses
 from ralphgen.planning.own_tools import plan_own_tools
 from ralphgen.planning.queries import plan_queries
-from ralphgen.planning.query_access import query_uses
+from ralphgen.planning.server import KitDefinition
 from ralphgen.project.kit import Finding
 
 # What a project adds to the server of its rows, in the order in which it is emitted.

@@ -1,13 +1,26 @@
 """What logins of sessions may do in the database: the uses of tools, as grants and policies."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ralphgen.planning.model import Names, RecipePlan
-from ralphgen.planning.roles import AGENTS, role
+from ralphgen.planning.model import KitPlan, Names, PolicyPlan, RecipePlan
+from ralphgen.project.model import Project
+from ralphgen.project.queries.model import PreparedQuery
 from ralphgen.runtime.policy import ANY, OPTIONAL, RULES
 from ralphgen.spelling import sql_name, sql_text
+
+PREFIX = "ralphgen_"
+AGENTS = f"{PREFIX}agents"  # what every recipe's role is a member of
+SERVICE = f"{PREFIX}service"  # for the login of a server that many sessions share, over HTTP
+LOGINS = "ralphgen_logins"  # the table that says which session a login is of
+LONGEST = 63  # bytes of a name
+
+
+def role(recipe: str) -> str:
+    """Return the name of a recipe's role; one name serves all databases of a server."""
+    return f"{PREFIX}{recipe}"
+
 
 Command = Literal["SELECT", "INSERT", "UPDATE", "DELETE"]
 COMMANDS: tuple[Command, ...] = ("SELECT", "INSERT", "UPDATE", "DELETE")
@@ -172,3 +185,114 @@ def _granted(uses: Sequence[Use]) -> Grants:
             elif names:
                 grants.append((privilege(command, names), found))
     return grants
+
+
+NOW = "to_char(clock_timestamp() AT TIME ZONE 'UTC', 'YYYY-MM-DD\"T\"HH24:MI:SS.MS\"Z\"')"
+"""The moment as claims have it, in SQL."""
+ENDING = "UPDATE (ended, outcome)"
+
+
+def ledger_tables(schema: str, uses: Sequence[Use]) -> list[SecuredTable]:
+    """Return ralphgen's own tables, which every session may read: of evidence nothing is written.
+
+    The journal is neither read nor written, but by triggers. `uses` are those of all tools.
+    """
+    read = ("ralphgen_ledger", "ralphgen_evidence")
+    own_session = "ralphgen_sessions.id = own.session"
+    ended: Policies = {
+        "SELECT": EVERY_ROW,
+        "UPDATE": [
+            ("USING", [own_session]),
+            ("WITH CHECK", [f"{own_session} AND ralphgen_sessions.outcome = 'ended'"]),
+        ],
+    }
+    ours = "ralphgen_claims.session = own.session AND ralphgen_claims.task_id = own.task_id"
+    free = f"(ralphgen_claims.session IS NULL OR ralphgen_claims.expires < {NOW})"
+    rows = conditions([use for use in uses if use.table == CLAIMS], "UPDATE")
+    released = [f"{condition} AND ralphgen_claims.session IS NULL" for condition in rows]
+    claims: Policies = {
+        "SELECT": EVERY_ROW,
+        "UPDATE": [
+            ("USING", [ours, *(f"{condition} AND {free}" for condition in rows)]),
+            ("WITH CHECK", [ours, *released]),
+        ],
+    }
+    return [
+        *(secured(schema, name, [("SELECT", [AGENTS])], {"SELECT": EVERY_ROW}) for name in read),
+        secured(
+            schema, "ralphgen_sessions", [(f"SELECT, {ENDING}", [AGENTS])], ended, writer=LOGIN
+        ),
+        secured(schema, CLAIMS, [("SELECT, UPDATE", [AGENTS])], claims, writer=LOGIN),
+        *(secured(schema, name, [], {}) for name in ("ralphgen_journal", "ralphgen_unfinished")),
+    ]
+
+
+STATUS = "status"
+REPLACING: tuple[Command, ...] = ("INSERT", "UPDATE")
+
+
+def query_uses(project: Project, kit: KitPlan, policy: PolicyPlan) -> Iterator[Use]:
+    """Yield what named queries do in the sessions of each recipe that has them.
+
+    Those that no login may run, as `untied_queries` names them, do nothing.
+    """
+    for query, recipe, plan in _offered(project, kit, policy):
+        rows = _own_rows(query, plan, kit)
+        if rows is None:
+            continue
+        for table, columns in query.names.items():
+            yield Use(recipe, query.name, "SELECT", table, columns)
+        for command in _commands(query):
+            columns = () if command == "DELETE" else query.sets
+            yield Use(recipe, query.name, command, query.writes, columns, rows)
+
+
+def untied_queries(project: Project, kit: KitPlan, policy: PolicyPlan) -> list[tuple[str, str]]:
+    """Return the queries that the login of a recipe may not run, as (query, recipe).
+
+    Its sessions are bound to a row, and nothing tells that the query writes no other.
+    """
+    return [
+        (query.name, recipe)
+        for query, recipe, plan in _offered(project, kit, policy)
+        if _own_rows(query, plan, kit) is None
+    ]
+
+
+def status_queries(project: Project) -> Names:
+    """Return the queries that give tasks a status."""
+    return tuple(
+        query.name
+        for query in (project.queries.prepared if project.queries is not None else ())
+        if query.writes == "tasks" and (STATUS in query.sets or "INSERT" in _commands(query))
+    )
+
+
+def _offered(
+    project: Project, kit: KitPlan, policy: PolicyPlan
+) -> Iterator[tuple[PreparedQuery, str, RecipePlan]]:
+    for query in project.queries.prepared if project.queries is not None else ():
+        for recipe, plan in policy.recipes.items():
+            if query.name in plan.tools.get(kit.key, ()):
+                yield query, recipe, plan
+
+
+def _commands(query: PreparedQuery) -> Iterator[Command]:
+    commands: tuple[Command, ...] = ("INSERT", "UPDATE", "DELETE")
+    for command in commands:
+        if query.verb == command or (query.verb == "REPLACE" and command in REPLACING):
+            yield command
+
+
+def _own_rows(query: PreparedQuery, plan: RecipePlan, kit: KitPlan) -> str | None:
+    """Return the condition that a row is the session's, None where it is not known."""
+    if not query.verb:
+        return ""
+    rules = plan.bound_arguments.get(f"{kit.key}:{query.name}", {})
+    table = sql_name(query.writes)
+    conditions = {
+        name: f"{table}.{sql_name(query.tied[name])}::text = {OWN[RULES[rule][0]]}::text"
+        for name, rule in rules.items()
+        if name in query.tied
+    }
+    return of_own_rows(plan, rules, conditions)

@@ -4,7 +4,6 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ralphgen.planning.skill import SkillPlan
 from ralphgen.runtime.policy import FULL
 from ralphgen.spelling import Construction, Value
 
@@ -35,6 +34,45 @@ PROFILES: Names = (*RECIPES, INTERACTIVE, FULL)
 
 Hints = Literal["READ_ONLY", "NON_DESTRUCTIVE", "IDEMPOTENT", "DESTRUCTIVE", "OPEN_WORLD"]
 """The hints of a tool for clients: names of constants in `runtime/tool.py`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a workflow: a sentence, and the tool that is called for it, if any.
+
+    `given` holds the arguments that the step is about: by name the value, or None for any.
+    """
+
+    text: str
+    tool: str = ""
+    given: Mapping[str, str | bool | None] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Workflow:
+    """A sequence of calls with a title; without the tools in `needs` it makes no sense."""
+
+    title: str
+    steps: tuple[Step, ...]
+    needs: Names = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SkillPlan:
+    """The Agent Skill of a kit, as far as no schema holds it: words that name no tool of their own.
+
+    `description` is in the third person and says what the skill does and when to use it: all that
+    an agent sees before it is loaded. `overview` holds Markdown by heading. What is said of a tool
+    stands in its `ToolPlan`. `variables` are those that the server heeds in its environment, with a
+    sentence each.
+    """
+
+    name: str
+    title: str
+    description: str
+    overview: Mapping[str, str]
+    workflows: tuple[Workflow, ...]
+    variables: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ralphgen.errors import Problem, ProjectError
-from ralphgen.planning.additions import Addition
 from ralphgen.planning.catalog import BROUGHT
 from ralphgen.planning.model import (
     RECIPES,
@@ -17,6 +16,7 @@ from ralphgen.planning.model import (
     ToolRun,
     typed,
 )
+from ralphgen.planning.server import Addition
 from ralphgen.project.config import FILE as CONFIG
 from ralphgen.project.model import Project
 from ralphgen.project.queries.model import PreparedQuery

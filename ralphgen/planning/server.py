@@ -1,18 +1,226 @@
-"""The whole plan of a project: every kit that is on, and the policy over them."""
+"""The definition of a kit, and the plan of a project: its kits with additions and policy."""
 
 import json
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
-from ralphgen.errors import ProjectError
-from ralphgen.planning.additions import with_additions
+from pydantic import BaseModel
+
+from ralphgen.errors import Problem, ProjectError
+from ralphgen.planning.access import KitAccess
 from ralphgen.planning.catalog import Catalog
-from ralphgen.planning.kit import KitDefinition
-from ralphgen.planning.model import KitPlan, ServerPlan
+from ralphgen.planning.model import (
+    Argument,
+    KitPlan,
+    Module,
+    Names,
+    PolicyPlan,
+    ServerPlan,
+    SkillPlan,
+    ToolPlan,
+    Values,
+    Wording,
+)
 from ralphgen.planning.policy import override_warnings, plan_policy
-from ralphgen.planning.sentences import with_own_words
 from ralphgen.project.config import FILE as CONFIG
-from ralphgen.project.model import Project, project_facts
+from ralphgen.project.kit import Finding
+from ralphgen.project.model import Project, Replaced, project_facts
+from ralphgen.runtime import tool as runtime_tool
+from ralphgen.spelling import Construction, Name
+from ralphgen.suggestion import suggestion
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Addition:
+    """Tools that are added to a kit's server, with what they are emitted with.
+
+    The members are those of `KitPlan`. `overview` holds what the kit's skill says of them, Markdown
+    by heading, and `used_for` when to use it besides. `origins` says, by tool, where it comes from,
+    for messages.
+    """
+
+    nouns: Mapping[str, str] = field(default_factory=dict)
+    tools: tuple[ToolPlan, ...] = ()
+    constants: Mapping[str, Values] = field(default_factory=dict)
+    data: Mapping[str, tuple[str, Construction]] = field(default_factory=dict)
+    modules: tuple[Module, ...] = ()
+    libraries: Names = ()
+    row_resources: tuple[tuple[str, str], ...] = ()
+    overview: Mapping[str, str] = field(default_factory=dict)
+    used_for: str = ""
+    absent: Mapping[str, str] = field(default_factory=dict)
+    warnings: Names = ()
+    origins: Mapping[str, str] = field(default_factory=dict)
+
+
+def with_additions(kit: KitPlan, additions: Sequence[Addition]) -> KitPlan:
+    """Return a server with what is added to it.
+
+    Raises `ProjectError` for each name of a tool, or of an emitted module, that is there already.
+    """
+    problems: list[Problem] = []
+    for added in additions:
+        problems += _clashes(kit, added)
+        kit = replace(
+            kit,
+            nouns={**kit.nouns, **added.nouns},
+            tools=(*kit.tools, *added.tools),
+            constants={**kit.constants, **added.constants},
+            data={**kit.data, **added.data},
+            modules=(*kit.modules, *added.modules),
+            libraries=tuple(dict.fromkeys((*kit.libraries, *added.libraries))),
+            resources=kit.resources or bool(added.row_resources),
+            row_resources=(*kit.row_resources, *added.row_resources),
+            skill=_skill(kit.skill, added),
+            absent={**kit.absent, **added.absent},
+            warnings=(*kit.warnings, *added.warnings),
+        )
+    if problems:
+        raise ProjectError.of(problems)
+    return kit
+
+
+def _skill(skill: SkillPlan | None, added: Addition) -> SkillPlan | None:
+    """Return a kit's skill with what it says of an addition."""
+    if skill is None:
+        return None
+    description = f"{skill.description} {added.used_for}".strip()
+    return replace(skill, description=description, overview={**skill.overview, **added.overview})
+
+
+def _clashes(kit: KitPlan, added: Addition) -> list[Problem]:
+    """Return a problem for each name that a kit or the addition itself has already."""
+    taken = Counter([tool.name for tool in (*kit.tools, *added.tools)] + [*kit.absent])
+    problems = [
+        Problem(
+            f"{added.origins.get(name, kit.key)}: "
+            f'the server "{kit.key}" already has a tool "{name}"',
+            "give it another name",
+        )
+        for name in dict.fromkeys(tool.name for tool in added.tools)
+        if taken[name] > 1
+    ]
+    return problems + [
+        Problem(f'the server "{kit.key}" already has a module "{noun}"', "give it another name")
+        for noun in added.nouns
+        if noun in kit.nouns
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class KitDefinition:
+    """One of the systems that ralphgen emits a server for.
+
+    `server` is what its server has for every project, with all the tools that it can have; its
+    `key` is the kit's name in the config, in `.ralph/mcp/` and on the server's command line. `plan`
+    returns it as one project gets it, from the facts alone.
+
+    `settings` is the model of the config's table of the same name as the kit. `survey` takes the
+    project's folder and the settings, reads what the kit needs of the project's files and returns
+    it as a value of JSON; it raises `ProjectError` for what it cannot use. `find` takes the same
+    and says what there would be to serve, which the server itself finds when it is asked. `setup`
+    holds the files, by path below the project's folder, that `init --kit` writes where there are
+    none. `access` returns what the database lets the sessions' own logins do with the kit's tables.
+    `additions` plan what a project adds of its own to the server, where this kit is the first
+    that is on and has any: each takes the project and the server as it is so far. With `any_schema`
+    it serves any database, so that the project need not have tasks, features and disciplines.
+    """
+
+    server: KitPlan
+    plan: Callable[[Project], KitPlan]
+    settings: type[BaseModel] | None = None
+    survey: Callable[[Path, Mapping[str, Any]], object] | None = None
+    find: Callable[[Path, Mapping[str, Any]], Finding] | None = None
+    setup: Mapping[str, str] = field(default_factory=dict)
+    access: Callable[[Project, KitPlan, PolicyPlan], KitAccess] | None = None
+    any_schema: bool = False
+    additions: tuple[Callable[[Project, KitPlan], Addition], ...] = ()
+
+    @property
+    def key(self) -> str:
+        """The kit's name."""
+        return self.server.key
+
+    @property
+    def tools(self) -> tuple[ToolPlan, ...]:
+        """All the tools that it can have."""
+        return self.server.tools
+
+    @property
+    def catalog(self) -> Names:
+        """The names of all the tools that it can have."""
+        return tuple(tool.name for tool in self.tools)
+
+
+def with_own_words(
+    kits: Sequence[KitPlan], replaced: Sequence[Replaced], catalog: Catalog
+) -> tuple[tuple[KitPlan, ...], tuple[Wording, ...]]:
+    """Return the kits with the project's own words, and what each of them costs in `tools/list`.
+
+    A tool that the project has no place for keeps its words until it has one. Raises `ProjectError`
+    with a problem for each entry that means no tool or no argument.
+    """
+    planned = {kit.key: {tool.name: tool for tool in kit.tools} for kit in kits}
+    wordings: list[Wording] = []
+    problems: list[Problem] = []
+    entries: dict[tuple[str, str, str], str] = {}
+    for one in replaced:
+        named, dot, argument = one.entry.partition(".")
+        pairs = catalog.resolved(named)
+        if not pairs:
+            problems.append(catalog.unknown(named, one.origin))
+        for key, name in pairs:
+            tool = planned.get(key, {}).get(name)
+            if tool is None:
+                continue
+            if dot and argument not in tool.argument_names:
+                text = f'{one.origin}: "{name}" has no argument "{argument}"'
+                hint = suggestion(argument, tool.argument_names, "the arguments")
+                problems.append(Problem(text, hint))
+                continue
+            other = entries.setdefault((key, name, argument), one.entry)
+            if other != one.entry:
+                text = f'{one.origin}: "{one.entry}" is described twice, also as "{other}"'
+                problems.append(Problem(text, "remove one of them"))
+                continue
+            said = _said(tool, argument) if dot else tool.description
+            wordings.append(Wording(one.entry, _size(said), _size(one.text)))
+            told = _told(tool, argument, one.text)
+            planned[key][name] = told if dot else replace(tool, description=one.text)
+    if problems:
+        raise ProjectError.of(problems)
+    own = tuple(replace(kit, tools=tuple(planned[kit.key].values())) for kit in kits)
+    return own, tuple(wordings)
+
+
+def _told(tool: ToolPlan, argument: str, text: str) -> ToolPlan:
+    """Return the tool with other words for one of its arguments."""
+    arguments = tuple(
+        replace(one, schema={**_schema(one), "description": text}) if one.name == argument else one
+        for one in tool.arguments
+    )
+    return replace(tool, arguments=arguments)
+
+
+def _said(tool: ToolPlan, argument: str) -> str:
+    found = next(one for one in tool.arguments if one.name == argument)
+    return str(_schema(found).get("description", ""))
+
+
+def _schema(argument: Argument) -> Mapping[str, Any]:
+    """Return the schema of an argument, spelled out where it stands for one of the runtime."""
+    schema: Any = argument.schema
+    found: Mapping[str, Any] = (
+        getattr(runtime_tool, schema.text) if isinstance(schema, Name) else schema
+    )
+    return found
+
+
+def _size(text: str) -> int:
+    return len(json.dumps(text, ensure_ascii=False).encode()) - 2
 
 
 def plan_server(project: Project, kits: Sequence[KitDefinition]) -> ServerPlan:

@@ -1,7 +1,6 @@
 """Spells what a server says of its kit in an Agent Skill: the data of `protocol/skills.py`."""
 
-from ralphgen.planning.model import KitPlan, Module, ToolPlan
-from ralphgen.planning.skill import SkillPlan, Workflow
+from ralphgen.planning.model import KitPlan, Module, SkillPlan, ToolPlan, Workflow
 from ralphgen.spelling import Lines, Value, markdown_cell
 
 

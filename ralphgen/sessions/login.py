@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 from ralphgen.errors import ProjectError
 from ralphgen.kits.registry import HOSTS
-from ralphgen.planning.roles import LOGINS, PREFIX, role
+from ralphgen.planning.access import LOGINS, PREFIX, role
 from ralphgen.project.database import connected, first_line
 from ralphgen.project.root import ADMIN_DSN, DatabasePlace
 from ralphgen.runtime.errors import one_line

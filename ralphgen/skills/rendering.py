@@ -8,9 +8,8 @@ from typing import Any
 from ralphgen import __version__
 from ralphgen.clients.forms import ClientEntries
 from ralphgen.files import Files, seal
-from ralphgen.planning.model import KitPlan, ServerPlan, ToolPlan
+from ralphgen.planning.model import KitPlan, ServerPlan, SkillPlan, ToolPlan
 from ralphgen.planning.preview import listed_tools
-from ralphgen.planning.skill import SkillPlan
 from ralphgen.rendering.templates import rendered
 from ralphgen.runtime.protocol.skills import EFFECTS
 from ralphgen.skills.sections import (

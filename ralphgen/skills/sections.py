@@ -6,8 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ralphgen.planning.model import KitPlan, Names, PolicyPlan, RecipePlan, ToolPlan
-from ralphgen.planning.skill import SkillPlan, Step
+from ralphgen.planning.model import (
+    KitPlan,
+    Names,
+    PolicyPlan,
+    RecipePlan,
+    SkillPlan,
+    Step,
+    ToolPlan,
+)
 from ralphgen.runtime.policy import GRANTS, OPTIONAL, OWN, REQUIRED, RULES, WITHIN
 from ralphgen.spelling import markdown_cell
 

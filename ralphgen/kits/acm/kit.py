@@ -7,8 +7,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from ralphgen.kits.acm.finding import CorpusFiles, find_documents
 from ralphgen.kits.acm.skill import SKILL
 from ralphgen.kits.acm.tools import TOOLS
-from ralphgen.planning.kit import KitDefinition
 from ralphgen.planning.model import KitPlan
+from ralphgen.planning.server import KitDefinition
 from ralphgen.project.model import Project
 
 

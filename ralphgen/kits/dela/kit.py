@@ -10,8 +10,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from ralphgen.kits.dela.server.formats import discover
 from ralphgen.kits.dela.skill import SKILL
 from ralphgen.kits.dela.tools import FURTHER, TOOLS
-from ralphgen.planning.kit import KitDefinition
 from ralphgen.planning.model import KitPlan, ToolPlan
+from ralphgen.planning.server import KitDefinition
 from ralphgen.project.config_values import RelativePath
 from ralphgen.project.kit import Finding
 from ralphgen.project.model import Project

@@ -15,7 +15,6 @@ from ralphgen.kits.ralph.proof_tools import NO_CHECKS, RUN_CHECKS, with_proof
 from ralphgen.kits.ralph.skill import SKILL
 from ralphgen.kits.ralph.table_tool import TableTool, answer_schema
 from ralphgen.kits.ralph.tools import TOOLS
-from ralphgen.planning.kit import KitDefinition
 from ralphgen.planning.model import (
     Argument,
     HttpUse,
@@ -26,6 +25,7 @@ from ralphgen.planning.model import (
     Values,
     typed,
 )
+from ralphgen.planning.server import KitDefinition
 from ralphgen.project.model import Project
 from ralphgen.runtime.engine.ledger import MARKER
 from ralphgen.spelling import Lines, Name, Value, argument_name

@@ -1,6 +1,6 @@
 """What the skill of the ralph kit says beyond the schemas of its tools."""
 
-from ralphgen.planning.skill import SkillPlan, Step, Workflow
+from ralphgen.planning.model import SkillPlan, Step, Workflow
 
 WORKFLOWS = (
     Workflow(

@@ -11,8 +11,8 @@ from pydantic_core import PydanticCustomError
 from ralphgen.kits.rye.finding import find_items
 from ralphgen.kits.rye.skill import SKILL
 from ralphgen.kits.rye.tools import TOOLS
-from ralphgen.planning.kit import KitDefinition
 from ralphgen.planning.model import KitPlan
+from ralphgen.planning.server import KitDefinition
 from ralphgen.project.model import Project
 from ralphgen.rendering.texts import package_texts
 from ralphgen.spelling import Lines

@@ -1,6 +1,6 @@
 """What the skill of the kit rye says beyond the schemas of its tools."""
 
-from ralphgen.planning.skill import SkillPlan, Step, Workflow
+from ralphgen.planning.model import SkillPlan, Step, Workflow
 
 ITEM = {"item_type": None, "item_id": None, "project_path": None}
 QUERY = {"item_type": "all", "query": None, "project_path": None}

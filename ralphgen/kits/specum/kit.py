@@ -11,8 +11,8 @@ from ralphgen.kits.specum.server.state import Corrupt, State, read_state
 from ralphgen.kits.specum.server.store import Specs
 from ralphgen.kits.specum.skill import SKILL
 from ralphgen.kits.specum.tools import TOOLS
-from ralphgen.planning.kit import KitDefinition
 from ralphgen.planning.model import KitPlan
+from ralphgen.planning.server import KitDefinition
 from ralphgen.project.config_values import RelativePath
 from ralphgen.project.kit import Finding
 from ralphgen.project.model import Project

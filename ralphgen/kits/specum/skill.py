@@ -1,6 +1,6 @@
 """What the skill of the kit specum says beyond the schemas of its tools."""
 
-from ralphgen.planning.skill import SkillPlan, Step, Workflow
+from ralphgen.planning.model import SkillPlan, Step, Workflow
 
 
 def _phase(tool: str, phase: str) -> tuple[Step, Step]:

@@ -3,8 +3,8 @@
 from dataclasses import replace
 
 from ralphgen.kits.tables.skill import SKILL
-from ralphgen.planning.kit import KitDefinition
 from ralphgen.planning.model import HttpUse, KitPlan
+from ralphgen.planning.server import KitDefinition
 from ralphgen.project.model import Project
 from ralphgen.runtime.engine.ledger import MARKER
 from ralphgen.spelling import Lines

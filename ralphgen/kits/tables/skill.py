@@ -1,6 +1,6 @@
 """What the skill of the kit tables says beyond the schemas of its tools."""
 
-from ralphgen.planning.skill import SkillPlan
+from ralphgen.planning.model import SkillPlan
 
 SKILL = SkillPlan(
     name="project-tables",

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 
 from ralphgen.errors import Problem, ProjectError
 from ralphgen.kits.tables.columns import ToolTable, needed, offered
-from ralphgen.planning.additions import Addition
 from ralphgen.planning.catalog import about
 from ralphgen.planning.model import (
     INTEGER,
@@ -21,6 +20,7 @@ from ralphgen.planning.model import (
     Values,
     answer_of,
 )
+from ralphgen.planning.server import Addition
 from ralphgen.project.model import Project
 from ralphgen.runtime.engine.schema import TABLES, fold
 from ralphgen.spelling import Construction, Lines, Name, Value

@@ -7,9 +7,9 @@ from cases import lay_down
 
 from ralphgen.generate.workflows import generate
 from ralphgen.kits.registry import KITS
-from ralphgen.planning.kit import KitDefinition
 from ralphgen.planning.model import KitPlan, ServerPlan, ToolPlan
 from ralphgen.planning.preview import runtime_policy, suite, supposed_session
+from ralphgen.planning.server import KitDefinition
 from ralphgen.runtime.kit import standard_instructions
 from ralphgen.runtime.policy import RULES
 from ralphgen.runtime.tool import Tool, instruction_lines

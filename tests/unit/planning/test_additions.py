@@ -8,10 +8,8 @@ from driving import SCHEMAS, create_database
 
 from ralphgen.errors import ProjectError
 from ralphgen.kits.registry import KITS
-from ralphgen.planning.additions import Addition, with_additions
-from ralphgen.planning.kit import KitDefinition
 from ralphgen.planning.model import Argument, KitPlan, ToolPlan, ToolRun
-from ralphgen.planning.server import plan_server
+from ralphgen.planning.server import Addition, KitDefinition, plan_server, with_additions
 from ralphgen.project.inspect import inspect_project
 from ralphgen.project.model import Project, Removal
 from ralphgen.rendering.server import render_files

@@ -15,9 +15,8 @@ from goldens import Goldens
 
 from ralphgen.generate.workflows import generate
 from ralphgen.kits.registry import KITS as EVERY
-from ralphgen.planning.model import KitPlan, ServerPlan
+from ralphgen.planning.model import KitPlan, ServerPlan, SkillPlan
 from ralphgen.planning.preview import listed_tools
-from ralphgen.planning.skill import SkillPlan
 from ralphgen.skills.rendering import GUIDE, TEXT, Skill, render_skills
 from ralphgen.skills.sections import MOST
 
