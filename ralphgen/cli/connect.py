@@ -130,7 +130,7 @@ def _targets(
     """Return the files to write, and whether one of them starts ralphgen."""
     from ralphgen.clients.forms import ClientEntries
     from ralphgen.generate.connected import client_file, targets
-    from ralphgen.project.config_values import is_public_url
+    from ralphgen.project.settings import is_public_url
 
     plan = generated.plan
     if kinds:

@@ -19,8 +19,7 @@ from ralphgen.output import compare
 from ralphgen.planning.indexes import MANY, missing_indexes
 from ralphgen.project.database import open_database, open_without_trace
 from ralphgen.project.inspect import missing_database
-from ralphgen.project.model import Project
-from ralphgen.project.own_tool import OwnTool
+from ralphgen.project.model import OwnTool, Project
 from ralphgen.project.own_tools import FOLDER as TOOLS
 from ralphgen.project.root import (
     FOLDER,

@@ -6,8 +6,7 @@ from typing import Any, cast
 from ralphgen.errors import Problem, ProjectError
 from ralphgen.planning.model import RECIPES, Argument, Hints, JsonObject, KitPlan, ToolPlan, ToolRun
 from ralphgen.planning.server import Addition
-from ralphgen.project.model import Project
-from ralphgen.project.own_tool import OwnTool
+from ralphgen.project.model import OwnTool, Project
 from ralphgen.project.own_tools import FOLDER
 from ralphgen.spelling import Construction
 from ralphgen.suggestion import suggestion

@@ -3,7 +3,7 @@
 import json
 import os
 import re
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
@@ -13,29 +13,57 @@ from pydantic import BaseModel, ConfigDict, Field, WrapValidator, create_model
 
 from ralphgen.errors import Problem, ProjectError
 from ralphgen.files import exclusive, explained
-from ralphgen.project.config_values import (
+from ralphgen.project.model import PolicyRule
+from ralphgen.project.root import CONFIG, FOLDER
+from ralphgen.project.settings import (
     AgentName,
     Command,
+    DatabaseSettings,
     Glob,
     Line,
     Message,
     Name,
     ProjectId,
     PublicUrl,
+    QueriesSettings,
     Remote,
     Rule,
     Sentence,
+    TableSettings,
     Url,
     VariableName,
 )
-from ralphgen.project.database_settings import DatabaseSettings
-from ralphgen.project.queries.settings import QueriesSettings
-from ralphgen.project.root import CONFIG, FOLDER
-from ralphgen.project.rule_settings import PolicySettings
-from ralphgen.project.table_settings import TableSettings
 from ralphgen.project.toml import TomlFile, read_toml
 from ralphgen.project.versions import Specifier
 from ralphgen.suggestion import suggestion
+
+
+class RuleSettings(BaseModel):
+    """`[policy.rules] NAME = { never = […] }`: tools that the recipe NAME never has.
+
+    An entry is a pattern for the name of a tool, as `tool` or `kit:tool`, with `*`, `?` and `[…]`.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    never: Annotated[list[Name], Field(min_length=1)]
+
+
+class PolicySettings(BaseModel):
+    """`[policy]`: rules over all that decides which tools a session has."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    rules: dict[str, RuleSettings] = {}
+
+
+def policy_rules(settings: PolicySettings, place: Callable[..., str]) -> tuple[PolicyRule, ...]:
+    """Return the rules by name of the recipe, sorted; `place` says where a key of the config is."""
+    return tuple(
+        PolicyRule(recipe, tuple(sorted({*rule.never})), place("policy", "rules", recipe))
+        for recipe, rule in sorted(settings.rules.items())
+    )
+
 
 FILE = CONFIG
 SERVER_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}")  # what Claude Code's `mcp__<name>` may hold

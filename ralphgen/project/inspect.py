@@ -13,7 +13,7 @@ from pydantic import BaseModel
 from ralphgen.errors import Problem, ProjectError
 from ralphgen.files import collected
 from ralphgen.project.computed_columns import computed_from_hidden
-from ralphgen.project.config import Config, kit_settings, no_config, read_config
+from ralphgen.project.config import Config, kit_settings, no_config, policy_rules, read_config
 from ralphgen.project.database import (
     NoConnectionError,
     Snapshot,
@@ -58,7 +58,6 @@ from ralphgen.project.root import (
     place_name,
     project_home,
 )
-from ralphgen.project.rule_settings import policy_rules
 from ralphgen.project.schema import (
     REQUIRED_COLUMNS,
     Facts,

@@ -12,8 +12,8 @@ from pathlib import Path
 from ralphgen.errors import Problem, ProjectError
 from ralphgen.files import MARK, collected, decoded, linkless_bytes, named_files
 from ralphgen.project.config import Config
-from ralphgen.project.config_values import LONGEST_SENTENCE
-from ralphgen.project.own_tool import OwnTool
+from ralphgen.project.model import OwnTool
+from ralphgen.project.settings import LONGEST_SENTENCE
 from ralphgen.project.signatures import OwnParameter, UntoldError, answer_of, parameters_of
 from ralphgen.project.toml import TomlFile
 from ralphgen.suggestion import suggestion

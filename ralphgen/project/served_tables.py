@@ -7,7 +7,7 @@ from ralphgen.errors import Problem, ProjectError
 from ralphgen.project.config import Config
 from ralphgen.project.model import Column, Names, Schema, ServedTable, Table
 from ralphgen.project.queries.rules import SECRETS
-from ralphgen.project.table_settings import VERBS, TableSettings
+from ralphgen.project.settings import VERBS, TableSettings
 from ralphgen.project.toml import TomlFile
 from ralphgen.project.view_reads import Reads, secrets_in_view, view_reads
 from ralphgen.runtime.engine.entries import PREFIX

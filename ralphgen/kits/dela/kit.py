@@ -12,9 +12,9 @@ from ralphgen.kits.dela.skill import SKILL
 from ralphgen.kits.dela.tools import FURTHER, TOOLS
 from ralphgen.planning.model import KitPlan, ToolPlan
 from ralphgen.planning.server import KitDefinition
-from ralphgen.project.config_values import RelativePath
 from ralphgen.project.kit import Finding
 from ralphgen.project.model import Project
+from ralphgen.project.settings import RelativePath
 from ralphgen.runtime.files import path_within
 from ralphgen.spelling import Lines
 

@@ -13,9 +13,9 @@ from ralphgen.kits.specum.skill import SKILL
 from ralphgen.kits.specum.tools import TOOLS
 from ralphgen.planning.model import KitPlan
 from ralphgen.planning.server import KitDefinition
-from ralphgen.project.config_values import RelativePath
 from ralphgen.project.kit import Finding
 from ralphgen.project.model import Project
+from ralphgen.project.settings import RelativePath
 from ralphgen.rendering.texts import package_texts
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.files import path_within

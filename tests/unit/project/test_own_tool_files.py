@@ -9,7 +9,7 @@ import pytest
 
 from ralphgen.errors import ProjectError
 from ralphgen.project.config import no_config, read_config
-from ralphgen.project.own_tool import OwnTool
+from ralphgen.project.model import OwnTool
 from ralphgen.project.own_tools import FOLDER, LONGEST, MOST, read_own_tools
 
 HEAD = "from typing import *\nfrom ralphgen.tools import Project, reads, writes\n"

@@ -1,13 +1,22 @@
 """What texts in the config may be, where they mean something to other programs."""
 
 import re
+from collections.abc import Iterator
 from string import Formatter
-from typing import Annotated
+from typing import Annotated, Literal
 
-from pydantic import AfterValidator, Field
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
-from ralphgen.project.root import KNOWN_AGENTS
+from ralphgen.project.root import KNOWN_AGENTS, DatabasePlace
+from ralphgen.runtime.engine.queries import ROWS, SECONDS
 
 AGENT_NAME = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_-]{0,63}")
 URL = re.compile(r"https?://[^\s\x00-\x1f\x7f/?#][^\s\x00-\x1f\x7f]*")
@@ -180,3 +189,108 @@ Sentence = Annotated[str, AfterValidator(_is_sentence)]
 SchemaName = Annotated[str, AfterValidator(_is_schema_name)]
 Url = Annotated[str, AfterValidator(_is_url)]
 VariableName = Annotated[str, AfterValidator(_is_variable)]
+
+
+class DatabaseSettings(BaseModel):
+    """`[database]`: where the project's rows are.
+
+    `path` is the file of SQLite, from the project's folder. With `engine = "postgresql"`, `dsn_env`
+    is the variable that holds the DSN, which stands in no file, and `db_schema` has the tables.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    engine: Literal["sqlite", "postgresql"] = "sqlite"
+    path: RelativePath | None = None
+    dsn_env: VariableName | None = None
+    db_schema: SchemaName | None = Field(default=None, alias="schema")
+
+    @model_validator(mode="after")
+    def _of_one_engine(self) -> "DatabaseSettings":
+        """Raise PydanticCustomError for keys of the other engine."""
+        wrong = ["path"] if self.engine == "postgresql" else ["dsn_env", "db_schema"]
+        named = [name.removeprefix("db_") for name in wrong if getattr(self, name) is not None]
+        if named:
+            said = {"key": named[0], "engine": self.engine}
+            raise PydanticCustomError("engine", 'no "{key}" with engine = "{engine}"', said)
+        return self
+
+    @property
+    def place(self) -> DatabasePlace | None:
+        """Where the database is, None for a file of SQLite."""
+        if self.engine != "postgresql":
+            return None
+        given = {"dsn_env": self.dsn_env, "schema": self.db_schema}
+        return DatabasePlace(**{key: value for key, value in given.items() if value is not None})
+
+
+VERBS = ("list", "get", "create", "update", "delete")
+
+Verb = Literal["list", "get", "create", "update", "delete"]
+Noun = Annotated[str, StringConstraints(pattern=r"^[a-z][a-z0-9_]{0,49}$")]
+ColumnSentence = Annotated[str, StringConstraints(pattern=r"^\S[^\x00-\x1f\x7f]*$", max_length=500)]
+
+
+class TableSettings(BaseModel):
+    """`[tables.<name>]`: the tools on a table or a view, and who has them.
+
+    `noun` stands in their names. `filter` and `search` are columns that `list` takes, `hide` those
+    that nobody sees, `key` those that tell the rows of a view. `recipes` says by recipe which tools
+    it has; `bind` by column which row of the session it is; `describe` has a sentence by column.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    noun: Noun | None = None
+    tools: Annotated[list[Verb], Field(min_length=1)] | None = None
+    filter: list[Name] = []
+    search: list[Name] = []
+    hide: list[Name] = []
+    key: list[Name] = []
+    interactive: bool = True
+    recipes: dict[Name, list[Verb]] = {}
+    bind: dict[Name, Literal["task", "feature", "discipline"]] = {}
+    describe: dict[Name, ColumnSentence] = {}
+
+    @property
+    def columns(self) -> Iterator[tuple[tuple[str | int, ...], str]]:
+        """Each column that is named, behind the keys under which it stands."""
+        for setting in ("filter", "search", "hide", "key"):
+            for at, column in enumerate(getattr(self, setting)):
+                yield (setting, at), column
+        for setting in ("bind", "describe"):
+            yield from (((setting, column), column) for column in getattr(self, setting))
+
+
+KINDS = ("task", "feature", "discipline")
+"""The rows of a session that a parameter can be bound to."""
+
+
+class QuerySettings(BaseModel):
+    """`[queries.<name>]`: who has a query, and which parameters are the session's own rows."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    recipes: list[Name] = []
+    interactive: bool = True
+    bind: dict[Name, Annotated[str, Field(pattern=f"^({'|'.join(KINDS)})$")]] = {}
+
+
+class QueriesSettings(BaseModel):
+    """`[queries]`: how long a query may take and how many rows a page of it has, and each query."""
+
+    model_config = ConfigDict(extra="allow", frozen=True, strict=True)
+    __pydantic_extra__: dict[str, QuerySettings]
+
+    seconds: Annotated[int, Field(ge=1, le=600)] = SECONDS
+    rows: Annotated[int, Field(ge=1, le=10_000)] = ROWS
+
+    @classmethod
+    def usual(cls) -> "QueriesSettings":
+        """Return what holds where the config says nothing."""
+        return cls.model_validate({})
+
+    @property
+    def by_name(self) -> dict[str, QuerySettings]:
+        """What is said of single queries, by name."""
+        return self.__pydantic_extra__
