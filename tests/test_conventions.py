@@ -28,53 +28,64 @@ from syntax_trees import (
 SHIPPED = sorted(path for folder in (RUNTIME, *SERVERS) for path in folder.rglob("*.py"))
 LAZY = "TYPE_CHECKING"
 CORE = "ralphgen.runtime."  # what every kit's server runs on; emitted as `runtime.`
-# Rooms and modules below `ralphgen/`, from the ground up. One may import itself and whatever stands
-# in a row below its own; `kits.*` is each kit without its server, which comes first.
-LAYERS = (
-    ("runtime.errors", "runtime.system"),
-    ("runtime.loader",),
-    ("runtime.kept",),
-    ("runtime.modules",),
-    ("runtime.bytecode",),
-    ("runtime.deferred", "runtime.values"),
-    ("runtime.engine",),
-    ("runtime.files",),
-    ("runtime.statements",),
-    ("runtime.engine.postgresql", "runtime.processes", "runtime.engine.sqlite"),
-    ("runtime",),  # the face: what kits and emitted modules may import
-    ("runtime.rows", "runtime.tasks"),
-    ("runtime.protocol",),
-    ("runtime.start",),
-    ("runtime.http",),
-    ("kits.*.server",),
-    ("errors",),
-    ("suggestion",),
-    ("files", "terminal", "spelling", "environment"),
-    ("output",),
-    ("project",),
-    ("ledger",),
-    ("planning",),
-    ("rendering",),
-    ("kits.*",),
-    ("kits",),
-    ("kits.*.commands",),
-    ("clients", "init", "tools", "trust"),
-    ("skills",),
-    ("plugin",),
-    ("generate",),
-    ("sessions",),
-    ("calls",),
-    ("worktrees",),
-    ("authority", "doctor", "exchange", "history", "launch"),
-    ("loop",),
-    ("board.requests",),
-    ("board.views",),
-    ("board.edit",),
-    ("board",),
-    ("board.web",),
-    ("cli",),
-    ("__main__",),
-)
+# The packages of the target layout, lowest first, and the packages and modules that they consist of
+# today, in rows: a module may import its own entry and the rows above it. `kits.*` is each kit
+# without its server.
+LAYERS = {
+    "runtime": (
+        ("runtime.errors", "runtime.system"),
+        ("runtime.loader",),
+        ("runtime.kept",),
+        ("runtime.modules",),
+        ("runtime.bytecode",),
+        ("runtime.deferred", "runtime.values"),
+        ("runtime.files",),
+        ("runtime.processes",),
+        ("runtime.engine",),
+        ("runtime.statements",),
+        ("runtime.engine.postgresql", "runtime.engine.sqlite"),
+        ("runtime",),  # the public part: kits and emitted modules may import these modules
+        ("runtime.tasks",),
+        ("runtime.rows",),
+        ("runtime.protocol",),
+        ("runtime.http",),
+        ("runtime.start",),
+    ),
+    "kits/*/server": (("kits.*.server",),),
+    "errors": (("errors",), ("suggestion",)),
+    "spelling": (("spelling",),),
+    "files": (("files",),),
+    "environment": (("environment",),),
+    "terminal": (("terminal",),),
+    "tools": (("tools",),),
+    "project": (("project",),),
+    "plan": (("planning",), ("authority",)),
+    "ledger": (("ledger",), ("history",)),
+    "render": (("rendering",),),
+    "kits": (("kits.*",), ("kits",), ("kits.*.commands",)),
+    "emit": (("output", "trust"), ("init",), ("generate",)),
+    "sessions": (("sessions",),),
+    "exchange": (("exchange",),),
+    "agents": (("clients",), ("skills",), ("plugin",), ("calls",), ("launch",)),
+    "loop": (("worktrees",), ("loop",)),
+    "doctor": (("doctor",),),
+    "board": (("board.requests",), ("board.views",), ("board.edit",), ("board",), ("board.web",)),
+    "cli": (("cli",), ("__main__",)),
+}
+ROWS = tuple(row for rows in LAYERS.values() for row in rows)
+# Imports that the target layout does not have. Remove a pair with its import, and add none.
+UPWARD = {
+    ("generate.connected", "clients.forms"),
+    ("generate.connected", "plugin.agents"),
+    ("generate.connected", "plugin.folder"),
+    ("generate.connected", "skills.agents_md"),
+    ("generate.connected", "skills.rendering"),
+    ("history.undo", "kits.ralph.claims"),
+    ("history.undo", "kits.registry"),
+    ("launch.session", "worktrees.record"),
+    ("launch.session", "worktrees.trees"),
+    ("runtime.http.command", "runtime.start"),
+}
 # What a server loads costs milliseconds at every start; these are cheap or needed.
 CHEAP = {
     "__future__",
@@ -134,16 +145,16 @@ def dotted(path: Path) -> str:
 
 @cache
 def room(module: str) -> str:
-    """The entry of `LAYERS` that a module belongs to, by the longest that it begins with."""
+    """The entry of `LAYERS` that a module belongs to: the longest that its name begins with."""
     inside = re.sub(r"^ralphgen\.?", "", module)
-    found = [one for row in LAYERS for one in row if re.match(_pattern(one), inside)]
+    found = [one for row in ROWS for one in row if re.match(_pattern(one), inside)]
     return max(found, key=lambda one: (one.count("."), len(one)), default="")
 
 
 @cache
 def layer(module: str) -> int:
-    """How far above the ground a module stands; the package itself below everything."""
-    return next((number for number, row in enumerate(LAYERS) if room(module) in row), -1)
+    """The number of a module's row, lowest first; -1 for the package `ralphgen` itself."""
+    return next((number for number, row in enumerate(ROWS) if room(module) in row), -1)
 
 
 def _pattern(entry: str) -> str:
@@ -245,16 +256,15 @@ class TestImports:
 
         assert set() == found
 
-    def test_imports_run_down(self) -> None:
-        """A room that imports what stands above it cannot be understood before that."""
+    def test_imports_run_down_but_for_the_named_exceptions(self) -> None:
+        """An exception whose import is gone fails too."""
         upward = {
-            f"{here} ({layer(here)}) -> {there} ({layer(there)})"
+            (here.removeprefix("ralphgen."), there.removeprefix("ralphgen."))
             for here, there in arrows()
-            if (layer(there), room(there)) != (layer(here), room(here))
-            and layer(there) >= layer(here)
+            if room(there) != room(here) and layer(there) >= layer(here)
         }
 
-        assert set() == upward
+        assert UPWARD == upward
 
     def test_no_modules_import_each_other_in_a_circle(self) -> None:
         """Imports for checkers alone are left out: they say what a value is, not where it is."""

@@ -5,11 +5,10 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from ralphgen.errors import MissingError, UsageError, plain
-from ralphgen.kits.registry import KITS
 from ralphgen.planning.catalog import BROUGHT
 from ralphgen.planning.model import KitPlan, ServerPlan
 from ralphgen.planning.preview import EXAMPLES, runtime_policy, suite, supposed_session
-from ralphgen.planning.server import full_catalog
+from ralphgen.planning.server import KitDefinition, full_catalog
 from ralphgen.runtime.policy import ANY, REQUIRED, WITHIN, Grant, Grants
 from ralphgen.suggestion import suggestion
 
@@ -29,12 +28,14 @@ class Asked:
         return f"{self.kit.key}:{self.tool}{argument}"
 
 
-def asked_tools(plan: ServerPlan, tool: str, argument: str = "") -> list[Asked]:
-    """Return the tools of this name, or of `"kit:tool"`, in the enabled kits.
+def asked_tools(
+    plan: ServerPlan, kits: Sequence[KitDefinition], tool: str, argument: str = ""
+) -> list[Asked]:
+    """Return the tools of this name, or of `"kit:tool"`, in the enabled kits; `kits` are all.
 
     Raises `MissingError` for an unknown tool, `UsageError` for an unknown argument.
     """
-    catalog = full_catalog(KITS, plan.kits)
+    catalog = full_catalog(kits, plan.kits)
     enabled = {kit.key: kit for kit in plan.kits}
     pairs = catalog.resolved(tool)
     if not pairs:

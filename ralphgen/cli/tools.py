@@ -126,6 +126,7 @@ def why(
     """
     from ralphgen.authority.reach import Reach, asked_tools
     from ralphgen.generate.workflows import generate
+    from ralphgen.kits.registry import KITS
     from ralphgen.planning.model import INTERACTIVE
     from ralphgen.project.root import project_root
     from ralphgen.project.rows import open_rows
@@ -133,7 +134,7 @@ def why(
 
     root = project_root(project)
     plan = generate(root).plan
-    tools = asked_tools(plan, tool, argument)
+    tools = asked_tools(plan, KITS, tool, argument)
     reach = Reach(plan)
     request = Request(
         recipe or (INTERACTIVE if task is None else WORKING), task, discipline=discipline
@@ -171,13 +172,14 @@ def who(
 
     from ralphgen.authority.reach import Reach, asked_tools
     from ralphgen.generate.workflows import generate
+    from ralphgen.kits.registry import KITS
     from ralphgen.project.root import project_root
 
     plan = generate(project_root(project)).plan
     reach = Reach(plan)
     lines = [
         f"{asked}: {line}"
-        for asked in asked_tools(plan, tool, argument)
+        for asked in asked_tools(plan, KITS, tool, argument)
         for line in reach.who(asked)
     ]
     if expect is None:

@@ -12,6 +12,7 @@ from driving import connected, create_project
 
 from ralphgen.authority.reach import Reach, asked_tools
 from ralphgen.generate.workflows import generate
+from ralphgen.kits.registry import KITS
 from ralphgen.planning.model import ServerPlan
 from ralphgen.planning.preview import EXAMPLES, runtime_policy, suite, supposed_session
 
@@ -94,7 +95,7 @@ def test_words_are_those_of_a_session_for_each_tool_and_recipe(plan: ServerPlan)
     for recipe, discipline in product(policy.recipes, (None, *policy.disciplines)):
         session = supposed_session(policy, recipe, kit.key, discipline=discipline, rows={})
         for tool in (*(tool.name for tool in kit.tools), *kit.absent):
-            (asked,) = asked_tools(plan, tool)
+            (asked,) = asked_tools(plan, KITS, tool)
             line = reach.why(asked, recipe, discipline=discipline, rows={})
             if tool in session.enabled:
                 assert line.startswith(f'{asked}: the recipe "{recipe}" has it (')
@@ -123,7 +124,7 @@ def test_who_lists_the_sessions_that_have_a_tool(plan: ServerPlan, argument: str
     for tool in plan.kits[0].tools:
         if argument and argument not in tool.argument_names:
             continue
-        (asked,) = asked_tools(plan, tool.name, argument)
+        (asked,) = asked_tools(plan, KITS, tool.name, argument)
         listed = set()
         for line in reach.who(asked):
             recipe = re.split("[ ,:]", line)[0]
