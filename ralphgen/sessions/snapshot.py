@@ -64,7 +64,7 @@ def fixed_rules(
     facts = _done_facts(root)
     if not facts:
         return ({"done": tree} if tree else {}), {}
-    database = "" if is_on_server(root) else str(database_path(root))
+    database = "" if is_on_server(root) else os.path.relpath(database_path(root), work_tree)
     place = "" if tree else _place(root, work_tree)
     rules = session_rules(str(work_tree), str(root), [feature] if feature else [], database)
     if tree:

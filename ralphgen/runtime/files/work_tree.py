@@ -38,25 +38,43 @@ if TYPE_CHECKING:
     """What counts in a session, as `session_rules` returns it."""
     Stamp = tuple[int, ...]
 
-# The files below `.ralph` that ralphgen writes while work is done. Only these are never part of a
-# tree. A folder is not among them: a check could load what else is in it.
-_SESSION = r"mcp/sessions/[A-Za-z0-9_-]+-\d{8}T\d{6}Z-[0-9a-f]{4,}"
-_LOOP = r"loop-\d{8}T\d{6}Z-[0-9a-f]{4}\.(?:jsonl|asks)(?:\.[0-9a-f]{8})?"
-_OWN = re.compile(
-    r"db/ralph\.db(?:-wal|-shm|-journal)?"
-    r"|backups/ralph-\d{8}T\d{6}Z(?:-\d{1,3})?\.db"
-    r"|learnings\.txt|progress\.txt|last-export\.jsonl|sessions/\.settings|trust/mark"
-    r"|worktrees/(?:\d+(?:-[a-z]+)?|merge|fetch)\.(?:held|lock)"
-    rf"|mcp/(?:\.lock|context\.json)|mcp/sessions/(?:written-files\.json|{_LOOP})"
-    rf"|{_SESSION}(?:\.new)?/(?:(?:context|mcp|snapshot)\.json|(?:calls|transcript)\.jsonl"
-    r"|(?:system|prompt)\.md|client|dry-run|launched|lock"
-    # What Gemini CLI keeps in its home.
-    r"|gemini/\.gemini/(?:.+/)?(?:[^/]+\.(?:jsonl?|md|toml)|installation_id|user_id|shell_history))"
-)
-_UNFINISHED = re.compile(r"(.*/)?\.([^/]+)\.\d+-[0-9a-f]{8}\.tmp")  # before it gets its name
+# The files below `.ralph` that ralphgen writes while work is done, each with the form that it has.
+# Only these are never part of a tree, and only in this form: a check could run code from any other.
+_SESSION = r"mcp/sessions/(?P<session>[A-Za-z0-9_-]+-\d{8}T\d{6}Z-[0-9a-f]{4,})(?:\.new)?"
+_LOOP = r"mcp/sessions/loop-\d{8}T\d{6}Z-[0-9a-f]{4}"
+_WORD = rb"[\w./-]{0,199}\n?"
+_JSON, _ENTRIES, _TEXT = "json", "entries", "text"  # JSON, lines of JSON, text of ralphgen
+_OWN: Sequence[tuple[re.Pattern[str], bytes | str]] = [
+    (re.compile(path), form)
+    for path, form in (
+        (r"worktrees/(?:\d+(?:-[a-z]+)?|merge|fetch)\.(?:held|lock)|mcp/\.lock", rb""),
+        (rf"{_SESSION}/(?:dry-run|lock)", rb""),
+        (rf"{_SESSION}/launched", rb"\d+\n[a-z\n]{0,99}"),
+        (rf"{_SESSION}/client|trust/mark", _WORD),
+        (rf"{_LOOP}\.asks(?:\.[0-9a-f]{{8}})?", rb"[a-z\n-]*"),
+        (r"sessions/\.settings", rb"[\w .:/-]*(?:\n[\w .:/-]*)*"),
+        (r"backups/ralph-\d{8}T\d{6}Z(?:-\d{1,3})?\.db", rb"(?s:SQLite format 3\0.*)"),
+        (r"mcp/context\.json|mcp/sessions/written-files\.json", _JSON),
+        (rf"{_SESSION}/(?:context|mcp|snapshot)\.json", _JSON),
+        (rf"last-export\.jsonl|{_LOOP}\.jsonl|{_SESSION}/calls\.jsonl", _ENTRIES),
+        (r"learnings\.txt|progress\.txt", _TEXT),
+        (rf"{_SESSION}/(?:transcript\.jsonl|(?:system|prompt)\.md)", _TEXT),
+        # What Gemini CLI keeps in its home.
+        (rf"{_SESSION}/gemini/\.gemini/(?:.+/)?[^/]+\.(?:jsonl?|md|toml)", _TEXT),
+        (rf"{_SESSION}/gemini/\.gemini/(?:installation_id|user_id|.+/shell_history)", _TEXT),
+    )
+]
+_DATABASE = {  # the form of a database of SQLite, by the end of its name
+    "": rb"(?s:(?:SQLite format 3\0.*)?)",
+    "-wal": rb"(?s:(?:\x37\x7f\x06[\x82\x83].*)?)",
+    "-shm": rb"(?s:(?:(?:\0{4}|\x18\xe2-\0|\0-\xe2\x18).*)?)",
+    "-journal": rb"(?s:(?:(?:\xd9\xd5\x05\xf9\x20\xa1\x63\xd7|\0{8}).*)?)",
+}
+_UNFINISHED = re.compile(r"\.ralph/(?:.*/)?\.[^/]+\.\d+-[0-9a-f]{8}\.tmp")  # before it has its name
 _MAPPED = re.compile(rb"(?m)^\S+ .w.s \S+ ([0-9a-f]+):([0-9a-f]+) ([1-9]\d*)")  # shared, written
 RULES = ".gitignore"
-POINTER, STATES = ".current-spec", (".progress.md", ".ralph-state.json")  # files of specum
+# Files of specum, and their forms.
+POINTER, STATES = ".current-spec", {".progress.md": _TEXT, ".ralph-state.json": _JSON}
 TICKED = "tasks.md"
 SPECS = "specs"
 UNPROTECTED = ("mcp/.commit", "mcp/.lock", "mcp/.new", "mcp/context.json", "mcp/sessions")
@@ -72,7 +90,7 @@ _TICK = rb"(?m)^(\s*[-*+] \[)[xX]\]"
 
 
 def session_rules(
-    root: str, home: str, specs: Iterable[str] = (), database: str = ""
+    root: str, home: str, specs: Iterable[str] = (), database: str | None = None
 ) -> dict[str, Any]:
     """Return what counts in a session that starts now in `root`, as JSON.
 
@@ -80,7 +98,7 @@ def session_rules(
     any other is that of a repository within the tree. `forced` are tracked files that the rules
     ignore, `nested` the repositories that may be in the tree, `worktrees` the worktrees of agents.
     `top` is where the repository is. `specs` name specs besides the current one of the project in
-    `home`, and `database` is a file of SQLite.
+    `home`, and `database` is its file of SQLite, empty if it has none.
     """
     tree = repository_of(root)
     rules: dict[str, Any] = {
@@ -90,7 +108,7 @@ def session_rules(
         "nested": [],
         "worktrees": agents_trees(root),
         "specs": _own_specs(root, home, specs),
-        "database": os.path.relpath(database, root) if database else _database_of(root),
+        "database": _database_of(root) if database is None else database,
     }
     if tree is None:
         return rules
@@ -139,10 +157,19 @@ def listed_files(
     protected = {*_matching(root, protect, rules)}
     specs = _own_specs(root, root) if rules is None else rules["specs"]
     database = _database_of(root) if rules is None else rules["database"]
-    own = {f"{spec}/{name}" for spec in specs for name in STATES}
-    own |= {f"{os.path.dirname(spec)}/{POINTER}" for spec in specs}
-    own |= {f"{database}{end}" for end in ("", "-wal", "-shm", "-journal")}
-    names = {path for path in _listed(root, rules) if path not in own and not _is_own(path)}
+    forms: dict[str, bytes | str] = {}
+    for spec in specs:
+        forms |= {f"{spec}/{name}": form for name, form in STATES.items()}
+        forms[f"{os.path.dirname(spec)}/{POINTER}"] = _WORD
+    if database:
+        forms |= {f"{database}{end}": form for end, form in _DATABASE.items()}
+    own = {path for path, form in forms.items() if _has_form(os.path.join(root, path), form)}
+    for _ in range(TRIES):
+        listed = {*_listed(root, rules)} - own
+        if not any(map(_UNFINISHED.fullmatch, listed)):
+            break
+        time.sleep(TICK / SECOND)  # until it has its name; one that a kill has left counts
+    names = {path for path in listed if not _is_own(root, path, rules)}
     ticked = {f"{spec}/{TICKED}" for spec in specs} - protected
     return sorted(names | protected), frozenset(ticked)
 
@@ -342,7 +369,7 @@ def _matching(root: str, globs: Sequence[str], rules: Rules | None) -> Iterator[
     for beginning, fitting in wanted.items():
         is_meant = _any_of(fitting, root)
         for path in _below(root, beginning, every=True, without=trees):
-            if is_meant(path) and not _is_own(path):
+            if is_meant(path) and not _is_own(root, path, rules):
                 yield path
 
 
@@ -442,14 +469,51 @@ def _folders(path: str) -> list[str]:
     return ["/".join(parts[:number]) for number in range(1, len(parts))]
 
 
-def _is_own(path: str) -> bool:
-    """Return whether a path is one that ralphgen writes while work is done."""
+def _is_own(root: str, path: str, rules: Rules | None) -> bool:
+    """Return whether ralphgen writes a file while work is done, and nobody else has.
+
+    Text is that of ralphgen in a session that the ledger has, if the `rules` name these sessions.
+    """
     folder, _, rest = path.partition("/")
     if folder != RALPH:
         return False
-    if unfinished := _UNFINISHED.fullmatch(rest):
-        rest = f"{unfinished[1] or ''}{unfinished[2]}"
-    return _OWN.fullmatch(rest) is not None
+    found = ((pattern.fullmatch(rest), form) for pattern, form in _OWN)
+    match, form = next((one for one in found if one[0]), (None, ""))
+    if match is None:
+        return False
+    if form == _TEXT:
+        session, known = match.groupdict().get("session"), (rules or {}).get("sessions")
+        if session is not None and known is not None and session not in known:
+            return False
+    return _has_form(os.path.join(root, path), form)
+
+
+def _has_form(path: str, form: bytes | str) -> bool:
+    """Return whether a file is regular and has a form, or is not there."""
+    import json
+
+    try:
+        if not stat.S_ISREG(os.lstat(path).st_mode):
+            return False
+        if form == _TEXT:
+            return True
+        if isinstance(form, bytes):
+            size = 1 << 12 if b"(?s:" in form else -1  # the beginning decides
+            with open(path, "rb") as file:
+                return re.fullmatch(form, file.read(size)) is not None
+        for left in reversed(range(2)):
+            with open(path, "rb") as file:
+                data = file.read()
+            if form == _JSON or data[-1:] in (b"", b"\n") or not left:
+                break
+            time.sleep(TICK / SECOND)  # another process adds a line
+        for text in [data] if form == _JSON else data.splitlines():
+            json.loads(text)
+    except FileNotFoundError:
+        return True
+    except (OSError, ValueError, RecursionError):
+        return False
+    return True
 
 
 def _own_specs(root: str, home: str, names: Iterable[str] = ()) -> list[str]:

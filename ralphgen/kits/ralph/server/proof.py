@@ -431,7 +431,7 @@ def listed(names: Sequence[str]) -> str:
 def _with_new_trees(workspace: Workspace, began: Mapping[str, Any] | None) -> dict[str, Any] | None:
     """Return the rules of a session's start, with worktrees that a loop has made since.
 
-    The ledger has the worktree of each session: an agent's own does not count.
+    The ledger has each session with its worktree: one that an agent made up does not count.
     """
     from ralphgen.runtime.files.work_tree import agents_trees
 
@@ -439,7 +439,14 @@ def _with_new_trees(workspace: Workspace, began: Mapping[str, Any] | None) -> di
         return None
     rules: dict[str, Any] = began["rules"]
     new = {*agents_trees(workspace.work_tree)}.difference(rules["worktrees"])
-    if not new or not workspace.tables.ledger:
+    if not workspace.tables.ledger:
+        return rules
+    sessions = workspace.database.reading(
+        lambda: workspace.database.rows("SELECT id FROM ralphgen_sessions")
+    )
+    known_sessions = [workspace.session.session_id, *(session for (session,) in sessions)]
+    rules = {**rules, "sessions": known_sessions}
+    if not new:
         return rules
     sql = (
         "SELECT DISTINCT worktree FROM ralphgen_sessions WHERE worktree LIKE '%/.ralph/worktrees/%'"

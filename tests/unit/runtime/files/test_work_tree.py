@@ -156,15 +156,29 @@ def test_a_commit_changes_nothing(tree: Path) -> None:
 
 
 SPECUM = json.dumps({"config": {"settings": {"specum": {"root": ""}}}})
-OWN = [
-    *(".ralph/db/ralph.db", ".ralph/db/ralph.db-wal", ".ralph/progress.txt"),
-    *(".ralph/learnings.txt", ".ralph/.learnings.txt.12-0a0b0c0d.tmp", ".ralph/trust/mark"),
-    *(".ralph/sessions/.settings", ".ralph/mcp/context.json", ".ralph/worktrees/1.lock"),
-    ".ralph/mcp/sessions/opus_review-7-20260211T080000Z-abcd/context.json",
-    ".ralph/mcp/sessions/opus_review-7-20260211T080000Z-abcd/gemini/.gemini/tmp/a/logs.json",
-    ".ralph/mcp/sessions/loop-20260211T080000Z-abcd.jsonl",
-    *("specs/a/.progress.md", "specs/a/.ralph-state.json", "specs/.current-spec"),
-]
+SESSION = ".ralph/mcp/sessions/opus_review-7-20260211T080000Z-abcd"
+SQLITE = "SQLite format 3\0 and pages"
+OWN = {
+    ".ralph/db/ralph.db": SQLITE,
+    ".ralph/backups/ralph-20260211T080000Z.db": SQLITE,
+    ".ralph/progress.txt": "a\n",
+    ".ralph/learnings.txt": "a\n",
+    ".ralph/trust/mark": "0a1b\n",
+    ".ralph/sessions/.settings": "a 1\nb 2",
+    ".ralph/mcp/context.json": "{}",
+    ".ralph/worktrees/1.lock": "",
+    f"{SESSION}/context.json": "{}\n",
+    f"{SESSION}/calls.jsonl": '{"a": 1}\n{}\n',
+    f"{SESSION}/transcript.jsonl": "a\n",
+    f"{SESSION}/launched": "12\nstop\n",
+    f"{SESSION}/lock": "",
+    f"{SESSION}/gemini/.gemini/tmp/a/logs.json": "a\n",
+    ".ralph/mcp/sessions/loop-20260211T080000Z-abcd.jsonl": "{}\n",
+    ".ralph/mcp/sessions/loop-20260211T080000Z-abcd.asks": "pause\n",
+    "specs/a/.progress.md": "a\n",
+    "specs/a/.ralph-state.json": "{}",
+    "specs/.current-spec": "a\n",
+}
 
 
 def _spec(tree: Path) -> None:
@@ -175,10 +189,60 @@ def _spec(tree: Path) -> None:
 def test_files_that_ralphgen_writes_while_work_is_done_do_not_count(tree: Path) -> None:
     _spec(tree)
     before = tree_digest(tree_files(str(tree)))
-    written(tree, [(path, "a\n") for path in OWN])
+    written(tree, OWN.items())
     git(tree, "add", "--force", *OWN)
 
     assert before == tree_digest(tree_files(str(tree)))
+
+
+TEXTS = (
+    *(".ralph/progress.txt", ".ralph/learnings.txt", "specs/a/.progress.md"),
+    *(f"{SESSION}/transcript.jsonl", f"{SESSION}/gemini/.gemini/tmp/a/logs.json"),
+)
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        *(path for path in OWN if path not in TEXTS),
+        *(".ralph/db/ralph.db-wal", ".ralph/db/ralph.db-shm", ".ralph/db/ralph.db-journal"),
+        *(".ralph/worktrees/7.lock", ".ralph/worktrees/7-checks.held", ".ralph/mcp/.lock"),
+        *(".ralph/db/.ralph.db.12-0a0b0c0d.tmp", ".ralph/.learnings.txt.12-0a0b0c0d.tmp"),
+        *(f"{SESSION}/dry-run", f"{SESSION}.new/mcp.json", ".ralph/last-export.jsonl"),
+    ],
+)
+def test_code_by_the_name_of_an_own_file_counts(tree: Path, path: str) -> None:
+    _spec(tree)
+    written(tree, [(path, "import os\n")])
+    before = tree_files(str(tree))
+    written(tree, [(path, "import os; os._exit(0)\n")])
+
+    assert [path] == differing_files(before, tree_files(str(tree)))
+
+
+def test_text_of_a_session_that_is_made_up_counts(tree: Path) -> None:
+    rules = session_rules(str(tree), str(tree))
+    found = []
+    for known in ([], ["opus_review-7-20260211T080000Z-abcd"]):
+        for name in ("prompt.md", "transcript.jsonl", "gemini/.gemini/a.md"):
+            written(tree, [(f"{SESSION}/{name}", "echo\n")])
+        found.append(len(tree_files(str(tree), {**rules, "sessions": known})))
+
+    assert found[0] == found[1] + 3
+
+
+def test_link_by_the_name_of_an_own_file_counts(tree: Path) -> None:
+    written(tree, [(".ralph/worktrees/a", "")])
+    (tree / ".ralph/worktrees/1.lock").symlink_to("../../build/out")
+
+    assert ".ralph/worktrees/1.lock" in tree_files(str(tree))
+
+
+def test_project_without_a_file_of_sqlite_leaves_none_out(tree: Path) -> None:
+    written(tree, [(".ralph/db/ralph.db", SQLITE)])
+    rules = session_rules(str(tree), str(tree), database="")
+
+    assert ".ralph/db/ralph.db" in tree_files(str(tree), rules)
 
 
 @pytest.mark.parametrize(
