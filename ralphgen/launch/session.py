@@ -233,10 +233,10 @@ def _work(
     changed = None if before is None else tuple(differing_files(before, files))
     try:
         evidence = read_evidence(session) if names else {}
+        tree = _tree(session, files) if evidence else ""
     except ProjectError as error:
         say(f"warning: {error}")
         return changed, ()
-    tree = tree_digest(files)
     return changed, tuple((name, evidence.get(name), tree) for name in names)
 
 

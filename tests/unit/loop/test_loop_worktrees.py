@@ -16,7 +16,7 @@ from lifelines import until
 from loop_projects import LoopProject, is_running, kill, wait_until_gone
 from making_sessions import client_of
 from merging_projects import base, closed, refusing_hook, with_origin
-from planned_agent import Steps
+from planned_agent import Steps, agent_command
 from proved_projects import TESTS, check, git, python
 
 from ralphgen.project.approvals import add_to_record
@@ -249,6 +249,28 @@ def test_task_that_is_set_to_done_past_the_server_is_not_merged(tmp_path: Path) 
 
     assert [] == merged(project)
     assert "It was set to done without the server" in comments(project, 1)
+
+
+def test_check_of_dela_runs_on_the_private_checkouts(tmp_path: Path) -> None:
+    log = tmp_path / "log"
+    recipe = f"\t@basename $$PWD >> {log}\n\t@test -f code.txt && ! grep -q BAD task-*.txt\n"
+    (tmp_path / "p").mkdir()
+    (tmp_path / "p/Makefile").write_text(f"test:\n{recipe}", encoding="utf-8")
+    config = 'kits = ["ralph", "dela"]\n' + check("t", dela="test")
+    bad: Steps = ["begin", ["write", "task-{task}.txt", "BAD"], "check", "blocked"]
+    good: Steps = ["begin", ["write", "task-{task}.txt", "x"], ["meet", 2], "check", "done"]
+    command = json.dumps(agent_command(tmp_path / "plan.json"))
+    config += f"[loop.agents.robot]\ncommand = {command}\n"
+    project = repository(tmp_path, 3, {"1": [bad], "*": [good]}, config=config)
+    done = project.loop("--worktrees", "--parallel", "3", "--agent", "robot")
+
+    assert 5 == done.returncode, done.stderr
+    assert {1: "blocked", 2: "done", 3: "done"} == project.statuses()
+    assert ["task-2.txt", "task-3.txt"] == merged(project)
+    assert "task 2 done in" in done.stderr
+    assert 2 == done.stderr.count("(checks: t passed")
+    assert "files were changed since" not in done.stderr
+    assert {"1-checks", "2-checks", "3-checks", "merge"} == {*log.read_text().split()}
 
 
 def test_report_that_checks_write_leaves_no_merge_pending(tmp_path: Path) -> None:
