@@ -22,6 +22,7 @@ from ralphgen.runtime.tasks.claims import live_claims
 from ralphgen.sessions.claims import give_back
 from ralphgen.sessions.model import PreparedSession, TaskClaim
 from ralphgen.worktrees.begin import (
+    foreign_commits,
     left_merges,
     refuse_missing_script,
     refuse_red_base,
@@ -29,14 +30,24 @@ from ralphgen.worktrees.begin import (
     refuse_unmergeable,
 )
 from ralphgen.worktrees.checks import ALL
-from ralphgen.worktrees.git import base_branch, skipped_hooks
-from ralphgen.worktrees.merge import COMMIT, Conflict, Merged, Pending, RedCheck, Refused, merge
+from ralphgen.worktrees.git import Git, base_branch, skipped_hooks
+from ralphgen.worktrees.merge import (
+    COMMIT,
+    Conflict,
+    Merged,
+    Pending,
+    RedCheck,
+    Refused,
+    merge,
+    merging,
+)
 from ralphgen.worktrees.trees import Worktree, free_number, prepare
 
 NOT_MERGED = "not merged"
 KINDS = dict.fromkeys(("post-checkout", "post-merge"), "a setup of [loop]")
 MESSAGE_HOOKS = ("commit-msg", "prepare-commit-msg")
 PUSH_HINT = 'change the rule there, then run "ralphgen loop --worktrees", which pushes first'
+SHOWN = 5  # foreign commits that one line names
 SHORT = 12  # characters of a commit, as git itself shortens those of great repositories
 LONGEST = 1_500  # characters of a check's output in a comment
 
@@ -79,6 +90,10 @@ class TreeWorkplace(ProjectWorkplace):
         self._waiting: list[WaitingMerge] = []
         self._error: RalphgenError | None = None  # by which no session can be merged
         self._looking = threading.Lock()  # while one worker makes merges that had to wait
+        self._noticing = threading.Lock()
+        self._seen = ""  # the commit of the base branch up to which foreign commits are named
+        self._is_checked = True  # whether the checks have passed on these
+        self._tasks: Sequence[int] = ()
 
     def target(self) -> Event:
         """Return the branch that work is merged into; raise `ProjectError` if there is none."""
@@ -105,16 +120,10 @@ class TreeWorkplace(ProjectWorkplace):
         for _ in range(self._workers):
             self._numbers.append(self._locks.enter_context(free_number(self._root)))
         self._waiting = self._left()
+        self._tasks = tasks
+        self._seen = Git(self._root).say("rev-parse", f"refs/heads/{base}")
         if tasks and not self._allow_failing_base:
-            trust = self._trust_edited
-            refuse_red_base(
-                self._root,
-                tasks,
-                self._config.loop,
-                self._told(0),
-                trust_edited=trust,
-                stop=self._stop,
-            )
+            self._refuse_red(tasks, 0)
         if tasks:
             refuse_missing_script(self._root, self._agent.script)
 
@@ -155,13 +164,50 @@ class TreeWorkplace(ProjectWorkplace):
             number, told = self._numbers[worker - 1], self._told(worker)
             config, stop = self._config.loop, self._stop
             self._trees[worker] = prepare(self._root, number, task, config, told, stop)
+            self._notice(worker)
+            with self._noticing:
+                if not self._is_checked and not self._allow_failing_base:
+                    self._refuse_red([*self._tasks, task], worker)
+                self._is_checked = True
             return self._trees[worker].root
 
         return tree
 
+    def _notice(self, worker: int) -> None:
+        """Name the commits that have come into the base branch past merges."""
+        with self._noticing:
+            base = base_branch(self._root)
+            tip, found = self._foreign(base)
+            if found:
+                with merging(self._root):  # of which one may not be on record yet
+                    tip, found = self._foreign(base)
+            self._seen = tip
+            if found:
+                self._is_checked = False
+                more = f" and {len(found) - SHOWN} more" if found[SHOWN:] else ""
+                shown = ", ".join(map(one_line, found[:SHOWN]))
+                self._note(worker, f'"{base}" was changed by others: {shown}{more}')
+
+    def _foreign(self, base: str) -> tuple[str, list[str]]:
+        """Return the commit of the base branch, and those that have come into it past merges."""
+        tip = Git(self._root).say("rev-parse", f"refs/heads/{base}")
+        return tip, foreign_commits(self._root, self._seen, tip, self._config.loop)
+
+    def _refuse_red(self, tasks: Sequence[int], worker: int) -> None:
+        """Raise `ProjectError` if a check of one of the tasks fails on the base branch."""
+        refuse_red_base(
+            self._root,
+            tasks,
+            self._config.loop,
+            self._told(worker),
+            trust_edited=self._trust_edited,
+            stop=self._stop,
+        )
+
     def _concluded(
         self, session: PreparedSession, end: SessionEnd, worker: int, held: ExitStack
     ) -> str:
+        self._notice(worker)
         if session.claim is None or end.outcome.word != DONE:
             return super()._concluded(session, end, worker, held)
         done = WaitingMerge(self._trees[worker], self._title(session.task), session.claim)

@@ -47,7 +47,7 @@ from ralphgen.sessions.decide import (
 from ralphgen.sessions.items import ask_trust, session_items
 from ralphgen.sessions.model import Brief, PreparedSession, Served, TaskClaim
 from ralphgen.sessions.server_query import ServerQueryError, query_server
-from ralphgen.sessions.snapshot import fixed_rules
+from ralphgen.sessions.snapshot import ACCEPT, fixed_rules
 from ralphgen.sessions.store import (
     CHANCE,
     CONTEXT,
@@ -63,7 +63,6 @@ from ralphgen.trust.decide import Ask, TrustItem, context_items, record_items, u
 from ralphgen.trust.items import read_settings, servers_of
 from ralphgen.trust.verify import TRUST_EDITED, refuse_edited
 
-ACCEPT = 'review and accept with "ralphgen trust"'
 MARGIN = 60  # seconds to look at the files before and after them
 
 

@@ -4,7 +4,7 @@ import json
 import os
 import re
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,7 @@ from ralphgen.runtime.engine.ledger import (
     end_baseline,
     open_baseline,
 )
-from ralphgen.runtime.files.checkout import TreeError, TreeGit
+from ralphgen.runtime.files.checkout import TreeError, TreeGit, copied_marks, unlike_commit
 from ralphgen.runtime.files.main_tree import is_agents_tree, repository_of
 from ralphgen.runtime.files.work_tree import (
     is_protected,
@@ -40,6 +40,7 @@ from ralphgen.sessions.launched import launcher_of
 from ralphgen.sessions.model import PreparedSession
 from ralphgen.sessions.store import CONTEXT, SNAPSHOT, stored_session
 
+ACCEPT = 'review and accept with "ralphgen trust"'
 # The settings of git that decide about the content of a tree or a checkout.
 _OF_CONTENT = re.compile(
     r"(?:core|extensions|filter|lfs)\..*(?<!sshcommand)(?<!gitproxy)", re.DOTALL
@@ -65,18 +66,22 @@ def fixed_rules(
     if not facts:
         return ({"done": tree} if tree else {}), {}
     database = "" if is_on_server(root) else os.path.relpath(database_path(root), work_tree)
-    place = "" if tree else _place(root, work_tree)
+    directory = root if tree else work_tree
     rules = session_rules(str(work_tree), str(root), [feature] if feature else [], database)
     if tree:
         files: dict[str, str] = {}
         protected = protected_now(str(work_tree), facts["protect"])
+        protected |= copied_marks(str(root), tree["tree"]["copy"], facts["protect"])
+        own = protected_now(str(root), facts["protect"])
     else:
         files = tree_files(str(work_tree), rules, facts["protect"])
-        protected = protected_files(str(work_tree), facts["protect"], files)
-    if settles and place:
-        _settle_sessions(root, work_tree)
-    earlier = earlier_changes(root, work_tree) if place else {}
-    protected = {path: mark for path, mark in {**protected, **earlier}.items() if mark}
+        own = protected = protected_files(str(work_tree), facts["protect"], files)
+    if settles:
+        _settle_sessions(root, directory)
+    earlier = earlier_changes(root, directory)
+    own = {path: mark for path, mark in {**own, **earlier}.items() if mark}
+    if not tree:
+        protected = {**own}
     protected |= protected_elsewhere(str(work_tree), (str(root), str(project_home(root))))
     commands = [check["run"] for check in facts["checks"] if "run" in check]
     snapshot: dict[str, Any] = {
@@ -84,7 +89,8 @@ def fixed_rules(
         "watched": watched_files(facts["watch"], commands, files),
         "rules": rules,
         "protect": facts["protect"],
-        "place": place,
+        "own": own,
+        "place": _place(root, directory),
         "earlier": sorted(earlier),
     }
     # Names of files need not be text: each such byte is spelled as half of a surrogate pair.
@@ -123,7 +129,7 @@ def earlier_changes(root: Path, work_tree: Path) -> dict[str, str]:
     """
     before: dict[str, str] = {}
     facts = _done_facts(root)
-    if not facts or read_state(root).version is None:
+    if read_state(root).version is None:
         return before
     place = _place(root, work_tree)
     with opened_database(root) as database:
@@ -136,7 +142,7 @@ def earlier_changes(root: Path, work_tree: Path) -> dict[str, str]:
     for one in reversed([one for one in found if one.is_open]):  # the oldest decides
         changes = protected_changes(str(work_tree), one.files, one.globs)
         before |= {path: was for path, (was, _) in changes.items()}
-    globs = facts["protect"]
+    globs = facts.get("protect", ())  # an agent can remove the rules, which are protected too
     return {path: was for path, was in before.items() if is_protected(str(work_tree), path, globs)}
 
 
@@ -156,18 +162,56 @@ def begin_protection(session: PreparedSession) -> None:
     snapshot = read_snapshot(session.folder)
     if not snapshot.get("place") or read_state(session.root).version is None:
         return
-    protected = snapshot["protected"].items()
-    files = {path: mark for path, mark in protected if not path.startswith("/")}
-    facts = (session.session_id, snapshot["place"], files, snapshot["protect"], now())
+    facts = (session.session_id, snapshot["place"], snapshot["own"], snapshot["protect"], now())
     with opened_database(session.root) as database:
         database.writing(lambda: open_baseline(database, *facts))
 
 
 def end_protection(root: Path, work_tree: Path, session_id: str) -> None:
-    """Record the protected files that a session changed, now that it has ended."""
-    if not is_agents_tree(str(work_tree)):
-        place = _place(root, work_tree)
-        _end_baselines(root, work_tree, place, lambda one: one.session == session_id)
+    """Record the protected files that a session changed, now that it has ended.
+
+    Those of a session in an agent's worktree are the project's own in `root`.
+    """
+    directory = root if is_agents_tree(str(work_tree)) else work_tree
+    place = _place(root, directory)
+    _end_baselines(root, directory, place, lambda one: one.session == session_id)
+
+
+def accept_fetched(root: Path, commit: str) -> None:
+    """Accept the protected files of the project that are as in a commit of its remote."""
+    if changed := earlier_changes(root, root):
+        own = {*changed}.difference(_unlike(worktree_git(root, root), root, commit, changed))
+        accept_changes(root, {path: mark_of(str(root / path)) for path in own})
+
+
+def changed_protection(root: Path) -> list[str]:
+    """Return the protected files that agents changed in the project's own directory or its branch.
+
+    Those that the index of git hides count if they differ from the commit that is checked out.
+    """
+    changed, git = earlier_changes(root, root), worktree_git(root, root)
+    protected = protected_now(str(root), _done_facts(root).get("protect", ()))
+    return sorted({*changed, *_unlike(git, root, "HEAD", protected, only_hidden=True)})
+
+
+def _unlike(
+    git: TreeGit, root: Path, commit: str, paths: Iterable[str], *, only_hidden: bool = False
+) -> list[str]:
+    """Return the paths of the project whose files differ from a commit.
+
+    With `only_hidden`, others than those that the index hides are left out.
+    """
+    inner = root.resolve().relative_to(git.repository.top)
+    own = {(inner / path).as_posix(): path for path in paths}
+    try:
+        if only_hidden:
+            words = ("ls-files", "-v", "--full-name")
+            listed = git.names(*words, index=os.fspath(Path(git.repository.git_dir, "index")))
+            hidden = {entry[2:] for entry in listed if entry[0] == "S" or entry[0].islower()}
+            own = {path: own[path] for path in own.keys() & hidden}
+        return [own[path] for path in unlike_commit(git, commit, [*own])] if own else []
+    except TreeError as error:
+        raise ProgramError(f'the files in "{root}" cannot be compared: {error}') from error
 
 
 def accept_changes(root: Path, files: Mapping[str, str]) -> None:

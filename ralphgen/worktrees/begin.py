@@ -9,7 +9,7 @@ from ralphgen.errors import ProjectError, Say
 from ralphgen.project.config import LoopConfig
 from ralphgen.worktrees.git import Git, base_branch, top_of, tree_at
 from ralphgen.worktrees.merge import merging, refuse_red
-from ralphgen.worktrees.record import one_of_each, unmerged
+from ralphgen.worktrees.record import merge_commits, one_of_each, unmerged
 from ralphgen.worktrees.trees import (
     BRANCH,
     MERGE,
@@ -20,6 +20,7 @@ from ralphgen.worktrees.trees import (
     fetch_base,
     forget,
     held_for,
+    refuse_changed,
     tasks_of_refs,
     unreachable,
     worktrees_folder,
@@ -48,6 +49,7 @@ def refuse_unmergeable(root: Path, config: LoopConfig) -> str:
         raise ProjectError(text, 'commit them, or run "git stash"')
     if reason := fetch_base(git, base, config):
         raise ProjectError(reason, f'run "git pull --no-rebase {config.remote} {base}"')
+    refuse_changed(root)
     return base
 
 
@@ -87,6 +89,22 @@ def refuse_red_base(
         commit = Git(root).say("rev-parse", f"refs/heads/{base_branch(root)}")
         for task in one_of_each(root, tasks):
             refuse_red(root, commit, task, config, say, trust_edited, stop)
+
+
+def foreign_commits(root: Path, old: str, new: str, config: LoopConfig) -> list[str]:
+    """Return the commits that have come into the base branch past merges, the newest first.
+
+    Each has its short id and its subject. Commits of the remote in the settings are left out. If
+    the branch has lost the commit `old`, that is named too.
+    """
+    git = Git(root)
+    theirs = git.commit(f"refs/remotes/{config.remote}/{base_branch(root)}")
+    words = ["log", "--first-parent", "--format=%H %h %s", f"{old}..{new}"]
+    listed = git.say(*words, *([f"^{theirs}"] if config.remote and theirs else []))
+    merges = merge_commits(root)
+    lines = (line.partition(" ") for line in listed.splitlines())
+    found = [text for commit, _, text in lines if commit not in merges]
+    return found if git.contains(new, old) else [*found, f"without {old}"]
 
 
 def refuse_missing_script(root: Path, name: str) -> None:

@@ -38,6 +38,7 @@ from ralphgen.worktrees.trees import (
     keep_leftover,
     move_base,
     next_name,
+    protection_problem,
     release,
     set_aside,
     staged_tree,
@@ -315,7 +316,7 @@ def _attempt(
         reason = fetch_base(git, tree.base, config)
     except RemoteError as error:
         reason = _one_line(error)
-    if reason:
+    if reason := reason or protection_problem(root):
         return Pending(reason)
     old = git.say("rev-parse", f"refs/heads/{tree.base}")
     message = _message(config, title, task) or f"Merge task {task}"

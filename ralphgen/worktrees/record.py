@@ -67,6 +67,16 @@ def record_merge(root: Path, session_id: str, commit: str) -> None:
         database.writing(lambda: database.change(sql, (commit, session_id)))
 
 
+def merge_commits(root: Path) -> set[str]:
+    """Return the commits by which loops have merged the work of sessions."""
+    try:
+        with open_database(root) as connection:
+            found = connection.rows("SELECT merged FROM ralphgen_sessions WHERE merged IS NOT NULL")
+    except sqlite3.Error as error:
+        raise ProjectError(f"the database cannot be read: {error}") from error
+    return {commit for (commit,) in found}
+
+
 def unmerged(root: Path) -> tuple[Unmerged, ...]:
     """Return the tasks that are done but for their merge, by number.
 

@@ -38,7 +38,12 @@ from ralphgen.runtime.files.work_tree import (
     submodules,
     tree_files,
 )
-from ralphgen.sessions.snapshot import worktree_git
+from ralphgen.sessions.snapshot import (
+    ACCEPT,
+    accept_fetched,
+    changed_protection,
+    worktree_git,
+)
 from ralphgen.trust.items import read_settings
 from ralphgen.trust.repository import trusted_settings
 from ralphgen.worktrees.git import OWN_BRANCHES, Git, base_branch, run, top_of, tree_at
@@ -129,6 +134,7 @@ def prepare(
         fetch_base(Git(root), base, config)
     except RemoteError as error:  # the session works on the base as it is here
         say(f"{error.problems[0].text}: the merge will wait for it")
+    refuse_changed(root)
     began = git.say("rev-parse", f"refs/heads/{base}")
     git.own_file(HELD_FOR).unlink(missing_ok=True)
     git.say("checkout", "--quiet", "--force", "--detach", began)
@@ -170,7 +176,7 @@ def _freed_branch(git: Git, task: int, began: str, say: Say) -> str:
 
 def is_own(git: Git, branch: str) -> bool:
     """Return whether the loop created a branch, by a record that it keeps of each."""
-    created = git.commit(f"{OWN}{branch}")
+    created = git.commit(f"{OWN}{branch}") if branch.startswith(OWN_BRANCHES) else None
     return created is not None and git.contains(f"refs/heads/{branch}", created)
 
 
@@ -361,12 +367,31 @@ def fetch_base(git: Git, base: str, config: LoopConfig) -> str | None:
     with FileLock(worktrees_folder(git.root) / "fetch.lock"):
         if not _fetched(git, config.remote, base, theirs):
             return None
+        accept_fetched(git.root, theirs)
         old, new = git.say("rev-parse", f"refs/heads/{base}"), git.say("rev-parse", theirs)
         if git.contains(old, new):
             return None
         if not git.contains(new, old):
             return f'"{base}" and "{config.remote}/{base}" have diverged'
-        return move_base(git, base, old, new)
+        reason = move_base(git, base, old, new)
+        accept_fetched(git.root, theirs)
+        return reason
+
+
+def protection_problem(root: Path) -> str:
+    """Return why nothing can be merged while protected files are an agent's, empty if none is."""
+    files = changed_protection(root)
+    if not files:
+        return ""
+    more = f" and {len(files) - 3} more" if files[3:] else ""
+    text = f'protected files were changed in "{root}" while an agent worked'
+    return f"{text}: {', '.join(files[:3])}{more}; {ACCEPT}"
+
+
+def refuse_changed(root: Path) -> None:
+    """Raise `ProjectError` if protected files are an agent's."""
+    if problem := protection_problem(root):
+        raise ProjectError(problem, 'run "ralphgen trust"')
 
 
 def _fetched(git: Git, remote: str, base: str, theirs: str) -> bool:

@@ -46,6 +46,7 @@ TICK = 0.02  # seconds in which two changes of a file may get the same time
 STRICT = ("-c", "core.trustCtime=true", "-c", "core.checkStat=default")
 _CLONE = 0x40049409  # FICLONE of Linux: a copy that shares its blocks
 _TAIL = 2_000
+MANY = 500  # paths in one command line
 
 
 class TreeError(Exception):
@@ -145,6 +146,39 @@ def changed_paths(git: TreeGit, old: str, new: str) -> list[str]:
     return git.names("diff-tree", "-r", "--name-only", "--no-renames", old, new)
 
 
+def unlike_commit(git: TreeGit, commit: str, paths: Sequence[str]) -> list[str]:
+    """Return the paths from the top whose files in the worktree are not as in a commit.
+
+    The index of the worktree does not count: it can hide a change.
+    """
+    own = f"{git.index}-{os.getpid()}-{os.urandom(4).hex()}"
+    top, found = git.repository.top, []
+    try:
+        git.say("read-tree", commit, index=own)
+        known = {*git.names("ls-files", index=own)}
+        for at in range(0, len(paths), MANY):
+            some = paths[at : at + MANY]
+            found += [path for path in some if path not in known and _is_file(f"{top}/{path}")]
+            words = ("diff", "--name-only", "--no-ext-diff", "-z", commit, "--")
+            literal = [f":(top,literal){path}" for path in some]
+            listed = git.say(*words, *literal, index=own)
+            found += [os.fsdecode(name) for name in listed.split(b"\0") if name]
+    finally:
+        discard(own)
+    return found
+
+
+def copied_marks(source: str, copy: Sequence[str], protect: Sequence[str]) -> dict[str, str]:
+    """Return a mark for each protected file that checkouts copy, by its absolute path."""
+    patterns = [pattern_of(glob, source) for glob in protect]
+    paths = matching_files(source, copy) if patterns else ()
+    return {
+        os.path.join(source, path): mark_of(os.path.join(source, path))
+        for path in paths
+        if any(one.match(path) for one in patterns)
+    }
+
+
 def matching_files(root: str, globs: Sequence[str]) -> list[str]:
     """Return the files below a directory that a glob matches, sorted; no link is followed.
 
@@ -160,7 +194,7 @@ def matching_files(root: str, globs: Sequence[str]) -> list[str]:
             at = os.path.relpath(folder, root)
             paths = [name if at == "." else f"{at}/{name}" for name in files]
             found |= {path for path in paths if any(one.match(path) for one in patterns)}
-    return sorted(found)
+    return sorted(path for path in found if _is_file(os.path.join(root, path)))
 
 
 def setup_mark(place: str, setup: Sequence[Sequence[str]], setup_when: Sequence[str]) -> str:
@@ -445,7 +479,7 @@ def _submodules(git: TreeGit, index: str) -> list[str]:
 
 
 def _is_file(path: str) -> bool:
-    return os.path.lexists(path) and (os.path.islink(path) or not os.path.isdir(path))
+    return os.path.islink(path) or os.path.isfile(path)
 
 
 def _stamp(path: str) -> str:

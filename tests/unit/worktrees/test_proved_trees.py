@@ -1,6 +1,7 @@
 """A session in a worktree proves one tree of git: checks run on a private checkout of it."""
 
 import json
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,6 +14,7 @@ from making_sessions import client_of
 from merging_projects import branches, merging_project, say
 from proved_projects import check, git, python, written
 
+from ralphgen.errors import ProjectError
 from ralphgen.project.approvals import add_to_record
 from ralphgen.project.config import LoopConfig
 from ralphgen.runtime.files.checkout import write_tree
@@ -133,7 +135,7 @@ def test_done_is_refused_if_the_tree_is_another_than_the_proved_one(tmp_path: Pa
         close(client)
         ((stored,),) = query(
             root,
-            "SELECT DISTINCT tree FROM ralphgen_evidence WHERE session = ?",
+            "SELECT DISTINCT tree FROM ralphgen_evidence WHERE session = ? AND tree <> ''",
             session_id,
         )
 
@@ -389,6 +391,24 @@ def test_protected_files_are_compared_with_the_base_and_ignored_ones_with_the_st
             else:
                 (tree.root / path).write_bytes(former)
         assert client.call("run_checks")["passed"]
+
+
+def test_protected_ignored_file_that_checkouts_copy_is_compared(tmp_path: Path) -> None:
+    rules = '[done]\nprotect = ["secret/**"]\n[loop]\ncopy = ["secret/**"]\n'
+    ignored = (".gitignore", "*.log\n/context-*.json\nsecret/\n")
+    root = project(tmp_path, check("t", "grep", "-q", "2", "secret/key") + rules, ignored)
+    written(root, [("secret/key", "1")])
+    with session(root, 1) as (_, client, _):
+        sleep(1)  # the server records the beginning a moment after its start
+        written(root, [("secret/key", "2")])
+        os.mkfifo(root / "secret/pipe")
+        answer = client.call("run_checks")
+
+    assert 'protected files were changed, put them back: "/' in answer["not_proved"]
+    with pytest.raises(ProjectError, match="secret/key"):
+        prepare(root, 1, 1, loop_of(root), say)
+    written(root, [("secret/key", "1")])
+    prepare(root, 1, 1, loop_of(root), say)
 
 
 def test_protected_change_of_an_earlier_session_is_no_baseline_of_the_next(tmp_path: Path) -> None:

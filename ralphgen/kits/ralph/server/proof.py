@@ -111,8 +111,7 @@ def look_at_tree(workspace: Workspace, *, for_run: bool = False) -> Look:
         nested = nested_repositories(root, submodules(root))
         return Look(files, digest, (), (), nested, rules, stamps, unlisted=unlisted)
     protected = protected_files(root, globs, files)
-    home = os.path.dirname(os.path.dirname(workspace.folder))
-    protected |= protected_elsewhere(root, (home, workspace.root))
+    protected |= protected_elsewhere(root, (_project_of(workspace), workspace.root))
     commands = [check["run"] for check in done["checks"] if "run" in check]
     return Look(
         files,
@@ -132,7 +131,12 @@ def _look_at_worktree(workspace: Workspace, rules: Mapping[str, Any]) -> Look:
 
     Raises `ToolError` if git cannot write it.
     """
-    from ralphgen.runtime.files.checkout import TreeError, changed_paths, write_tree
+    from ralphgen.runtime.files.checkout import (
+        TreeError,
+        changed_paths,
+        copied_marks,
+        write_tree,
+    )
     from ralphgen.runtime.files.protection import PROTECTED, RALPH, pattern_of
     from ralphgen.runtime.files.work_tree import (
         differing_files,
@@ -157,8 +161,9 @@ def _look_at_worktree(workspace: Workspace, rules: Mapping[str, Any]) -> Look:
     patterns = [pattern_of(glob, workspace.work_tree) for glob in globs]
     protected = {path for path in changed if any(one.match(path) for one in patterns)}
     marks = protected_now(workspace.work_tree, done.get("protect", ()))
-    root = os.path.dirname(os.path.dirname(workspace.folder))
+    root = _project_of(workspace)
     elsewhere = protected_elsewhere(workspace.work_tree, (root, workspace.root))
+    elsewhere |= copied_marks(root, rules["copy"], done.get("protect", ()))
     protected.update(differing_files(began.get("protected", {}), marks | elsewhere))
     ignored = {
         path: mark
@@ -192,6 +197,11 @@ def worktree_git(workspace: Workspace, rules: Mapping[str, Any]) -> TreeGit:
         raise ToolError("git does not know the worktree of this session any more")
     variables = passed_on(workspace.folder, also=("*",))
     return TreeGit(repository, map(tuple, rules["settings"]), variables)
+
+
+def _project_of(workspace: Workspace) -> str:
+    """Return the project's own directory, whose settings and copied files the session uses."""
+    return os.path.dirname(os.path.dirname(workspace.folder))
 
 
 def inner_path(workspace: Workspace, git: TreeGit) -> str:
@@ -370,12 +380,13 @@ def end_protection(workspace: Workspace) -> None:
 
     if is_below_launch():
         return
+    directory = workspace.work_tree if workspace.tree_rules is None else _project_of(workspace)
 
     def end(database: Database, session: str, began: Mapping[str, Any]) -> None:
         _begin_baseline(database, session, began)  # the client may have left at once
         for one in baselines_at(database, began["place"]):
             if one.is_open and one.session == session:
-                changes = protected_changes(workspace.work_tree, one.files, one.globs)
+                changes = protected_changes(directory, one.files, one.globs)
                 end_baseline(database, began["place"], one, changes, now())
 
     ended = _thread.allocate_lock()
@@ -395,8 +406,7 @@ def _begin_baseline(database: Database, session: str, began: Mapping[str, Any]) 
     from ralphgen.runtime.engine.ledger import open_baseline
     from ralphgen.runtime.tasks.rows import now
 
-    files = {path: mark for path, mark in began["protected"].items() if path[:1] != "/"}
-    open_baseline(database, session, began["place"], files, began["protect"], now())
+    open_baseline(database, session, began["place"], began["own"], began["protect"], now())
 
 
 def _record_protection(
