@@ -177,3 +177,17 @@ def test_branch_of_the_user_is_never_taken_for_a_kept_attempt(root: Path) -> Non
     left_merges(root)
 
     assert ["ralph/task-1-7"] == branches(root)
+
+
+def test_branch_of_the_user_gets_no_leftover_whatever_an_agent_records(root: Path) -> None:
+    tree = prepare(root, 1, 1, SETTLED, say)
+    before, branch = base(root), branch_of(root)
+    git(tree.path, "symbolic-ref", "HEAD", f"refs/heads/{branch}")
+    git(tree.path, "update-ref", f"refs/ralph/branches/{branch}", "HEAD")
+    held = git(tree.path, "rev-parse", "--git-path", "ralphgen-branch").strip()
+    (tree.path / held).write_text(branch, encoding="utf-8")
+    (tree.path / "bad.txt").write_text("x", encoding="utf-8")
+    prepare(root, 1, 1, SETTLED, say)
+
+    assert before == base(root)
+    assert [one for one in branches(root) if one.startswith("ralph/left-")]
