@@ -51,6 +51,8 @@ ENVIRONMENT = {
     " variable.",
     "RALPHGEN_HOME": "ralphgen keeps the environments of servers in this directory instead of the"
     " user's cache.",
+    "RALPHGEN_PYTHON": "Servers run on the Python at this absolute path instead of the one that"
+    " ralphgen was installed with.",
     "RALPHGEN_TRACEBACK": "If this variable is set, internal errors include a traceback.",
     "VISUAL, EDITOR": "project edit, task edit, feature edit and discipline edit open this editor.",
 }

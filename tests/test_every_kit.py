@@ -4,6 +4,7 @@ import ast
 import re
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import get_args
 
@@ -18,6 +19,7 @@ from ralphgen.planning.model import RECIPES, Hints, KitPlan, ServerPlan
 from ralphgen.project.config import Config
 from ralphgen.rendering.server import render_files
 
+NAMES = {"jwt": "pyjwt", "yaml": "pyyaml"}  # packages by their modules, if these differ
 TOGETHER = [kit.key for kit in KITS if not kit.any_schema]  # all that one project can have
 
 
@@ -200,10 +202,38 @@ def test_a_kit_alone_brings_every_module_that_its_own_import(key: str, tmp_path:
     ]
 
 
-def test_the_lock_is_emitted_byte_for_byte(plans: dict[str, ServerPlan]) -> None:
-    lock = (PACKAGE / "environment" / "requirements.lock").read_text(encoding="utf-8")
+@pytest.mark.parametrize(
+    ("kits", "engine", "is_http", "packages"),
+    [
+        ("ralph specum acm", "sqlite", False, set()),
+        ("ralph dela", "sqlite", False, {"pyyaml", "json5", "defusedxml"}),
+        ("ralph rye", "sqlite", False, {"pyyaml", "cryptography", "jsonschema", "httpcore2"}),
+        ("ralph", "sqlite", True, {"uvicorn", "pyjwt", "cryptography"}),
+        ("ralph", "postgresql", False, {"psycopg"}),
+    ],
+)
+def test_a_server_imports_the_standard_library_and_its_lock(
+    tmp_path: Path, kits: str, engine: str, is_http: bool, packages: set[str]
+) -> None:
+    create_database(tmp_path, (SCHEMAS / "b6.sql").read_text(encoding="utf-8"))
+    config = switching_on(*kits.split())
+    (tmp_path / ".ralph/ralphgen.toml").write_text(config, encoding="utf-8")
+    plan = generate(tmp_path).plan
+    files = render_files(replace(plan, engine=engine, http={} if is_http else None))
+    top = {path.partition("/")[0].removesuffix(".py") for path in files}
+    found = {
+        module.partition(".")[0]
+        for path, text in files.items()
+        if path.endswith(".py")
+        for module in imported(ast.walk(ast.parse(text)))
+        if not module.startswith(".")
+    } - {*sys.stdlib_module_names, *top, "_sha2"}  # from 3.12 on
+    pinned = {*re.findall(r"(?m)^([\w-]+)==", files.get("requirements.lock", ""))}
 
-    assert all(lock == render_files(plan)["requirements.lock"] for plan in plans.values())
+    assert packages == {NAMES.get(module, module) for module in found} - {"referencing"}
+    assert packages | ({"httptools"} if is_http else set()) <= pinned  # imported by uvicorn
+    assert bool(packages) == ("requirements.lock" in files)
+    assert set() == pinned & {"mcp", "pydantic", "starlette", "anyio"}
 
 
 def test_no_server_is_shadowed_by_a_package_around_it(plans: dict[str, ServerPlan]) -> None:

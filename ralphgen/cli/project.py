@@ -81,9 +81,9 @@ def init(
 ) -> None:
     """Set up a project.
 
-    Creates a database if there is none, settings, the server and its environment. A second
-    init works like regen. In a clone without its database it asks whether to create
-    one with the tables of the server.
+    Creates a database if there is none, settings and the server. A second init works like
+    regen. In a clone without its database it asks whether to create one with the tables of
+    the server.
     """
     from ralphgen.cli.next_steps import next_steps
     from ralphgen.cli.trust import asked as asked_to_trust

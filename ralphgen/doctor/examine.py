@@ -3,6 +3,7 @@
 import json
 import sqlite3
 import subprocess
+import sys
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -10,7 +11,13 @@ from pathlib import Path
 
 from ralphgen.doctor.connection import look_at, proof_is_walled
 from ralphgen.environment.build import check_environment
-from ralphgen.environment.location import LOCK_NAME, Environment, environment_for, read_lock
+from ralphgen.environment.ensure import server_lock
+from ralphgen.environment.location import (
+    INTERPRETER_OPTIONS,
+    PYTHON_VARIABLE,
+    base_interpreter,
+    environment_for,
+)
 from ralphgen.errors import ProjectError, RalphgenError
 from ralphgen.generate.workflows import Generated, generate
 from ralphgen.init.scaffold import serves_any_database
@@ -27,7 +34,6 @@ from ralphgen.project.root import (
     database_name,
     database_path,
     database_place,
-    engine_of,
     is_missing,
     project_home,
     refuse_outside_database,
@@ -58,7 +64,7 @@ FINISHED = ("done", "skipped")
 NAMED = 20  # tasks in a line
 FIX_NAMED = 'fix this, then run "ralphgen doctor" again'
 FIX_FILES = 'run "ralphgen regen"'
-FIX_TOOL = 'fix it, then run "ralphgen regen"; the packages of requirements.lock are available'
+FIX_TOOL = 'fix it, then run "ralphgen regen"; it can import the packages of the interpreter above'
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,18 +132,19 @@ def _results(root: Path, *, trust_edited: bool) -> Iterator[CheckResult]:
         root
     ):  # which may have no tasks, or calls something else so
         yield from _tasks(root, generated)
-    environment, finding = _environment(root)
+    if not all((root / FOLDER / name).is_file() for name in ("server.py", "manifest.json")):
+        return
+    python, finding = _interpreter(root)
     yield finding
-    whole = all((root / FOLDER / name).is_file() for name in ("server.py", "manifest.json"))
-    if finding.fix or missing or not whole:
+    if finding.fix or missing:
         return
     require_server(root, ["ralph"], trust_edited=trust_edited)
     trusting = (TRUST_EDITED,) if trust_edited else ()
     if generated.project.own_tools:
         own, first = generated.project.own_tools, generated.plan.kits[0]
-        yield from _own_tools(root, environment, own, first.key, *trusting)
+        yield from _own_tools(root, python, own, first.key, *trusting)
     for kit in generated.plan.kits:
-        yield _handshake(root, environment, kit.key, *trusting)
+        yield _handshake(root, python, kit.key, *trusting)
 
 
 def _database(root: Path) -> CheckResult:
@@ -312,31 +319,37 @@ def _worktrees(root: Path) -> Iterator[CheckResult]:
         yield CheckResult("worktrees", problem.text, problem.hint or 'run "git worktree list"')
 
 
-def _environment(root: Path) -> tuple[Environment, CheckResult]:
+def _interpreter(root: Path) -> tuple[str, CheckResult]:
+    """Return the interpreter that starts the server, and the result of checking it."""
+    subject = "interpreter"
     try:
-        lock = (root / FOLDER / LOCK_NAME).read_text(encoding="utf-8")
-    except (OSError, ValueError):
-        lock = read_lock(engine_of(root))  # the files are told of already
-    environment = environment_for(lock)
-    problems = check_environment(environment)
-    if problems:
-        fix = 'run "ralphgen regen"'
+        lock = server_lock(root / FOLDER)
+        environment = environment_for(lock) if lock else None
+        python = f"{environment.python if environment else base_interpreter().python}"
+    except ProjectError as error:
+        return "", CheckResult(subject, error.problems[0].text, error.problems[0].hint)
+    if environment and (problems := check_environment(environment)):
+        fix = FIX_FILES
         if environment.folder.exists():
             fix = f'delete "{environment.folder}", then run "ralphgen regen"'
-        return environment, CheckResult("environment", "; ".join(problems), fix)
-    return environment, CheckResult("environment", f"complete: {environment.folder}")
+        return python, CheckResult(subject, "; ".join(problems), fix)
+    text = f"{python}; for another Python, set {PYTHON_VARIABLE} to its path"
+    return python, CheckResult(subject, text)
 
 
-def _handshake(root: Path, environment: Environment, kit: str, *trusting: str) -> CheckResult:
-    """Start the server as a client does; the official SDK's client lists and calls its tools."""
+def _handshake(root: Path, python: str, kit: str, *trusting: str) -> CheckResult:
+    """Start the server as a client does; the official SDK's client lists and calls its tools.
+
+    The client runs in its own process, by the interpreter of ralphgen.
+    """
     subject, named = "server", f'"{kit}"'
-    server = str(root / FOLDER / "server.py")
+    server = (python, *INTERPRETER_OPTIONS, str(root / FOLDER / "server.py"), kit, *trusting)
     try:
-        refusal = _run(environment, server, kit, *trusting, "--check")
+        refusal = run_to_end([*server, "--check"])
         if refusal.returncode:
             detail = refusal.stderr.strip() or "exits immediately"
             return CheckResult(subject, f"{named}: {detail}", FIX_NAMED)
-        shaken = _run(environment, str(HANDSHAKE), str(environment.python), server, kit, *trusting)
+        shaken = run_to_end([sys.executable, "-I", str(HANDSHAKE), *server])
         outcome = json.loads(shaken.stdout)
     except (OSError, subprocess.TimeoutExpired) as error:
         return CheckResult(subject, f"{named} cannot be run: {error}", FIX_NAMED)
@@ -351,7 +364,7 @@ def _handshake(root: Path, environment: Environment, kit: str, *trusting: str) -
 
 
 def _own_tools(
-    root: Path, environment: Environment, tools: Sequence[OwnTool], *arguments: str
+    root: Path, python: str, tools: Sequence[OwnTool], *arguments: str
 ) -> Iterator[CheckResult]:
     """Have the server load the files of the project's own tools as its first call does.
 
@@ -362,7 +375,7 @@ def _own_tools(
         {"root": str(root), "file": tool.file, "sha256": tool.sha256, "tool": tool.name}
         for tool in tools
     ]
-    server = [str(environment.python), "-I", "-S", str(folder / "server.py"), *arguments, OPTION]
+    server = [python, *INTERPRETER_OPTIONS, str(folder / "server.py"), *arguments, OPTION]
     try:
         given = "".join(f"{json.dumps(one)}\n" for one in asked)
         done = run_to_end(server, given, cwd=root, env=passed_on(str(folder)))
@@ -380,7 +393,3 @@ def _own_tools(
     if not failed:
         files = ", ".join(dict.fromkeys(tool.file for tool in tools))
         yield CheckResult(subject, f"can be loaded: {files}")
-
-
-def _run(environment: Environment, *arguments: str) -> subprocess.CompletedProcess[str]:
-    return run_to_end([str(environment.python), "-I", *arguments])

@@ -1,6 +1,6 @@
-"""Run by the server's own environment: the official SDK's client lists tools and calls one.
+"""Run by `ralphgen doctor` as a process: the official SDK's client lists tools and calls one.
 
-    python handshake.py PYTHON SERVER KIT [OPTION]
+    python handshake.py PROGRAM [ARGUMENT]...
 
 It prints one JSON object: the number of `tools`, the name of the tool that was `called`, if there
 is one that reads and needs no argument, and as `error` what went wrong.
@@ -18,11 +18,11 @@ from mcp.types import TextContent, Tool
 PATIENCE = 30.0  # seconds for the whole conversation
 
 
-async def shake_hands(python: str, server: str, *arguments: str) -> dict[str, object]:
-    """Return what came of one conversation."""
+async def shake_hands(*command: str) -> dict[str, object]:
+    """Return the outcome of one conversation with the server that a command starts."""
     with anyio.fail_after(PATIENCE):
         parameters = StdioServerParameters(
-            command=python, args=["-I", "-S", server, *arguments], env={**os.environ}
+            command=command[0], args=[*command[1:]], env={**os.environ}
         )
         async with Client(stdio_client(parameters)) as client:
             tools = (await client.list_tools()).tools
@@ -41,10 +41,9 @@ def _can_be_tried(tool: Tool) -> bool:
 
 
 def main() -> None:
-    """Print what came of it; a failure is an answer too."""
-    python, server, *arguments = sys.argv[1:]
+    """Print the outcome as JSON, also that of a failure."""
     try:
-        outcome = anyio.run(shake_hands, python, server, *arguments)
+        outcome = anyio.run(shake_hands, *sys.argv[1:])
     except (Exception, ExceptionGroup) as error:
         outcome = {"tools": 0, "error": _cause(error)}
     sys.stdout.write(json.dumps(outcome) + "\n")

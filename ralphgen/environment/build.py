@@ -2,11 +2,9 @@
 
 import json
 import os
-import platform
 import re
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -18,6 +16,7 @@ from ralphgen.environment.location import (
     COMPLETE,
     HOME_VARIABLE,
     LOCK_NAME,
+    PYTHON_VARIABLE,
     Environment,
     is_complete,
 )
@@ -26,17 +25,14 @@ from ralphgen.runtime.processes.secrets import masked
 
 CHECK_SECONDS = 60
 
-# Where packages come from is the user's: indexes, mirrors, proxies, certificates and caches, both
-# from variables and from the files of pip and uv (so no `--isolated`). Which packages are taken and
-# where they go is ours: these variables are kept from the children. In pip's files `user` and
-# `target` are overruled by options; whatever else leads packages astray, the last check finds.
+# The user decides where packages come from: indexes, mirrors, proxies, certificates and caches, by
+# variables and pip's files (so no `--isolated`). The lock decides which packages are installed, and
+# ralphgen where: children do not get these variables. Options overrule `user` and `target` in pip's
+# files; the last check finds whatever else leads packages astray.
 _KEPT_BACK = frozenset(
     (
         *("PIP_USER", "PIP_TARGET", "PIP_PREFIX", "PIP_ROOT", "PIP_PYTHON", "PIP_DRY_RUN"),
         *("PIP_CONSTRAINT", "PIP_REQUIREMENT", "PIP_NO_BINARY", "PIP_NO_DEPS", "PIP_NO_COMPILE"),
-        *("UV_SYSTEM_PYTHON", "UV_PYTHON", "UV_PROJECT", "UV_WORKING_DIR", "UV_PRERELEASE"),
-        *("UV_CONSTRAINT", "UV_OVERRIDE", "UV_EXCLUDE", "UV_EXCLUDE_NEWER", "UV_RESOLUTION"),
-        *("UV_NO_BINARY", "UV_NO_BINARY_PACKAGE", "UV_NO_VERIFY_HASHES"),
         *("FORCE_COLOR", "CLICOLOR_FORCE"),
     )
 )
@@ -76,35 +72,40 @@ print("\\n" + json.dumps(problems), flush=True)
 os._exit(0)
 """
 _MODULES = {
-    "mcp": "mcp.server.lowlevel",
-    "pyyaml": "yaml",
-    "json5": "json5",
+    "cryptography": "cryptography.hazmat.primitives.asymmetric.ed25519",
     "defusedxml": "defusedxml.ElementTree",
+    "httpcore2": "httpcore2",
+    "httptools": "httptools",
+    "json5": "json5",
+    "jsonschema": "jsonschema",
+    "psycopg": "psycopg",
+    "pyjwt": "jwt",
+    "pyyaml": "yaml",
+    "uvicorn": "uvicorn",
 }
 _PIN = re.compile(r"^([\w.-]+)==([^\s;\\]+)[ \t]*\\?$", re.MULTILINE)
-_PACKAGE_LINE = re.compile(r"^(?:Collecting | \+ )(\S+)")
+_PACKAGE_LINE = re.compile(r"^Collecting (\S+)")
 TAIL_LINES = 15
-_LATER = '"ralphgen init --no-install" does without it for now'
-_ELSEWHERE = f"{HOME_VARIABLE}=FOLDER puts it elsewhere"
+_AGAIN = 'then run "ralphgen regen"'
 _CAUSES = {
-    r"No space left on device|Disk quota exceeded|os error (28|122)\b"
+    r"No space left on device|Disk quota exceeded"
     r"|the bytecode .* is not whole|marshal data too short": Problem(
-        "there is no disk space left for the server's environment",
-        f"free some; {_ELSEWHERE}, {_LATER}",
+        "no disk space left for the server's environment",
+        f"free some, or set {HOME_VARIABLE} to another directory, {_AGAIN}",
     ),
     r"DO NOT MATCH THE HASHES|Hash mismatch": Problem(
-        "a package is not the one that is locked: its hash differs, and nothing of it was kept",
-        f"ask the operator of the package index or mirror; {_LATER}",
+        "a package is not the locked one: its hash differs, and nothing of it was kept",
+        f"ask the operator of the package index or mirror, {_AGAIN}",
     ),
     r"ensurepip is not available|No module named '?(ensurepip|venv)\b": Problem(
         "this Python cannot make virtual environments",
-        f'run "apt install python3-venv" (Debian, Ubuntu), or install uv; {_LATER}',
+        'run "apt install python3-venv" (Debian, Ubuntu), or set '
+        f"{PYTHON_VARIABLE} to another Python, {_AGAIN}",
     ),
     r"NewConnectionError|ConnectTimeout|NameResolutionError|ReadTimeout|ProxyError|SSLError"
-    r"|Failed to fetch|error sending request|network was disabled"
-    r"|No matching distribution|No solution found": Problem(
+    r"|No matching distribution": Problem(
         "the package index cannot be reached, or it lacks a locked package",
-        f"go online, or set PIP_INDEX_URL (pip) or UV_DEFAULT_INDEX (uv) to a mirror; {_LATER}",
+        f"go online, or set PIP_INDEX_URL to a mirror, {_AGAIN}",
     ),
 }
 
@@ -120,22 +121,6 @@ def build(environment: Environment, lock: str, say: Say) -> None:
                 _build(environment, lock, say)
     except (OSError, NotImplementedError) as error:  # the latter: a file system without locks
         raise build_failure(f'cannot make "{environment.folder}"', str(error)) from error
-
-
-def base_interpreter() -> Path:
-    """Return the interpreter below every virtual environment: it outlives the one ralphgen runs in.
-
-    Preferred is the one named after its version in the installation's own folder, since names such
-    as `python3` move on to the next version, and wrappers such as pyenv's to any.
-    """
-    running = Path(getattr(sys, "_base_executable", "") or sys.executable)
-    major, minor = sys.version_info[:2]
-    name = f"python{major}.{minor}{getattr(sys, 'abiflags', '')}"
-    for candidate in (Path(sys.base_prefix, "bin", name), running, running.resolve()):
-        settings = candidate.parent.parent / "pyvenv.cfg"
-        if candidate.is_file() and not settings.exists():
-            return candidate
-    return running
 
 
 def check_environment(environment: Environment) -> list[str]:
@@ -167,19 +152,21 @@ def _alone(environment: Environment, say: Say) -> Iterator[None]:
 
 def _build(environment: Environment, lock: str, say: Say) -> None:
     started = time.monotonic()
-    base = base_interpreter()
-    uv = shutil.which("uv")
-    version = platform.python_version()
-    say(f"building the server's environment with {'uv' if uv else 'pip'} for Python {version}")
-    _remove(environment.folder)
+    base, folder = f"{environment.base}", environment.folder
+    say(f"building the server's environment with {base}")
+    _remove(folder)
     try:
-        _run(_creation(environment, base, uv), environment, say)
-        (environment.folder / LOCK_NAME).write_text(lock, encoding="utf-8", newline="\n")
-        _run(_installation(environment, uv), environment, say)
+        _run((base, "-I", "-m", "venv", f"{folder}"), environment, say)
+        (folder / LOCK_NAME).write_text(lock, encoding="utf-8", newline="\n")
+        # `-I`: packages on PYTHONPATH do not count as installed.
+        pip = (f"{environment.python}", "-I", "-m", "pip", "install", "--no-input", "--compile")
+        quiet = ("--disable-pip-version-check", "--progress-bar", "off")
+        here = ("--no-user", "--target=", "--require-hashes", "--only-binary", ":all:")
+        _run((*pip, *quiet, *here, "-r", f"{folder / LOCK_NAME}"), environment, say)
         _verify(environment, lock)
-        (environment.folder / COMPLETE).write_text(f"{base}\n", encoding="utf-8", newline="\n")
+        (folder / COMPLETE).write_text(f"{base}\n", encoding="utf-8", newline="\n")
     except BaseException:  # Ctrl-C as well
-        _remove(environment.folder)
+        _remove(folder)
         raise
     say(f"the server's environment is ready: {time.monotonic() - started:.0f} s")
 
@@ -191,24 +178,6 @@ def _remove(folder: Path) -> None:
     with suppress(OSError):
         folder.rename(trash)
         shutil.rmtree(trash, ignore_errors=True)
-
-
-def _creation(environment: Environment, base: Path, uv: str | None) -> tuple[str, ...]:
-    if uv:
-        return (uv, "venv", "--no-project", "--python", f"{base}", f"{environment.folder}")
-    return (f"{base}", "-I", "-m", "venv", f"{environment.folder}")
-
-
-def _installation(environment: Environment, uv: str | None) -> tuple[str, ...]:
-    python = f"{environment.python}"
-    lock = f"{environment.folder / LOCK_NAME}"
-    locked = ("--require-hashes", "--only-binary", ":all:", "-r", lock)
-    if uv:
-        return (uv, "pip", "install", "--python", python, "--compile-bytecode", *locked)
-    # `-I`: packages on PYTHONPATH do not count as installed.
-    pip = (python, "-I", "-m", "pip", "install", "--disable-pip-version-check", "--no-input")
-    ours = ("--no-user", "--target=", "--compile", "--progress-bar", "off")
-    return (*pip, *ours, *locked)
 
 
 def _run(command: tuple[str, ...], environment: Environment, say: Say) -> None:
@@ -274,10 +243,7 @@ def _contradictions(environment: Environment, lock: str) -> list[str]:
 
 
 def explain_failure(output: str) -> Problem | None:
-    """Return what the output of a failed pip, uv or venv means, with what helps.
-
-    None if unknown.
-    """
+    """Return the problem behind the output of a failed pip or venv, or None if it is unknown."""
     found = (problem for pattern, problem in _CAUSES.items() if re.search(pattern, output))
     return next(found, None)
 
@@ -285,6 +251,8 @@ def explain_failure(output: str) -> Problem | None:
 def build_failure(otherwise: str, *lines: str) -> ProjectError:
     """Return the cause that the lines name, or else a sentence of ours, and the last lines."""
     cause = explain_failure("\n".join(lines))
-    problem = cause or Problem(otherwise, f"fix the problem above; {_ELSEWHERE}, {_LATER}")
+    problem = cause or Problem(
+        otherwise, f"fix it, or set {HOME_VARIABLE} to another directory, {_AGAIN}"
+    )
     shown = "\n".join(f"  {line}" for line in lines[-TAIL_LINES:])
     return ProjectError(f"{problem.text}:" if shown else problem.text, problem.hint, shown)

@@ -245,16 +245,12 @@ def checked(root: Path, *, say: Say) -> Report:
 
 
 def install_environment(root: Path, *, say: Say) -> None:
-    """Make the environment that the project's lock asks for, and the bytecode of its server.
-
-    The environment's interpreter is that of ralphgen, so that it can use what is made here.
-    """
-    from ralphgen.environment.ensure import ensure_environment
+    """Build the environment of the project's server if it has a lock, and compile its modules."""
+    from ralphgen.environment.ensure import server_program
     from ralphgen.runtime.bytecode import verified
 
     folder = (root / FOLDER).absolute()
-    lock = (folder / "requirements.lock").read_text(encoding="utf-8")
-    ensure_environment(lock, say=say)
+    server_program(folder, say)
     with suppress(ValueError):  # a file that was edited by hand, of which the server itself tells
         verified(str(folder), (folder / "manifest.json").read_bytes())
 

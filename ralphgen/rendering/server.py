@@ -1,4 +1,4 @@
-"""Spells a plan as text: templates for what varies, runtime modules and the lock as they are."""
+"""Spells a plan as text: templates for what varies, runtime modules unchanged."""
 
 import json
 import re
@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ralphgen import __version__
-from ralphgen.environment.location import LOCK_NAME, read_lock
+from ralphgen.environment.location import LOCK_NAME
+from ralphgen.environment.locks import merged_lock
 from ralphgen.files import Files, seal
 from ralphgen.planning import own_tools
 from ralphgen.planning.model import (
@@ -39,13 +40,14 @@ def render_files(plan: ServerPlan) -> Files:
     settings of the folder, black by a mark that opens each module.
     """
     every = {kit.key: tuple(tool.name for tool in kit.tools) for kit in plan.kits}
+    lock = merged_lock((*every, plan.engine, "http" if plan.http is not None else ""))
     files = {
         "server.py": rendered("server.py.jinja", kits=plan.kits),
         "policy.py": rendered("policy.py.jinja", policy=policy_lines(plan.policy, every)),
-        "README.md": rendered("README.md.jinja", **_readme(plan)),
+        "README.md": rendered("README.md.jinja", **_readme(plan), has_lock=lock != ""),
         "project.json": _facts(plan.facts),
-        LOCK_NAME: read_lock(plan.engine),
-        ".gitattributes": rendered("gitattributes.jinja"),
+        **({LOCK_NAME: lock} if lock else {}),
+        ".gitattributes": rendered("gitattributes.jinja", has_lock=lock != ""),
         ".gitignore": rendered("gitignore.jinja"),
         ".prettierrc": rendered("prettierrc.jinja"),
         "ruff.toml": rendered("ruff.toml.jinja"),

@@ -7,13 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ralphgen.environment.ensure import ensure_environment
-from ralphgen.environment.location import (
-    INTERPRETER_OPTIONS,
-    LOCK_NAME,
-    environment_for,
-    is_complete,
-)
+from ralphgen.environment.ensure import server_program
 from ralphgen.errors import ProjectError, Say, UsageError
 from ralphgen.files import interrupted, put, refuse_irregular
 from ralphgen.init.scaffold import any_database, serves_any_database
@@ -195,14 +189,14 @@ def _made(
     left = untrusted(root, [item for item in items if item.is_client]) if leaves_out else []
     items = [item for item in items if item not in left]
     unrecorded = filter(None, [ask_trust(root, basis.project, items, ask)])
-    python = _interpreter(root, None if dry_run else say)  # whose packages the project names
+    program = server_program(root / FOLDER, None if dry_run else say)
     if not trust_edited:
         refuse_edited(root / FOLDER)  # once more: a person and a build take their time
     prune_sessions(root, config.sessions.keep_days, dry_runs_only=dry_run)
     shown = subject.recipe, subject.shown
     session_id = new_id(root, *shown) if claim is None else claim.session_id
     context = sessions_folder(root) / session_id / CONTEXT
-    commands = _commands(root, python, basis.kits, context, trust_edited=trust_edited)
+    commands = _commands(program, basis.kits, context, trust_edited=trust_edited)
     made_for = project_facts(root, work_tree, identity)
     brief = words.facts(config.brief)
     facts = context_facts(basis.policy, subject, basis.kits, session_id, made_for, brief)
@@ -264,31 +258,12 @@ def _kits(plan: ServerPlan, wanted: Names) -> Names:
     return tuple(kit for kit in known if kit in wanted) if wanted else known
 
 
-def _interpreter(root: Path, say: Say | None) -> Path:
-    """Return the environment's Python; the environment is made where it is missing.
-
-    Raises `ProjectError` where it cannot be made, and without `say` where it is missing.
-    """
-    try:
-        lock = (root / FOLDER / LOCK_NAME).read_text(encoding="utf-8")
-    except (OSError, ValueError) as error:
-        text = f'the server in "{root / FOLDER}" is missing or incomplete'
-        raise ProjectError(text, 'run "ralphgen regen"') from error
-    if say is not None:
-        return ensure_environment(lock, say=say).python
-    environment = environment_for(lock)
-    if not is_complete(environment):
-        raise ProjectError("the server's environment is not built yet", 'run "ralphgen regen"')
-    return environment.python
-
-
 def _commands(
-    root: Path, python: Path, kits: Names, context: Path, *, trust_edited: bool
+    program: Names, kits: Names, context: Path, *, trust_edited: bool
 ) -> dict[str, Names]:
-    """Return, by kit, the command line of the server of the project in `root`."""
+    """Return, by kit, the command line of the server that `program` starts."""
     options = [*([TRUST_EDITED] if trust_edited else []), "--context", str(context)]
-    begin = (str(python), *INTERPRETER_OPTIONS, str(root / FOLDER / "server.py"))
-    return {kit: (*begin, kit, *options) for kit in kits}
+    return {kit: (*program, kit, *options) for kit in kits}
 
 
 def _fixed(command: Names, sha256: str) -> Names:

@@ -27,7 +27,9 @@ def server_command(
 
         finish_interrupted(folder)
     _require_trust(root, kits, trust_edited=trust_edited)
-    return (*_interpreter(folder, say), str(folder / "server.py"))
+    from ralphgen.environment.ensure import server_program
+
+    return server_program(folder, say)
 
 
 def no_http() -> ProjectError:
@@ -60,15 +62,9 @@ def starts_as_recorded(root: Path, *, trust_edited: bool) -> bool:
             return False
         listed = json.loads(manifest)["files"]
         return trust_edited or all(
-            listed[path] == sha256_hex((folder / path).read_bytes()) for path in STARTED
+            listed[path] == sha256_hex((folder / path).read_bytes())
+            for path in STARTED
+            if path in listed
         )
     except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return False
-
-
-def _interpreter(folder: Path, say: Say) -> tuple[str, ...]:
-    from ralphgen.environment.ensure import ensure_environment
-    from ralphgen.environment.location import INTERPRETER_OPTIONS
-
-    lock = (folder / "requirements.lock").read_text(encoding="utf-8")
-    return str(ensure_environment(lock, say=say).python), *INTERPRETER_OPTIONS

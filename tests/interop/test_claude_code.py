@@ -24,8 +24,6 @@ from messages_api import Block, MessagesApi, calls, playing, says, thinks
 from proved_projects import check, proved_project, python
 from screens import shown
 
-from ralphgen.environment.location import HOME_VARIABLE, environment_for
-
 MODULES = os.environ.get("RALPHGEN_NODE_MODULES", "")
 pytestmark = [
     pytest.mark.interop,
@@ -79,14 +77,12 @@ def environment(root: Path, api: MessagesApi) -> dict[str, str]:
     """Variables of a person who is new to Claude Code, and whose network is the stand-in."""
     programs = Path(MODULES).resolve() / ".bin"
     assert (programs / "claude").exists(), f'"{programs}" has no "claude": it is a package to test'
-    lock = (root / ".ralph/mcp/requirements.lock").read_text(encoding="utf-8")
     home = root.with_name("home")
     home.mkdir(exist_ok=True)
     return {
         "PATH": f"{programs}{os.pathsep}{os.environ['PATH']}",
         "HOME": str(home),
         "XDG_CONFIG_HOME": os.environ["XDG_CONFIG_HOME"],  # what was trusted
-        HOME_VARIABLE: str(environment_for(lock).folder.parent.parent),
         "ANTHROPIC_BASE_URL": api.address,
         "ANTHROPIC_API_KEY": "dummy",
         "DISABLE_AUTOUPDATER": "1",

@@ -11,7 +11,6 @@ from driving import create_project
 from node_packages import NEEDED, PATIENCE, program
 
 from ralphgen.clients.forms import ClientEntries
-from ralphgen.environment.location import HOME_VARIABLE, environment_for
 from ralphgen.generate.connected import client_file
 
 pytestmark = NEEDED
@@ -19,7 +18,6 @@ pytestmark = NEEDED
 
 def test_it_starts_the_server_that_its_file_names(tmp_path: Path) -> None:
     root = create_project(tmp_path / "project")
-    lock = (root / ".ralph/mcp/requirements.lock").read_text(encoding="utf-8")
     client_file(ClientEntries("opencode", root, ["ralph"])).write(root)
     inner = root / "src"
     inner.mkdir()
@@ -31,7 +29,6 @@ def test_it_starts_the_server_that_its_file_names(tmp_path: Path) -> None:
         env={
             **os.environ,
             "HOME": str(tmp_path),
-            HOME_VARIABLE: str(environment_for(lock).folder.parent.parent),
             "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
             "OPENCODE_DISABLE_AUTOUPDATE": "1",
         },

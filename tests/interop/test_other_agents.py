@@ -15,8 +15,6 @@ from messages_api import calls, says
 from model_hosts import ModelHost, Turn, hosting
 from node_packages import NEEDED, program
 
-from ralphgen.environment.location import HOME_VARIABLE, environment_for
-
 pytestmark = NEEDED
 TASK = """
 INSERT INTO tasks (id, feature, discipline, title, status)
@@ -56,7 +54,6 @@ def played(
     root: Path, agent: str, *turns: Turn, arguments: tuple[str, ...] = (), trusted: bool = True
 ) -> Played:
     """A session on the task 7 in which the model takes the turns."""
-    lock = (root / ".ralph/mcp/requirements.lock").read_text(encoding="utf-8")
     home = settled(root, agent)
     if not trusted:
         (home / ".gemini/trustedFolders.json").unlink()
@@ -74,7 +71,6 @@ def played(
                 "PATH": f"{program(agent).parent}{os.pathsep}{os.environ['PATH']}",
                 "HOME": str(home),
                 "XDG_CONFIG_HOME": os.environ["XDG_CONFIG_HOME"],  # what was trusted
-                HOME_VARIABLE: str(environment_for(lock).folder.parent.parent),
                 "LOOP_KEY": "dummy",
                 "GEMINI_API_KEY": "dummy",
                 "GOOGLE_GEMINI_BASE_URL": host.address,

@@ -201,7 +201,7 @@ def run_with_small_files(*arguments: str | Path, size: int) -> subprocess.Comple
 
 def test_a_full_disk_leaves_the_old_server_at_work(root: Path) -> None:
     run_sql(root, "ALTER TABLE tasks ADD COLUMN risk TEXT")
-    (root / ".ralph/mcp/requirements.lock").unlink()
+    max((root / ".ralph/mcp").rglob("*.py"), key=lambda path: path.stat().st_size).unlink()
     before = texts(root)
     done = run_with_small_files("regen", root, "--no-install", size=20_000)
 

@@ -137,6 +137,7 @@ def test_a_write_that_was_broken_off_is_finished_first(root: Path, tmp_path: Pat
 
 def test_a_project_without_its_lock_is_a_sentence(root: Path, tmp_path: Path) -> None:
     copy = shutil.copytree(root, tmp_path / "p")
+    ran("init", copy, "--kit", "dela", "--no-install")
     (copy / ".ralph/mcp/requirements.lock").unlink()
     done = ralphgen("serve", cwd=copy)
 

@@ -8,20 +8,19 @@ from command_line import initialized, ralphgen, ran, run_sql
 from driving import made_here
 from proved_projects import git
 
+from ralphgen.environment.location import base_interpreter
 from ralphgen.project.root import DATABASE
 
 pytestmark = pytest.mark.slow
 
 SUBJECTS = ["database", "settings", "files", "schema"]
-SUBJECTS += ["ledger", "claims", "checks", "environment", "server"]
+SUBJECTS += ["ledger", "claims", "checks", "interpreter", "server"]
 
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A project whose environment is there: the user's own one, made once on a machine."""
-    root = initialized(tmp_path_factory.mktemp("doctor") / "p")
-    ran("regen", root)
-    return root
+    """A project that `init` has made, whose server needs no packages."""
+    return initialized(tmp_path_factory.mktemp("doctor") / "p")
 
 
 @pytest.fixture
@@ -46,8 +45,8 @@ def findings(root: Path, **more: str) -> tuple[int, dict[str, bool], str]:
 
 
 def told_without_server(root: Path) -> str:
-    """What is told of a project before its server is started, of which there is no environment."""
-    return findings(root, RALPHGEN_HOME=str(root / "nowhere"))[2]
+    """Return the report on a project whose server cannot be started for lack of a Python."""
+    return findings(root, RALPHGEN_PYTHON=str(root / "nowhere"))[2]
 
 
 def test_a_healthy_project_is_well_down_to_a_call_by_the_official_client(root: Path) -> None:
@@ -57,6 +56,8 @@ def test_a_healthy_project_is_well_down_to_a_call_by_the_official_client(root: P
     assert "warn  checks       none configured: agents can close tasks without proof\n" in words
     assert words.splitlines()[-1].startswith("no errors, ")
     assert '"ralph" answered with 10 tools; list_tasks works' in words
+    base = base_interpreter().python
+    assert f"ok    interpreter  {base}; for another Python, set RALPHGEN_PYTHON" in words
     assert ["ralph.db"] == [path.name for path in (root / ".ralph/db").iterdir()]
     assert "" == ralphgen("doctor", root, "--quiet").stdout
 
@@ -178,12 +179,22 @@ def test_settings_that_are_not_toml_are_found(root: Path) -> None:
 
 
 def test_a_missing_environment_is_found_with_what_makes_it(root: Path, tmp_path: Path) -> None:
+    ran("init", root, "--kit", "dela", "--no-install")
     code, found, words = findings(root, RALPHGEN_HOME=str(tmp_path / "home"))
 
     ill = {name for name, well in found.items() if not well}
-    assert (1, {"environment"}, True) == (code, ill, "server" not in found)
+    assert (1, {"interpreter"}, True) == (code, ill, "server" not in found)
     assert 'fix: run "ralphgen regen"' in words
     assert not (tmp_path / "home").exists()
+
+
+def test_an_interpreter_that_does_not_run_is_found_with_the_variable_to_change(root: Path) -> None:
+    code, found, words = findings(root, RALPHGEN_PYTHON="/no/python")
+
+    ill = {name for name, well in found.items() if not well}
+    assert (1, {"interpreter"}, True) == (code, ill, "server" not in found)
+    assert 'interpreter  "/no/python" of RALPHGEN_PYTHON is not a working Python' in words
+    assert "fix: set RALPHGEN_PYTHON to the absolute path of Python 3.11 or later" in words
 
 
 def test_a_context_that_the_server_refuses_is_told_in_its_words(root: Path) -> None:
@@ -198,8 +209,7 @@ def test_a_context_that_the_server_refuses_is_told_in_its_words(root: Path) -> N
 
 
 def test_files_that_are_missing_are_found(root: Path) -> None:
-    for name in ("requirements.lock", "manifest.json"):
-        (root / ".ralph/mcp" / name).unlink()
+    (root / ".ralph/mcp/manifest.json").unlink()
     code, found, _words = findings(root)
 
     assert (1, False, False) == (code, found["files"], found["schema"])

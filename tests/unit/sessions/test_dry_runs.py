@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from command_line import ralphgen, snapshot
+from command_line import ralphgen, ran, snapshot
 from kept_sessions import DAY, FILES, aged, sessions_project
 from making_sessions import empty_sessions, opened
 
@@ -71,6 +71,7 @@ def test_a_dry_run_brings_nothing_in_order(broken: str, project: Path, tmp_path:
     if broken == "a write":
         (own / ".ralph/mcp/.commit").mkdir()
     else:
+        ran("init", own, "--kit", "dela", "--no-install")
         more = {"RALPHGEN_HOME": str(tmp_path / "home")}
     before = snapshot(own)
     options = ("--task", "1", "--dry-run", "--project", own)

@@ -179,7 +179,7 @@ def test_what_only_shows_takes_nothing(root: Path) -> None:
 
 
 def test_a_session_that_cannot_be_made_gives_its_task_back_without_an_attempt(root: Path) -> None:
-    (root / ".ralph" / "mcp" / "requirements.lock").unlink()
+    (root / ".ralph" / "mcp" / "policy.py").unlink()
     with pytest.raises(UntrustedError):
         taken(root, 2)
 

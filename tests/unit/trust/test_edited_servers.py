@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from command_line import ralphgen
+from command_line import ralphgen, ran
 from driving import accept
 from trusting import add, task_session
 
@@ -97,18 +97,35 @@ def test_edited_files_stop_what_would_start_them_unless_somebody_means_it(clone:
     assert "--trust-edited" in json.loads(done.stdout)["argv"] or "--trust-edited" in done.stdout
 
 
-@pytest.mark.parametrize("file", ["server.py", "runtime/modules.py", "requirements.lock"])
-def test_serve_runs_and_installs_nothing_that_was_edited(clone: Path, file: str) -> None:
+@pytest.mark.parametrize("file", ["server.py", "runtime/modules.py"])
+def test_serve_runs_nothing_that_was_edited(clone: Path, file: str) -> None:
     """Not even what runs before the server compares its own files."""
     mark = clone / "PWNED"
     edited = clone / ".ralph/mcp" / file
-    added = "#" if "lock" in file else f"open({str(mark)!r}, 'w').close()"
+    added = f"open({str(mark)!r}, 'w').close()"
     edited.write_text(f"{edited.read_text(encoding='utf-8')}\n{added}\n", encoding="utf-8")
     done = ralphgen("serve", "ralph", cwd=clone)
 
     assert 2 == done.returncode
     assert f"generated files in .ralph/mcp were edited: {file}" in done.stderr
     assert not mark.exists()
+
+
+def test_serve_installs_no_lock_that_was_added_or_edited(clone: Path, tmp_path: Path) -> None:
+    lock = clone / ".ralph/mcp/requirements.lock"
+    lock.write_text("nowhere==1\n", encoding="utf-8")
+    home = {"RALPHGEN_HOME": str(tmp_path / "home")}
+    added = ralphgen("serve", "--check", cwd=clone, more=home)
+    assert 2 == added.returncode
+    assert "manifest.json does not list requirements.lock" in added.stderr
+
+    lock.unlink()
+    ran("init", clone, "--kit", "dela", "--no-install")
+    lock.write_text(lock.read_text(encoding="utf-8") + "#\n", encoding="utf-8")
+    done = ralphgen("serve", "--check", cwd=clone, more=home)
+    assert 2 == done.returncode
+    assert "generated files in .ralph/mcp were edited: requirements.lock" in done.stderr
+    assert not (tmp_path / "home").exists()
 
 
 def test_serve_starts_no_server_of_another_without_a_record(clone: Path) -> None:

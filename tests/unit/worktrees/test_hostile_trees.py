@@ -10,7 +10,6 @@ from lanes import shortened
 from merging_projects import SETTLED, base, branches, closed, merged, merging_project, say, worked
 from proved_projects import TESTS, git, written
 
-from ralphgen.environment.location import environment_for
 from ralphgen.errors import ProjectError
 from ralphgen.project.approvals import add_to_record
 from ralphgen.project.config import LoopConfig
@@ -42,9 +41,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     place.mkdir()
     settings = os.environ.get("XDG_CONFIG_HOME") or str(Path.home() / ".config")
     monkeypatch.setenv("XDG_CONFIG_HOME", settings)  # which has the records of trust
-    monkeypatch.setenv(
-        "RALPHGEN_HOME", str(environment_for("").folder.parents[1])
-    )  # which are slow to make
     monkeypatch.setenv("HOME", str(place))
     return place
 

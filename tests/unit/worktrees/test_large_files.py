@@ -8,7 +8,6 @@ from lanes import shortened
 from merging_projects import merged, merging_project, worked
 from proved_projects import git, written
 
-from ralphgen.environment.location import environment_for
 from ralphgen.project.approvals import add_to_record
 from ralphgen.project.config import LoopConfig
 from ralphgen.trust.repository import git_items
@@ -36,9 +35,6 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     git(tmp_path, "clone", "--quiet", "--bare", str(root), "origin")
     git(root, "remote", "add", "origin", str(tmp_path / "origin"))
     add_to_record(root, [item.digest for item in git_items(root, remote=True)])
-    monkeypatch.setenv(
-        "RALPHGEN_HOME", str(environment_for("").folder.parents[1])
-    )  # which are slow to make
     monkeypatch.setenv("HOME", str(tmp_path / "home"))
     return root
 
