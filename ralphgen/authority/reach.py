@@ -7,7 +7,7 @@ from itertools import combinations
 from ralphgen.errors import MissingError, UsageError, plain
 from ralphgen.planning.catalog import BROUGHT
 from ralphgen.planning.model import KitPlan, ServerPlan
-from ralphgen.planning.preview import EXAMPLES, runtime_policy, suite, supposed_session
+from ralphgen.planning.preview import EXAMPLES, suite, supposed_session
 from ralphgen.planning.server import KitDefinition, full_catalog
 from ralphgen.runtime.policy import ANY, REQUIRED, WITHIN, Grant, Grants
 from ralphgen.suggestion import suggestion
@@ -67,7 +67,7 @@ class Reach:
     """The sessions that a plan allows, and the tools that each of them may call."""
 
     def __init__(self, plan: ServerPlan) -> None:
-        self.policy = runtime_policy(plan.policy)
+        self.policy = plan.policy
         self._suites = {kit.key: suite(plan, kit) for kit in plan.kits}
 
     def why(

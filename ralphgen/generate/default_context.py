@@ -9,7 +9,6 @@ from typing import Any
 from ralphgen.files import MANIFEST, put
 from ralphgen.init.scaffold import CONTEXT, default_context
 from ralphgen.planning.model import ServerPlan
-from ralphgen.planning.preview import runtime_policy
 from ralphgen.project.root import FOLDER
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.policy import ALL, FULL
@@ -82,7 +81,7 @@ def _spelled(context: Mapping[str, Any]) -> str:
 
 def _difference(plan: ServerPlan, context: Mapping[str, Any]) -> list[str]:
     """Return a line on what a context lacks of its recipe's tools and names that is not there."""
-    policy, recipe = runtime_policy(plan.policy), context["recipe"]
+    policy, recipe = plan.policy, context["recipe"]
     if recipe not in policy.recipes:
         return []
     enabled, disabled = context["enabled_tools"], context.get("disabled_tools", {})

@@ -21,12 +21,13 @@ from ralphgen.planning.access import (
     untied_queries,
     used,
 )
-from ralphgen.planning.model import PolicyPlan, ServerPlan
+from ralphgen.planning.model import ServerPlan
 from ralphgen.project.model import Project
 from ralphgen.project.root import CONFIG, DATABASE
 from ralphgen.rendering.templates import rendered
 from ralphgen.runtime.engine.ledger import MARKER
 from ralphgen.runtime.engine.postgresql.revocations import MADE
+from ralphgen.runtime.policy import Policy
 from ralphgen.spelling import sql_name, sql_text
 
 WRITING = ("INSERT", "UPDATE", "DELETE")
@@ -86,7 +87,7 @@ def access_sql(project: Project, plan: ServerPlan) -> str:
     )
 
 
-def _refuse_names(schema: str, policy: PolicyPlan) -> None:
+def _refuse_names(schema: str, policy: Policy) -> None:
     """Raise `ProjectError` for names that no role or function can have."""
     unfit = [
         name

@@ -4,10 +4,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
-from ralphgen.planning.model import KitPlan, Names, PolicyPlan, RecipePlan
+from ralphgen.planning.model import KitPlan, Names
 from ralphgen.project.model import Project
 from ralphgen.project.queries.model import PreparedQuery
-from ralphgen.runtime.policy import ANY, OPTIONAL, RULES
+from ralphgen.runtime.policy import ANY, OPTIONAL, RULES, Policy, Recipe
 from ralphgen.spelling import sql_name, sql_text
 
 PREFIX = "ralphgen_"
@@ -147,7 +147,7 @@ def conditions(uses: Iterable[Use], command: Command) -> list[str]:
 
 
 def of_own_rows(
-    recipe: RecipePlan, rules: Mapping[str, str], conditions: Mapping[str, str]
+    recipe: Recipe, rules: Mapping[str, str], conditions: Mapping[str, str]
 ) -> str | None:
     """Return the condition that a row is one that a recipe's sessions may name; "" for any row.
 
@@ -231,7 +231,7 @@ STATUS = "status"
 REPLACING: tuple[Command, ...] = ("INSERT", "UPDATE")
 
 
-def query_uses(project: Project, kit: KitPlan, policy: PolicyPlan) -> Iterator[Use]:
+def query_uses(project: Project, kit: KitPlan, policy: Policy) -> Iterator[Use]:
     """Yield what named queries do in the sessions of each recipe that has them.
 
     Those that no login may run, as `untied_queries` names them, do nothing.
@@ -247,7 +247,7 @@ def query_uses(project: Project, kit: KitPlan, policy: PolicyPlan) -> Iterator[U
             yield Use(recipe, query.name, command, query.writes, columns, rows)
 
 
-def untied_queries(project: Project, kit: KitPlan, policy: PolicyPlan) -> list[tuple[str, str]]:
+def untied_queries(project: Project, kit: KitPlan, policy: Policy) -> list[tuple[str, str]]:
     """Return the queries that the login of a recipe may not run, as (query, recipe).
 
     Its sessions are bound to a row, and nothing tells that the query writes no other.
@@ -269,8 +269,8 @@ def status_queries(project: Project) -> Names:
 
 
 def _offered(
-    project: Project, kit: KitPlan, policy: PolicyPlan
-) -> Iterator[tuple[PreparedQuery, str, RecipePlan]]:
+    project: Project, kit: KitPlan, policy: Policy
+) -> Iterator[tuple[PreparedQuery, str, Recipe]]:
     for query in project.queries.prepared if project.queries is not None else ():
         for recipe, plan in policy.recipes.items():
             if query.name in plan.tools.get(kit.key, ()):
@@ -284,7 +284,7 @@ def _commands(query: PreparedQuery) -> Iterator[Command]:
             yield command
 
 
-def _own_rows(query: PreparedQuery, plan: RecipePlan, kit: KitPlan) -> str | None:
+def _own_rows(query: PreparedQuery, plan: Recipe, kit: KitPlan) -> str | None:
     """Return the condition that a row is the session's, None where it is not known."""
     if not query.verb:
         return ""

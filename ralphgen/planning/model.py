@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
-from ralphgen.runtime.policy import FULL
+from ralphgen.runtime.policy import FULL, Policy
 from ralphgen.spelling import Construction, Value
 
 Names = tuple[str, ...]
@@ -329,29 +329,6 @@ class KitPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class RecipePlan:
-    """What a kind of session leaves: every mapping as it is emitted (see `runtime/policy.py`)."""
-
-    tools: Mapping[str, Names]
-    base: str
-    targets: Mapping[str, str]
-    narrowed_arguments: Mapping[str, Names]
-    narrowed_values: Mapping[str, Mapping[str, Names]]
-    bound_arguments: Mapping[str, Mapping[str, str]]
-    granted_by: Mapping[str, Names]
-    loaded_first: Mapping[str, Names]
-
-
-@dataclass(frozen=True, slots=True)
-class PolicyPlan:
-    """Who may use what: recipes by name, and what disciplines and the schema take away."""
-
-    recipes: Mapping[str, RecipePlan]
-    removed: Mapping[str, Mapping[str, Names]]
-    absent: Mapping[str, Mapping[str, str]]
-
-
-@dataclass(frozen=True, slots=True)
 class Wording:
     """The project's own words for a tool or an argument: their bytes, and of those they replace."""
 
@@ -379,7 +356,7 @@ class ServerPlan:
     """
 
     kits: tuple[KitPlan, ...]
-    policy: PolicyPlan
+    policy: Policy
     structured_output: bool
     schema_fingerprint: str
     hide: Names

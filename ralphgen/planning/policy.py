@@ -5,14 +5,14 @@ from fnmatch import fnmatchcase
 
 from ralphgen.errors import Problem, ProjectError
 from ralphgen.planning.catalog import Catalog, bound_rows, recipe_problems
-from ralphgen.planning.model import PROFILES, KitPlan, Names, PolicyPlan, RecipePlan
+from ralphgen.planning.model import PROFILES, KitPlan, Names
 from ralphgen.project.model import OwnRecipe, PolicyRule, Project, Removal
-from ralphgen.runtime.policy import FULL, REQUIRED, WHOLE, Grants
+from ralphgen.runtime.policy import FULL, REQUIRED, WHOLE, Grants, Policy, Recipe
 from ralphgen.suggestion import suggestion
 
 
 def rule_problems(
-    rules: Sequence[PolicyRule], recipes: Mapping[str, RecipePlan], catalog: Catalog
+    rules: Sequence[PolicyRule], recipes: Mapping[str, Recipe], catalog: Catalog
 ) -> Iterator[Problem]:
     """Yield a problem for each tool that breaks a rule, and for each rule without any effect.
 
@@ -79,7 +79,7 @@ def _broken(rule: PolicyRule, pattern: str, tool: str) -> Problem:
     return Problem(text, hint)
 
 
-def plan_policy(project: Project, kits: Sequence[KitPlan], catalog: Catalog) -> PolicyPlan:
+def plan_policy(project: Project, kits: Sequence[KitPlan], catalog: Catalog) -> Policy:
     """Return the policy of a project.
 
     Raises `ProjectError` with a problem for every name that means nothing, for every recipe that
@@ -101,19 +101,19 @@ def plan_policy(project: Project, kits: Sequence[KitPlan], catalog: Catalog) -> 
     recipes = {name: _recipe(name, own.get(name), kits) for name in (*PROFILES, *own)}
     if broken := [*rule_problems(project.rules, recipes, catalog)]:
         raise ProjectError.of(broken)
-    return PolicyPlan(
+    return Policy(
         recipes=recipes,
-        removed=_removed(removals, kits, catalog),
+        removed_tools=_removed(removals, kits, catalog),
         absent={kit.key: kit.absent for kit in kits if kit.absent},
     )
 
 
-def _recipe(name: str, own: OwnRecipe | None, kits: Sequence[KitPlan]) -> RecipePlan:
+def _recipe(name: str, own: OwnRecipe | None, kits: Sequence[KitPlan]) -> Recipe:
     """Return what a recipe leaves: a built-in one, or `own`, which takes from its base."""
     base = own.base if own is not None else name
     tools = {kit.key: _tools(base, own, kit) for kit in kits}
     targets = _targets(base, own, kits)
-    return RecipePlan(
+    return Recipe(
         tools=tools,
         base=own.base if own is not None else "",
         targets=targets,
@@ -230,7 +230,7 @@ def _removed(
 
 def override_warnings(
     removals: Iterable[Removal],
-    recipes: Mapping[str, RecipePlan],
+    recipes: Mapping[str, Recipe],
     kits: Sequence[KitPlan],
     catalog: Catalog,
 ) -> Iterator[tuple[str, str]]:

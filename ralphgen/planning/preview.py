@@ -2,12 +2,11 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import fields
 from typing import Any
 
-from ralphgen.planning.model import KitPlan, PolicyPlan, RecipePlan, ServerPlan, ToolPlan, Values
+from ralphgen.planning.model import KitPlan, ServerPlan, ToolPlan, Values
 from ralphgen.runtime import tool as runtime_tool
-from ralphgen.runtime.policy import OPTIONAL, Policy, Recipe
+from ralphgen.runtime.policy import OPTIONAL, Policy
 from ralphgen.runtime.session import ROWS, Session
 from ralphgen.spelling import Lines, Name
 
@@ -29,8 +28,7 @@ def listed_tools(
     `discipline` is the agent's, `rows` what the session is about, by kind; without it, made-up
     rows where the recipe needs some.
     """
-    policy = runtime_policy(plan.policy)
-    session = supposed_session(policy, recipe, kit.key, discipline=discipline, rows=rows)
+    session = supposed_session(plan.policy, recipe, kit.key, discipline=discipline, rows=rows)
     return [tool.entry() for tool in session.tools(suite(plan, kit)).values()]
 
 
@@ -80,24 +78,11 @@ def long_lists(plan: ServerPlan) -> list[str]:
     return found
 
 
-def runtime_policy(plan: PolicyPlan) -> Policy:
-    """Return the policy as the emitted module builds it."""
-    return Policy(
-        recipes={name: _runtime_recipe(recipe) for name, recipe in plan.recipes.items()},
-        removed_tools=plan.removed,
-        absent=plan.absent,
-    )
-
-
-def _runtime_recipe(plan: RecipePlan) -> Recipe:
-    return Recipe(**{field.name: getattr(plan, field.name) for field in fields(plan)})
-
-
 def needed_rows(policy: Policy, recipe: str) -> dict[str, int | str]:
     """Return made-up rows of the kinds without which a session of the recipe could do less."""
     kinds = [kind for kind, need in policy.targets(recipe).items() if need != OPTIONAL]
     brought = ["feature"] if "task" in kinds else []
-    granting = [kind for one in policy.recipes[recipe].granted.values() for kind in one]
+    granting = [kind for one in policy.recipes[recipe].granted_by.values() for kind in one]
     return {kind: EXAMPLES[kind] for kind in (*kinds, *brought, *granting)}
 
 

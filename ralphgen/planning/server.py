@@ -17,7 +17,6 @@ from ralphgen.planning.model import (
     KitPlan,
     Module,
     Names,
-    PolicyPlan,
     ServerPlan,
     SkillPlan,
     ToolPlan,
@@ -29,6 +28,7 @@ from ralphgen.project.config import FILE as CONFIG
 from ralphgen.project.kit import Finding
 from ralphgen.project.model import Project, Replaced, project_facts
 from ralphgen.runtime import tool as runtime_tool
+from ralphgen.runtime.policy import Policy
 from ralphgen.spelling import Construction, Name
 from ralphgen.suggestion import suggestion
 
@@ -135,7 +135,7 @@ class KitDefinition:
     survey: Callable[[Path, Mapping[str, Any]], object] | None = None
     find: Callable[[Path, Mapping[str, Any]], Finding] | None = None
     setup: Mapping[str, str] = field(default_factory=dict)
-    access: Callable[[Project, KitPlan, PolicyPlan], KitAccess] | None = None
+    access: Callable[[Project, KitPlan, Policy], KitAccess] | None = None
     any_schema: bool = False
     additions: tuple[Callable[[Project, KitPlan], Addition], ...] = ()
 

@@ -190,7 +190,16 @@ class Recipe:
     `loaded_first` are the tools, by kit, that clients load immediately.
     """
 
-    __slots__ = ("base", "bound", "first", "granted", "narrowed", "targets", "tools", "values")
+    __slots__ = (
+        "base",
+        "bound_arguments",
+        "granted_by",
+        "loaded_first",
+        "narrowed_arguments",
+        "narrowed_values",
+        "targets",
+        "tools",
+    )
 
     def __init__(
         self,
@@ -207,11 +216,11 @@ class Recipe:
         self.tools = tools
         self.base = base
         self.targets = targets
-        self.narrowed = narrowed_arguments
-        self.values = narrowed_values
-        self.bound = bound_arguments
-        self.granted = granted_by
-        self.first = loaded_first
+        self.narrowed_arguments = narrowed_arguments
+        self.narrowed_values = narrowed_values
+        self.bound_arguments = bound_arguments
+        self.granted_by = granted_by
+        self.loaded_first = loaded_first
 
     def grants(self, kit: str, rows: Mapping[str, int | str | None], reason: str) -> Grants:
         """Return the tools of a kit that the recipe leaves, bound to `rows`, by kind."""
@@ -220,10 +229,13 @@ class Recipe:
             key = f"{kit}:{name}"
             bound = {
                 argument: BoundArgument(*RULES[rule], value)
-                for argument, rule in self.bound.get(key, NOTHING).items()
+                for argument, rule in self.bound_arguments.get(key, NOTHING).items()
                 if (value := rows.get(RULES[rule][0])) is not None
             }
-            narrowed, values = self.narrowed.get(key), self.values.get(key, NOTHING)
+            narrowed, values = (
+                self.narrowed_arguments.get(key),
+                self.narrowed_values.get(key, NOTHING),
+            )
             is_whole = narrowed is None and not values and not bound
             tools[name] = WHOLE if is_whole else Grant(narrowed, values, bound)
         return Grants(reason, tools)
@@ -234,10 +246,10 @@ class Recipe:
         start = "it needs a session that is about"
         reasons = {
             tool: f"{start} one row, and this one is about none"
-            for tool, rules in _of_kit(self.bound, kit).items()
+            for tool, rules in _of_kit(self.bound_arguments, kit).items()
             if names_own_row(rules, granting)
         }
-        for tool, needed in _of_kit(self.granted, kit).items():
+        for tool, needed in _of_kit(self.granted_by, kit).items():
             if {*needed} & {*kinds}:
                 reasons[tool] = f"{start} a {' and a '.join(needed)}, and this one is about none"
         return reasons
@@ -250,7 +262,7 @@ class Policy:
     project's schema, by kit, each with the reason.
     """
 
-    __slots__ = ("_absent", "_removed", "recipes")
+    __slots__ = ("absent", "recipes", "removed_tools")
 
     def __init__(
         self,
@@ -260,8 +272,8 @@ class Policy:
         absent: Mapping[str, Mapping[str, str]],
     ) -> None:
         self.recipes = recipes
-        self._removed = removed_tools
-        self._absent = absent
+        self.removed_tools = removed_tools
+        self.absent = absent
 
     def name_tools(self, every: Mapping[str, Sequence[str]]) -> None:
         """Put the names of a kit's tools, which `every` has by kit, in place of `ALL`.
@@ -288,7 +300,7 @@ class Policy:
     @property
     def disciplines(self) -> tuple[str, ...]:
         """The disciplines that remove tools."""
-        return tuple(self._removed)
+        return tuple(self.removed_tools)
 
     def profile(self, recipe: str) -> str:
         """Return the built-in recipe that a recipe is based on."""
@@ -313,12 +325,12 @@ class Policy:
         the session has another one.
         """
         every = dict.fromkeys(self.every_tool.get(kit, ()), WHOLE)
-        absent = self._absent.get(kit, {})
+        absent = self.absent.get(kit, {})
         yield Grants("", every, {(tool, ""): reason for tool, reason in absent.items()})
         reason = f'the recipe "{name or recipe}" does not include it'
         for ruling in dict.fromkeys((self.profile(recipe), recipe)):
             yield self.recipes[ruling].grants(kit, rows, reason)
-        removed = {} if discipline is None else self._removed.get(discipline, {})
+        removed = {} if discipline is None else self.removed_tools.get(discipline, {})
         reason = f'the discipline "{one_line(discipline or "")}" removes it'
         yield _all_but(every, dict.fromkeys(removed.get(kit, ()), reason))
         missing = [kind for kind in KINDS if rows.get(kind) is None]
@@ -330,15 +342,15 @@ class Policy:
 
     def bound(self, recipe: str, kit: str) -> dict[str, Mapping[str, str]]:
         """Return, by tool and argument, the rows that a session of the recipe may name."""
-        return _of_kit(self.recipes[recipe].bound, kit)
+        return _of_kit(self.recipes[recipe].bound_arguments, kit)
 
     def loaded_first(self, recipe: str, kit: str) -> frozenset[str]:
         """Return the tools of a kit that clients load immediately."""
-        return frozenset(self.recipes[recipe].first.get(kit, ()))
+        return frozenset(self.recipes[recipe].loaded_first.get(kit, ()))
 
     def knows(self, kit: str, name: str) -> bool:
         """Return whether the kit has a tool of this name, in this schema or in another."""
-        return name in self.every_tool.get(kit, ()) or name in self._absent.get(kit, {})
+        return name in self.every_tool.get(kit, ()) or name in self.absent.get(kit, {})
 
 
 def _is_within(bound: BoundArgument, other: BoundArgument) -> bool:

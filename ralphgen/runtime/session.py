@@ -248,7 +248,7 @@ class Session:
             unknown = {*(context or ()), *bound} - tool.properties.keys()
             problem = f'"{tool.name}" has no argument "{one_line(min(unknown))}"' if unknown else ""
             if context is not None and tool.name in self.enabled and not problem:
-                left = recipe.narrowed.get(f"{self.kit}:{tool.name}", tool.required)
+                left = recipe.narrowed_arguments.get(f"{self.kit}:{tool.name}", tool.required)
                 lost = [
                     name
                     for name in tool.required

@@ -14,7 +14,6 @@ from ralphgen.init.scaffold import any_database, serves_any_database
 from ralphgen.kits.registry import KITS
 from ralphgen.output import finish_interrupted
 from ralphgen.planning.model import Names, ServerPlan
-from ralphgen.planning.preview import runtime_policy
 from ralphgen.planning.server import plan_server
 from ralphgen.project.config import Config
 from ralphgen.project.inspect import inspect_project, without_new_columns
@@ -117,7 +116,7 @@ def basis_of(root: Path, request: Request) -> Basis:
     """Return what the project's sessions are made of; raises `ProjectError` and `UsageError`."""
     project, waiting = without_new_columns(root, inspect_project(root, KITS))
     plan = plan_server(project, KITS)
-    policy = runtime_policy(plan.policy)
+    policy = plan.policy
     kits = _kits(plan, request.kits)
     return Basis(root, project, waiting, plan, policy, kits, read_settings(root))
 

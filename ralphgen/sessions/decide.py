@@ -169,7 +169,7 @@ def context_facts(
             continue
         session = Session(kit, facts, subject.base, policy, None)
         enabled = [name for name in every if name in session.enabled]
-        narrowed = policy.recipes[subject.base].narrowed
+        narrowed = policy.recipes[subject.base].narrowed_arguments
         tables["enabled_tools"][kit] = enabled
         tables["disabled_tools"][kit] = [name for name in every if name not in session.enabled]
         tables["narrowed_arguments"][kit] = {

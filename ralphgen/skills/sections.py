@@ -2,20 +2,12 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ralphgen.planning.model import (
-    KitPlan,
-    Names,
-    PolicyPlan,
-    RecipePlan,
-    SkillPlan,
-    Step,
-    ToolPlan,
-)
-from ralphgen.runtime.policy import GRANTS, OPTIONAL, OWN, REQUIRED, RULES, WITHIN
+from ralphgen.planning.model import KitPlan, Names, SkillPlan, Step, ToolPlan
+from ralphgen.runtime.policy import GRANTS, OPTIONAL, OWN, REQUIRED, RULES, WITHIN, Policy, Recipe
 from ralphgen.spelling import markdown_cell
 
 _PLAIN = re.compile(r"[ -_a-{}~]+")  # ASCII that ends neither a code span nor a cell
@@ -88,7 +80,7 @@ Rows = tuple[tuple[str, ...], ...]
 """The cells of a table, in Markdown."""
 
 
-def session_rows(kit: KitPlan, policy: PolicyPlan) -> Rows:
+def session_rows(kit: KitPlan, policy: Policy) -> Rows:
     """Return, by recipe, its name, its base if it is the project's own, its rows, its tools."""
     names = tuple(tool.name for tool in kit.tools)
     return tuple(
@@ -102,16 +94,16 @@ def session_rows(kit: KitPlan, policy: PolicyPlan) -> Rows:
     )
 
 
-def removal_rows(kit: KitPlan, policy: PolicyPlan) -> Rows:
+def removal_rows(kit: KitPlan, policy: Policy) -> Rows:
     """Return, by discipline that takes tools of the kit away, its name and their names."""
     return tuple(
         (markdown_cell(discipline), codes(removed[kit.key]))
-        for discipline, removed in policy.removed.items()
+        for discipline, removed in policy.removed_tools.items()
         if kit.key in removed
     )
 
 
-def differences(kit: KitPlan, tool: ToolPlan, policy: PolicyPlan) -> tuple[str, ...]:
+def differences(kit: KitPlan, tool: ToolPlan, policy: Policy) -> tuple[str, ...]:
     """Return a line of Markdown for each recipe that has a tool otherwise than a person has it."""
     lines = []
     for name, recipe in policy.recipes.items():
@@ -122,11 +114,11 @@ def differences(kit: KitPlan, tool: ToolPlan, policy: PolicyPlan) -> tuple[str, 
     return tuple(lines)
 
 
-def _differences(entry: str, recipe: RecipePlan) -> Iterator[str]:
+def _differences(entry: str, recipe: Recipe) -> Iterator[str]:
     if entry in recipe.narrowed_arguments:
         kept = codes(recipe.narrowed_arguments[entry])
         yield f"takes {kept} only" if kept else "takes no arguments"
-    values: Mapping[str, tuple[str, ...]] = recipe.narrowed_values.get(entry, {})
+    values: Mapping[str, Sequence[str]] = recipe.narrowed_values.get(entry, {})
     for argument, left in values.items():
         yield f"`{argument}` is one of {codes(left)}"
     for kind in recipe.granted_by.get(entry, ()):

@@ -192,7 +192,7 @@ def test_a_hostile_title_is_told_as_it_is(server: Driver) -> None:
 def test_a_persona_with_a_hostile_name_loses_what_it_gives_up(
     project: tuple[Path, Generated], person: str
 ) -> None:
-    (lost,) = project[1].plan.policy.removed[person]["ralph"]
+    (lost,) = project[1].plan.policy.removed_tools[person]["ralph"]
     with connected(project[0], "manual", discipline=person) as driver:
         code, text = driver.protocol_error(lost, id=1)
 

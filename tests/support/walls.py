@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from psycopg.conninfo import make_conninfo
 
 from ralphgen.generate.workflows import Generated
 from ralphgen.kits.access import access_sql
-from ralphgen.planning.model import RecipePlan
+from ralphgen.runtime.policy import Recipe
 
 
 @dataclass
@@ -24,11 +25,10 @@ class Walled:
     dsn: str
     made: Generated
 
-    def sql(self, **recipes: RecipePlan) -> str:
+    def sql(self, **recipes: Recipe) -> str:
         """The SQL of the roles, where there are more recipes than the project's."""
-        policy = replace(
-            self.made.plan.policy, recipes={**self.made.plan.policy.recipes, **recipes}
-        )
+        policy = copy(self.made.plan.policy)
+        policy.recipes = {**policy.recipes, **recipes}
         return access_sql(self.made.project, replace(self.made.plan, policy=policy))
 
     def run(self, sql: str) -> list[tuple[Any, ...]]:

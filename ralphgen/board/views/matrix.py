@@ -7,7 +7,7 @@ from typing import Any, Literal
 from ralphgen.generate.workflows import Generated
 from ralphgen.kits.registry import KITS
 from ralphgen.planning.model import KitPlan, Names
-from ralphgen.planning.preview import listed_bytes, runtime_policy, suite, supposed_session
+from ralphgen.planning.preview import listed_bytes, suite, supposed_session
 from ralphgen.planning.server import full_catalog
 from ralphgen.project.model import OwnRecipe, Removal
 from ralphgen.runtime.errors import one_line
@@ -104,7 +104,7 @@ def matrix(generated: Generated, discipline: str | None) -> Matrix:
 
     Sessions are supposed to be about a row where the recipe needs one.
     """
-    policy = runtime_policy(generated.plan.policy)
+    policy = generated.plan.policy
     suites = {kit.key: suite(generated.plan, kit) for kit in generated.plan.kits}
     views = {
         kit.key: tuple(_session_views(generated, policy, kit, suites[kit.key], discipline))
@@ -272,7 +272,7 @@ def _who_narrowed(view: SessionView, whole: Tool, lost: Sequence[str]) -> list[s
     own = view.own
     if own is None:
         return clauses
-    by_policy = view.policy.recipes[own.base].narrowed
+    by_policy = view.policy.recipes[own.base].narrowed_arguments
     kept = by_policy.get(f"{view.kit.key}:{whole.name}", whole.properties)
     by_base = [name for name in lost if name not in {*kept, *missing}]
     by_own = [name for name in lost if name not in {*by_base, *missing}]

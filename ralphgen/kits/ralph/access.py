@@ -10,10 +10,11 @@ from dataclasses import dataclass
 from ralphgen.kits.ralph.columns import STAMPED, OfferedTable, first_statuses, offered_tables
 from ralphgen.kits.ralph.server.project import LEARNINGS, PROGRESS
 from ralphgen.planning.access import CLAIMS, Command, KitAccess, Use, of_own_rows
-from ralphgen.planning.model import KitPlan, Names, PolicyPlan, RecipePlan
+from ralphgen.planning.model import KitPlan, Names
 from ralphgen.project.model import Project
 from ralphgen.runtime.engine.entries import KEPT
 from ralphgen.runtime.engine.ledger import MARKER
+from ralphgen.runtime.policy import Policy, Recipe
 from ralphgen.spelling import argument_name, sql_name, sql_text
 
 KEYS = {"tasks": "id", "task_comments": "id", "features": "name", "disciplines": "name"}
@@ -73,7 +74,7 @@ WRITES: Mapping[str, tuple[RowWrite, ...]] = {
 }
 
 
-def ralph_access(project: Project, kit: KitPlan, policy: PolicyPlan) -> KitAccess:
+def ralph_access(project: Project, kit: KitPlan, policy: Policy) -> KitAccess:
     """Return what sessions may do with tasks, features and disciplines, which each may read.
 
     Each may read the entries of state files too, which are resources of all.
@@ -96,7 +97,7 @@ def ralph_access(project: Project, kit: KitPlan, policy: PolicyPlan) -> KitAcces
 
 
 def _uses(
-    schema: str, tables: Mapping[str, OfferedTable], kit: KitPlan, policy: PolicyPlan
+    schema: str, tables: Mapping[str, OfferedTable], kit: KitPlan, policy: Policy
 ) -> Iterator[Use]:
     """Yield what the kit's own tools write in the sessions of each recipe that has them."""
     for name, recipe in policy.recipes.items():
@@ -114,7 +115,7 @@ def _uses(
 
 
 def _columns(
-    table: OfferedTable, kit: KitPlan, recipe: RecipePlan, tool: str, write: RowWrite
+    table: OfferedTable, kit: KitPlan, recipe: Recipe, tool: str, write: RowWrite
 ) -> Iterable[str]:
     """Return the columns of a table that a tool sets, in the sessions of a recipe."""
     keys = {KEYS.get(table.name, ""), "task_id"}
@@ -128,7 +129,7 @@ def _columns(
 
 
 def _set_by_arguments(
-    table: OfferedTable, kit: KitPlan, recipe: RecipePlan, tool: str
+    table: OfferedTable, kit: KitPlan, recipe: Recipe, tool: str
 ) -> Iterable[str]:
     """Yield the columns that the arguments of a tool set, or that name the row."""
     planned = next(one for one in kit.tools if one.name == tool)
@@ -148,10 +149,10 @@ def _own_rows(schema: str, table: str, rules: Mapping[str, str]) -> Mapping[str,
     }
 
 
-def _statuses(policy: PolicyPlan, kit: KitPlan) -> dict[str, Names]:
+def _statuses(policy: Policy, kit: KitPlan) -> dict[str, Names]:
     """Return, by recipe, the statuses that its sessions may give a task, where they are fewer."""
     values = {
         name: recipe.narrowed_values.get(f"{kit.key}:set_task_status", {}).get("status")
         for name, recipe in policy.recipes.items()
     }
-    return {name: left for name, left in values.items() if left is not None}
+    return {name: tuple(left) for name, left in values.items() if left is not None}

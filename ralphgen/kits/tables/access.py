@@ -1,20 +1,20 @@
 """What the tools on a project's own tables do with them, for the logins of sessions."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 
 from ralphgen.kits.tables.columns import ToolTable, offered
 from ralphgen.kits.tables.tools import tool_name
 from ralphgen.planning.access import OWN, Command, Use
-from ralphgen.planning.model import INTERACTIVE, KitPlan, Names, PolicyPlan, RecipePlan
+from ralphgen.planning.model import INTERACTIVE, KitPlan, Names
 from ralphgen.project.model import Project, Schema
-from ralphgen.runtime.policy import FULL
+from ralphgen.runtime.policy import FULL, Policy, Recipe
 from ralphgen.spelling import sql_name
 
 _REFERENCE = re.compile(r"([^.]+)\(([^)]+)\)")  # a column of a table in the same schema
 
 
-def table_uses(project: Project, kit: KitPlan, policy: PolicyPlan) -> Iterator[Use]:
+def table_uses(project: Project, kit: KitPlan, policy: Policy) -> Iterator[Use]:
     """Yield what the tools on own tables do in the sessions of each recipe that has them.
 
     What they look up beforehand counts too: rows that a row names, and rows that name it.
@@ -35,7 +35,7 @@ def table_uses(project: Project, kit: KitPlan, policy: PolicyPlan) -> Iterator[U
 
 
 def _needs(
-    table: ToolTable, verb: str, left: Names, schema: Schema
+    table: ToolTable, verb: str, left: Sequence[str], schema: Schema
 ) -> Iterator[tuple[Command, str, Names]]:
     """Yield each command that a tool runs, on which table, with which columns.
 
@@ -83,7 +83,7 @@ def _children(table: ToolTable, schema: Schema) -> Iterator[tuple[Command, str, 
                         yield "SELECT", name, (one,)
 
 
-def _own_rows(table: ToolTable, recipe: str, plan: RecipePlan) -> str:
+def _own_rows(table: ToolTable, recipe: str, plan: Recipe) -> str:
     """Return the condition that a row is the session's; a person's own session may be about none.
 
     Compared as text, whatever the type of the column, as `runtime.rows.tools` does.

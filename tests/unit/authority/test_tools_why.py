@@ -14,7 +14,7 @@ from ralphgen.authority.reach import Reach, asked_tools
 from ralphgen.generate.workflows import generate
 from ralphgen.kits.registry import KITS
 from ralphgen.planning.model import ServerPlan
-from ralphgen.planning.preview import EXAMPLES, runtime_policy, suite, supposed_session
+from ralphgen.planning.preview import EXAMPLES, suite, supposed_session
 
 pytestmark = pytest.mark.slow
 
@@ -89,7 +89,7 @@ def test_task_with_a_discipline_decides_what_is_removed(root: Path) -> None:
 
 
 def test_words_are_those_of_a_session_for_each_tool_and_recipe(plan: ServerPlan) -> None:
-    policy, reach = runtime_policy(plan.policy), Reach(plan)
+    policy, reach = plan.policy, Reach(plan)
     (kit,) = plan.kits
     removed = 0
     for recipe, discipline in product(policy.recipes, (None, *policy.disciplines)):
@@ -107,7 +107,7 @@ def test_words_are_those_of_a_session_for_each_tool_and_recipe(plan: ServerPlan)
 
 def sessions_with(plan: ServerPlan, tool: str, argument: str) -> Iterator[tuple[str, str]]:
     """Each pair of recipe and discipline of which some session has the argument."""
-    policy = runtime_policy(plan.policy)
+    policy = plan.policy
     (kit,) = plan.kits
     for recipe, discipline in product(policy.recipes, policy.disciplines):
         works_as = None if "discipline" in policy.targets(recipe) else discipline

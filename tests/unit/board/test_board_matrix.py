@@ -11,7 +11,7 @@ from driving import create_project
 
 from ralphgen.board.views.matrix import OTHERS, Matrix, matrix
 from ralphgen.generate.workflows import Generated, generate
-from ralphgen.planning.preview import listed_bytes, listed_tools, runtime_policy, suite
+from ralphgen.planning.preview import listed_bytes, listed_tools, suite
 from ralphgen.project.rows import open_rows
 from ralphgen.runtime.policy import RULES, WITHIN
 from ralphgen.runtime.session import Session
@@ -53,7 +53,7 @@ def cells(found: Matrix, recipe: str, kit: str = "ralph") -> dict[str, Any]:
 def real(project: Project, recipe: str, discipline: str | None) -> dict[str, Tool]:
     """What a session sees that `ralphgen session create` would make, with its context."""
     root, generated = project
-    plan, policy = generated.plan, runtime_policy(generated.plan.policy)
+    plan, policy = generated.plan, generated.plan.policy
     (kit,) = plan.kits
     needs = plan.policy.recipes[recipe].targets
     request = Request(

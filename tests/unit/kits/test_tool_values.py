@@ -8,7 +8,7 @@ from cases import lay_down
 from ralphgen.generate.workflows import generate
 from ralphgen.kits.registry import KITS
 from ralphgen.planning.model import KitPlan, ServerPlan, ToolPlan
-from ralphgen.planning.preview import runtime_policy, suite, supposed_session
+from ralphgen.planning.preview import suite, supposed_session
 from ralphgen.planning.server import KitDefinition
 from ralphgen.runtime.kit import standard_instructions
 from ralphgen.runtime.policy import RULES
@@ -61,7 +61,7 @@ def test_what_is_said_of_an_argument_is_said_of_one_that_there_is(plan: ServerPl
 
 
 def test_interactive_sessions_have_exactly_what_only_reads(plan: ServerPlan) -> None:
-    policy = runtime_policy(plan.policy)
+    policy = plan.policy
     for kit in plan.kits:
         tools = {tool.name: tool for tool in suite(plan, kit)}
         seen = supposed_session(policy, "interactive", kit.key).tools([*tools.values()])
@@ -100,7 +100,7 @@ def test_what_tools_share_is_said_once_with_the_names_of_those_that_are_there() 
 
 
 def test_a_session_without_tools_is_told_so(plan: ServerPlan) -> None:
-    session = supposed_session(runtime_policy(plan.policy), "yap", "dela")
+    session = supposed_session(plan.policy, "yap", "dela")
 
     assert "About. This session has no tools on this server." == standard_instructions("About.")(
         session, []

@@ -108,7 +108,7 @@ def test_a_discipline_can_take_an_added_tool_away(project: Project) -> None:
     removal = Removal("frontend", ("ralph:list_notes",), "here")
     policy = plan_server(replace(project, configured_removals=(removal,)), adding(NOTES)).policy
 
-    assert {"frontend": {"ralph": ("list_notes",)}} == policy.removed
+    assert {"frontend": {"ralph": ("list_notes",)}} == policy.removed_tools
 
 
 def test_names_that_are_there_already_are_refused_with_their_origin(project: Project) -> None:

@@ -15,7 +15,6 @@ from ralphgen.errors import ProjectError
 from ralphgen.planning.catalog import Catalog
 from ralphgen.planning.model import RECIPES, Argument, KitPlan, Names, ToolPlan
 from ralphgen.planning.policy import plan_policy
-from ralphgen.planning.preview import runtime_policy
 from ralphgen.project.model import OwnRecipe, Project, Removal, Schema
 from ralphgen.runtime.errors import StartError, ToolError
 from ralphgen.runtime.policy import Policy
@@ -103,7 +102,7 @@ def project(recipes: tuple[OwnRecipe, ...] = (), removals: tuple[Removal, ...] =
 
 def policy_of(*recipes: OwnRecipe, removals: tuple[Removal, ...] = ()) -> Policy:
     """The policy as the server reads it."""
-    return runtime_policy(plan_policy(project(recipes, removals), KITS, CATALOG))
+    return plan_policy(project(recipes, removals), KITS, CATALOG)
 
 
 def session_of(policy: Policy, kit: str, facts: dict[str, Any]) -> Session:
@@ -430,4 +429,4 @@ def test_the_plan_lists_only_disciplines_that_take_something_away() -> None:
     busy = (Removal("busy", ("one:read",), "here"), Removal("busy", ("read", "run"), "there"))
     plan = plan_policy(project(removals=(idle, *busy)), KITS, CATALOG)
 
-    assert {"busy": {"one": ("read",), "two": ("read", "run")}} == plan.removed
+    assert {"busy": {"one": ("read",), "two": ("read", "run")}} == plan.removed_tools

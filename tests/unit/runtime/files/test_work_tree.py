@@ -189,7 +189,7 @@ def _spec(tree: Path) -> None:
 def test_files_that_ralphgen_writes_while_work_is_done_do_not_count(tree: Path) -> None:
     _spec(tree)
     before = tree_digest(tree_files(str(tree)))
-    written(tree, OWN.items())
+    written(tree, [*OWN.items()])
     git(tree, "add", "--force", *OWN)
 
     assert before == tree_digest(tree_files(str(tree)))
