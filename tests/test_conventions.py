@@ -277,7 +277,7 @@ class TestImports:
         """One tuple lists them; whoever else imports one makes the next kit harder to add.
 
         The board shows tasks, edits compare them, sessions take them, imports make them and an undo
-        removes them, which are the kit ralph's: they ask that kit's `rows` and `claims`. Specs are
+        removes them, which are the kit ralph's: they ask that kit's `rows`. Specs are
         the kit specum's, and `tools add` is the kit tables'.
         """
         asked = {
@@ -286,9 +286,7 @@ class TestImports:
             ("calls", ".ralph.rows"),
             ("cli", ".tables.finding"),
             ("exchange", ".ralph.rows"),
-            ("history", ".ralph.claims"),
             ("history", ".ralph.rows"),
-            ("sessions", ".ralph.claims"),
             ("sessions", ".ralph.rows"),
         }
         found = {

@@ -21,7 +21,7 @@ from ralphgen.history.entries import (
     same,
 )
 from ralphgen.history.revert import Reverter, RowResult
-from ralphgen.kits.ralph.claims import proof_on
+from ralphgen.kits.ralph.rows import proof_on
 from ralphgen.kits.registry import KITS
 from ralphgen.ledger.backup import FOLDER as BACKUPS
 from ralphgen.ledger.tables import no_ledger, read_state
@@ -33,7 +33,7 @@ from ralphgen.runtime.engine.closing import DONE
 from ralphgen.runtime.engine.entries import KEPT, finish_undo
 from ralphgen.runtime.files.entry_log import count_entry, rewrite_entries
 from ralphgen.runtime.tasks.claims import holder_of, live_claims
-from ralphgen.runtime.tasks.status import RESTORED, record_reason
+from ralphgen.runtime.tasks.proof import RESTORED, record_reason
 
 if TYPE_CHECKING:
     from ralphgen.runtime.engine import Database

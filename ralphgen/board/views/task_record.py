@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Generic, TypeVar
 
 from ralphgen.board.views.stored_text import line, paragraph
-from ralphgen.kits.ralph.rows import OVERRULED, Rows
+from ralphgen.kits.ralph.rows import Rows
 from ralphgen.ledger.records import (
     CheckRecord,
     JournalEntry,
@@ -15,7 +15,7 @@ from ralphgen.ledger.records import (
     runs_counted,
     runs_of,
 )
-from ralphgen.runtime.tasks.status import IMPORTED, RESTORED
+from ralphgen.runtime.tasks.proof import IMPORTED, OVERRULED, RESTORED
 
 Shown = TypeVar("Shown")
 Hidden = Callable[[str, str], bool]

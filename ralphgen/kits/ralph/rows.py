@@ -1,6 +1,7 @@
 """The project's rows by the rules of the ralph kit: others say of them what the tools say."""
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +14,8 @@ from ralphgen.kits.ralph.server.features import BEST_LEARNINGS
 from ralphgen.kits.ralph.server.learnings import best
 from ralphgen.kits.ralph.server.learnings import decode as decode_learnings
 from ralphgen.kits.ralph.server.project import LEARNINGS, NOT_ACTIONABLE, PROGRESS
-from ralphgen.kits.ralph.server.proof import OVERRULED
 from ralphgen.project.database import Snapshot, connected_database, open_database
-from ralphgen.project.inspect import read_schema
+from ralphgen.project.inspect import FACTS, read_schema
 from ralphgen.project.kit import InspectedKit
 from ralphgen.project.model import Schema
 from ralphgen.project.schema import REQUIRED_COLUMNS
@@ -23,7 +23,8 @@ from ralphgen.runtime.engine.ledger import MARKER
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.tasks import rows as stored_rows
 from ralphgen.runtime.tasks.claims import HeldError
-from ralphgen.runtime.tasks.rows import TEXT, StoredTable, Tables
+from ralphgen.runtime.tasks.proof import look_at_files, refuse_unproved
+from ralphgen.runtime.tasks.rows import TEXT, Ralphgen, StoredTable, Tables
 
 if TYPE_CHECKING:
     from ralphgen.runtime.engine import Database
@@ -32,12 +33,12 @@ __all__ = [
     "BEST_LEARNINGS",
     "LEARNINGS",
     "NOT_ACTIONABLE",
-    "OVERRULED",
     "PROGRESS",
     "Rows",
     "best",
     "decode_learnings",
     "project_rows",
+    "proof_on",
     "reading_rows",
     "stored_tables",
     "writing_tasks",
@@ -153,6 +154,30 @@ def writing_tasks(root: Path, schema: Schema) -> Iterator[tuple["Database", Tabl
             raise
         except ToolError as error:
             raise ProjectError(str(error)) from error
+
+
+def proof_on(root: Path, schema: Schema, database: "Database") -> Callable[[int], str]:
+    """Return a function: why a task is not proved on the current files, or "".
+
+    Call it in transactions of `database`. Raises `ToolError`.
+    """
+    try:
+        done = json.loads((root / FACTS).read_bytes())["config"].get("done")
+    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+        done = None  # the server is compared with its manifest, which lists this file
+    if not done:
+        return lambda _: ""
+    tables, look = stored_tables(schema), look_at_files(str(root), done)
+
+    def unproved(task: int) -> str:
+        advice = f'run "ralphgen task check {task}", then "ralphgen task status {task} done"'
+        try:
+            refuse_unproved(database, tables, Ralphgen(""), task, look, advice)
+        except ToolError as error:
+            return str(error)
+        return ""
+
+    return unproved
 
 
 def _tables(connection: Snapshot, schema: Schema) -> dict[str, StoredTable]:

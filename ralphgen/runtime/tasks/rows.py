@@ -9,6 +9,7 @@ import time
 
 from ..engine import quoted
 from ..errors import ToolError
+from ..policy import FULL
 from ..system import os
 from ..values.arguments import nearest, shortened
 from ..values.encoding import JsonReader, write_json
@@ -386,7 +387,7 @@ class Ralphgen:
     recipe = "ralphgen"  # signs the comments
     discipline = task = claim = None
     is_users = is_typed = False
-    profile = ""
+    profile = FULL  # so any evidence counts
 
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id

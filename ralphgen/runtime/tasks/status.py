@@ -6,22 +6,71 @@ other write that sets a task to done is refused, whatever statement, trigger or 
 
 from __future__ import annotations
 
-from ..engine.closing import DONE, SKIPPED, is_done
-from ..engine.ledger import Evidence, add_evidence
+from ..engine.closing import DONE, MET, SKIPPED, is_done
 from ..errors import ToolError
+from ..processes.launched import is_below_launch
+from .claims import follow_status
+from .comments import write
+from .readiness import dependents, unblocked
+from .rows import plain, task_row, today
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Any
 
     from ..engine import Database
     from ..engine.closing import Moved
+    from .proof import Look
     from .rows import Actor, StoredTable, Tables
 
 BLOCKED = "blocked"
-IMPORTED = "(imported)"  # in place of a check's name, in the evidence of a command of the user
-RESTORED = "(restored)"
+
+
+def move(
+    database: Database,
+    tables: Tables,
+    actor: Actor,
+    task: int,
+    new: str,
+    *,
+    force: Callable[[], bool],
+    reason: str | None = None,
+    summary: str | None = None,
+    look: Look | None = None,
+    advice: str = "",
+    because: str | None = None,
+) -> dict[str, Any]:
+    """Move a task to a status, in an open transaction, and return the facts of an answer.
+
+    `reason` is why it is blocked, and `summary` becomes a comment. With a `look` at the files, a
+    task becomes done only if it is proved on them, or `because` of the user's reason; `advice` is
+    how the actor runs the checks. If `force` returns True, the claim of another session
+    ends. Raises `ToolError` if a rule forbids the move.
+    """
+    (old,) = task_row(database, tables, task, ["status"])
+    notes: list[str] = []
+    if look is not None and not is_done(old):
+        from .proof import prove
+
+        notes = prove(database, tables, actor, task, look, advice, because)
+    follow_status(database, tables, actor, task, new, force=force())
+    set_status(database, tables.tasks, task, (old, new), date=today(), reason=reason)
+    answer: dict[str, Any] = {"id": task, "old": plain(old), "new": new}
+    if notes:
+        answer["told"] = notes
+    bodies: list[str] = []
+    if reason is not None and "blocked_by" not in tables.tasks:
+        bodies.append(f"Blocked: {reason}")
+    if summary is not None:
+        bodies.append("\n\n".join([summary, *notes]))
+    for body in bodies:
+        answer["comment"] = write(database, tables, actor, task, {"body": body})
+    if new in MET and old not in MET:
+        answer["unblocked"], are_all = unblocked(database, tables, task)
+        if not are_all:
+            answer["cut"] = ["unblocked"]
+    return answer
 
 
 def set_status(
@@ -70,9 +119,6 @@ def refuse_skipped(database: Database, tables: Tables, actor: Actor, moved: Move
 
     A skipped dependent counts: it could be opened again.
     """
-    from ..processes.launched import is_below_launch
-    from .readiness import dependents
-
     if actor.is_users and not is_below_launch():
         return
     for task, status in moved:
@@ -83,26 +129,3 @@ def refuse_skipped(database: Database, tables: Tables, actor: Actor, moved: Move
                 f"task {task} cannot be skipped: task {other} depends on it, and only the user can "
                 'skip such a task; set it to "blocked" with a "reason"'
             )
-
-
-def record_reason(database: Database, session: str, check: str, moved: Moved, why: str) -> None:
-    """Store as evidence that a command of the user, and no check, has made tasks done.
-
-    The database has a ledger.
-    """
-    from ..engine.entries import moment
-
-    for task, status in moved:
-        if status == DONE:
-            evidence = Evidence(
-                task=task,
-                session=session,
-                check=check,
-                definition="",
-                exit_code=None,
-                started=moment(),
-                seconds=0.0,
-                tree="",
-                tail=why,
-            )
-            add_evidence(database, evidence)

@@ -10,10 +10,9 @@ from ledger_rows import add_change, add_run, add_session, recorded
 from ralphgen.board.views.record import A_PAGE, RUNS, RecordQuery, project_record
 from ralphgen.board.views.stored_text import LONG_LINE
 from ralphgen.board.views.task_record import FILES, LONGEST_VALUE, TaskRecord
-from ralphgen.kits.ralph.rows import OVERRULED
 from ralphgen.project.database import FileSnapshot
 from ralphgen.project.model import Schema
-from ralphgen.runtime.tasks.status import IMPORTED, RESTORED
+from ralphgen.runtime.tasks.proof import IMPORTED, OVERRULED, RESTORED
 
 
 @pytest.fixture

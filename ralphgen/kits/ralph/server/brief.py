@@ -92,10 +92,10 @@ def checks_of(workspace: Workspace, task: int) -> Sequence[str]:
     """Return the checks, each as a line of text, that a task must pass before it may be done."""
     if workspace.done is None:
         return ()
-    from .proof import checks_for, command_of
+    from ralphgen.runtime.tasks.proof import checks_for, command_of
 
     (discipline,) = workspace.task(task, ["discipline"])
-    return [f"{one['name']}: {command_of(one)}" for one in checks_for(workspace, discipline)]
+    return [f"{one['name']}: {command_of(one)}" for one in checks_for(workspace.done, discipline)]
 
 
 def _brief(workspace: Workspace, tools: Sequence[Tool], given: Mapping[str, str]) -> dict[str, Any]:

@@ -8,20 +8,18 @@ import time
 
 from ralphgen.runtime.deferred import DeferredResult, report_progress
 from ralphgen.runtime.errors import StartError, ToolError
-from ralphgen.runtime.tasks.rows import now
-from ralphgen.runtime.values.paging import fitted
-
-from .proof import (
+from ralphgen.runtime.tasks.proof import (
+    add_runs,
     checks_for,
-    definition_of,
-    inner_path,
     listed,
-    look_at_tree,
     new_rules,
     refused_files,
     refused_protected,
-    worktree_git,
 )
+from ralphgen.runtime.tasks.rows import now
+from ralphgen.runtime.values.paging import fitted
+
+from .proof import inner_path, look_at_tree, worktree_git
 from .workspace import reading
 
 TYPE_CHECKING = False
@@ -32,8 +30,8 @@ if TYPE_CHECKING:
     from ralphgen.runtime.processes.groups import Job
     from ralphgen.runtime.processes.jobs import Jobs
     from ralphgen.runtime.processes.pipes import Tail
+    from ralphgen.runtime.tasks.proof import Check, Look
 
-    from .proof import Check, Look
     from .workspace import Workspace
 
 TAIL = 4_000  # characters of the output that are kept
@@ -78,7 +76,7 @@ def run_checks(workspace: Workspace, arguments: dict[str, Any]) -> DeferredResul
         )
     if run is None or run.task != task or not run.answers(look):
         kind = CheckRun if workspace.tree_rules is None else TreeRun
-        run = workspace.checks_run = kind(workspace, task, checks_for(workspace, discipline))
+        run = workspace.checks_run = kind(workspace, task, checks_for(workspace.done, discipline))
         run.start(look)
     return run.answer()
 
@@ -261,7 +259,7 @@ class CheckRun:
             self._keep_unproved(results, at_fault, after, why)
             return answer
         if protected:
-            answer["not_proved"] = refused_protected(self._workspace, after, protected)
+            answer["not_proved"] = refused_protected(after, protected)
         if not results:
             note = "no check is for this task's discipline"
         if note:
@@ -299,7 +297,7 @@ class CheckRun:
                 f"the checks write files that git does not ignore: {listed(written)}; nothing "
                 f"is proved: add to .gitignore {lines} if these are reports, then {again}"
             )
-        return ". ".join([*reasons, *new_rules(self._workspace, before, sorted(changed))])
+        return ". ".join([*reasons, *new_rules(before, sorted(changed))])
 
     def _record_written(self, written: list[str]) -> None:
         """Let `ralphgen doctor` know of untracked files that the checks write in the project."""
@@ -337,38 +335,13 @@ class CheckRun:
 
     def _keep(self, results: Sequence[dict[str, Any]], after: Look, protected: list[str]) -> bool:
         """Store the evidence, on a connection of this thread's own; return whether it may."""
-        from ralphgen.runtime.engine.ledger import EVIDENCE, Evidence, add_evidence
-
         workspace = self._workspace
         if workspace.evidence is None:  # one for all runs, since closing it would leak a file
             workspace.evidence = workspace.fenced(workspace.database.another())
-        database = workspace.evidence
-        checks = {check["name"]: check for check in self._checks}
-        evidence = [
-            Evidence(
-                task=self.task,
-                session=workspace.session.session_id,
-                check=result["name"],
-                definition=definition_of(checks[result["name"]]),
-                exit_code=result["exit_code"],
-                started=result["started"],
-                seconds=result["seconds"],
-                tree=after.tree,
-                protected=protected,
-                watched=after.watched,
-                tail=result["tail"],
-            )
-            for result in results
-        ]
-
-        def store() -> bool:
-            if not database.sql.may_add(database, EVIDENCE):
-                return False
-            for one in evidence:
-                add_evidence(database, one)
-            return True
-
-        return database.writing(store)
+        database, session = workspace.evidence, workspace.session
+        return database.writing(
+            lambda: add_runs(database, session, self.task, after, results, protected)
+        )
 
     def _one(self, check: Check) -> dict[str, Any]:
         """Run a check to its end; return its name, exit code, seconds, start and output."""

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Any
 
-    from .proof import Look
+    from ralphgen.runtime.tasks.proof import Look
+
     from .workspace import Workspace
 
 
@@ -61,9 +62,14 @@ def _hold(
         if is_done(new) and workspace.looks_at_tree:
             if look is None:
                 raise _NotLookedError
-            from .proof import refuse_unproved
+            from ralphgen.runtime.tasks.proof import refuse_unproved
 
-            refuse_unproved(workspace, task, look)
+            from .proof import advice_of
+
+            refuse_unproved(
+                *(workspace.database, workspace.tables, workspace.session),
+                *(task, look, advice_of(workspace, task)),
+            )
 
 
 def _follow(workspace: Workspace, task: int, old: str | None, new: str | None) -> None:

@@ -153,8 +153,9 @@ def run_check(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]
 
     Raises `ToolError` where there is no such check.
     """
+    from ralphgen.runtime.tasks.proof import listed
+
     from .checks import CheckRun
-    from .proof import listed
 
     checks = [*(workspace.done or {}).get("checks", ())]
     found = [check for check in checks if check["name"] == arguments["check"]]

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-from ralphgen.runtime.engine.closing import MET, is_done
+from ralphgen.runtime.engine.closing import is_done
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.policy import FULL
-from ralphgen.runtime.tasks import comments
-from ralphgen.runtime.tasks.claims import follow_status, other_claim
-from ralphgen.runtime.tasks.readiness import unblocked
-from ralphgen.runtime.tasks.rows import plain, refuse_blank, today
-from ralphgen.runtime.tasks.status import set_status
+from ralphgen.runtime.tasks.claims import other_claim
+from ralphgen.runtime.tasks.rows import plain, refuse_blank
+from ralphgen.runtime.tasks.status import move
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Any
 
-    from .proof import Look
+    from ralphgen.runtime.tasks.proof import Look
+
     from .workspace import Workspace
 
 
@@ -34,37 +33,20 @@ def moved(workspace: Workspace, arguments: dict[str, Any], look: Look | None) ->
         if answer:
             return {"id": task, "old": plain(old), "new": plain(old), **answer}
         arguments = {**arguments, **reason}
-    told: list[str] = []
-    if look is not None and not is_done(old):
-        from .proof import prove
+    advice = ""
+    if look is not None:
+        from .proof import advice_of
 
-        told = prove(workspace, task, arguments.get("because"), look)
-    force = _force(workspace, arguments)
-    follow_status(workspace.database, workspace.tables, workspace.session, task, new, force=force)
-    return _stored(workspace, arguments, old, told)
-
-
-def _stored(
-    workspace: Workspace, arguments: Mapping[str, Any], old: Any, told: list[str]
-) -> dict[str, Any]:
-    """Store a new status, and return the answer; `told` is what was found out of the proof."""
-    task, new = arguments["id"], arguments["status"]
-    tables, reason = workspace.tables, arguments.get("reason")
-    set_status(workspace.database, tables.tasks, task, (old, new), date=today(), reason=reason)
-    answer: dict[str, Any] = {"id": task, "old": plain(old), "new": new}
-    if told:
-        answer["told"] = told
-    if "reason" in arguments and "blocked_by" not in workspace.tables.tasks:
-        body = f"Blocked: {arguments['reason']}"
-        answer["comment"] = _comment(workspace, task, body)
-    if "summary" in arguments:
-        body = "\n\n".join([arguments["summary"], *told])
-        answer["comment"] = _comment(workspace, task, body)
-    if new in MET and old not in MET:
-        answer["unblocked"], are_all = unblocked(workspace.database, workspace.tables, task)
-        if not are_all:
-            answer["cut"] = ["unblocked"]
-    return answer
+        advice = advice_of(workspace, task)
+    return move(
+        *(workspace.database, workspace.tables, workspace.session, task, new),
+        force=lambda: _force(workspace, arguments),
+        reason=arguments.get("reason"),
+        summary=arguments.get("summary"),
+        look=look,
+        advice=advice,
+        because=arguments.get("because"),
+    )
 
 
 def refuse_wrong_words(arguments: Mapping[str, Any]) -> None:
@@ -109,11 +91,6 @@ def _force(workspace: Workspace, arguments: Mapping[str, Any]) -> bool:
     from .people import may_force
 
     return may_force(workspace, arguments["id"], force=force)
-
-
-def _comment(workspace: Workspace, task: int, body: str) -> int:
-    database, tables = workspace.database, workspace.tables
-    return comments.write(database, tables, workspace.session, task, {"body": body})
 
 
 def _is_free(workspace: Workspace, task: int) -> bool:
