@@ -2,7 +2,6 @@
 
 import io
 import re
-import sqlite3
 import tomllib
 from collections.abc import Callable, Iterator, MutableMapping
 from contextlib import contextmanager, redirect_stdout, suppress
@@ -144,5 +143,5 @@ def _offered(context: typer.Context, offers: Callable[[Path], list[Offer]]) -> l
     """Return the offers of the project that a command line names; none where anything is wrong."""
     try:
         return offers(project_root(Path(context.params.get("project") or "")))
-    except (RalphgenError, OSError, sqlite3.Error):
+    except (RalphgenError, OSError):
         return []

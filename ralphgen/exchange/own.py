@@ -53,12 +53,8 @@ def ralphs_tables(root: Path) -> Names:
 
 def read_own(root: Path) -> Own:
     """Return the rows of the project in `root`; raises `ProjectError` where they cannot be read."""
-    try:
-        with open_database(root) as connection:
-            return own_of(connection, root)
-    except sqlite3.Error as error:
-        text = f"the database cannot be read: {error}"
-        raise ProjectError(text, 'run "ralphgen doctor"') from error
+    with open_database(root) as connection:
+        return own_of(connection, root)
 
 
 def own_of(connection: Snapshot, root: Path) -> Own:

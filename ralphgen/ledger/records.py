@@ -1,7 +1,6 @@
 """Reads what is on record: sessions, and what was changed and proved of a task."""
 
 import json
-import sqlite3
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -219,7 +218,7 @@ def recorded_sessions(root: Path, ids: Sequence[str]) -> Mapping[str, SessionRec
     Where the database cannot be read, or has no ledger, there are none.
     """
     named = f"{_SESSIONS} WHERE id IN ({', '.join('?' * len(ids))})"
-    with suppress(RalphgenError, sqlite3.Error), open_database(root) as connection:
+    with suppress(RalphgenError), open_database(root) as connection:
         rows = connection.rows(named, ids) if ids else []
         return {record.session_id: record for record in (SessionRecord(*row) for row in rows)}
     return {}
@@ -227,7 +226,7 @@ def recorded_sessions(root: Path, ids: Sequence[str]) -> Mapping[str, SessionRec
 
 def last_sessions(root: Path, most: int) -> list[SessionRecord]:
     """Return the sessions that began last, as `newest_sessions`; none without a ledger."""
-    with suppress(RalphgenError, sqlite3.Error), open_database(root) as connection:
+    with suppress(RalphgenError), open_database(root) as connection:
         sql = _NEWEST.replace("NAME", connection.sql.exactly("id"))
         return [SessionRecord(*row) for row in connection.rows(sql, [most, 0])]
     return []

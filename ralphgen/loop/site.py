@@ -1,7 +1,6 @@
 """The project that a loop works on: makes sessions, lets agents work in them, says what came."""
 
 import os
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Sequence
@@ -87,7 +86,7 @@ class ProjectWorkplace:
 
     def left_for_user(self) -> set[int]:
         """Return the tasks that sessions have blocked since the beginning; none if unreadable."""
-        with suppress(ProjectError, sqlite3.Error):
+        with suppress(ProjectError):
             return blocked_since(self._root, self._entry)
         return set()
 

@@ -126,8 +126,12 @@ def open_database(root: Path, place: DatabasePlace | None = None) -> Iterator[Sn
     """
     place = place or database_place(root)
     if place is None:
-        with open_without_trace(database_path(root), briefly=True) as file:
-            yield FileSnapshot(file)
+        try:
+            with open_without_trace(database_path(root), briefly=True) as file:
+                yield FileSnapshot(file)
+        except sqlite3.Error as error:
+            text = f"the database cannot be read: {error}"
+            raise ProjectError(text, 'run "ralphgen doctor"') from error
         return
     with connected(place) as connection:
         import psycopg

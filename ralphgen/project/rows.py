@@ -1,6 +1,5 @@
 """What a session has to know of the database's rows, read without a trace."""
 
-import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -183,10 +182,5 @@ def _text_of(row: Mapping[str, object], column: str) -> str | None:
 @contextmanager
 def open_rows(root: Path, *, has_tasks: bool = True) -> Iterator[ProjectRows]:
     """The rows of the project in `root`; raises `ProjectError` where they cannot be read."""
-    try:
-        with open_database(root) as connection:
-            yield ProjectRows(connection, has_tasks=has_tasks)
-    except sqlite3.Error as error:
-        raise ProjectError(
-            f"the database cannot be read: {error}", 'run "ralphgen doctor"'
-        ) from error
+    with open_database(root) as connection:
+        yield ProjectRows(connection, has_tasks=has_tasks)

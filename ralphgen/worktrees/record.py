@@ -1,12 +1,10 @@
 """What the ledger says of merges: which are done, and which still wait."""
 
 import json
-import sqlite3
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from ralphgen.errors import ProjectError
 from ralphgen.ledger.tables import state_of
 from ralphgen.project.database import open_database, opened_database
 from ralphgen.runtime.engine.ledger import RECORDED, UNMERGED
@@ -48,14 +46,11 @@ class RecordedTree:
 
 def recorded_tree(root: Path, session_id: str, task: int) -> RecordedTree | None:
     """Return the tree that a session recorded for a task last, None without one."""
-    try:
-        with open_database(root) as connection:
-            row = connection.row(_RECORDED, (task, session_id, RECORDED))
-            if row is None:
-                return None
-            ((runs,),) = connection.rows(_RUNS_ON, (task, session_id, row[0], RECORDED))
-    except sqlite3.Error as error:
-        raise ProjectError(f"the database cannot be read: {error}") from error
+    with open_database(root) as connection:
+        row = connection.row(_RECORDED, (task, session_id, RECORDED))
+        if row is None:
+            return None
+        ((runs,),) = connection.rows(_RUNS_ON, (task, session_id, row[0], RECORDED))
     facts = json.loads(row[1])
     return RecordedTree(row[0].split()[0], facts["base"], facts["head"], runs > 0)
 
@@ -69,11 +64,8 @@ def record_merge(root: Path, session_id: str, commit: str) -> None:
 
 def merge_commits(root: Path) -> set[str]:
     """Return the commits by which loops have merged the work of sessions."""
-    try:
-        with open_database(root) as connection:
-            found = connection.rows("SELECT merged FROM ralphgen_sessions WHERE merged IS NOT NULL")
-    except sqlite3.Error as error:
-        raise ProjectError(f"the database cannot be read: {error}") from error
+    with open_database(root) as connection:
+        found = connection.rows("SELECT merged FROM ralphgen_sessions WHERE merged IS NOT NULL")
     return {commit for (commit,) in found}
 
 
@@ -82,14 +74,11 @@ def unmerged(root: Path) -> tuple[Unmerged, ...]:
 
     Raises `ProjectError` where the database cannot be read.
     """
-    try:
-        with open_database(root) as connection:
-            if state_of(connection).version is None:
-                return ()
-            found = connection.rows(UNMERGED)
-            done = {task for (task,) in connection.rows(_DONE)}
-    except sqlite3.Error as error:
-        raise ProjectError(f"the database cannot be read: {error}") from error
+    with open_database(root) as connection:
+        if state_of(connection).version is None:
+            return ()
+        found = connection.rows(UNMERGED)
+        done = {task for (task,) in connection.rows(_DONE)}
     return tuple(Unmerged(row[0], row[1], Path(row[2])) for row in sorted(found) if row[0] in done)
 
 
@@ -97,11 +86,8 @@ def one_of_each(root: Path, tasks: Iterable[int]) -> list[int]:
     """Return the first of the tasks of each discipline, which have the same checks to pass."""
     wanted = [*tasks]
     sql = _DISCIPLINES.format(marks=", ".join("?" * len(wanted)))
-    try:
-        with open_database(root) as connection:
-            rows = connection.rows(sql, wanted)
-    except sqlite3.Error as error:
-        raise ProjectError(f"the database cannot be read: {error}") from error
+    with open_database(root) as connection:
+        rows = connection.rows(sql, wanted)
     first: dict[object, int] = {}
     for task, discipline in rows:
         first.setdefault(discipline, task)

@@ -4,7 +4,6 @@ import hashlib
 import json
 import re
 import secrets
-import sqlite3
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -213,15 +212,10 @@ def read_facts(root: Path) -> Facts:
         config = read_config(root, RESERVED, settings_models(KITS))
     except ProjectError as error:
         problems = error.problems
-    try:
-        if any(kit.any_schema for kit in KITS if kit.key in config.values.kits):
-            return Facts({}, dict.fromkeys(COLUMNS, "config"), config, problems)
-        with open_database(root) as connection:
-            return _facts(connection, config, problems)
-    except sqlite3.Error as error:
-        raise ProjectError(
-            f"the database cannot be read: {error}", 'run "ralphgen doctor"'
-        ) from error
+    if any(kit.any_schema for kit in KITS if kit.key in config.values.kits):
+        return Facts({}, dict.fromkeys(COLUMNS, "config"), config, problems)
+    with open_database(root) as connection:
+        return _facts(connection, config, problems)
 
 
 def _facts(connection: Snapshot, config: TomlFile[Config], problems: tuple[Problem, ...]) -> Facts:

@@ -1,6 +1,5 @@
 """The sessions that there are, as rows."""
 
-import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -139,10 +138,7 @@ def _tasks(root: Path, tasks: Sequence[int]) -> dict[int, tuple[str, object]]:
     """Return title and status of the tasks that exist, by id."""
     if not tasks:
         return {}
-    with (
-        suppress(RalphgenError, sqlite3.Error),
-        open_database(root) as connection,
-    ):
+    with suppress(RalphgenError), open_database(root) as connection:
         rows = connection.rows(TASKS + connection.sql.among("id"), (str(list(tasks)),))
         return {task: (line(title), status) for task, title, status in rows}
     return {}

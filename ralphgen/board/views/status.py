@@ -158,7 +158,7 @@ def project_status(
     With a day of its own, claims are judged by their leases alone; without `claims` there are none,
     and so it says the same at every moment.
     However many rows there are, the lists are short and say how much they leave out. Raises
-    `ProjectError` where the database is not the project's any more, and what `sqlite3` raises.
+    `ProjectError` where the database is not the project's any more.
     """
     rows = reading_rows(connection, schema)
     read = read_tasks(rows)

@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 
 from ralphgen.errors import ProjectError
-from ralphgen.project.database import PATIENCE, open_without_trace
+from ralphgen.project.database import PATIENCE, open_database, open_without_trace
+from ralphgen.project.root import DATABASE
 
 NOBODY = 65534
 HOSTILE = [
@@ -460,3 +461,13 @@ def test_a_copy_of_the_folder_reads_the_same(tmp_path: Path) -> None:
     shutil.copytree(tmp_path / "one", tmp_path / "two")
 
     assert ["old", "new"] == rows_without_trace(tmp_path / "two" / "ralph.db")
+
+
+def test_a_statement_that_fails_is_an_error_of_the_project(tmp_path: Path) -> None:
+    make_database(tmp_path / DATABASE)
+
+    with (
+        pytest.raises(ProjectError, match="database cannot be read: no such table: nowhere"),
+        open_database(tmp_path) as connection,
+    ):
+        connection.rows("SELECT 1 FROM nowhere")
