@@ -138,11 +138,11 @@ def import_(
 
 
 def _move(root: Path, file: Path, *, dry_run: bool, allow_removals: bool) -> None:
-    """Move a project's file into PostgreSQL, and tell how many rows of each table."""
+    """Move a project's file to a server, and print the number of rows of each table."""
     from ralphgen.exchange.transfer import move_project
 
     if allow_removals:
-        raise UsageError("a move to PostgreSQL removes nothing", "leave out --allow-removals")
+        raise UsageError("a move to a server removes nothing", "leave out --allow-removals")
     added = move_project(root, file, dry_run=dry_run, say=say)
     for table, count in added.items():
         if count:

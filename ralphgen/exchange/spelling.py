@@ -1,4 +1,4 @@
-"""Spells what SQLite holds as a column of PostgreSQL takes it."""
+"""Converts values of a file to the types of the columns of a server."""
 
 import json
 import re
@@ -7,7 +7,7 @@ from typing import Any
 from ralphgen.runtime.tasks.rows import decode_integers, decode_strings, encode
 from ralphgen.runtime.values.encoding import read_written_json, write_written_json
 
-NUL = "a string contains the character U+0000, which PostgreSQL does not support"
+NUL = "a string contains the character U+0000, which the database cannot store"
 _FROM_TEXT = ("NUMERIC", "DECIMAL", "ANY", "OPAQUE", "BOOLEAN", "REAL")
 _NUMBERS = ("depends_on",)  # lists that older programs wrote as 1;2, of numbers and not of texts
 
@@ -30,20 +30,20 @@ def spelled(kind: str, column: str, value: Any) -> Any:
         return _array(kind, column, value)
     if isinstance(value, float) and kind == "INTEGER":
         if not value.is_integer():
-            raise ValueError(f"{value} does not fit the integer column in PostgreSQL")
+            raise ValueError(f"{value} does not fit the integer column")
         return int(value)
-    # Of a number as text PostgreSQL makes what the column holds: yes or no too.
+    # The server makes the value of the column from a number as text, yes or no too.
     return str(value) if kind in _FROM_TEXT else value
 
 
 def _as_bytes(kind: str, value: Any) -> bytes:
     if kind != "BLOB":
-        raise ValueError(f"bytes do not fit the {kind.lower()} column in PostgreSQL")
+        raise ValueError(f"bytes do not fit the {kind.lower()} column")
     if isinstance(value, str):
         return value.encode()
     if isinstance(value, bytes):
         return value
-    raise ValueError("a number does not fit the bytea column in PostgreSQL")
+    raise ValueError("a number does not fit the bytea column")
 
 
 def _as_json(column: str, value: Any) -> str:
@@ -86,7 +86,7 @@ def _items(column: str, value: Any) -> list[Any]:
     """Return the items of a stored list; raise `ValueError` for what is none."""
     decoded = (decode_integers if column in _NUMBERS else decode_strings)(value)
     if not decoded.readable:
-        raise ValueError("invalid JSON, which PostgreSQL requires here")
+        raise ValueError("invalid JSON, which the column requires")
     for item in decoded.values:
         _refuse_unstorable(str(item))
     return decoded.values

@@ -28,8 +28,8 @@ _ADD = (
 def entries_of(path: Path) -> list[str]:
     """Return the entries of a state file, in its order; none where there is no file.
 
-    What PostgreSQL does not hold, bytes that are no UTF-8 and U+0000, becomes U+FFFD. Raises
-    `ProjectError` where the file cannot be read.
+    Bytes that are not UTF-8 and U+0000, which rows cannot hold, become U+FFFD. Raises
+    `ProjectError` if the file cannot be read.
     """
     try:
         data, _ = read_file(str(path), MOST)
@@ -45,7 +45,7 @@ def entries_of(path: Path) -> list[str]:
 def take_in(database: "Database", folder: Path) -> int:
     """Make rows of the entries of the files in a folder, where there are no rows; return how many.
 
-    The caller is in a transaction of `database.writing` on PostgreSQL. The files stay. Raises
+    The caller is in a transaction of `database.writing`. The files stay. Raises
     `ProjectError` as `entries_of` does.
     """
     if database.row(f"SELECT 1 FROM {KEPT} LIMIT 1") is not None:
@@ -87,7 +87,7 @@ def move_in(database: "Database", folder: Path) -> tuple[int, tuple[str, ...]]:
         return 0, ()
     added = take_in(database, folder)
     if not added:
-        return 0, (f"left out: {names}; PostgreSQL already has such entries",)
+        return 0, (f"left out: {names}; the database already has such entries",)
     return added, (f"moved the entries of {names} into the database; the files are no longer read",)
 
 

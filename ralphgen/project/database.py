@@ -116,6 +116,11 @@ def module_of(root: Path, name: str) -> Any:
     return import_module(f"ralphgen.runtime.engine.{engine_of(root)}.{name}")
 
 
+def part_for(connection: Snapshot, package: str) -> Any:
+    """Return the module of a package that is for the engine of a connection, by its name."""
+    return import_module(f"{package}.{str(connection.sql.__package__).rpartition('.')[2]}")
+
+
 @contextmanager
 def open_database(root: Path, place: DatabasePlace | None = None) -> Iterator[Snapshot]:
     """Open the database of the project in `root` for reading; it shows one moment.

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING
 
 from ralphgen.errors import Problem, ProjectError
 from ralphgen.project.config import Config
+from ralphgen.project.database import part_for
 from ralphgen.project.model import Column, Names, Schema, ServedTable, Table
-from ralphgen.project.queries.rules import SECRETS
+from ralphgen.project.queries.rules import SECRETS, is_secret
 from ralphgen.project.settings import VERBS, TableSettings
 from ralphgen.project.toml import TomlFile
-from ralphgen.project.view_reads import Reads, secrets_in_view, view_reads
 from ralphgen.runtime.engine.entries import PREFIX
 from ralphgen.runtime.engine.schema import fold
 from ralphgen.suggestion import suggestion
@@ -17,6 +17,7 @@ from ralphgen.suggestion import suggestion
 if TYPE_CHECKING:
     from ralphgen.project.database import Snapshot
 
+Reads = Callable[[str], Iterable[tuple[str, str]]]  # by view: tables and columns
 KEY = "tables"  # of the config
 READING = VERBS[:2]
 TEXTS = ("TEXT", "NUMERIC", "ANY", "OPAQUE")  # types that a text can be looked for in
@@ -99,10 +100,22 @@ def _secrets(connection: "Snapshot | None", schema: Schema) -> Callable[[Table],
                 yield f"{table.name}.{column.name}"
         if connection is not None:
             if not views:
-                views.append(view_reads(connection, schema))
-            yield from secrets_in_view(views[0], schema, table.name)
+                part = part_for(connection, "ralphgen.project.queries")
+                views.append(part.view_reads(connection.connection, schema.hidden, schema.hide))
+            yield from _secrets_in_view(views[0], schema, table.name)
 
     return found
+
+
+def _secrets_in_view(reads: Reads, schema: Schema, name: str) -> Iterator[str]:
+    """Yield, as "table.column", what a view reads and tools may not show; raises what `reads` does.
+
+    What the view's own columns are called does not count: they are hidden like those of a table.
+    """
+    for table, column in sorted(reads(name)):
+        own = schema.folded(table) == schema.folded(name)
+        if not own and is_secret(table, column, schema.hidden):
+            yield f"{table}.{column}" if column else table
 
 
 def _unusable(name: str, kinds: Mapping[str, str], table: Table | None) -> tuple[str, str] | None:

@@ -252,7 +252,7 @@ def _end_baselines(
 def _place(root: Path, work_tree: Path) -> str:
     """Return the digest of where a work tree is, within what its database is for.
 
-    A file of SQLite moves with its project; a database of PostgreSQL is that of many machines.
+    A file moves with its project; many machines share a database on a server.
     """
     facts = [os.path.relpath(work_tree.resolve(), project_home(root).resolve())]
     if is_on_server(root):

@@ -112,7 +112,20 @@ class Touched:
     refused: tuple[str, ...]
 
 
-def read_by_view(connection: "psycopg.Connection[Any]", view: str) -> frozenset[tuple[str, str]]:
+def view_reads(
+    connection: "psycopg.Connection[Any]", hidden: Hidden, _hide: Sequence[str]
+) -> Callable[[str], Iterable[tuple[str, str]]]:
+    """Return a function that returns the columns a view reads, as (table, column).
+
+    For a table these are the columns of other tables that have values in its rows, as a partition.
+    """
+    return lambda name: (
+        _read_by_view(connection, name)
+        | {one for one in _related_columns(connection, name) if not hidden(name, one[1])}
+    )
+
+
+def _read_by_view(connection: "psycopg.Connection[Any]", view: str) -> frozenset[tuple[str, str]]:
     """Return the columns that a view of the project's schema reads, also by other views.
 
     A function of the application counts as reading every table that its text names. Nothing for a
@@ -158,7 +171,7 @@ def _names(text: str, name: str) -> bool:
     return re.search(rf"(?i)(?<!\w){re.escape(name)}(?!\w)", text) is not None
 
 
-def related_columns(
+def _related_columns(
     connection: "psycopg.Connection[Any]", table: str
 ) -> frozenset[tuple[str, str]]:
     """Return the columns of other tables that a table of the project's schema shares rows with."""

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,8 +11,6 @@ from ralphgen.project.config import Config
 from ralphgen.project.model import Queries, Schema
 from ralphgen.project.queries.files import NamedSql, read_queries
 from ralphgen.project.queries.model import Preparation
-from ralphgen.project.queries.prepare_postgresql import prepare_on_postgresql, recorded_queries
-from ralphgen.project.queries.prepare_sqlite import prepare_on_sqlite
 from ralphgen.project.toml import TomlFile
 from ralphgen.suggestion import suggestion
 
@@ -45,14 +44,9 @@ def prepared_queries(
     def hidden(table: str, column: str) -> bool:
         return schema.hidden(table, column)
 
-    if place is None:
-        opened = None if connection is None else connection.connection
-        done = prepare_on_sqlite(found, opened, recorded, hidden)
-    elif connection is None:
-        done = recorded_queries(found, recorded)
-    else:
-        done = prepare_on_postgresql(found, place, hidden)
-    return _queries(config, done)
+    opened = None if connection is None else connection.connection
+    engine = import_module(f"{__package__}.prepare_{config.values.database.engine}")
+    return _queries(config, engine.prepare(found, opened, recorded, hidden, place))
 
 
 def _queries(config: TomlFile[Config], done: Preparation) -> Queries:

@@ -52,13 +52,20 @@ _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ; SET LOCAL statement_timeout = 1
 _NO_RIGHT = "42501"
 
 
-def prepare_on_postgresql(
-    queries: Sequence[NamedSql], place: DatabasePlace, hidden: Hidden
+def prepare(
+    queries: Sequence[NamedSql],
+    opened: object,
+    recorded: Mapping[str, Any],
+    hidden: Hidden,
+    place: DatabasePlace,
 ) -> Preparation:
     """Return the queries as they are prepared on a database, in which nothing is left behind.
 
-    Raises `ProjectError` with every problem, and what `connected` raises.
+    Without an `opened` database they are returned as `recorded`. Raises `ProjectError` with every
+    problem, and the errors of `connected`.
     """
+    if opened is None:
+        return _recorded_queries(queries, recorded)
     problems: list[Problem] = []
     prepared: list[PreparedQuery] = []
     with connected(place) as connection:
@@ -80,7 +87,7 @@ def prepare_on_postgresql(
     return Preparation(tuple(prepared), json.loads(json.dumps(facts)))
 
 
-def recorded_queries(queries: Sequence[NamedSql], recorded: Mapping[str, Any]) -> Preparation:
+def _recorded_queries(queries: Sequence[NamedSql], recorded: Mapping[str, Any]) -> Preparation:
     """Return queries as they were prepared last, where there is no connection.
 
     Raises `ProjectError` for each that is another one now.

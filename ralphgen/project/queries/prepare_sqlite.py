@@ -59,11 +59,12 @@ _JSON = {"boolean": "boolean", "integer": "integer", "number": "number", "text":
 _NEAR = re.compile(r'near "(.+?)"|no such \w+: (?:\w+\.)?(\w+)|: (\w+)$')
 
 
-def prepare_on_sqlite(
+def prepare(
     queries: Iterable[NamedSql],
     connection: sqlite3.Connection | None,
     recorded: Mapping[str, Any],
     hidden: Hidden,
+    _place: object = None,
 ) -> Preparation:
     """Return the queries as they are prepared on a database, or on the tables of `recorded`.
 

@@ -2,15 +2,17 @@
 
 import re
 import sqlite3
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ralphgen.errors import ProjectError
-from ralphgen.project.queries.tokens import read_tokens
+from ralphgen.project.queries.rules import Hidden, is_secret, merged_secrets
+from ralphgen.project.queries.tokens import read_tokens, without_comments
 from ralphgen.runtime.engine import quoted
 from ralphgen.runtime.engine.schema import fold
+from ralphgen.runtime.engine.sqlite.own_statements import folded, missing_tables
 from ralphgen.runtime.engine.sqlite.query_rules import (
     FUNCTIONS,
     TABLE_FUNCTIONS,
@@ -288,3 +290,74 @@ def compile_statement(
         opened = ("OpenRead", "OpenWrite", "ReopenIdx")
         if any(step[1] in opened and step[3] == _SCHEMA_PAGE for step in program):
             watcher.refused.append("reads the schema table")
+
+
+def view_reads(
+    connection: sqlite3.Connection, hidden: Hidden, hide: Sequence[str]
+) -> Callable[[str], Iterable[tuple[str, str]]]:
+    """Return a function that returns the columns a view reads, as (table, column).
+
+    It raises `ProjectError` for a view that does not compile, that needs columns in `hide` to
+    compile, or that may merge them.
+    """
+    catalog = found_catalog(connection)
+    visible = catalog.visible(lambda table, column: is_secret(table, column, hidden))
+
+    def found(name: str) -> Iterable[tuple[str, str]]:
+        watcher = Watcher(catalog)
+        known = catalog.named(name)
+        if known and catalog.tables[known].view:
+            statement = f"SELECT * FROM {quoted(known)}"
+            try:
+                compile_statement(connection, statement, (), watcher)
+            except sqlite3.Error as error:
+                text = f'the view "{known}" cannot be read: {error}'
+                raise ProjectError(text, "fix the view, or remove it from [tables]") from error
+            # An authorizer does not report columns that a join merges.
+            if not any(is_secret(*one, hidden) for one in watcher.reads):
+                _refuse_merged(catalog, visible, known, hidden, hide)
+        return watcher.reads
+
+    return found
+
+
+def _refuse_merged(
+    whole: QueriedTables, visible: QueriedTables, view: str, hidden: Hidden, hide: Sequence[str]
+) -> None:
+    """Raise `ProjectError` if a view means something else without the hidden columns."""
+    missing = missing_tables([*visible.virtual.values()], folded(hide))
+    watcher = Watcher(visible, indexes=frozenset({*visible.virtual} - missing))
+    reason = ""
+    with closing(empty_database(visible)) as empty:
+        try:
+            for kind, name, definition in visible.virtual.values():
+                if kind == "virtual" and fold(name) in watcher.indexes:
+                    empty.execute(definition)
+            compile_statement(empty, f"SELECT * FROM {quoted(view)}", (), watcher)
+        except sqlite3.Error as error:
+            reason = str(error)
+    waiting, words, natural = [view], set[str](), False
+    merged: list[str] = []
+    while waiting:
+        definition = visible.tables[waiting.pop()].view
+        tokens = without_comments(read_tokens(definition, view, 1, sqlite=True))
+        natural = natural or any(token.is_word("NATURAL") for token in tokens)
+        merged += merged_secrets(tokens, hidden)
+        names = {fold(token.name or token.text[1:-1]) for token in tokens} - words
+        words |= names
+        waiting += [one for one in map(visible.named, names) if one and visible.tables[one].view]
+    refused = [one for one in watcher.refused if not one.startswith(USES)]  # functions read nothing
+    if not reason and refused:
+        reason = f"it {refused[0]}"
+    read = {name for name in map(whole.named, words) if name}
+    reduced = any(
+        name not in visible.tables or visible.tables[name].columns != whole.tables[name].columns
+        for name in read
+    )
+    if not reason and natural and reduced:
+        reason = "it uses NATURAL JOIN, which does not name its columns"
+    if not reason and merged:
+        reason = f'it joins by "{merged[0]}"'
+    if reason:
+        text = f'the view "{view}" may read hidden columns: {reason}'
+        raise ProjectError(text, "join on named, visible columns")

@@ -1,7 +1,7 @@
 """The rule that each engine applies to every write: no task becomes done unless it may.
 
-The engines differ in how they notice it: SQLite by temporary triggers, PostgreSQL by comparing the
-tasks before the commit. Both then ask `MayClose`, whatever statement, trigger or key wrote the row.
+An engine notices it by temporary triggers, or by comparing the tasks before the commit. Then it
+asks `MayClose`, whatever statement, trigger or key wrote the row.
 """
 
 from __future__ import annotations

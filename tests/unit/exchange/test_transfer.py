@@ -339,7 +339,7 @@ def test_state_files_become_rows_once_byte_by_byte(moving: Moving) -> None:
     with (moving.source / ".ralph/progress.txt").open("a", encoding="utf-8") as file:
         file.write("\n- late\n")
     moving.move()
-    assert ["left out: progress.txt and learnings.txt; PostgreSQL already has such entries"] == (
+    assert ["left out: progress.txt and learnings.txt; the database already has such entries"] == (
         moving.said
     )
     assert found == moving.there(rows)

@@ -1,1 +1,1 @@
-"""The project's database in PostgreSQL: by the same names as for SQLite."""
+"""The project's database on a server: connection, transactions, and the schema in it."""

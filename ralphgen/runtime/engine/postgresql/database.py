@@ -55,7 +55,7 @@ class Snapshot(SnapshotBase):
 
     @property
     def connection(self) -> Connection[tuple[Any, ...]]:
-        """The connection of psycopg, within a transaction."""
+        """The connection of the driver, within a transaction."""
         if self._connection is None:
             raise ToolError("there is no connection to the database: try again")
         return self._connection
@@ -463,7 +463,7 @@ class _ClosedError(ToolError):
 
 
 def _errors() -> Any:
-    """Return what psycopg raises; nothing as long as it was not imported."""
+    """Return the errors of the driver; none as long as it was not imported."""
     driver = sys.modules.get(f"{__package__}.driver")
     return () if driver is None else driver.Error
 

@@ -203,13 +203,13 @@ def read_tables(
 ) -> dict[str, list[Column]]:
     """Return, by name those of `own` that exist in a schema, each with its columns in order.
 
-    `connection` is one of psycopg with raw cursors; without `schema` the first of its search path
-    is read. A column is what `read_tables` of SQLite says of one; its type is one of those, or JSON
-    (json, jsonb), OPAQUE (without equality), or that of an array's items and `[]`. Names are told
+    `connection` has raw cursors; without `schema` the first of its search path is read. A column is
+    as in `read_tables` of SQLite; its type may also be JSON (json, jsonb), OPAQUE (without
+    equality), or that of an array's items and `[]`. Names are told
     apart by their letter case. An identity column says no more than SQLite's INTEGER PRIMARY KEY:
     it fills itself. The values are those of an ENUM, or of an array of one, as far as the CHECKs on
     the column alone and on its domains allow them. `also` names further tables, and views, of whose
-    columns a type may be BOOLEAN or DECIMAL too. Takes one query; raises what psycopg raises.
+    columns a type may be BOOLEAN or DECIMAL too. Takes one query; raises errors of the driver.
     """
     tables: dict[str, list[Column]] = {}
     names = [*own, *also]
@@ -224,7 +224,7 @@ def read_tables(
 def views_digest(connection: Any, names: Iterable[str]) -> str:
     """Return the sha256, in hex, of the views among `names` and the views that they read.
 
-    Empty if there are none. Raises what psycopg raises.
+    Empty if there are none. Raises errors of the driver.
     """
     used = sorted(connection.execute(_VIEWS, [[*names]]).fetchall())
     return sha256_hex(repr(used).encode()) if used else ""

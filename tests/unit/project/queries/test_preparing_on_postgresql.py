@@ -11,7 +11,7 @@ from query_files import write_queries
 from ralphgen.errors import ProjectError
 from ralphgen.project.queries.files import read_queries
 from ralphgen.project.queries.model import Preparation
-from ralphgen.project.queries.prepare_postgresql import prepare_on_postgresql
+from ralphgen.project.queries.prepare_postgresql import prepare
 from ralphgen.project.root import DatabasePlace
 
 pytestmark = [pytest.mark.slow, needs_postgresql]
@@ -63,7 +63,7 @@ def prepared(root: Path, *queries: str) -> Preparation:
     found = read_queries(root, sqlite=False)
     place = DatabasePlace(VARIABLE, "public")
     hidden = {("tasks", "note"), ("parted", "note")}
-    return prepare_on_postgresql(found, place, lambda *column: column in hidden)
+    return prepare(found, place, {}, lambda *column: column in hidden, place)
 
 
 @pytest.mark.thorough

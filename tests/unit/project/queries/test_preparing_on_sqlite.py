@@ -11,7 +11,7 @@ from query_files import write_queries
 from ralphgen.errors import ProjectError
 from ralphgen.project.queries.files import read_queries
 from ralphgen.project.queries.model import Preparation, PreparedQuery
-from ralphgen.project.queries.prepare_sqlite import prepare_on_sqlite
+from ralphgen.project.queries.prepare_sqlite import prepare
 
 TABLES = """
 CREATE TABLE tasks (id INTEGER PRIMARY KEY, title TEXT, due DATE, done BOOLEAN, cost NUMERIC,
@@ -46,7 +46,7 @@ def prepared(
     write_queries(root, *queries)
     found = read_queries(root, sqlite=True)
     recorded = facts if isinstance(facts, dict) else {}
-    return prepare_on_sqlite(found, connection, recorded, lambda _, column: column == "note")
+    return prepare(found, connection, recorded, lambda _, column: column == "note")
 
 
 def one(root: Path, connection: sqlite3.Connection, query: str) -> PreparedQuery:
@@ -267,7 +267,7 @@ def test_a_name_of_any_characters_is_found_in_a_join(tmp_path: Path) -> None:
         connection.execute("CREATE TABLE a\u00b7 (id INTEGER PRIMARY KEY, note TEXT)")
         connection.execute("CREATE TABLE log (number INTEGER PRIMARY KEY)")
         with pytest.raises(ProjectError, match="joins by"):
-            prepare_on_sqlite(
+            prepare(
                 read_queries(tmp_path, sqlite=True),
                 connection,
                 {},
