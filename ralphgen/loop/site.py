@@ -19,7 +19,7 @@ from ralphgen.loop.worker import Result
 from ralphgen.project.database import is_away
 from ralphgen.project.git import branch_in
 from ralphgen.project.model import Schema
-from ralphgen.project.root import FOLDER, database_place, project_home
+from ralphgen.project.root import FOLDER, project_home
 from ralphgen.project.rows import open_rows
 from ralphgen.sessions.claims import NOT_MADE, NothingReadyError, end_claim, keep_claim
 from ralphgen.sessions.create import create_session
@@ -64,8 +64,7 @@ class ProjectWorkplace:
 
     def is_away(self) -> bool:
         """Return whether the database cannot be reached now; a file is never so."""
-        place = database_place(self._root)
-        return place is not None and is_away(place)
+        return is_away(self._root)
 
     def target(self) -> Event:
         """Return the folder in which agents work, and its branch, which is empty if it has none.

@@ -496,8 +496,14 @@ def require_psycopg() -> None:
         ) from error
 
 
-def is_away(place: DatabasePlace) -> bool:
-    """Return whether nobody answers at the DSN; one that refuses the login or the name is there."""
+def is_away(root: Path) -> bool:
+    """Return whether the server of the database does not answer; a refusal is an answer.
+
+    A file is never away.
+    """
+    place = database_place(root)
+    if place is None:
+        return False
     try:
         with connected(place):
             return False

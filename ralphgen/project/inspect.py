@@ -12,13 +12,13 @@ from pydantic import BaseModel
 
 from ralphgen.errors import Problem, ProjectError
 from ralphgen.files import collected
-from ralphgen.project.computed_columns import computed_from_hidden
 from ralphgen.project.config import Config, kit_settings, no_config, policy_rules, read_config
 from ralphgen.project.database import (
     NoConnectionError,
     Snapshot,
     nearest_database,
     open_database,
+    part_for,
 )
 from ralphgen.project.definitions import definitions_of, recorded_parts
 from ralphgen.project.discipline_servers import unusable_servers
@@ -44,6 +44,7 @@ from ralphgen.project.model import (
 from ralphgen.project.own_tools import NO_TOOLS, read_own_tools
 from ralphgen.project.patterns import pattern_problems
 from ralphgen.project.queries.prepare import prepared_queries
+from ralphgen.project.queries.rules import is_secret
 from ralphgen.project.recipes import read_recipes
 from ralphgen.project.root import (
     CONFIG,
@@ -341,7 +342,7 @@ def _served_schema(
             "hidden",
             f'add "{column}" to hide under [schema]',
         )
-        for column, source in computed_from_hidden(connection, schema)
+        for column, source in _computed_from_hidden(connection, schema)
     ]
     if problems:
         raise ProjectError.of(problems)
@@ -446,3 +447,12 @@ def _committed_facts(
             'run "ralphgen regen" in a checkout that has the database',
         ) from error
     return schema, served_tables(config, schema), queries, removals
+
+
+def _computed_from_hidden(connection: Snapshot, schema: Schema) -> Iterator[tuple[str, str]]:
+    """Yield each visible generated column and a hidden column it needs, as "table.column"."""
+    part = part_for(connection, "ralphgen.project.queries")
+    for table, column, source in part.computed_columns(connection):
+        shown = not is_secret(table, column, schema.hidden)
+        if shown and is_secret(table, source, schema.hidden):
+            yield f"{table}.{column}", f"{table}.{source}"

@@ -17,6 +17,8 @@ from ralphgen.project.queries.node_tree import (
 if TYPE_CHECKING:
     import psycopg
 
+    from ralphgen.project.database import Snapshot
+
 Hidden = Callable[[str, str], bool]
 # Of the functions that PostgreSQL brings along: those that read files, settings, other sessions or
 # run a text as SQL. Volatile ones are refused by that alone.
@@ -91,6 +93,22 @@ _OWN_COLUMNS = """
         AND c.relnamespace = pg_catalog.quote_ident(pg_catalog.current_schema())::regnamespace
 """
 _KINDS = {"r": "table", "p": "table", "v": "view", "m": "view"}
+# Up to version 14 the column depends on its sources, since then its expression does.
+_DEPENDENCIES = """
+SELECT c.relname::text, g.attname::text, s.attname::text
+FROM pg_catalog.pg_class AS c
+    JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace
+    JOIN pg_catalog.pg_attribute AS g ON g.attrelid = c.oid AND g.attgenerated <> ''
+    JOIN pg_catalog.pg_attrdef AS d ON d.adrelid = c.oid AND d.adnum = g.attnum
+    JOIN pg_catalog.pg_depend AS p ON p.refclassid = 'pg_catalog.pg_class'::regclass
+        AND p.refobjid = c.oid
+        AND (p.classid = 'pg_catalog.pg_attrdef'::regclass AND p.objid = d.oid
+            OR p.classid = 'pg_catalog.pg_class'::regclass AND p.objid = c.oid
+                AND p.objsubid = g.attnum)
+    JOIN pg_catalog.pg_attribute AS s ON s.attrelid = c.oid AND s.attnum = p.refobjsubid
+WHERE n.nspname = pg_catalog.current_schema() AND s.attnum <> g.attnum
+ORDER BY 1, 2, 3
+"""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,6 +128,11 @@ class Touched:
     sets: frozenset[str]
     key: tuple[str, ...]
     refused: tuple[str, ...]
+
+
+def computed_columns(connection: "Snapshot") -> Iterable[tuple[str, str, str]]:
+    """Return the table, the generated column and each column that it is computed from."""
+    return connection.rows(_DEPENDENCIES)
 
 
 def view_reads(

@@ -5,11 +5,11 @@ import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ralphgen.errors import ProjectError
 from ralphgen.project.queries.rules import Hidden, is_secret, merged_secrets
-from ralphgen.project.queries.tokens import read_tokens, without_comments
+from ralphgen.project.queries.tokens import Token, read_tokens, without_comments
 from ralphgen.runtime.engine import quoted
 from ralphgen.runtime.engine.schema import fold
 from ralphgen.runtime.engine.sqlite.own_statements import folded, missing_tables
@@ -20,6 +20,9 @@ from ralphgen.runtime.engine.sqlite.query_rules import (
     is_counted,
 )
 from ralphgen.runtime.engine.sqlite.schema import affinity
+
+if TYPE_CHECKING:
+    from ralphgen.project.database import Snapshot
 
 _OBJECTS = """
     SELECT m.name, m.type, m.sql, coalesce(l.type, m.type), coalesce(l.wr, 0)
@@ -37,6 +40,7 @@ _WRITES = {
 }
 USES = "uses the function"
 _SCHEMA_PAGE = 1  # where the schema table begins, in every database
+_DEFINITIONS = "SELECT name, sql FROM sqlite_master WHERE type = 'table' AND sql LIKE '%(%'"
 _WITHIN = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE, sqlite3.SQLITE_TRANSACTION)
 
 
@@ -361,3 +365,30 @@ def _refuse_merged(
     if reason:
         text = f'the view "{view}" may read hidden columns: {reason}'
         raise ProjectError(text, "join on named, visible columns")
+
+
+def computed_columns(connection: "Snapshot") -> Iterator[tuple[str, str, str]]:
+    """Yield the table, the generated column and each name in its definition."""
+    for table, sql in connection.rows(_DEFINITIONS):
+        if sql.upper().startswith("CREATE TABLE"):
+            tokens = without_comments(read_tokens(sql, table, 1, sqlite=True))
+            for part, is_generated in _parts(tokens):
+                if is_generated:
+                    for token in part[1:]:
+                        if token.name:
+                            yield table, part[0].name, fold(token.name)
+
+
+def _parts(tokens: Sequence[Token]) -> Iterator[tuple[list[Token], bool]]:
+    """Yield the definition of each column or constraint, and whether it is a generated column."""
+    part: list[Token] = []
+    depth, is_generated = 0, False
+    for token in tokens:
+        depth += (token.text == "(") - (token.text == ")")
+        if (depth == 1 and token.text == ",") or (depth == 0 and token.text == ")"):
+            if part:
+                yield part, is_generated
+            part, is_generated = [], False
+        elif depth and not (depth == 1 and token.text == "(" and not part):
+            is_generated = is_generated or (depth == 1 and token.is_word("AS"))
+            part.append(token)

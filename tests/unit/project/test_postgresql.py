@@ -244,7 +244,7 @@ def test_a_database_that_refuses_is_not_away(
     tmp_path: Path, postgresql: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A loop waits for what is away, and would wait forever for what refuses."""
-    known = conninfo_to_dict(postgresql)
+    known, root = conninfo_to_dict(postgresql), in_postgresql(tmp_path)
     for changed, away in (
         ({}, False),
         ({"dbname": "no_such"}, False),
@@ -252,4 +252,4 @@ def test_a_database_that_refuses_is_not_away(
         ({"host": str(tmp_path)}, True),
     ):
         monkeypatch.setenv("RALPH_DSN", make_conninfo("", **{**known, **changed}))
-        assert away is is_away(DatabasePlace())
+        assert away is is_away(root)
