@@ -68,7 +68,16 @@ LAYERS = {
     "agents": (("clients",), ("skills",), ("plugin",), ("calls",), ("launch",)),
     "loop": (("worktrees",), ("loop",)),
     "doctor": (("doctor",),),
-    "board": (("board.requests",), ("board.views",), ("board.edit",), ("board",), ("board.web",)),
+    "board": (
+        ("board.requests", "board.stored_text"),
+        ("board.claims",),
+        ("board.agents.watch", "board.changes"),
+        ("board.project",),  # no page: pages import it
+        ("board.views",),
+        ("board.edit",),
+        ("board",),
+        ("board.web",),
+    ),
     "cli": (("cli",), ("__main__",)),
 }
 ROWS = tuple(row for rows in LAYERS.values() for row in rows)

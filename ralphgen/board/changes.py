@@ -3,19 +3,21 @@
 import os
 import sqlite3
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
 from hashlib import sha256
 from pathlib import Path, PurePosixPath
 from threading import Event, Thread
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from ralphgen.board.views.claims import liveness, read_claims
-from ralphgen.board.views.specs import files_of_specs
-from ralphgen.errors import RalphgenError
+from ralphgen.board.claims import liveness, read_claims
+from ralphgen.errors import ProjectError, RalphgenError
 from ralphgen.files import MANIFEST, listed
 from ralphgen.kits.ralph.rows import LEARNINGS, PROGRESS, Rows
+from ralphgen.kits.registry import KITS
+from ralphgen.kits.specum.progress import spec_files
 from ralphgen.project.config import FILE as CONFIG
+from ralphgen.project.config import kit_settings, read_config
 from ralphgen.project.database import (
     FileSnapshot,
     LockedError,
@@ -24,6 +26,7 @@ from ralphgen.project.database import (
     open_database,
     open_without_trace,
 )
+from ralphgen.project.inspect import settings_models
 from ralphgen.project.root import (
     DATABASE,
     FOLDER,
@@ -46,6 +49,7 @@ PACE = 2.0
 SETTLED = 3.0
 """Seconds after which a file's times tell every later write: some file systems count by two."""
 
+SPECUM = "specum"
 SCHEMA = "SELECT name, sql FROM sqlite_master"
 DISCIPLINES = "SELECT * FROM disciplines"
 """What people edit besides what a server is made for."""
@@ -116,7 +120,9 @@ class ChangeWatch:
             self._next = self._clock() + PACE
             self._generated = tuple(self._generated_files())
             self._sessions = tuple(self._started_sessions())
-            self._specs = tuple(map(_stamp, files_of_specs(self._root)))
+            specum = specum_settings(self._root)
+            specs = spec_files(self._root, specum) if specum is not None else ()
+            self._specs = tuple(map(_stamp, specs))
         before, place = self._known, self._place()
         if place is None:
             self._look_at_file()
@@ -242,6 +248,15 @@ class ChangeWatch:
                     held = lock.is_held()
             self._locks[name] = stamp, held
             yield name, _stamp(f"{folder}/{name}/{CONTEXT}"), stamp, held
+
+
+def specum_settings(root: Path) -> Mapping[str, Any] | None:
+    """Return the settings of the kit specum; None if it is off or the config cannot be read."""
+    try:
+        config = read_config(root, tuple(kit.key for kit in KITS), settings_models(KITS)).values
+    except ProjectError:
+        return None
+    return kit_settings(config, SPECUM) if SPECUM in config.kits else None
 
 
 def _disciplines(connection: Snapshot) -> Sequence[object]:

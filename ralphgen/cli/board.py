@@ -62,7 +62,7 @@ def _serve(root: Path, *, browse: bool) -> None:
 
 
 def _export(root: Path, file: str, *, sessions: bool, quiet: bool) -> None:
-    from ralphgen.board.web.pages import report
+    from ralphgen.board.web.report import report
     from ralphgen.files import put
 
     text = report(root, sessions=sessions)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from ralphgen.board.agents.options import LABELS, known_options
 from ralphgen.board.requests import FieldProblem
-from ralphgen.board.views.stored_text import line, moment
+from ralphgen.board.stored_text import line, moment
 from ralphgen.errors import RalphgenError
 from ralphgen.loop.events import Event, duration, event_lines
 from ralphgen.loop.record import StoredLoop, read_events, stored_loops

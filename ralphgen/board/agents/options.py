@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 
 from ralphgen.board.requests import FieldProblem
-from ralphgen.board.views.stored_text import line
+from ralphgen.board.stored_text import line
 from ralphgen.errors import UsageError
 from ralphgen.loop.limits import LEAST_COST, MOST_PARALLEL, parse_duration
 

@@ -21,7 +21,7 @@ from ralphgen.board.agents.start import (
     start_choices,
 )
 from ralphgen.board.requests import ActionResult, FieldProblem, Form
-from ralphgen.board.views.stored_text import paragraph
+from ralphgen.board.stored_text import paragraph
 from ralphgen.errors import RalphgenError
 from ralphgen.loop.record import stored_loops
 from ralphgen.project.root import sessions_folder

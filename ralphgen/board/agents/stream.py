@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from ralphgen.board.agents.lines import LogPage, page_of_log
-from ralphgen.board.views.stored_text import line, paragraph
+from ralphgen.board.stored_text import line, paragraph
 from ralphgen.errors import RalphgenError
 from ralphgen.launch.agent import OutputReader
 from ralphgen.launch.agents import find_agent

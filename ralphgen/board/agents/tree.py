@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from ralphgen.board.views.stored_text import line
+from ralphgen.board.stored_text import line
 from ralphgen.project.git import ask_git, begin_of_git
 from ralphgen.runtime.files import AT_ONCE, NO_LINK
 from ralphgen.runtime.files.entry_log import without_controls

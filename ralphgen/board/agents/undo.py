@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ralphgen.board.requests import ActionResult, fieldless
-from ralphgen.board.views.stored_text import line, paragraph
+from ralphgen.board.stored_text import line, paragraph
 from ralphgen.errors import RalphgenError, UsageError
 from ralphgen.history.entries import shown, without_hidden
 from ralphgen.history.revert import RowResult

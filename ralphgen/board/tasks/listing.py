@@ -5,8 +5,9 @@ from dataclasses import dataclass
 from json import dumps
 from typing import Any
 
+from ralphgen.board.claims import Hold, holds_of, read_claims
+from ralphgen.board.stored_text import line, natural
 from ralphgen.board.tasks.query import COLUMNS, OPEN, SORTS, TaskQuery
-from ralphgen.board.views.claims import Hold, holds_of, read_claims
 from ralphgen.board.views.open_tasks import (
     BLOCKED,
     IN_PROGRESS,
@@ -19,7 +20,6 @@ from ralphgen.board.views.open_tasks import (
     shown_id,
 )
 from ralphgen.board.views.open_tasks import read_tasks as read_open
-from ralphgen.board.views.stored_text import line, natural
 from ralphgen.board.views.task_record import ShownPage, page_number, page_of, typed_task
 from ralphgen.kits.ralph.rows import Rows
 from ralphgen.runtime.tasks.readiness import inferred, met, prerequisite_lists

@@ -8,6 +8,7 @@ from threading import Lock
 from typing import Any
 
 from ralphgen.board.requests import ActionResult, FieldProblem, Form, fieldless
+from ralphgen.board.stored_text import line
 from ralphgen.board.tasks.fields import (
     FieldConflict,
     changes_of_form,
@@ -17,7 +18,6 @@ from ralphgen.board.tasks.fields import (
     with_more,
 )
 from ralphgen.board.tasks.task import stored_task
-from ralphgen.board.views.stored_text import line
 from ralphgen.calls.caller import open_server
 from ralphgen.calls.connection import KIT
 from ralphgen.calls.rows import Record, RefusalError, RowTools

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from json import dumps
 from typing import Any
 
+from ralphgen.board.claims import Hold, holds_of, read_claims
+from ralphgen.board.stored_text import line, paragraph
 from ralphgen.board.tasks.listing import ListedTask, listed_tasks
-from ralphgen.board.views.claims import Hold, holds_of, read_claims
 from ralphgen.board.views.record import SessionLine, session_lines
-from ralphgen.board.views.stored_text import line, paragraph
 from ralphgen.board.views.task_record import (
     Hidden,
     ShownPage,

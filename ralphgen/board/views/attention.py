@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from ralphgen.board.stored_text import line
 from ralphgen.board.views.disciplines import read_disciplines
 from ralphgen.board.views.drift import Drifted
-from ralphgen.board.views.stored_text import line
 from ralphgen.runtime.errors import one_line
 from ralphgen.worktrees.record import unmerged
 

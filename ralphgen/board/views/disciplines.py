@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal
 
+from ralphgen.board.stored_text import line
 from ralphgen.board.views.prose import ProseField, prose_columns, prose_fields, without_values
-from ralphgen.board.views.stored_text import line
 from ralphgen.errors import Problem, ProjectError
 from ralphgen.kits.registry import KITS
 from ralphgen.project import discipline_servers, disciplines

@@ -9,8 +9,8 @@ from itertools import chain
 from json import dumps
 from typing import Any
 
-from ralphgen.board.views.claims import Hold, holds_of, read_claims
-from ralphgen.board.views.stored_text import days_since, line
+from ralphgen.board.claims import Hold, holds_of, read_claims
+from ralphgen.board.stored_text import days_since, line
 from ralphgen.board.views.waiting import Waiting, waiting
 from ralphgen.kits.ralph.rows import Rows
 from ralphgen.runtime.engine.closing import MET

@@ -10,8 +10,8 @@ from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+from ralphgen.board.stored_text import line, moment, paragraph
 from ralphgen.board.views.open_tasks import shown_id
-from ralphgen.board.views.stored_text import line, moment, paragraph
 from ralphgen.kits.ralph.rows import LEARNINGS, PROGRESS, Rows, decode_learnings
 from ralphgen.project.root import project_home
 from ralphgen.runtime.errors import ToolError

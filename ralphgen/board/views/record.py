@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 
-from ralphgen.board.views.stored_text import line, moment
+from ralphgen.board.stored_text import line, moment
 from ralphgen.board.views.task_record import (
     ChangeLine,
     ShownPage,

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TypeGuard
 
-from ralphgen.board.views.stored_text import line
+from ralphgen.board.stored_text import line
 from ralphgen.errors import RalphgenError
 from ralphgen.ledger.records import recorded_sessions
 from ralphgen.planning.model import Names

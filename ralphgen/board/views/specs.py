@@ -1,19 +1,13 @@
 """The specs of a project that has the kit specum: how far each is."""
 
-from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
-from ralphgen.board.views.stored_text import line
-from ralphgen.errors import ProjectError
-from ralphgen.kits.registry import KITS
-from ralphgen.kits.specum.progress import SpecProgress, spec_files, spec_progress
-from ralphgen.project.config import kit_settings, read_config
-from ralphgen.project.inspect import settings_models
+from ralphgen.board.changes import specum_settings
+from ralphgen.board.stored_text import line
+from ralphgen.kits.specum.progress import SpecProgress, spec_progress
 from ralphgen.runtime.errors import ToolError
 
-KIT = "specum"
 MOST = 200
 
 
@@ -28,7 +22,7 @@ class SpecList:
 
 def read_specs(root: Path) -> SpecList | None:
     """Return the specs of the project in `root`; None where the kit is off."""
-    settings = _settings(root)
+    settings = specum_settings(root)
     if settings is None:
         return None
     try:
@@ -37,19 +31,3 @@ def read_specs(root: Path) -> SpecList | None:
         return SpecList(0, (), line(error))
     shown = (replace(row, problem=line(row.problem)) for row in found[:MOST])
     return SpecList(len(found), tuple(shown))
-
-
-def files_of_specs(root: Path) -> Iterator[Path]:
-    """Yield the files that `read_specs` tells of; none where the kit is off."""
-    settings = _settings(root)
-    if settings is not None:
-        yield from spec_files(root, settings)
-
-
-def _settings(root: Path) -> Mapping[str, Any] | None:
-    """Return the settings of the kit; None where it is off, or the config cannot be read."""
-    try:
-        config = read_config(root, tuple(kit.key for kit in KITS), settings_models(KITS)).values
-    except ProjectError:
-        return None
-    return kit_settings(config, KIT) if KIT in config.kits else None

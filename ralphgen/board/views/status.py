@@ -8,7 +8,8 @@ from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from ralphgen.board.views.claims import Hold, keeps_claims
+from ralphgen.board.claims import Hold, keeps_claims
+from ralphgen.board.stored_text import line, natural
 from ralphgen.board.views.graph import NODES, Graph, drawn_tasks, graph
 from ralphgen.board.views.open_tasks import (
     BLOCKED,
@@ -30,13 +31,9 @@ from ralphgen.board.views.recent import (
     recent_learnings,
     recent_notes,
 )
-from ralphgen.board.views.stored_text import line, natural
-from ralphgen.errors import ProjectError
-from ralphgen.init.scaffold import serves_any_database
 from ralphgen.kits.ralph.rows import NOT_ACTIONABLE, Rows, reading_rows
 from ralphgen.project.database import Snapshot
 from ralphgen.project.model import Schema
-from ralphgen.project.rows import open_rows
 from ralphgen.runtime.tasks.rows import STATUSES
 
 LISTED = 50
@@ -46,7 +43,6 @@ CIRCLE_IDS = 20
 FEATURES = 200
 STATUS_NAMES = 30
 OTHERS = "others"
-UNTITLED = "Project"
 
 
 @dataclass(frozen=True, slots=True)
@@ -193,27 +189,6 @@ def project_status(
         notes=recent_notes(root, rows),
         lacks=tasks.lacks,
     )
-
-
-def project_title(root: Path, other: str = UNTITLED) -> str:
-    """Return the project's own title: the name of its folder may differ from clone to clone.
-
-    One that serves tables of any kind alone has none, and is called `other`. Raises `ProjectError`
-    where the database cannot be read.
-    """
-    if has_tables_alone(root):
-        return line(other)
-    with open_rows(root) as rows:
-        title, _ = rows.identity()
-    return line(title or UNTITLED)
-
-
-def has_tables_alone(root: Path) -> bool:
-    """Return whether the project has no tasks, features and disciplines by its config."""
-    try:
-        return serves_any_database(root)
-    except ProjectError:  # whatever cannot be shown without the config says so
-        return False
 
 
 def _kinds(rows: Rows, tasks: OpenTasks) -> dict[str, list[int]]:

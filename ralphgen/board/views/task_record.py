@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Generic, TypeVar
 
-from ralphgen.board.views.stored_text import line, paragraph
+from ralphgen.board.stored_text import line, paragraph
 from ralphgen.kits.ralph.rows import Rows
 from ralphgen.ledger.records import (
     CheckRecord,

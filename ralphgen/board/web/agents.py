@@ -12,6 +12,7 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
+from ralphgen.board.agents.processes import StartedProcesses
 from ralphgen.board.agents.session import (
     is_known,
     read_session,
@@ -25,8 +26,7 @@ from ralphgen.board.agents.stream import StreamQuery
 from ralphgen.board.agents.undo import undo, undo_preview
 from ralphgen.board.agents.watch import stream_name, tree_name
 from ralphgen.board.requests import form_of, query_of
-from ralphgen.board.web.desk import Draw, PageDesk
-from ralphgen.board.web.events import in_thread
+from ralphgen.board.web.desk import Draw, PageDesk, in_thread
 from ralphgen.board.web.pages import BoardPlace, html
 
 NEW = "/sessions/new"
@@ -42,9 +42,9 @@ PARTS = {
 """The sections of a session's page, in order, each with its template."""
 
 
-def session_area(desk: PageDesk) -> Sequence[Route]:
+def session_area(desk: PageDesk, started: StartedProcesses) -> Sequence[Route]:
     """Return the routes of sessions."""
-    pages = SessionPages(desk)
+    pages = SessionPages(desk, started)
     return [
         Route("/sessions/start", pages.start, methods=["POST"]),
         Route("/sessions/stop", pages.stop, methods=["POST"]),
@@ -59,11 +59,11 @@ def session_area(desk: PageDesk) -> Sequence[Route]:
 class SessionPages:
     """What is answered at the addresses of sessions."""
 
-    def __init__(self, desk: PageDesk) -> None:
+    def __init__(self, desk: PageDesk, started: StartedProcesses) -> None:
         """Draw at the desk."""
         self._desk = desk
         self._root = desk.board.root
-        self._started = desk.started
+        self._started = started
 
     async def page(self, request: Request) -> Response:
         """Show a session: what it is about, its stream, its files, and what it has done."""

@@ -1,7 +1,7 @@
 """What the board answers: its places, the sections of them, its assets, and the actions."""
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
@@ -12,25 +12,22 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
-from ralphgen.board.project import Board, PageQuery
+from ralphgen.board import sections
+from ralphgen.board.agents.processes import StartedProcesses
+from ralphgen.board.project import Board
 from ralphgen.board.requests import ActionResult, Form, form_of, number_of, query_of, wants_json
+from ralphgen.board.sections import PageQuery
 from ralphgen.board.views.record import RecordQuery
 from ralphgen.board.web import pages
 from ralphgen.board.web.agents import session_area
-from ralphgen.board.web.desk import Draw, PageDesk, json_answer
-from ralphgen.board.web.events import Events, in_thread
+from ralphgen.board.web.desk import Draw, PageDesk, in_thread, json_answer
+from ralphgen.board.web.events import Events
 from ralphgen.board.web.loop import loop_area
 from ralphgen.board.web.tasks import task_routes
 
 ASSETS = Path(__file__).parents[1] / "assets"
 KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
 LARGEST_BODY = 256 * 1024
-AREAS: Sequence[Callable[[PageDesk], Sequence[Route]]] = (
-    session_area,
-    loop_area,
-    task_routes,
-)
-"""The areas with routes of their own: what an address there answers is theirs alone."""
 
 
 class Site:
@@ -41,6 +38,7 @@ class Site:
         self._board = board
         self._events = Events(board)
         self._desk = PageDesk(board)
+        started = StartedProcesses(board.root, self._desk.tell)
         actions: Mapping[str, Callable[[Request], object]] = {
             "/regenerate": self._regenerate,
             "/diagnosis": self._diagnose,
@@ -51,7 +49,9 @@ class Site:
         }
         routes = [
             *(Route(path, action, methods=["POST"]) for path, action in actions.items()),
-            *(route for area in AREAS for route in area(self._desk)),
+            *session_area(self._desk, started),
+            *loop_area(self._desk, started),
+            *task_routes(self._desk),
             *(Route(place.address, partial(self._page, place)) for place in pages.PLACES),
             Route("/sections/{name}", self._section),
             Route("/assets/{name}", _asset),
@@ -75,11 +75,11 @@ class Site:
         outcome: ActionResult | str,
         status: int = 200,
     ) -> Response:
-        sections = {name: self._drawing(name, query) for name in place.sections}
-        return await self._desk.page(place, sections, query, outcome, status)
+        drawings = {name: self._drawing(name, query) for name in place.sections}
+        return await self._desk.page(place, drawings, query, outcome, status)
 
     def _drawing(self, name: str, query: PageQuery) -> Draw:
-        return lambda: pages.section(name, self._board.view(name, query))
+        return lambda: pages.section(name, sections.view(self._board, name, query))
 
     async def _section(self, request: Request) -> Response:
         name = request.path_params["name"]
@@ -91,32 +91,32 @@ class Site:
         return HTMLResponse(await asyncio.shield(drawn))
 
     async def _regenerate(self, request: Request) -> Response:
-        return await self._done(request, await form_of(request), "drift", self._board.regenerate)
+        return await self._done(request, await form_of(request), "drift", sections.regenerate)
 
     async def _diagnose(self, request: Request) -> Response:
-        return await self._done(request, await form_of(request), "diagnosis", self._board.diagnose)
+        return await self._done(request, await form_of(request), "diagnosis", sections.diagnose)
 
     async def _end(self, request: Request) -> Response:
         form = await form_of(request)
-        act = partial(self._board.end, form.text("session"))
+        act = partial(sections.end, session_id=form.text("session"))
         return await self._done(request, form, "sessions", act)
 
     async def _check(self, request: Request) -> Response:
         form = await form_of(request)
-        problems = await in_thread(partial(self._board.problems, form))
+        problems = await in_thread(partial(sections.problems, self._board, form))
         return json_answer({"ok": not problems, "problems": [asdict(one) for one in problems]})
 
     async def _save(self, request: Request) -> Response:
         """Save; what was typed into a plain form stays there where it cannot be saved."""
         form = await form_of(request)
-        outcome = await in_thread(partial(self._board.save, form))
+        outcome = await in_thread(partial(sections.save, self._board, form))
         query = PageQuery("" if outcome.ok else form.text("discipline"), typed=form)
         return await self._saved(request, form, "disciplines", outcome, query)
 
     async def _save_project(self, request: Request) -> Response:
         """Save title and description, as `_save` does."""
         form = await form_of(request)
-        outcome = await in_thread(partial(self._board.save_project, form))
+        outcome = await in_thread(partial(sections.save_project, self._board, form))
         return await self._saved(request, form, "overview", outcome, PageQuery(typed=form))
 
     async def _saved(
@@ -131,9 +131,9 @@ class Site:
         return await self._drawn_page(pages.PLACE_OF[section], query, outcome, status)
 
     async def _done(
-        self, request: Request, form: Form, section: str, act: Callable[[], ActionResult]
+        self, request: Request, form: Form, section: str, act: Callable[[Board], ActionResult]
     ) -> Response:
-        return self._answered(request, form, section, await in_thread(act))
+        return self._answered(request, form, section, await in_thread(partial(act, self._board)))
 
     def _answered(
         self, request: Request, form: Form, section: str, outcome: ActionResult

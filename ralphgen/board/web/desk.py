@@ -5,8 +5,12 @@ import json
 import secrets
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Coroutine, Hashable, Iterable, Mapping
+from concurrent.futures import Future
+from contextlib import ExitStack
 from dataclasses import asdict
 from http import HTTPStatus
+from threading import Thread
+from types import TracebackType
 from typing import Any, TypeVar
 from urllib.parse import urlencode
 
@@ -15,12 +19,10 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, RedirectResponse, Response, StreamingResponse
 
-from ralphgen.board.agents.processes import StartedProcesses
 from ralphgen.board.project import Board, ProjectHeading
 from ralphgen.board.requests import ActionResult, wants_json
-from ralphgen.board.views.stored_text import line
+from ralphgen.board.stored_text import line
 from ralphgen.board.web import pages
-from ralphgen.board.web.events import in_thread
 from ralphgen.errors import RalphgenError
 from ralphgen.terminal.console import show_crash
 
@@ -71,7 +73,6 @@ class PageDesk:
     def __init__(self, board: Board) -> None:
         """Start with nothing drawn."""
         self.board = board
-        self.started = StartedProcesses(board.root, self.tell)
         self._notices = Notices()
         self._news: deque[ActionResult] = deque(maxlen=MOST_NEWS)
         self._locks: dict[str, asyncio.Lock] = {}
@@ -212,3 +213,29 @@ class PageDesk:
 def json_answer(value: object, status: int = 200) -> Response:
     """Return JSON in ASCII: half of a surrogate pair, as a name can hold it, is no UTF-8."""
     return Response(json.dumps(value), status, media_type="application/json")
+
+
+async def in_thread(work: Callable[[], Result]) -> Result:
+    """Return or raise what `work` does.
+
+    It goes on where nobody waits for it any more, but ends with the process: a pool's threads
+    would have to come to an end of their own first.
+    """
+    future: Future[Result] = Future()
+    future.set_running_or_notify_cancel()
+    Thread(target=_run, args=(work, future), daemon=True).start()
+    return await asyncio.wrap_future(future)
+
+
+def _run(work: Callable[[], Result], future: "Future[Result]") -> None:
+    def pass_on(
+        _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
+    ) -> bool:
+        """Pass whatever is raised to those who wait for the result."""
+        if error is not None:
+            future.set_exception(error)
+        return True
+
+    with ExitStack() as stack:
+        stack.push(pass_on)
+        future.set_result(work())

@@ -1,26 +1,21 @@
-"""Tells pages which sections have changed; what takes its time is done beside the event loop."""
+"""Sends the names of changed sections to the pages that listen."""
 
 import asyncio
 import json
 import re
-from collections.abc import Callable
-from concurrent.futures import Future
-from contextlib import ExitStack, suppress
-from threading import Thread
-from types import TracebackType
-from typing import TypeVar
+from contextlib import suppress
 
 from starlette.requests import Request
 from starlette.types import Receive, Scope, Send
 
 from ralphgen.board.project import Board
 from ralphgen.board.requests import query_of
+from ralphgen.board.web.desk import in_thread
 
 HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8")]
 INTERVAL = 0.25  # seconds between two looks, while somebody listens
 BEAT = 15.0  # seconds after which a silent stream says that it is still there
 PATIENCE = 15.0  # seconds for a client to take a few bytes
-Result = TypeVar("Result")
 
 
 class Events:
@@ -103,18 +98,6 @@ class Events:
         await send({"type": "http.response.body"})
 
 
-async def in_thread(work: Callable[[], Result]) -> Result:
-    """Return or raise what `work` does.
-
-    It goes on where nobody waits for it any more, but ends with the process: a pool's threads
-    would have to come to an end of their own first.
-    """
-    future: Future[Result] = Future()
-    future.set_running_or_notify_cancel()
-    Thread(target=_run, args=(work, future), daemon=True).start()
-    return await asyncio.wrap_future(future)
-
-
 async def _left(receive: Receive) -> None:
     """Return when the client is gone."""
     while (await receive())["type"] != "http.disconnect":
@@ -131,17 +114,3 @@ def _seen(request: Request) -> int:
     """Return the number of what a page has shown already; 0 where it does not say."""
     number = request.headers.get("last-event-id") or query_of(request).get("since", "")
     return int(number) if re.fullmatch("[0-9]{1,15}", number) else 0
-
-
-def _run(work: Callable[[], Result], future: "Future[Result]") -> None:
-    def pass_on(
-        _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
-    ) -> bool:
-        """Pass whatever is raised to those who wait for the result."""
-        if error is not None:
-            future.set_exception(error)
-        return True
-
-    with ExitStack() as stack:
-        stack.push(pass_on)
-        future.set_result(work())

@@ -11,11 +11,11 @@ from starlette.routing import Route
 
 from ralphgen.board.agents.loop import read_loops
 from ralphgen.board.agents.options import LABELS, LIMITS, in_words_of_page
+from ralphgen.board.agents.processes import StartedProcesses
 from ralphgen.board.agents.start import start_choices
 from ralphgen.board.agents.watch import LOOPS
 from ralphgen.board.requests import ActionResult, fieldless, form_of, query_of
-from ralphgen.board.web.desk import PageDesk
-from ralphgen.board.web.events import in_thread
+from ralphgen.board.web.desk import PageDesk, in_thread
 from ralphgen.board.web.pages import BoardPlace, html
 from ralphgen.errors import RalphgenError
 from ralphgen.loop.record import ask_loops
@@ -32,9 +32,9 @@ DONE = {
 """What is told of each word that is asked of a loop."""
 
 
-def loop_area(desk: PageDesk) -> Sequence[Route]:
+def loop_area(desk: PageDesk, started: StartedProcesses) -> Sequence[Route]:
     """Return the routes of the loop."""
-    pages = LoopPages(desk)
+    pages = LoopPages(desk, started)
     return [
         Route(PLACE.address, pages.page, methods=["GET"]),
         Route("/loop/start", pages.start, methods=["POST"]),
@@ -45,11 +45,11 @@ def loop_area(desk: PageDesk) -> Sequence[Route]:
 class LoopPages:
     """What is answered at the addresses of the loop."""
 
-    def __init__(self, desk: PageDesk) -> None:
+    def __init__(self, desk: PageDesk, started: StartedProcesses) -> None:
         """Draw at the desk."""
         self._desk = desk
         self._root = desk.board.root
-        self._started = desk.started
+        self._started = started
 
     async def page(self, request: Request) -> Response:
         """Show the loop; where none runs, the form that starts one, as it was typed."""

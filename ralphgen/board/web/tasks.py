@@ -11,7 +11,6 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ralphgen.board.project import PageQuery
 from ralphgen.board.requests import (
     ActionResult,
     Form,
@@ -20,6 +19,8 @@ from ralphgen.board.requests import (
     query_of,
     wants_json,
 )
+from ralphgen.board.sections import PageQuery, view
+from ralphgen.board.stored_text import line
 from ralphgen.board.tasks import query as lists
 from ralphgen.board.tasks.checks import checks_of
 from ralphgen.board.tasks.fields import (
@@ -45,11 +46,9 @@ from ralphgen.board.tasks.save import (
 )
 from ralphgen.board.tasks.task import needed_tasks, stored_task, task_view
 from ralphgen.board.views.disciplines import read_disciplines
-from ralphgen.board.views.stored_text import line
 from ralphgen.board.views.task_record import LARGEST_ID
 from ralphgen.board.web import pages
-from ralphgen.board.web.desk import PageDesk, json_answer
-from ralphgen.board.web.events import in_thread
+from ralphgen.board.web.desk import PageDesk, in_thread, json_answer
 from ralphgen.errors import Problem, ProjectError, RalphgenError
 from ralphgen.kits.ralph.rows import project_rows
 from ralphgen.kits.registry import KITS
@@ -105,7 +104,7 @@ class TaskPages:
         sections: dict[str, Callable[[], Markup]] = {"tasks": partial(self._list, asked)}
         if asked.is_plain() and not asked.view and fields.get("only") != "tasks":
             board = self._desk.board
-            sections["status"] = lambda: pages.section("status", board.view("status", PageQuery()))
+            sections["status"] = lambda: pages.section("status", view(board, "status", PageQuery()))
         place = pages.BoardPlace("/tasks", "Tasks")
         return await self._desk.page(place, sections, asked, fields.get("notice", ""))
 

@@ -15,6 +15,7 @@ from driving import create_project, query
 from making_sessions import opened
 
 from ralphgen.board.project import Board
+from ralphgen.board.sections import diagnose, end
 from ralphgen.board.views.disciplines import read_disciplines
 
 pytestmark = pytest.mark.slow
@@ -123,12 +124,12 @@ def test_a_session_is_ended(board: Running, root: Path) -> None:
 
 def test_a_session_is_ended_while_doctor_waits_for_the_database(root: Path) -> None:
     session, board = opened(root, "task_execution", task=1), Board(root)
-    doctor = Thread(target=board.diagnose)
+    doctor = Thread(target=diagnose, args=[board])
     with closing(sqlite3.connect(root / ".ralph/db/ralph.db")) as other:
         other.execute("PRAGMA journal_mode = delete")
         other.execute("BEGIN EXCLUSIVE")
         doctor.start()
-        ended = board.end(session.session_id)
+        ended = end(board, session.session_id)
         waits = doctor.is_alive()
         other.rollback()
     doctor.join()

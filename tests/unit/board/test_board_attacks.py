@@ -17,7 +17,8 @@ from starlette.routing import Route
 
 from ralphgen.board.project import Board
 from ralphgen.board.web.app import Site
-from ralphgen.board.web.pages import SECTIONS, report
+from ralphgen.board.web.pages import SECTIONS
+from ralphgen.board.web.report import report
 from ralphgen.project.root import DATABASE
 
 pytestmark = pytest.mark.slow

@@ -12,12 +12,14 @@ from ralphgen.board.agents.undo import undo_preview
 from ralphgen.board.changes import PACE, ChangeWatch
 from ralphgen.board.edit.forms import Edit
 from ralphgen.board.edit.save import save
-from ralphgen.board.project import Board, PageQuery
+from ralphgen.board.project import Board
+from ralphgen.board.sections import PageQuery, view
 from ralphgen.board.views.disciplines import read_disciplines
 from ralphgen.board.views.record import RecordQuery, project_record
 from ralphgen.board.views.sessions import read_sessions
 from ralphgen.board.views.status import project_status
-from ralphgen.board.web.pages import SECTIONS, report
+from ralphgen.board.web.pages import SECTIONS
+from ralphgen.board.web.report import report
 from ralphgen.kits.registry import KITS
 from ralphgen.project.database import open_database
 from ralphgen.project.inspect import read_schema
@@ -160,5 +162,5 @@ def test_every_section_of_the_page_is_there(tmp_path: Path) -> None:
     with on_engine("postgresql", tmp_path, ledger=True) as project:
         board = Board(project.root)
         for name in SECTIONS:
-            assert board.view(name, PageQuery("backend"))
+            assert view(board, name, PageQuery("backend"))
         assert board.heading().title

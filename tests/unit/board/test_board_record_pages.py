@@ -13,7 +13,7 @@ from lanes import examples
 from ledger_rows import BEGAN, FUTURE, PAST, add_change, add_run, add_session
 
 from ralphgen.board.views.record import A_PAGE
-from ralphgen.board.web.pages import report
+from ralphgen.board.web.report import report
 from ralphgen.ledger.tables import add_tables
 from ralphgen.project.root import DATABASE
 

@@ -15,7 +15,7 @@ from driving import create_project, made_here, query
 from making_sessions import opened
 
 from ralphgen.board.views import open_tasks
-from ralphgen.board.web.pages import report
+from ralphgen.board.web.report import report
 
 pytestmark = pytest.mark.slow
 

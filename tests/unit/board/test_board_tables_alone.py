@@ -13,7 +13,7 @@ from engines import CONFIG, ENGINES, VARIABLE
 from postgresql import database, needs_postgresql
 
 from ralphgen.board.changes import ChangeWatch
-from ralphgen.board.web.pages import report
+from ralphgen.board.web.report import report
 from ralphgen.generate.workflows import regenerate
 from ralphgen.ledger.tables import add_tables
 from ralphgen.trust.decide import accept_database

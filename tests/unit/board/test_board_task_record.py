@@ -7,8 +7,8 @@ import pytest
 from board_rows import add_row, add_task, recorded_database
 from ledger_rows import add_change, add_run, add_session, recorded
 
+from ralphgen.board.stored_text import LONG_LINE
 from ralphgen.board.views.record import A_PAGE, RUNS, RecordQuery, project_record
-from ralphgen.board.views.stored_text import LONG_LINE
 from ralphgen.board.views.task_record import FILES, LONGEST_VALUE, TaskRecord
 from ralphgen.project.database import FileSnapshot
 from ralphgen.project.model import Schema

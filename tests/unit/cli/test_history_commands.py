@@ -19,6 +19,7 @@ from making_sessions import client_of, opened
 
 from ralphgen.board.project import Board
 from ralphgen.board.requests import Form
+from ralphgen.board.sections import save
 from ralphgen.board.views.disciplines import read_disciplines
 from ralphgen.project.root import DATABASE
 from ralphgen.runtime.engine.sqlite.database import Database
@@ -174,7 +175,7 @@ def test_the_board_writes_as_a_session(root: Path) -> None:
         ("servers.0.env.0.name", "TOKEN"),
         ("servers.0.env.0.value", "s3cr3t-value"),
     )
-    saved = board.save(Form(fields))
+    saved = save(board, Form(fields))
     (entry,) = [one for one in log(root) if one["table"] == "disciplines"]
 
     assert saved.ok, saved

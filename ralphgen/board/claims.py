@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ralphgen.board.views.stored_text import line
+from ralphgen.board.stored_text import line
 from ralphgen.ledger.records import RecordReader
 from ralphgen.project.database import Snapshot
 from ralphgen.project.schema import column_names

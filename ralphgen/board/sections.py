@@ -1,0 +1,208 @@
+"""The sections of the board's pages, each with the function that reads it, and their actions."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+
+from ralphgen.board.edit import save as edits
+from ralphgen.board.edit.forms import DisciplineForm, FormError, fields_of, problems_of
+from ralphgen.board.edit.plan import catalog_of
+from ralphgen.board.project import Board, has_tables_alone
+from ralphgen.board.requests import ActionResult, FieldProblem, Form, fieldless
+from ralphgen.board.views import overview
+from ralphgen.board.views.attention import what_waits
+from ralphgen.board.views.disciplines import is_of_same_lists, read_disciplines
+from ralphgen.board.views.drift import drift
+from ralphgen.board.views.matrix import matrix
+from ralphgen.board.views.record import RecordQuery, project_record, record_of_tables
+from ralphgen.board.views.sessions import read_sessions
+from ralphgen.board.views.specs import read_specs
+from ralphgen.board.views.status import Status, project_status
+from ralphgen.doctor.examine import examine
+from ralphgen.errors import ProjectError, RalphgenError
+from ralphgen.generate.workflows import Generated, generate
+from ralphgen.kits.registry import KITS
+from ralphgen.project.database import open_database
+from ralphgen.project.inspect import read_schema
+from ralphgen.project.model import Names
+from ralphgen.project.root import FOLDER
+from ralphgen.sessions.processes import end_session
+
+RELOAD = "load the page again"
+NOTHING_ASKED = RecordQuery()
+Values = Mapping[str, object]
+"""The values that fill a template."""
+
+
+@dataclass(frozen=True, slots=True)
+class PageQuery:
+    """What a page shows; no discipline is an empty text.
+
+    `record` is what it shows of sessions and a task. `typed` is the form of the discipline as it
+    was sent, where it could not be saved.
+    """
+
+    discipline: str = ""
+    record: RecordQuery = NOTHING_ASKED
+    typed: Form | None = None
+
+
+def view(board: Board, section: str, query: PageQuery) -> Values:
+    """Return the values that a section shows; raises `RalphgenError` if they cannot be read."""
+    return VIEWS[section](board, query)
+
+
+def regenerate(board: Board) -> ActionResult:
+    """Write the server anew and make its environment."""
+    said: list[str] = []
+    with board.acting:
+        problems = edits.regenerate(board.root, said.append)
+    if not problems:
+        return ActionResult(True, "the server is up to date", tuple(said))
+    written = any(line.startswith(f"{FOLDER}: ") for line in said)
+    rest = "was written, but its environment is not ready" if written else "was not written"
+    message = f"the server {rest}"
+    return ActionResult(False, message, tuple(said), fieldless(problems))
+
+
+def diagnose(board: Board) -> ActionResult:
+    """Run `ralphgen doctor`, and keep its findings for their section."""
+    with board.acting:
+        board.findings = findings = tuple(examine(board.root))
+    board.note("diagnosis")
+    ill = sum(bool(finding.fix) and not finding.is_warning for finding in findings)
+    count = f"{len(findings)} checks ran"
+    if ill:
+        return ActionResult(False, f"{count}, {ill} of them need a fix")
+    return ActionResult(True, f"{count}, no problems found")
+
+
+def end(board: Board, session_id: str) -> ActionResult:
+    """End a session; waits for no other action, for it writes none of the server."""
+    try:
+        return ActionResult(True, end_session(board.root, session_id).sentence)
+    except RalphgenError as error:
+        return ActionResult(False, "no session was ended", (), fieldless(error.problems))
+
+
+def problems(board: Board, form: Form) -> tuple[FieldProblem, ...]:
+    """Return why the edit of a form cannot be saved; writes nothing."""
+    given = DisciplineForm(form)
+    try:
+        edit = given.edit()
+        discipline = read_disciplines(board.root).named(edit.discipline)
+    except FormError as error:
+        return error.problems
+    except ProjectError as error:
+        return fieldless(error.problems)
+    if discipline is None:
+        return (FieldProblem("", "this discipline no longer exists", RELOAD),)
+    catalog = catalog_of(board.root, partial(_generated, board))
+    return tuple(map(given.shown, problems_of(edit, discipline, catalog)))
+
+
+def save(board: Board, form: Form) -> ActionResult:
+    """Save the edit of a form, and regenerate."""
+    given, said = DisciplineForm(form), list[str]()
+    try:
+        edit = given.edit()
+    except FormError as error:
+        return ActionResult(False, "nothing was saved", (), error.problems)
+    with board.acting:
+        saved = edits.save(board.root, edit, said.append, session=board.session)
+    problems = (*map(given.shown, saved.fields), *fieldless(saved.problems))
+    is_saved, is_stale = saved.state == "saved", saved.state == "stale"
+    return ActionResult(is_saved, saved.sentence, tuple(said), problems, is_stale)
+
+
+def save_project(board: Board, form: Form) -> ActionResult:
+    """Write the project's title and description."""
+    with board.acting:
+        outcome = overview.save_project(board.root, form)
+    if outcome.ok:
+        board.note("overview")
+    return outcome
+
+
+def _matrix(board: Board, query: PageQuery) -> Values:
+    names = _disciplines(board)
+    chosen = query.discipline if query.discipline in names else None
+    return {"view": matrix(_generated(board), chosen), "disciplines": names}
+
+
+def _status(board: Board) -> Status | None:
+    """Return how the project stands; None where it has no tasks at all."""
+    if has_tables_alone(board.root):
+        return None
+    with open_database(board.root) as connection:
+        schema = read_schema(connection, board.root, KITS)
+        return project_status(connection, schema, board.root)
+
+
+def _attention(board: Board, _: PageQuery) -> Values:
+    has_tasks = not has_tables_alone(board.root)
+    return {"view": what_waits(board.root, board.kept("drift", drift), has_tasks=has_tasks)}
+
+
+def _record(board: Board, query: PageQuery) -> Values:
+    with open_database(board.root) as connection:
+        schema = read_schema(connection, board.root, KITS)
+        read = record_of_tables if has_tables_alone(board.root) else project_record
+        return {"view": read(connection, schema, query.record), "query": query}
+
+
+def _disciplines_view(board: Board, query: PageQuery) -> Values:
+    found = read_disciplines(board.root)
+    chosen, typed = found.named(query.discipline), query.typed
+    fields = None
+    if chosen is not None and typed is None:
+        fields = fields_of(chosen)
+    elif chosen is not None and typed is not None:
+        fields = DisciplineForm(typed).fields(chosen)
+        # What was typed is about what was seen: its positions may mean other servers by now.
+        sent = typed.text("fingerprint")
+        if not is_of_same_lists(sent, chosen.fingerprint):
+            chosen = replace(chosen, fingerprint=sent)
+    names = tuple(row.name for row in found.rows)
+    problems = (*found.problems, *(chosen.problems if chosen is not None else ()))
+    return {
+        "view": chosen,
+        "fields": fields,
+        "disciplines": names,
+        "problems": problems,
+        "left_out": has_tables_alone(board.root),
+    }
+
+
+def _disciplines(board: Board) -> Names:
+    """Return the names of the disciplines; none where the database cannot be read."""
+    try:
+        return tuple(row.name for row in read_disciplines(board.root).rows)
+    except ProjectError:
+        return ()
+
+
+def _generated(board: Board) -> Generated:
+    """Generate the project in memory, once per change of what the server depends on."""
+    return board.kept("matrix", generate)
+
+
+def _overview(board: Board, query: PageQuery) -> Values:
+    found = overview.project_overview(board.root, _status(board))
+    return {"view": found, "about": overview.project_fields(board.root, query.typed)}
+
+
+VIEWS: Mapping[str, Callable[[Board, PageQuery], Values]] = {
+    "overview": _overview,
+    "attention": _attention,
+    "specs": lambda board, _: {"view": read_specs(board.root)},
+    "knowledge": lambda board, _: {"view": _status(board)},
+    "matrix": _matrix,
+    "status": lambda board, _: {"view": _status(board)},
+    "record": _record,
+    "drift": lambda board, _: {"view": drift(board.root)},
+    "disciplines": _disciplines_view,
+    "sessions": lambda board, _: {"view": read_sessions(board.root)},
+    "diagnosis": lambda board, _: {"view": board.findings},
+}
+"""The function that reads each section."""
