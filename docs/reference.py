@@ -17,7 +17,7 @@ from ralphgen.init.editor_schemas import config_schema, recipe_schema
 from ralphgen.init.scaffold import CONTEXT
 from ralphgen.kits.registry import KITS
 from ralphgen.runtime.policy import FULL
-from ralphgen.skills.rendering import GUIDE, render_skills
+from ralphgen.skills import GUIDE, render_skills
 from ralphgen.spelling import markdown_cell
 from ralphgen.terminal.table import COMMANDS
 

@@ -26,9 +26,8 @@ from ralphgen.plugin.folder import render_plugin
 from ralphgen.project.database import NoConnectionError
 from ralphgen.project.model import Project
 from ralphgen.project.root import OutsideDatabaseError, has_database
-from ralphgen.skills.agents_md import FILE, MARK, render_section, with_section
-from ralphgen.skills.rendering import SKILLS as SKILLS_FOLDER
-from ralphgen.skills.rendering import render_skills
+from ralphgen.skills import FILE, MARK, render_section, render_skills, with_section
+from ralphgen.skills import SKILLS as SKILLS_FOLDER
 
 AWAY = "move it to another place, then run the command again"
 

@@ -11,7 +11,7 @@ from ralphgen import __version__
 from ralphgen.files import Files, seal
 from ralphgen.planning.model import ServerPlan
 from ralphgen.rendering.templates import rendered
-from ralphgen.skills.rendering import GUIDE, TEXT, render_skills
+from ralphgen.skills import GUIDE, TEXT, render_skills
 
 FOLDER = ".ralph/plugin"
 NAME = "ralphgen"

@@ -7,7 +7,7 @@ from driving import create_project
 
 from ralphgen.errors import ProjectError
 from ralphgen.generate.workflows import generate
-from ralphgen.skills.agents_md import BEGIN, END, render_section, with_section
+from ralphgen.skills import BEGIN, END, render_section, with_section
 
 OLD = "<!-- ralphgen: what an earlier version had as its first mark -->"
 

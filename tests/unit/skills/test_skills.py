@@ -18,8 +18,7 @@ from ralphgen.generate.workflows import generate
 from ralphgen.kits.registry import KITS as EVERY
 from ralphgen.planning.model import KitPlan, ServerPlan, SkillPlan
 from ralphgen.planning.preview import listed_tools
-from ralphgen.skills.rendering import GUIDE, TEXT, Skill, render_skills
-from ralphgen.skills.sections import MOST
+from ralphgen.skills import GUIDE, MOST, TEXT, Skill, render_skills
 
 KITS = [kit for kit in EVERY if not kit.any_schema]  # all that one project can have
 KIT_KEYS = [kit.key for kit in KITS]
