@@ -7,9 +7,8 @@ from typing import Annotated
 import typer
 
 from ralphgen.errors import UsageError
-from ralphgen.terminal.app import App
+from ralphgen.terminal.app import App, Project, Quiet
 from ralphgen.terminal.console import progress, say
-from ralphgen.terminal.options import Project, Quiet
 
 app = App()
 

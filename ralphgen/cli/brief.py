@@ -16,8 +16,8 @@ from ralphgen.cli.sessions import (
 )
 from ralphgen.errors import harmless, plain
 from ralphgen.sessions.decide import Request, no_tasks
+from ralphgen.terminal.app import Json, Project, TrustEdited
 from ralphgen.terminal.console import print_json, say
-from ralphgen.terminal.options import Json, Project, TrustEdited
 
 if TYPE_CHECKING:
     from ralphgen.sessions.model import Brief

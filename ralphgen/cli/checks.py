@@ -8,8 +8,8 @@ from ralphgen.calls.rows import Record
 from ralphgen.cli.row_commands import row_tools
 from ralphgen.cli.tasks import Id, app, tasks
 from ralphgen.errors import harmless, plain
+from ralphgen.terminal.app import Json, Project, TrustEdited
 from ralphgen.terminal.console import print_json
-from ralphgen.terminal.options import Json, Project, TrustEdited
 
 __all__ = ["app", "check"]
 TOOL = "run_checks"

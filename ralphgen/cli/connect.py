@@ -11,9 +11,8 @@ import typer
 from ralphgen.cli.completion import complete_clients, complete_recipes
 from ralphgen.cli.recipes import RecipeCommand
 from ralphgen.errors import Say, UsageError, plain
-from ralphgen.terminal.app import App, ShellCommand
+from ralphgen.terminal.app import App, Project, Quiet, ShellCommand
 from ralphgen.terminal.console import progress, say
-from ralphgen.terminal.options import Project, Quiet
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

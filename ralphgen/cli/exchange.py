@@ -10,9 +10,8 @@ import typer
 from ralphgen.cli.completion import complete_disciplines, complete_features
 from ralphgen.errors import UsageError, plain
 from ralphgen.suggestion import counted
-from ralphgen.terminal.app import App
+from ralphgen.terminal.app import App, Project
 from ralphgen.terminal.console import say
-from ralphgen.terminal.options import Project
 
 app = App()
 IMPORT = """\

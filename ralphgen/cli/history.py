@@ -14,9 +14,8 @@ from ralphgen.cli.completion import complete_tasks
 from ralphgen.cli.row_tables import page_console
 from ralphgen.errors import UsageError, plain
 from ralphgen.history.entries import readable, shown_value, without_hidden
-from ralphgen.terminal.app import App
+from ralphgen.terminal.app import App, Json, Project, Yes
 from ralphgen.terminal.console import print_json, say
-from ralphgen.terminal.options import Json, Project, Yes
 
 if TYPE_CHECKING:
     from rich.console import Console

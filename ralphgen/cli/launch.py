@@ -24,9 +24,8 @@ from ralphgen.cli.sessions import (
 from ralphgen.errors import ProjectError, RalphgenError, Say, UsageError, plain
 from ralphgen.runtime.context import BY_TERMINAL
 from ralphgen.sessions.decide import Request
-from ralphgen.terminal.app import App, help_hint
+from ralphgen.terminal.app import App, Project, Quiet, TrustEdited, help_hint
 from ralphgen.terminal.console import progress, say
-from ralphgen.terminal.options import Project, Quiet, TrustEdited
 from ralphgen.terminal.person import refuse_agents
 
 if TYPE_CHECKING:

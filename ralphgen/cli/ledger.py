@@ -10,9 +10,8 @@ import typer
 from ralphgen.errors import Say, UsageError
 from ralphgen.project.database import module_of
 from ralphgen.suggestion import counted
-from ralphgen.terminal.app import App
+from ralphgen.terminal.app import App, Json, Project, Quiet, Yes
 from ralphgen.terminal.console import print_json, print_result, progress, say
-from ralphgen.terminal.options import Json, Project, Quiet, Yes
 
 app = App()
 db = App(name="db", help="Back up, tune and prune the database.")

@@ -13,9 +13,8 @@ import typer
 from ralphgen.cli.completion import complete_agents
 from ralphgen.errors import ProjectError, Say, plain
 from ralphgen.loop.limits import LEAST_COST, MOST_PARALLEL
-from ralphgen.terminal.app import App
+from ralphgen.terminal.app import App, Project, Quiet, TrustEdited
 from ralphgen.terminal.console import drop_output, print_json, progress, say
-from ralphgen.terminal.options import Project, Quiet, TrustEdited
 
 if TYPE_CHECKING:
     from ralphgen.loop.conduct import Show, Telling

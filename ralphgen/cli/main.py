@@ -4,8 +4,7 @@ import os
 import sys
 
 from ralphgen import __version__
-from ralphgen.terminal.console import as_typed, show_crash
-from ralphgen.terminal.streams import guard_streams
+from ralphgen.terminal.console import as_typed, guard_streams, show_crash
 from ralphgen.terminal.table import OVERVIEW
 
 

@@ -11,9 +11,8 @@ import typer
 
 from ralphgen import __version__
 from ralphgen.errors import RalphgenError, Say, UsageError, harmless, plain
-from ralphgen.terminal.app import App
-from ralphgen.terminal.console import print_json, print_result, progress, say
-from ralphgen.terminal.options import (
+from ralphgen.terminal.app import (
+    App,
     Folder,
     Json,
     Project,
@@ -22,6 +21,7 @@ from ralphgen.terminal.options import (
     Yes,
     chosen_project,
 )
+from ralphgen.terminal.console import print_json, print_result, progress, say
 
 app = App()
 

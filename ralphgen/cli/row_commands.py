@@ -18,9 +18,8 @@ from ralphgen.generate.outdated import warn_if_outdated
 from ralphgen.project.root import project_place
 from ralphgen.runtime.policy import FULL
 from ralphgen.suggestion import either
-from ralphgen.terminal.app import App
+from ralphgen.terminal.app import App, Json, Project, TrustEdited, Yes
 from ralphgen.terminal.console import print_json, print_result, say
-from ralphgen.terminal.options import Json, Project, TrustEdited, Yes
 from ralphgen.terminal.person import agrees
 
 if TYPE_CHECKING:

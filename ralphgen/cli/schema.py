@@ -7,8 +7,7 @@ from typing import Annotated
 
 import typer
 
-from ralphgen.terminal.app import App
-from ralphgen.terminal.options import Project
+from ralphgen.terminal.app import App, Project
 
 app = App()
 

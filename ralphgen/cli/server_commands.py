@@ -6,8 +6,7 @@ from typing import Annotated
 import typer
 
 from ralphgen.cli.completion import complete_recipes, complete_tools
-from ralphgen.terminal.app import App
-from ralphgen.terminal.options import Project, TrustEdited
+from ralphgen.terminal.app import App, Project, TrustEdited
 
 app = App()
 

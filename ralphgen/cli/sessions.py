@@ -17,9 +17,8 @@ from ralphgen.cli.trust import asked
 from ralphgen.errors import ProjectError, Say, UsageError, plain
 from ralphgen.runtime.context import BY_CLIENT
 from ralphgen.sessions.decide import Request
-from ralphgen.terminal.app import App
+from ralphgen.terminal.app import App, Json, Project, Quiet, TrustEdited
 from ralphgen.terminal.console import print_json, progress, say
-from ralphgen.terminal.options import Json, Project, Quiet, TrustEdited
 
 if TYPE_CHECKING:
     from ralphgen.project.root import ProjectPlace

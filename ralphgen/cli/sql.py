@@ -4,8 +4,8 @@ import sys
 from pathlib import Path
 
 from ralphgen.cli.ledger import app, db
+from ralphgen.terminal.app import Project
 from ralphgen.terminal.console import say
-from ralphgen.terminal.options import Project
 
 __all__ = ["app", "indexes", "roles"]
 

@@ -2,9 +2,8 @@
 
 from pathlib import Path
 
-from ralphgen.terminal.app import App
+from ralphgen.terminal.app import App, Json, Project
 from ralphgen.terminal.console import print_json, print_result
-from ralphgen.terminal.options import Json, Project
 
 app = App()
 

@@ -35,9 +35,8 @@ from ralphgen.cli.row_commands import (
 from ralphgen.errors import Problem, UsageError, plain
 from ralphgen.project.root import project_place
 from ralphgen.suggestion import counted
-from ralphgen.terminal.app import App
+from ralphgen.terminal.app import App, Json, Project, TrustEdited, Yes
 from ralphgen.terminal.console import print_json, print_result, say
-from ralphgen.terminal.options import Json, Project, TrustEdited, Yes
 from ralphgen.terminal.person import agrees, refuse_agents
 
 app = App()

@@ -10,9 +10,8 @@ import typer
 from ralphgen.cli.completion import complete_disciplines, complete_recipes, complete_tools
 from ralphgen.errors import MissingError, ProjectError, UsageError, harmless, plain
 from ralphgen.suggestion import suggestion
-from ralphgen.terminal.app import App
+from ralphgen.terminal.app import App, Json, Project
 from ralphgen.terminal.console import print_json, print_result, say
-from ralphgen.terminal.options import Json, Project
 
 app = App()
 group = App(name="tools")

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING
 import typer
 
 from ralphgen.errors import plain
-from ralphgen.terminal.app import App
+from ralphgen.terminal.app import App, Project, Yes
 from ralphgen.terminal.console import say
-from ralphgen.terminal.options import Project, Yes
 
 if TYPE_CHECKING:
     from ralphgen.trust.decide import TrustItem

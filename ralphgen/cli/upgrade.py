@@ -8,9 +8,8 @@ import typer
 
 from ralphgen import __version__
 from ralphgen.errors import harmless
-from ralphgen.terminal.app import App
+from ralphgen.terminal.app import App, Folder, Project, Quiet, Yes, chosen_project
 from ralphgen.terminal.console import progress, say
-from ralphgen.terminal.options import Folder, Project, Quiet, Yes, chosen_project
 
 app = App()
 

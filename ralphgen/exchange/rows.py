@@ -12,7 +12,7 @@ from ralphgen.project.model import Schema
 from ralphgen.runtime.engine import quoted
 from ralphgen.runtime.processes.secrets import MASK, masked_server
 from ralphgen.runtime.values.encoding import read_written_json, write_written_json
-from ralphgen.terminal.streams import escaped
+from ralphgen.terminal.console import escaped
 
 SECRET = ("disciplines", "mcp_servers")
 

@@ -1,9 +1,9 @@
-"""Commands and groups of commands whose help and errors are plain text."""
+"""Commands and groups of commands whose help and errors are plain text, and common options."""
 
 import re
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import typer
 from typer.core import TyperCommand, TyperGroup
@@ -13,6 +13,24 @@ from ralphgen.runtime.values.arguments import nearest
 from ralphgen.suggestion import either
 from ralphgen.terminal.console import as_typed
 
+Folder = Annotated[
+    Path, typer.Argument(help="Project directory (default: search upwards for .ralph).")
+]
+Quiet = Annotated[bool, typer.Option("--quiet", "-q", help="Print errors only.")]
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+Project = Annotated[
+    Path,
+    typer.Option(
+        "--project",
+        "-C",
+        metavar="PATH",
+        help="Project directory (default: search upwards for .ralph).",
+    ),
+]
+Yes = Annotated[bool, typer.Option("--yes", "-y", help="Answer yes to every question.")]
+TrustEdited = Annotated[
+    bool, typer.Option("--trust-edited", help="Run a server with hand-edited files.")
+]
 Function = TypeVar("Function", bound=Callable[..., Any])
 EXTRA = re.compile(r"Got unexpected extra arguments?(?:\(s\))? \((\S+).*\)", re.DOTALL)
 NUMBER = re.compile(r"[0-9]{1,18}")
@@ -219,3 +237,10 @@ def label_of_error(parameter: Any) -> str:
     if is_argument(parameter):
         return f"argument {parameter.metavar or parameter.name.upper()}"
     return f"option {max(parameter.opts, key=len)}"
+
+
+def chosen_project(path: Path, project: Path) -> Path:
+    """Return the directory that PATH or --project names; raise `UsageError` if both do."""
+    if path != Path() and project != Path():
+        raise UsageError("PATH and --project both name a project", "give one of them")
+    return project if path == Path() else path

@@ -1,23 +1,74 @@
-"""Prints results on standard output, messages and crashes on standard error."""
+"""Prints results, messages and crashes, on streams on which no text steers the terminal."""
 
+import io
 import json
 import os
 import re
 import shlex
 import sys
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from shutil import get_terminal_size, which
 from types import TracebackType
+from typing import IO, Any, TextIO, cast
 
 from ralphgen.errors import Say, harmless
-from ralphgen.terminal.streams import escaped
 from ralphgen.terminal.table import COMMANDS
 
 VARIABLE = "RALPHGEN_TRACEBACK"
 NAME = "ralphgen"
 OTHERS = "claude|git|npm|openssl|pg_dump|pipx?"  # programs of other commands
 NARROWEST = 40  # columns
+# Control characters except tab and line end, marks of direction, line separators and surrogates.
+_STEERING = re.compile(
+    r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
+)
+
+
+def escaped(text: str) -> str:
+    r"""Return text with each character that could steer a terminal as `\uNNNN`.
+
+    A string of JSON or TOML with such a character keeps its value.
+    """
+    return _STEERING.sub(lambda found: f"\\u{ord(found[0]):04x}", text.replace("\r\n", "\n"))
+
+
+class HarmlessStream:
+    """A standard stream that escapes everything that is written to it.
+
+    It has no `buffer`, since bytes would get past it. Consoles of rich, which write sequences for
+    colours, take the stream below by the name `rich_proxied_file`.
+    """
+
+    def __init__(self, stream: TextIO) -> None:
+        """Write to a stream of the process."""
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="backslashreplace")  # a terminal may lack a character
+        self.rich_proxied_file = stream
+
+    def write(self, text: str) -> int:
+        """Write text, escaped; return how many characters it had."""
+        self.rich_proxied_file.write(escaped(text))
+        return len(text)
+
+    def writelines(self, lines: Iterable[str]) -> None:
+        """Write several texts."""
+        for line in lines:
+            self.write(line)
+
+    def __getattr__(self, name: str) -> Any:
+        if name == "buffer":
+            raise AttributeError(name)
+        return getattr(self.rich_proxied_file, name)
+
+
+def guard_streams() -> None:
+    """Let no output of this process steer a terminal."""
+    for name in ("stdout", "stderr"):
+        stream: IO[str] | None = getattr(sys, name)
+        if stream is not None and not isinstance(stream, HarmlessStream):
+            vars(sys)[name] = HarmlessStream(cast("TextIO", stream))
 
 
 @cache

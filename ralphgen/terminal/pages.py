@@ -8,7 +8,7 @@ import rich.console
 from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from ralphgen.terminal.streams import escaped
+from ralphgen.terminal.console import escaped
 
 
 class PageConsole(Console):

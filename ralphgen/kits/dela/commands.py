@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ralphgen.errors import ProjectError, UsageError
-from ralphgen.terminal.app import App
+from ralphgen.terminal.app import App, Json, Project
 from ralphgen.terminal.console import print_json, say
-from ralphgen.terminal.options import Json, Project
 from ralphgen.terminal.person import confirmed, refuse_agents
 
 if TYPE_CHECKING:

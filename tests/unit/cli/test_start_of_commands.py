@@ -21,7 +21,6 @@ LOADED = {
     "ralphgen.runtime.errors",
     "ralphgen.terminal",
     "ralphgen.terminal.console",
-    "ralphgen.terminal.streams",
 }
 
 
