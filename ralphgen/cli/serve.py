@@ -1,18 +1,24 @@
-"""`ralphgen serve`: become the server of the project around the working directory."""
+"""`ralphgen serve`: become the server of the project around the working directory.
 
-import json
+A client pays for it at each start, so that a common start imports little.
+"""
+
+from __future__ import annotations
+
 import os
 import sys
-from collections.abc import Mapping, Sequence
-from contextlib import suppress
-from pathlib import Path
 
-from ralphgen.errors import NotInProjectError, ProjectError, RalphgenError, UsageError
-from ralphgen.project.root import FOLDER, project_place, project_root
-from ralphgen.runtime.errors import one_line
+from ralphgen.project.lookup import FOLDER, find_project
+from ralphgen.runtime.values.encoding import read_json
 from ralphgen.sessions.server_command import no_http, server_command
 
-SERVER = Path(FOLDER, "server.py")
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from ralphgen.errors import UsageError
+
+SERVER = f"{FOLDER}/server.py"
 FLAGS = ("--check", "--describe", "--http", "--next", "--trust-edited", "--version")
 OF_SESSION = ("--task", "--feature", "--discipline", "--next")
 OF_HTTP = ("--host", "--port", "--notice")
@@ -27,135 +33,161 @@ def serve(arguments: Sequence[str]) -> int:
     this process becomes the server, so that signals reach it directly.
     """
     try:
-        kits, given = _parsed(arguments)
-        named = given.pop("--project", "") or given.pop("-C", "")
-        if "--recipe" in given:
-            return _serve_session(kits, given, named)
-        folder = _find_server(named).parent
-        _refuse_misuse(kits, given, folder)
-        trust_edited = "--trust-edited" in given
-        start = server_command(folder.parents[1], kits, trust_edited=trust_edited, say=_say)
-        words = (word for pair in given.items() for word in pair if word)
-        command = [*start, *kits, *words]
-        if os.name == "posix":
-            os.execv(command[0], command)
-        import subprocess
-
-        return subprocess.run(command, check=False).returncode
-    except RalphgenError as error:
-        sys.stderr.write(f"error: {error}\n")
-        return error.exit_code
+        return _serve(arguments)
     except OSError as error:
         named = f'"{error.filename}": ' if error.filename else ""
         reason = (error.strerror or str(error)).lower()
-        sys.stderr.write(f"error: the server cannot be run: {named}{reason}\n")
-        sys.stderr.write('hint: find the cause with "ralphgen doctor"\n')
-    return 2
+        _say(f"error: the server cannot be run: {named}{reason}")
+        _say('hint: find the cause with "ralphgen doctor"')
+        return 2
+    except Exception as error:
+        from ralphgen.errors import RalphgenError
+
+        if not isinstance(error, RalphgenError):
+            raise
+        _say(f"error: {error}")
+        return error.exit_code
 
 
-def _serve_session(kits: Sequence[str], given: Mapping[str, str], named: str) -> int:
+def _serve(arguments: Sequence[str]) -> int:
+    """Run the server, or raise `RalphgenError` or `OSError`."""
+    kits, options = _parsed(arguments)
+    named = options.pop("--project", "") or options.pop("-C", "")
+    if "--recipe" in options:
+        return _serve_session(kits, options, named)
+    root = _find_root(named)
+    _refuse_misuse(kits, options, os.path.join(root, FOLDER))
+    trust_edited = "--trust-edited" in options
+    start = server_command(root, kits, trust_edited=trust_edited, say=_say)
+    words = (word for pair in options.items() for word in pair if word)
+    command = [*start, *kits, *words]
+    if os.name == "posix":
+        os.execv(command[0], command)
+    import subprocess
+
+    return subprocess.run(command, check=False).returncode
+
+
+def _serve_session(kits: Sequence[str], options: Mapping[str, str], named: str) -> int:
     """Serve a kit in a new session; raises `UsageError` for other options."""
+    from pathlib import Path
+
     from ralphgen.launch.serving import serve_session
+    from ralphgen.project.root import project_place
     from ralphgen.sessions.decide import Request
     from ralphgen.terminal.person import refuse_agents
 
     refuse_agents("serve --recipe")
-    for name in given:
+    for name in options:
         if name not in ("--recipe", "--trust-edited", *OF_SESSION):
-            raise UsageError(f'"{name}" and "--recipe" cannot be combined', HELP)
+            raise _misuse(f'"{name}" and "--recipe" cannot be combined')
     if len(kits) != 1:
-        raise UsageError("--recipe needs exactly one kit", HELP)
-    task = given.get("--task", "")
+        raise _misuse("--recipe needs exactly one kit")
+    task = options.get("--task", "")
     if task and not task.isdecimal():
-        raise UsageError(f'invalid task id "{task}"', HELP)
+        raise _misuse(f'invalid task id "{task}"')
     request = Request(
-        given["--recipe"],
+        options["--recipe"],
         int(task) if task else None,
-        given.get("--feature", ""),
-        given.get("--discipline", ""),
+        options.get("--feature", ""),
+        options.get("--discipline", ""),
         tuple(kits),
-        next="--next" in given,
+        next="--next" in options,
     )
-    is_here = not (named or _elsewhere())
-    place = project_place(Path() if is_here else _find_server(named).parents[2])
-    return serve_session(place, request, say=_say, trust_edited="--trust-edited" in given)
+    is_here = not named and find_project(os.path.realpath(".")) is not None
+    place = project_place(Path() if is_here else Path(_find_root(named)))
+    return serve_session(place, request, say=_say, trust_edited="--trust-edited" in options)
 
 
 def _parsed(arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """Return the kits, and by option its value; empty for an option without one."""
+    """Return the kits, and the values by option; a flag has an empty one."""
     kits: list[str] = []
-    given: dict[str, str] = {}
+    options: dict[str, str] = {}
     words = iter(arguments)
     for word in words:
         name, sign, value = word.partition("=")
-        if name in given:
-            raise UsageError(f'"{name}" is given twice', HELP)
+        if name in options:
+            raise _misuse(f'"{name}" is given twice')
         if name in FLAGS and not sign:
-            given[name] = ""
+            options[name] = ""
         elif name in VALUES:
-            given[name] = value if sign else next(words, "")
-            if not given[name] or (not sign and given[name] in (*VALUES, *FLAGS)):
-                raise UsageError(f'"{name}" needs a value', HELP)
+            options[name] = value if sign else next(words, "")
+            if not options[name] or (not sign and options[name] in (*VALUES, *FLAGS)):
+                raise _misuse(f'"{name}" needs a value')
         elif word[:1] == "-":
-            raise UsageError(f'unknown option "{word}"', HELP)
+            raise _misuse(f'unknown option "{word}"')
         else:
             kits.append(word)
-    return kits, given
+    return kits, options
 
 
-def _refuse_misuse(kits: Sequence[str], given: Mapping[str, str], folder: Path) -> None:
+def _refuse_misuse(kits: Sequence[str], options: Mapping[str, str], folder: str) -> None:
     """Raise `UsageError` for words that the server in this folder does not take.
 
     Raises `ProjectError` for HTTP without its settings.
     """
     needs = {**dict.fromkeys(OF_SESSION, "--recipe"), **dict.fromkeys(OF_HTTP, "--http")}
     needs |= {"--context": "--sha256", "--sha256": "--context"}
-    for name, value in given.items():
-        if name in needs and needs[name] not in given:
-            raise UsageError(f'"{name}" requires "{needs[name]}"', HELP)
+    for name, value in options.items():
+        if name in needs and needs[name] not in options:
+            raise _misuse(f'"{name}" requires "{needs[name]}"')
         if name in ("--port", "--notice") and not (value.isascii() and value.isdigit()):
-            raise UsageError(f'invalid {name[2:]} "{value}": use a number', HELP)
+            raise _misuse(f'invalid {name[2:]} "{value}": use a number')
     if kits:
         try:
-            known = [*json.loads((folder / "manifest.json").read_bytes())["tools"]]
+            with open(f"{folder}/manifest.json", "rb") as file:
+                known = [*read_json(file.read().decode())["tools"]]
         except (OSError, ValueError, LookupError, TypeError, RecursionError):
             known = [*kits]  # the server reports its damaged manifest
         for kit in kits:
             if kit not in known:
+                from ralphgen.errors import UsageError
+                from ralphgen.runtime.errors import one_line
                 from ralphgen.suggestion import suggestion
 
                 text = f'this project has no kit "{one_line(kit)}"'
                 raise UsageError(text, suggestion(kit, known, "the kits"))
-    if len(kits) > 1 and "--http" not in given:
-        raise UsageError(f'unexpected argument "{kits[1]}": stdio serves one kit', HELP)
-    if "--http" in given and not (folder / "http_settings.py").is_file():
+    if len(kits) > 1 and "--http" not in options:
+        raise _misuse(f'unexpected argument "{kits[1]}": stdio serves one kit')
+    if "--http" in options and not os.path.isfile(f"{folder}/http_settings.py"):
         raise no_http()
 
 
-def _elsewhere() -> bool:
-    """Return whether the working directory is in no project, and so the client has to name it."""
-    try:
-        project_place(Path())
-    except NotInProjectError:
-        return True
-    return False
+def _misuse(text: str) -> UsageError:
+    from ralphgen.errors import UsageError
+
+    return UsageError(text, HELP)
 
 
-def _find_server(named: str) -> Path:
-    """Return the server of the project that is named, else around here, else Claude Code's."""
-    starts = [Path(named).absolute()]
-    if not named and os.environ.get("CLAUDE_PROJECT_DIR"):
-        starts.append(Path(os.environ["CLAUDE_PROJECT_DIR"]).absolute())
-    for start in starts:
-        with suppress(NotInProjectError):
-            root = project_root(start)
-            if (root / SERVER).is_file():
-                return root / SERVER
-            raise ProjectError(f'there is no server in "{root}"', 'run "ralphgen regen" there')
-    raise ProjectError(
-        f'no "{SERVER.as_posix()}" in "{starts[0]}" or above it', 'run "ralphgen init" there'
-    )
+def _find_root(named: str) -> str:
+    """Return the root of the project that is named, else of that around here, else Claude Code's.
+
+    Raises `ProjectError` if there is no project or no server in it.
+    """
+    from_client = "" if named else os.environ.get("CLAUDE_PROJECT_DIR", "")
+    for start in (named or ".", *filter(None, [from_client])):
+        folder = os.path.realpath(start)
+        if not os.path.lexists(folder):
+            from pathlib import Path
+
+            from ralphgen.project.root import project_place
+
+            project_place(Path(start))  # which refuses it
+        found = find_project(folder)
+        if found is not None:
+            if os.path.isfile(f"{found[0]}/{SERVER}"):
+                return found[0]
+            from ralphgen.errors import ProjectError
+
+            raise ProjectError(f'there is no server in "{found[0]}"', 'run "ralphgen regen" there')
+    from ralphgen.errors import ProjectError
+
+    where = os.path.abspath(named)
+    raise ProjectError(f'no "{SERVER}" in "{where}" or above it', 'run "ralphgen init" there')
 
 
 def _say(line: str) -> None:
+    from ralphgen.terminal.console import guard_streams
+
+    guard_streams()
     sys.stderr.write(line + "\n")

@@ -11,13 +11,9 @@ from pathlib import Path
 
 from ralphgen.doctor.connection import look_at, proof_is_walled
 from ralphgen.environment.build import check_environment
-from ralphgen.environment.ensure import server_lock
-from ralphgen.environment.location import (
-    INTERPRETER_OPTIONS,
-    PYTHON_VARIABLE,
-    base_interpreter,
-    environment_for,
-)
+from ralphgen.environment.interpreter import INTERPRETER_OPTIONS, PYTHON_VARIABLE, base_interpreter
+from ralphgen.environment.location import environment_for
+from ralphgen.environment.program import server_lock
 from ralphgen.errors import ProjectError, RalphgenError
 from ralphgen.generate.workflows import Generated, generate
 from ralphgen.init.scaffold import serves_any_database
@@ -325,7 +321,7 @@ def _interpreter(root: Path) -> tuple[str, CheckResult]:
     try:
         lock = server_lock(root / FOLDER)
         environment = environment_for(lock) if lock else None
-        python = f"{environment.python if environment else base_interpreter().python}"
+        python = f"{environment.python if environment else base_interpreter()[0]}"
     except ProjectError as error:
         return "", CheckResult(subject, error.problems[0].text, error.problems[0].hint)
     if environment and (problems := check_environment(environment)):

@@ -246,7 +246,7 @@ def checked(root: Path, *, say: Say) -> Report:
 
 def install_environment(root: Path, *, say: Say) -> None:
     """Build the environment of the project's server if it has a lock, and compile its modules."""
-    from ralphgen.environment.ensure import server_program
+    from ralphgen.environment.program import server_program
     from ralphgen.runtime.bytecode import verified
 
     folder = (root / FOLDER).absolute()

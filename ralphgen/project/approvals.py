@@ -1,21 +1,23 @@
 """The record of what this user trusts in a project, in the user's own configuration.
 
-Each start of `ralphgen serve` reads it, so that it imports little.
+Each start of `ralphgen serve` reads it, so that this module imports little.
 """
 
-import json
+from __future__ import annotations
+
 import os
 import stat
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from pathlib import Path
+import sys
 
-from ralphgen.errors import ProjectError
 from ralphgen.runtime.files.main_tree import home_of
 from ralphgen.runtime.files.write import replace_file
 from ralphgen.runtime.loader import is_private
-from ralphgen.runtime.values.encoding import sha256_hex
+from ralphgen.runtime.values.encoding import read_json, sha256_hex
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
 
 MOST = 1_000  # digests that are kept for a project, the newest
 
@@ -35,9 +37,9 @@ READING = "interactive"  # the recipe whose tools only read, which a client has 
 MARK = ".ralph/trust/mark"  # in the project's folder: a word that only the record repeats
 LONGEST_MARK = 100  # bytes
 KINDS = ("authority", "content")
+RUNNING = frozenset({"dela", "rye"})  # kits that run files of the project
 
 
-@dataclass(frozen=True, slots=True)
 class Record:
     """Digests that the user accepted in one project, oldest first.
 
@@ -45,10 +47,20 @@ class Record:
     was put at its path.
     """
 
-    authority: tuple[str, ...] = ()
-    content: tuple[str, ...] = ()
-    mark: str = ""
-    is_of_folder: bool = False
+    __slots__ = ("authority", "content", "is_of_folder", "mark")
+
+    def __init__(
+        self,
+        authority: tuple[str, ...] = (),
+        content: tuple[str, ...] = (),
+        mark: str = "",
+        *,
+        is_of_folder: bool = False,
+    ) -> None:
+        self.authority = authority
+        self.content = content
+        self.mark = mark
+        self.is_of_folder = is_of_folder
 
     @property
     def digests(self) -> frozenset[str]:
@@ -56,40 +68,44 @@ class Record:
         return frozenset((*self.authority, *self.content))
 
 
-def read_record(root: Path) -> Record:
-    """Return the record of the project in `root`; an empty one where there is none to rely on.
+def read_record(root: str | Path) -> Record:
+    """Return the record of the project in `root`; an empty one if none can be relied on.
 
-    A file that others may write, or that cannot be read, says nothing.
+    A file that others may write, or that cannot be read, does not count.
     """
+    folder, path = _place(root)
     try:
-        path = _path(root)
-        if not is_private(path.parent.lstat()) or not is_private(path.lstat()):
+        is_known = os.path.isabs(folder)  # a clone could bring a relative one along
+        if not (is_known and is_private(os.lstat(folder)) and is_private(os.lstat(path))):
             return Record()
-        found = json.loads(path.read_bytes())
+        found = read_json(_read(path).decode())
         authority, content = (tuple(str(one) for one in found[kind]) for kind in KINDS)
         mark = str(found["mark"])
-        return Record(authority, content, mark, bool(mark) and mark == _mark_in(root))
-    except (OSError, ValueError, LookupError, TypeError, ProjectError):
+        is_of_folder = bool(mark) and mark == _mark_in(root)
+        return Record(authority, content, mark, is_of_folder=is_of_folder)
+    except (OSError, ValueError, LookupError, TypeError, RecursionError):
         return Record()
 
 
 def database_digest(*outside: str) -> str:
     """Return the digest of a database that is not the project's, as `outside_database` has it."""
+    import json
+
     return sha256_hex(json.dumps(["database", *outside]).encode())
 
 
-def context_digest(root: Path) -> str:
+def context_digest(root: str | Path) -> str:
     """Return the digest of the context of clients without a session; empty if it only reads."""
     try:
-        data = (root / CONTEXT).read_bytes()
-        facts = json.loads(data)
+        data = _read(os.path.join(root, CONTEXT))
+        facts = read_json(data.decode())
         if {facts["recipe"], facts.get("base", READING)} == {READING}:
             return ""
     except OSError:
         return ""
     except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
         pass  # no server starts with it
-    return sha256_hex(json.dumps(["context", sha256_hex(data)]).encode())
+    return sha256_hex(f'["context", "{sha256_hex(data)}"]'.encode())
 
 
 def add_to_record(
@@ -100,26 +116,35 @@ def add_to_record(
     Digests that are recorded already become the newest as well. If it `marks` the folder, the user
     has accepted everything in it: later edits there that git does not have are the user's own.
     """
-    path = _path(root)
-    folder = path.parent
+    import json
+
+    from ralphgen.errors import ProjectError
+
+    folder, path = _place(root)
+    if not os.path.isabs(folder):
+        text = f'no directory for approvals: "{folder}" is not an absolute path'
+        raise ProjectError(text, "set HOME, or XDG_CONFIG_HOME to an absolute path")
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        if not is_private(folder.lstat()):
+        os.makedirs(folder, mode=0o700, exist_ok=True)
+        if not is_private(os.lstat(folder)):
             raise ProjectError(
                 f'"{folder}" cannot store approvals: other users can write to it',
                 f'take ownership of it, then run "chmod go-w {folder}"',
             )
-        with _alone(folder):
+        descriptor = _lock(folder)
+        try:
             kept = read_record(root)
-            mark = kept.mark if kept.is_of_folder or not marks else _new_mark(root)
             facts = {
-                "project": str(_home(root)),
-                "mark": mark,
+                "project": home_of(str(root)),
+                "mark": kept.mark if kept.is_of_folder or not marks else _new_mark(root),
                 "authority": _newest(kept.authority, authority),
                 "content": _newest(kept.content, content),
             }
             text = json.dumps(facts, indent=2) + "\n"
-            replace_file(str(path), text.encode(), mode=0o600)
+            replace_file(path, text.encode(), mode=0o600)
+        finally:
+            if descriptor is not None:
+                os.close(descriptor)
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         hint = "check the permissions and the free disk space"
@@ -130,6 +155,8 @@ def keep_record(
     root: Path, authority: Sequence[str], content: Sequence[str] = (), *, marks: bool = False
 ) -> str:
     """Record digests as `add_to_record` does; return why that failed, or an empty string."""
+    from ralphgen.errors import ProjectError
+
     kept = read_record(root)
     is_new = marks and not kept.is_of_folder
     if not is_new and {*authority} <= {*kept.authority} and {*content} <= {*kept.content}:
@@ -146,65 +173,60 @@ def _newest(kept: Sequence[str], digests: Iterable[str]) -> list[str]:
     return [*(one for one in kept if one not in new), *new][-MOST:]
 
 
-def _mark_in(root: Path) -> str:
+def _mark_in(root: str | Path) -> str:
     """Return the mark in the project's folder, empty if there is none."""
+    path = os.path.join(home_of(str(root)), MARK)
     try:
-        path = _mark_place(root)
-        if not stat.S_ISREG(path.lstat().st_mode) or path.stat().st_size > LONGEST_MARK:
+        about = os.lstat(path)
+        if not stat.S_ISREG(about.st_mode) or about.st_size > LONGEST_MARK:
             return ""
-        return path.read_text(encoding="ascii")
+        return _read(path).decode("ascii")
     except (OSError, ValueError):
         return ""
 
 
-def _mark_place(root: Path) -> Path:
-    """Return the path of the mark."""
-    return _home(root) / MARK
-
-
 def _new_mark(root: Path) -> str:
     """Write a new mark into the project's folder, where git ignores it, and return it."""
-    path = _mark_place(root)
-    if path.parent.is_symlink() or path.is_symlink():  # an archive may lead it anywhere
-        path.unlink(missing_ok=True) if path.is_symlink() else path.parent.unlink()
-    path.parent.mkdir(parents=True, exist_ok=True)
+    path = os.path.join(home_of(str(root)), MARK)
+    folder = os.path.dirname(path)
+    for place in (folder, path):
+        if os.path.islink(place):  # an archive may lead it anywhere
+            os.unlink(place)
+    os.makedirs(folder, exist_ok=True)
     mark = os.urandom(16).hex()
-    replace_file(str(path.with_name(".gitignore")), b"*\n", mode=0o644)
-    replace_file(str(path), mark.encode(), mode=0o600)
+    replace_file(os.path.join(folder, ".gitignore"), b"*\n", mode=0o644)
+    replace_file(path, mark.encode(), mode=0o600)
     return mark
 
 
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Hold off others who change a record meanwhile, where the system can."""
+def _lock(folder: str) -> int | None:
+    """Keep other processes from changing a record until the descriptor is closed, if possible."""
+    from contextlib import suppress
+
     try:
         import fcntl
     except ImportError:
-        yield
-        return
+        return None
     descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        with suppress(OSError):  # a file system without locks
-            fcntl.flock(descriptor, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(descriptor)
+    with suppress(OSError):  # a file system without locks
+        fcntl.flock(descriptor, fcntl.LOCK_EX)
+    return descriptor
 
 
-def _path(root: Path) -> Path:
-    name = sha256_hex(os.fsencode(_home(root)))[:32]
-    from platformdirs import user_config_path
+def _place(root: str | Path) -> tuple[str, str]:
+    """Return the user's directory for approvals, and the file of a project in it.
 
-    hint = "set HOME, or XDG_CONFIG_HOME to an absolute path"
-    try:
-        folder = user_config_path("ralphgen", appauthor=False)
-    except RuntimeError as error:
-        raise ProjectError(f"no directory for approvals: {error}", hint) from error
-    if not folder.is_absolute():  # a clone could bring it along
-        raise ProjectError(f'no directory for approvals: "{folder}" is not an absolute path', hint)
-    return folder / "trust" / f"{name}.json"
+    All worktrees share the record of their home. Without a home directory, the path is relative.
+    """
+    if sys.platform == "win32":
+        base = os.environ.get("LOCALAPPDATA") or os.path.join("~", "AppData", "Local")
+    elif not (base := os.environ.get("XDG_CONFIG_HOME", "").strip()):
+        is_mac = sys.platform == "darwin"
+        base = "~/Library/Application Support" if is_mac else "~/.config"
+    folder = os.path.join(os.path.expanduser(base), "ralphgen", "trust")
+    return folder, os.path.join(folder, f"{sha256_hex(os.fsencode(home_of(str(root))))[:32]}.json")
 
 
-def _home(root: Path) -> Path:
-    """Return the home of the project, whose record all worktrees share."""
-    return Path(home_of(str(root)))
+def _read(path: str) -> bytes:
+    with open(path, "rb") as file:
+        return file.read()

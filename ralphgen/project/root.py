@@ -6,7 +6,6 @@ worktrees of agents. All worktrees of a repository share one home, so code takes
 `project_home` for the rest: nothing takes a home.
 """
 
-import json
 import os
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -15,21 +14,16 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from ralphgen.errors import NotInProjectError, ProjectError, UsageError
+from ralphgen.project import lookup
 from ralphgen.project.approvals import database_digest, read_record
 from ralphgen.runtime.engine.postgresql.dsn import schema_of
-from ralphgen.runtime.files.main_tree import home_of, is_agents_tree, is_without_tree
-from ralphgen.runtime.processes.launched import launched_session
+from ralphgen.runtime.files.main_tree import home_of
 from ralphgen.terminal.person import refuse_writes_of_agents
 
-FOLDER = ".ralph/mcp"
-SESSIONS = f"{FOLDER}/sessions"
+CONFIG, FOLDER, SESSIONS = lookup.CONFIG, lookup.FOLDER, lookup.SESSIONS
+DATABASE, DATABASE_VARIABLE = lookup.DATABASE, lookup.DATABASE_VARIABLE
 KNOWN_AGENTS = ("claude", "codex", "gemini")  # `launch` and `loop` start them without settings
-CONFIG = ".ralph/ralphgen.toml"
 RECIPES = ".ralph/recipes"
-DATABASE = ".ralph/db/ralph.db"
-"""Where the database is in the project's home, unless the settings name another file."""
-DATABASE_VARIABLE = "RALPH_DATABASE"
-"""The user's variable with the absolute path of the database."""
 ADMIN_DSN = "RALPH_ADMIN_DSN"
 """The user's variable with the DSN of a login that may make roles."""
 
@@ -112,45 +106,13 @@ def project_place(start: Path) -> ProjectPlace:
         raise UsageError(
             f'no such directory: "{start}"', f'create a project there with "ralphgen init {start}"'
         )
-    for candidate in (folder, *folder.parents):
-        root = _root_at(candidate)
-        if root is not None:
-            return ProjectPlace(root, candidate, root / folder.relative_to(candidate))
+    if (found := lookup.find_project(str(folder))) is not None:
+        root, work_tree = map(Path, found)
+        return ProjectPlace(root, work_tree, root / folder.relative_to(work_tree))
     raise NotInProjectError(
         f"not a ralphgen project: no .ralph in {folder} or its parents",
         'run "ralphgen init", or change to your project',
     )
-
-
-def _root_at(folder: Path) -> Path | None:
-    """Return the root of the project that has a directory in one of its worktrees, or None."""
-    home = project_home(folder)
-    if not _is_project(folder) and not _is_project(home):
-        return None
-    if (root := _root_of_session(home)) is not None:
-        return root
-    if _has_settings(folder) and not is_agents_tree(str(folder)):
-        return folder
-    root = home if _is_project(home) else folder
-    if not _has_settings(root) and is_without_tree(str(home)):
-        raise ProjectError(
-            f'"{folder}" has no {CONFIG}, and "{home}" has no main worktree',
-            "run the command in a worktree that has the settings",
-        )
-    return root
-
-
-def _root_of_session(home: Path) -> Path | None:
-    """Return the root that the context of the launched session names; None for another project."""
-    session_id = launched_session()
-    if not session_id or Path(session_id).name != session_id:
-        return None
-    try:
-        context = json.loads((home / SESSIONS / session_id / "context.json").read_bytes())
-        root = Path(context["project"]["root"])
-    except (OSError, ValueError, LookupError, TypeError):
-        return None
-    return root if root.is_dir() and project_home(root) == home else None
 
 
 def database_path(root: Path) -> Path:
@@ -345,17 +307,6 @@ def resolved(path: Path) -> Path:
         raise UsageError(
             f'"{path}" cannot be resolved: {error}', "choose another directory"
         ) from error
-
-
-def _has_settings(folder: Path) -> bool:
-    return (folder / CONFIG).is_file() or (folder / FOLDER / "manifest.json").is_file()
-
-
-def _is_project(folder: Path) -> bool:
-    try:
-        return (folder / ".ralph").is_dir()
-    except OSError:  # what may not be seen is nobody's project here
-        return False
 
 
 def is_missing(path: Path) -> bool:

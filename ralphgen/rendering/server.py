@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from ralphgen import __version__
-from ralphgen.environment.location import LOCK_NAME
+from ralphgen.environment.interpreter import LOCK_NAME
 from ralphgen.environment.locks import merged_lock
 from ralphgen.files import Files, seal
 from ralphgen.planning import own_tools

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ralphgen.environment.ensure import server_program
+from ralphgen.environment.program import server_program
 from ralphgen.errors import ProjectError, Say, UsageError
 from ralphgen.files import interrupted, put, refuse_irregular
 from ralphgen.init.scaffold import any_database, serves_any_database

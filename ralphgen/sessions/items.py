@@ -7,6 +7,7 @@ from ralphgen.generate.removals import refuse_behind, refuse_unstartable
 from ralphgen.kits.registry import KITS
 from ralphgen.planning.model import ServerPlan
 from ralphgen.planning.server import plan_server
+from ralphgen.project.approvals import RUNNING
 from ralphgen.project.config import Config
 from ralphgen.project.inspect import inspect_project, without_new_columns
 from ralphgen.project.model import Project
@@ -14,8 +15,6 @@ from ralphgen.rendering.server import render_files
 from ralphgen.trust.decide import Ask, TrustItem, content_items, require_trust, server_items
 from ralphgen.trust.items import Servers, own_items, read_settings, run_items, written_items
 from ralphgen.trust.repository import git_items
-
-RUNNING = frozenset({"dela", "rye"})  # kits that run files of the project
 
 
 def session_items(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -111,6 +110,8 @@ def home_top(tree: Repository) -> str:
     common, above = tree.common, os.path.dirname(tree.common)
     if os.path.basename(common) == MARK and not _is_bare(common):
         return above
+    import re
+
     if named := re.search(_WORKTREE, _settings(common)):
         checkout = os.path.realpath(os.path.join(common, os.fsdecode(named[1])))
         if _names(checkout, common):  # an archive may name any directory
@@ -140,6 +141,8 @@ def _repository_around(folder: str) -> Repository | None:
 
 
 def _is_bare(common: str) -> bool:
+    import re
+
     return re.search(_BARE, _settings(common)) is not None
 
 

@@ -8,7 +8,7 @@ from command_line import initialized, ralphgen, ran, run_sql
 from driving import made_here
 from proved_projects import git
 
-from ralphgen.environment.location import base_interpreter
+from ralphgen.environment.interpreter import base_interpreter
 from ralphgen.project.root import DATABASE
 
 pytestmark = pytest.mark.slow
@@ -56,7 +56,7 @@ def test_a_healthy_project_is_well_down_to_a_call_by_the_official_client(root: P
     assert "warn  checks       none configured: agents can close tasks without proof\n" in words
     assert words.splitlines()[-1].startswith("no errors, ")
     assert '"ralph" answered with 10 tools; list_tasks works' in words
-    base = base_interpreter().python
+    base, _ = base_interpreter()
     assert f"ok    interpreter  {base}; for another Python, set RALPHGEN_PYTHON" in words
     assert ["ralph.db"] == [path.name for path in (root / ".ralph/db").iterdir()]
     assert "" == ralphgen("doctor", root, "--quiet").stdout

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from command_line import ralphgen, ran
 
-from ralphgen.environment.location import base_interpreter
+from ralphgen.environment.interpreter import base_interpreter
 
 pytestmark = pytest.mark.slow
 
@@ -30,7 +30,7 @@ def test_init_builds_no_environment_and_sessions_start_on_the_base_interpreter(
     servers = json.loads(Path(session["mcp_config"]).read_bytes())["mcpServers"]
     called = ran("call", "ralph:list_tasks", cwd=root)
 
-    assert f"{base_interpreter().python}" == servers["ralph"]["command"]
+    assert base_interpreter()[0] == servers["ralph"]["command"]
     assert ["-I", "-S", f"{root}/.ralph/mcp/server.py"] == servers["ralph"]["args"][:3]
     assert "tasks" in called
     assert not (root / ".ralph/mcp/requirements.lock").exists()

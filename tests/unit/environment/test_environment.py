@@ -31,8 +31,8 @@ environment = ensure_environment(sys.argv[1], say=lambda line: print(line, flush
 print(environment.folder)
 """
 BASE = """
-from ralphgen.environment.location import base_interpreter
-print(base_interpreter().python)
+from ralphgen.environment.interpreter import base_interpreter
+print(base_interpreter()[0])
 """
 
 

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ralphgen.environment.location import Interpreter, base_interpreter, environment_for
+from ralphgen.environment.interpreter import base_interpreter
+from ralphgen.environment.location import environment_for
 from ralphgen.environment.locks import LOCKS, merged_lock
 from ralphgen.errors import ProjectError
 
@@ -99,12 +100,12 @@ def test_the_variable_chooses_the_interpreter_of_servers_and_environments(
     own, environment = base_interpreter(), environment_for("")
     monkeypatch.setenv("RALPHGEN_PYTHON", sys.executable)
 
-    assert Interpreter(Path(sys.executable), own.tag) == base_interpreter()
+    assert (sys.executable, own[1]) == base_interpreter()
     assert environment.folder == environment_for("").folder
     other = stand_in(tmp_path, "3 14 cp314-linux-x86_64")
     monkeypatch.setenv("RALPHGEN_PYTHON", f"{other}")
 
-    assert Interpreter(other, "cp314-linux-x86_64") == base_interpreter()
+    assert (f"{other}", "cp314-linux-x86_64") == base_interpreter()
     assert "-cp314-linux-x86_64" in environment_for("").folder.name
     assert other == environment_for("").base
 

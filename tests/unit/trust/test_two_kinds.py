@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from command_line import initialized, ralphgen, started_beside
+from command_line import initialized, ralphgen, ran, started_beside
 from proved_projects import git
 from trusting import at_terminal, configure
 
@@ -151,6 +151,20 @@ def test_a_strangers_content_needs_a_question(shared: Path, way: str) -> None:
     assert 2 == session(shared)
     assert "agents follow or run Makefile" in regen(shared)
     assert 2 == session(shared)
+
+
+@pytest.mark.parametrize("kit", [["dela"], []], ids=("by name", "as the first"))
+def test_serve_starts_no_kit_that_runs_a_strangers_content(shared: Path, kit: list[str]) -> None:
+    write(shared, ".ralph/ralphgen.toml", 'kits = ["dela"]\n')
+    ran("regen", "--allow-removals", shared)
+    commit(shared)
+    assert 0 == ralphgen("serve", *kit, cwd=shared).returncode
+    git(shared, "push", "-qf", "s", "HEAD:refs/heads/base")
+    git(shared.parent / "theirs", "reset", "-q", "--hard", "base")
+    take_over(shared, "squash", "Makefile", "all:\n\ttouch PWNED\n")
+
+    refused = ralphgen("serve", *kit, cwd=shared)
+    assert (2, True) == (refused.returncode, "Makefile" in refused.stderr), refused.stderr
 
 
 def test_a_strangers_check_beside_the_users_own_line_is_named(shared: Path) -> None:
