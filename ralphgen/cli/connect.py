@@ -63,6 +63,10 @@ def connect(
     prints: Annotated[
         bool, typer.Option("--print", help="Print the texts without writing them.")
     ] = False,
+    user: Annotated[
+        bool,
+        typer.Option("--user", help="Write your own settings of the client, with full paths."),
+    ] = False,
     http: Annotated[
         str, typer.Option("--http", metavar="URL", help="URL of the HTTP server.")
     ] = "",
@@ -84,16 +88,18 @@ def connect(
 
     chosen = {SKILLS: skills, SUBAGENTS: subagents, PLUGIN: plugin, AGENTS_MD: agents_md}
     kinds = [kind for kind, wanted in chosen.items() if wanted]
-    form = client_form(client)
+    form = client_form(client, personal=user)
     _refuse_missing(client, form, kinds)
-    if kinds and (http or recipe):
-        text = '"--http" and "--recipe" are for the client\'s configuration'
+    if kinds and (http or recipe or user):
+        text = '"--http", "--recipe" and "--user" are for the client\'s configuration'
         raise UsageError(text, f"leave out --{kinds[0]}")
+    if http and user:
+        raise UsageError('"--user" writes a path of this machine, "--http" a URL', "choose one")
     if prints and recipe:
         raise UsageError('"--print" writes nothing, and "--recipe" does', "leave out one of them")
     root = project_root(project) if prints else written_root(project, "connect")
     generated = generate(root)
-    targets, is_local = _targets(root, generated, client, kinds, http)
+    targets, is_local = _targets(root, generated, client, kinds, http, user=user)
     if prints:
         _print(targets)
         return
@@ -101,6 +107,8 @@ def connect(
     if recipe:
         _set_recipe(root, generated, recipe, tell)
     _write(root, targets, tell)
+    if user and not form.by_project:
+        _warn_of_shared(root, generated, client)
     if form.note and not kinds:
         tell(f"note: {form.note}")
     if plugin:
@@ -110,7 +118,9 @@ def connect(
     if is_local and not which("ralphgen"):
         from ralphgen.cli.project import NOT_ON_PATH
 
-        say("warning: {}\nhint: {}".format(*NOT_ON_PATH))
+        text, hint = NOT_ON_PATH
+        own = shlex.join(["ralphgen", "connect", client, "--user", *_place(project)])
+        say(f"warning: {text}\nhint: {hint if kinds else own}")
 
 
 def _refuse_missing(client: str, form: "ClientForm", kinds: "Sequence[str]") -> None:
@@ -124,9 +134,15 @@ def _refuse_missing(client: str, form: "ClientForm", kinds: "Sequence[str]") -> 
 
 
 def _targets(
-    root: Path, generated: "Generated", client: str, kinds: "Sequence[str]", http: str
+    root: Path,
+    generated: "Generated",
+    client: str,
+    kinds: "Sequence[str]",
+    http: str,
+    *,
+    user: bool,
 ) -> "tuple[list[ConnectTarget], bool]":
-    """Return the files to write, and whether one of them starts ralphgen."""
+    """Return the files to write, and whether one of them starts the ralphgen on PATH."""
     from ralphgen.clients.forms import ClientEntries
     from ralphgen.generate.connected import client_file, targets
     from ralphgen.project.settings import is_public_url
@@ -140,8 +156,9 @@ def _targets(
         text = f'invalid URL "{http}"'
         raise UsageError(text, "use the url of [http], such as https://mcp.example.com/mcp")
     remote = {kit.key: f"{http}/{kit.key}" for kit in plan.kits if http and kit.http is not None}
-    entries = ClientEntries(client, root, [kit.key for kit in plan.kits], remote)
-    return [client_file(entries)], len(remote) < len(plan.kits)
+    kits = [kit.key for kit in plan.kits]
+    entries = ClientEntries(client, root, kits, remote, personal=user)
+    return [client_file(entries)], len(remote) < len(kits) and not entries.form.personal
 
 
 def _print(targets: "Sequence[ConnectTarget]") -> None:
@@ -160,6 +177,16 @@ def _write(root: Path, targets: "Sequence[ConnectTarget]", tell: Say) -> None:
         for target, changed in write_targets(root, targets):
             count = f" ({changed} files)" if len(target.texts) > 1 else ""
             tell(f"wrote {target.path}{count}" if changed else f"{target.path} is up to date")
+
+
+def _warn_of_shared(root: Path, generated: "Generated", client: str) -> None:
+    """Print a warning if the project's file has servers of the same names."""
+    from ralphgen.clients.forms import CLIENTS, written_entries
+
+    kits = [kit.key for kit in generated.plan.kits]
+    if not CLIENTS[client].personal and (shared := written_entries(client, root, kits)):
+        path = shared.file.relative_to(root).as_posix()
+        say(f"warning: {path} has the same servers, and {client} may prefer them")
 
 
 def _set_recipe(root: Path, generated: "Generated", recipe: str, tell: Say) -> None:
@@ -192,6 +219,10 @@ def _tell_recipe(root: Path, named: Path, tell: Say) -> None:
     read_only = ", which only reads" if wider else ""
     tell(f'clients without a session get the recipe "{plain(recipe)}"{read_only}')
     if wider:
-        place = [] if named == Path() else ["-C", str(named)]
-        command = shlex.join(["ralphgen", "session", "create", wider, "--default", *place])
+        command = shlex.join(["ralphgen", "session", "create", wider, "--default", *_place(named)])
         tell(f"to let them change rows: {command}")
+
+
+def _place(project: Path) -> list[str]:
+    """Return the option of a command that names the project."""
+    return [] if project == Path() else ["-C", str(project)]

@@ -6,12 +6,13 @@ import shutil
 import sys
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from ralphgen.errors import ProjectError, UsageError
 from ralphgen.files import MARK
+from ralphgen.runtime.files.main_tree import home_top, repository_of
 from ralphgen.suggestion import suggestion
 
 COMMAND = "ralphgen"  # found on the client's PATH: a file that names no machine can be committed
@@ -30,10 +31,11 @@ class ClientForm:
     `one_command` puts the arguments into the list `command`. `project` is the client's variable for
     the project directory, for a client that starts servers in another one. `remote` is its key for
     a URL, empty if its file cannot have one. `variable` is a reference to an environment variable
-    in a header; a client without it gets the name of the variable. The file of a `personal` client
-    is in the user's home: its entry has the project, and the path of the command, since no shell
-    has set PATH. `comments` reports that its file may have comments. `files` are the other kinds of
-    files that `connect` writes for the client. `note` is one more thing that the user must know.
+    in a header; a client without it gets the name of the variable. A `personal` file is in the
+    user's home: its entry has the project, and the path of the command, since no shell has set
+    PATH. `by_project` reports that the file has separate servers for each project. `comments`
+    reports that its file may have comments. `files` are the other kinds of files that `connect`
+    writes for the client. `note` is one more thing that the user must know.
     """
 
     file: Callable[[Path], Path]
@@ -44,20 +46,24 @@ class ClientForm:
     remote: str = "url"
     variable: str = ""
     personal: bool = False
+    by_project: bool = False
     toml: bool = False
     comments: bool = False
     files: tuple[str, ...] = (AGENTS_MD,)
     note: str = ""
 
 
-def _desktop_file(_root: Path) -> Path:
+def _settings_folder() -> Path:
+    """Return the directory in which desktop programs keep the user's settings."""
     if sys.platform == "darwin":
-        base = Path.home() / "Library" / "Application Support"
-    elif sys.platform == "win32":
-        base = Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming")
-    else:
-        base = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
-    return base / "Claude" / "claude_desktop_config.json"
+        return Path.home() / "Library" / "Application Support"
+    if sys.platform == "win32":
+        return Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming")
+    return _configuration_folder()
+
+
+def _configuration_folder() -> Path:
+    return Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
 
 
 CLIENTS: Mapping[str, ClientForm] = {
@@ -114,15 +120,43 @@ CLIENTS: Mapping[str, ClientForm] = {
         remote="serverUrl",
         variable=f"${{env:{BEARER_VARIABLE}}}",
     ),
-    "desktop": ClientForm(_desktop_file, personal=True, remote="", files=()),
+    "desktop": ClientForm(
+        lambda _root: _settings_folder() / "Claude" / "claude_desktop_config.json",
+        personal=True,
+        remote="",
+        files=(),
+    ),
 }
+_USER_FILES: Mapping[str, Callable[[Path], Path]] = {
+    "claude": lambda _: Path(os.environ.get("CLAUDE_CONFIG_DIR") or Path.home()) / ".claude.json",
+    "cursor": lambda _: Path.home() / ".cursor" / "mcp.json",
+    "vscode": lambda _: _settings_folder() / "Code" / "User" / "mcp.json",
+    "codex": lambda _: Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex") / "config.toml",
+    "gemini": lambda _: Path.home() / ".gemini" / "settings.json",
+    "opencode": lambda _: _configuration_folder() / "opencode" / "opencode.json",
+    "zed": lambda _: _configuration_folder() / "zed" / "settings.json",
+}
+PERSONAL: Mapping[str, ClientForm] = {
+    client: replace(
+        form,
+        file=_USER_FILES.get(client, form.file),
+        personal=True,
+        by_project=client == "claude",
+        note="",
+    )
+    for client, form in CLIENTS.items()
+}
+"""The forms of the user's own settings of each client."""
 ADDRESSES = tuple({form.remote: None for form in CLIENTS.values() if form.remote})
 
 
-def client_form(client: str) -> ClientForm:
-    """Return the form of a client; raise `UsageError` if there is none of this name."""
+def client_form(client: str, *, personal: bool = False) -> ClientForm:
+    """Return the form of a client, or that of the user's own settings of it.
+
+    Raises `UsageError` for an unknown client.
+    """
     if client in CLIENTS:
-        return CLIENTS[client]
+        return (PERSONAL if personal else CLIENTS)[client]
     raise UsageError(
         f'unknown client "{client}"',
         suggestion(client, CLIENTS, "the clients", "ralphgen connect --help"),
@@ -133,9 +167,10 @@ def client_form(client: str) -> ClientForm:
 class ClientEntries:
     """The entries of one client for the servers of a project, one for each kit.
 
-    `remote` has the URLs of the kits that are served over HTTP. `command` is the path of ralphgen
-    in a personal file; without it, the one on PATH. Raises `UsageError` for an unknown client, and
-    for a URL that the client's file cannot have.
+    `remote` has the URLs of the kits that are served over HTTP. `personal` selects the user's own
+    settings of the client. `command` is the path of ralphgen in such a file; without it, the one on
+    PATH, or else next to this interpreter. Raises `UsageError` for an unknown client, and for a URL
+    that the client's file cannot have.
     """
 
     client: str
@@ -143,11 +178,20 @@ class ClientEntries:
     kits: Sequence[str]
     remote: Mapping[str, str] = field(default_factory=dict)
     command: str = ""
+    personal: bool = False
 
     @property
     def form(self) -> ClientForm:
         """The form of the client."""
-        return client_form(self.client)
+        return client_form(self.client, personal=self.personal)
+
+    @property
+    def keys(self) -> tuple[str, ...]:
+        """The keys from the top of the file to the servers."""
+        if not self.form.by_project:
+            return (self.form.key,)
+        tree = repository_of(str(self.root))  # Claude Code takes its main worktree for the project
+        return ("projects", home_top(tree) if tree else str(self.root.resolve()), self.form.key)
 
     @property
     def file(self) -> Path:
@@ -162,7 +206,37 @@ class ClientEntries:
             from ralphgen.project.toml_edit import edited
 
             return edited("", [((form.key, kit), entries[kit]) for kit in self.kits])
-        return json.dumps({form.key: entries}, indent=2, ensure_ascii=False) + "\n"
+        from ralphgen.clients.merging import nested
+
+        return json.dumps(nested(self.keys, entries), indent=2, ensure_ascii=False) + "\n"
+
+    def servers(self) -> Mapping[str, Any]:
+        """Return the servers in the client's file; raises ValueError if it cannot be parsed."""
+        try:
+            text = self.file.read_bytes().decode("utf-8-sig", errors="replace")
+            values = tomllib.loads(text) if self.form.toml else json.loads(text)
+            for key in self.keys:
+                values = values[key]
+        except (OSError, RuntimeError, LookupError, TypeError):
+            return {}  # such as for a user without a home
+        return values if isinstance(values, dict) else {}
+
+    def foreign(self) -> list[str]:
+        """Return the kits whose names the client's file has for servers that are not theirs.
+
+        Another program that passes on `serve KIT` counts as theirs.
+        """
+        try:
+            servers = self.servers()
+        except (ValueError, RecursionError):
+            return []
+        return [kit for kit in self.kits if kit in servers and not self._serves(kit, servers[kit])]
+
+    def _serves(self, kit: str, entry: Any) -> bool:
+        if _is_own(self.form, self.root, kit, entry):
+            return True
+        arguments = _call(self.form, entry)[1] if isinstance(entry, dict) else None
+        return isinstance(arguments, list) and arguments[-2:] == ["serve", kit]
 
     def merge(self, old: str) -> str:
         """Return the text of the client's file with these entries.
@@ -181,7 +255,7 @@ class ClientEntries:
         try:
             return mark + merged(
                 text,
-                form.key,
+                self.keys,
                 entries,
                 toml=form.toml,
                 refuse=lambda there: _refuse_others(form, self.file, there, entries),
@@ -206,7 +280,7 @@ class ClientEntries:
     def _local(self, kit: str) -> dict[str, Any]:
         form = self.form
         entry: dict[str, Any] = {"type": form.types[0]} if form.types[0] else {}
-        path = self.command or shutil.which(COMMAND) if form.personal else None
+        path = (self.command or _program()) if form.personal else ""
         command, arguments = str(Path(path).absolute()) if path else COMMAND, ["serve", kit]
         if form.one_command:
             entry["command"] = [command, *arguments]
@@ -216,26 +290,31 @@ class ClientEntries:
         return entry | ({"env": {PROJECT_VARIABLE: project}} if project else {})
 
 
-def written_entries(client: str, root: Path, kits: Sequence[str]) -> ClientEntries | None:
+def _program() -> str | None:
+    """Return the path of ralphgen: the one on PATH, or else next to this interpreter."""
+    return shutil.which(COMMAND) or shutil.which(COMMAND, path=str(Path(sys.executable).parent))
+
+
+def written_entries(
+    client: str, root: Path, kits: Sequence[str], *, personal: bool = False
+) -> ClientEntries | None:
     """Return the entries that the client's file has for kits of the project, or None.
 
     The text of a file that cannot be parsed counts, unless the file may have comments.
     """
-    form = client_form(client)
+    entries = ClientEntries(client, root, kits, personal=personal)
+    form = entries.form
     try:
-        text = form.file(root).read_bytes().decode("utf-8-sig", errors="replace")
-        values = tomllib.loads(text) if form.toml else json.loads(text)
-        servers = values[form.key]
-        own = {kit: servers[kit] for kit in kits if _is_own(form, root, kit, servers.get(kit))}
+        servers = entries.servers()
     except (ValueError, RecursionError):
+        text = entries.file.read_text(encoding="utf-8", errors="replace")
         is_ours = f'"{COMMAND}"' in text and not (form.comments or form.personal)
-        return ClientEntries(client, root, kits) if is_ours else None
-    except (OSError, RuntimeError, LookupError, TypeError, AttributeError):
-        return None  # such as a user without a home
+        return entries if is_ours else None
+    own = {kit: servers[kit] for kit in kits if _is_own(form, root, kit, servers.get(kit))}
     urls = {kit: entry[form.remote] for kit, entry in own.items() if form.remote in entry}
     paths = [one["command"] for one in own.values() if isinstance(one.get("command"), str)]
     kept = next((path for path in paths if os.access(path, os.X_OK)), "") if form.personal else ""
-    return ClientEntries(client, root, [*own], urls, kept) if own else None
+    return replace(entries, kits=[*own], remote=urls, command=kept) if own else None
 
 
 def _is_own(form: ClientForm, root: Path, kit: str, entry: Any) -> bool:
@@ -252,11 +331,17 @@ def _is_own(form: ClientForm, root: Path, kit: str, entry: Any) -> bool:
 
 def _starts_ours(form: ClientForm, kit: str, entry: Mapping[str, Any]) -> bool:
     """Return whether an entry starts ralphgen, or another program with the arguments of ours."""
-    program, arguments = entry.get("command", COMMAND), entry.get("args")
-    if form.one_command and isinstance(program, list):
-        program, arguments = next(iter(program), COMMAND), program[1:]
+    program, arguments = _call(form, entry)
     is_command = isinstance(program, str) and Path(program).stem == COMMAND
     return is_command or arguments == ["serve", kit]
+
+
+def _call(form: ClientForm, entry: Mapping[str, Any]) -> tuple[Any, Any]:
+    """Return the program and the arguments of an entry."""
+    program, arguments = entry.get("command", COMMAND), entry.get("args")
+    if form.one_command and isinstance(program, list):
+        return next(iter(program), COMMAND), program[1:]
+    return program, arguments
 
 
 def _remote_entry(form: ClientForm, url: str) -> dict[str, Any]:

@@ -3,7 +3,7 @@
 import json
 import re
 import tomllib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from ralphgen.project.toml_edit import edited
@@ -15,29 +15,38 @@ _FIRST_INDENT = re.compile(r"\n([ \t]+)\S")
 
 def merged(
     text: str,
-    key: str,
+    keys: Sequence[str],
     entries: Mapping[str, Any],
     *,
     toml: bool,
     refuse: Callable[[Mapping[str, Any]], None],
 ) -> str:
-    """Return the text with the entries under the key; all else is as it was, or it is refused.
+    """Return the text with the entries below nested keys; everything else is unchanged.
 
-    `refuse` takes the entries that are there. Raises ValueError or RecursionError, which `reason`
-    puts into words, where something would be lost.
+    `refuse` takes the current entries. Raises ValueError or RecursionError, which `reason` puts
+    into words, if something would be lost.
     """
     parsed: Callable[[str], Any] = tomllib.loads if toml else json.loads
-    values = parsed(text)
-    expected = _overlaid(values, {key: entries})
-    refuse(values.get(key, {}))
+    there = parsed(text)
+    expected = _overlaid(there, nested(keys, entries))
+    for key in keys:
+        there = there.get(key, {})
+    refuse(there)
     if toml:
-        return _merged_toml(text, key, entries)
-    new = _spliced(text, 0, {key: entries})
+        return _merged_toml(text, keys[-1], entries)
+    new = _spliced(text, 0, nested(keys, entries))
     if 0 < text.count("\n") == text.count("\r\n"):
         new = re.sub(r"(?<!\r)\n", "\r\n", new)
     if json.loads(new) != expected:
         raise ValueError("other values would change")
     return new
+
+
+def nested(keys: Sequence[str], value: Any) -> Any:
+    """Return objects inside each other, with one key each and the value innermost."""
+    for key in reversed(keys):
+        value = {key: value}
+    return value
 
 
 def _overlaid(old: Any, wanted: Any) -> Any:
@@ -64,10 +73,12 @@ def _merged_toml(text: str, key: str, entries: Mapping[str, Mapping[str, Any]]) 
         if kit not in there:
             changes.append(((key, kit), entry))
             continue
-        old = there[kit]
-        changes += [
-            ((key, kit, name), entry[name]) for name in entry if old.get(name) != entry[name]
-        ]
+        for name, value in entry.items():
+            inner = there[kit].get(name)
+            if isinstance(value, dict) and isinstance(inner, dict):
+                changes += [((key, kit, name, each), value[each]) for each in value]
+            elif inner != value:
+                changes.append(((key, kit, name), value))
     return edited(text, changes)
 
 
@@ -113,7 +124,7 @@ def _inserted(
     """Return JSON with one more member at the end of an object, laid out as its neighbours are."""
     first = _after(text, at + 1)
     gap = text[at + 1 : first]
-    member = json.dumps(key) + ": "
+    member = json.dumps(key, ensure_ascii=False) + ": "
     if members and "\n" not in gap:
         end = max(end for _, end in members.values())
         compact = json.dumps(value, ensure_ascii=False)

@@ -9,12 +9,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from ralphgen.clients.forms import CLIENTS, ClientEntries
 from ralphgen.doctor.connection import look_at, proof_is_walled
 from ralphgen.environment.build import check_environment
 from ralphgen.environment.interpreter import INTERPRETER_OPTIONS, PYTHON_VARIABLE, base_interpreter
 from ralphgen.environment.location import environment_for
 from ralphgen.environment.program import server_lock
 from ralphgen.errors import ProjectError, RalphgenError
+from ralphgen.generate.connected import all_entries, client_file
 from ralphgen.generate.workflows import Generated, generate
 from ralphgen.init.scaffold import serves_any_database
 from ralphgen.ledger.tables import VERSION, read_state
@@ -121,6 +123,7 @@ def _results(root: Path, *, trust_edited: bool) -> Iterator[CheckResult]:
     for problem in generated.project.unusable_servers:
         yield CheckResult("discipline", problem.text, problem.hint)
     yield _files(root, generated)
+    yield from _clients(root, [kit.key for kit in generated.plan.kits])
     yield _fingerprint(root, generated)
     if not missing:
         yield _ledger(root)
@@ -180,6 +183,33 @@ def _files(root: Path, generated: Generated) -> CheckResult:
         f"{len(getattr(drift, kind))} {kind}" for kind in kinds if getattr(drift, kind)
     )
     return CheckResult("files", counts, 'run "ralphgen check" for details')
+
+
+def _clients(root: Path, kits: Sequence[str]) -> Iterator[CheckResult]:
+    """Compare the servers in files of MCP clients with those that `connect` writes."""
+    connected = []
+    for client, form in CLIENTS.items():
+        others = [] if form.personal else ClientEntries(client, root, kits).foreign()
+        if others:
+            path = client_file(ClientEntries(client, root, kits)).path
+            text = f"{path} starts {', '.join(others)} with another command"
+            fix = f'remove it there, then run "ralphgen connect {client}"'
+            yield CheckResult("clients", text, fix, is_warning=True)
+    for entries in all_entries(root, kits):
+        target = client_file(entries)
+        try:
+            is_same = not target.drift(root)
+        except ProjectError as error:
+            problem = error.problems[0]
+            yield CheckResult("clients", problem.text, problem.hint or FIX_NAMED)
+            continue
+        if is_same:
+            connected.append(entries.client)
+        else:
+            text = f"{target.path} starts the server with another command or path"
+            yield CheckResult("clients", text, FIX_FILES)
+    if connected:
+        yield CheckResult("clients", f"connected: {', '.join(dict.fromkeys(connected))}")
 
 
 def _fingerprint(root: Path, generated: Generated) -> CheckResult:

@@ -1,7 +1,7 @@
 """The files that `connect` writes for MCP clients: `check` compares and `regen` rewrites them."""
 
 import json
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -162,9 +162,8 @@ def targets(kind: str, root: Path, project: Project, plan: ServerPlan) -> list[C
 
 def connected(root: Path, project: Project, plan: ServerPlan, say: Say) -> Iterator[ConnectTarget]:
     """Yield the files that `connect` wrote; of a shared file, the entries that exist in it."""
-    for client in CLIENTS:
-        if entries := written_entries(client, root, [kit.key for kit in plan.kits]):
-            yield client_file(entries)
+    for entries in all_entries(root, [kit.key for kit in plan.kits]):
+        yield client_file(entries)
     skills = targets(SKILLS, root, project, plan) if (root / SKILLS_FOLDER).is_dir() else ()
     yield from (skill for skill in skills if is_sealed(root / skill.path))
     for path, kit in _leftovers(root, {kit.key for kit in plan.kits}):
@@ -189,6 +188,14 @@ def connected(root: Path, project: Project, plan: ServerPlan, say: Say) -> Itera
         has_section = False
     if has_section:
         yield agents_md(project, plan)
+
+
+def all_entries(root: Path, kits: Sequence[str]) -> Iterator[ClientEntries]:
+    """Yield the entries of each client for the project, in its files and in the user's."""
+    for client, form in CLIENTS.items():
+        for personal in (True,) if form.personal else (False, True):
+            if entries := written_entries(client, root, kits, personal=personal):
+                yield entries
 
 
 def write_targets(

@@ -1,6 +1,7 @@
 """`ralphgen connect` writes files for clients, `check` compares them, `regen` rewrites them."""
 
 import json
+import shlex
 from pathlib import Path
 from shutil import copytree, rmtree
 
@@ -16,6 +17,7 @@ from command_line import (
     snapshot,
     texts,
 )
+from proved_projects import git
 
 from ralphgen.clients.forms import CLIENTS, ClientEntries
 
@@ -86,14 +88,52 @@ def test_a_client_gets_the_servers_and_the_recipe_is_named(root: Path) -> None:
     assert ".mcp.json is up to date\n" in connect(root, "claude")[2]
 
 
-def test_a_client_that_cannot_find_ralphgen_is_a_warning(
-    root: Path, monkeypatch: pytest.MonkeyPatch
+def test_without_ralphgen_on_path_connect_offers_settings_of_the_user(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert NOT_ON_PATH not in connect(root, "claude")[2]
     monkeypatch.setenv("PATH", "/usr/bin:/bin")
+    offered = connect(root, "claude")[2].partition(f"{NOT_ON_PATH}hint: ")[2]
+    code, _, said = connect(root, "claude", "--user")
 
-    assert f"{NOT_ON_PATH}hint: " in connect(root, "claude")[2]
-    assert f"{NOT_ON_PATH}hint: " in connect(root, "claude", "--subagents")[2]
+    assert shlex.split(offered)[1:] == ["connect", "claude", "--user", "-C", str(root)]
+    assert f"{NOT_ON_PATH}hint: pipx " in connect(root, "claude", "--subagents")[2]
+    assert (0, False) == (code, NOT_ON_PATH in said)
+    (servers,) = json.loads((tmp_path / "home/.claude.json").read_bytes())["projects"].values()
+    assert str(RALPHGEN) == servers["mcpServers"]["ralph"]["command"]
+
+
+def test_settings_of_the_user_are_compared_and_rewritten(root: Path, tmp_path: Path) -> None:
+    written(root, "cursor", "--user")
+    path = tmp_path / "home/.cursor/mcp.json"
+    good = path.read_text("utf-8")
+    assert (0, "", UP_TO_DATE) == check(root)
+    path.write_text(good.replace('"serve"', '"sever"'), encoding="utf-8")
+
+    assert f"(stale: {path})" in check(root)[2]
+    regen(root)
+    assert json.loads(good) == json.loads(path.read_bytes())
+
+
+def test_connect_names_a_shared_file_that_a_client_may_prefer(root: Path) -> None:
+    warning = "warning: .cursor/mcp.json has the same servers, and cursor may prefer them\n"
+
+    assert warning not in connect(root, "cursor", "--user")[2]
+    written(root, "cursor")
+    assert warning in connect(root, "cursor", "--user")[2]
+
+
+def test_claude_code_gets_servers_for_the_repository_of_the_project(tmp_path: Path) -> None:
+    """It takes the main worktree for the project, also in a directory of a linked one."""
+    main, linked = tmp_path / "main", tmp_path / "linked"
+    git(tmp_path, "init", "-q", str(main))
+    git(main, "commit", "-q", "--allow-empty", "-m", "x")
+    git(main, "worktree", "add", "-q", str(linked))
+    (linked / "shop").mkdir()
+
+    for root in (main, linked, linked / "shop"):
+        keys = ClientEntries("claude", root, [], personal=True).keys
+        assert ("projects", str(main), "mcpServers") == keys
 
 
 @pytest.mark.thorough
@@ -408,6 +448,8 @@ def test_a_folder_that_cannot_be_written_is_named(project: Path) -> None:
         ),
         (("claude", "--skills", "--http", "https://x.y/mcp"), "hint: leave out --skills"),
         (("claude", "--skills", "--recipe", "yap"), "hint: leave out --skills"),
+        (("claude", "--skills", "--user"), "hint: leave out --skills"),
+        (("claude", "--user", "--http", "https://x.y/mcp"), "hint: choose one"),
         (("claude", "--print", "--recipe", "yap"), "hint: leave out one of them"),
         (
             ("claude", "--recipe", "task_execution"),

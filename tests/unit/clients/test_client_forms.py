@@ -46,21 +46,32 @@ def test_each_client_gets_the_form_that_it_documents(
     assert str(tmp_path) not in text  # so that it can be committed
 
 
-@pytest.mark.parametrize("client", ["desktop", "windsurf"])
-def test_a_file_of_the_person_names_the_project_and_the_command_in_full(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, client: str
+@pytest.mark.parametrize("is_on_path", [True, False], ids=("on PATH", "not on PATH"))
+@pytest.mark.parametrize("client", CLIENTS)
+def test_settings_of_the_user_name_the_project_and_the_full_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, client: str, is_on_path: bool
 ) -> None:
-    """Servers start in no folder of the project there, and with no PATH of a shell."""
-    command = tmp_path / "ralphgen"
+    """Servers start outside of the project there, and without the PATH of a shell."""
+    command = tmp_path / "bin/ralphgen"
+    command.parent.mkdir()
     command.touch(0o755)
-    monkeypatch.setenv("PATH", str(tmp_path))
+    if is_on_path:
+        monkeypatch.setenv("PATH", str(command.parent))
+    else:
+        monkeypatch.setattr("sys.executable", str(command.with_name("python")))
     root = tmp_path / "shop"
-    expected = {**CALL, "command": str(command), "env": {"CLAUDE_PROJECT_DIR": str(root)}}
+    entries = ClientEntries(client, root, ["ralph"], personal=True)
+    found = (tomllib if client == "codex" else json).loads(entries.text)
+    for key in entries.keys:
+        found = found[key]
+    call = found["ralph"].pop("command")
+    words = [call, *found["ralph"].pop("args", ())] if isinstance(call, str) else call
 
-    assert {"mcpServers": {"ralph": expected}} == json.loads(
-        ClientEntries(client, root, ["ralph"]).text
-    )
-    assert tmp_path / "home" in ClientEntries(client, root, []).file.parents
+    assert [str(command), "serve", "ralph"] == words
+    assert {"env": {"CLAUDE_PROJECT_DIR": str(root)}} == {
+        name: value for name, value in found["ralph"].items() if name != "type"
+    }
+    assert tmp_path / "home" in entries.file.parents
 
 
 @pytest.mark.parametrize(

@@ -4,6 +4,7 @@ import json
 import stat
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -353,3 +354,17 @@ def test_a_file_that_says_it_all_already_is_not_written(tmp_path: Path) -> None:
 
     assert not client_file(ClientEntries("claude", tmp_path, ["ralph"])).write(tmp_path)
     assert before == ClientEntries("claude", tmp_path, []).file.stat()
+
+
+def test_settings_of_the_user_keep_variables_of_an_entry_and_other_projects(tmp_path: Path) -> None:
+    codex, claude = (
+        ClientEntries(client, tmp_path, ["ralph"], personal=True) for client in ("codex", "claude")
+    )
+    table = '[mcp_servers.ralph]\ncommand = "ralphgen"\nenv = {TOKEN = "x"}\n'
+    state = '{"userID": 1.50, "projects": {"/x": {"mcpServers": {"ralph": {}}}}}'
+
+    assert {"TOKEN": "x", "CLAUDE_PROJECT_DIR": str(tmp_path)} == (
+        tomllib.loads(codex.merge(table))["mcp_servers"]["ralph"]["env"]
+    )
+    assert state[:-2] == claude.merge(state)[: len(state) - 2]
+    assert {"/x", str(tmp_path)} == json.loads(claude.merge(state))["projects"].keys()

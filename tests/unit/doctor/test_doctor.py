@@ -1,5 +1,6 @@
 """`ralphgen doctor`: a line for each thing that is looked at, each ok or with its fix."""
 
+import json
 import shutil
 from pathlib import Path
 
@@ -60,6 +61,28 @@ def test_a_healthy_project_is_well_down_to_a_call_by_the_official_client(root: P
     assert f"ok    interpreter  {base}; for another Python, set RALPHGEN_PYTHON" in words
     assert ["ralph.db"] == [path.name for path in (root / ".ralph/db").iterdir()]
     assert "" == ralphgen("doctor", root, "--quiet").stdout
+
+
+def test_stale_and_foreign_commands_of_clients_are_found(root: Path, tmp_path: Path) -> None:
+    home = {"HOME": str(tmp_path / "home"), "RALPHGEN_HOME": str(tmp_path / "nowhere")}
+    for client in ("claude", "codex", "gemini"):
+        ran("connect", client, "-C", root)
+    assert "ok    clients      connected: claude, codex, gemini\n" in findings(root, **home)[2]
+
+    for file in (".gemini/settings.json", ".codex/config.toml"):
+        path = root / file
+        stale = path.read_text("utf-8").replace('"ralphgen"', '"/old/venv/bin/ralphgen"')
+        path.write_text(stale, encoding="utf-8")
+    servers = {"ralph": {"command": "python", "args": [".ralph/mcp/server.py", "ralph"]}}
+    (root / ".mcp.json").write_text(json.dumps({"mcpServers": servers}), encoding="utf-8")
+    words = findings(root, **home)[2]
+
+    assert "warn  clients      .mcp.json starts ralph with another command\n" in words
+    for file in (".gemini/settings.json", ".codex/config.toml"):
+        assert f"error clients      {file} starts the server with another command or" in words
+    assert "connected" not in words
+    ran("regen", "--no-install", root)
+    assert "ok    clients      connected: codex, gemini\n" in findings(root, **home)[2]
 
 
 TOOL = """
