@@ -116,6 +116,8 @@ def _hint(line: str) -> str:
         )
         return f'give it with "--{name.replace("_", "-")}"{listing}'
     kinds = [kind for kind in ("task", "feature", "discipline") if f"there is no {kind} " in line]
+    if kinds and line.endswith(": there is none yet"):
+        return f'add one with "ralphgen {kinds[0]} add"'
     return f'"ralphgen {kinds[0]} list" lists them' if kinds else ""
 
 

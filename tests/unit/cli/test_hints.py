@@ -5,7 +5,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from command_line import ralphgen, ran, refused, run_sql
+from command_line import initialized, ralphgen, ran, refused, run_sql
 from driving import create_project, made_here, query, quiet
 from making_sessions import made
 from wire import running
@@ -51,6 +51,16 @@ def root(shared: Path, tmp_path: Path) -> Path:
 )
 def test_a_hint_names_few_and_agrees_with_their_number(names: list[str], hint: str) -> None:
     assert hint == suggestion("nope", names, "the kits", "ralphgen tools")
+
+
+def test_first_task_without_features_names_the_command_that_adds_one(tmp_path: Path) -> None:
+    root = initialized(tmp_path / "p")
+    error = refused(
+        "task", "add", "x", "--feature", "auth", "--discipline", "testing", "--project", root
+    )
+
+    assert 'there is no feature "auth": there is none yet' in error
+    assert 'add one with "ralphgen feature add"' in error
 
 
 def test_a_number_agrees_with_its_noun() -> None:
