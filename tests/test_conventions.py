@@ -87,7 +87,7 @@ UPWARD = {
     ("generate.connected", "plugin.agents"),
     ("generate.connected", "plugin.folder"),
     ("generate.connected", "skills"),
-    ("history.undo", "kits.ralph.claims"),
+    ("history.undo", "kits.ralph.rows"),
     ("history.undo", "kits.registry"),
     ("launch.session", "worktrees.record"),
     ("launch.session", "worktrees.trees"),
