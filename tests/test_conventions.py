@@ -125,6 +125,15 @@ MORE = {
 HTTP = RUNTIME / "http"  # what only `server.py --http` loads
 
 
+# Statements on the tables that `runtime/tasks` writes, and those tables as values.
+WRITE = re.compile(
+    r"(?:INSERT INTO|UPDATE|DELETE FROM|REPLACE INTO) +"
+    r"(?:\"?(?:tasks|task_comments|ralphgen_claims|ralphgen_evidence)\b"
+    r"|\{[^}]*\b(?:tasks|comments|CLAIMS|EVIDENCE)\b[^}]*\})"
+    r"|\b(?:tasks|comments)\.(?:insert|update)$"
+)
+
+
 @pytest.fixture(autouse=True, scope="module")
 def forgotten() -> Iterator[None]:
     """Keep no tree beyond these tests."""
@@ -594,6 +603,46 @@ class TestTemplates:
         named = re.compile(r'"(?:board/)?([\w.]+\.jinja)"')
 
         assert [] == sorted({path.name for path in self.TEMPLATES} - {*named.findall(source)})
+
+
+class TestTasks:
+    """One package keeps the rules on tasks."""
+
+    def test_one_package_writes_tasks_claims_evidence_and_comments(self) -> None:
+        """Its rules hold for every writer. Imports, undo and the ledger write rows of any table."""
+        inside = {RUNTIME / "tasks", RUNTIME / "engine"}
+        outside = [path for path in MODULES if inside.isdisjoint(path.parents)]
+
+        assert [] == [
+            f"{name_of(path)}: {write}" for path in outside for write in writes(nodes(path))
+        ]
+
+    @pytest.mark.parametrize(
+        "text",
+        [
+            "SQL = \"UPDATE tasks SET status = 'done'\"",
+            "SQL = 'INSERT INTO ralphgen_claims (task_id) VALUES (?)'",
+            "change(f'DELETE FROM {EVIDENCE} WHERE number = ?')",
+            "change(f'UPDATE {tables.comments.quoted} SET body = ?')",
+            "workspace.tables.tasks.update(database, 'id', task, {'status': 'done'})",
+            "comments.insert(database, values)",
+        ],
+    )
+    def test_each_kind_of_write_is_noticed(self, text: str) -> None:
+        assert [*writes([*ast.walk(ast.parse(text))])]
+
+
+def writes(tree: list[ast.AST]) -> Iterator[str]:
+    """The writes of a module to tasks, claims, evidence or comments."""
+    for node in tree:
+        text = ""
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            text = node.value
+        elif isinstance(node, ast.JoinedStr) or (
+            isinstance(node, ast.Attribute) and node.attr in ("insert", "update")
+        ):
+            text = ast.unparse(node)
+        yield from (found[0] for found in WRITE.finditer(text))
 
 
 class TestText:

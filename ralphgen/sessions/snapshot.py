@@ -17,6 +17,7 @@ from ralphgen.project.root import FOLDER, database_path, is_on_server, project_h
 from ralphgen.runtime.engine.ledger import (
     Baseline,
     baselines_at,
+    change_baseline,
     drop_baseline,
     end_baseline,
     open_baseline,
@@ -230,8 +231,7 @@ def accept_changes(root: Path, files: Mapping[str, str]) -> None:
                 if not known and not one.is_open:
                     drop_baseline(database, one)
                 elif known != one.files:
-                    sql = "UPDATE ralphgen_evidence SET protected = ? WHERE number = ?"
-                    database.change(sql, (json.dumps(known), one.number))
+                    change_baseline(database, one, known)
 
         database.writing(accept)
 

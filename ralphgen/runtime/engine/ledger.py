@@ -221,6 +221,12 @@ def end_baseline(
         _add_baseline(database, baseline.session, place, changes, globs, ended, is_open=False)
 
 
+def change_baseline(database: Database, baseline: Baseline, files: Mapping[str, Any]) -> None:
+    """Replace the files of a baseline."""
+    sql = f"UPDATE {EVIDENCE} SET protected = ? WHERE number = ?"
+    database.change(sql, (json.dumps(files), baseline.number))
+
+
 def drop_baseline(database: Database, baseline: Baseline) -> None:
     """Delete a baseline."""
     database.change(f"DELETE FROM {EVIDENCE} WHERE number = ?", (baseline.number,))

@@ -83,11 +83,9 @@ def refuse_missing(database: Database, tables: Tables, task: int, comment: int) 
         raise ToolError(f"comment {shortened(comment)} does not exist on task {task}")
 
 
-def delete_all(database: Database, tables: Tables, task: int) -> None:
-    """Delete the comments of a task, which not every schema does by itself."""
-    if tables.comments is not None:
-        sql = f"DELETE FROM {tables.comments.quoted} WHERE task_id = ?"
-        database.change(sql, [task])
+def delete_all(database: Database, comments: StoredTable, task: int) -> None:
+    """Delete the comments of a task, in an open transaction."""
+    database.change(f"DELETE FROM {comments.quoted} WHERE task_id = ?", [task])
 
 
 def newest(database: Database, tables: Tables, task: int, most: int = NEWEST) -> dict[str, Any]:

@@ -17,45 +17,12 @@ from ..values.encoding import JsonReader, write_json
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from typing import Any, Protocol
+    from typing import Any, TypeAlias
 
     from ..engine import Database, Snapshot
+    from ..session import Session
 
-    class Actor(Protocol):
-        """Who works on tasks: a session, or a command on behalf of one."""
-
-        @property
-        def session_id(self) -> str:
-            """The session that the journal, claims and evidence name."""
-
-        @property
-        def recipe(self) -> str:
-            """The kind of session; it signs comments without a discipline."""
-
-        @property
-        def discipline(self) -> str | None:
-            """The agent's discipline, if it has one."""
-
-        @property
-        def task(self) -> int | None:
-            """The task of the session, if it is about one."""
-
-        @property
-        def claim(self) -> Mapping[str, int] | None:
-            """The `task` that the session claims, with `token`, `lease` and `kept`."""
-
-        @property
-        def is_users(self) -> bool:
-            """Whether it is the user's own session, with every tool."""
-
-        @property
-        def is_typed(self) -> bool:
-            """Whether its words are the user's: a command or the board wrote them."""
-
-        @property
-        def profile(self) -> str:
-            """The built-in recipe that this one comes from."""
-
+    Actor: TypeAlias = "Session | Ralphgen"  # who works on tasks
 
 TEXT = "text"
 INTEGER = "integer"
@@ -381,7 +348,7 @@ class StoredTable:
 
 
 class Ralphgen:
-    """An `Actor`: ralphgen itself, on behalf of a session whose task it claims or releases."""
+    """An actor besides sessions: ralphgen, on behalf of one whose task it claims or releases."""
 
     __slots__ = ("session_id",)
     recipe = "ralphgen"  # signs the comments

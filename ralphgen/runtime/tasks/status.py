@@ -9,14 +9,14 @@ from __future__ import annotations
 from ..engine.closing import DONE, MET, SKIPPED, is_done
 from ..errors import ToolError
 from ..processes.launched import is_below_launch
-from .claims import follow_status
-from .comments import write
+from .claims import follow_status, forget
+from .comments import delete_all, write
 from .readiness import dependents, unblocked
 from .rows import plain, task_row, today
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
     from ..engine import Database
@@ -112,6 +112,20 @@ def add_task(database: Database, tasks: StoredTable, values: Mapping[str, Any]) 
         database.closing(lambda one: one == values["id"], lambda: tasks.insert(database, closed))
     else:
         tasks.insert(database, values)
+
+
+def delete_task(database: Database, tables: Tables, task: int) -> None:
+    """Delete a task with its comments and its claim, in an open transaction."""
+    if tables.comments is not None:  # not every schema does so by itself, and ids come back
+        delete_all(database, tables.comments, task)
+    database.change(f"DELETE FROM {tables.tasks.quoted} WHERE id = ?", [task])
+    forget(database, tables, task)
+
+
+def drop_dependency(database: Database, tables: Tables, task: int, needed: Sequence[int]) -> None:
+    """Let a task wait for the `needed` ones alone, in an open transaction."""
+    values = {"depends_on": tables.tasks.stored("depends_on", needed), "updated": today()}
+    tables.tasks.update(database, "id", task, values)
 
 
 def refuse_skipped(database: Database, tables: Tables, actor: Actor, moved: Moved) -> None:

@@ -12,7 +12,8 @@ from ralphgen.runtime.processes.launched import is_below_launch
 from ralphgen.runtime.tasks import comments
 from ralphgen.runtime.tasks.claims import other_claim, refusal_of
 from ralphgen.runtime.tasks.readiness import dependents
-from ralphgen.runtime.tasks.rows import plain, today
+from ralphgen.runtime.tasks.rows import plain
+from ralphgen.runtime.tasks.status import drop_dependency
 from ralphgen.runtime.values.arguments import shortened
 
 TYPE_CHECKING = False
@@ -51,11 +52,9 @@ def free_dependents(workspace: Workspace, task: int, refusal: str) -> list[int]:
         "Delete it and remove these dependencies",
     )
     word = need(question, refusal)
-    tasks = workspace.tables.tasks
     for row in waiting:
         left = [needed for needed in row["depends_on"] if needed != task]
-        values = {"depends_on": tasks.stored("depends_on", left), "updated": today()}
-        tasks.update(workspace.database, "id", row["id"], values)
+        drop_dependency(database, tables, row["id"], left)
         note = f"{told} was deleted and removed from this task's dependencies"
         record(workspace, row["id"], word, f"{note}: the user agreed")
     return [row["id"] for row in waiting]

@@ -24,6 +24,7 @@ from ralphgen.runtime.tasks.readiness import (
 )
 from ralphgen.runtime.tasks.rows import Changes, plain, refuse_blank, refuse_unknown, today
 from ralphgen.runtime.tasks.status import add_task, set_status
+from ralphgen.runtime.tasks.status import delete_task as remove_task
 from ralphgen.runtime.values.arguments import shortened
 from ralphgen.runtime.values.paging import AROUND, PAGE, fitted, page, size
 
@@ -136,9 +137,7 @@ def delete_task(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, An
         )
     refuse_claimed(workspace.database, workspace.tables, workspace.session, task)
     dangling = [*comments.written_for(database, tables, task), *mentions(workspace, task)]
-    comments.delete_all(database, tables, task)  # a later task may have the same id
-    database.change(f"DELETE FROM {tables.tasks.quoted} WHERE id = ?", [task])
-    forget(workspace.database, workspace.tables, task)
+    remove_task(database, tables, task)
     answer: dict[str, Any] = {"deleted": task}
     if freed:
         answer["freed"] = freed
