@@ -19,9 +19,8 @@ if TYPE_CHECKING:
     from ..engine import Database, Snapshot
     from .rows import Tables
 
-    Ways = Mapping[int, Sequence[int]]
+    Needs = Sequence[Sequence[int]]  # task by task, the others that it waits for
     Place = tuple[int, int, int]
-    Step = tuple[Sequence[int], Sequence[int]]  # tasks, and those that wait for one of them
 
 CHUNK = 500  # ids in one statement
 LIMIT = 2**63  # of the ids that SQLite can hold
@@ -131,28 +130,106 @@ def ready_page(
     return [place[2] for place in shown], [_cursor(place) for place in shown], len(places)
 
 
-def waiting(needs: Ways, wanted: Iterable[int]) -> dict[int, int]:
-    """Return how many tasks wait for each of the wanted ones, directly or through others.
+def waiting(needs: Mapping[int, Sequence[int]], wanted: Iterable[int]) -> dict[int, int]:
+    """Return how many other tasks wait for each of the wanted ones, directly or through others.
 
-    `needs` are, by task, those that it waits for. Tasks that wait for each other in a circle, and
-    those between two circles, count as waiting for each other.
+    `needs` are, by task, the tasks that it waits for.
     """
-    waiters: dict[int, list[int]] = {}
-    for task, needed in needs.items():
-        for other in needed:
-            if other in needs:
-                waiters.setdefault(other, []).append(task)
-    counts = dict.fromkeys(wanted, 0)
-    if waiters:
-        steps: list[Step] = []
-        for group in _groups(needs, waiters):
-            behind = [other for task in group for other in waiters.get(task, ())]
-            if behind:
-                steps.append((group, behind))
-        held = [task for task in needs if needs[task]]
-        for at in range(0, len(held), AT_ONCE):
-            _count(steps, held[at : at + AT_ONCE], counts)
+    counts, places = dict.fromkeys(wanted, 0), {task: at for at, task in enumerate(needs)}
+    links = [[places[one] for one in needed if one in places] for needed in needs.values()]
+    order, circles = in_order(links)
+    for first in range(0, sum(map(bool, links)), AT_ONCE):
+        behind = waiters(links, order, circles, first, AT_ONCE)
+        for task in counts:
+            counts[task] += behind[places[task]].bit_count()
     return counts
+
+
+def in_order(needs: Needs) -> tuple[Sequence[int], list[list[int]]]:
+    """Return the tasks, each after those that it waits for; a task is a place in `needs`.
+
+    The second value has the tasks of circles and after them, in groups that wait for each other:
+    Kosaraju's strongly connected components.
+    """
+    if all(max(needed) < task for task, needed in enumerate(needs) if needed):
+        return range(len(needs)), []
+    dependents: list[list[int]] = [[] for _ in needs]
+    for task, needed in enumerate(needs):
+        for other in needed:
+            dependents[other].append(task)
+    left = [len(needed) for needed in needs]
+    order = [task for task, count in enumerate(left) if not count]
+    for task in order:  # which grows meanwhile
+        for other in dependents[task]:
+            left[other] -= 1
+            if not left[other]:
+                order.append(other)
+    rest = {*range(len(needs))}.difference(order)
+    free, finished, circles = set(rest), list[int](), list[list[int]]()
+    for task in sorted(rest):
+        if task in free:
+            finished += _walked(task, dependents, free)
+    free = set(rest)
+    for task in reversed(finished):
+        if task in free:
+            circles.append(_walked(task, needs, free))
+    return order, circles
+
+
+def _walked(start: int, ways: Needs, free: set[int]) -> list[int]:
+    """Return the free tasks that can be reached, in post-order; they are free no longer.
+
+    Without recursion: a way may be of any length.
+    """
+    free.remove(start)
+    path, walked = [(start, iter(ways[start]))], list[int]()
+    while path:
+        step = next((task for task in path[-1][1] if task in free), None)
+        if step is None:
+            walked.append(path.pop()[0])
+        else:
+            free.remove(step)
+            path.append((step, iter(ways[step])))
+    return walked
+
+
+def waiters(
+    needs: Needs,
+    order: Sequence[int],
+    circles: Sequence[Sequence[int]],
+    first: int = 0,
+    most: float = float("inf"),
+) -> list[int]:
+    """Return task by task, a number with one bit for each other that waits for it.
+
+    `order` and `circles` are those of `in_order`. Of the tasks that wait for any, `most` have a bit
+    from the `first` on. They are taken from the end: a number is as long as the tasks are many that
+    come after it.
+    """
+    behind, number = [0] * len(needs), -first
+
+    def bit() -> int:
+        nonlocal number
+        number += 1
+        return 1 << number - 1 if 0 < number <= most else 0
+
+    for group in reversed(circles):
+        own = {task: bit() for task in group}
+        whole = 0
+        for task in group:
+            whole |= behind[task] | own[task]
+        for task in group:
+            for other in needs[task]:
+                behind[other] |= whole
+        for task in group:
+            behind[task] = whole ^ own[task]
+    for task in reversed(order):
+        if needs[task]:
+            whole = behind[task] | bit()
+            for other in needs[task]:
+                before = behind[other]
+                behind[other] = before | whole if before else whole
+    return behind
 
 
 def _holders(database: Snapshot, tables: Tables) -> tuple[set[int], set[int]]:
@@ -193,44 +270,6 @@ def needed_tasks(stored: object) -> list[int] | None:
 def _rank(priority: object) -> int:
     name = str(plain(priority)).lower()
     return PRIORITIES.index(name) if name in PRIORITIES else len(PRIORITIES)
-
-
-def _groups(needs: Ways, waiters: Ways) -> list[list[int]]:
-    """Return all tasks, each after those that wait for it; those of circles stand in one group."""
-    first = _peeled(needs, waiters, needs)
-    rest = set(needs).difference(first)
-    last = _peeled(rest, needs, waiters)
-    circles = rest.difference(last)
-    return [*([task] for task in first), [*circles], *([task] for task in reversed(last))]
-
-
-def _peeled(tasks: Iterable[int], before: Ways, after: Ways) -> list[int]:
-    """Return tasks, each once all those are that come `before` it; `after` is the other way."""
-    among = set(tasks)
-    left = {task: sum(one in among for one in before.get(task, ())) for task in among}
-    order = [task for task, count in left.items() if not count]
-    for task in order:  # which grows meanwhile
-        for other in after.get(task, ()):
-            if other in left:
-                left[other] -= 1
-                if not left[other]:
-                    order.append(other)
-    return order
-
-
-def _count(steps: Sequence[Step], held: Sequence[int], counts: dict[int, int]) -> None:
-    """Add to `counts` how many of the tasks `held` wait for each of its tasks."""
-    behind = {task: 1 << at for at, task in enumerate(held)}  # with a bit for the task itself
-    get = behind.get
-    for group, waiters in steps:
-        whole = 0
-        for other in waiters:
-            whole |= get(other, 0)
-        if whole:
-            for task in group:
-                if task in counts:
-                    counts[task] += whole.bit_count()
-                behind[task] = whole | get(task, 0)
 
 
 def unknown_cursor(cursor: str) -> ToolError:
