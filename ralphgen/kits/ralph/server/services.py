@@ -2,21 +2,22 @@
 
 from __future__ import annotations
 
-from ralphgen.runtime.engine.closing import MET
+from ralphgen.runtime.engine.closing import MET, is_done
 from ralphgen.runtime.errors import ToolError
-from ralphgen.runtime.tasks.claims import forget
+from ralphgen.runtime.tasks.claims import all_claims, follow_status, forget, refuse_claimed
 from ralphgen.runtime.tasks.readiness import met, prerequisites, rows_by_id
 from ralphgen.runtime.tasks.rows import decode_strings, plain, today
 from ralphgen.runtime.tasks.status import add_task
 
-from .own_writes import write_by_rules
 from .tasks import refuse_unknown_homes
 from .workspace import reading, writing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Any
+
+    from ralphgen.runtime.tasks.proof import Look
 
     from .workspace import Workspace
 
@@ -98,11 +99,8 @@ def _open_dependencies(workspace: Workspace, ids: Sequence[int]) -> dict[int, li
         return {}
     rows = rows_by_id(workspace.database, workspace.tables, ids, ["depends_on"])
     needed = {task: prerequisites(stored) for task, (stored,) in rows.items()}
-    done = met(
-        workspace.database,
-        workspace.tables,
-        [one for several in needed.values() for one in several],
-    )
+    every = {one for several in needed.values() for one in several}
+    done = met(workspace.database, workspace.tables, every)
     return {task: [one for one in several if one not in done] for task, several in needed.items()}
 
 
@@ -163,6 +161,67 @@ def run_check(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]
         names = listed([check["name"] for check in checks]) or "none"
         raise ToolError(f"there is no check {arguments['check']!r}: the checks are {names}")
     return CheckRun(workspace, 0, found).alone()
+
+
+class _NotLookedError(Exception):
+    """A task becomes done, and nobody has looked yet at the files that have to prove it."""
+
+
+def write_by_rules(workspace: Workspace, arguments: dict[str, Any]) -> Any:
+    """Return what `write` does in one transaction, or not at all.
+
+    A task that becomes done has to be proved, as for `set_task_status`, and claims follow. Raises
+    `ToolError` where that lacks, and for a task that another session holds.
+    """
+    write: Callable[[], Any] = arguments["write"]
+    look: Look | None = None
+
+    def work() -> Any:
+        before = _statuses(workspace)
+        done = write()
+        _hold(workspace, before, _statuses(workspace), look)
+        return done
+
+    try:
+        return workspace.database.writing(work)
+    except _NotLookedError:  # which takes a while, in which nobody else should wait for the lock
+        from .proof import look_at_tree
+
+        look = look_at_tree(workspace)
+        return workspace.database.writing(work)
+
+
+def _hold(
+    workspace: Workspace, before: dict[int, str], after: dict[int, str], look: Look | None
+) -> None:
+    """Raise `ToolError` for the first task whose status may not have become what it is."""
+    moved = [task for task in before.keys() | after.keys() if before.get(task) != after.get(task)]
+    if not moved:
+        return
+    database, tables, session = workspace.database, workspace.tables, workspace.session
+    claimed = all_claims(database) if tables.ledger else {}
+    for task in sorted(moved):
+        new = after.get(task)
+        if task in claimed:
+            if task in before and new is not None:
+                follow_status(database, tables, session, task, new, force=False)
+            else:
+                refuse_claimed(database, tables, session, task)
+                forget(database, tables, task)
+        if is_done(new) and workspace.looks_at_tree:
+            if look is None:
+                raise _NotLookedError
+            from ralphgen.runtime.tasks.proof import refuse_unproved
+
+            from .proof import advice_of
+
+            advice = advice_of(workspace, task)
+            refuse_unproved(database, tables, session, task, look, advice)
+
+
+def _statuses(workspace: Workspace) -> dict[int, str]:
+    sql = workspace.tables.tasks.select(["id", "status"])
+    return {task: str(plain(status)) for task, status in workspace.database.rows(sql)}
 
 
 SERVICES = {

@@ -6,9 +6,10 @@ import re
 
 from ralphgen.runtime.engine.closing import MET, is_done
 from ralphgen.runtime.errors import ToolError
+from ralphgen.runtime.policy import FULL
 from ralphgen.runtime.statements.tools import stating
 from ralphgen.runtime.tasks import comments
-from ralphgen.runtime.tasks.claims import add_holders, forget, refuse_claimed
+from ralphgen.runtime.tasks.claims import add_holders, forget, other_claim, refuse_claimed
 from ralphgen.runtime.tasks.readiness import (
     LIMIT,
     SHOWN,
@@ -23,20 +24,21 @@ from ralphgen.runtime.tasks.readiness import (
     unreadable_dependents,
 )
 from ralphgen.runtime.tasks.rows import Changes, plain, refuse_blank, refuse_unknown, today
-from ralphgen.runtime.tasks.status import add_task, set_status
+from ralphgen.runtime.tasks.status import add_task, move, set_status
 from ralphgen.runtime.tasks.status import delete_task as remove_task
 from ralphgen.runtime.values.arguments import shortened
 from ralphgen.runtime.values.paging import AROUND, PAGE, fitted, page, size
 
 from .features import mentions
 from .named_rows import display_names
-from .task_status import moved
 from .workspace import reading, writing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
+
+    from ralphgen.runtime.tasks.proof import Look
 
     from .workspace import Workspace
 
@@ -173,11 +175,90 @@ def set_task_status(workspace: Workspace, arguments: dict[str, Any]) -> dict[str
         from .proof import look_at_tree
 
         look = look_at_tree(workspace)
-    move = writing(lambda there, given: moved(there, given, look), "set_task_status")
+    move = writing(lambda there, given: _moved(there, given, look), "set_task_status")
     return move(workspace, arguments)
 
 
 stating(set_task_status, "write")
+
+
+def _moved(workspace: Workspace, arguments: dict[str, Any], look: Look | None) -> dict[str, Any]:
+    """Move a task to a status, inside a transaction, and return the answer of the tool.
+
+    `look` is the tree that has to be proved, None where nothing has to be. Raises `ToolError` where
+    something lacks.
+    """
+    task, new = arguments["id"], arguments["status"]
+    (old,) = workspace.task(task, ["status"])
+    _refuse_wrong_words(arguments)
+    if new == "blocked":
+        reason, answer = _said_of_block(workspace, arguments)
+        if answer:
+            return {"id": task, "old": plain(old), "new": plain(old), **answer}
+        arguments = {**arguments, **reason}
+    advice = ""
+    if look is not None:
+        from .proof import advice_of
+
+        advice = advice_of(workspace, task)
+    return move(
+        *(workspace.database, workspace.tables, workspace.session, task, new),
+        force=lambda: _force(workspace, arguments),
+        reason=arguments.get("reason"),
+        summary=arguments.get("summary"),
+        look=look,
+        advice=advice,
+        because=arguments.get("because"),
+    )
+
+
+def _refuse_wrong_words(arguments: Mapping[str, Any]) -> None:
+    """Raise `ToolError` for words that the new status has no use for, or that are blank."""
+    new = arguments["status"]
+    if "reason" in arguments and new != "blocked":
+        raise ToolError('"reason" is only for the status "blocked"')
+    if "because" in arguments and not is_done(new):
+        raise ToolError('"because" is only for the status "done"')
+    refuse_blank(arguments, "reason", "summary", "because")
+
+
+def _said_of_block(
+    workspace: Workspace, arguments: Mapping[str, Any]
+) -> tuple[dict[str, str], dict[str, Any]]:
+    """Return a reason for a task to be blocked, where a person gives what lacks, and their answer.
+
+    Where there is an answer to the question in the reason, the task need not be blocked; nobody is
+    asked it of a task that another session holds, where the claim comes first: a client tells the
+    answer to the last question alone. Raises `ToolError` where the session has to give a reason,
+    and nobody does.
+    """
+    task, reason = arguments["id"], arguments.get("reason", "")
+    if reason.rstrip().endswith("?") and _is_free(workspace, task):
+        from .people import answer_to
+
+        return {}, answer_to(workspace, task, reason)
+    takes_reason = workspace.tables.takes_reason
+    if takes_reason and not reason and workspace.session.leaves("set_task_status", "reason"):
+        from .people import asked_reason
+
+        refusal = '"blocked" needs a "reason": state what keeps this task from being done'
+        return {"reason": asked_reason(workspace, task, refusal)}, {}
+    return {}, {}
+
+
+def _force(workspace: Workspace, arguments: Mapping[str, Any]) -> bool:
+    """Return whether the claim of another session may be ended: a person's session says so."""
+    force = bool(arguments.get("force", False))
+    if workspace.session.profile != FULL or not workspace.tables.ledger:
+        return force
+    from .people import may_force
+
+    return may_force(workspace, arguments["id"], force=force)
+
+
+def _is_free(workspace: Workspace, task: int) -> bool:
+    claim = other_claim(workspace.database, workspace.tables, workspace.session, task)
+    return claim is None
 
 
 @writing

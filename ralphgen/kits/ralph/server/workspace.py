@@ -142,9 +142,20 @@ class Workspace(OpenProject):
             refuse_skipped(self.database, self.tables, self.session, moved)
 
     def _open_journal(self) -> Journal:
-        from .recording import open_journal
-
-        return open_journal(self)
+        self.database.entries.finish_stopped_undo(self)
+        session = self.session
+        facts = {
+            "recipe": session.recipe,
+            "discipline": session.discipline,
+            "task_id": session.task,
+            "feature": session.feature,
+        }
+        return self.database.journal(
+            session.session_id,
+            facts,
+            lambda: self.tool,
+            ends_with_writes=session.folder is None,
+        )
 
     def _note_schema(self) -> None:
         def look() -> tuple[int, str]:
