@@ -14,10 +14,10 @@ LOCK_NAME = "requirements.lock"
 OLDEST = (3, 11)  # Python that can run a server
 # Run by another interpreter: its version, and the tag that `_tag` returns for this one.
 _PROBE = """\
-import sys, platform
-version = sys.version_info[:2]
-abi = "cp%d%d%s" % (*version, getattr(sys, "abiflags", ""))
-print(*version, f"{abi}-{sys.platform}-{platform.machine().lower()}")
+import platform, sys
+major, minor = sys.version_info[:2]
+abi = "cp%d%d%s" % (major, minor, getattr(sys, "abiflags", ""))
+print("%d %d %s-%s-%s" % (major, minor, abi, sys.platform, platform.machine().lower()))
 """
 
 

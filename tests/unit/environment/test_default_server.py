@@ -58,6 +58,15 @@ def test_regen_builds_the_environment_of_a_kit_that_is_added_later(root: Path) -
     assert 0 == ralphgen("serve", "--check", cwd=root).returncode
 
 
+def test_a_lock_that_the_manifest_does_not_list_is_not_installed(
+    root: Path, tmp_path: Path
+) -> None:
+    (root / ".ralph/mcp/requirements.lock").write_text("nowhere==1\n", encoding="utf-8")
+
+    assert 0 == ralphgen("serve", "--check", cwd=root).returncode
+    assert not (tmp_path / "home/environments").exists()
+
+
 def test_call_does_not_import_the_sdk(root: Path) -> None:
     command = [sys.executable, "-X", "importtime", "-m", "ralphgen", "call", "ralph:list_tasks"]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
