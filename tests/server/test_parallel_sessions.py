@@ -145,6 +145,24 @@ def test_the_work_of_many_servers_is_all_kept(tmp_path: Path) -> None:
     assert_all_is_kept(root)
 
 
+def test_fifty_servers_start_at_the_same_time_without_kept_bytecode(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root, number = project_with(tmp_path / "p", 1), 50
+    monkeypatch.setenv("RALPHGEN_HOME", str(tmp_path / "kept"))
+    with ExitStack() as stack:
+        servers = [stack.enter_context(running(root)) for _ in range(number)]
+        greetings = [server.shake_hands()["serverInfo"]["name"] for server in servers]
+        tools = [server.ask("tools/list")["result"]["tools"] for server in servers]
+        called = [server.ask("tools/call", {"name": "list_tasks"})["result"] for server in servers]
+        ends = [left(server)[0] for server in servers]
+
+    assert [0] * number == ends
+    assert ["ralph-project"] * number == greetings
+    assert [tools[0]] * number == tools
+    assert [called[0]] * number == called
+
+
 def opened_for(root: Path) -> dict[int, PreparedSession]:
     """By task, a session that executes it."""
     tasks = range(FIRST, FIRST + SESSIONS)
