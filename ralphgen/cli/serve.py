@@ -172,7 +172,7 @@ def _find_root(named: str) -> str:
 
             from ralphgen.project.root import project_place
 
-            project_place(Path(start))  # which refuses it
+            project_place(Path(start))  # It raises `UsageError`.
         found = find_project(folder)
         if found is not None:
             if os.path.isfile(f"{found[0]}/{SERVER}"):

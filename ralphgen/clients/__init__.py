@@ -1,1 +1,1 @@
-"""MCP clients: where each keeps its servers, and in which form."""
+"""The configuration files of MCP clients, and the entries for servers in them."""

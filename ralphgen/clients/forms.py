@@ -146,7 +146,7 @@ PERSONAL: Mapping[str, ClientForm] = {
     )
     for client, form in CLIENTS.items()
 }
-"""The forms of the user's own settings of each client."""
+"""The form of the user's settings of each client."""
 ADDRESSES = tuple({form.remote: None for form in CLIENTS.values() if form.remote})
 
 

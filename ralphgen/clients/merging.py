@@ -1,4 +1,4 @@
-"""Puts servers into the text of a client's file: every other character stays as it is."""
+"""Adds servers to the text of a client's file; every other character is unchanged."""
 
 import json
 import re
@@ -50,7 +50,7 @@ def nested(keys: Sequence[str], value: Any) -> Any:
 
 
 def _overlaid(old: Any, wanted: Any) -> Any:
-    """Return the values that the file has to hold in the end: `wanted`, and all else as it is."""
+    """Return the values of the new file: `wanted` over the old ones."""
     if not isinstance(wanted, dict):
         return wanted
     if isinstance(old, dict):
@@ -59,14 +59,14 @@ def _overlaid(old: Any, wanted: Any) -> Any:
 
 
 def reason(error: Exception) -> str:
-    """Return what keeps an entry from being put into a text, in words."""
+    """Return in words why an entry cannot be added to a text."""
     if isinstance(error, json.JSONDecodeError):
         return f"line {error.lineno} is not plain JSON, which has no comments or trailing commas"
     return "it is nested too deeply" if isinstance(error, RecursionError) else str(error)
 
 
 def _merged_toml(text: str, key: str, entries: Mapping[str, Mapping[str, Any]]) -> str:
-    """Return TOML with new tables at its end, and changed values in those that are there."""
+    """Return TOML with changed values in existing tables and new tables at its end."""
     there = tomllib.loads(text).get(key, {})
     changes: list[tuple[tuple[str, ...], Any]] = []
     for kit, entry in entries.items():
@@ -83,7 +83,7 @@ def _merged_toml(text: str, key: str, entries: Mapping[str, Mapping[str, Any]]) 
 
 
 def _spliced(text: str, at: int, wanted: Mapping[str, Any]) -> str:
-    """Return JSON with `wanted` in the object that comes at `at`; every other character stays."""
+    """Return JSON with `wanted` in the object at `at`; every other character is unchanged."""
     at = _after(text, at)
     for key, value in wanted.items():
         members = _members(text, at)
@@ -98,7 +98,7 @@ def _spliced(text: str, at: int, wanted: Mapping[str, Any]) -> str:
 
 
 def _members(text: str, at: int) -> dict[str, tuple[int, int]]:
-    """Return where each value of an object starts and ends; raises ValueError for a key twice."""
+    """Return the range of each value of an object; raises ValueError for a duplicate key."""
     members: dict[str, tuple[int, int]] = {}
     at = _after(text, at + 1)
     while text[at] != "}":
@@ -106,14 +106,14 @@ def _members(text: str, at: int) -> dict[str, tuple[int, int]]:
         start = _after(text, end)
         _, end = _JSON.raw_decode(text, start)
         if key in members:
-            raise ValueError(f'"{key}" stands there twice')
+            raise ValueError(f'duplicate key "{key}"')
         members[key] = (start, end)
         at = _after(text, end)
     return members
 
 
 def _after(text: str, at: int) -> int:
-    """Return where the next key or value starts, or the object ends."""
+    """Return the position of the next key or value, or of the end of the object."""
     between = _BETWEEN.match(text, at)
     return between.end() if between else at
 
@@ -121,7 +121,7 @@ def _after(text: str, at: int) -> int:
 def _inserted(
     text: str, at: int, members: Mapping[str, tuple[int, int]], key: str, value: Any
 ) -> str:
-    """Return JSON with one more member at the end of an object, laid out as its neighbours are."""
+    """Return JSON with a new last member of an object, in the layout of its neighbours."""
     first = _after(text, at + 1)
     gap = text[at + 1 : first]
     member = json.dumps(key, ensure_ascii=False) + ": "

@@ -220,8 +220,8 @@ def test_adding_a_server_moves_no_character_of_any_json(
         ('{"servers": []}', 'expected an object around "ralph"'),
         ('{"servers": {"ralph": "x"}}', 'expected an object around "type", "command"'),
         ('{"servers": {"ralph": {"env": "x"}}}', 'expected an object around "CLAUDE_PROJECT_DIR"'),
-        ('{"servers": {}, "servers": {"x": {}}}', '"servers" stands there twice'),
-        ('{"servers": {"x": {}, "\\u0078": {}}}', '"x" stands there twice'),
+        ('{"servers": {}, "servers": {"x": {}}}', 'duplicate key "servers"'),
+        ('{"servers": {"x": {}, "\\u0078": {}}}', 'duplicate key "x"'),
         ("[" * 100_000, "it is nested too deeply"),
     ],
 )
