@@ -1,17 +1,53 @@
 """What one server lets sessions do and another does not, in sentences: gains and losses."""
 
 import json
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from ralphgen.authority import Authority, AuthorityChange
-from ralphgen.authority.sentences import listed, named
-from ralphgen.errors import ProjectError
+from ralphgen.errors import ProjectError, plain
 from ralphgen.planning.preview import supposed_session
 from ralphgen.project.done import loosened_facts
 from ralphgen.runtime.errors import StartError
 from ralphgen.runtime.policy import GRANTS, OPTIONAL, REQUIRED, RULES
 from ralphgen.runtime.tool import Tool
+
+MOST = 20  # names of a list, before the rest is counted
+
+
+def named(name: str) -> str:
+    """Return a name as code in Markdown, where nothing in it is more than text."""
+    text = plain(name) or " "
+    ticks = max((len(run) for run in re.findall("`+", text)), default=0)
+    fence = "`" * (ticks + 1)
+    return f"{fence} {text} {fence}" if ticks else f"{fence}{text}{fence}"
+
+
+def listed(names: Iterable[str]) -> str:
+    """Return names as a list in a sentence, of which the first `MOST` are said."""
+    every = [*names]
+    shown = ", ".join(map(named, every[:MOST]))
+    return f"{shown} and {len(every) - MOST} more" if len(every) > MOST else shown
+
+
+def markdown(found: Sequence[AuthorityChange], reference: str) -> str:
+    """Return the changes since a commit as a comment on a change: gains first, a line each."""
+    lines = [f"## Permissions of agents, compared with {named(reference)}", ""]
+    if not found:
+        return "\n".join([*lines, "No session can do more or less than before.", ""])
+    for title, gain in (("More than before", True), ("Less than before", False)):
+        of_kind = [one for one in found if one.gain is gain]
+        if of_kind:
+            lines += [f"### {title}", "", *map(_line, of_kind), ""]
+    return "\n".join(lines)
+
+
+def _line(change: AuthorityChange) -> str:
+    who = [f"{listed(change.recipes)}: "] if change.recipes else []
+    who += [f"discipline {listed(change.disciplines)}: "] if change.disciplines else []
+    return f"- {''.join(who)}{change.text}"
+
 
 REACHES = ("own", "within", "any")  # of a bound argument; one that is not bound reaches farther
 NEEDS = {REQUIRED: 0, GRANTS: 1, OPTIONAL: 2}  # of rows; none at all is the loosest

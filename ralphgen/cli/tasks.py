@@ -32,13 +32,14 @@ from ralphgen.cli.row_commands import (
     row_tools,
     show_change,
 )
-from ralphgen.errors import Problem, UsageError, plain
+from ralphgen.errors import Problem, UsageError, harmless, plain
 from ralphgen.project.root import project_place
 from ralphgen.suggestion import counted
 from ralphgen.terminal.app import App, Json, Project, TrustEdited, Yes
 from ralphgen.terminal.console import print_json, print_result, say
 from ralphgen.terminal.person import agrees, refuse_agents
 
+RUN_CHECKS = "run_checks"
 app = App()
 tasks = App(name="task", help="Add, list, edit and close tasks.")
 app.add_typer(tasks)
@@ -416,3 +417,59 @@ def _why(project: Path, feature: str | None, discipline: str | None) -> Problem:
 def _shown(task: Record) -> Record:
     """Return a task for people: a pending one is ready, held, or waits; a stale one says so."""
     return {**task, "status": INFERRED.get(task.get("inferred", ""), task.get("status"))}
+
+
+@tasks.command(example="ralphgen task check 7")
+def check(
+    task: Id,
+    trust_edited: TrustEdited = False,
+    project: Project = Path(),
+    as_json: Json = False,
+) -> None:
+    """Run the checks of a task. Exits with 1 if one fails.
+
+    Passed checks prove the task while the files stay unchanged.
+    """
+    from ralphgen.errors import ProjectError
+    from ralphgen.project.root import project_root
+    from ralphgen.trust.items import read_settings
+
+    root = project_root(project)
+    if not read_settings(root).done.checks:
+        hint = 'enable [[done.checks]] in .ralph/ralphgen.toml, then run "ralphgen regen"'
+        raise ProjectError("no checks are configured", hint)
+    _require_trust(root)
+    with row_tools(project, RUN_CHECKS, trust_edited=trust_edited) as tools:
+        answer = tools.ask(RUN_CHECKS, task=task)
+    if as_json:
+        print_json(answer)
+    else:
+        _show_checks(task, answer)
+    raise typer.Exit(0 if answer["passed"] else 1)
+
+
+def _require_trust(root: Path) -> None:
+    """Ask for the checks of a clone, which run programs; raise `UntrustedError` for a no."""
+    from ralphgen.cli.trust import asked
+    from ralphgen.trust.decide import check_items, require_trust
+    from ralphgen.trust.items import read_settings
+
+    require_trust(root, check_items(read_settings(root).done), asked)
+
+
+def _show_checks(task: int, answer: Record) -> None:
+    for one in answer["checks"]:
+        code = one["exit_code"]
+        end = "passed" if code == 0 else "was stopped" if code is None else "failed"
+        exit_code = f" (exit code {code})" if code else ""
+        print(f"{plain(one['name'])} {end} in {one['seconds']} s{exit_code}")
+        if code != 0:
+            for line in harmless(one["tail"]).splitlines():
+                print(f"    {line}")
+    for key in ("not_proved", "watched", "note"):
+        if key in answer:
+            print(plain(answer[key]))
+    if answer["passed"]:
+        print(f"task {task} can be closed while the files stay unchanged")
+    else:
+        print(f"task {task} cannot be closed yet: not every check passed")

@@ -86,9 +86,8 @@ def diff(
     Prints tools, arguments and values in Markdown. Reads both servers, from git and from the disk,
     and runs nothing.
     """
-    from ralphgen.authority.difference import changes
-    from ralphgen.authority.places import committed_authority, present_authority
-    from ralphgen.authority.sentences import markdown
+    from ralphgen.authority.difference import changes, markdown
+    from ralphgen.authority.emitted import committed_authority, present_authority
     from ralphgen.project.root import project_root
 
     root = project_root(project)

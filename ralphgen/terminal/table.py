@@ -24,7 +24,7 @@ PANELS = {
         ),
     },
     "Plan": {
-        "task": CommandEntry("Add, list, edit and close tasks.", "ralphgen.cli.checks"),
+        "task": CommandEntry("Add, list, edit and close tasks.", "ralphgen.cli.tasks"),
         "feature": CommandEntry("Add, list and edit features.", "ralphgen.cli.features"),
         "discipline": CommandEntry("List and edit agent roles.", "ralphgen.cli.disciplines"),
         "project": CommandEntry(

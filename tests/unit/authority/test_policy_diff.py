@@ -10,8 +10,7 @@ from driving import create_project, edit, query
 from proved_projects import git
 
 from ralphgen.authority import NOTHING, Authority
-from ralphgen.authority.difference import changes
-from ralphgen.authority.sentences import markdown
+from ralphgen.authority.difference import changes, markdown
 from ralphgen.generate.workflows import regenerate
 from ralphgen.runtime.policy import Policy
 
