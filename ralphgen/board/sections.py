@@ -10,10 +10,10 @@ from ralphgen.board.edit.plan import catalog_of
 from ralphgen.board.project import Board, has_tables_alone
 from ralphgen.board.requests import ActionResult, FieldProblem, Form, fieldless
 from ralphgen.board.views import overview
-from ralphgen.board.views.attention import what_waits
 from ralphgen.board.views.disciplines import is_of_same_lists, read_disciplines
 from ralphgen.board.views.drift import drift
 from ralphgen.board.views.matrix import matrix
+from ralphgen.board.views.overview import what_waits
 from ralphgen.board.views.record import RecordQuery, project_record, record_of_tables
 from ralphgen.board.views.sessions import read_sessions
 from ralphgen.board.views.specs import read_specs

@@ -12,7 +12,7 @@ from driving import create_project
 from lifelines import PATIENCE
 
 from ralphgen.board import project
-from ralphgen.board.web import connections
+from ralphgen.board.web import server
 from ralphgen.board.web.server import quiet_log
 from ralphgen.doctor.examine import CheckResult
 
@@ -29,7 +29,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def hasty(root: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Running]:
     """A board that waits for nobody for long."""
-    monkeypatch.setattr(connections, "PATIENCE", SOON)
+    monkeypatch.setattr(server, "PATIENCE", SOON)
     with running_board(root) as board:
         yield board
 
@@ -65,7 +65,7 @@ def test_idle_connections_of_others_do_not_silence_it(root: Path) -> None:
 @pytest.mark.slow
 def test_of_too_many_that_ask_for_nothing_the_first_is_ended(root: Path) -> None:
     with running_board(root) as board, ExitStack() as stack:
-        idle = [stack.enter_context(connect(board)) for _ in range(connections.MOST_WAITING + 2)]
+        idle = [stack.enter_context(connect(board)) for _ in range(server.MOST_WAITING + 2)]
         for client in idle[2:]:
             client.sendall(f"GET / HTTP/1.1\r\nHost: 127.0.0.1:{board.port}\r\n\r\n".encode())
         first, second, *others = [client.recv(8) for client in idle]
@@ -78,7 +78,7 @@ def test_of_too_many_that_ask_for_nothing_the_first_is_ended(root: Path) -> None
 def test_who_listens_stays_however_many_others_come(root: Path) -> None:
     with running_board(root) as board, ExitStack() as stack:
         stream = stack.enter_context(board.asked("GET", "events"))
-        for _ in range(2 * connections.MOST_WAITING):
+        for _ in range(2 * server.MOST_WAITING):
             stack.enter_context(connect(board))
         (root / ".ralph" / "progress.txt").write_text("- done\n", encoding="utf-8")
 

@@ -7,8 +7,8 @@ from threading import Thread
 
 import pytest
 
-from ralphgen.board.agents.loop import read_loops
 from ralphgen.board.agents.watch import StreamWatch
+from ralphgen.board.web.loop import read_loops
 from ralphgen.launch.agent import OutputReader
 from ralphgen.launch.claude.agent import ClaudeReader
 from ralphgen.launch.codex import CodexReader

@@ -8,7 +8,6 @@ import pytest
 from engines import EngineProject, on_engine
 
 from ralphgen.board.agents.session import is_known, read_session, tree_of, work_of
-from ralphgen.board.agents.undo import undo_preview
 from ralphgen.board.changes import PACE, ChangeWatch
 from ralphgen.board.edit.forms import Edit
 from ralphgen.board.edit.save import save
@@ -18,6 +17,7 @@ from ralphgen.board.views.disciplines import read_disciplines
 from ralphgen.board.views.record import RecordQuery, project_record
 from ralphgen.board.views.sessions import read_sessions
 from ralphgen.board.views.status import project_status
+from ralphgen.board.web.agents import undo_preview
 from ralphgen.board.web.pages import SECTIONS
 from ralphgen.board.web.report import report
 from ralphgen.kits.registry import KITS

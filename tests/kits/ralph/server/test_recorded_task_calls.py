@@ -20,7 +20,7 @@ from ledger_rows import FUTURE
 from making_sessions import client_of, opened
 
 from ralphgen.board.requests import Form
-from ralphgen.board.tasks.save import TaskActions
+from ralphgen.board.web.tasks import TaskActions
 from ralphgen.history.undo import undo_session
 from ralphgen.runtime.tasks.rows import STATUSES
 
