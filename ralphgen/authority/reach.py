@@ -68,7 +68,7 @@ class Reach:
 
     def __init__(self, plan: ServerPlan) -> None:
         self.policy = plan.policy
-        self._suites = {kit.key: suite(plan, kit) for kit in plan.kits}
+        self._suites = {kit.key: suite(kit) for kit in plan.kits}
 
     def why(
         self,

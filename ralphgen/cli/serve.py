@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import sys
 
-from ralphgen.project.lookup import FOLDER, find_project
+from ralphgen.project.lookup import FOLDER, STRUCTURED, find_project
 from ralphgen.runtime.values.encoding import read_json
 from ralphgen.sessions.server_command import no_http, server_command
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ralphgen.errors import UsageError
 
 SERVER = f"{FOLDER}/server.py"
-FLAGS = ("--check", "--describe", "--http", "--next", "--trust-edited", "--version")
+FLAGS = ("--check", "--describe", "--http", "--next", STRUCTURED, "--trust-edited", "--version")
 OF_SESSION = ("--task", "--feature", "--discipline", "--next")
 OF_HTTP = ("--host", "--port", "--notice")
 VALUES = ("--recipe", *OF_SESSION[:-1], "--context", "--sha256", *OF_HTTP, "--project", "-C")
@@ -79,7 +79,7 @@ def _serve_session(kits: Sequence[str], options: Mapping[str, str], named: str) 
 
     refuse_agents("serve --recipe")
     for name in options:
-        if name not in ("--recipe", "--trust-edited", *OF_SESSION):
+        if name not in ("--recipe", STRUCTURED, "--trust-edited", *OF_SESSION):
             raise _misuse(f'"{name}" and "--recipe" cannot be combined')
     if len(kits) != 1:
         raise _misuse("--recipe needs exactly one kit")
@@ -96,7 +96,13 @@ def _serve_session(kits: Sequence[str], options: Mapping[str, str], named: str) 
     )
     is_here = not named and find_project(os.path.realpath(".")) is not None
     place = project_place(Path() if is_here else Path(_find_root(named)))
-    return serve_session(place, request, say=_say, trust_edited="--trust-edited" in options)
+    return serve_session(
+        place,
+        request,
+        say=_say,
+        trust_edited="--trust-edited" in options,
+        options=[STRUCTURED] if STRUCTURED in options else [],
+    )
 
 
 def _parsed(arguments: Sequence[str]) -> tuple[list[str], dict[str, str]]:

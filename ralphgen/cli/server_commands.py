@@ -37,16 +37,21 @@ def serve(
         str, typer.Option(metavar="NAME", help="Name of the session's feature.")
     ] = "",
     discipline: Annotated[str, typer.Option(metavar="NAME", help="Name of the agent role.")] = "",
+    structured_output: Annotated[
+        bool, typer.Option("--structured-output", help="Return structured content too.")
+    ] = False,
     trust_edited: TrustEdited = False,
     project: Project = Path(),
 ) -> None:
     """Run the MCP server over stdio or HTTP."""
     from ralphgen.cli.serve import serve as run_server
+    from ralphgen.project.lookup import STRUCTURED
 
     named = ["--context", context, "--sha256", sha256] if context else []
     listening = ["--host", host] if host else []
     listening += ["--port", str(port)] if port is not None else []
     more = [*(["--http"] if http else []), *listening]
+    more += [STRUCTURED] if structured_output else []
     more += [f"--project={project}"] if project != Path() else []
     trusting = ["--trust-edited"] if trust_edited else []
     values = {"--recipe": recipe, "--feature": feature, "--discipline": discipline}

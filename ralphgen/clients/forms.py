@@ -12,6 +12,7 @@ from typing import Any
 
 from ralphgen.errors import ProjectError, UsageError
 from ralphgen.files import MARK
+from ralphgen.project.lookup import STRUCTURED
 from ralphgen.runtime.files.main_tree import home_top, repository_of
 from ralphgen.suggestion import suggestion
 
@@ -35,7 +36,8 @@ class ClientForm:
     user's home: its entry has the project, and the path of the command, since no shell has set
     PATH. `by_project` reports that the file has separate servers for each project. `comments`
     reports that its file may have comments. `files` are the other kinds of files that `connect`
-    writes for the client. `note` is one more thing that the user must know.
+    writes for the client. `structured` reports that the client uses structured content. `note` is
+    one more thing that the user must know.
     """
 
     file: Callable[[Path], Path]
@@ -50,6 +52,7 @@ class ClientForm:
     toml: bool = False
     comments: bool = False
     files: tuple[str, ...] = (AGENTS_MD,)
+    structured: bool = False
     note: str = ""
 
 
@@ -91,6 +94,7 @@ CLIENTS: Mapping[str, ClientForm] = {
         lambda root: root / ".codex" / "config.toml",
         key="mcp_servers",
         toml=True,
+        structured=True,
         note="Codex reads it in folders that it trusts",
     ),
     "gemini": ClientForm(
@@ -106,6 +110,7 @@ CLIENTS: Mapping[str, ClientForm] = {
         one_command=True,
         comments=True,
         variable=f"{{env:{BEARER_VARIABLE}}}",
+        structured=True,
     ),
     "zed": ClientForm(
         lambda root: root / ".zed" / "settings.json",
@@ -281,7 +286,8 @@ class ClientEntries:
         form = self.form
         entry: dict[str, Any] = {"type": form.types[0]} if form.types[0] else {}
         path = (self.command or _program()) if form.personal else ""
-        command, arguments = str(Path(path).absolute()) if path else COMMAND, ["serve", kit]
+        command = str(Path(path).absolute()) if path else COMMAND
+        arguments = ["serve", kit, *([STRUCTURED] if form.structured else [])]
         if form.one_command:
             entry["command"] = [command, *arguments]
         else:
@@ -337,10 +343,12 @@ def _starts_ours(form: ClientForm, kit: str, entry: Mapping[str, Any]) -> bool:
 
 
 def _call(form: ClientForm, entry: Mapping[str, Any]) -> tuple[Any, Any]:
-    """Return the program and the arguments of an entry."""
+    """Return the program and the arguments of an entry, without the option of the client."""
     program, arguments = entry.get("command", COMMAND), entry.get("args")
     if form.one_command and isinstance(program, list):
-        return next(iter(program), COMMAND), program[1:]
+        program, arguments = next(iter(program), COMMAND), program[1:]
+    if isinstance(arguments, list):
+        arguments = [word for word in arguments if word != STRUCTURED]
     return program, arguments
 
 

@@ -45,7 +45,7 @@ DESCRIPTIONS = {
     "Config.requires": "Versions of ralphgen that may generate this server.",
     "Config.schema": "Columns to hide from the server.",
     "Config.sessions": "Retention of sessions.",
-    "Config.structured_output": "Whether answers include structured content.",
+    "Config.structured_output": "Structured answers; auto: for clients that use them.",
     "Config.tables": "Tools for your own tables and views, by name.",
     "DatabaseSettings.dsn_env": "Environment variable with the PostgreSQL DSN.",
     "DatabaseSettings.engine": "Database engine.",

@@ -31,6 +31,7 @@ from ralphgen.launch.events import (
 from ralphgen.launch.lacking import Lack, lack_error
 from ralphgen.launch.outcome import Usage
 from ralphgen.launch.servers import Entry, filled, session_servers, start_command
+from ralphgen.project.lookup import STRUCTURED
 from ralphgen.project.root import database_place
 from ralphgen.runtime.files.protection import CLIENT_FILES, CLIENT_FOLDERS
 from ralphgen.sessions.model import PreparedSession
@@ -147,7 +148,9 @@ def _servers(session: PreparedSession, variables: dict[str, str]) -> Iterator[st
         setting: dict[str, Any] = {"required": True, "default_tools_approval_mode": "approve"}
         if "command" in entry:
             program, *arguments = (
-                [entry["command"], *entry["args"]] if name in ours else start_command(session, name)
+                [entry["command"], *entry["args"], STRUCTURED]
+                if name in ours
+                else start_command(session, name)
             )
             setting |= {"command": program, "args": arguments}
         else:

@@ -3,6 +3,7 @@
 import os
 import signal
 import subprocess
+from collections.abc import Sequence
 from contextlib import suppress
 from types import FrameType
 
@@ -24,13 +25,20 @@ CONVERSATION = (
 ENDING = ("SIGTERM", "SIGINT", "SIGHUP")  # with which a client ends a server, as far as there are
 
 
-def serve_session(place: ProjectPlace, request: Request, *, say: Say, trust_edited: bool) -> int:
+def serve_session(
+    place: ProjectPlace,
+    request: Request,
+    *,
+    say: Say,
+    trust_edited: bool,
+    options: Sequence[str] = (),
+) -> int:
     """Run the server of the kit that the request names in a session of its own, to its end.
 
     Standard input and output are the server's. The session works in the place's work tree, holds
     its task as long as this process lives, and ends with it: a task that is still in_progress then
-    is pending again. What nobody has trusted is refused, since nobody can be asked. Returns the
-    server's exit code; raises as `create_session` does.
+    is pending again. What nobody has trusted is refused, since nobody can be asked. The server gets
+    `options` besides. Returns its exit code; raises as `create_session` does.
     """
     session = create_session(
         place.root,
@@ -47,7 +55,7 @@ def serve_session(place: ProjectPlace, request: Request, *, say: Say, trust_edit
         open_record(session, say)
         (entry,) = [session_servers(session)[kit] for kit in request.kits]
         with keep_claim(session.claim):
-            return _run([entry["command"], *entry["args"]])
+            return _run([entry["command"], *entry["args"], *options])
     finally:
         with suppress(RalphgenError):  # what a server still holds goes with its lease
             end_session(place.root, session.session_id)

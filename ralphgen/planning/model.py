@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+from ralphgen.project.model import Structured
 from ralphgen.runtime.policy import FULL, Policy
 from ralphgen.spelling import Construction, Value
 
@@ -11,6 +12,8 @@ Names = tuple[str, ...]
 Values = tuple[str, ...] | tuple[int, ...]
 """The allowed values of a column."""
 JsonObject = dict[str, Any]
+TEXT: JsonObject = {}  # in an answer, where agents read each byte of a schema in every turn
+LIST: JsonObject = {"type": "array"}
 STRING: JsonObject = {"type": "string"}
 INTEGER: JsonObject = {"type": "integer"}
 BOOLEAN: JsonObject = {"type": "boolean"}
@@ -116,10 +119,9 @@ def typed(
     return Argument(name, schema, required=required, needs=needs)
 
 
-def answer_of(*required: str, **fields: JsonObject) -> JsonObject:
-    """Return the schema of an answer with these fields, of which some are always there."""
-    schema: JsonObject = {"type": "object", "properties": fields}
-    return schema | {"required": list(required)} if required else schema
+def answer_of(**fields: JsonObject) -> JsonObject:
+    """Return the schema of an answer with these fields."""
+    return {"type": "object", "properties": fields}
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,7 +147,8 @@ class ToolPlan:
     """One tool: everything that is known of it but what it does.
 
     What clients are given: `name`, `description`, `arguments`, `hints`, `search_hint` (words that a
-    client may search for besides the name) and `returns` (the JSON Schema of the answer's fields).
+    client may search for besides the name) and `returns` (the JSON Schema of the answer, only for a
+    list or a row).
     `module` is the module of the kit's `server/` that holds the function of the tool's name, unless
     `run` says what makes that function; and `writes_by` names the arguments without which the tool
     only reads, where there are such ones.
@@ -318,6 +321,11 @@ class KitPlan:
         """Return the names of the tools that sessions of a profile have, in order."""
         return tuple(tool.name for tool in self.tools if tool.offered(profile))
 
+    @property
+    def answers(self) -> JsonObject:
+        """The JSON Schemas of answers, by tool."""
+        return {tool.name: tool.returns for tool in self.tools if tool.returns}
+
     def members(self, noun: str) -> tuple[ToolPlan, ...]:
         """Return the tools that stand in the module of a noun, in order."""
         return tuple(tool for tool in self.tools if tool.module == noun)
@@ -357,7 +365,7 @@ class ServerPlan:
 
     kits: tuple[KitPlan, ...]
     policy: Policy
-    structured_output: bool
+    structured_output: Structured
     schema_fingerprint: str
     hide: Names
     facts: JsonObject

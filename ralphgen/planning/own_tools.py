@@ -1,17 +1,16 @@
 """Plans the tools that a project has written itself."""
 
 import json
-from typing import Any, cast
+from typing import cast
 
 from ralphgen.errors import Problem, ProjectError
-from ralphgen.planning.model import RECIPES, Argument, Hints, JsonObject, KitPlan, ToolPlan, ToolRun
+from ralphgen.planning.model import RECIPES, Argument, Hints, KitPlan, ToolPlan, ToolRun
 from ralphgen.planning.server import Addition
 from ralphgen.project.model import OwnTool, Project
 from ralphgen.project.own_tools import FOLDER
 from ralphgen.spelling import Construction
 from ralphgen.suggestion import suggestion
 
-CUT = "cut"  # the member of an answer that names what of it is not whole
 NOUN = "own_tools"
 MODULE = "runtime.own_tools.tools"
 ABOUT = (
@@ -79,7 +78,6 @@ def _tool(tool: OwnTool) -> ToolPlan:
             )
             for name, schema, required in tool.parameters
         ),
-        returns=_returns(tool),
         run=ToolRun("own_tool", MODULE, _constant(tool)),
         recipes=tool.recipes,
         interactive=tool.interactive,
@@ -91,20 +89,6 @@ def _tool(tool: OwnTool) -> ToolPlan:
         purpose=f"run a function of the project: {tool.sentence}",
         answer="the result of the function",
     )
-
-
-def _returns(tool: OwnTool) -> JsonObject:
-    """Return the schema of the answer, which is an object; none for a text, and for anything.
-
-    What is too long is cut, and what is not whole is named in `cut`.
-    """
-    schema: dict[str, Any] = json.loads(tool.returns)
-    kind = schema.get("type")
-    if kind in (None, "string"):
-        return {}
-    if kind != "object":
-        return {"type": "object", "properties": {"result": schema}, "required": ["result"]}
-    return {**schema, "properties": {CUT: {}}} if "additionalProperties" in schema else schema
 
 
 def _constant(tool: OwnTool) -> str:

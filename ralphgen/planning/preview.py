@@ -1,12 +1,13 @@
 """What `tools/list` answers in each kind of session, computed without starting a server."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ralphgen.planning.model import KitPlan, ServerPlan, ToolPlan, Values
 from ralphgen.runtime import tool as runtime_tool
 from ralphgen.runtime.policy import OPTIONAL, Policy
+from ralphgen.runtime.protocol.answers import add_schemas
 from ralphgen.runtime.session import ROWS, Session
 from ralphgen.spelling import Lines, Name
 
@@ -29,7 +30,17 @@ def listed_tools(
     rows where the recipe needs some.
     """
     session = supposed_session(plan.policy, recipe, kit.key, discipline=discipline, rows=rows)
-    return [tool.entry() for tool in session.tools(suite(plan, kit)).values()]
+    return entries_of(plan, kit, session.tools(suite(kit)).values())
+
+
+def entries_of(
+    plan: ServerPlan, kit: KitPlan, tools: Iterable[runtime_tool.Tool]
+) -> list[dict[str, Any]]:
+    """Return tools as `tools/list` shows them to a client that does not ask for schemas."""
+    entries = [tool.entry() for tool in tools]
+    if plan.structured_output is True:
+        add_schemas(entries, kit.answers)
+    return entries
 
 
 def supposed_session(
@@ -51,9 +62,9 @@ def supposed_session(
     return Session(kit, facts, recipe, policy, None)
 
 
-def suite(plan: ServerPlan, kit: KitPlan) -> list[runtime_tool.Tool]:
+def suite(kit: KitPlan) -> list[runtime_tool.Tool]:
     """Return every tool of a kit as its emitted module builds it, before a session narrows it."""
-    return [_built(tool, kit.constants, structured=plan.structured_output) for tool in kit.tools]
+    return [_built(tool, kit.constants) for tool in kit.tools]
 
 
 def listed_bytes(tools: list[dict[str, Any]]) -> int:
@@ -86,9 +97,7 @@ def needed_rows(policy: Policy, recipe: str) -> dict[str, int | str]:
     return {kind: EXAMPLES[kind] for kind in (*kinds, *brought, *granting)}
 
 
-def _built(
-    planned: ToolPlan, constants: Mapping[str, Values], *, structured: bool
-) -> runtime_tool.Tool:
+def _built(planned: ToolPlan, constants: Mapping[str, Values]) -> runtime_tool.Tool:
     """Return the tool as the emitted module builds it."""
     tool = runtime_tool.Tool(
         planned.name,
@@ -104,7 +113,6 @@ def _built(
             argument.name: argument.refusal for argument in planned.arguments if argument.refusal
         },
         search_hint=planned.search_hint,
-        returns=(planned.returns or None) if structured else None,
         instruction=planned.instruction,
         advice=planned.advice,
     )

@@ -8,12 +8,14 @@ from ralphgen.errors import Problem, ProjectError
 from ralphgen.planning.catalog import BROUGHT
 from ralphgen.planning.model import (
     RECIPES,
+    TEXT,
     Argument,
     Hints,
     JsonObject,
     KitPlan,
     ToolPlan,
     ToolRun,
+    answer_of,
     typed,
 )
 from ralphgen.planning.server import Addition
@@ -152,24 +154,12 @@ def _arguments(query: PreparedQuery, rows: int) -> Iterator[Argument]:
 
 
 def _returns(query: PreparedQuery) -> JsonObject:
-    """Return the schema of an answer."""
-    columns: JsonObject = {
-        name: {"type": [kind, "null"]} if kind else {} for name, kind in query.columns
-    }
-    row: JsonObject = {"type": "object", "properties": columns}
+    """Return the JSON Schema of rows, or of a row or null; empty for the answer to a change."""
+    row: JsonObject = {"properties": {name: TEXT for name, _ in query.columns}}
     if query.kind == "one":
-        return {
-            "type": "object",
-            "properties": {"row": {**row, "type": ["object", "null"]}},
-            "required": ["row"],
-        }
-    listed: JsonObject = {"rows": {"type": "array", "items": row}}
-    more = (
-        {"next_cursor": {"type": "string"}}
-        if query.kind == "many"
-        else {"changed": {"type": "integer"}}
-    )
-    return {"type": "object", "properties": {**listed, **more}, "required": ["rows"]}
+        return answer_of(row=row)
+    rows: JsonObject = {"type": "array", "items": {"type": "object", **row}}
+    return answer_of(rows=rows, next_cursor=TEXT) if query.kind == "many" else {}
 
 
 def _call(query: PreparedQuery, settings: Mapping[str, Any]) -> Construction:

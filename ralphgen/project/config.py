@@ -29,6 +29,7 @@ from ralphgen.project.settings import (
     Remote,
     Rule,
     Sentence,
+    StructuredOutput,
     TableSettings,
     Url,
     VariableName,
@@ -320,7 +321,7 @@ class Config(_Strict):
 
     kits: list[Name] = ["ralph"]
     requires: Specifier | None = None
-    structured_output: bool = False
+    structured_output: StructuredOutput = "auto"
     describe: dict[Name, Sentence] = {}
     tables: dict[Name, TableSettings] = {}
     own_tools: dict[Name, OwnToolSettings] = {}

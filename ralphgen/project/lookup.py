@@ -14,6 +14,7 @@ from ralphgen.runtime.values.encoding import read_json
 FOLDER = ".ralph/mcp"
 SESSIONS = f"{FOLDER}/sessions"
 CONFIG = ".ralph/ralphgen.toml"
+STRUCTURED = "--structured-output"  # of a server whose client uses structured content
 DATABASE = ".ralph/db/ralph.db"
 """Where the database is in the project's home, unless the settings name another file."""
 DATABASE_VARIABLE = "RALPH_DATABASE"

@@ -3,7 +3,7 @@
 import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 from ralphgen.errors import Problem
 from ralphgen.project.queries.model import PreparedQuery
@@ -11,6 +11,8 @@ from ralphgen.project.root import DATABASE, DatabasePlace
 from ralphgen.runtime.engine.schema import fold
 
 Names = tuple[str, ...]
+Structured = Literal["auto", True, False]
+"""Which answers have structured content; "auto" leaves it to the client's entry."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -262,7 +264,7 @@ class Project:
     """
 
     kits: Names
-    structured_output: bool
+    structured_output: Structured
     schema: Schema
     stored_removals: tuple[Removal, ...] = ()
     configured_removals: tuple[Removal, ...] = ()

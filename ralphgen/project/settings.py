@@ -8,6 +8,7 @@ from typing import Annotated, Literal
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     StringConstraints,
@@ -15,6 +16,7 @@ from pydantic import (
 )
 from pydantic_core import PydanticCustomError
 
+from ralphgen.project.model import Structured
 from ralphgen.project.root import KNOWN_AGENTS, DatabasePlace
 from ralphgen.runtime.engine.queries import ROWS, SECONDS
 
@@ -174,6 +176,13 @@ def _is_project_id(text: str) -> str:
     return text
 
 
+def _is_structured(value: object) -> object:
+    """Return the value; raise PydanticCustomError for 1, which is equal to true, and others."""
+    if value != "auto" and not isinstance(value, bool):
+        raise PydanticCustomError("structured_output", '"auto", true or false')
+    return value
+
+
 AgentName = Annotated[str, AfterValidator(_is_agent_name)]
 Command = Annotated[list[str], AfterValidator(_is_command)]
 Glob = Annotated[str, AfterValidator(_is_glob)]
@@ -186,6 +195,7 @@ RelativePath = Annotated[str, AfterValidator(_is_relative)]
 Remote = Annotated[str, AfterValidator(_is_remote_of_git)]
 Rule = Annotated[str, AfterValidator(_is_rule)]
 Sentence = Annotated[str, AfterValidator(_is_sentence)]
+StructuredOutput = Annotated[Structured, BeforeValidator(_is_structured)]
 SchemaName = Annotated[str, AfterValidator(_is_schema_name)]
 Url = Annotated[str, AfterValidator(_is_url)]
 VariableName = Annotated[str, AfterValidator(_is_variable)]

@@ -13,12 +13,8 @@ from ralphgen.environment.interpreter import LOCK_NAME
 from ralphgen.environment.locks import merged_lock
 from ralphgen.files import Files, seal
 from ralphgen.planning import own_tools
-from ralphgen.planning.model import (
-    KitPlan,
-    Module,
-    ServerPlan,
-    ToolPlan,
-)
+from ralphgen.planning.model import KitPlan, Module, ServerPlan, ToolPlan
+from ralphgen.project.model import Structured
 from ralphgen.rendering.policy import policy_lines
 from ralphgen.rendering.skill import skill_module
 from ralphgen.rendering.templates import rendered
@@ -30,6 +26,7 @@ UNFORMATTED = "# fmt: off\n"  # black knows no settings of a folder, only this m
 RUNTIME_IMPORT = re.compile(r"^(\s*(?:from|import) )ralphgen\.runtime\b", re.MULTILINE)
 IMPORT = re.compile(r"^\s*from (\.*)([\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
 NAME = re.compile(r"\w+")
+ANSWERS = "The JSON Schemas of answers, for clients that use structured content."
 HTTP = "runtime/http/command.py"  # what a server begins with that speaks HTTP
 
 
@@ -53,7 +50,7 @@ def render_files(plan: ServerPlan) -> Files:
         "ruff.toml": rendered("ruff.toml.jinja"),
     }
     for kit in plan.kits:
-        files.update(_kit(kit, plan.engine, structured=plan.structured_output))
+        files.update(_kit(kit, plan.engine, plan.structured_output))
     if plan.http is not None:
         title = "How the project is served over HTTP: [http] of .ralph/ralphgen.toml."
         values = {"title": title, "constants": [("SETTINGS", Lines(plan.http))]}
@@ -79,28 +76,28 @@ def render_files(plan: ServerPlan) -> Files:
     return seal(files, facts)
 
 
-def _kit(kit: KitPlan, engine: str, *, structured: bool) -> Files:
+def _kit(kit: KitPlan, engine: str, structured: Structured) -> Files:
     """Return the package of a kit: what it is, its tools by noun, its own modules and texts."""
     tools = Lines(tuple(Name(f"{noun}.TOOLS") for noun in kit.emitted_nouns))
     package = {
         "kit": kit,
         "imports": _package_imports(kit, engine),
         "tools": tools,
-        "options": [*_options(kit)],
+        "options": [*_options(kit, structured)],
         "opened_with": [constant for _, constant in _workspace(kit, engine)],
     }
     return {
         **kit.assets,
         f"{kit.key}/__init__.py": rendered("kit.py.jinja", **package),
+        **{f"{kit.key}/{noun}.py": _tools(kit, noun) for noun in kit.emitted_nouns},
         **{
-            f"{kit.key}/{noun}.py": _tools(kit, noun, structured=structured)
-            for noun in kit.emitted_nouns
+            module.path: rendered(module.template, **module.values)
+            for module in _modules_of(kit, structured)
         },
-        **{module.path: rendered(module.template, **module.values) for module in _modules_of(kit)},
     }
 
 
-def _options(kit: KitPlan) -> Iterator[str]:
+def _options(kit: KitPlan, structured: Structured) -> Iterator[str]:
     """Yield what a kit has besides, each as an argument of `Kit` on a line of its own."""
     named: dict[str, tuple[bool, Value]] = {
         "prompts": (kit.prompts, Name("prompts")),
@@ -116,15 +113,20 @@ def _options(kit: KitPlan) -> Iterator[str]:
         "refusals": (kit.refusals != "result", kit.refusals),
         "logs_refusals": (kit.logs_refusals, True),
         "version": (bool(kit.version), kit.version),
+        "answers": (bool(structured and kit.answers), f"{kit.key}.answers.ANSWERS"),
+        "structured": (structured != "auto", structured),
     }
     for name, (there, value) in named.items():
         if there:
             yield keyword(name, value, 4)
 
 
-def _modules_of(kit: KitPlan) -> tuple[Module, ...]:
-    """Return the modules that a kit emits besides its tools: its settings, its skill, its own."""
+def _modules_of(kit: KitPlan, structured: Structured) -> tuple[Module, ...]:
+    """Return the modules of a kit besides its tools: settings, skill, answers and its own."""
     found = list(kit.modules)
+    if structured and kit.answers:
+        schemas = {"title": ANSWERS, "constants": [("ANSWERS", Lines(kit.answers))]}
+        found.append(Module(f"{kit.key}/answers.py", "constants.py.jinja", schemas))
     if kit.skill is not None:
         found.insert(0, skill_module(kit, kit.skill))
     if kit.settings:
@@ -164,9 +166,9 @@ def _package_imports(kit: KitPlan, engine: str) -> list[tuple[str, Sequence[str]
     return sorted(imports.items())
 
 
-def _tools(kit: KitPlan, noun: str, *, structured: bool) -> str:
+def _tools(kit: KitPlan, noun: str) -> str:
     """Return the table of the tools that stand in one module."""
-    spelled = [_tool(kit, tool, structured=structured) for tool in kit.members(noun)]
+    spelled = [_tool(kit, tool) for tool in kit.members(noun)]
     runs = [tool.run for tool in kit.members(noun)]
     data = {run.data: kit.data[run.data] for run in runs if run is not None}
     used = {name for tool in spelled for name in _names((tool["properties"], Name(tool["hints"])))}
@@ -189,7 +191,7 @@ def _tools(kit: KitPlan, noun: str, *, structured: bool) -> str:
     )
 
 
-def _tool(kit: KitPlan, tool: ToolPlan, *, structured: bool) -> dict[str, Any]:
+def _tool(kit: KitPlan, tool: ToolPlan) -> dict[str, Any]:
     return {
         "name": tool.name,
         "description": tool.description,
@@ -212,7 +214,6 @@ def _tool(kit: KitPlan, tool: ToolPlan, *, structured: bool) -> dict[str, Any]:
         "search_hint": tool.search_hint,
         "instruction": tool.instruction,
         "advice": tool.advice,
-        "returns": tool.returns if structured else None,
     }
 
 

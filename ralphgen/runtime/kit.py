@@ -88,10 +88,13 @@ class Kit:
     protocol; with `"object"` every failure is a result that holds a JSON object, with the code and
     the facts of a `CodedError`.
     `logs_refusals` writes one log line for each refused call. `version` replaces ralphgen's own as
-    the version of the server.
+    the version of the server. `answers` is the dotted name of the schemas of answers, by tool,
+    empty if it has none. `structured` decides for every session whether answers have structured
+    content too; None leaves it to the session.
     """
 
     __slots__ = (
+        "answers",
         "brief",
         "connected",
         "instructions",
@@ -104,6 +107,7 @@ class Kit:
         "server_name",
         "services",
         "skill",
+        "structured",
         "tools",
         "version",
     )
@@ -125,6 +129,8 @@ class Kit:
         refusals: str = "result",
         logs_refusals: bool = False,
         version: str = "",
+        answers: str = "",
+        structured: bool | None = None,
     ) -> None:
         self.server_name = server_name
         self.tools = [tool for of_noun in tools for tool in of_noun]
@@ -140,6 +146,12 @@ class Kit:
         self.refusals = refusals
         self.logs_refusals = logs_refusals
         self.version = version
+        self.answers = answers
+        self.structured = structured
+
+    def is_structured(self, session: Session) -> bool:
+        """Return whether answers to a session have structured content."""
+        return session.structured if self.structured is None else self.structured
 
     def import_resources(self) -> Resources:
         """Import and return the resources of a kit that has some."""

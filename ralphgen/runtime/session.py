@@ -54,6 +54,7 @@ class Session:
     the user takes part (see `context.py`), None in a session of an agent alone, in which the server
     asks no questions. `as_read` has the values that the user has read in `columns` of the row with
     this `kind` and `key`: if the row has other values by now, a change of it is refused.
+    `structured` reports a client that uses structured content.
     """
 
     __slots__ = (
@@ -74,6 +75,7 @@ class Session:
         "project",
         "recipe",
         "session_id",
+        "structured",
         "target",
         "task",
         "user",
@@ -96,6 +98,7 @@ class Session:
         self.claim: Mapping[str, int] | None = facts.get("claim")
         self.user: str | None = facts.get("user")
         self.as_read: Mapping[str, Any] | None = facts.get("as_read")
+        self.structured: bool = facts.get("structured", False)
         self.context = context
         self.folder = _folder(context)
         self._facts = facts
@@ -331,11 +334,18 @@ def _value_problem(tool: Tool, bound: Mapping[str, BoundArgument | int | str]) -
 
 
 def read_session(
-    kit: str, folder: str, context: str | None, sha256: str | None, policy: Policy
+    kit: str,
+    folder: str,
+    context: str | None,
+    sha256: str | None,
+    policy: Policy,
+    *,
+    structured: bool = False,
 ) -> Session:
     """Return a kit's session: from `context`, else the file beside the server, else read-only.
 
-    `context` must have the digest `sha256`. Raises `StartError` for a context that is missing,
+    `context` must have the digest `sha256`, and `structured` reports a client that uses structured
+    content. Raises `StartError` for a context that is missing,
     unreadable, of another version or another project, or that names what the policy does not
     know: a bad context never widens into a default.
     """
@@ -345,10 +355,11 @@ def read_session(
             "session_id": _own_id(DEFAULT_RECIPE),
             "recipe": DEFAULT_RECIPE,
             "user": BY_CLIENT,
+            "structured": structured,
         }
         return Session(kit, _without_forger(unnamed), DEFAULT_RECIPE, policy, None)
     try:
-        facts = read_context(path, sha256)
+        facts = {**read_context(path, sha256), "structured": structured}
         _refuse_another_folder(facts.get("project"), folder)
         if context is None:  # many a client starts servers on this file
             facts["session_id"] = _own_id(str(facts["recipe"]))

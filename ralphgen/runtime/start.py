@@ -33,8 +33,8 @@ if TYPE_CHECKING:
     from .tool import Tool
 
 USAGE = (
-    "usage: python server.py [KIT] [--context FILE --sha256 HEX] [--trust-edited] "
-    "[--check | --describe] [--help] [--version]"
+    "usage: python server.py [KIT] [--context FILE --sha256 HEX] [--structured-output] "
+    "[--trust-edited] [--check | --describe] [--help] [--version]"
 )
 HTTP = "--http"
 OWN_TOOLS = "--own-tools"  # in the process that runs the project's own, which the server starts
@@ -50,7 +50,7 @@ _manifests: dict[str, tuple[Stamp, dict[str, Any]]] = {}
 class CommandLine:
     """What `server.py` was asked for."""
 
-    __slots__ = ("check", "context", "describe", "help", "kit", "sha256", "version")
+    __slots__ = ("check", "context", "describe", "help", "kit", "sha256", "structured", "version")
 
     def __init__(self) -> None:
         self.kit: str | None = None
@@ -59,6 +59,7 @@ class CommandLine:
         self.check = False
         self.describe = False
         self.help = False
+        self.structured = False
         self.version = False
 
 
@@ -149,6 +150,8 @@ def _parse(arguments: Sequence[str], kits: Sequence[str]) -> CommandLine:
         word = rest.pop(0)
         if word in ("--check", "--describe", "--help", "--version"):
             setattr(asked, word[2:], True)
+        elif word == "--structured-output":
+            asked.structured = True
         elif word == "--trust-edited":
             continue  # the loader has heeded it
         elif word in ("--context", "--sha256"):
@@ -186,7 +189,9 @@ def _serve(asked: CommandLine, name: str, folder: str, ending: Ending) -> int:
 
         hold(asked.context)
     policy = emitted_policy(manifest)
-    session = read_session(name, folder, asked.context, asked.sha256, policy)
+    session = read_session(
+        name, folder, asked.context, asked.sha256, policy, structured=asked.structured
+    )
     kit: Kit = emitted(name, "KIT")  # the other kits are not imported
     workspace = kit.open_workspace(folder, session)
     ending.hold(workspace)

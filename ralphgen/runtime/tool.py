@@ -41,9 +41,8 @@ class Tool:
     `function` returns or, if there is `data`, of a function that makes it from the data. `needs`
     names, as `"kit:tool"`, the tool without which there is no such argument. `refusals` holds the
     refusal of a wrong value by argument, if it is not the usual one. `search_hint` holds words that
-    a client may search for besides the name. `returns` is the JSON Schema of that object, if the
-    project asked for structured output. `instruction` and `advice` are lines of the server's
-    instructions (see `instruction_lines`).
+    a client may search for besides the name. `instruction` and `advice` are lines of the
+    server's instructions (see `instruction_lines`).
     """
 
     __slots__ = (
@@ -59,7 +58,6 @@ class Tool:
         "properties",
         "refusals",
         "required",
-        "returns",
         "run",
         "search_hint",
         "writes_by",
@@ -78,7 +76,6 @@ class Tool:
         needs: Mapping[str, str] = NOTHING,
         refusals: Mapping[str, str] = NOTHING,
         search_hint: str = "",
-        returns: Mapping[str, Any] | None = None,
         instruction: str = "",
         advice: str = "",
     ) -> None:
@@ -92,7 +89,6 @@ class Tool:
         self.needs = needs
         self.refusals = refusals
         self.search_hint = search_hint
-        self.returns = returns
         self.instruction = instruction
         self.advice = advice
         self.loaded_first = False
@@ -132,8 +128,6 @@ class Tool:
             "inputSchema": portable(self.input_schema()),
             "annotations": dict(self.hints),
         }
-        if self.returns is not None:
-            entry["outputSchema"] = dict(self.returns)
         meta: dict[str, Any] = {"anthropic/alwaysLoad": True} if self.loaded_first else {}
         if self.search_hint and not self.loaded_first:
             meta["anthropic/searchHint"] = self.search_hint
@@ -185,7 +179,6 @@ class Tool:
             needs=self.needs,
             refusals=self.refusals,
             search_hint=self.search_hint,
-            returns=self.returns,
             instruction=self.instruction,
             advice=self.advice,
         )

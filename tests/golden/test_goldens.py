@@ -140,7 +140,9 @@ def differing(tool: dict[str, Any], whole: dict[str, Any]) -> Any:
         found["_meta"] = tool.get("_meta")
     if tool["annotations"] != whole["annotations"]:
         found["annotations"] = tool["annotations"]
-    rest = {"inputSchema": None, "_meta": None, "annotations": None}
+    if tool.get("outputSchema") != whole.get("outputSchema"):
+        found["outputSchema"] = tool.get("outputSchema", "nothing")
+    rest = {"inputSchema": None, "_meta": None, "annotations": None, "outputSchema": None}
     assert {**whole, **rest} == {**tool, **rest}
     kept = {key: value for key, value in found.items() if value}
     return {"name": tool["name"], **kept} if kept else tool["name"]

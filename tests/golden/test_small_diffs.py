@@ -60,15 +60,15 @@ def test_one_more_value_of_a_check_is_recorded_by_a_line_and_four_digests(tmp_pa
 @pytest.mark.parametrize(
     ("table", "where"),
     [
-        ("tasks", {"ralph/tables.py": 4, "ralph/tasks.py": 3}),
-        ("features", {"ralph/tables.py": 4, "ralph/features.py": 3}),
-        ("disciplines", {"ralph/tables.py": 4, "ralph/disciplines.py": 3}),
+        ("tasks", {"ralph/answers.py": 2, "ralph/tables.py": 4, "ralph/tasks.py": 3}),
+        ("features", {"ralph/answers.py": 2, "ralph/tables.py": 4, "ralph/features.py": 3}),
+        ("disciplines", {"ralph/answers.py": 2, "ralph/tables.py": 4, "ralph/disciplines.py": 3}),
     ],
 )
 def test_a_new_column_is_a_line_at_each_place_that_must_know_it(
     tmp_path: Path, table: str, where: dict[str, int]
 ) -> None:
-    """Its kind, that lists show it, and the arguments of create, update and clear."""
+    """Its kind, lists, the arguments of create, update and clear, and the schemas of answers."""
     old, new = laid_down(tmp_path / "old"), laid_down(tmp_path / "new", column(table, "extra"))
 
     changed = reviewed(old, new)
@@ -114,7 +114,8 @@ def test_a_second_new_column_moves_nothing_else(tmp_path: Path) -> None:
 
     changed = reviewed(old, new)
 
-    assert {"ralph/tables.py": 2, "ralph/tasks.py": 3} == {p: len(v) for p, v in changed.items()}
+    expected = {"ralph/answers.py": 2, "ralph/tables.py": 2, "ralph/tasks.py": 3}
+    assert expected == {path: len(lines) for path, lines in changed.items()}
     assert all(line.startswith("+") for lines in changed.values() for line in lines)
 
 

@@ -77,6 +77,10 @@ CALLS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("append_progress", {"text": "Done"}),
     ("read_progress", {}),
 )
+TYPED = (
+    *(("list", noun) for noun in ("tasks", "features", "disciplines")),
+    *(("get", noun) for noun in ("task", "feature", "discipline")),
+)
 
 
 @pytest.fixture(scope="module")
@@ -180,7 +184,8 @@ def test_structured_answers_hold_the_facts_of_the_text_and_fit_their_schema(
     with connected(root, era=era) as driver:
         listed = driver.tools()
         assert {tool["name"] for tool in listed} == {name for name, _ in CALLS}
-        assert all("outputSchema" in tool for tool in listed)
+        typed = {tool["name"] for tool in listed if "outputSchema" in tool}
+        assert {f"{verb}_{noun}" for verb, noun in TYPED} == typed
         for name, arguments in CALLS:
             text, structured = driver.both(name, arguments)  # the client validates the answer
             assert json.loads(text) == structured, name

@@ -6,8 +6,8 @@ from typing import Any, Literal
 
 from ralphgen.generate.workflows import Generated
 from ralphgen.kits.registry import KITS
-from ralphgen.planning.model import KitPlan, Names
-from ralphgen.planning.preview import listed_bytes, suite, supposed_session
+from ralphgen.planning.model import KitPlan, Names, ServerPlan
+from ralphgen.planning.preview import entries_of, listed_bytes, suite, supposed_session
 from ralphgen.planning.server import full_catalog
 from ralphgen.project.model import OwnRecipe, Removal
 from ralphgen.runtime.errors import one_line
@@ -105,13 +105,13 @@ def matrix(generated: Generated, discipline: str | None) -> Matrix:
     Sessions are supposed to be about a row where the recipe needs one.
     """
     policy = generated.plan.policy
-    suites = {kit.key: suite(generated.plan, kit) for kit in generated.plan.kits}
+    suites = {kit.key: suite(kit) for kit in generated.plan.kits}
     views = {
         kit.key: tuple(_session_views(generated, policy, kit, suites[kit.key], discipline))
         for kit in generated.plan.kits
     }
     by_recipe = zip(*views.values(), strict=True)
-    heads = tuple(_head(policy, columns) for columns in by_recipe)
+    heads = tuple(_head(generated.plan, policy, columns) for columns in by_recipe)
     grids = tuple(_grid(kit, suites[kit.key], views[kit.key]) for kit in generated.plan.kits)
     return Matrix(discipline, heads, grids)
 
@@ -140,10 +140,10 @@ def _session_views(
         )
 
 
-def _head(policy: Policy, views: Sequence[SessionView]) -> RecipeHead:
+def _head(plan: ServerPlan, policy: Policy, views: Sequence[SessionView]) -> RecipeHead:
     """Return a recipe with what it sees of every kit."""
     name = views[0].session.recipe
-    lists = [[tool.entry() for tool in view.tools.values()] for view in views]
+    lists = [entries_of(plan, view.kit, view.tools.values()) for view in views]
     size = sum(listed_bytes(tools) for tools in lists)
     return RecipeHead(
         name=name,

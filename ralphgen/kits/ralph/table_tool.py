@@ -5,16 +5,16 @@ from dataclasses import dataclass
 
 from ralphgen.kits.ralph.columns import OfferedTable
 from ralphgen.planning.model import (
-    BOOLEAN,
     INTEGER,
+    LIST,
     OBJECT,
     OBJECTS,
-    STRING,
-    STRINGS,
+    TEXT,
     Argument,
     JsonObject,
     Names,
     ToolPlan,
+    answer_of,
 )
 from ralphgen.spelling import Name, argument_name
 
@@ -25,14 +25,7 @@ DELETED = "the deleted row, or why it cannot be deleted"
 ON_LISTS = "Answers omit empty fields."
 ON_LEARNINGS = "Learnings are observations of earlier sessions, not instructions."
 
-KINDS: Mapping[str, JsonObject] = {
-    "TEXT": STRING,
-    "DISCIPLINE": STRING,
-    "STRINGS": STRINGS,
-    "PATHS": STRINGS,
-    "INTEGERS": {"type": "array", "items": INTEGER},
-    "OBJECTS": {"type": "array"},
-}
+LIST_KINDS = {"STRINGS", "PATHS", "INTEGERS", "OBJECTS"}
 LISTS = {
     "tasks": ("id", "title", "status", "priority", "feature", "discipline"),
     "features": ("name", "display_name", "acronym", "description"),
@@ -40,37 +33,15 @@ LISTS = {
 }
 RECORDS = {"task": "tasks", "feature": "features", "discipline": "disciplines"}
 MORE: Mapping[str, Mapping[str, JsonObject]] = {
-    "tasks": {"display_names": OBJECT},
     "task": {
-        "inferred": STRING,
+        "inferred": TEXT,
         "dependencies": OBJECTS,
         "dependents": OBJECTS,
         "comments": OBJECTS,
         "comments_total": INTEGER,
     },
-    "feature": {"learnings_total": INTEGER, "missing_files": STRINGS, "tasks": OBJECT},
+    "feature": {"learnings_total": INTEGER, "missing_files": LIST, "tasks": OBJECT},
     "discipline": {},
-}
-FIXED: Mapping[str, Mapping[str, JsonObject]] = {
-    "change": {"warnings": STRINGS},
-    "info": {"title": STRING, "description": STRING, "created": STRING},
-    "progress": {
-        "total": INTEGER,
-        "actionable": INTEGER,
-        "done": INTEGER,
-        "percent": INTEGER,
-        "by_status": OBJECT,
-        "by_feature": OBJECT,
-    },
-    "checks": {
-        "task": INTEGER,
-        "passed": BOOLEAN,
-        "checks": OBJECTS,
-        "not_proved": STRING,
-        "watched": STRING,
-    },
-    "written": {"bytes_written": INTEGER},
-    "text": {"text": STRING, "entries": INTEGER, "total": INTEGER, "next_cursor": STRING},
 }
 
 
@@ -84,7 +55,7 @@ class TableTool(ToolPlan):
     is no such tool, and `guards` those without which it would not be safe, where they exist.
     `statuses` are those that it works with. `creates` says that it adds a row, so that every
     column needs a value. `notes` are said behind its description where their column exists.
-    `answer_shape` is one of `LISTS`, `RECORDS` and `FIXED`.
+    `answer_shape` is one of `LISTS` and `RECORDS`, empty for other answers.
     """
 
     table: str = ""
@@ -97,28 +68,25 @@ class TableTool(ToolPlan):
     statuses: Names = ()
     creates: bool = False
     notes: tuple[tuple[str, str], ...] = ()
-    answer_shape: str = "change"
+    answer_shape: str = ""
 
 
 def answer_schema(shape: str, tables: Mapping[str, OfferedTable]) -> JsonObject:
-    """Return the JSON Schema of an answer; empty fields are left out, so few are required."""
+    """Return the JSON Schema of a list or a row; empty for other answers."""
     if shape in LISTS:
-        rows = {"type": "array", "items": _record(tables[shape], LISTS[shape])}
-        properties = {shape: rows, "total": INTEGER, "next_cursor": STRING, **MORE.get(shape, {})}
-        return {"type": "object", "properties": properties, "required": [shape, "total"]}
+        row = answer_of(**_fields(tables[shape], LISTS[shape]))
+        rows: JsonObject = {shape: {"type": "array", "items": row}}
+        return answer_of(**rows, total=INTEGER, next_cursor=TEXT)
     if shape in RECORDS:
         table = tables[RECORDS[shape]]
-        record = _record(table, table.shown())
-        properties = {**record["properties"], **MORE[shape], "unreadable": OBJECT, "cut": STRINGS}
-        return {"type": "object", "properties": properties}
-    return {"type": "object", "properties": FIXED[shape]}
+        return answer_of(**_fields(table, table.shown()), **MORE[shape])
+    return {}
 
 
-def _record(table: OfferedTable, columns: tuple[str, ...]) -> JsonObject:
-    """Return the schema of a row; as old tables may hold any text, no column promises a number."""
+def _fields(table: OfferedTable, columns: Names) -> JsonObject:
+    """Return the schemas of columns; as old tables may hold any text, none is a number."""
     wanted = (*(column for column in columns if column in table.columns), *table.added())
-    properties = {
-        argument_name(column): KINDS.get(table.known(column).kind, {})
+    return {
+        argument_name(column): LIST if table.known(column).kind in LIST_KINDS else TEXT
         for column in dict.fromkeys(wanted)
     }
-    return {"type": "object", "properties": properties}

@@ -3,14 +3,12 @@
 from ralphgen.planning.model import (
     BOOLEAN,
     INTEGER,
-    OBJECT,
     OBJECTS,
     RECIPES,
-    STRING,
-    STRINGS,
-    JsonObject,
+    TEXT,
     Names,
     ToolPlan,
+    answer_of,
     choice,
     typed,
 )
@@ -24,15 +22,6 @@ PROJECT_PATH = typed(
 )
 ON_PATHS = "project_path is always the absolute path of this project or a directory in it."
 ITEM_ID = typed("item_id", "string", "Such as demo/greet; a bare name if unique", required=True)
-
-
-def _answer(required: tuple[str, ...], **fields: JsonObject) -> JsonObject:
-    """Return the schema of an answer, the longest fields of which may have been cut."""
-    return {
-        "type": "object",
-        "properties": {"status": STRING, **fields},
-        "required": ["status", *required],
-    }
 
 
 ITEM_TYPE = choice("item_type", TYPES, required=True)
@@ -81,19 +70,17 @@ TOOLS = (
                 additionalProperties=False,
             ),
         ),
-        returns=_answer(
-            ("total", "search_type", "item_type", "source", "limit", "offset"),
+        returns=answer_of(
+            status=TEXT,
             results=OBJECTS,
             total=INTEGER,
-            query=STRING,
-            search_type=STRING,
-            item_type=STRING,
-            source=STRING,
+            query=TEXT,
+            search_type=TEXT,
+            item_type=TEXT,
+            source=TEXT,
             limit=INTEGER,
             offset=INTEGER,
             next_offset=INTEGER,
-            warnings=STRINGS,
-            cut=STRINGS,
         ),
         search_hint="find workflows, tools, knowledge, items",
         recipes=RECIPES,
@@ -119,25 +106,6 @@ TOOLS = (
             choice("destination", ("project", "user"), "Copy it to this space"),
             typed("overwrite", "boolean", "Replace an existing item with this id"),
         ),
-        returns=_answer(
-            ("item_type", "item_id", "source"),
-            content=STRING,
-            metadata=OBJECT,
-            path=STRING,
-            source=STRING,
-            item_type=STRING,
-            item_id=STRING,
-            signature=OBJECT,
-            shadows=STRINGS,
-            shadowed_by=STRING,
-            copied_to=STRING,
-            destination_path=STRING,
-            resign_recommended=BOOLEAN,
-            noop=STRING,
-            warnings=STRINGS,
-            cut=STRINGS,
-            total_characters=INTEGER,
-        ),
         search_hint="read a workflow, a tool, knowledge",
         writes_by=("destination",),
         recipes=RECIPES,
@@ -162,21 +130,6 @@ TOOLS = (
             typed("parameters", "object", "A tool's parameters, a directive's inputs"),
             typed("dry_run", "boolean", "Check everything, run nothing"),
             SOURCE,
-        ),
-        returns=_answer(
-            ("type", "item_id", "metadata"),
-            type=STRING,
-            item_id=STRING,
-            source=STRING,
-            data={},
-            instructions=STRING,
-            message=STRING,
-            parameters=OBJECT,
-            validated_pairs=INTEGER,
-            resolved=OBJECT,
-            chain=OBJECTS,
-            metadata=OBJECT,
-            cut=STRINGS,
         ),
         search_hint="run a tool, follow a workflow",
         recipes=WORKING,
@@ -212,23 +165,6 @@ TOOLS = (
                 additionalProperties=False,
             ),
         ),
-        returns=_answer(
-            (),
-            item_id=STRING,
-            item_type=STRING,
-            path=STRING,
-            signature=STRING,
-            signature_info=OBJECT,
-            timestamp=STRING,
-            location=STRING,
-            unchanged=BOOLEAN,
-            signed=STRINGS,
-            failed=OBJECTS,
-            total=INTEGER,
-            summary=STRING,
-            warnings=STRINGS,
-            cut=STRINGS,
-        ),
         search_hint="validate an item, signature",
         recipes=WORKING,
         instruction="sign checks and signs a new or changed item.",
@@ -242,9 +178,6 @@ TOOLS = (
         hints="READ_ONLY",
         description="Explain these tools and the item formats.",
         arguments=(typed("topic", "string", "default: overview, which lists the topics"),),
-        returns=_answer(
-            ("topic", "content", "topics"), topic=STRING, content=STRING, topics=STRINGS
-        ),
         search_hint="how to write a directive, a tool, knowledge",
         recipes=RECIPES,
         instruction="help explains the tools and the formats of items.",

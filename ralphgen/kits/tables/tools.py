@@ -9,8 +9,7 @@ from ralphgen.planning.model import (
     INTEGER,
     OBJECTS,
     RECIPES,
-    STRING,
-    STRINGS,
+    TEXT,
     Argument,
     Hints,
     KitPlan,
@@ -42,7 +41,7 @@ RUNS = {
     "delete": "deleting",
 }
 # Modules beside those of tables, and constants that these import.
-MODULES = ("own_tools", "queries", "settings", "tables")
+MODULES = ("answers", "own_tools", "queries", "settings", "tables")
 CONSTANTS = (
     *("CURSOR", "DESTRUCTIVE", "IDEMPOTENT", "INTEGER", "INTEGERS", "LIMIT"),
     *("NON_DESTRUCTIVE", "NUMBER", "READ_ONLY", "STRING", "STRINGS", "TOOLS"),
@@ -275,11 +274,10 @@ def _call(table: ToolTable, hide: Names) -> Construction:
 
 
 def _returns(table: ToolTable, verb: str) -> dict[str, Value]:
+    """Return the JSON Schema of a list or a row; empty for the answer to a change."""
     if verb == "list":
         rows = {tool_name(table, "list").removeprefix("list_"): OBJECTS}
-        return answer_of(*rows, "total", **rows, total=INTEGER, next_cursor=STRING)
-    if verb == "delete":
-        return answer_of("deleted", deleted={"type": "object"})
-    columns = table.columns if verb == "get" else table.served.key
-    more = {"changed": STRINGS} if verb == "update" else {}
-    return answer_of(**{table.field(column): {} for column in columns}, **more)
+        return answer_of(**rows, total=INTEGER, next_cursor=TEXT)
+    if verb == "get":
+        return answer_of(**{table.field(column): TEXT for column in table.columns})
+    return {}

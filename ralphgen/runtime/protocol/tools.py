@@ -14,6 +14,7 @@ from ..errors import (
     log_exception,
 )
 from ..statements.tools import in_child
+from ..tool import named
 from ..values.arguments import check_arguments, decoded, shortened
 from ..values.encoding import write_json
 from .messages import half_pair
@@ -50,7 +51,12 @@ def tool_methods(
 
     def list_tools(params: Params) -> dict[str, Any]:
         refuse_cursor(params)
-        return {"tools": [tool.entry() for tool in tools.values()]}
+        entries = [tool.entry() for tool in tools.values()]
+        if kit.answers and kit.is_structured(session):
+            from .answers import add_schemas
+
+            add_schemas(entries, named(kit.answers))
+        return {"tools": entries}
 
     def call_tool(params: Params) -> Answer:
         if session.folder is None:
@@ -89,15 +95,16 @@ def _called(kit: Kit, tool: Tool, workspace: Workspace, params: Params, session:
             workspace, tool.completed(_checked(kit, tool, params.get("arguments")))
         )
 
+    is_structured = kit.is_structured(session)
     try:
-        return _answered(kit, tool, begin)
+        return _answered(kit, tool, begin, is_structured=is_structured)
     except AskError as error:
         from .elicitation import answered_by_person, may_ask
 
         return answered_by_person(
             error,
             params if may_ask(session) else {},
-            lambda: _answered(kit, tool, begin),
+            lambda: _answered(kit, tool, begin, is_structured=is_structured),
             lambda text: _result(_told(kit, ToolError(text)), failed=True),
         )
 
@@ -143,7 +150,7 @@ def _called_in_child(kit: Kit, name: str, workspace: Any, params: Params) -> Ans
     )
 
 
-def _answered(kit: Kit, tool: Tool, work: Callable[[], Result]) -> Answer:
+def _answered(kit: Kit, tool: Tool, work: Callable[[], Result], *, is_structured: bool) -> Answer:
     """Return what a call comes to.
 
     Whatever goes wrong comes back as words, never as a traceback.
@@ -153,7 +160,7 @@ def _answered(kit: Kit, tool: Tool, work: Callable[[], Result]) -> Answer:
         if isinstance(result, DeferredResult):
             outcome = result.outcome
             return DeferredResult(
-                lambda: settled(_answered(kit, tool, outcome)),
+                lambda: settled(_answered(kit, tool, outcome, is_structured=is_structured)),
                 result.leave,
                 finishes=result.finishes,
             )
@@ -173,7 +180,9 @@ def _answered(kit: Kit, tool: Tool, work: Callable[[], Result]) -> Answer:
         )
         return _result(_told(kit, CodedError(UNFORESEEN, text)), failed=True)
     answer = _result(text, failed=False)
-    return {**answer, "structuredContent": result} if tool.returns is not None else answer
+    if is_structured and not isinstance(result, str):
+        answer["structuredContent"] = result
+    return answer
 
 
 def _told(kit: Kit, error: ToolError) -> str:

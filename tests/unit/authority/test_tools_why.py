@@ -113,7 +113,7 @@ def sessions_with(plan: ServerPlan, tool: str, argument: str) -> Iterator[tuple[
         works_as = None if "discipline" in policy.targets(recipe) else discipline
         for rows in ({}, EXAMPLES):
             session = supposed_session(policy, recipe, kit.key, discipline=works_as, rows=rows)
-            seen = session.tools(suite(plan, kit)).get(tool)
+            seen = session.tools(suite(kit)).get(tool)
             if seen is not None and (not argument or argument in seen.properties):
                 yield recipe, discipline
 

@@ -66,7 +66,7 @@ def real(project: Project, recipe: str, discipline: str | None) -> dict[str, Too
         subject = decide_subject(policy, request, rows)
     facts = context_facts(policy, subject, (kit.key,), "x", {})
     session = Session(kit.key, facts, subject.base, policy, "context.json")
-    return session.tools(suite(plan, kit))
+    return session.tools(suite(kit))
 
 
 @pytest.mark.parametrize("discipline", DISCIPLINES)
@@ -109,7 +109,7 @@ def test_a_tool_is_called_visible_only_where_nothing_is_taken_from_it(
     full: Project, discipline: str | None
 ) -> None:
     (kit,) = full[1].plan.kits
-    whole = {tool.name: tool for tool in suite(full[1].plan, kit)}
+    whole = {tool.name: tool for tool in suite(kit)}
     found = matrix(full[1], discipline)
     for recipe in RECIPES:
         for name, tool in real(full, recipe, discipline).items():

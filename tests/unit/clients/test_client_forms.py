@@ -13,6 +13,7 @@ from ralphgen.generate.connected import client_file
 
 WORKSPACE = {"CLAUDE_PROJECT_DIR": "${workspaceFolder}"}
 CALL = {"command": "ralphgen", "args": ["serve", "ralph"]}
+STRUCTURED = [*CALL["args"], "--structured-output"]
 STDIO = {"type": "stdio", **CALL}
 
 
@@ -26,12 +27,12 @@ def bearer(variable: str) -> dict[str, Any]:
         ("claude", ".mcp.json", {"mcpServers": {"ralph": STDIO}}),
         ("cursor", ".cursor/mcp.json", {"mcpServers": {"ralph": {**STDIO, "env": WORKSPACE}}}),
         ("vscode", ".vscode/mcp.json", {"servers": {"ralph": {**STDIO, "env": WORKSPACE}}}),
-        ("codex", ".codex/config.toml", {"mcp_servers": {"ralph": CALL}}),
+        ("codex", ".codex/config.toml", {"mcp_servers": {"ralph": {**CALL, "args": STRUCTURED}}}),
         ("gemini", ".gemini/settings.json", {"mcpServers": {"ralph": CALL}}),
         (
             "opencode",
             "opencode.json",
-            {"mcp": {"ralph": {"type": "local", "command": ["ralphgen", "serve", "ralph"]}}},
+            {"mcp": {"ralph": {"type": "local", "command": ["ralphgen", *STRUCTURED]}}},
         ),
         ("zed", ".zed/settings.json", {"context_servers": {"ralph": CALL}}),
     ],
@@ -67,7 +68,8 @@ def test_settings_of_the_user_name_the_project_and_the_full_command(
     call = found["ralph"].pop("command")
     words = [call, *found["ralph"].pop("args", ())] if isinstance(call, str) else call
 
-    assert [str(command), "serve", "ralph"] == words
+    arguments = STRUCTURED if client in {"codex", "opencode"} else CALL["args"]
+    assert [str(command), *arguments] == words
     assert {"env": {"CLAUDE_PROJECT_DIR": str(root)}} == {
         name: value for name, value in found["ralph"].items() if name != "type"
     }
@@ -123,3 +125,17 @@ def test_an_unknown_client_is_answered_with_the_nearest() -> None:
         UsageError, match=r'the clients include .*; "ralphgen connect --help" lists'
     ):
         client_form("emacs")
+
+
+@pytest.mark.parametrize("option", ["", ', "--structured-output"'])
+def test_another_program_that_passes_on_our_arguments_serves_the_kit(
+    tmp_path: Path, option: str
+) -> None:
+    entries = ClientEntries("codex", tmp_path, ["ralph"])
+    words = f'"run", "ralphgen", "serve", "ralph"{option}'
+    entries.file.parent.mkdir()
+    entries.file.write_text(
+        f'[mcp_servers.ralph]\ncommand = "uv"\nargs = [{words}]\n', encoding="utf-8"
+    )
+
+    assert [] == entries.foreign()

@@ -146,7 +146,9 @@ def test_a_toml_file_keeps_its_comments_and_order(tmp_path: Path) -> None:
         'args = ["serve", "ralph"]\nstartup_timeout_sec = 20\n\n# about z\n[z]\na = 1 # last'
     )
 
-    assert before.replace('"/old/ralphgen"', '"ralphgen"') == merged("codex", tmp_path, before)
+    after = before.replace('"/old/ralphgen"', '"ralphgen"')
+    after = after.replace('"ralph"]', '"ralph", "--structured-output"]')
+    assert after == merged("codex", tmp_path, before)
 
 
 def test_a_new_toml_table_follows_what_is_there(tmp_path: Path) -> None:
@@ -158,7 +160,7 @@ def test_a_new_toml_table_follows_what_is_there(tmp_path: Path) -> None:
 
 def test_servers_in_braces_take_one_more(tmp_path: Path) -> None:
     before = "a = 1 # a\nmcp_servers = {x = {}} # x\n"
-    entry = 'ralph = {command = "ralphgen", args = ["serve", "ralph"]}'
+    entry = 'ralph = {command = "ralphgen", args = ["serve", "ralph", "--structured-output"]}'
 
     assert before.replace("{}}", f"{{}},{entry}}}") == merged("codex", tmp_path, before)
 

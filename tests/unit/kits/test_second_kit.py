@@ -116,6 +116,7 @@ def test_the_kit_brings_its_package_its_runtime_and_its_texts(project: Path) -> 
 
     assert {
         "notes/__init__.py",
+        "notes/answers.py",
         "notes/notes.py",
         "notes/settings.py",
         "notes/notes.md",

@@ -63,7 +63,7 @@ def test_what_is_said_of_an_argument_is_said_of_one_that_there_is(plan: ServerPl
 def test_interactive_sessions_have_exactly_what_only_reads(plan: ServerPlan) -> None:
     policy = plan.policy
     for kit in plan.kits:
-        tools = {tool.name: tool for tool in suite(plan, kit)}
+        tools = {tool.name: tool for tool in suite(kit)}
         seen = supposed_session(policy, "interactive", kit.key).tools([*tools.values()])
         reading = {
             name for name, tool in tools.items() if tool.hints.get("readOnlyHint") or tool.writes_by
@@ -109,6 +109,6 @@ def test_a_session_without_tools_is_told_so(plan: ServerPlan) -> None:
 
 def test_the_instructions_of_a_kit_are_within_what_clients_show(plan: ServerPlan) -> None:
     for kit in plan.kits:
-        lines = [kit.about, *instruction_lines(suite(plan, kit))]
+        lines = [kit.about, *instruction_lines(suite(kit))]
 
         assert len("\n".join(lines)) <= 2_000, kit.key

@@ -79,7 +79,7 @@ def test_it_is_told_the_servers_of_the_session_and_no_others(session: PreparedSe
         "required": True,
         "default_tools_approval_mode": "approve",
         "command": "python",
-        "args": ["server.py", 'a "b"'],
+        "args": ["server.py", 'a "b"', "--structured-output"],
         "enabled_tools": ["get_task"],
         "tool_timeout_sec": 660,
     } == servers["ralph"]

@@ -37,7 +37,7 @@ def test_every_key_is_read_with_any_line_ends(tmp_path: Path) -> None:
     values = read_config(written(tmp_path, text.encode()), ("ralph", "dela")).values
 
     assert ["dela", "ralph"] == values.kits
-    assert values.structured_output
+    assert values.structured_output is True
     assert ["tasks.x"] == values.db_schema.hide
     assert ["get_task"] == values.disciplines["a.b"].disable
 
@@ -50,7 +50,7 @@ def test_all_mistakes_are_found_in_the_order_of_their_lines(tmp_path: Path) -> N
 
     assert [
         '1: unknown key "kitts"\nhint: did you mean "kits"?',
-        '2: "structured_output" is 1, expected true or false',
+        '2: "structured_output" is 1, expected "auto", true or false',
         '4: unknown key "schema.hidden"\nhint: did you mean "hide"?',
         '7: "schema.hide[1]" is false, expected a string in quotes',
         '11: unknown key "disciplines.\'y z\'.disabel"\nhint: did you mean "disable"?',

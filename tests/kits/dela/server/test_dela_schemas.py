@@ -1,11 +1,11 @@
-"""What the tools answer holds the schemas that they are listed with."""
+"""Structured answers are those of the texts and hold the schemas of their tools."""
 
 import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from dela_projects import BOTH_VERSIONS, HOLDING, SIX, Refusal, project_with, refusal, serving
+from dela_projects import BOTH_VERSIONS, HOLDING, Refusal, project_with, refusal, serving
 from driving import Driver, quiet
 from jsonschema import Draft202012Validator
 
@@ -38,18 +38,17 @@ class TestStructured:
             yield driver
 
     def held(self, dela: Driver, tool: str, **arguments: Any) -> dict[str, Any]:
-        """The structured answer of a call, which must be the text's and hold its schema."""
-        (schema,) = (each["outputSchema"] for each in dela.tools() if tool == each["name"])
+        """The structured answer of a call, which must be the text's and hold any schema."""
+        (schema,) = (each.get("outputSchema", {}) for each in dela.tools() if tool == each["name"])
         text, structured = dela.both(tool, arguments)
         assert structured is not None
         assert json.loads(text) == structured
-        strict = {**schema, "additionalProperties": False}
-        Draft202012Validator.check_schema(strict)
-        Draft202012Validator(strict).validate(structured)
+        if schema:
+            Draft202012Validator({**schema, "additionalProperties": False}).validate(structured)
         return structured
 
-    def test_every_tool_says_what_it_answers(self, dela: Driver) -> None:
-        assert sorted(SIX) == sorted(tool["name"] for tool in dela.tools() if tool["outputSchema"])
+    def test_only_the_list_has_a_schema(self, dela: Driver) -> None:
+        assert ["list_tasks"] == [one["name"] for one in dela.tools() if "outputSchema" in one]
 
     def test_listings_hold_their_schema(self, dela: Driver) -> None:
         whole = self.held(dela, "list_tasks")
