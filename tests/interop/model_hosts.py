@@ -64,6 +64,8 @@ def _responses(turn: Sequence[Block], at: int) -> Iterator[dict[str, Any]]:
             item = {"type": "function_call", "id": f"fc_{at}_{index}", "name": name}
             item |= {"call_id": f"call_{at}_{index}", "arguments": json.dumps(block["input"])}
             item |= {"namespace": space} if space else {}
+            if "script" in block["input"]:  # of the code mode
+                item |= {"type": "custom_tool_call", "input": block["input"]["script"]}
         yield {"type": "response.output_item.done", "output_index": index, "item": item}
     usage = {"input_tokens": 100, "output_tokens": 10, "total_tokens": 110}
     yield {"type": "response.completed", "response": {"id": f"resp_{at}", "usage": usage}}

@@ -51,9 +51,14 @@ def project(tmp_path: Path) -> Iterator[Path]:
 
 
 def played(
-    root: Path, agent: str, *turns: Turn, arguments: tuple[str, ...] = (), trusted: bool = True
+    root: Path,
+    agent: str,
+    *turns: Turn,
+    arguments: tuple[str, ...] = (),
+    options: tuple[str, ...] = (),
+    trusted: bool = True,
 ) -> Played:
-    """A session on the task 7 in which the model takes the turns."""
+    """A session on the task 7 in which the model takes the turns; the agent gets the options."""
     home = settled(root, agent)
     if not trusted:
         (home / ".gemini/trustedFolders.json").unlink()
@@ -65,7 +70,7 @@ def played(
         }
         command = [sys.executable, "-m", "ralphgen", "launch", "task_execution", "--task", "7"]
         done = subprocess.run(
-            [*command, "--agent", agent, *arguments, "--", *passed[agent]],
+            [*command, "--agent", agent, *arguments, "--", *passed[agent], *options],
             cwd=root,
             env={
                 "PATH": f"{program(agent).parent}{os.pathsep}{os.environ['PATH']}",
@@ -160,6 +165,20 @@ def test_gemini_cli_works_in_folders_alone_that_its_person_trusts(project: Path)
 
     assert 1 == session.done.returncode
     assert "Gemini CLI does not trust this directory" in session.done.stderr
+
+
+def test_a_script_in_the_code_mode_of_codex_reads_a_field_that_is_declared(project: Path) -> None:
+    script = """
+        text(ALL_TOOLS.find(tool => tool.name.endsWith("get_task")).description);
+        const task = await tools.mcp__ralph__get_task({});
+        text(`the title is ${task.structuredContent.title}`);
+    """
+    mode = ("-c", "features.code_mode=true", "-c", "features.code_mode_only=true")
+    session = played(project, "codex", [calls("exec", script=script)], DONE, options=mode)
+
+    assert "Promise<CallToolResult<{ acceptance_criteria?: unknown[];" in session.asked
+    assert "title?: unknown;" in session.asked
+    assert "the title is Reset the password" in session.asked
 
 
 def test_codex_names_a_server_that_does_not_start(project: Path) -> None:
