@@ -93,6 +93,7 @@ def launch(
     """
     from ralphgen.launch.agent import LaunchOptions, prints
     from ralphgen.launch.agents import find_agent
+    from ralphgen.launch.runner import find_program
     from ralphgen.project.root import project_place
     from ralphgen.sessions.model import approved_lines
     from ralphgen.trust.items import read_settings
@@ -102,6 +103,8 @@ def launch(
     works = find_agent(agent, read_settings(place.root))
     if recipe == "" and task is None and not next_:
         raise UsageError("missing argument RECIPE", help_hint("ralphgen launch"))
+    if not dry_run:
+        find_program(works)  # before a session is created for nothing
     kits = tuple(kit or ())
     request = Request(recipe or CLAIMING, task, feature, discipline, kits, next=next_)
 

@@ -124,7 +124,7 @@ def test_hint_lists_nothing_where_there_is_nothing(root: Path) -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        "launch --task 99",
+        "launch --task 99 --dry-run",
         "session create task_execution --task 99",
         "session create enrichment --task 99 --default",
         "session brief task_execution --task 99",
