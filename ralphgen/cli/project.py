@@ -333,7 +333,7 @@ def _watch(root: Path, tell: Say, *, alone: bool) -> None:
 
 
 def _finish(root: Path, *, install: bool, say: Say) -> None:
-    """Make the environment and compile the emitted modules, unless that is not wanted."""
+    """Build the environment of a server with a lock, and compile its modules, if `install`."""
     if install:
         from ralphgen.generate.workflows import install_environment
 

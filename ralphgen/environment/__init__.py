@@ -1,1 +1,1 @@
-"""The Python environment in which emitted servers run: found, or built from the lock."""
+"""The interpreter of emitted servers, and the environment of a server with a lock."""

@@ -1,4 +1,4 @@
-"""Builds and checks the Python environment in which emitted servers run; explains failures."""
+"""Builds and checks the Python environment of servers with a lock; explains failures."""
 
 import json
 import os
@@ -31,7 +31,7 @@ _KEPT_BACK = frozenset(
     )
 )
 
-# Run by the environment's own interpreter, where no more than the standard library is sure.
+# Run by the interpreter of the environment, which may lack every package.
 _CHECK = """\
 import importlib, importlib.metadata, json, marshal, os, sys
 pins, modules = json.loads(sys.argv[1])
@@ -105,9 +105,9 @@ _CAUSES = {
 
 
 def build(environment: Environment, lock: str, say: Say) -> None:
-    """Build the environment for this lock where it is not there; others may do so at the same time.
+    """Build the environment for this lock unless another process has built it meanwhile.
 
-    Raises `ProjectError` when it cannot be built; nothing half-made is kept.
+    Raises `ProjectError` if it cannot be built, and then leaves nothing behind.
     """
     try:
         with _alone(environment, say):
@@ -118,7 +118,7 @@ def build(environment: Environment, lock: str, say: Say) -> None:
 
 
 def check_environment(environment: Environment) -> list[str]:
-    """Return what is broken, a sentence each: the interpreter, a locked version, an import."""
+    """Return the problems, one sentence each: the interpreter, a locked version, an import."""
     if not is_complete(environment):
         return [f'the environment "{environment.folder}" is missing or was not built to its end']
     try:
@@ -130,7 +130,7 @@ def check_environment(environment: Environment) -> list[str]:
 
 @contextmanager
 def _alone(environment: Environment, say: Say) -> Iterator[None]:
-    """Hold the lock beside the folder; say so if somebody else has it."""
+    """Lock the folder; report if another process has it, and wait."""
     environment.folder.parent.mkdir(parents=True, exist_ok=True)
     lock = FileLock(environment.folder.with_name(f"{environment.folder.name}.lock"))
     try:
@@ -166,7 +166,7 @@ def _build(environment: Environment, lock: str, say: Say) -> None:
 
 
 def _remove(folder: Path) -> None:
-    """Moved away first: a child that outlived an interrupted build may still write there."""
+    """Remove a folder, renamed first: a child of an interrupted build may still write to it."""
     trash = folder.with_name(f"{folder.name}.old")
     shutil.rmtree(trash, ignore_errors=True)
     with suppress(OSError):
@@ -175,7 +175,7 @@ def _remove(folder: Path) -> None:
 
 
 def _run(command: tuple[str, ...], environment: Environment, say: Say) -> None:
-    """Run one step of a build and pass on which package it is at; raises `ProjectError`."""
+    """Run one step of a build and report each package; raises `ProjectError`."""
     lines: list[str] = []
     with subprocess.Popen(
         command,
@@ -207,8 +207,8 @@ def _verify(environment: Environment, lock: str) -> None:
 
 
 def _contradictions(environment: Environment, lock: str) -> list[str]:
-    """Return where the environment is not what the lock says; one process of at most a minute."""
-    pins = dict(_PIN.findall(lock))  # those for every machine
+    """Return how the environment differs from its lock; runs one process for at most a minute."""
+    pins = dict(_PIN.findall(lock))  # without the pins of some machines alone
     modules = [module for name, module in _MODULES.items() if name in pins]
     command = (environment.python, "-I", "-c", _CHECK, json.dumps([pins, modules]))
     try:
@@ -233,9 +233,6 @@ def _contradictions(environment: Environment, lock: str) -> list[str]:
     return problems
 
 
-# What a failure says, and what it means: the first that is found counts.
-
-
 def explain_failure(output: str) -> Problem | None:
     """Return the problem behind the output of a failed pip or venv, or None if it is unknown."""
     found = (problem for pattern, problem in _CAUSES.items() if re.search(pattern, output))
@@ -243,7 +240,7 @@ def explain_failure(output: str) -> Problem | None:
 
 
 def build_failure(otherwise: str, *lines: str) -> ProjectError:
-    """Return the cause that the lines name, or else a sentence of ours, and the last lines."""
+    """Return the error of a failed build: its known cause, else `otherwise`; and its last lines."""
     cause = explain_failure("\n".join(lines))
     problem = cause or Problem(
         otherwise, f"fix it, or set {HOME_VARIABLE} to another directory, {_AGAIN}"

@@ -11,8 +11,8 @@ ENTRY = re.compile(r"^\S.*\n(?: .*\n)*", re.MULTILINE)
 def merged_lock(needs: Collection[str]) -> str:
     """Return the lock of a server, empty if it needs no packages.
 
-    `needs` are the names of its kits, its engine and "http"; those with packages have a lock of
-    that name. All locks pin the same versions.
+    `needs` are the names of its kits, its engine and "http"; a name without a lock needs no
+    packages. All locks pin the same versions.
     """
     entries = {
         entry
