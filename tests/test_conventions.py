@@ -354,7 +354,7 @@ class TestDoors:
         assert {
             "ralphgen/project/database.py",
             "ralphgen/runtime/engine/sqlite/database.py",  # the server's own
-            "ralphgen/kits/rye/server/search/index.py",  # a temporary one, of no name
+            "ralphgen/kits/rye/server/search_index.py",  # a temporary one, of no name
             "ralphgen/init/recorded.py",  # one in memory, to compare with
             "ralphgen/project/queries/sqlite.py",  # one in memory, to ask what columns are called
             "ralphgen/init/scaffold.py",  # creates one where there is none
@@ -465,10 +465,10 @@ class TestDoors:
 
         assert {
             "buffer": {
-                "ralphgen/kits/rye/server/execution/python_shim.py",  # runs on pipes of the server
+                "ralphgen/kits/rye/server/python_shim.py",  # runs on pipes of the server
             },
             "stream": {
-                "ralphgen/kits/rye/server/execution/schema_check.py",  # so does this
+                "ralphgen/kits/rye/server/schema_check.py",  # so does this
                 "ralphgen/plugin/hooks/gate.py",  # JSON, in ASCII without DEL
                 "ralphgen/doctor/handshake.py",  # JSON for its parent
                 "ralphgen/runtime/errors.py",  # a log of lines of JSON

@@ -93,7 +93,7 @@ ASKING = {
         "history/undo.py": "flag",  # also the types of values
         "ledger/tables.py": "flag",
     },
-    "an index in memory, whatever the engine": {"kits/rye/server/search/index.py": "driver"},
+    "an index in memory, whatever the engine": {"kits/rye/server/search_index.py": "driver"},
 }
 
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from lifelines import PATIENCE
 
-from ralphgen.kits.rye.server.execution.http_client import HttpRequest, Response, begin
+from ralphgen.kits.rye.server.http import HttpRequest, Response, begin
 from ralphgen.runtime.errors import CodedError
 from ralphgen.runtime.processes.jobs import Jobs
 

@@ -9,12 +9,7 @@ from typing import Any
 
 from rye_projects import EXTENSIONS, Rye, yaml_tool
 
-from ralphgen.kits.rye.server.authenticity.signatures import (
-    Signature,
-    digest_of,
-    line_of,
-    with_line,
-)
+from ralphgen.kits.rye.server.trust import Signature, digest_of, line_of, with_line
 
 OFF = 'policy = "off"'
 TRUSTED = 'policy = "trusted"'

@@ -17,8 +17,8 @@ from typing import Any
 from driving import Driver, Era, context_for, create_project, on_context, server_command, started
 from wire import Wire
 
-from ralphgen.kits.rye.server.execution.config import placeholders
-from ralphgen.kits.rye.server.item import BUILT_IN
+from ralphgen.kits.rye.server.spaces import BUILT_IN
+from ralphgen.kits.rye.server.values import placeholders
 from ralphgen.kits.rye.server.workspace import user_space
 
 KITS = 'kits = ["rye"]\n'

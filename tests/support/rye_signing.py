@@ -5,9 +5,8 @@ from typing import Any
 import pytest
 from rye_workspaces import Workspace
 
-from ralphgen.kits.rye.server.files import read_item
-from ralphgen.kits.rye.server.item import Item
 from ralphgen.kits.rye.server.signing import sign
+from ralphgen.kits.rye.server.spaces import Item, read_item
 from ralphgen.runtime.errors import CodedError
 
 

@@ -6,16 +6,21 @@ from pathlib import Path
 
 from rye_projects import EXTENSIONS, put, well_formed
 
-from ralphgen.kits.rye.server.authenticity.keys import Key, own_key, publish
-from ralphgen.kits.rye.server.authenticity.signatures import (
+from ralphgen.kits.rye.server.spaces import TOOL, TYPES, Item, Space
+from ralphgen.kits.rye.server.trust import (
+    MODIFIED,
+    UNSIGNED,
+    UNTRUSTED,
+    Key,
     Signature,
+    Trust,
     digest_of,
     line_of,
     message_of,
+    own_key,
+    publish,
     with_line,
 )
-from ralphgen.kits.rye.server.authenticity.trust import MODIFIED, UNSIGNED, UNTRUSTED, Trust
-from ralphgen.kits.rye.server.item import TOOL, TYPES, Item, Space
 
 TIME = "2026-02-11T09:30:00Z"
 

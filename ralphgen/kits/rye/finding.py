@@ -4,16 +4,19 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ralphgen.kits.rye.server.files import read_item
-from ralphgen.kits.rye.server.formats.parsing import issues_of, parse
-from ralphgen.kits.rye.server.item import (
+from ralphgen.kits.rye.server.formats.tools import issues_of, parse
+from ralphgen.kits.rye.server.spaces import (
     FOLDERS,
     PROJECT,
     TYPES,
     Item,
     Space,
+    files_of,
+    items_in,
+    links_before,
+    read_item,
+    why_no_item,
 )
-from ralphgen.kits.rye.server.spaces import files_of, items_in, links_before, why_no_item
 from ralphgen.kits.rye.server.workspace import PLACE
 from ralphgen.project.kit import Finding
 from ralphgen.runtime.errors import ToolError

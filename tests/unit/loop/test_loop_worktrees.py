@@ -270,7 +270,9 @@ def test_check_of_dela_runs_on_the_private_checkouts(tmp_path: Path) -> None:
     assert "task 2 done in" in done.stderr
     assert 2 == done.stderr.count("(checks: t passed")
     assert "files were changed since" not in done.stderr
-    assert {"1-checks", "2-checks", "3-checks", "merge"} == {*log.read_text(encoding="utf-8").split()}
+    assert {"1-checks", "2-checks", "3-checks", "merge"} == {
+        *log.read_text(encoding="utf-8").split()
+    }
 
 
 def test_report_that_checks_write_leaves_no_merge_pending(tmp_path: Path) -> None:

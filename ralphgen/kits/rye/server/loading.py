@@ -5,18 +5,16 @@ from __future__ import annotations
 from ralphgen.runtime.errors import CodedError
 from ralphgen.runtime.values.paging import MAX_CHARACTERS, fitted, size
 
-from .authenticity.trust import VALID
-from .files import read_item, write_item
-from .formats.parsing import parse
-from .item import SOURCES
+from .formats.tools import parse
+from .spaces import SOURCES, read_item, write_item
+from .trust import VALID
 from .values import EXISTS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from .item import Item
-    from .spaces import Spaces
+    from .spaces import Item, Spaces
     from .workspace import Rye
 
 ABOUT = 10_000  # characters of an answer for all that is not the item's own text

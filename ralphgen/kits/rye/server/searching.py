@@ -10,21 +10,36 @@ from ralphgen.runtime.errors import CodedError, one_line
 from ralphgen.runtime.values.arguments import nearest
 from ralphgen.runtime.values.paging import fitted, leading
 
-from .item import KNOWLEDGE, SOURCES, TYPES
-from .search.filters import CREATED, DATE_FROM, DATE_TO, SHOWN, check_filters, moment_of, passes
-from .search.index import shown_metadata
-from .search.matching import MOST_MISTYPED, allowed_distance, may_be_mistyped, pattern_of
-from .search.queries import FIELDS, fold, leaves_of, parse_query
+from .queries import (
+    FIELDS,
+    MOST_MISTYPED,
+    allowed_distance,
+    fold,
+    leaves_of,
+    may_be_mistyped,
+    parse_query,
+    pattern_of,
+)
+from .search_index import (
+    CREATED,
+    DATE_FROM,
+    DATE_TO,
+    SHOWN,
+    check_filters,
+    moment_of,
+    passes,
+    shown_metadata,
+)
+from .spaces import KNOWLEDGE, SOURCES, TYPES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from .item import Item
-    from .search.index import ItemTable
-    from .search.queries import Leaf, Node
-    from .spaces import Spaces
+    from .queries import Leaf, Node
+    from .search_index import ItemTable
+    from .spaces import Item, Spaces
     from .workspace import Rye
 
 ALL = "all"
@@ -153,7 +168,7 @@ class _Search:
 
     def _hits(self, table: ItemTable, searched: list[int]) -> list[Hit]:
         """Return what matches and passes the filters, in the order of `searched`."""
-        from .search.matching import Matching
+        from .queries import Matching
 
         scores = Matching(table, self._distance).scores(self._query)
         hits = [Hit(table, row, scores[row]) for row in searched if row in scores]
@@ -210,8 +225,8 @@ class _Search:
         self, item: Item, facts: Mapping[str, Any], leaves: Sequence[Leaf]
     ) -> dict[str, Any]:
         """Return what its text is shown by; nothing where it is gone since it was looked at."""
-        from .authenticity.signatures import split
-        from .files import read_item
+        from .spaces import read_item
+        from .trust import split
 
         try:
             text = read_item(item)

@@ -8,10 +8,13 @@ from ralphgen.runtime.errors import CodedError
 from ralphgen.runtime.files import reason
 from ralphgen.runtime.values.paging import AROUND, MAX_CHARACTERS, fitted
 
-from .authenticity.keys import UnfitKeyError
-from .authenticity.permissions import TRUSTED
-from .authenticity.signatures import (
+from .spaces import PROJECT, SOURCES, SYSTEM, USER, is_pattern, is_reserved, read_item, write_item
+from .trust import (
+    TRUSTED,
+    UNTRUSTED,
+    VALID,
     Signature,
+    UnfitKeyError,
     digest_of,
     line_of,
     message_of,
@@ -19,9 +22,6 @@ from .authenticity.signatures import (
     with_line,
     without_stale,
 )
-from .authenticity.trust import UNTRUSTED, VALID
-from .files import read_item, write_item
-from .item import PROJECT, SOURCES, SYSTEM, USER, is_pattern, is_reserved
 from .values import (
     INTEGRITY_FAILED,
     ITEM_NOT_FOUND,
@@ -36,9 +36,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from .authenticity.keys import Key
-    from .item import Item
-    from .spaces import Spaces
+    from .spaces import Item, Spaces
+    from .trust import Key
     from .workspace import Rye
 
 LOCATIONS = (PROJECT, USER)
@@ -205,7 +204,7 @@ class Signer:
 
         Raises `NoKeyError` where that must not be used.
         """
-        from .authenticity.keys import own_key
+        from .trust import own_key
 
         user = self._rye.user
         if not user:
@@ -231,7 +230,7 @@ class Signer:
 
     def _trust(self, user: str, key: Key) -> None:
         """Trust a key that is new; whether an older one still is, is up to the person."""
-        from .authenticity.keys import is_published, publish, trusted_key
+        from .trust import is_published, publish, trusted_key
 
         try:
             if not is_published(user, key):
@@ -273,7 +272,7 @@ def _checked(item: Item, text: str, bare: str) -> list[str]:
 
     `bare` is what is signed of the `text` of its file.
     """
-    from .formats.parsing import issues_of, parse
+    from .formats.tools import issues_of, parse
 
     if bare.strip("\ufeff \t\r\n"):
         issues, warnings = issues_of(item, parse(item, text, bare))

@@ -7,8 +7,8 @@ import os
 from ralphgen.runtime.errors import CodedError
 from ralphgen.runtime.kit import project_places
 
-from .authenticity.permissions import Permissions
-from .item import FOLDERS, PROJECT, SYSTEM, USER, Space
+from .spaces import FOLDERS, PROJECT, SYSTEM, USER, Space
+from .trust import Permissions
 from .values import INVALID_PROJECT_PATH
 
 TYPE_CHECKING = False
@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from ralphgen.runtime.session import Session
     from ralphgen.runtime.tool import Tool
 
-    from .authenticity.trust import Trust
-    from .search.index import Index
+    from .search_index import Index
     from .spaces import Spaces
+    from .trust import Trust
 
 MOST = 16  # processes at once
 PLACE = ".ai"
@@ -106,7 +106,7 @@ class Rye:
     def index(self) -> Index:
         """Return what searches look into; made at the first one."""
         if self._index is None:
-            from .search.index import Index
+            from .search_index import Index
 
             self._index = Index()
         return self._index
@@ -114,7 +114,7 @@ class Rye:
     def trust(self) -> Trust:
         """Return who is trusted, and what that means for each type of item."""
         if self._trust is None:
-            from .authenticity.trust import Trust
+            from .trust import Trust
 
             self._trust = Trust(self.permissions.policy, self.user, self.folder)
         return self._trust

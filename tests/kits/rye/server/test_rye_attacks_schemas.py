@@ -12,7 +12,8 @@ import pytest
 from rye_attacks import INTEGRITY, ran, stamped
 from rye_projects import Rye, python_tool, serving
 
-from ralphgen.kits.rye.server.execution import parameters, schema_check
+from ralphgen.kits.rye.server import schema_check
+from ralphgen.kits.rye.server import values as parameters
 
 SOON = 20.0  # seconds, of which it takes about two where the machine is idle
 LETTERS = "a" * 40 + "!"

@@ -10,10 +10,8 @@ from lanes import examples
 from rye_projects import put
 from rye_worlds import World
 
-from ralphgen.kits.rye.server.authenticity.signatures import line_of, split
-from ralphgen.kits.rye.server.authenticity.trust import VALID
-from ralphgen.kits.rye.server.files import read_item
-from ralphgen.kits.rye.server.item import DIRECTIVE, KNOWLEDGE, TOOL, Item
+from ralphgen.kits.rye.server.spaces import DIRECTIVE, KNOWLEDGE, TOOL, Item, read_item
+from ralphgen.kits.rye.server.trust import VALID, line_of, split
 from ralphgen.runtime.errors import CodedError
 
 PIECES = st.sampled_from(

@@ -8,10 +8,10 @@ import pytest
 from rye_projects import HTTP_CLIENT, PYTHON_RUNTIME, SUBPROCESS, python_tool, yaml_tool
 from rye_workspaces import POLICY, Workspace, opened
 
-from ralphgen.kits.rye.server.authenticity.trust import Verdict
-from ralphgen.kits.rye.server.execution.chain import ChainLink, is_part
+from ralphgen.kits.rye.server.executing import ChainLink, is_part
 from ralphgen.kits.rye.server.formats import Parsed
-from ralphgen.kits.rye.server.item import Item, Space
+from ralphgen.kits.rye.server.spaces import Item, Space
+from ralphgen.kits.rye.server.trust import Verdict
 
 RUNTIME = {"tool_type": "runtime", "config": {}}
 

@@ -10,8 +10,8 @@ from lifelines import until
 from rye_searching import found, put
 from rye_workspaces import Workspace, opened
 
-from ralphgen.kits.rye.server.item import LARGEST, Space
-from ralphgen.kits.rye.server.search.changes import Watch
+from ralphgen.kits.rye.server.search_index import Watch
+from ralphgen.kits.rye.server.spaces import LARGEST, Space
 
 
 @pytest.fixture

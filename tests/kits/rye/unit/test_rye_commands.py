@@ -10,7 +10,7 @@ import pytest
 from rye_projects import MOST, yaml_tool
 from rye_workspaces import Workspace, opened
 
-from ralphgen.kits.rye.server.item import BUILT_IN
+from ralphgen.kits.rye.server.spaces import BUILT_IN
 
 pytestmark = pytest.mark.slow
 

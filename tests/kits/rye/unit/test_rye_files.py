@@ -14,8 +14,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from ralphgen.kits.rye.server.files import has_no_link, read_item, write_item
-from ralphgen.kits.rye.server.item import LARGEST, Item, Space
+from ralphgen.kits.rye.server.spaces import LARGEST, Item, Space, has_no_link, read_item, write_item
 from ralphgen.runtime.errors import CodedError
 
 TEXTS = (
@@ -32,8 +31,8 @@ TEXTS = (
 )
 CODE_TO_WRITE = """
 import sys
-from ralphgen.kits.rye.server.files import write_item
-from ralphgen.kits.rye.server.item import Item, Space
+from ralphgen.kits.rye.server.spaces import write_item
+from ralphgen.kits.rye.server.spaces import Item, Space
 item = Item("tool", "demo/git", ".py", Space("project", sys.argv[1]))
 while True:
     write_item(item, "x" * 500_000, exclusive=False)
@@ -41,8 +40,8 @@ while True:
 CODE_WITHOUT_RIGHTS = """
 import os, sys
 from ralphgen.runtime.errors import CodedError
-from ralphgen.kits.rye.server.files import write_item
-from ralphgen.kits.rye.server.item import Item, Space
+from ralphgen.kits.rye.server.spaces import write_item
+from ralphgen.kits.rye.server.spaces import Item, Space
 item = Item("tool", "git", ".py", Space("project", sys.argv[1]))
 if not os.getuid():
     os.setuid(65534)

@@ -6,9 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralphgen.kits.rye.server.execution.config import Filling
-from ralphgen.kits.rye.server.execution.http_requests import ready_request, url_of
-from ralphgen.kits.rye.server.values import LEFT_OUT
+from ralphgen.kits.rye.server.http import ready_request, url_of
+from ralphgen.kits.rye.server.values import LEFT_OUT, Filling
 from ralphgen.runtime.errors import CodedError
 
 VARIABLES = {"HOME": "/far/x", "EMPTY": "", "BASE": "https://api.example.com"}

@@ -10,7 +10,7 @@ import pytest
 from http_hosts import Asked, Host, Write, answering, host
 from lifelines import PATIENCE, until
 
-from ralphgen.kits.rye.server.execution.http_client import METHODS, HttpRequest, Response, begin
+from ralphgen.kits.rye.server.http import METHODS, HttpRequest, Response, begin
 from ralphgen.runtime.errors import CodedError
 from ralphgen.runtime.processes.jobs import Jobs
 

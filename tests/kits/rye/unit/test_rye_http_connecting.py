@@ -16,8 +16,7 @@ from cryptography.x509.oid import NameOID
 from http_hosts import Host, Names, answering, ask, host, refusal_of
 from lifelines import PATIENCE
 
-from ralphgen.kits.rye.server.execution.http_client import pause_after
-from ralphgen.kits.rye.server.execution.http_connection import TimedConnection
+from ralphgen.kits.rye.server.http import TimedConnection, pause_after
 
 pytestmark = pytest.mark.usefixtures("no_thread_left")
 

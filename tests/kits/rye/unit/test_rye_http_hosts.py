@@ -3,7 +3,7 @@
 import pytest
 from http_hosts import Names, answering, ask, host, refusal_of
 
-from ralphgen.kits.rye.server.execution.http_connection import is_public
+from ralphgen.kits.rye.server.http import is_public
 
 pytestmark = pytest.mark.usefixtures("no_thread_left")
 

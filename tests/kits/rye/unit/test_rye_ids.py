@@ -11,17 +11,18 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from lanes import examples
 
-from ralphgen.kits.rye.server.files import read_item, write_item
-from ralphgen.kits.rye.server.item import (
+from ralphgen.kits.rye.server.spaces import (
     TYPES,
     Item,
     Space,
+    Spaces,
     check_id,
     check_pattern,
     id_of,
     matches,
+    read_item,
+    write_item,
 )
-from ralphgen.kits.rye.server.spaces import Spaces
 from ralphgen.runtime.errors import CodedError
 
 CANARY = "nobody may read this"

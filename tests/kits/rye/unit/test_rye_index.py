@@ -13,9 +13,9 @@ from rye_searching import found, put
 from rye_workspaces import Workspace, opened
 from waiting import reading_requests
 
-from ralphgen.kits.rye.server.item import LARGEST
-from ralphgen.kits.rye.server.search import index
-from ralphgen.kits.rye.server.search.index import MOST_TABLES
+from ralphgen.kits.rye.server import search_index as index
+from ralphgen.kits.rye.server.search_index import MOST_TABLES
+from ralphgen.kits.rye.server.spaces import LARGEST
 from ralphgen.runtime.deferred import take_time
 from ralphgen.runtime.errors import CodedError, DeferError
 
@@ -214,7 +214,7 @@ _sqlite3.connect = lambda *given, **named: connect(*given, factory=Connection, *
 
 from ralphgen.runtime.deferred import take_time
 from ralphgen.runtime.errors import CodedError
-from ralphgen.kits.rye.server.search.index import Index
+from ralphgen.kits.rye.server.search_index import Index
 
 try:
     Index().search([], list, list)

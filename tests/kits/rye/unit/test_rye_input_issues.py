@@ -4,9 +4,9 @@ from typing import Any
 
 import pytest
 
-from ralphgen.kits.rye.server.formats.inputs import KINDS
-from ralphgen.kits.rye.server.formats.parsing import issues_of, parse
-from ralphgen.kits.rye.server.item import DIRECTIVE, PROJECT, Item, Space
+from ralphgen.kits.rye.server.formats.directives import KINDS
+from ralphgen.kits.rye.server.formats.tools import issues_of, parse
+from ralphgen.kits.rye.server.spaces import DIRECTIVE, PROJECT, Item, Space
 
 ITEM = Item(DIRECTIVE, "demo/greet", ".md", Space(PROJECT, "/p/.ai"))
 TEXT = """\

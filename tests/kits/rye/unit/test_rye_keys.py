@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import serialization as pem
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 from cryptography.hazmat.primitives.asymmetric.rsa import generate_private_key
 
-from ralphgen.kits.rye.server.authenticity.keys import UnfitKeyError, own_key, publish
+from ralphgen.kits.rye.server.trust import UnfitKeyError, own_key, publish
 
 REPOSITORY = Path(__file__).parents[4]
 NOBODY = 65534
@@ -22,7 +22,7 @@ AT_ONCE = 8
 # Signs when it is told to, and says with which key.
 SIGNER = """
 import sys
-from ralphgen.kits.rye.server.authenticity import keys
+from ralphgen.kits.rye.server import trust as keys
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 keys._new_pem()
 print(flush=True)
@@ -32,7 +32,7 @@ print(keys.own_key(sys.argv[1]).fingerprint)
 # As somebody who may not write there; root may write everywhere.
 WITHOUT_RIGHTS = """
 import os, sys
-from ralphgen.kits.rye.server.authenticity import keys
+from ralphgen.kits.rye.server import trust as keys
 keys._new_pem()
 if not os.getuid():
     os.setgid(65534)

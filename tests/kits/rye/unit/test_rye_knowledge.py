@@ -3,9 +3,9 @@
 import pytest
 import yaml
 
-from ralphgen.kits.rye.server.formats.parsing import parse, parse_knowledge
+from ralphgen.kits.rye.server.formats.tools import parse, parse_knowledge
 from ralphgen.kits.rye.server.formats.yaml_values import read_yaml
-from ralphgen.kits.rye.server.item import KNOWLEDGE, PROJECT, Item, Space
+from ralphgen.kits.rye.server.spaces import KNOWLEDGE, PROJECT, Item, Space
 
 FIELDS = """\
 id: retry

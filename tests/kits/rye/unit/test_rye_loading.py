@@ -10,8 +10,8 @@ import pytest
 from command_line import snapshot
 from rye_projects import EXTENSIONS, FOLDERS, INTERNALS, directive, knowledge, put, well_formed
 
-from ralphgen.kits.rye.server.item import TYPES
 from ralphgen.kits.rye.server.loading import load
+from ralphgen.kits.rye.server.spaces import TYPES
 from ralphgen.kits.rye.server.workspace import Rye, open_workspace
 from ralphgen.runtime.errors import CodedError
 from ralphgen.runtime.policy import WHOLE, Grants

@@ -18,7 +18,7 @@ from rye_searching import scored
 from rye_words import distance, words_of
 from rye_workspaces import Workspace, opened
 
-from ralphgen.kits.rye.server.search.queries import MOST_WILDCARDS
+from ralphgen.kits.rye.server.queries import MOST_WILDCARDS
 from ralphgen.runtime.errors import CodedError
 
 FIELDS = ("name", "title", "description", "category", "tags", "body")

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
-from ralphgen.kits.rye.server.execution import parameters
-from ralphgen.kits.rye.server.formats import inputs
+from ralphgen.kits.rye.server import values as parameters
+from ralphgen.kits.rye.server.formats import directives as inputs
 from ralphgen.runtime.errors import CodedError
 
 INTEGER = {"type": "integer"}

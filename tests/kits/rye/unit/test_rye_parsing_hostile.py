@@ -9,8 +9,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ralphgen.kits.rye.server.formats import MOST_PROBLEMS, Parsed
-from ralphgen.kits.rye.server.formats.parsing import issues_of, parse, require
-from ralphgen.kits.rye.server.item import DIRECTIVE, KNOWLEDGE, LARGEST, PROJECT, TOOL, Item, Space
+from ralphgen.kits.rye.server.formats.tools import issues_of, parse, require
+from ralphgen.kits.rye.server.spaces import (
+    DIRECTIVE,
+    KNOWLEDGE,
+    LARGEST,
+    PROJECT,
+    TOOL,
+    Item,
+    Space,
+)
 from ralphgen.kits.rye.server.values import PARSING_ERROR
 from ralphgen.runtime.errors import CodedError
 

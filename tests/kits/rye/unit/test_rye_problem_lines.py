@@ -7,10 +7,10 @@ import pytest
 from rye_workspaces import Workspace, opened
 
 from ralphgen.kits.rye.finding import find_items
-from ralphgen.kits.rye.server.authenticity.signatures import Signature, line_of, with_line
 from ralphgen.kits.rye.server.loading import load
 from ralphgen.kits.rye.server.searching import search
 from ralphgen.kits.rye.server.signing import sign
+from ralphgen.kits.rye.server.trust import Signature, line_of, with_line
 from ralphgen.runtime.errors import CodedError
 
 SIGNATURE = Signature("0" * 64, "2026-02-03T04:05:06Z")

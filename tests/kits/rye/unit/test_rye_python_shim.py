@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from lifelines import PATIENCE
 
-from ralphgen.kits.rye.server.execution import python_shim
+from ralphgen.kits.rye.server import python_shim
 
 pytestmark = pytest.mark.slow
 

@@ -4,14 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralphgen.kits.rye.server.search.queries import (
-    Both,
-    Either,
-    Leaf,
-    Without,
-    leaves_of,
-    parse_query,
-)
+from ralphgen.kits.rye.server.queries import Both, Either, Leaf, Without, leaves_of, parse_query
 from ralphgen.runtime.errors import CodedError
 
 

@@ -13,11 +13,7 @@ from rye_searching import scored
 from rye_words import words_of
 from rye_workspaces import Workspace, opened
 
-from ralphgen.kits.rye.server.search.matching import (
-    allowed_distance,
-    distance_between,
-    pattern_near,
-)
+from ralphgen.kits.rye.server.queries import allowed_distance, distance_between, pattern_near
 from ralphgen.kits.rye.server.searching import search
 from ralphgen.runtime.errors import CodedError
 

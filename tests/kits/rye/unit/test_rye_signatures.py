@@ -6,7 +6,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from ralphgen.kits.rye.server.authenticity.signatures import (
+from ralphgen.kits.rye.server.trust import (
     SIGNED,
     VALIDATED,
     Signature,

@@ -8,11 +8,9 @@ from rye_projects import directive, knowledge, put, python_tool, well_formed, ya
 from rye_signing import item_at, refused, signed, state
 from rye_workspaces import Workspace
 
-from ralphgen.kits.rye.server.authenticity.keys import own_key
-from ralphgen.kits.rye.server.authenticity.signatures import digest_of
-from ralphgen.kits.rye.server.authenticity.trust import MODIFIED, VALID
-from ralphgen.kits.rye.server.item import DIRECTIVE, KNOWLEDGE, TOOL, TYPES
 from ralphgen.kits.rye.server.signing import replace_unchanged
+from ralphgen.kits.rye.server.spaces import DIRECTIVE, KNOWLEDGE, TOOL, TYPES
+from ralphgen.kits.rye.server.trust import MODIFIED, VALID, digest_of, own_key
 from ralphgen.runtime.errors import CodedError
 
 TIME = "2026-02-11T09:30:00Z"

@@ -10,8 +10,8 @@ from rye_projects import knowledge, python_tool, well_formed, yaml_tool
 from rye_signing import refused, signed, state
 from rye_workspaces import Workspace
 
-from ralphgen.kits.rye.server.authenticity.trust import UNTRUSTED, VALID
-from ralphgen.kits.rye.server.item import DIRECTIVE, KNOWLEDGE, TOOL
+from ralphgen.kits.rye.server.spaces import DIRECTIVE, KNOWLEDGE, TOOL
+from ralphgen.kits.rye.server.trust import UNTRUSTED, VALID
 
 NOWHERE = "/proc/rye/.ai"  # where nobody can make a folder, not even root
 POLICIES = {"directive": "trusted", "tool": "trusted", "knowledge": "trusted"}

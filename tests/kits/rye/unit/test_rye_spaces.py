@@ -7,8 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from ralphgen.kits.rye.server.item import FOLDERS, LARGEST, SOURCES, TYPES, Space
-from ralphgen.kits.rye.server.spaces import MOST_MATCHES, Spaces
+from ralphgen.kits.rye.server.spaces import (
+    FOLDERS,
+    LARGEST,
+    MOST_MATCHES,
+    SOURCES,
+    TYPES,
+    Space,
+    Spaces,
+)
 from ralphgen.runtime.errors import CodedError
 
 PRIMITIVE = "rye/core/primitives/subprocess"

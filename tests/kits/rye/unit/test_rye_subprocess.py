@@ -12,8 +12,8 @@ import pytest
 from lifelines import PATIENCE, Lifeline, children, open_files, until
 from scripts import REPOSITORY
 
-from ralphgen.kits.rye.server.execution.processes import (
-    MOST,
+from ralphgen.kits.rye.server.commands import (
+    MAX_OUTPUT,
     Command,
     CommandOutcome,
     RunningCommand,
@@ -38,7 +38,7 @@ time.sleep(60)
 SERVER = """
 import os, sys
 from ralphgen.runtime.processes.jobs import Jobs
-from ralphgen.kits.rye.server.execution.processes import Command, begin
+from ralphgen.kits.rye.server.commands import Command, begin
 
 command = Command(["sh", "-c", sys.argv[1]], "/", os.environ, b"", 60)
 begin(Jobs(most=16), command).outcome()
@@ -120,20 +120,20 @@ class TestOutcome:
         mine = int(sink) - 1
 
         assert 4 == outcome.return_code
-        assert (MOST, True) == (len(texts[mine]), flags[mine])
+        assert (MAX_OUTPUT, True) == (len(texts[mine]), flags[mine])
         assert ("", False) == (texts[1 - mine], flags[1 - mine])
 
     def test_just_as_much_as_is_kept_is_whole(self, jobs: Jobs) -> None:
-        outcome = shell(jobs, f"head -c {MOST} /dev/zero | tr '\\0' x")
+        outcome = shell(jobs, f"head -c {MAX_OUTPUT} /dev/zero | tr '\\0' x")
 
-        assert (MOST, False) == (len(outcome.stdout), outcome.stdout_truncated)
+        assert (MAX_OUTPUT, False) == (len(outcome.stdout), outcome.stdout_truncated)
 
     def test_a_character_is_not_cut_in_two(self, jobs: Jobs) -> None:
-        outcome = shell(jobs, f"printf x; yes ä | tr -d '\\n' | head -c {MOST}")
+        outcome = shell(jobs, f"printf x; yes ä | tr -d '\\n' | head -c {MAX_OUTPUT}")
 
         assert outcome.stdout_truncated
         assert "\ufffd" not in outcome.stdout
-        assert MOST - 1 == len(outcome.stdout.encode())
+        assert MAX_OUTPUT - 1 == len(outcome.stdout.encode())
 
     def test_many_small_writes_are_read_in_little_time(self, jobs: Jobs) -> None:
         program = "import os\nfor _ in range(200_000): os.write(1, b'x')"

@@ -8,10 +8,8 @@ from hypothesis import strategies as st
 from rye_projects import put
 from rye_worlds import World
 
-from ralphgen.kits.rye.server.authenticity.signatures import with_line
-from ralphgen.kits.rye.server.authenticity.trust import MODIFIED, UNSIGNED, UNTRUSTED, VALID
-from ralphgen.kits.rye.server.files import read_item
-from ralphgen.kits.rye.server.item import DIRECTIVE, KNOWLEDGE, TOOL, TYPES, Item
+from ralphgen.kits.rye.server.spaces import DIRECTIVE, KNOWLEDGE, TOOL, TYPES, Item, read_item
+from ralphgen.kits.rye.server.trust import MODIFIED, UNSIGNED, UNTRUSTED, VALID, with_line
 from ralphgen.runtime.errors import CodedError
 
 pytestmark = pytest.mark.slow

@@ -9,10 +9,16 @@ import pytest
 from rye_projects import put
 from rye_worlds import TIME, World
 
-from ralphgen.kits.rye.server.authenticity.keys import own_key, publish
-from ralphgen.kits.rye.server.authenticity.trust import MODIFIED, UNSIGNED, UNTRUSTED, VALID, Trust
-from ralphgen.kits.rye.server.files import read_item
-from ralphgen.kits.rye.server.item import DIRECTIVE, KNOWLEDGE, TOOL, TYPES, Item
+from ralphgen.kits.rye.server.spaces import DIRECTIVE, KNOWLEDGE, TOOL, TYPES, Item, read_item
+from ralphgen.kits.rye.server.trust import (
+    MODIFIED,
+    UNSIGNED,
+    UNTRUSTED,
+    VALID,
+    Trust,
+    own_key,
+    publish,
+)
 from ralphgen.runtime.errors import CodedError
 
 POLICIES = ("off", "warn", "integrity", "trusted")

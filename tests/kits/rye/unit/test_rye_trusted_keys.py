@@ -10,7 +10,7 @@ import pytest
 from cryptography.hazmat.primitives import serialization as pem
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from ralphgen.kits.rye.server.authenticity.keys import UnfitKeyError, is_signed, own_key, publish
+from ralphgen.kits.rye.server.trust import UnfitKeyError, is_signed, own_key, publish
 
 Spoil = Callable[[Path], object]
 

@@ -6,8 +6,8 @@ import pytest
 
 from ralphgen.kits.rye.kit import system_items
 from ralphgen.kits.rye.server.formats import Parsed
-from ralphgen.kits.rye.server.formats.parsing import issues_of, parse
-from ralphgen.kits.rye.server.item import (
+from ralphgen.kits.rye.server.formats.tools import issues_of, parse
+from ralphgen.kits.rye.server.spaces import (
     BUILT_IN,
     DIRECTIVE,
     FOLDERS,

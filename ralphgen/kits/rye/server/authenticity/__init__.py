@@ -1,1 +1,0 @@
-"""Whether the text of an item is what somebody signed: signatures, keys and trust."""

@@ -1,1 +1,0 @@
-"""How items are carried out: chains, parameters, what is filled in, and what came of it."""
