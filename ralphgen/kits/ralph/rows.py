@@ -1,7 +1,7 @@
 """The project's rows by the rules of the ralph kit: others say of them what the tools say."""
 
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -28,6 +28,7 @@ from ralphgen.runtime.tasks.rows import TEXT, Ralphgen, StoredTable, Tables
 
 if TYPE_CHECKING:
     from ralphgen.runtime.engine import Database
+    from ralphgen.runtime.engine.schema import Column
 
 __all__ = [
     "BEST_LEARNINGS",
@@ -115,7 +116,8 @@ def reading_rows(connection: Snapshot, schema: Schema) -> Rows:
 
     Raises `ProjectError` where a migration has taken away what every server needs.
     """
-    return Rows(connection, _tables(connection, schema), schema.table(MARKER) is not None)
+    facts = connection.tables()
+    return Rows(connection, _tables(facts, schema), MARKER in facts)
 
 
 def stored_tables(schema: Schema) -> Tables:
@@ -180,9 +182,8 @@ def proof_on(root: Path, schema: Schema, database: "Database") -> Callable[[int]
     return unproved
 
 
-def _tables(connection: Snapshot, schema: Schema) -> dict[str, StoredTable]:
+def _tables(facts: "Mapping[str, Sequence[Column]]", schema: Schema) -> dict[str, StoredTable]:
     tables: dict[str, StoredTable] = {}
-    facts = connection.tables()
     for name in SHOWN_TABLES:
         columns = [schema.folded(column["name"]) for column in facts.get(name, ())]
         shown = [column for column in columns if not schema.hidden(name, column)]

@@ -37,6 +37,19 @@ class TestClaims:
         )
         assert (True, 0) == (found.claims, found.stale.total)
 
+    def test_a_task_that_was_done_in_a_worktree_meets_nothing_until_its_merge(
+        self, connection: sqlite3.Connection
+    ) -> None:
+        add_task(connection, 1, "done")
+        add_task(connection, 2, "pending", depends_on="[1]")
+        add_claim(connection, 1, "s-1")
+        add_session(connection, "s-1", worktree="/p/.ralph/worktrees/task-1")
+        before = stands(connection)
+        connection.execute("UPDATE ralphgen_sessions SET merged = 'abc'")
+        after = stands(connection)
+
+        assert [(), (2,)] == [tuple(t.id for t in one.ready.tasks) for one in (before, after)]
+
     def test_stale_is_in_progress_in_the_hands_of_a_session_that_is_gone(
         self, connection: sqlite3.Connection
     ) -> None:

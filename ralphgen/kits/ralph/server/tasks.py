@@ -296,11 +296,7 @@ def described(workspace: Workspace, task: int, most_comments: int) -> dict[str, 
         "dependencies": dependencies(workspace, needed[: SHOWN + 1], rows),
         "dependents": [
             {key: row[key] for key in ("id", "title", "status")}
-            for row, _ in zip(
-                dependents(database, tables, task),
-                range(SHOWN + 1),
-                strict=False,
-            )
+            for row, _ in zip(dependents(database, tables, task), range(SHOWN + 1), strict=False)
         ],
         **comments.newest(database, tables, task, most_comments),
     }
