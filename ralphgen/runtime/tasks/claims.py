@@ -1,7 +1,7 @@
 """Claims on tasks, with a lease and a token: who may take, keep and release one.
 
-A claim is one row of `ralphgen_claims`, which stays when nobody holds the task: its token only ever
-grows, so that whoever lost a claim is known by an old one. Nobody waits for a claim.
+A claim is a row of `ralphgen_claims`, which remains after its release: the token only grows, so an
+old one identifies a session that lost its claim. No caller waits for a claim.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from ..engine import Database, Snapshot
     from .rows import Actor, Tables
 
-    Place = tuple[str, str, str]  # host, boot and pid namespace; empty where it cannot be told
+    Place = tuple[str, str, str]  # host, boot and pid namespace; empty if unknown
 
 COLUMNS = (
     "task_id, session, token, taken, expires, host, boot, namespace, pid, started, began, attempts"
@@ -34,7 +34,7 @@ _TAKEN = ", ".join(f"{name} = excluded.{name}" for name in COLUMNS.split(", ")[1
 _NOBODY = (None, None, None, None, None)  # host, boot, namespace, pid and start of no process
 BLOCKED, PENDING, IN_PROGRESS = "blocked", "pending", "in_progress"
 CLOSED = (*MET, BLOCKED)
-TRIES = 3  # at renewing in a third of a lease, where the database cannot be written
+TRIES = 3  # to renew in a third of a lease, while the database is locked
 _ENDED = (b"Z", b"X")  # states of a process that has ended
 _STARTED_AT = 19  # among the words behind the name in /proc/N/stat
 
@@ -42,10 +42,10 @@ _STARTED_AT = 19  # among the words behind the name in /proc/N/stat
 class Claim:
     """The row of one task.
 
-    `session` holds the task, None where nobody does. `taken` and `expires` are ISO 8601 in UTC.
-    `pid` is the process that holds it, None as long as none does, on the machine of `host`, `boot`
-    and `namespace`; `started` says when, as its system tells. `began` is when the session set the
-    task in_progress, None where it did not; `attempts` are those that ended without closing it.
+    `session` claims the task, None after a release. `taken` and `expires` are ISO 8601 in UTC.
+    `pid` is the process of the claim, if any, on the machine of `host`, `boot` and `namespace`, and
+    `started` its start. `began` is when the session set the task in_progress, if it did. `attempts`
+    counts sessions that ended without closing the task.
     """
 
     __slots__ = (
@@ -93,7 +93,7 @@ class Claim:
 
 
 class HeldError(ToolError):
-    """A task is held by another session: `claim` says by which, and until when."""
+    """Another session claims the task, by `claim`."""
 
     def __init__(self, claim: Claim) -> None:
         super().__init__(f"task {claim.task} is claimed by {holder_of(claim)}")
@@ -101,7 +101,7 @@ class HeldError(ToolError):
 
 
 def claim_of(database: Snapshot, task: int) -> Claim | None:
-    """Return the row of a task, None where it was never held."""
+    """Return the row of a task, None if it was never claimed."""
     sql = f"SELECT {COLUMNS} FROM ralphgen_claims WHERE task_id = ?"
     row = database.row(sql, [task])
     return None if row is None else Claim(*row)
@@ -122,15 +122,14 @@ def all_claims(database: Snapshot) -> dict[int, Claim]:
 
 
 def live_claims(database: Snapshot) -> dict[int, Claim]:
-    """Return the claims by which tasks are held now, by task."""
+    """Return the live claims, by task."""
     return {task: claim for task, claim in claims(database).items() if is_live(claim)}
 
 
 def is_live(claim: Claim) -> bool:
-    """Return whether a session holds the task by this claim now.
+    """Return whether the claim is live: its lease has not ended, nor its process.
 
-    It does until its lease ends or the process is gone that held it, whichever comes first. Of a
-    process on another machine, and where a system does not tell, the lease alone is known.
+    For a process on another or an unknown machine, the lease alone counts.
     """
     if claim.session is None or is_over(claim):
         return False
@@ -146,18 +145,17 @@ def is_over(claim: Claim) -> bool:
 
 
 def holder_of(claim: Claim) -> str:
-    """Return, in words, who holds a task and until when at the latest."""
+    """Return the session of a claim and the end of its lease, as text."""
     return f'the session "{one_line(str(claim.session))}" until {claim.expires}'
 
 
 def take(
     database: Database, task: int, session: str, lease: float, *, in_progress: bool = False
 ) -> int:
-    """Take a task for a session, which this process holds; return the token.
+    """Claim a task for a session of this process, in an open transaction; return the token.
 
-    `lease` is in seconds, and `in_progress` says that the task is so already. A session that had it
-    and did not release it has made an attempt. The caller is in a transaction of
-    `database.writing`. Raises `HeldError` where another session holds it.
+    `lease` is in seconds; `in_progress` is whether the task has that status. An unreleased earlier
+    claim counts as an attempt. Raises `HeldError` if another session claims the task.
     """
     old = claim_of(database, task)
     if old is not None and is_live(old):
@@ -177,11 +175,10 @@ def take(
 def renew(
     database: Database, task: int, session: str, token: int, lease: float, *, anywhere: bool = False
 ) -> bool:
-    """Let a claim end `lease` seconds from now; return False where the session has lost it.
+    """Let a claim end `lease` seconds from now; return False if the session has lost it.
 
-    This process holds it from now on where the one that did is gone, unless the session is served
-    `anywhere`. One whose lease has ended in the hands of a process is lost, whoever comes first.
-    The caller is in a transaction.
+    If the process of the claim has ended, this one replaces it, unless the session is served
+    `anywhere`. A claim of a process is lost with its lease. The caller is in a transaction.
     """
     claim = claim_of(database, task)
     if claim is None or claim.token != token:
@@ -200,23 +197,22 @@ def renew(
 
 
 def hand_over(database: Database, task: int, session: str) -> None:
-    """Let no process hold the claim of a session until one of its servers does."""
+    """Remove the process of a session's claim, until one of its servers renews it."""
     claim = claim_of(database, task)
     if claim is not None and claim.session == session:
         hold(database, task, _NOBODY)
 
 
 def hold(database: Database, task: int, process: tuple[object, ...]) -> None:
-    """Set the process that holds a claim: host, boot, namespace, pid and start."""
+    """Set the process of a claim: host, boot, namespace, pid and start."""
     names = "host = ?, boot = ?, namespace = ?, pid = ?, started = ?"
     database.change(f"UPDATE ralphgen_claims SET {names} WHERE task_id = ?", [*process, task])
 
 
 def refuse_lost(database: Database, task: int, session: str, token: int) -> None:
-    """Raise `ToolError` where a session has lost its claim, which says how.
+    """Raise `ToolError` with the reason if a session has lost its claim; in a transaction.
 
-    One that gave its task back when it was closed may write on as long as nobody else has had it.
-    The caller is in a transaction: so nobody else writes by this token, nor takes the task.
+    A session that released its task by closing it may write until another session claims the task.
     """
     claim = claim_of(database, task)
     if claim is None or claim.token != token:
@@ -234,7 +230,7 @@ def refuse_lost(database: Database, task: int, session: str, token: int) -> None
 
 
 def take_again(database: Database, task: int, session: str, token: int, lease: float) -> None:
-    """Let a session that has closed its task have it again, if nobody else has had it since."""
+    """Restore the claim of a session that has closed its task, unless another claimed it since."""
     claim = claim_of(database, task)
     if claim is not None and claim.session is None and claim.token == token:
         sql = "UPDATE ralphgen_claims SET session = ?, taken = ?, expires = ? WHERE task_id = ?"
@@ -242,7 +238,7 @@ def take_again(database: Database, task: int, session: str, token: int, lease: f
 
 
 def begin(database: Database, task: int, *, in_progress: bool) -> None:
-    """Note whether the task is in_progress in the hands of the session that holds it."""
+    """Record whether the session of the claim has the task in progress."""
     sql = "UPDATE ralphgen_claims SET began = ? WHERE task_id = ?"
     database.change(sql, [moment() if in_progress else None, task])
 
@@ -250,7 +246,7 @@ def begin(database: Database, task: int, *, in_progress: bool) -> None:
 def release(
     database: Database, task: int, session: str | None = None, *, fence: bool = True
 ) -> bool:
-    """Let nobody hold a task that `session` holds, or whoever does; return whether anybody did.
+    """Release the claim of `session`, or of any session, on a task; return whether one existed.
 
     With `fence`, the session cannot write any more. The caller is in a transaction.
     """
@@ -263,7 +259,7 @@ def release(
 
 
 def add_attempt(database: Database, task: int) -> int:
-    """Count an attempt that ended without closing the task; return how many there are now."""
+    """Count an attempt that ended without closing the task; return the new number."""
     sql = "UPDATE ralphgen_claims SET attempts = attempts + 1 WHERE task_id = ?"
     database.change(sql, [task])
     claim = claim_of(database, task)
@@ -271,14 +267,14 @@ def add_attempt(database: Database, task: int) -> int:
 
 
 def forget_attempts(database: Database, task: int) -> None:
-    """Count attempts on a task anew: it is another one of this id, or a person says so."""
+    """Count attempts on a task from zero again."""
     database.change("UPDATE ralphgen_claims SET attempts = 0 WHERE task_id = ?", [task])
 
 
 def stale_tasks(database: Snapshot, tasks: str = '"tasks"') -> dict[int, Claim]:
-    """Return the claims of tasks that are in_progress in the hands of a session which is gone.
+    """Return the claims of sessions that have ended and left their task in progress, by task.
 
-    `tasks` is the table's name, quoted. One that is in_progress by anybody else is none of them.
+    `tasks` is the quoted name of the table.
     """
     begun = {task: claim for task, claim in claims(database).items() if claim.began is not None}
     found: dict[int, Claim] = {}
@@ -395,7 +391,7 @@ def _this_process() -> tuple[str, str, str, int, str]:
 
 
 def _here() -> Place:
-    """Return by what processes of this machine are known: empty where the system does not say."""
+    """Return the identity of this machine: empty if the system does not support it."""
     try:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             boot = file.read().strip()
@@ -405,7 +401,7 @@ def _here() -> Place:
 
 
 def _is_gone(pid: int, started: str | None) -> bool:
-    """Return whether a process of this machine has ended, its number being another's maybe."""
+    """Return whether a process of this machine has ended, although its number may be reused."""
     if pid < 1:
         return True
     try:
@@ -419,7 +415,7 @@ def _is_gone(pid: int, started: str | None) -> bool:
 
 
 def _start_of(pid: int) -> str:
-    """Return when a process started, "ended" where it waits to be buried, "" if nobody says."""
+    """Return when a process started, "ended" for a zombie, "" if unknown."""
     try:
         with open(f"/proc/{pid}/stat", "rb") as file:
             words = file.read().rpartition(b")")[2].split()

@@ -40,7 +40,7 @@ OVERRULED, IMPORTED, RESTORED = "(overruled)", "(imported)", "(restored)"
 
 
 class Look:
-    """What a work tree holds at one moment.
+    """The content of a work tree at one moment.
 
     `files` are as `tree_files` returns them, and `tree` is their digest. `protected` and `watched`
     are such files that differ from what they were when the session was made. `nested` are the

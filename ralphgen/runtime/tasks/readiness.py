@@ -43,12 +43,12 @@ AT_ONCE = 4_000  # tasks that are counted at once: half a kilobyte for each task
 
 
 def ready(database: Snapshot, tables: Tables) -> list[Place]:
-    """Return the place of each task that can be begun, in the order in which they are to be.
+    """Return the place of each task that can be begun, the next one first.
 
-    These are the ready ones, pending tasks that nobody holds and of which every dependency is done
-    or skipped, and stale ones of which that is true too. A place is the rank of the priority, with
-    stale tasks before ready ones, how many tasks wait for it (directly or through others) as a
-    negative number, and the id. A task whose `depends_on` cannot be read is not ready.
+    A pending task is ready if no session claims it and every dependency is done or skipped; a stale
+    task, if the same holds. A task with an unreadable `depends_on` is not ready. A place is the
+    rank of the priority (stale before ready), the negative number of tasks that wait for it, also
+    through others, and the id.
     """
     tasks = tables.tasks
     held, left_behind = _holders(database, tables)
@@ -115,11 +115,10 @@ def ready_page(
     cursor: str | None,
     most: int,
 ) -> tuple[list[int], list[str], int]:
-    """Return the first tasks that can be begun behind the cursor, `most` at most, the next first.
+    """Return at most `most` tasks that can be begun, from the cursor on, the next one first.
 
-    These are their ids, the cursor that leads on behind each, and how many of them there are in
-    all. `matching` is SQL that selects, with `values`, the ids that are wanted; all where it is
-    empty. Raises `ToolError` for a cursor that is none of such a page.
+    Returns their ids, the cursor after each, and the number of all. `matching` is SQL that selects
+    the wanted ids, with its `values`; empty for all. Raises `ToolError` for an invalid cursor.
     """
     places = ready(database, tables)
     if matching:
@@ -233,7 +232,7 @@ def waiters(
 
 
 def _holders(database: Snapshot, tables: Tables) -> tuple[set[int], set[int]]:
-    """Return the tasks that sessions hold, and those that sessions began which are gone."""
+    """Return the claimed tasks, and the tasks that sessions left in progress."""
     if not tables.ledger:
         return set(), set()
     from .claims import claims, is_live
@@ -250,7 +249,7 @@ def _cursor(place: Place) -> str:
 
 
 def _place(cursor: str | None) -> Place:
-    """Return the place that a cursor stands for, one before all others where there is none."""
+    """Return the place of a cursor; without one, a place before all others."""
     if cursor is None:
         return -1, 0, 0
     found = re.fullmatch(_CURSOR, cursor)
@@ -260,7 +259,7 @@ def _place(cursor: str | None) -> Place:
 
 
 def needed_tasks(stored: object) -> list[int] | None:
-    """Return the ids in a stored `depends_on`, None where they cannot be read."""
+    """Return the ids in a stored `depends_on`, None if it is unreadable."""
     if stored is None or stored == "[]":
         return []
     found = decode_integers(stored)
@@ -273,7 +272,7 @@ def _rank(priority: object) -> int:
 
 
 def unknown_cursor(cursor: str) -> ToolError:
-    """Return the error for a cursor that no page of a list has given."""
+    """Return the error for a cursor that is not from a page of a list."""
     return ToolError(
         f'invalid cursor {shortened(cursor)}: use "next_cursor" of a page, or '
         "omit it to start at the beginning"
@@ -281,7 +280,7 @@ def unknown_cursor(cursor: str) -> ToolError:
 
 
 def prerequisites(stored: object) -> list[int]:
-    """Return the ids in a stored `depends_on`; text that cannot be read names none."""
+    """Return the ids in a stored `depends_on`, none if it is unreadable."""
     return list(decode_integers(stored).values)
 
 
@@ -306,7 +305,7 @@ def prerequisite_lists(stored: Sequence[object]) -> list[list[int] | None]:
 def rows_by_id(
     database: Snapshot, tables: Tables, ids: Iterable[int], columns: Sequence[str]
 ) -> dict[int, Any]:
-    """Return the columns of those tasks that exist, by id; one statement for every 500 ids."""
+    """Return the columns of the existing tasks among `ids`; one statement for 500 ids."""
     tasks = tables.tasks
     wanted = sorted({task for task in ids if -LIMIT <= task < LIMIT})
     rows: dict[int, Any] = {}
@@ -321,9 +320,9 @@ def rows_by_id(
 def unmerged_tasks(
     database: Snapshot, tables: Tables, among: Iterable[int] | None = None
 ) -> set[int]:
-    """Return the tasks, all or `among` some, that a session in a work tree has not merged yet.
+    """Return the tasks, all or `among` some, whose work in a worktree is not merged yet.
 
-    Done as it may be, for others that wait for one of them it is as if it were not.
+    They meet no dependency, even if they are done.
     """
     if not tables.ledger:
         return set()
@@ -343,7 +342,7 @@ def unmerged_tasks(
 
 
 def met(database: Snapshot, tables: Tables, ids: Iterable[int]) -> set[int]:
-    """Return the done and skipped ones among the tasks; a missing one is neither."""
+    """Return the tasks among `ids` that meet a dependency: done or skipped, and merged."""
     rows = rows_by_id(database, tables, ids, ["status"])
     done = {task for task, (status,) in rows.items() if status in MET}
     return done - unmerged_tasks(database, tables, done)
@@ -359,9 +358,9 @@ def inferred(status: str, *, waits: bool) -> str:
 def dependents(
     database: Database, tables: Tables, task: int, status: str | None = None, first: int = -LIMIT
 ) -> Iterator[dict[str, Any]]:
-    """Yield the tasks that name this one in `depends_on`, by id, with their prerequisites.
+    """Yield the tasks that depend on this one, by id, with their prerequisites.
 
-    With a `status`, those that have it; with `first`, none of a smaller id.
+    Only tasks with this `status`, if given, and from the id `first` on.
     """
     for row in _naming(database, tables, task, status, first):
         needed = prerequisites(row[3])
@@ -371,7 +370,7 @@ def dependents(
 
 
 def unreadable_dependents(database: Database, tables: Tables, task: int) -> Iterator[int]:
-    """Yield the other tasks whose `depends_on` cannot be read and may name this one."""
+    """Yield the other tasks with an unreadable `depends_on` that may name this one."""
     rows = _naming(database, tables, task, None, -LIMIT)
     return (row[0] for row in rows if not decode_integers(row[3]).readable)
 
@@ -381,7 +380,7 @@ def _naming(
 ) -> Iterator[tuple[Any, ...]]:
     """Yield id, title, status and `depends_on` of the other tasks that may name this one, by id.
 
-    The text holds the number alone, or numbers that are spelled in another way (1e1).
+    Numbers may be spelled in another way (1e1).
     """
     tasks = tables.tasks
     if "depends_on" not in tasks:
@@ -397,8 +396,7 @@ def _naming(
 def unblocked(database: Database, tables: Tables, task: int) -> tuple[list[int], bool]:
     """Return the pending tasks that waited for this one and now wait for nothing.
 
-    Of the tasks that waited for it, so many are looked at as can be in a moment; the second value
-    says whether those are all.
+    At most `EXAMINED` dependents are examined; the second value is whether that was all.
     """
     waiting = dependents(database, tables, task, "pending")
     free: list[int] = []
@@ -414,7 +412,7 @@ def unblocked(database: Database, tables: Tables, task: int) -> tuple[list[int],
 def checked(database: Snapshot, tables: Tables, task: int, ids: Sequence[int]) -> list[int]:
     """Return the ids without repeats.
 
-    Raises `ToolError` where one is the task itself, does not exist, or waits for the task.
+    Raises `ToolError` if one is the task itself, does not exist, or waits for the task.
     """
     wanted = list(dict.fromkeys(ids))
     rows = rows_by_id(database, tables, wanted, ["depends_on"])
@@ -430,7 +428,7 @@ def checked(database: Snapshot, tables: Tables, task: int, ids: Sequence[int]) -
 
 
 def _listed(ids: Sequence[int], between: str = ", ") -> str:
-    """Return the ids, without their middle where there are very many."""
+    """Return the ids as text; the middle of a long list is left out."""
     shown = [shortened(task) for task in ids]
     return between.join(shown if len(shown) <= LISTED else [*shown[:-2][:LISTED], "…", shown[-1]])
 
