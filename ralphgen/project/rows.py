@@ -2,7 +2,6 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 
 from ralphgen.errors import ProjectError
@@ -10,7 +9,6 @@ from ralphgen.project.database import Snapshot, open_database
 from ralphgen.project.model import Names
 from ralphgen.project.schema import column_names, table_names, task_indexes
 from ralphgen.runtime.errors import ToolError
-from ralphgen.runtime.tasks.readiness import needed_tasks
 
 NAMES = {
     "features": "SELECT name FROM features",
@@ -18,32 +16,6 @@ NAMES = {
     "recipe_configs": "SELECT name FROM recipe_configs",
 }
 LIMIT = 2**62  # of the ids that a database can subtract
-
-
-@dataclass(frozen=True, slots=True)
-class StoredTask:
-    """A task with the reason why it is blocked, which is empty if none is stored.
-
-    `needs` is the stored value of `depends_on`.
-    """
-
-    id: int
-    title: str
-    status: str
-    feature: str
-    discipline: str
-    reason: str
-    needs: object
-
-    @property
-    def depends_on(self) -> tuple[int, ...]:
-        """The ids of the tasks to finish first; empty if they cannot be read."""
-        return tuple(needed_tasks(self.needs) or ())
-
-    @property
-    def is_open(self) -> bool:
-        """Whether the task can still be worked on."""
-        return self.status in {"pending", "in_progress"}
 
 
 class ProjectRows:
@@ -97,28 +69,6 @@ class ProjectRows:
     def tasks(self) -> int:
         """Return how many tasks there are."""
         return int(self._connection.rows("SELECT count(*) FROM tasks")[0][0])
-
-    def every_task(self, *, with_reasons: bool = True) -> list[StoredTask]:
-        """Return all tasks by id; without reasons, or without their column, these are empty."""
-        columns = column_names(self._connection, "tasks")
-        sql = "SELECT id, title, status, feature, discipline, blocked_by, depends_on FROM tasks"
-        if "blocked_by" not in columns or not with_reasons:
-            sql = sql.replace("blocked_by", "NULL")
-        if "depends_on" not in columns:
-            sql = sql.replace("depends_on", "NULL")
-        rows = self._connection.rows(f"{sql} ORDER BY id")
-        return [
-            StoredTask(
-                task,
-                str(title),
-                str(status),
-                str(feature),
-                str(discipline),
-                "" if reason is None else str(reason),
-                needs,
-            )
-            for task, title, status, feature, discipline, reason, needs in rows
-        ]
 
     def indexes(self) -> set[Names]:
         """Return the keys of each index on all tasks, as SQL; those that are unknown are empty."""

@@ -1,8 +1,9 @@
 """Computes the state of every task: ready, waiting, claimed, and why no task is ready."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from ralphgen.errors import Problem, ProjectError, plain
 from ralphgen.init.scaffold import serves_any_database
@@ -11,12 +12,33 @@ from ralphgen.kits.registry import KITS
 from ralphgen.project.database import open_database
 from ralphgen.project.inspect import read_schema
 from ralphgen.project.model import Schema
-from ralphgen.project.rows import ProjectRows, StoredTask
 from ralphgen.runtime.engine.closing import MET
 from ralphgen.runtime.tasks import readiness
 from ralphgen.runtime.tasks.claims import Claim, all_claims, is_live
-from ralphgen.runtime.tasks.readiness import NO_FILTER, TaskFilter
-from ralphgen.trust.items import hidden_in
+from ralphgen.runtime.tasks.readiness import NO_FILTER, TaskFilter, needed_tasks
+
+COLUMNS = ("id", "title", "status", "feature", "discipline", "blocked_by", "depends_on")
+
+
+@dataclass(frozen=True, slots=True)
+class StoredTask:
+    """A task with the reason why it is blocked, which is empty if none is stored.
+
+    `depends_on` has the ids of the tasks to finish first; empty if they are unreadable.
+    """
+
+    id: int
+    title: str
+    status: str
+    feature: str
+    discipline: str
+    reason: str
+    depends_on: tuple[int, ...]
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the task can still be worked on."""
+        return self.status in {"pending", "in_progress"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,8 +65,9 @@ def task_states(root: Path) -> list[TaskState]:
         return []
     with open_database(root) as connection:
         tables = stored_tables(read_schema(connection, root, KITS))
-        with_reasons = "tasks.blocked_by" not in hidden_in(root)
-        tasks = ProjectRows(connection).every_task(with_reasons=with_reasons)
+        columns = tables.tasks.chosen(COLUMNS)
+        rows = connection.rows(tables.tasks.select(columns, "ORDER BY id"))
+        tasks = [_stored(dict(zip(columns, row, strict=True))) for row in rows]
         ready = {*readiness.next_tasks(connection, tables)}
         known = all_claims(connection) if tables.ledger else {}
     claims = {task.id: known.get(task.id) if task.is_open else None for task in tasks}
@@ -80,6 +103,19 @@ def why_none_is_ready(root: Path, feature: str = "", discipline: str = "") -> Pr
         by_state.setdefault(one.state, []).append(one)
     reasons = ", ".join(_reasons(by_state)) or f"{len(found)} closed"
     return Problem(f"no task is ready: {reasons}", _hint(by_state))
+
+
+def _stored(row: Mapping[str, Any]) -> StoredTask:
+    texts = {name: "" if row.get(name) is None else str(row[name]) for name in COLUMNS}
+    return StoredTask(
+        row["id"],
+        texts["title"],
+        texts["status"],
+        texts["feature"],
+        texts["discipline"],
+        texts["blocked_by"],
+        tuple(needed_tasks(row.get("depends_on")) or ()),
+    )
 
 
 def _state(task: StoredTask, claim: Claim | None, ready: set[int]) -> str:

@@ -63,6 +63,10 @@ _EVIDENCE = (
     "task_id, session, check_name, definition, exit_code, started, seconds, tree, protected, "
     "watched, tail"
 )
+_FACTS = (  # of `Evidence`, in the order of these columns
+    *("task", "session", "check", "definition", "exit_code", "started", "seconds", "tree"),
+    *("protected", "watched", "tail"),
+)
 
 
 class Evidence:
@@ -120,19 +124,10 @@ def add_evidence(database: Database, evidence: Evidence) -> None:
     """Store one run of a check; the caller is in a transaction of `database.writing`."""
     database.change(
         f"INSERT INTO {EVIDENCE} ({_EVIDENCE}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (
-            evidence.task,
-            evidence.session,
-            evidence.check,
-            evidence.definition,
-            evidence.exit_code,
-            evidence.started,
-            evidence.seconds,
-            evidence.tree,
-            json.dumps(evidence.protected, ensure_ascii=False),
-            json.dumps(evidence.watched, ensure_ascii=False),
-            evidence.tail,
-        ),
+        [
+            json.dumps(value, ensure_ascii=False) if isinstance(value, tuple) else value
+            for value in (getattr(evidence, name) for name in _FACTS)
+        ],
     )
 
 
@@ -142,22 +137,9 @@ def evidence_of(database: Database, task: int) -> list[Evidence]:
         f"SELECT {_EVIDENCE} FROM ralphgen_evidence WHERE task_id = ? ORDER BY number DESC LIMIT ?",
         (task, NEWEST),
     )
-    return [
-        Evidence(
-            task=row[0],
-            session=row[1],
-            check=row[2],
-            definition=row[3],
-            exit_code=row[4],
-            started=row[5],
-            seconds=row[6],
-            tree=row[7],
-            protected=json.loads(row[8]),
-            watched=json.loads(row[9]),
-            tail=row[10],
-        )
-        for row in found
-    ]
+    rows = (dict(zip(_FACTS, row, strict=True)) for row in found)
+    lists = ("protected", "watched")
+    return [Evidence(**{**row, **{name: json.loads(row[name]) for name in lists}}) for row in rows]
 
 
 class Baseline:
