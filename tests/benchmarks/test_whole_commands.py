@@ -31,12 +31,12 @@ def process(command: list[str], environment: Mapping[str, str], folder: Path) ->
     return (time.perf_counter() - begun) * 1000
 
 
-def start(server: Server) -> float:
-    """Milliseconds from spawn to `tools/list`."""
+def start(server: Server) -> tuple[float, float]:
+    """Milliseconds from spawn to `tools/list`, and those of CPU time of the whole process."""
     with conversation(server) as talk:
         talk.shake_hands()
         talk.ask("tools/list")
-        return talk.since()
+        return talk.since(), talk.end()[1]
 
 
 def claude(folder: Path) -> Path:
@@ -71,8 +71,10 @@ def test_commands_as_whole_processes(tmp_path: Path) -> None:
     with topic("Whole processes") as table:
         for _ in range(ROUNDS):
             table.add("python -c pass", "ms", process([sys.executable, "-c", ""], {}, root))
-            table.add("server.py to tools/list", "ms", start(direct))
-            table.add("ralphgen serve to tools/list", "ms", start(serve))
+            for name, server in (("server.py", direct), ("ralphgen serve", serve)):
+                wall, used = start(server)
+                table.add(f"{name} to tools/list", "ms", wall)
+                table.add(f"{name} to tools/list", "CPU ms", used)
             for shown, command in commands.items():
                 table.add(shown, "ms", process(command, environment, root))
 
@@ -114,7 +116,7 @@ def test_growth(tmp_path: Path) -> None:
     with topic("Growth") as table:
         for _ in range(ROUNDS):
             for name, root in variants.items():
-                table.add(name, "to tools/list ms", start(servers[name]))
+                table.add(name, "to tools/list ms", start(servers[name])[0])
                 begun = time.perf_counter()
                 regenerate(root, force=False, say=quiet)
                 table.add(name, "regen, in process ms", (time.perf_counter() - begun) * 1000)
