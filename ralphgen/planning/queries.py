@@ -24,7 +24,7 @@ from ralphgen.project.model import Project
 from ralphgen.project.queries.model import PreparedQuery
 from ralphgen.runtime.engine.queries import ROWS, SECONDS
 from ralphgen.runtime.policy import GRANTS, REQUIRED
-from ralphgen.runtime.values.arguments import DIGITS
+from ralphgen.runtime.values.encoding import DIGITS
 from ralphgen.spelling import Construction, Lines, Name, Value, constant
 from ralphgen.suggestion import suggestion
 

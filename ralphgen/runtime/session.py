@@ -21,7 +21,6 @@ from .policy import (
     Grants,
 )
 from .system import os
-from .values.arguments import nearest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,6 +31,7 @@ if TYPE_CHECKING:
     from .policy import Policy
     from .tool import Tool
 
+PLAIN = {int: {"type": "integer"}, str: {"type": "string"}}  # schemas of any value of a type
 DEFAULT_FILE = "context.json"
 DEFAULT_RECIPE = "interactive"
 FOLDERS = "sessions"  # the folder of those of sessions that were made
@@ -148,10 +148,6 @@ class Session:
         """Return plain values of which `Session` makes the same session in another process."""
         return {"facts": {**self._facts}, "base": self.base, "context": self.context}
 
-    def view(self) -> str | None:
-        """Return what decides over all that it sees; None where no other session is like it."""
-        return None if self.folder else repr({**self._facts, "session_id": "", "as_read": ""})
-
     @property
     def is_users(self) -> bool:
         """Whether it is the user's own, with every tool."""
@@ -214,6 +210,8 @@ class Session:
         if name in removed:
             return removed[name]
         text = "this server has none of this name"
+        from .values.arguments import nearest
+
         near = nearest(name, [*removed, *self.enabled])
         if near is None:
             return text
@@ -317,17 +315,15 @@ def _without_values(
 
 def _value_problem(tool: Tool, bound: Mapping[str, BoundArgument | int | str]) -> str:
     """Return why a tool cannot be bound to these rows, empty if it can."""
-    if not bound:
+    values = {
+        name: own.value if isinstance(own, BoundArgument) else own for name, own in bound.items()
+    }
+    if all(tool.properties[name] == PLAIN.get(type(value)) for name, value in values.items()):
         return ""
     from .values.arguments import check_arguments
 
     try:
-        schema = {"properties": {name: tool.properties[name] for name in bound}}
-        values = {
-            name: own.value if isinstance(own, BoundArgument) else own
-            for name, own in bound.items()
-        }
-        check_arguments(schema, values)
+        check_arguments({"properties": {name: tool.properties[name] for name in bound}}, values)
     except ToolError as error:
         return f'"{tool.name}": {one_line(str(error))}'
     return ""

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 else:
     ModuleType = type(sys)
 
-__all__ = ["os"]
+__all__ = ["os", "variable"]
 
 KIND, FOLDER, FILE, LINK = 0o170000, 0o040000, 0o100000, 0o120000  # of the mode of a file
 
@@ -32,11 +32,24 @@ class Part(ModuleType):
         return getattr(whole.path if self.__name__ == "path" else whole, name)
 
 
+def variable(name: str) -> str | None:
+    """Return a variable of the environment, or None."""
+    whole = sys.modules.get("os")
+    key = name if whole else name.encode()
+    value: Any = vars(whole or sys.modules["posix"])["environ"].get(key)
+    return value.decode(errors="surrogateescape") if type(value) is bytes else value
+
+
 def join(path: str, *more: str) -> str:
     """Return paths as one; each is below the one before, unless it is absolute."""
     for name in more:
         path = name if name[:1] == "/" or not path else f"{path.removesuffix('/')}/{name}"
     return path
+
+
+def isabs(path: str) -> bool:
+    """Return whether the path begins at the root."""
+    return path[:1] == "/"
 
 
 def dirname(path: str) -> str:
@@ -110,6 +123,7 @@ if not TYPE_CHECKING:
         os.SEEK_SET, os.devnull = 0, "/dev/null"
         os.path = Part("path")
         for function in (
+            isabs,
             join,
             dirname,
             basename,

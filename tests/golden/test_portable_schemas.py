@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from ralphgen.generate.workflows import generate
 from ralphgen.planning.preview import listed_tools
-from ralphgen.runtime.values.arguments import DIGITS, JSON
+from ralphgen.runtime.values.encoding import DIGITS, JSON
 from ralphgen.runtime.values.portable import portable
 
 TYPES = {"string", "integer", "number", "boolean", "array", "object"}

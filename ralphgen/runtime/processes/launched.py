@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+from ..system import os, variable
 
 SESSION_VARIABLE = "RALPHGEN_SESSION"  # the session's id, in all that `launch` starts
 
@@ -13,7 +13,7 @@ def is_below_launch() -> bool:
     Seen is what has the session's mark in its environment, or in that of a process above it. What
     cuts itself loose from both is not seen: that is for the permissions of the agent's shell.
     """
-    return SESSION_VARIABLE in os.environ or launched_session() != ""
+    return variable(SESSION_VARIABLE) is not None or launched_session() != ""
 
 
 def launched_session() -> str:
@@ -25,7 +25,7 @@ def launched_session() -> str:
     for process in reversed(_ancestors()):
         if found := _mark(process):
             return found
-    return os.environ.get(SESSION_VARIABLE, "")
+    return variable(SESSION_VARIABLE) or ""
 
 
 def _mark(process: int) -> str:
@@ -36,7 +36,7 @@ def _mark(process: int) -> str:
         return ""
     prefix = f"{SESSION_VARIABLE}=".encode()
     found = (one.removeprefix(prefix) for one in variables if one.startswith(prefix))
-    return os.fsdecode(next(found, b""))
+    return next(found, b"").decode(errors="surrogateescape")
 
 
 def _ancestors() -> list[int]:

@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from ..errors import ToolError
-from .encoding import Digits, read_written_json, too_deep, write_written_json, written_number
+from .encoding import (
+    DIGITS,
+    JSON,
+    Digits,
+    read_written_json,
+    too_deep,
+    write_written_json,
+    written_number,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,8 +19,6 @@ if TYPE_CHECKING:
     from re import Match
     from typing import Any
 
-# Formats of texts: JSON, of which any value is its text, and numbers of any length.
-JSON, DIGITS = "json", "digits"
 # The words for a type, and the exact Python types of its values: a boolean is no integer.
 _KINDS: dict[str, tuple[str, tuple[type, ...]]] = {
     "string": ("a string", (str,)),

@@ -10,6 +10,8 @@ import _json
 import sys
 
 __all__ = [
+    "DIGITS",
+    "JSON",
     "NESTED",
     "Digits",
     "JsonReader",
@@ -39,6 +41,8 @@ else:
     except ImportError:
         from hashlib import sha256  # a Python built without its own digests
 
+# Formats of texts: JSON, of which any value is its text, and numbers of any length.
+JSON, DIGITS = "json", "digits"
 BLANKS = " \t\n\r"
 EXACT = 15  # digits that a double always keeps
 NESTED = 200  # objects and lists in each other; the official SDK reads hardly more

@@ -6,7 +6,7 @@ every request of the session fails. A server still checks calls against the full
 
 from __future__ import annotations
 
-from .arguments import DIGITS, JSON
+from .encoding import DIGITS, JSON
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -42,13 +42,13 @@ def portable(rule: Mapping[str, Any]) -> dict[str, Any]:
 
 def _spell_enum(rule: dict[str, Any]) -> None:
     """Leave only texts in an enum; describe its other values."""
-    from .arguments import shortened
-
     values = rule["enum"]
     rule.setdefault("type", _NAMES.get(type(values[0]), "string") if values else "string")
     texts = [value for value in values if isinstance(value, str) and value]
     if texts == values and texts:
         return
+    from .arguments import shortened
+
     if rule["type"] == "string" and texts:
         rule["enum"] = texts
     else:

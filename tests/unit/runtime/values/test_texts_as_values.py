@@ -5,8 +5,14 @@ from typing import Any
 import pytest
 from refused_arguments import refusal
 
-from ralphgen.runtime.values.arguments import DIGITS, JSON, check_arguments, misfits
-from ralphgen.runtime.values.encoding import Digits, read_exact_json, read_written_json
+from ralphgen.runtime.values.arguments import check_arguments, misfits
+from ralphgen.runtime.values.encoding import (
+    DIGITS,
+    JSON,
+    Digits,
+    read_exact_json,
+    read_written_json,
+)
 
 INTEGERS = {"type": "array", "items": {"type": "integer"}}
 STRINGS = {"type": "array", "items": {"type": "string"}}
