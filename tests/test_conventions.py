@@ -34,9 +34,6 @@ LAYERS = {
     "runtime": (
         ("runtime.errors", "runtime.system"),
         ("runtime.loader",),
-        ("runtime.kept",),
-        ("runtime.modules",),
-        ("runtime.bytecode",),
         ("runtime.deferred", "runtime.values"),
         ("runtime.files",),
         ("runtime.processes",),
@@ -115,10 +112,10 @@ CHEAP = {
     "_thread",
 }
 DIGESTS = {"_sha2", "_sha256", "hashlib"}  # whichever the interpreter has, the costly one last
-ONCE = {"_ast", "contextlib", "hashlib"}  # compiling takes longer
+ONCE = {"contextlib", "hashlib"}  # compiling takes longer
 MORE = {
     "encoding.py": DIGESTS,
-    "bytecode.py": ONCE,
+    "loader.py": ONCE,
     "driver.py": {"psycopg"},
     "revocations.py": {"contextlib", "errno"},  # for HTTP alone
 }
@@ -473,8 +470,6 @@ class TestDoors:
                 "ralphgen/doctor/handshake.py",  # JSON for its parent
                 "ralphgen/runtime/errors.py",  # a log of lines of JSON
                 "ralphgen/runtime/loader.py",  # what a server says before it refuses to start
-                "ralphgen/runtime/kept.py",
-                "ralphgen/runtime/modules.py",
                 "ralphgen/runtime/start.py",
                 "ralphgen/runtime/http/command.py",
                 "ralphgen/runtime/http/request_log.py",

@@ -247,12 +247,12 @@ def checked(root: Path, *, say: Say) -> Report:
 def install_environment(root: Path, *, say: Say) -> None:
     """Build the environment of the project's server if it has a lock, and compile its modules."""
     from ralphgen.environment.program import server_program
-    from ralphgen.runtime.bytecode import verified
+    from ralphgen.runtime.loader import keep_verified
 
     folder = (root / FOLDER).absolute()
     server_program(folder, say)
     with suppress(ValueError):  # a file that was edited by hand, of which the server itself tells
-        verified(str(folder), (folder / "manifest.json").read_bytes())
+        keep_verified(str(folder))
 
 
 def _generated(root: Path, say: Say) -> Generated:

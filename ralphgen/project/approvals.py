@@ -24,10 +24,7 @@ MOST = 1_000  # digests that are kept for a project, the newest
 # What is installed, or runs, before a server itself compares its files with its manifest.
 STARTED = (
     "requirements.lock",
-    "runtime/bytecode.py",
-    "runtime/kept.py",
     "runtime/loader.py",
-    "runtime/modules.py",
     "server.py",
 )
 

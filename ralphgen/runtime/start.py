@@ -7,14 +7,7 @@ import sys
 
 from .deferred import settled
 from .errors import RefusedError, StartError, ToolError, log, one_line
-from .modules import stamp, to_keep_as_one
-from .protocol.kept_answers import (
-    KeptHandlers,
-    keep_answers,
-    made_handlers,
-    name_for,
-    read_answers,
-)
+from .loader import settle, stamp
 from .protocol.stdio import Ending, Wire
 from .system import os
 from .values.encoding import read_json
@@ -24,8 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from .kept import Stamp
-    from .kit import Kit, Workspace
+    from .kit import Kit
+    from .loader import Stamp
     from .policy import Policy
     from .protocol.connection import Connection
     from .protocol.handlers import Handlers
@@ -196,43 +189,26 @@ def _serve(asked: CommandLine, name: str, folder: str, ending: Ending) -> int:
     workspace = kit.open_workspace(folder, session)
     ending.hold(workspace)
     try:
+        from .protocol.handlers import Handlers
+
+        tools = session.tools(kit.tools)
+        handlers = Handlers(kit, session, tools, workspace, manifest["ralphgen"])
         if asked.check or asked.describe:
-            handlers = made_handlers(kit, session, workspace, manifest["ralphgen"])
             if asked.describe:
-                wire.write(_described(handlers, [*session.tools(kit.tools).values()]))
+                wire.write(_described(handlers, [*tools.values()]))
             workspace.close()
+            settle("")
             return 0
         from .protocol.connection import Connection
 
-        handlers = _kept_handlers(kit, session, workspace, manifest["ralphgen"])
         _announce(session, name)
         if kit.connected is not None:
             kit.connected(workspace)
+        settle(name)
         return _converse(Connection(handlers, folder, wire, ending), ending)
     except StartError:
         workspace.close()
         raise
-
-
-def _kept_handlers(kit: Kit, session: Session, workspace: Workspace, version: str) -> Any:
-    """Return `Handlers`, or what stands for them, and keep what later starts need of them.
-
-    The modules that have run until now are those of each start.
-    """
-    modules, name = to_keep_as_one(), name_for(session)
-    kept = read_answers(name)
-    if modules is not None:
-        from .bytecode import keep_also
-
-        keep_also(*modules)
-    if kept is not None:
-        return KeptHandlers(
-            kept, lambda: made_handlers(kit, session, workspace, version), kit, workspace, version
-        )
-    handlers = made_handlers(kit, session, workspace, version)
-    if name:
-        keep_answers(name, handlers)
-    return handlers
 
 
 def _converse(connection: Connection, ending: Ending) -> int:

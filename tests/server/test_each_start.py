@@ -42,4 +42,4 @@ def test_each_kit_answers_the_same_at_each_start(
         assert [(0, "")] * 4 == [(one.returncode, one.stderr) for one in done], name
         assert '"id":2' in done[0].stdout
         assert [done[0].stdout] * 4 == [one.stdout for one in done], name
-    assert any((home / "bytecode").iterdir())
+    assert any((home / "servers").iterdir())

@@ -73,7 +73,6 @@ THOROUGH = (
     "server/http/test_http_equals_stdio.py",
     "server/test_call_equals_client.py",
     "server/test_fails_closed.py",
-    "server/test_kept_answers.py",
     "server/test_loader.py",
     "server/test_long_calls.py",
     "server/test_narrow_contexts.py",

@@ -351,8 +351,8 @@ if TYPE_CHECKING:
         def close(self) -> None:
             """Roll back the open transaction and close the connection."""
 
-        def definitions(self) -> object:
-            """Return the definitions of all tables, None if the columns are as fast to read."""
+        def definitions(self) -> str:
+            """Return a digest of all tables' definitions; empty if columns are as fast to read."""
 
         def schema_version(self) -> int:
             """Return a number that differs after a change of the schema; within a transaction."""

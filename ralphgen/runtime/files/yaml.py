@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from ..modules import add_packages
+from ..loader import add_packages
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 from ..errors import StartError, ToolError, one_line
 from ..kit import project_home
-from ..modules import add_packages
+from ..loader import add_packages
 from ..start import emitted, emitted_policy, read_manifest
 from ..values.encoding import read_json
 from .readiness import Readiness, policy_digest

@@ -11,7 +11,7 @@ import os
 import sys
 
 from ..errors import ToolError
-from ..modules import add_packages
+from ..loader import add_packages
 from . import api
 
 TYPE_CHECKING = False

@@ -42,9 +42,8 @@ class Handlers:
     which have the right shape, and returns its result, or what waits for it; it raises
     `RefusedError`, and `DeferError` on the thread that reads requests. `listening` are the requests
     besides by which clients hear of changes.
-    `capabilities` and `instructions` are what the server says of itself; in the stateless version,
-    which knows extensions, it says `stateless_capabilities`. `listed` are the tools as JSON, where
-    an earlier start has kept them (see `kept_answers`).
+    The server declares `capabilities` and `instructions`; in the stateless version, which has
+    extensions, it declares `stateless_capabilities`.
     """
 
     __slots__ = (
@@ -52,7 +51,6 @@ class Handlers:
         "capabilities",
         "instructions",
         "kit",
-        "listed",
         "listening",
         "long_tools",
         "methods",
@@ -72,7 +70,6 @@ class Handlers:
         self.kit = kit
         self.workspace = workspace
         self.version = kit.version or version
-        self.listed = b""
         seen = [*tools.values()]
         self._reading = frozenset(tool.name for tool in seen if tool.hints.get("readOnlyHint"))
         self.listening = LISTENING if kit.resources else ()

@@ -37,8 +37,7 @@ CACHEABLE = frozenset(
         "skills/get",
     )
 )
-OWN = (INITIALIZE, "ping", DISCOVER, LIST)  # what any server answers
-NO_TOOLS = b'"tools":[]'
+OWN = (INITIALIZE, "ping", DISCOVER)  # what any server answers
 UNSUPPORTED_VERSION = -32022
 HANDSHAKES = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 BAD = "Invalid request parameters"
@@ -237,7 +236,7 @@ class RequestReader:
         if method == CALL and self._asks is not None:
             plain["asks"] = self._asks
         token = (params.get("_meta") or {}).get("progressToken")
-        return RpcRequest(identity, method, plain, self._known(method, plain), token)
+        return RpcRequest(identity, method, plain, self._known(method), token)
 
     def _stateless(
         self, identity: int | str, method: str, params: dict[str, Any], meta: Any
@@ -251,7 +250,7 @@ class RequestReader:
             identity,
             method,
             plain,
-            self._known(method, plain),
+            self._known(method),
             meta.get("progressToken"),
             takes_tasks=messages.takes_tasks(capabilities),
             modern=True,
@@ -292,7 +291,7 @@ class RequestReader:
             "serverInfo": self._about,
         }
 
-    def _known(self, method: str, params: dict[str, Any]) -> dict[str, Any] | None:
+    def _known(self, method: str) -> dict[str, Any] | None:
         """Return the result of a request that needs no look at the project, else None."""
         if method == "ping":
             return {}
@@ -302,8 +301,7 @@ class RequestReader:
                 "instructions": self._handlers.instructions,
                 "supportedVersions": [MODERN],
             }
-        kept = method == LIST and self._handlers.listed and not params
-        return {"tools": []} if kept else None
+        return None
 
     def answer(self, request: RpcRequest, outcome: dict[str, Any] | RefusedError) -> bytes:
         """Return the line that answers a request."""
@@ -315,10 +313,7 @@ class RequestReader:
             outcome["_meta"] = {f"{PREFIX}serverInfo": self._about}
             if request.method in CACHEABLE:
                 outcome |= {"ttlMs": 0, "cacheScope": "private"}
-        line = messages.line({"jsonrpc": "2.0", "id": identity, "result": outcome})
-        if request.method == LIST and request.result is not None:
-            return line.replace(NO_TOOLS, self._handlers.listed, 1)
-        return line
+        return messages.line({"jsonrpc": "2.0", "id": identity, "result": outcome})
 
 
 def unsupported(requested: object, text: str = "Unsupported protocol version") -> RefusedError:

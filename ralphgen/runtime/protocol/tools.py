@@ -15,7 +15,6 @@ from ..errors import (
 )
 from ..statements.tools import in_child
 from ..tool import named
-from ..values.arguments import check_arguments, decoded, shortened
 from ..values.encoding import write_json
 from .messages import half_pair
 
@@ -70,6 +69,8 @@ def tool_methods(
     def called(params: Params) -> Answer:
         tool = tools.get(params["name"])
         if tool is None:
+            from ..values.arguments import shortened
+
             why = session.why_hidden(params["name"])
             text = f"Unknown tool: {shortened(params['name'])}: {why}"
             raise RefusedError(INVALID_PARAMS, text, f"The tools here: {', '.join(tools)}")
@@ -140,6 +141,8 @@ def _called_in_child(kit: Kit, name: str, workspace: Any, params: Params) -> Ans
         except ToolError as error:
             return _result(_told(kit, error), failed=True)
 
+    from ..values.arguments import decoded
+
     plain = {**params, "arguments": decoded({}, params.get("arguments"))}
     answer = refusing(lambda: calling(ToolName(name))(workspace, plain))
     if not isinstance(answer, DeferredResult):
@@ -198,6 +201,8 @@ def _checked(kit: Kit, tool: Tool, given: object) -> dict[str, object]:
 
     Wrong ones are an error of the protocol where the kit says so.
     """
+    from ..values.arguments import check_arguments
+
     try:
         _refuse_half_pairs(given)
         return check_arguments(tool.input_schema(), given, tool.refusals)

@@ -19,7 +19,7 @@ def main() -> int:
         import_module(f"runtime.{name}") for name in ("protocol.connection", "start")
     )
     kits = import_module("server").KITS
-    import_module("runtime.modules").add_packages()
+    import_module("runtime.loader").add_packages()
     import_module("emitted_runtime").use_emitted_runtime()
     vars(connection)["Connection"] = import_module("sdk_server").SdkConnection
     code: int = start.start(sys.argv[2:], folder, kits)

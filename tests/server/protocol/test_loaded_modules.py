@@ -9,12 +9,18 @@ from typing import Any
 import pytest
 from conversations import requests
 from driving import context_for, create_project, on_context
-from frames import COMPLETION, HANDSHAKES, READS, VERSIONS, WRITES, opening, request
-from wire import MODERN, checked, imported
+from frames import COMPLETION, HANDSHAKES, READS, STATELESS, VERSIONS, WRITES, opening, request
+from making_sessions import opened
+from settled import settle
+from wire import MODERN, imported
 
 # All that the server's own modules may load; each costs what it loads itself.
 CHEAP = ("sys", "os", "time", "json", "re", "gc", "_thread", "_sqlite3")
-FIRST = {"_functools", "_json", "_sqlite3", "gc"}  # before the first answers, and one for digests
+COSTLY = {
+    *("re", "json", "enum", "functools", "collections"),
+    *("threading", "signal", "hashlib", "site"),
+}
+FIRST = {"_functools", "_json", "_sqlite3", "gc", "fcntl"}  # before the first answers, and digests
 LITTLE = {"__future__", "_sha2", "_sha256", "encodings.utf_16_le", "pwd"}  # alone in what they load
 PLAIN = (
     *(asked for asked in READS if asked[0].endswith("list") and not asked[1].get("cursor")),
@@ -32,18 +38,20 @@ PLAIN = (
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     root = create_project(tmp_path)
-    for _ in range(2):  # what is done once for a set of files is done then
-        checked(root)
-    loaded(root, session(HANDSHAKES[0]))
+    settle()
+    for _ in range(2):  # the first compiles the sources and compares the schema
+        loaded(root, session(HANDSHAKES[0]))
     return root
 
 
-def loaded(root: Path, lines: Sequence[bytes]) -> set[str]:
+def loaded(root: Path, lines: Sequence[bytes], options: Sequence[str] | None = None) -> set[str]:
     """The modules of a server that answers these lines, without its own ones."""
     server = root / ".ralph" / "mcp"
-    arguments = ("ralph", *on_context(context_for(root, "manual")))
+    if options is None:
+        options = on_context(context_for(root, "manual"))
+    command = [sys.executable, "-I", "-S", "-X", "importtime", str(server / "server.py")]
     found = subprocess.run(
-        [sys.executable, "-I", "-X", "importtime", str(server / "server.py"), *arguments],
+        [*command, "ralph", *options],
         input=b"".join(lines),
         capture_output=True,
         check=True,
@@ -60,12 +68,19 @@ def session(version: str, *asked: tuple[str, Any]) -> list[bytes]:
     return [*opening(version), *requested]
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("version", VERSIONS)
-def test_the_first_answers_load_next_to_nothing(project: Path, version: str) -> None:
+@pytest.mark.parametrize("version", [HANDSHAKES[-1], STATELESS])
+@pytest.mark.parametrize("kind", ["manual", "made", "none"])
+def test_the_list_of_tools_loads_next_to_nothing(project: Path, version: str, kind: str) -> None:
     """Neither `re` nor `enum` nor `functools`, which `json`, `signal` and `sqlite3` import."""
-    found = loaded(project, session(version, ("tools/list", {}))) - imported("-c", "pass")
+    options: Sequence[str] = ()
+    if kind == "manual":
+        options = on_context(context_for(project, "manual"))
+    elif kind == "made":
+        options = on_context(opened(project, "task_execution", task=1).folder / "context.json")
+    found = loaded(project, session(version, ("tools/list", {})), options)
+    found -= imported("-S", "-c", "pass")
 
+    assert set() == COSTLY & found
     assert FIRST | (LITTLE & found) >= found
 
 

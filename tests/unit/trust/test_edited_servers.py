@@ -97,7 +97,7 @@ def test_edited_files_stop_what_would_start_them_unless_somebody_means_it(clone:
     assert "--trust-edited" in json.loads(done.stdout)["argv"] or "--trust-edited" in done.stdout
 
 
-@pytest.mark.parametrize("file", ["server.py", "runtime/modules.py"])
+@pytest.mark.parametrize("file", ["server.py", "runtime/loader.py"])
 def test_serve_runs_nothing_that_was_edited(clone: Path, file: str) -> None:
     """Not even what runs before the server compares its own files."""
     mark = clone / "PWNED"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import re
 
-from ralphgen.runtime.modules import add_packages
+from ralphgen.runtime.loader import add_packages
 
 from .folder import UnreadableError
 

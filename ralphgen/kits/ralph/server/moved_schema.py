@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from ralphgen.runtime.engine import schema
-from ralphgen.runtime.engine.known_schema import remember
 from ralphgen.runtime.engine.ledger import MARKER
+from ralphgen.runtime.loader import remember
 from ralphgen.runtime.start import read_manifest
 
 TYPE_CHECKING = False
@@ -20,11 +20,11 @@ if TYPE_CHECKING:
 
 
 def refuse_unlike(
-    workspace: Workspace, folder: str, manifest: Mapping[str, Any], known_as: str
+    workspace: Workspace, folder: str, manifest: Mapping[str, Any], definitions: str
 ) -> None:
     """Raise `StartError`, naming the columns, where the server was built for other ones.
 
-    `folder` is the server's. What was found good is remembered as `known_as`.
+    `folder` is the server's. If nothing differs, the digest of the `definitions` is recorded.
     """
     database = workspace.database
     also, reads = _further(manifest), manifest["schema"].get("reads", {})
@@ -32,7 +32,7 @@ def refuse_unlike(
     gone = workspace.read_at_start(lambda: database.missing_columns(reads))
     views = workspace.read_at_start(lambda: database.views_digest(also))
     if schema.refuse_unlike("ralph", folder, manifest["schema"], found, gone, views):
-        remember(known_as)
+        remember(definitions)
 
 
 def refuse_migrated(workspace: Workspace, folder: str) -> None:

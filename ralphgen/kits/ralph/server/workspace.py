@@ -6,9 +6,9 @@ import _thread
 import time
 
 from ralphgen.runtime.context import is_same
-from ralphgen.runtime.engine.known_schema import is_known, record_name
 from ralphgen.runtime.errors import ContextError, ToolError
 from ralphgen.runtime.kit import OpenProject
+from ralphgen.runtime.loader import is_known
 from ralphgen.runtime.start import read_manifest
 from ralphgen.runtime.statements.tools import stating
 from ralphgen.runtime.tasks.rows import refuse_changed, refuse_unknown, task_row
@@ -40,7 +40,7 @@ class Workspace(OpenProject):
     """
 
     __slots__ = (
-        "_known_as",
+        "_definitions",
         "_manifest",
         "checks_run",
         "done",
@@ -63,7 +63,7 @@ class Workspace(OpenProject):
         super().__init__(folder, session)
         self._manifest = read_manifest(folder)
         self._views = self._manifest["schema"].get("views", "")
-        self._known_as = ""
+        self._definitions = ""
         self.tables = tables
         self.done = done
         self.checks_run: CheckRun | None = None
@@ -159,17 +159,16 @@ class Workspace(OpenProject):
 
     def _note_schema(self) -> None:
         def look() -> tuple[int, str]:
-            name = record_name(self.database, self._manifest)
             self.own_code = self.database.sql.own_code(self.database)
-            return self.database.schema_version(), name
+            return self.database.schema_version(), self.database.definitions()
 
-        self._schema_version, self._known_as = self.read_at_start(look)
+        self._schema_version, self._definitions = self.read_at_start(look)
 
     def _refuse_another(self) -> None:
-        if not is_known(self._known_as):
+        if not is_known(self._definitions):
             from .moved_schema import refuse_unlike
 
-            refuse_unlike(self, self.folder, self._manifest, self._known_as)
+            refuse_unlike(self, self.folder, self._manifest, self._definitions)
 
         def look() -> None:
             try:

@@ -8,7 +8,7 @@ import re
 import time
 
 from ralphgen.runtime.errors import CodedError
-from ralphgen.runtime.modules import add_packages
+from ralphgen.runtime.loader import add_packages
 from ralphgen.runtime.processes.jobs import FullError
 from ralphgen.runtime.processes.pipes import Latch
 

@@ -7,7 +7,7 @@ import os
 import re
 
 from ralphgen.runtime.errors import CodedError, one_line
-from ralphgen.runtime.modules import add_packages
+from ralphgen.runtime.loader import add_packages
 from ralphgen.runtime.values.arguments import nearest
 
 from .schema_check import LIMIT, UnfitSchemaError, problems

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from ralphgen.runtime.engine.known_schema import is_known, record_name, remember
 from ralphgen.runtime.kit import OpenProject
+from ralphgen.runtime.loader import is_known, remember
 from ralphgen.runtime.start import read_manifest
 
 TYPE_CHECKING = False
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class OpenTables(OpenProject):
     """The project of a session on its tables; `settings` are those of the kit."""
 
-    __slots__ = ("_known_as", "_manifest", "settings")
+    __slots__ = ("_manifest", "settings")
     database: Database
 
     def __init__(
@@ -27,7 +27,6 @@ class OpenTables(OpenProject):
         super().__init__(folder, session)
         self._manifest = read_manifest(folder)
         self._views = self._manifest["schema"].get("views", "")
-        self._known_as = ""
         self.settings = settings
         named = (session.project or {}).get("database") or settings["database"]
         self.database = engine(engine.located(self.root, named))
@@ -54,11 +53,10 @@ class OpenTables(OpenProject):
         """Raise `StartError`, naming the columns, where the server was built for other ones."""
 
         def look() -> tuple[int, str]:
-            name = record_name(self.database, self._manifest)
-            return self.database.schema_version(), name
+            return self.database.schema_version(), self.database.definitions()
 
-        self._schema_version, self._known_as = self.read_at_start(look)
-        if is_known(self._known_as):
+        self._schema_version, definitions = self.read_at_start(look)
+        if is_known(definitions):
             return
         from ralphgen.runtime.engine.schema import refuse_unlike
 
@@ -68,7 +66,7 @@ class OpenTables(OpenProject):
         gone = self.read_at_start(lambda: self.database.missing_columns(reads))
         views = self.read_at_start(self._views_digest)
         if refuse_unlike("tables", self.folder, expected, found, gone, views):
-            remember(self._known_as)
+            remember(definitions)
 
     def _views_digest(self) -> str:
         return self.database.views_digest(self._manifest["schema"].get("tables", []))

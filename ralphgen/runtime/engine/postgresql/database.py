@@ -9,7 +9,7 @@ import time
 
 from ...deferred import call_began, limit, longest_run, longest_wait, pause, take_time
 from ...errors import StartError, ToolError, log
-from ...modules import add_packages
+from ...loader import add_packages
 from .. import PATIENCE, DatabaseBase, SnapshotBase, busy, quoted, unstorable
 from . import library
 from .library import RECORD, dsn_of, notice, settings, writers_lock
@@ -215,9 +215,9 @@ class Database(DatabaseBase, Snapshot):
         """Remove the triggers of the journal; within a transaction."""
         self.change(f"DROP FUNCTION IF EXISTS {RECORD}() CASCADE")
 
-    def definitions(self) -> object:
-        """Return None: one statement reads all columns, each time that a connection is made."""
-        return None
+    def definitions(self) -> str:
+        """Return an empty text: one statement reads all columns when a connection is made."""
+        return ""
 
     def schema_version(self) -> int:
         """Return what differs after a change of the schema that any statement has met."""

@@ -6,7 +6,7 @@ import os
 import time
 
 from ...errors import StartError
-from ...modules import add_packages
+from ...loader import add_packages
 from .library import CHANNEL, dsn_of
 
 TYPE_CHECKING = False

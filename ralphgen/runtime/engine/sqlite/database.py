@@ -7,7 +7,8 @@ import time
 
 from ...deferred import call_began, limit, longest_run, pause, take_time
 from ...errors import StartError, ToolError
-from ...system import os
+from ...system import os, variable
+from ...values.encoding import sha256_hex
 from .. import PATIENCE, DatabaseBase, SnapshotBase, busy, quoted, unstorable
 from . import library
 from .library import sqlite3
@@ -159,7 +160,7 @@ class Database(DatabaseBase, Snapshot):
         The user's variable counts before a relative name; a session has recorded its absolute path.
         """
         if not os.path.isabs(named):
-            named = os.environ.get("RALPH_DATABASE") or named
+            named = variable("RALPH_DATABASE") or named
         return os.path.normpath(os.path.join(root, named))
 
     def when_open(self, check: Callable[[], None]) -> None:
@@ -196,9 +197,9 @@ class Database(DatabaseBase, Snapshot):
     def unwatch(self) -> None:
         """Do nothing: a connection takes its triggers with it."""
 
-    def definitions(self) -> object:
-        """Return the definitions of all tables: to read their columns takes far longer."""
-        return sqlite3.sqlite_version, self.rows(DEFINITIONS)
+    def definitions(self) -> str:
+        """Return a digest of the definitions of all tables and views."""
+        return sha256_hex(repr((sqlite3.sqlite_version, self.rows(DEFINITIONS))).encode())
 
     def schema_version(self) -> int:
         """Return what differs after any change of the schema; within a transaction."""

@@ -13,7 +13,7 @@ import json
 import re
 
 from ralphgen.runtime.errors import CodedError
-from ralphgen.runtime.modules import add_packages
+from ralphgen.runtime.loader import add_packages
 
 from ..spaces import BUILT_IN, DIRECTIVE, KNOWLEDGE, PRIMITIVES, SYSTEM, TOOL
 from ..trust import split
