@@ -85,6 +85,7 @@ class Modules:
         self.trusting = trusting
         self.pieces: dict[str, bytes] = {}  # read or compiled by this process
         self.is_usual = True  # whether later starts do the same as this one
+        self.uses_packages = False
         self.ran: list[str] = []
         self.extensions: dict[str, str] = {}  # the files of modules that are written in C
         if record is not None:
@@ -167,7 +168,7 @@ class Modules:
             self.keep()
         elif kit and f"{STARTS}{kit}" not in self.facts[6]:
             codes = [(name, loads(self.piece(name))) for name in self.ran]
-            if "site" in sys.modules:  # a module may need installed packages
+            if self.uses_packages:  # a module may import them before they are added
                 return
             extensions = {
                 name: spec.origin
@@ -204,6 +205,8 @@ def remember(schema: str) -> None:
 
 def add_packages() -> None:
     """Make installed packages importable, which `-S` leaves out; later calls cost nothing."""
+    if isinstance(sys.meta_path[0], Modules):
+        sys.meta_path[0].uses_packages = True
     if "site" not in sys.modules:
         import site
 
