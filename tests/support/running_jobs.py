@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from lifelines import Lifeline, children, open_files, until
 from scripts import REPOSITORY
 
-from ralphgen.kits.dela.server.output_buffer import OutputBuffer
+from ralphgen.kits.dela.server.output import OutputBuffer
 from ralphgen.runtime.processes.groups import Job
 from ralphgen.runtime.processes.jobs import Jobs
 from ralphgen.runtime.processes.pipes import Pipes

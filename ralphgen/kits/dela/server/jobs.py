@@ -6,7 +6,7 @@ from ralphgen.runtime.deferred import DeferredResult, take_time
 from ralphgen.runtime.processes.jobs import NotRunningError
 from ralphgen.runtime.values.paging import fitted
 
-from .answers import MAX_BYTES, bad_arguments, job_not_found, newest, not_running, oldest, size
+from .output import MAX_BYTES, bad_arguments, job_not_found, newest, not_running, oldest, size
 from .task import find_task
 
 TYPE_CHECKING = False

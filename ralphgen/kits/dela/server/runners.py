@@ -8,15 +8,14 @@ import time
 
 from ralphgen.runtime.files import is_within
 
-from .folder import stamp
+from .task import stamp
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
     from subprocess import Popen
 
-    from .folder import Folder, Stamp
-    from .task import Task
+    from .task import Folder, Stamp, Task
 
 COMPOSE = "docker compose"
 PATIENCE = 3.0  # seconds for one answer

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ralphgen.runtime.errors import RefusedError, ToolError
 
-from .answers import runner_unavailable
-from .argument_policy import FORCED, check_name
+from .allowlist import FORCED, check_name
+from .output import runner_unavailable
 from .runners import HINTS
 from .tasks import command_of, find_task_above
 

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import re
+
+from ralphgen.runtime.files import NotAFileError, is_within, read_file
+from ralphgen.runtime.loader import add_packages
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import re
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import Any
+    from xml.etree.ElementTree import Element
 
 PATTERN = "*"  # in the name of a task of Task: any word may stand in its place
 FEW = 3  # letters of a runner, where one letter does not tell it apart
@@ -188,3 +195,398 @@ def _suffixed(task: Task) -> Iterator[str]:
 def _letters(task: Task) -> str:
     """Return the runner's name in small letters, without the space that "docker compose" has."""
     return "".join(letter for letter in task.runner.lower() if letter.isalpha())
+
+
+MAX_FILE = 1 << 20  # bytes of a file of tasks
+# What one discovery may take, however much a project names: files and bytes to read, values to
+# parse, and paths to look at.
+MOST = {"files": 2000, "bytes": 1 << 22, "values": 200_000, "paths": 20_000}
+MOST_PROBLEMS = 50
+LONGEST = 300  # characters of a path or a sentence in a problem
+OUTSIDE = "is outside the project and was not read"
+SPENT = "names too many files: the rest were not read"
+Stamp = tuple[int, int, int, int]  # inode, mode, bytes and nanoseconds of the last change
+MISSING: Stamp = (0, 0, 0, 0)
+
+
+class UnreadableError(Exception):
+    """A file of tasks cannot be used: its path and one sentence on why."""
+
+    def __init__(self, path: str, why: str) -> None:
+        super().__init__(why)
+        self.path = path
+        self.why = why
+
+
+class Folder:
+    """One folder in which tasks are looked for.
+
+    `path` is the folder, `root` the one above which nothing is looked for (the folder itself or
+    one around it); both are absolute and without links. `problems` are the files that cannot be
+    used, as (path, sentence). `stamps` holds, by path, the state of every file and folder that
+    was read or looked for: as long as they are the same, so is what was found. `parsed` keeps
+    what was made of files, by kind and real path. Each is for one discovery, which may take so much
+    and no more.
+    """
+
+    __slots__ = ("_left", "_listed", "parsed", "path", "problems", "root", "stamps")
+
+    def __init__(self, path: str, root: str) -> None:
+        self.path = path
+        self.root = root
+        self.problems: list[tuple[str, str]] = []
+        self.stamps: dict[str, Stamp] = {}
+        self.parsed: dict[tuple[str, str], Any] = {}
+        self._left = dict(MOST)
+        self._listed: dict[str, dict[str, None]] = {}
+
+    def place(self, *parts: str) -> str:
+        """Return the path of something below the folder."""
+        return os.path.normpath(os.path.join(self.path, *parts))
+
+    def entries(self, folder: str = "") -> list[str]:
+        """Return the names in a folder, given by its path, in order; none where there is no folder.
+
+        Without a path, those in the folder itself. One that leads out of the root is reported.
+        """
+        return [*self._names(folder or self.path)]
+
+    def first(self, *names: str, folder: str = "") -> str | None:
+        """Return the path of the first of the names that is a file, spelled exactly so.
+
+        One before it that is something else, such as a folder, is reported.
+        """
+        place = folder or self.path
+        there = self._names(place)
+        found = (os.path.join(place, name) for name in names if name in there)
+        return next(filter(self.is_usable, found), None)
+
+    def is_usable(self, path: str) -> bool:
+        """Return whether a name that is there is a file; anything else is reported."""
+        is_file = self.is_file(path)
+        if not is_file and self.is_inside(path):
+            self.report(path, "is not a file" if os.path.exists(path) else "is a broken link")
+        return is_file
+
+    def is_file(self, path: str) -> bool:
+        """Return whether a file or a link to one is there; a link out of the root is reported."""
+        self.look(path)
+        return self._is_ours(path) and os.path.isfile(path)
+
+    def text(self, path: str, largest: int = MAX_FILE) -> str:
+        r"""Return the text of a file, without a byte order mark and with "\n" as line ends.
+
+        Raises `UnreadableError` where there is none, it leads out of the root, it is of more than
+        `largest` bytes or no UTF-8, or where enough was read.
+        """
+        self.look(path)
+        if not self._is_ours(path):
+            raise UnreadableError(path, OUTSIDE)
+        self.spend("files", 1)
+        self.spend("bytes", 0)
+        try:
+            data, _ = read_file(os.path.realpath(path), largest + 1)
+        except NotAFileError as error:
+            raise UnreadableError(path, "is not a file") from error
+        except OSError as error:
+            raise UnreadableError(path, f"cannot be read: {error.strerror}") from error
+        self.spend("bytes", len(data))
+        if len(data) > largest:
+            raise UnreadableError(path, f"is larger than {largest:,} bytes")
+        try:
+            text = data.decode("utf-8-sig")
+        except UnicodeDecodeError as error:
+            line = data.count(b"\n", 0, error.start) + 1
+            raise UnreadableError(path, f"line {line} is not UTF-8") from error
+        return text.replace("\r\n", "\n").replace("\r", "\n")
+
+    def report(self, path: str, why: str) -> None:
+        """Note, once and in short, that a file cannot be used, while others are."""
+        problem = _short(path), _short(why)
+        if problem in self.problems or len(self.problems) == MOST_PROBLEMS:
+            return
+        if len(self.problems) == MOST_PROBLEMS - 1:
+            problem = _short(self.path), "has more problems, not shown"
+        self.problems.append(problem)
+
+    def spend(self, what: str, count: int) -> None:
+        """Take of what one discovery may take, by the names of `MOST`.
+
+        Raises `UnreadableError`, after a report, where one of them is used up.
+        """
+        self._left[what] -= count
+        if self._left[what] < 0:
+            self.report(self.path, SPENT)
+            raise UnreadableError(self.path, SPENT)
+
+    def look(self, path: str) -> None:
+        """Remember the state of what is at a path, so that a change is noticed.
+
+        Raises `UnreadableError` where enough was looked at.
+        """
+        if path not in self.stamps:
+            self.spend("paths", 1)
+            self.stamps[path] = stamp(path)
+
+    def upwards(self) -> Iterator[str]:
+        """Yield the folder and those around it, up to the root."""
+        place = self.path
+        yield place
+        while place != self.root:
+            place = os.path.dirname(place)
+            yield place
+
+    def is_inside(self, path: str) -> bool:
+        """Return whether a path, followed through links, leads to something within the root."""
+        return is_within(os.path.realpath(path), self.root)
+
+    def _is_ours(self, path: str) -> bool:
+        """Return whether a path may be read: what leads out of the root is reported."""
+        is_ours = self.is_inside(path)
+        if not is_ours:
+            self.report(path, OUTSIDE)
+        return is_ours
+
+    def _names(self, path: str) -> dict[str, None]:
+        """Return the names in a folder, as it was when it was looked at first."""
+        if path not in self._listed:
+            self.look(path)
+            try:
+                names = sorted(os.listdir(path)) if self._is_ours(path) else []
+            except OSError:
+                names = []
+            self._listed[path] = dict.fromkeys(names)
+        return self._listed[path]
+
+
+def stamp(path: str) -> Stamp:
+    """Return the state of what is at a path; a change of its content or rights changes it."""
+    try:
+        found = os.stat(path)
+    except (OSError, ValueError):
+        return MISSING
+    return found.st_ino, found.st_mode, found.st_size, found.st_mtime_ns
+
+
+def unchanged(stamps: Mapping[str, Stamp]) -> bool:
+    """Return whether all these paths are as they were."""
+    return all(stamp(path) == before for path, before in stamps.items())
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 1]}…"
+
+
+DEEP = "is nested too deeply"
+MAX_DOCUMENT = 1 << 18  # bytes of a file whose parser takes its time
+LARGEST_JSON5 = 1 << 15  # characters of a file with comments, or with commas at the end
+MOST_PARTS = 30  # of a key in TOML: the time that a key takes grows with their square
+MOST_MEMBERS = 200  # of a mapping of facts
+
+_PART = r"""(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+"""
+_LONG_KEY = re.compile(rf"(?:\.[ \t]*+{_PART}){{{MOST_PARTS}}}")
+
+
+def read_yaml(folder: Folder, path: str) -> Any:
+    """Return the first document of a YAML file, None if it is empty. Raises `UnreadableError`."""
+    return next(iter(read_documents(folder, path)), None)
+
+
+def read_documents(folder: Folder, path: str) -> list[Any]:
+    """Return the documents of a YAML file, in which every scalar is a text.
+
+    That `on` and `yes` are texts, as they are to the programs that read these files, and that 3
+    is "3", is what a loader without types is for. Raises `UnreadableError`.
+    """
+    documents: list[Any] = _once("yaml", folder, path, lambda: _yaml(folder, path))[0]
+    return documents
+
+
+def has_tags(folder: Folder, path: str) -> bool:
+    """Return whether a YAML file has a tag such as `!!binary`: a value may be another then.
+
+    Raises `UnreadableError`.
+    """
+    _, text = _once("yaml", folder, path, lambda: _yaml(folder, path))
+    if "!" not in text:
+        return False
+    import yaml  # what it cannot read safely was refused above
+
+    events = yaml.parse(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader))
+    return any(getattr(event, "tag", None) is not None for event in events)
+
+
+def member_tags(folder: Folder, path: str, number: int, key: str) -> dict[str, str]:
+    """Return the tags that a document gives to the members of a top-level mapping, by their names.
+
+    The tag of the mapping itself has an empty name. Raises `UnreadableError`.
+    """
+    if not has_tags(folder, path):
+        return {}
+    import yaml
+
+    _, text = _once("yaml", folder, path, lambda: _yaml(folder, path))
+    roots = yaml.compose_all(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader))
+    root: Any = [*roots][number]
+    tags: dict[str, str] = {}
+    for name, node in root.value if root.id == "mapping" else ():
+        if name.value == key:
+            tags[""] = node.tag
+            pairs = node.value if node.id == "mapping" else ()
+            tags |= {str(member.value): value.tag for member, value in pairs}
+    return tags
+
+
+def _once(kind: str, folder: Folder, path: str, parse: Callable[[], object]) -> Any:
+    """Return the parsed file, or raise `UnreadableError`; it is parsed once for each real path."""
+    folder.look(path)
+    key = kind, os.path.realpath(path)
+    if key not in folder.parsed:
+        try:
+            folder.parsed[key] = parse()
+        except UnreadableError as error:
+            folder.parsed[key] = error
+    found = folder.parsed[key]
+    if isinstance(found, UnreadableError):
+        raise UnreadableError(path, found.why)
+    return found
+
+
+def _yaml(folder: Folder, path: str) -> tuple[Any, str]:
+    """Return the documents of a YAML file, and its text."""
+    from ralphgen.runtime.files.yaml import YamlError, read_all
+
+    text = folder.text(path, MAX_DOCUMENT)
+    folder.spend("values", 0)
+    try:
+        documents = read_all(text)
+    except YamlError as error:
+        where = f"line {error.line}: " if error.line else ""
+        raise UnreadableError(path, f"{where}{error}") from error
+    folder.spend("values", sum(document.count for document in documents))
+    return [document.value for document in documents], text
+
+
+def read_json(folder: Folder, path: str) -> Any:
+    """Return the value of a JSON file. Raises `UnreadableError`."""
+    return _once("json", folder, path, lambda: _json(path, folder.text(path)))
+
+
+def read_json5(folder: Folder, path: str) -> Any:
+    """Return the value of a JSON file that may hold comments and trailing commas.
+
+    Raises `UnreadableError`.
+    """
+    return _once("json5", folder, path, lambda: _json5(folder, path))
+
+
+def _json5(folder: Folder, path: str) -> Any:
+    text = folder.text(path, MAX_DOCUMENT)
+    try:
+        return _json(path, text)  # a thousand times as fast, and mostly enough
+    except UnreadableError:
+        if len(text) > LARGEST_JSON5:
+            raise
+    add_packages()
+    import json5
+
+    try:
+        return json5.loads(text)
+    except ValueError as error:
+        raise UnreadableError(path, f"is not valid JSON: {error}") from error
+    except RecursionError as error:
+        raise UnreadableError(path, DEEP) from error
+
+
+def _json(path: str, text: str) -> Any:
+    import json
+
+    try:
+        return json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UnreadableError(
+            path, f"line {error.lineno}: is not valid JSON: {error.msg}"
+        ) from error
+    except (ValueError, RecursionError) as error:
+        raise UnreadableError(path, DEEP) from error
+
+
+def read_toml(folder: Folder, path: str) -> dict[str, Any]:
+    """Return the tables of a TOML file. Raises `UnreadableError`."""
+    import tomllib
+
+    text = folder.text(path, MAX_DOCUMENT)
+    if found := _LONG_KEY.search(text):
+        line = text.count("\n", 0, found.start()) + 1
+        raise UnreadableError(path, f"line {line}: has a key of more than {MOST_PARTS} parts")
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        raise UnreadableError(path, f"is not valid TOML: {error}") from error
+    except (ValueError, RecursionError) as error:
+        raise UnreadableError(path, DEEP) from error
+
+
+def read_xml(folder: Folder, path: str) -> Element:
+    """Return the root element of an XML file; entities are refused. Raises `UnreadableError`."""
+    from xml.etree.ElementTree import ParseError
+
+    text = folder.text(path)
+    add_packages()
+    from defusedxml import DefusedXmlException, EntitiesForbidden
+    from defusedxml.ElementTree import fromstring
+
+    try:
+        root: Element = fromstring(text)
+    except ParseError as error:
+        raise UnreadableError(path, f"is not valid XML: {error}") from error
+    except EntitiesForbidden as error:
+        raise UnreadableError(
+            path, f'defines the entity "{error.name}": replace it with its text'
+        ) from error
+    except DefusedXmlException as error:
+        raise UnreadableError(path, "refers to another file, which was not read") from error
+    except (ValueError, RecursionError) as error:
+        raise UnreadableError(path, f"is XML of an unsupported kind: {error}") from error
+    return root
+
+
+def mapping(value: object) -> dict[str, Any]:
+    """Return the value, where it is an object whose keys are texts; else an empty one."""
+    if not isinstance(value, dict):
+        return {}
+    return {key: member for key, member in value.items() if isinstance(key, str)}
+
+
+def merged(value: object, most: int = MOST_MEMBERS) -> dict[str, Any]:
+    """Return the members of a YAML mapping with those that `<<` takes from others; else none.
+
+    Of two with one key the mapping's own counts, then that of what is named first. Not more than
+    `most` are taken, the own before others: thousands of mappings may name one with thousands.
+    """
+    parts: list[dict[str, Any]] = []
+    pending = [value] if isinstance(value, dict) else []
+    seen: set[int] = set()
+    while pending and most > 0 and len(seen) <= MOST_MEMBERS:
+        part = pending.pop()
+        if id(part) in seen:
+            continue
+        seen.add(id(part))
+        if isinstance(part, list):
+            pending += reversed(part[:MOST_MEMBERS])
+        own = [*_members(part, most)]
+        most -= len(own)
+        parts.append({key: member for key, member in own if key != "<<"})
+        pending += [member for key, member in own if key == "<<"]
+    members: dict[str, Any] = {}
+    for earlier in reversed(parts):
+        members |= earlier
+    return members
+
+
+def _members(value: object, most: int) -> Iterator[tuple[str, Any]]:
+    """Yield the first members of a mapping, those whose keys are texts."""
+    if isinstance(value, dict):
+        for _, (key, member) in zip(range(most), value.items(), strict=False):
+            if isinstance(key, str):
+                yield key, member

@@ -13,7 +13,10 @@ from ralphgen.runtime.processes.jobs import FullError, NotRunningError
 from ralphgen.runtime.processes.pipes import Pipes
 from ralphgen.runtime.values.paging import page
 
-from .answers import (
+from .allowlist import FORCED, check_further, check_name, check_variables
+from .jobs import GRACE
+from .output import (
+    OutputBuffer,
     bad_arguments,
     not_allowlisted,
     not_started,
@@ -24,9 +27,6 @@ from .answers import (
     unknown_runner,
     with_text,
 )
-from .argument_policy import FORCED, check_further, check_name, check_variables
-from .jobs import GRACE
-from .output_buffer import OutputBuffer
 from .runners import HINTS
 from .task import find_instance, find_task
 

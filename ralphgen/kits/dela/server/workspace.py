@@ -10,8 +10,7 @@ from ralphgen.runtime.kit import project_places, root_of_settings
 from ralphgen.runtime.processes.jobs import Jobs
 
 from .allowlist import Allowlist
-from .answers import bad_folder
-from .output_buffer import weight_of
+from .output import bad_folder, weight_of
 from .runners import Runners
 
 TYPE_CHECKING = False

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ralphgen.kits.dela.server.folder import Folder, UnreadableError
 from ralphgen.kits.dela.server.formats.cmake import cmake_tasks
+from ralphgen.kits.dela.server.task import Folder, UnreadableError
 
 AWKWARD = """
 cmake_minimum_required(VERSION 3.5)

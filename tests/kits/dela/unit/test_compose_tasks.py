@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from real_runners import PLACES, needs
 
-from ralphgen.kits.dela.server.folder import Folder, UnreadableError
-from ralphgen.kits.dela.server.formats.compose import compose_tasks
+from ralphgen.kits.dela.server.formats.services import compose_tasks
+from ralphgen.kits.dela.server.task import Folder, UnreadableError
 
 COMPOSE = ("docker", "compose")
 

@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralphgen.kits.dela.server.folder import Folder, unchanged
 from ralphgen.kits.dela.server.formats.gradle import gradle_tasks
-from ralphgen.kits.dela.server.task import Task
+from ralphgen.kits.dela.server.task import Folder, Task, unchanged
 
 GROOVY, KOTLIN = "build.gradle", "build.gradle.kts"
 REPORTS = ["tasks", "projects", "properties", "dependencies"]

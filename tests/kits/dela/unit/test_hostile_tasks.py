@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from ralphgen.kits.dela.server import folder as folders
-from ralphgen.kits.dela.server.folder import OUTSIDE, SPENT, Folder
-from ralphgen.kits.dela.server.formats import Discovered, compose, discover
-from ralphgen.kits.dela.server.parsing import read_json5
+from ralphgen.kits.dela.server import task as folders
+from ralphgen.kits.dela.server.formats import Discovered, discover
+from ralphgen.kits.dela.server.formats import services as compose
 from ralphgen.kits.dela.server.runners import Runners, program_outside, project_around, query
+from ralphgen.kits.dela.server.task import OUTSIDE, SPENT, Folder, read_json5
 
 ROOT = Path(__file__).parents[4]
 TOO_DEEP = "too deep"

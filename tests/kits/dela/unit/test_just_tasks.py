@@ -10,10 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralphgen.kits.dela.server.folder import Folder, UnreadableError
 from ralphgen.kits.dela.server.formats import just
-from ralphgen.kits.dela.server.formats.justfile import JustRecipe, read_statements
-from ralphgen.kits.dela.server.task import Task
+from ralphgen.kits.dela.server.formats.just import JustRecipe, read_statements
+from ralphgen.kits.dela.server.task import Folder, Task, UnreadableError
 
 FIXTURE = Path(__file__).parents[4] / "fixtures/dela/project"
 SYSTEM = "macos" if sys.platform == "darwin" else "linux"

@@ -13,10 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralphgen.kits.dela.server.folder import Folder, UnreadableError
-from ralphgen.kits.dela.server.formats.make import make_tasks
-from ralphgen.kits.dela.server.formats.make_lines import Makefile, RecipePrefix
+from ralphgen.kits.dela.server.formats.make import Makefile, RecipePrefix, make_tasks
 from ralphgen.kits.dela.server.formats.make_variables import Variables
+from ralphgen.kits.dela.server.task import Folder, UnreadableError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

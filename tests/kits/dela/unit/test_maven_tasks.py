@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from ralphgen.kits.dela.server.folder import Folder, UnreadableError, unchanged
 from ralphgen.kits.dela.server.formats.maven import maven_tasks
+from ralphgen.kits.dela.server.task import Folder, UnreadableError, unchanged
 
 PHASES = ["clean", "validate", "compile", "test", "package", "verify", "install", "deploy", "site"]
 NAMESPACE = 'xmlns="http://maven.apache.org/POM/4.0.0"'

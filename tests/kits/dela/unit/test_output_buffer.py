@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lanes import examples
 
-from ralphgen.kits.dela.server.output_buffer import OPEN, OutputBuffer
+from ralphgen.kits.dela.server.output import OPEN, OutputBuffer
 
 AMPLE = 1 << 30
 BYTES = st.binary(max_size=60) | st.sampled_from(

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from ralphgen.kits.dela.server.folder import Folder, UnreadableError
 from ralphgen.kits.dela.server.formats.scripts import package_json_tasks
+from ralphgen.kits.dela.server.task import Folder, UnreadableError
 
 if TYPE_CHECKING:
     from ralphgen.kits.dela.server.task import Task

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ralphgen.kits.dela.server.folder import Folder, UnreadableError
 from ralphgen.kits.dela.server.formats.scripts import pyproject_tasks
+from ralphgen.kits.dela.server.task import Folder, UnreadableError
 
 if TYPE_CHECKING:
     from ralphgen.kits.dela.server.task import Task

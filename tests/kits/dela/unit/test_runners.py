@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ralphgen.kits.dela.server import runners
-from ralphgen.kits.dela.server.folder import Folder
+from ralphgen.kits.dela.server.task import Folder
 
 pytestmark = pytest.mark.slow
 

@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from ralphgen.kits.dela.server.folder import Folder, unchanged
 from ralphgen.kits.dela.server.formats.scripts import shell_script_tasks
-from ralphgen.kits.dela.server.task import Task
+from ralphgen.kits.dela.server.task import Folder, Task, unchanged
 
 
 def script(root: Path, name: str, text: str | bytes = "#!/bin/sh\n", mode: int = 0o644) -> Path:

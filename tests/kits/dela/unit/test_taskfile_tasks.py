@@ -12,10 +12,8 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralphgen.kits.dela.server.folder import Folder, UnreadableError
 from ralphgen.kits.dela.server.formats import taskfile
-from ralphgen.kits.dela.server.parsing import merged
-from ralphgen.kits.dela.server.task import Task
+from ralphgen.kits.dela.server.task import Folder, Task, UnreadableError, merged
 
 FIXTURE = Path(__file__).parents[4] / "fixtures/dela/project"
 SYSTEM = "darwin" if sys.platform == "darwin" else "linux"

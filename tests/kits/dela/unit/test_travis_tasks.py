@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ralphgen.kits.dela.server.folder import Folder, UnreadableError
 from ralphgen.kits.dela.server.formats.services import travis_tasks
+from ralphgen.kits.dela.server.task import Folder, UnreadableError
 
 
 def folder(root: Path, text: str) -> Folder:

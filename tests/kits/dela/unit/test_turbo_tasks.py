@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralphgen.kits.dela.server.folder import Folder, UnreadableError
-from ralphgen.kits.dela.server.formats import turbo
-from ralphgen.kits.dela.server.task import Task
+from ralphgen.kits.dela.server.formats import scripts as turbo
+from ralphgen.kits.dela.server.task import Folder, Task, UnreadableError
 
 FIXTURE = Path(__file__).parents[4] / "fixtures/dela/project"
 PACKAGE = ["//"]

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from ralphgen.kits.dela.server.folder import Folder, unchanged
 from ralphgen.kits.dela.server.formats.services import workflow_tasks
+from ralphgen.kits.dela.server.task import Folder, unchanged
 
 JOBS = "on: push\njobs: {a: {steps: []}}\n"
 

@@ -14,7 +14,7 @@ from lifelines import PATIENCE, Lifeline, until
 from running_jobs import FOREVER, Making, lines, making_jobs, run, script, text_of
 from scripts import REPOSITORY
 
-from ralphgen.kits.dela.server.output_buffer import OutputBuffer
+from ralphgen.kits.dela.server.output import OutputBuffer
 from ralphgen.runtime.processes import guard
 from ralphgen.runtime.processes.groups import Job
 from ralphgen.runtime.processes.jobs import Jobs, NotRunningError
@@ -223,7 +223,7 @@ class TestOffspring:
         """Its tasks are not the outer server's, so that its guard must survive to end them."""
         program = (
             "import os, time\n"
-            "from ralphgen.kits.dela.server.output_buffer import OutputBuffer\n"
+            "from ralphgen.kits.dela.server.output import OutputBuffer\n"
             "from ralphgen.runtime.processes.jobs import Jobs\n"
             "from ralphgen.runtime.processes.pipes import Pipes\n"
             "jobs = Jobs(most=5)\n"

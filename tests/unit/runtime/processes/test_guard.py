@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from lifelines import PATIENCE, Lifeline, until
 
-from ralphgen.kits.dela.server.output_buffer import OutputBuffer
+from ralphgen.kits.dela.server.output import OutputBuffer
 from ralphgen.runtime.processes import groups, guard
 from ralphgen.runtime.processes.jobs import Jobs
 from ralphgen.runtime.processes.pipes import Pipes
@@ -22,7 +22,7 @@ PROGRAM = str(guard.__file__)
 # A server that runs each of its arguments as a task, and says when they all run.
 SERVER = """
 import os, sys, time
-from ralphgen.kits.dela.server.output_buffer import OutputBuffer
+from ralphgen.kits.dela.server.output import OutputBuffer
 from ralphgen.runtime.processes.jobs import Jobs
 from ralphgen.runtime.processes.pipes import Pipes
 

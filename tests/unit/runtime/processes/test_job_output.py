@@ -38,7 +38,7 @@ class TestOutput:
         """What a task reads would be the protocol's requests."""
         program = (
             "import os, sys\n"
-            "from ralphgen.kits.dela.server.output_buffer import OutputBuffer\n"
+            "from ralphgen.kits.dela.server.output import OutputBuffer\n"
             "from ralphgen.runtime.processes.jobs import Jobs\n"
             "from ralphgen.runtime.processes.pipes import Pipes\n"
             "jobs, pipes = Jobs(most=5), Pipes(OutputBuffer(10, 1000))\n"
@@ -78,7 +78,7 @@ class TestOutput:
         """In a process of its own, whose largest size tells."""
         program = (
             "import os, resource\n"
-            "from ralphgen.kits.dela.server.output_buffer import OutputBuffer\n"
+            "from ralphgen.kits.dela.server.output import OutputBuffer\n"
             "from ralphgen.runtime.processes.jobs import Jobs\n"
             "from ralphgen.runtime.processes.pipes import Pipes\n"
             "def run(*argv):\n"

@@ -16,7 +16,7 @@ from lifelines import PATIENCE, Lifeline, until
 from running_jobs import FOREVER, HOUR, Making, lines, making_jobs, python, run, script, text_of
 from scripts import REPOSITORY
 
-from ralphgen.kits.dela.server.output_buffer import OutputBuffer
+from ralphgen.kits.dela.server.output import OutputBuffer
 from ralphgen.runtime.processes.jobs import ClosedError, FullError, Jobs
 
 pytestmark = pytest.mark.slow
@@ -100,7 +100,7 @@ class TestEnding:
         program = (
             "import os, signal\n"
             "signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
-            "from ralphgen.kits.dela.server.output_buffer import OutputBuffer\n"
+            "from ralphgen.kits.dela.server.output import OutputBuffer\n"
             "from ralphgen.runtime.processes.jobs import Jobs\n"
             "from ralphgen.runtime.processes.pipes import Pipes\n"
             "jobs, pipes = Jobs(most=5), Pipes(OutputBuffer(10, 1000))\n"
@@ -337,7 +337,7 @@ class TestClosing:
         """
         program = (
             "import os, signal, sys\n"
-            "from ralphgen.kits.dela.server.output_buffer import OutputBuffer\n"
+            "from ralphgen.kits.dela.server.output import OutputBuffer\n"
             "from ralphgen.runtime.processes.jobs import Jobs\n"
             "from ralphgen.runtime.processes.pipes import Pipes\n"
             "jobs = Jobs(most=5)\n"

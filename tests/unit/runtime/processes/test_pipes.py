@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 from lifelines import PATIENCE, open_files, until
 
-from ralphgen.kits.dela.server.output_buffer import OutputBuffer
+from ralphgen.kits.dela.server.output import OutputBuffer
 from ralphgen.runtime.processes.jobs import Jobs
 from ralphgen.runtime.processes.pipes import Pipes
 

@@ -2,25 +2,21 @@
 
 from __future__ import annotations
 
-from ..folder import Folder, UnreadableError, unchanged
-from ..task import name_tasks
+from ..task import Folder, UnreadableError, name_tasks, unchanged
 from .cmake import cmake_tasks
-from .compose import compose_tasks
 from .gradle import gradle_tasks
 from .just import just_tasks
 from .make import make_tasks
 from .maven import maven_tasks
-from .scripts import package_json_tasks, pyproject_tasks, shell_script_tasks
-from .services import travis_tasks, workflow_tasks
+from .scripts import package_json_tasks, pyproject_tasks, shell_script_tasks, turbo_tasks
+from .services import compose_tasks, travis_tasks, workflow_tasks
 from .taskfile import taskfile_tasks
-from .turbo import turbo_tasks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ..folder import Stamp
-    from ..task import Task
+    from ..task import Stamp, Task
 
 # The order of the tasks, on which their unique names depend.
 FORMATS = (

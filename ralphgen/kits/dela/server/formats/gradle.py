@@ -11,16 +11,14 @@ from __future__ import annotations
 import os
 import re
 
-from ..folder import UnreadableError
-from ..parsing import mapping, read_toml
 from ..runners import nearest_program
-from ..task import Task, is_word, one_line, with_names
+from ..task import Task, UnreadableError, is_word, mapping, one_line, read_toml, with_names
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
-    from ..folder import Folder
+    from ..task import Folder
 
 _A_VALUE = 8  # characters of a script that take as long as a value of YAML
 _REPORTS = {

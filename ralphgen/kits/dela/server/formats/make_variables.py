@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import ClassVar
 
-    from ..folder import Folder
+    from ..task import Folder
 
 MOST = 200_000  # characters of all that is expanded
 _DEEPEST = 30

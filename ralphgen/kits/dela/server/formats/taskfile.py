@@ -7,17 +7,25 @@ import os
 import re
 import sys
 
-from ..folder import UnreadableError
-from ..parsing import has_tags, mapping, merged, read_yaml
 from ..runners import query
-from ..task import Task, is_word, one_line, with_names
+from ..task import (
+    Task,
+    UnreadableError,
+    has_tags,
+    is_word,
+    mapping,
+    merged,
+    one_line,
+    read_yaml,
+    with_names,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from typing import Any
 
-    from ..folder import Folder
+    from ..task import Folder
 
 Listed = dict[str, tuple[str | None, str | None]]  # description and file, by the name
 FILES = (
