@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ralphgen.kits.specum.server.state import Corrupt, State, read_state
+from ralphgen.kits.specum.server.specs import Corrupt, State, read_state
 from ralphgen.kits.specum.server.store import Specs
 from ralphgen.kits.specum.skill import SKILL
 from ralphgen.kits.specum.tools import TOOLS

@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ralphgen.kits.specum.server.documents import TASKS, parse_tasks
-from ralphgen.kits.specum.server.state import FILE, State, read_state
+from ralphgen.kits.specum.server.specs import FILE, TASKS, State, parse_tasks, read_state
 from ralphgen.kits.specum.server.store import Specs
 from ralphgen.runtime.errors import ToolError
 

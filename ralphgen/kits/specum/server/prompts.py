@@ -6,7 +6,7 @@ from ralphgen.runtime.errors import NotThereError
 from ralphgen.runtime.kit import Prompt
 
 from .instructions import on_one_task
-from .names import problem_of
+from .store import problem_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

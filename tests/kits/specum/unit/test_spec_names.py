@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralphgen.kits.specum.server.names import free_name, name_from_goal, problem_of
+from ralphgen.kits.specum.server.store import free_name, name_from_goal, problem_of
 
 UNFIT = ": use only a-z, 0-9 and hyphens"
 NAMES = st.from_regex(re.compile(r"[a-z0-9-]{0,31}[a-z0-9][a-z0-9-]{0,32}"), fullmatch=True)

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralphgen.kits.specum.server.documents import (
+from ralphgen.kits.specum.server.specs import (
     NO_GOAL,
     goal_of,
     new_progress,

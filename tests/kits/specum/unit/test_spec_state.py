@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from lanes import examples
 from specum_projects import FIRST_STATE as FRESH
 
-from ralphgen.kits.specum.server.state import (
+from ralphgen.kits.specum.server.specs import (
     PHASES,
     Corrupt,
     State,

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from lanes import examples
 from scripts import said
 
-from ralphgen.kits.specum.server.starting import ensure_ignored
 from ralphgen.kits.specum.server.store import LARGEST, SHOWN, Specs
+from ralphgen.kits.specum.server.workflow import ensure_ignored
 from ralphgen.runtime.errors import ToolError
 
 if TYPE_CHECKING:
@@ -31,7 +31,7 @@ BAD_FILES = [".", "..", "../x.md", "a/b.md", "/nowhere/a.md", "a\0b"]
 UNPRIVILEGED = """
 import encodings.utf_8_sig, encodings.utf_16_le, os, sys
 from ralphgen.runtime.errors import ToolError
-from ralphgen.kits.specum.server.starting import ensure_ignored
+from ralphgen.kits.specum.server.workflow import ensure_ignored
 from ralphgen.kits.specum.server.store import Specs
 if not os.getuid():
     os.setgid(65534)

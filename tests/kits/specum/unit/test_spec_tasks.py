@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ralphgen.kits.specum.server.documents import first_open, parallel_groups, parse_tasks, tick
+from ralphgen.kits.specum.server.specs import first_open, parallel_groups, parse_tasks, tick
 from ralphgen.runtime.errors import ToolError
 
 LIST = dedent(

@@ -7,7 +7,7 @@ from textwrap import dedent
 import pytest
 
 import ralphgen
-from ralphgen.kits.specum.server.documents import parse_tasks
+from ralphgen.kits.specum.server.specs import parse_tasks
 
 TEXTS = Path(ralphgen.__file__).with_name("kits") / "specum" / "texts"
 FILES = sorted(TEXTS.rglob("*.md"))
