@@ -1,15 +1,216 @@
 """The kit `acm`: its settings, and the same thirteen tools for every project and every session."""
 
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from ralphgen.kits.acm.finding import CorpusFiles, find_documents
-from ralphgen.kits.acm.skill import SKILL
+from ralphgen.kits.acm.server.artifacts import SPECS, STUBS
+from ralphgen.kits.acm.server.capabilities import InventoryError, inventory
+from ralphgen.kits.acm.server.orchestration import REVIEWS, STAGES, TRANSITIONS
+from ralphgen.kits.acm.server.project import LEVELS, RULES
+from ralphgen.kits.acm.server.workspace import (
+    DOCUMENTS,
+    REGISTRY,
+    find_root,
+    lies_elsewhere,
+    trouble,
+)
 from ralphgen.kits.acm.tools import TOOLS
-from ralphgen.planning.model import KitPlan
+from ralphgen.planning.model import KitPlan, SkillPlan, Step, Workflow
 from ralphgen.planning.server import KitDefinition
+from ralphgen.project.kit import Finding
 from ralphgen.project.model import Project
+from ralphgen.rendering.texts import package_texts
+from ralphgen.runtime.errors import ToolError
+from ralphgen.suggestion import counted
+
+PLACE = ".ralph/acm/"
+ITS_REGISTRY = "registry/"
+PROJECT_TYPES = ("app", "workflow", "artifact")
+# Every document that a tool hands out, by its place below the root.
+NAMES = tuple(
+    sorted(
+        {
+            *STAGES.values(),
+            *(name for phases in REVIEWS.values() for name in phases.values()),
+            *TRANSITIONS.values(),
+            *SPECS.values(),
+            *STUBS.values(),
+            *(f"stubs/claude-md/{kind}.md" for kind in PROJECT_TYPES),
+            *LEVELS.values(),
+            RULES,
+        }
+    )
+)
+
+
+class CorpusFiles(Mapping[str, str]):
+    """By path below the project's folder, the text of each document.
+
+    What the machine has elsewhere, where it would be found first, is left out: nobody would ever
+    read the copy.
+    """
+
+    def __getitem__(self, path: str) -> str:
+        """Return the text of a document."""
+        return self._files()[path]
+
+    def __iter__(self) -> Iterator[str]:
+        """Return the paths of the documents, sorted."""
+        return iter(self._files())
+
+    def __len__(self) -> int:
+        """Return how many documents there are to write."""
+        return len(self._files())
+
+    def _files(self) -> dict[str, str]:
+        documents, registry = lies_elsewhere(DOCUMENTS), lies_elsewhere(REGISTRY)
+        return {
+            PLACE + name: text
+            for name, text in corpus().items()
+            if not (registry if name.startswith(ITS_REGISTRY) else documents)
+        }
+
+
+def corpus() -> Mapping[str, str]:
+    """Return every document by its path below their root, sorted."""
+    return package_texts("ralphgen.kits.acm", "corpus")
+
+
+def find_documents(root: Path, settings: Mapping[str, Any]) -> Finding:
+    """Return the documents and capabilities for a project; what is missing is a warning."""
+    try:
+        folder = find_root(DOCUMENTS, str(root), settings)
+    except ToolError:
+        return Finding("", {})
+    wrong = {name: why for name in NAMES if (why := trouble(folder, name))}
+    found: list[Mapping[str, Any]] = [{"document": name} for name in NAMES if name not in wrong]
+    names, warnings = _capabilities(root, settings)
+    many = f"{len(names)} {'capability' if len(names) == 1 else 'capabilities'}"
+    summary = f"{counted(len(found), 'document')}, {many}" if found else ""
+    return Finding(
+        summary,
+        {"documents": found, "capabilities": [{"name": name} for name in names]},
+        warnings=(*(f"{name} {why}" for name, why in wrong.items()), *warnings),
+    )
+
+
+def _capabilities(root: Path, settings: Mapping[str, Any]) -> tuple[list[str], tuple[str, ...]]:
+    """Return the names in the registry, and what is wrong with it."""
+    try:
+        known, _ = inventory(find_root(REGISTRY, str(root), settings))
+    except ToolError:
+        return [], ()
+    except InventoryError as error:
+        return [], (f"the inventory of the capabilities registry {error}",)
+    return [capability.name for capability in known], ()
+
+
+WORKFLOWS = (
+    Workflow(
+        "Start a new project",
+        (
+            Step("Classify the project.", "get_project_type_guidance", {"type": None}),
+            Step("Write docs/intent.md.", "get_artifact_stub", {"artifact": "intent"}),
+            Step("Write docs/brief.md.", "get_artifact_stub", {"artifact": "brief"}),
+            Step("Write status.md.", "get_artifact_stub", {"artifact": "status"}),
+            Step(
+                "Write .claude/CLAUDE.md, from the stub of the project's type.",
+                "get_artifact_stub",
+                {"artifact": "claude_md", "project_type": None},
+            ),
+            Step(
+                "Write .claude/rules/constraints.md.",
+                "get_artifact_stub",
+                {"artifact": "rules_constraints"},
+            ),
+            Step("Create docs/inbox/ and _archive/, each with a .gitkeep so that git keeps them."),
+            Step("List the missing files.", "check_project_structure"),
+        ),
+        needs=("get_artifact_stub",),
+    ),
+    Workflow(
+        "Prepare for a review",
+        (
+            Step("Fix everything that fails.", "check_project_health"),
+            Step(
+                "Follow the prompt for the internal review.",
+                "get_review_prompt",
+                {"stage": None, "phase": "internal"},
+            ),
+            Step(
+                "When no serious findings remain, pass on the prompt for the external review.",
+                "get_review_prompt",
+                {"stage": None, "phase": "external"},
+            ),
+        ),
+        needs=("get_review_prompt",),
+    ),
+    Workflow(
+        "Move to the next stage",
+        (
+            Step(
+                "Check the prerequisites, and fix those not met.",
+                "get_transition_prompt",
+                {"transition": None, "validate": True},
+            ),
+            Step("Follow the prompt in the answer."),
+            Step("Read the requirements of the new stage.", "get_stage", {"stage": None}),
+        ),
+        needs=("get_transition_prompt",),
+    ),
+    Workflow(
+        "Audit a project",
+        (
+            Step("Find missing files and directories.", "check_project_structure"),
+            Step("Check front matter and sections.", "check_project_health"),
+            Step("Read the rules for each failure.", "get_artifact_spec", {"artifact": None}),
+        ),
+        needs=("check_project_structure", "check_project_health"),
+    ),
+    Workflow(
+        "Find a capability",
+        (
+            Step("Search by keyword, type or tags.", "query_capabilities", {"query": None}),
+            Step(
+                "Read the setup of the best match.",
+                "get_capability_detail",
+                {"capability_id": None},
+            ),
+        ),
+        needs=("query_capabilities", "get_capability_detail"),
+    ),
+)
+SKILL = SkillPlan(
+    name="acm-workflow",
+    title="Process knowledge for a project's stages",
+    description=(
+        "Guides a project through the stages discover, design and develop with ACM's "
+        "specifications, prompts, stubs and checks. Use when a project is started, classified, "
+        "reviewed, audited or moved to its next stage, when a brief, an intent, a status or a "
+        "CLAUDE.md is written or reviewed, or when capabilities or lessons learned are needed."
+    ),
+    overview={
+        "The stages": (
+            "| stage | work | result |\n|---|---|---|\n| discover | explore the problem, "
+            "classify the project and settle its scope | intent and brief |\n| design | decide "
+            "on a solution, with options and reasons | a design |\n| develop | plan, build and "
+            "verify against the brief | the finished work |\n\nEach stage goes from intake "
+            "through the work to an internal and an external review. It ends when its exit "
+            "criteria are met. Each transition to the next stage has a prompt. The tools read "
+            "the documents at each call and write nothing: you do the work that the answers "
+            "describe."
+        ),
+    },
+    workflows=WORKFLOWS,
+    variables={
+        "ACM_ROOT": "directory of the documents (overrides the config)",
+        "ACM_REGISTRY_ROOT": "directory of the capabilities registry (overrides the config)",
+    },
+)
 
 
 class AcmSettings(BaseModel):

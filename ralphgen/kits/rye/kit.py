@@ -1,21 +1,166 @@
 """The kit `rye`: its settings, its five tools and the items that it brings."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from pathlib import Path
 from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
-from ralphgen.kits.rye.finding import find_items
-from ralphgen.kits.rye.skill import SKILL
+from ralphgen.kits.rye.server.formats.tools import issues_of, parse
+from ralphgen.kits.rye.server.spaces import (
+    FOLDERS,
+    PROJECT,
+    TYPES,
+    Item,
+    Space,
+    files_of,
+    items_in,
+    links_before,
+    read_item,
+    why_no_item,
+)
+from ralphgen.kits.rye.server.workspace import PLACE
 from ralphgen.kits.rye.tools import TOOLS
-from ralphgen.planning.model import KitPlan
+from ralphgen.planning.model import KitPlan, SkillPlan, Step, Workflow
 from ralphgen.planning.server import KitDefinition
+from ralphgen.project.kit import Finding
 from ralphgen.project.model import Project
 from ralphgen.rendering.texts import package_texts
+from ralphgen.runtime.errors import ToolError
 from ralphgen.spelling import Lines
+
+NAMES = {
+    "directive": ("directive", "directives"),
+    "tool": ("tool", "tools"),
+    "knowledge": ("knowledge entry", "knowledge entries"),
+}
+KEPT_OUT = ("_", ".")  # what names begin with that are no items on purpose
+
+
+def find_items(root: Path, _settings: Mapping[str, Any]) -> Finding:
+    """Return a project's own items; what is none, or no valid one, is a warning."""
+    space = Space(PROJECT, str(root.resolve() / PLACE))
+    items = {kind: [*items_in(files_of(kind, space)).values()] for kind in TYPES}
+    told = [_told(item) for found in items.values() for item in found]
+    counts = [f"{len(found)} {NAMES[kind][len(found) != 1]}" for kind, found in items.items()]
+    return Finding(
+        ", ".join(counts) if told else "",
+        {"items": [entry for entry, _ in told]},
+        warnings=(
+            *(warning for _, warning in told if warning),
+            *(
+                f"{PLACE if name == PLACE else f'{PLACE}/{name}'}: is a symbolic link: nothing "
+                "behind it is an item"
+                for name in links_before(TYPES, space)
+            ),
+            *(warning for kind in TYPES for warning in _no_items(kind, space, items[kind])),
+        ),
+    )
+
+
+def _told(item: Item) -> tuple[Mapping[str, Any], str]:
+    """Return the facts of an item, and what is wrong with it, empty for nothing."""
+    try:
+        parsed = parse(item, read_item(item))
+        description, (issues, _) = parsed.description, issues_of(item, parsed)
+    except ToolError as error:
+        description, issues = "", [str(error)]
+    further = f" (and {len(issues) - 1} more)" if issues[1:] else ""
+    path = f"{PLACE}/{FOLDERS[item.type]}/{item.id}{item.extension}"
+    warning = f"{path}: {issues[0]}{further}" if issues else ""
+    return {"id": item.id, "type": item.type, "description": description}, warning
+
+
+def _no_items(kind: str, space: Space, items: list[Item]) -> Iterator[str]:
+    """Yield a warning for each file below the folder of a type that is none of its items."""
+    top = Path(space.folder) / FOLDERS[kind]
+    known = {item.path for item in items}
+    for path in sorted(top.rglob("*")) if not links_before((kind,), space) else ():
+        relative = path.relative_to(top)
+        kept_out = any(part.startswith(KEPT_OUT) for part in relative.parts)
+        if str(path) not in known and not kept_out and (path.is_symlink() or not path.is_dir()):
+            why = why_no_item(kind, str(path), relative.as_posix())
+            yield f"{PLACE}/{FOLDERS[kind]}/{relative.as_posix()}: is not an item: {why}"
+
+
+ITEM = {"item_type": None, "item_id": None, "project_path": None}
+QUERY = {"item_type": "all", "query": None, "project_path": None}
+WORKFLOWS = (
+    Workflow(
+        "Use an existing item",
+        (
+            Step("Search for an item.", "search", QUERY),
+            Step("Read its requirements.", "load", ITEM),
+            Step("Check everything.", "execute", {**ITEM, "dry_run": True}),
+            Step("Run it; if it is a directive, follow its steps.", "execute", ITEM),
+        ),
+        needs=("search", "execute"),
+    ),
+    Workflow(
+        "Write an item",
+        (
+            Step("Check whether one exists.", "search", QUERY),
+            Step(
+                "Get the directive that creates one: rye/create_directive, rye/create_tool or "
+                "rye/create_knowledge.",
+                "execute",
+                {**ITEM, "item_type": "directive", "parameters": None},
+            ),
+            Step("Write the file as described, below .ai/ in the project."),
+            Step("Sign it; fix the reported issues, and sign again.", "sign", ITEM),
+            Step("Check that it would run.", "execute", {**ITEM, "dry_run": True}),
+        ),
+        needs=("execute", "sign"),
+    ),
+    Workflow(
+        "Change an item of the user or the system for this project",
+        (
+            Step(
+                "Copy it into the project, where it shadows the original.",
+                "load",
+                {**ITEM, "destination": "project"},
+            ),
+            Step("Change the copy."),
+            Step("Sign it.", "sign", ITEM),
+        ),
+        needs=("load", "sign"),
+    ),
+)
+SKILL = SkillPlan(
+    name="rye-items",
+    title="Directives, tools and knowledge",
+    description=(
+        "Finds, reads, executes and signs the items below .ai/: directives (workflows to "
+        "follow), tools (programs to run) and knowledge (lessons learned). Use when a workflow, "
+        "a tool or an entry may exist for the current work, to run or follow one, or to write, "
+        "change, copy or sign an item."
+    ),
+    overview={
+        "Items": (
+            "| type | file | result of execute |\n|---|---|---|\n| a directive | "
+            ".ai/directives/…/name.md | returns steps to follow |\n| a tool | "
+            ".ai/tools/…/name.py or .yaml | runs |\n| knowledge | .ai/knowledge/…/name.md | "
+            "returns its text |\n\nAn id is the path below the type's folder without the "
+            "extension, such as demo/greet. Items of the project take precedence over the "
+            "user's, and the user's over the system's."
+        ),
+        "Trust": (
+            "An item that is unsigned, or changed after it was signed, may be refused. Read it "
+            "first: its author decides what it does. Sign only items that you have read and "
+            "agree with, never to get around a refusal."
+        ),
+    },
+    workflows=WORKFLOWS,
+    variables={
+        "USER_SPACE": "directory of the user's items, or its parent (with .ai)",
+        "RYE_DEBUG": "set to 1, true, yes or on to log each call with its duration",
+        "RYE_PORT": "ignored: the server uses standard streams and has no port",
+    },
+)
+
 
 Word = Literal["off", "warn", "integrity", "trusted"]
 WORDS = ("off", "warn", "integrity", "trusted")

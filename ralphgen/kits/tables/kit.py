@@ -2,12 +2,29 @@
 
 from dataclasses import replace
 
-from ralphgen.kits.tables.skill import SKILL
-from ralphgen.planning.model import HttpUse, KitPlan
+from ralphgen.planning.model import HttpUse, KitPlan, SkillPlan
 from ralphgen.planning.server import KitDefinition
 from ralphgen.project.model import Project
 from ralphgen.runtime.engine.ledger import MARKER
 from ralphgen.spelling import Lines
+
+SKILL = SkillPlan(
+    name="project-tables",
+    title="The project's tables",
+    description=(
+        "Reads and changes rows of the project's database with the tools of its MCP server. Use "
+        "it when the user asks about project data, or to add, change or delete rows."
+    ),
+    overview={
+        "How it works": (
+            "Each table has its own tools: one lists rows in pages, one reads a row by its key, "
+            "and others change rows if this session has them. An error names the problem and the "
+            "valid values."
+        ),
+    },
+    workflows=(),
+)
+
 
 SERVER = KitPlan(
     key="tables",

@@ -11,8 +11,7 @@ from acm_projects import STAGES, Library, variables
 from driving import quiet
 
 from ralphgen.generate.initialize import InitOptions, initialize
-from ralphgen.kits.acm.finding import corpus
-from ralphgen.kits.acm.kit import ACM
+from ralphgen.kits.acm.kit import ACM, corpus
 
 STAGE = STAGES["design"]
 FOUND = """\

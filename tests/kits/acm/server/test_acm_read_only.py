@@ -21,7 +21,7 @@ from acm_projects import (
 )
 from driving import create_project
 
-from ralphgen.kits.acm.finding import corpus
+from ralphgen.kits.acm.kit import corpus
 
 KINDS = ("app", "workflow", "artifact")
 

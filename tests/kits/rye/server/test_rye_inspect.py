@@ -8,7 +8,7 @@ from cases import FIXTURES, lay_down
 from command_line import ralphgen
 from rye_projects import TYPES, directive, knowledge, put, python_tool, well_formed, yaml_tool
 
-from ralphgen.kits.rye.finding import find_items
+from ralphgen.kits.rye.kit import find_items
 from ralphgen.project.kit import Finding
 
 FOLDERS = {"directive": "directives", "tool": "tools", "knowledge": "knowledge"}
