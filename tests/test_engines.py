@@ -57,7 +57,6 @@ ASKING = {
     },
     "moves rows from a file to a server": {
         "cli/exchange.py": "name place",
-        "exchange/incoming.py": "driver",
         "exchange/transfer.py": "class driver",
     },
     "a server's logins, rights, variable or connection, which a file does not have": {
@@ -82,8 +81,7 @@ ASKING = {
     "values and names depend on whether columns have types": {
         "board/views/disciplines.py": "flag",
         "exchange/move.py": "class flag",  # also the time limit, which a long import ends
-        "exchange/numbers.py": "driver",
-        "exchange/rows.py": "flag",
+        "exchange/rows.py": "driver flag",
         "history/entries.py": "flag",
         "planning/indexes.py": "place",
         "project/served_tables.py": "flag",  # only untyped databases have virtual tables

@@ -15,7 +15,7 @@ from ralphgen.exchange.peers.beads import read_beads
 from ralphgen.exchange.peers.model import PeerRecords, PeerTask, Reader
 from ralphgen.exchange.peers.spec_kit import read_spec_kit
 from ralphgen.exchange.peers.task_master import read_task_master
-from ralphgen.exchange.tables import Row, Value
+from ralphgen.exchange.rows import Row, Value
 from ralphgen.project.model import Schema
 from ralphgen.runtime.tasks.readiness import prerequisite_lists
 from ralphgen.runtime.tasks.rows import decode_strings, encode

@@ -1,13 +1,40 @@
 """Merges rows from elsewhere into a project's own, by what both sides had in common."""
 
 import json
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from graphlib import CycleError, TopologicalSorter
+from typing import TYPE_CHECKING, Any, Literal
 
-from ralphgen.exchange.lines import shown_key
-from ralphgen.exchange.rows import Rows, same
-from ralphgen.exchange.tables import Key, Row, Value, key_order, table_order
+from ralphgen.errors import Problem, ProjectError
+from ralphgen.exchange.own import Own
+from ralphgen.exchange.rows import (
+    SECRET,
+    SHOWN,
+    Key,
+    Row,
+    RowKey,
+    Rows,
+    Value,
+    key_column,
+    key_order,
+    key_values,
+    read_rows,
+    same,
+    shown_key,
+    spelled,
+    table_order,
+    unmasked,
+)
+from ralphgen.project.database import first_line
+from ralphgen.runtime.engine import quoted
+from ralphgen.runtime.errors import ToolError
+from ralphgen.runtime.processes.secrets import MASK
+from ralphgen.runtime.tasks.readiness import prerequisite_lists
+
+if TYPE_CHECKING:
+    from ralphgen.runtime.engine import Database
 
 COMMENTS = "task_comments"
 LATER = "updated"  # of two different days, the later one is kept
@@ -239,3 +266,366 @@ def _order(key: Key) -> tuple[tuple[int, str], list[tuple[int, Value]]]:
 def _shown(value: Value) -> str:
     text = "a blob" if isinstance(value, bytes) else json.dumps(value, ensure_ascii=False)
     return text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
+
+
+REFERENCES = (
+    ("tasks", "feature", "features"),
+    ("tasks", "discipline", "disciplines"),
+    ("task_comments", "task_id", "tasks"),
+    ("task_comments", "discipline", "disciplines"),
+)
+"""The table, column and referenced table of each reference."""
+
+
+@dataclass(frozen=True, slots=True)
+class Dangling:
+    """A row that names a missing row, with the sentence on it.
+
+    With `is_bound` the column has a foreign key, so the database refuses the row.
+    """
+
+    key: Key
+    text: str
+    is_bound: bool
+
+
+def dangling(own: Own, rows: Rows, known: Rows, before: Rows | None = None) -> Iterator[Dangling]:
+    """Yield the rows that name a row which is not in `known`.
+
+    A name that is missing for rows of `before` already is not counted.
+    """
+    places = {
+        (table.name, column): (place, True)
+        for table in own.tables.values()
+        for column, place in table.references.items()
+        if place[0] in own.tables and place[1] in own.tables[place[0]].columns
+    }
+    for table, column, parent in REFERENCES if own.has_tasks else ():
+        places.setdefault((table, column), ((parent, key_column(parent)), False))
+    sides = [_by_table(side) for side in (rows, known, before or {})]
+    for (table, column), ((parent, named), is_bound) in places.items():
+        there, here = ({*_values(side, parent, named).values()} for side in sides[1:])
+        missed = {*_values(sides[2], table, column).values()} - here
+        is_ralphs = parent in own.ralphs and named == key_column(parent)
+        loosely = set() if is_ralphs else {*map(_loosely, there)}
+        for key, value in _values(sides[0], table, column).items():
+            if value in there or value in missed or _loosely(value) in loosely:
+                continue
+            name = _named(parent, value) if is_ralphs else f'the row "{value!s}" of {parent}'
+            yield Dangling(key, f"{shown_key(key)} names {name}, which does not exist", is_bound)
+
+
+def _by_table(rows: Rows) -> dict[str, dict[Key, Row]]:
+    found: dict[str, dict[Key, Row]] = {}
+    for key, row in rows.items():
+        found.setdefault(key[0], {})[key] = row
+    return found
+
+
+def _values(rows: Mapping[str, Rows], table: str, column: str) -> dict[Key, Value]:
+    """Return the values of a column, without those that are null."""
+    found = {key: row.get(column) for key, row in rows.get(table, {}).items()}
+    return {key: value for key, value in found.items() if value is not None}
+
+
+def _loosely(value: Value) -> Value:
+    """Return a value as a database may compare it: of numbers, and of letters in any case."""
+    try:
+        return value if isinstance(value, bytes) else str(float(value or 0))
+    except ValueError:
+        return str(value).casefold()
+
+
+def broken_references(
+    sides: Sequence[Rows], rows: Rows, awaited: Collection[int] = ()
+) -> list[str]:
+    """Return a sentence for each name that rows refer to and that is gone or missing.
+
+    A name that is missing on one of the two sides already, before they are merged, is not counted,
+    and neither is a task of a number in `awaited`.
+    """
+    before = {missing for side in sides for missing, _ in _missing(side)}
+    before |= {("tasks", number) for number in awaited}
+    found: dict[tuple[str, Value], list[Key]] = {}
+    for missing, key in _missing(rows):
+        if missing not in before:
+            found.setdefault(missing, []).append(key)
+    return [
+        f"{_named(parent, value)} is missing, but {shown_key(keys[0])}"
+        f"{f' and {len(keys) - 1} more' if len(keys) > 1 else ''} {_needs(keys)} it"
+        for (parent, value), keys in found.items()
+    ]
+
+
+def unreadable_lists(sides: Sequence[Rows], rows: Rows) -> list[str]:
+    """Return a sentence for each task whose `depends_on` no tool could read, on neither side."""
+    ids = [
+        key
+        for key, row in rows.items()
+        if key[0] == "tasks"
+        and all(row.get("depends_on") != side.get(key, {}).get("depends_on") for side in sides)
+    ]
+    needed = prerequisite_lists([rows[key].get("depends_on") for key in ids])
+    return [
+        f'"depends_on" of {shown_key(key)} is not a list of ids'
+        for key, found in zip(ids, needed, strict=True)
+        if found is None
+    ]
+
+
+def circle(sides: Sequence[Rows], rows: Rows) -> str:
+    """Return the sentence on tasks that wait for each other; empty if a side has such too."""
+    if any(map(_circle, sides)):
+        return ""
+    found = _circle(rows)
+    return f"tasks would wait for each other: {' → '.join(map(str, found))}" if found else ""
+
+
+def _circle(rows: Rows) -> list[RowKey]:
+    try:
+        TopologicalSorter(_dependencies(rows)).prepare()
+    except CycleError as error:
+        found: list[RowKey] = error.args[1]
+        return found
+    return []
+
+
+def _dependencies(rows: Rows) -> dict[RowKey, list[int]]:
+    """Return the tasks that each task waits for; none where its list cannot be read."""
+    tasks = {key[1]: row.get("depends_on") for key, row in rows.items() if key[0] == "tasks"}
+    needed = prerequisite_lists([*tasks.values()])
+    return {task: ids or [] for task, ids in zip(tasks, needed, strict=True)}
+
+
+def _needs(keys: list[Key]) -> str:
+    return "needs" if len(keys) == 1 else "need"
+
+
+def _named(parent: str, value: Value) -> str:
+    word = {"tasks": "task", "features": "feature", "disciplines": "discipline"}[parent]
+    return f"{word} {value!r}" if parent == "tasks" else f'the {word} "{value!s}"'
+
+
+def _missing_homes(rows: Rows) -> Iterator[tuple[tuple[str, Value], Key]]:
+    known: Mapping[str, set[RowKey]] = {
+        parent: {name for table, name in rows if table == parent} for _, _, parent in REFERENCES
+    }
+    for table, column, parent in REFERENCES:
+        for key, row in rows.items():
+            value = row.get(column)
+            if key[0] == table and value is not None and value not in known[parent]:
+                yield (parent, value), key
+
+
+def _missing(rows: Rows) -> Iterator[tuple[tuple[str, Value], Key]]:
+    yield from _missing_homes(rows)
+    for task, needed in _dependencies(rows).items():
+        for one in dict.fromkeys(needed):
+            if ("tasks", one) not in rows:
+                yield ("tasks", one), ("tasks", task)
+
+
+SETTLE = "nothing was changed; fix this on one side, then import again"
+LEFT_OUT = "a trigger or an ON CONFLICT clause discarded it"
+_SERVERS = "SELECT mcp_servers FROM disciplines WHERE name = ?"
+_Broken = tuple[Any, ...]  # of a foreign key: table, number of the row, parent, which key
+
+
+class EditWriter:
+    """Writes edits of a project's rows within a transaction that writes.
+
+    `masked` are the names of disciplines some of whose secrets are not known.
+    """
+
+    def __init__(self, database: "Database", own: Own) -> None:
+        """Write to `database`, whose rows are `own`."""
+        self.masked: dict[str, None] = {}
+        self._database = database
+        self._own = own
+
+    def write(self, edits: Sequence[RowEdit]) -> None:
+        """Write the edits.
+
+        One that the database refuses is tried again behind the others: a value that has to be
+        unique may get free. Raises `ToolError` for what the database refuses in the end, and
+        `ProjectError` where rows would go that nobody has removed, or name rows that are gone.
+        """
+        database, own = self._database, self._own
+        before = {*database.broken_keys()}
+        database.change(database.sql.DEFER_KEYS)
+        pending = in_order(edits, own)
+        while pending:
+            refused = [(edit, error) for edit in pending if (error := self._tried(edit))]
+            is_stuck = len(refused) == len(pending)
+            pending = self._loosened(refused) if is_stuck else [edit for edit, _ in refused]
+        self._count_on(edits)
+        self._refuse_loss(edits)
+        self._refuse_broken(before)
+
+    def _tried(self, edit: RowEdit) -> Exception | None:
+        """Write an edit; return why the database refuses it."""
+        database, is_typed = self._database, self._own.is_typed
+        if is_typed:
+            database.change("SAVEPOINT ralphgen_edit")
+        try:
+            written = self._write(edit)
+        except database.refusals as error:
+            if is_typed:
+                database.change("ROLLBACK TO SAVEPOINT ralphgen_edit")
+            elif not database.connection.in_transaction:  # a constraint ON CONFLICT ROLLBACK
+                raise _refusal(edit, error) from error
+            return error
+        if is_typed:
+            database.change("RELEASE SAVEPOINT ralphgen_edit")
+        if written or edit.kind == "remove":
+            return None
+        # To be changed it may be a new row that is not there yet.
+        return LookupError(LEFT_OUT if edit.kind == "add" else "the row does not exist")
+
+    def _write(self, edit: RowEdit) -> int:
+        """Write an edit; return how many rows that has changed."""
+        name, key = edit.key
+        table, values = self._own.tables[name], dict(edit.values)
+        of, column = SECRET
+        if name == of and column in values:
+            found = self._database.row(_SERVERS, [key])
+            values[column] = unmasked(found[0] if found else None, values[column])
+            if MASK in str(values[column]):
+                self.masked[str(key)] = None
+        known = dict(zip(table.key, key_values(key), strict=True))
+        if self._own.is_typed:
+            values, known = (
+                {one: spelled(table.kinds[one], one, value) for one, value in row.items()}
+                for row in (values, known)
+            )
+        where = " AND ".join(f"{quoted(one)} = ?" for one in known)
+        named = ", ".join(map(quoted, values))
+        if edit.kind == "add":
+            given = self._database.sql.GIVEN_NUMBER
+            marks = ", ".join("?" * len(values))
+            sql = f"INSERT INTO {quoted(name)} ({named}){given} VALUES ({marks})"
+            return self._database.change(sql, [*values.values()])
+        if edit.kind == "change":
+            marks = ", ".join(f"{quoted(one)} = ?" for one in values)
+            sql = f"UPDATE {quoted(name)} SET {marks} WHERE {where}"
+            return self._database.change(sql, [*values.values(), *known.values()])
+        return self._database.change(f"DELETE FROM {quoted(name)} WHERE {where}", [*known.values()])
+
+    def _loosened(self, refused: Sequence[tuple[RowEdit, Exception]]) -> list[RowEdit]:
+        """Return the edits with new rows that name nobody yet, and what they name behind all.
+
+        So rows that name each other come in. Raises `ToolError` where that is of no use.
+        """
+        edits: list[RowEdit] = []
+        later: list[RowEdit] = []
+        for edit, _ in refused:
+            table = self._own.tables[edit.key[0]]
+            names = {
+                column: value
+                for column, value in edit.values.items()
+                if column in table.references and column in table.optional and value is not None
+            }
+            if edit.kind == "add" and names:
+                alone = {one: value for one, value in edit.values.items() if one not in names}
+                edits.append(replace(edit, values=alone))
+                later.append(RowEdit("change", edit.key, names))
+            else:
+                edits.append(edit)
+        if not later:
+            edit, error = refused[0]
+            raise _refusal(edit, error) from error
+        return [*edits, *later]
+
+    def _count_on(self, edits: Sequence[RowEdit]) -> None:
+        """Have new numbers begin behind those of rows that were added."""
+        for name in dict.fromkeys(edit.key[0] for edit in edits if edit.kind == "add"):
+            table = self._own.tables[name]
+            if [table.kinds[column] for column in table.key] == ["INTEGER"]:
+                self._database.continue_numbers(name, table.key[0])
+
+    def _refuse_loss(self, edits: Sequence[RowEdit]) -> None:
+        """Raise `ProjectError` where rows are gone, or name nobody, and no edit says so."""
+        own, edited = self._own, {edit.key for edit in edits}
+        now = own.ordered(read_rows(self._database, own.tables))
+        problems = []
+        for key in after(own.rows, tuple(edits)):
+            before = own.rows.get(key, {})
+            if before and key not in now:
+                problems.append(f"{shown_key(key)} would be deleted by a cascade")
+            elif before and key not in edited:
+                problems += [
+                    f'"{column}" of {shown_key(key)} would be changed by a cascade'
+                    for column in own.tables[key[0]].references
+                    if not same(before[column], now[key][column])
+                ]
+        _refuse(problems)
+
+    def _refuse_broken(self, before: Collection[_Broken]) -> None:
+        """Raise `ProjectError` for rows that name one that is not there, unless they did before."""
+        broken = sorted({*self._database.broken_keys()} - {*before}, key=repr)
+        _refuse([f'{self._shown(one)} refers to a missing row of "{one[2]}"' for one in broken])
+
+    def _shown(self, broken: _Broken) -> str:
+        name, number, *_ = broken
+        table = self._own.tables.get(name)
+        if table is None or number is None:
+            return f'a row of "{name}"'
+        columns = ", ".join(map(quoted, table.key))
+        sql = f"SELECT {columns} FROM {quoted(name)} WHERE _rowid_ = ?"
+        found = self._database.row(sql, [number])
+        key = None if found is None else table.key_of(dict(zip(table.key, found, strict=True)))
+        return f'a row of "{name}"' if key is None else shown_key((name, key))
+
+
+def in_order(edits: Sequence[RowEdit], own: Own) -> list[RowEdit]:
+    """Return the edits so that rows come after those that they name, and go before them."""
+    kept = [edit for edit in edits if edit.kind != "remove"]
+    gone = {edit.key: own.rows[edit.key] for edit in edits if edit.kind == "remove"}
+    added = {edit.key: edit.values for edit in kept if edit.kind == "add"}
+    by_key = {edit.key: edit for edit in edits}
+    changed = [edit for edit in kept if edit.kind == "change"]
+    return [
+        *(by_key[key] for key in _parents_first(added, own)),
+        *changed,
+        *(by_key[key] for key in reversed(_parents_first(gone, own))),
+    ]
+
+
+def _parents_first(rows: Rows, own: Own) -> list[Key]:
+    """Return the keys of rows, each behind those that it names; of a circle, in any order."""
+    wanted = {place for table in own.tables.values() for place in table.references.values()}
+    known: dict[tuple[str, str, Value], list[Key]] = {}
+    for key, row in rows.items():
+        for column in row:
+            if (key[0], column) in wanted:
+                known.setdefault((key[0], column, row[column]), []).append(key)
+    ahead: dict[Key, list[Key]] = {
+        key: [
+            parent
+            for column, place in own.tables[key[0]].references.items()
+            for parent in known.get((*place, row.get(column)), ())
+            if parent != key
+        ]
+        for key, row in rows.items()
+    }
+    sorter = TopologicalSorter(ahead)
+    with suppress(CycleError):
+        sorter.prepare()
+    found: dict[Key, None] = {}
+    while ready := sorter.get_ready():
+        found.update(dict.fromkeys(ready))
+        sorter.done(*ready)
+    return [*found, *(key for key in rows if key not in found)]
+
+
+def _refusal(edit: RowEdit, error: Exception) -> ToolError:
+    said = first_line(error)
+    detail = str(getattr(getattr(error, "diag", None), "message_detail", None) or "")
+    more = f": {detail}" if detail.startswith("Key ") else ""  # else it is the whole row
+    return ToolError(f"{shown_key(edit.key)}: rejected by the database: {said}{more}")
+
+
+def _refuse(problems: Sequence[str]) -> None:
+    if problems:
+        *others, last = problems[:SHOWN]
+        raise ProjectError.of([*map(Problem, others), Problem(last, SETTLE)])

@@ -9,15 +9,32 @@ from functools import partial
 from pathlib import Path
 
 from ralphgen.errors import Problem, ProjectError, Say, plain
-from ralphgen.exchange.apply import SETTLE, EditWriter
 from ralphgen.exchange.left_out import refusal_of, report_left_out
-from ralphgen.exchange.lines import read_lines, refuse_unknown_columns, shown_key
-from ralphgen.exchange.merge import MergedRows, RowEdit, after, merge, nearest
+from ralphgen.exchange.merge import (
+    SETTLE,
+    EditWriter,
+    MergedRows,
+    RowEdit,
+    after,
+    broken_references,
+    circle,
+    dangling,
+    merge,
+    nearest,
+    unreadable_lists,
+)
 from ralphgen.exchange.own import Own, own_of, ralphs_tables, read_file, read_own
-from ralphgen.exchange.references import broken_references, circle, dangling, unreadable_lists
-from ralphgen.exchange.rows import Rows, spelled_lines
-from ralphgen.exchange.spelling import spelled
-from ralphgen.exchange.tables import Key, MovedTable, no_rows
+from ralphgen.exchange.rows import (
+    Key,
+    MovedTable,
+    Rows,
+    no_rows,
+    read_lines,
+    refuse_unknown_columns,
+    shown_key,
+    spelled,
+    spelled_lines,
+)
 from ralphgen.files import WRITE_HINT, put, refuse_irregular
 from ralphgen.ledger.backup import backed_up
 from ralphgen.ledger.tables import read_state

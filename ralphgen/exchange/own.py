@@ -7,8 +7,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from ralphgen.errors import ProjectError
-from ralphgen.exchange.rows import Rows, read_rows, with_json_in_order
-from ralphgen.exchange.tables import TABLES, MovedTable, left_out, moved_tables
+from ralphgen.exchange.rows import (
+    TABLES,
+    MovedTable,
+    Rows,
+    left_out,
+    moved_tables,
+    read_rows,
+    with_json_in_order,
+)
 from ralphgen.kits.registry import KITS
 from ralphgen.project.config import read_config
 from ralphgen.project.database import FileSnapshot, Snapshot, open_database, open_without_trace

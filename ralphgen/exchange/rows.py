@@ -2,17 +2,177 @@
 
 import json
 import math
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
-from ralphgen.exchange.numbers import exact_numbers
-from ralphgen.exchange.tables import Key, MovedTable, Row, Value, key_order
+from ralphgen.errors import Problem, ProjectError
+from ralphgen.files import MARK, decoded
 from ralphgen.project.database import Snapshot
-from ralphgen.project.model import Schema
+from ralphgen.project.model import Names, Schema, Table
+from ralphgen.project.root import CONFIG
+from ralphgen.project.served_tables import key_of
 from ralphgen.runtime.engine import quoted
+from ralphgen.runtime.engine.entries import PREFIX
+from ralphgen.runtime.files import read_file, reason
 from ralphgen.runtime.processes.secrets import MASK, masked_server
+from ralphgen.runtime.tasks.rows import decode_integers, decode_strings, encode
 from ralphgen.runtime.values.encoding import read_written_json, write_written_json
+from ralphgen.suggestion import suggestion
 from ralphgen.terminal.console import escaped
+
+TABLES = ("metadata", "disciplines", "features", "tasks", "task_comments", "recipe_configs")
+"""ralphgen's own tables that can be moved; a row refers only to earlier tables."""
+
+Value = str | int | float | bytes | None
+RowKey = str | int | float | bytes | tuple[Value, ...]
+Key = tuple[str, RowKey]
+"""A table and the key of a row: one value, or a tuple of values."""
+
+Row = Mapping[str, Value]
+
+_KEYS = {"metadata": "id", "tasks": "id", "task_comments": "id"}
+_REFERENCE = re.compile(r"(.+)\((.+)\)", re.DOTALL)
+
+
+@dataclass(frozen=True, slots=True)
+class MovedTable:
+    """A table: the columns that are moved, sorted, and those of them by which a row is known.
+
+    `kinds` are those of its columns, as `read_tables` names them. `references` holds, by column,
+    the table and the column that it names, and `optional` the columns that may be empty. `lacking`
+    are hidden columns without a value of which no row can be added. `is_ralphs` says that it is one
+    of `TABLES`, in a project that has these.
+    """
+
+    name: str
+    columns: Names
+    key: Names
+    kinds: Mapping[str, str]
+    references: Mapping[str, tuple[str, str]]
+    optional: frozenset[str]
+    lacking: Names
+    is_ralphs: bool
+
+    def key_of(self, row: Row) -> RowKey | None:
+        """Return what a row is known by, None where a part of it is missing."""
+        values = tuple(row.get(column) for column in self.key)
+        if None in values:
+            return None
+        return values[0] if len(values) == 1 else values
+
+
+def key_column(table: str) -> str:
+    """Return the column by which a row of one of `TABLES` is known."""
+    return _KEYS.get(table, "name")
+
+
+def key_values(key: RowKey) -> tuple[Value, ...]:
+    """Return the values of a key, one for each of its columns."""
+    return key if isinstance(key, tuple) else (key,)
+
+
+def table_order(table: str) -> tuple[int, str]:
+    """Return what sorts ralphgen's own tables before all others."""
+    return (TABLES.index(table) if table in TABLES else len(TABLES)), table
+
+
+def key_order(key: RowKey) -> list[tuple[int, Value]]:
+    """Return what sorts keys: numbers, then texts, then bytes."""
+    ranks: dict[type, int] = {str: 1, bytes: 2}
+    return [(ranks.get(type(value), 0), value) for value in key_values(key)]
+
+
+def moved_tables(
+    schema: Schema, stored: Collection[str], ralphs: Collection[str]
+) -> dict[str, MovedTable]:
+    """Return the tables whose rows are moved, by name, ralphgen's own first.
+
+    These are those of the servers that are `stored` as tables, and have a visible key. `ralphs` are
+    `TABLES`, or none in a project of tables alone.
+    """
+    found = (
+        _moved(schema, table, is_ralphs=table.name in ralphs) for table in _stored(schema, stored)
+    )
+    moved = [table for table in found if table.key and {*table.key} <= {*table.columns}]
+    return {table.name: table for table in sorted(moved, key=lambda one: table_order(one.name))}
+
+
+def left_out(schema: Schema, stored: Collection[str], ralphs: Collection[str]) -> Iterator[str]:
+    """Yield what to say of tables that cannot be moved, or to which no row can be added."""
+    moved = moved_tables(schema, stored, ralphs)
+    for table in _stored(schema, stored):
+        if table.name not in moved and table.name not in ralphs:
+            yield f'left out: "{table.name}" has no primary key to identify its rows'
+    yield from (f"warning: {no_rows(one)}" for one in moved.values() if one.lacking)
+
+
+def no_rows(table: MovedTable) -> str:
+    """Return the sentence on a table whose hidden columns keep new rows out."""
+    named = ", ".join(f'"{column}"' for column in table.lacking)
+    return f'rows of "{table.name}" cannot be added elsewhere: {named} is required but hidden'
+
+
+def _stored(schema: Schema, stored: Collection[str]) -> list[Table]:
+    names = {schema.folded(name) for name in stored}
+    tables = (table for table in schema.tables if not table.name.startswith(PREFIX))
+    return [table for table in tables if schema.folded(table.name) in names]
+
+
+def _moved(schema: Schema, table: Table, *, is_ralphs: bool) -> MovedTable:
+    key = (key_column(table.name),) if is_ralphs else key_of(table)
+    stored = [column for column in table.columns if not column.generated]
+    columns = [one for one in stored if not schema.hidden(table.name, one.name)]
+    references = {
+        one.name: (found[1], found[2])
+        for one in columns
+        if (found := _REFERENCE.fullmatch(one.references or ""))
+    }
+    return MovedTable(
+        name=table.name,
+        columns=tuple(sorted(one.name for one in columns)),
+        key=key,
+        kinds={one.name: one.type for one in columns},
+        references=references,
+        optional=frozenset(one.name for one in columns if not one.not_null),
+        lacking=tuple(
+            one.name
+            for one in stored
+            if one not in columns and one.not_null and one.default is None
+        ),
+        is_ralphs=is_ralphs,
+    )
+
+
+def exact_numbers(connection: Snapshot) -> None:
+    """Have a connection read numerics as numbers where these are the same, else as their text.
+
+    JSON is read as its text.
+    """
+    from psycopg.adapt import Buffer, Loader
+    from psycopg.types.string import TextLoader
+
+    class NumericLoader(Loader):
+        """Reads a number of any length."""
+
+        def load(self, data: Buffer) -> str | int | float:
+            """Return it as a number that a column of SQLite can hold, else as text."""
+            return number(bytes(data).decode())
+
+    connection.connection.adapters.register_loader("numeric", NumericLoader)
+    connection.connection.adapters.register_loader("jsonb", TextLoader)
+
+
+def number(text: str) -> str | int | float:
+    """Return the number that a text spells, or the text where none of 64 bits is the same."""
+    if text.lstrip("-").isdecimal():
+        return int(text) if -(2**63) <= int(text) < 2**63 else text
+    near = float(text)
+    return near if Decimal(repr(near)) == Decimal(text) else text
+
 
 SECRET = ("disciplines", "mcp_servers")
 
@@ -182,3 +342,287 @@ def _servers(stored: Value) -> list[Any] | None:
 
 def _spelled(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+LARGEST = 256 * 1024 * 1024  # bytes
+
+
+def read_text(path: Path) -> str:
+    """Return the text of a file; raise `ProjectError` where it cannot be read or is no UTF-8."""
+    return decoded(_data(path), str(path)).removeprefix(MARK)
+
+
+def read_peer_text(path: Path) -> str:
+    """Return the text of another tool's file, with a mark for each byte that is not UTF-8.
+
+    Raises `ProjectError` if it cannot be read.
+    """
+    return _data(path).decode("utf-8", "replace").removeprefix(MARK)
+
+
+def _data(path: Path) -> bytes:
+    try:
+        data, size = read_file(str(path), LARGEST)
+    except (OSError, ValueError) as error:
+        why = reason(error) if isinstance(error, OSError) else str(error)
+        hint = "choose a file that you can read"
+        raise ProjectError(f'"{path}" cannot be read: {why}', hint) from error
+    if size > LARGEST:
+        raise ProjectError(f'"{path}" is larger than {LARGEST:,} bytes', "import it in parts")
+    return data
+
+
+SHOWN = 20  # problems of one file
+LARGEST_NUMBER = 2**53 - 1
+"""The largest integer that each reader of JSON has; a row after it still finds a number."""
+MARKERS = ("<<<<<<<", "=======", ">>>>>>>", "|||||||")
+"""The markers that git writes around a merge conflict."""
+
+
+class _StrangeRowError(ValueError):
+    """A row is of a table that is not moved, or is known by other columns than now."""
+
+
+def read_lines(
+    path: Path,
+    tables: Mapping[str, MovedTable],
+    *,
+    is_own: bool = False,
+    left_out: list[str] | None = None,
+) -> Rows:
+    """Return the rows of a file; raise `ProjectError` for an unreadable line.
+
+    `tables` are those that the project has. A file `is_own` if ralphgen keeps it: rows that could
+    be moved when it was written, and cannot any more, are left out. With the list `left_out`,
+    unreadable lines are added to it, unless git has left them or no line is readable.
+    """
+    rows: dict[Key, Row] = {}
+    problems: list[Problem] = []
+    first: Problem | None = None
+    for number, line in enumerate(read_text(path).split("\n"), start=1):
+        if not line.strip():
+            continue
+        try:
+            key, row = _parsed(line, rows, tables)
+        except (ValueError, RecursionError) as error:
+            if left_out is not None and not line.startswith(MARKERS):
+                hint = _hint(line, error)
+                more = f" ({hint})" if isinstance(error, _StrangeRowError) else ""
+                left_out.append(f"{path}:{number}: {_why(error)}{more}")
+                first = first or Problem(f"{path}:{number}: {_why(error)}", hint)
+            elif not (is_own and isinstance(error, _StrangeRowError)):
+                problems.append(Problem(f"{path}:{number}: {_why(error)}", _hint(line, error)))
+        else:
+            rows[key] = row
+        if len(problems) == SHOWN:
+            break
+    if first and not rows:
+        problems.append(first)
+    if problems:
+        raise ProjectError.of(problems)
+    return rows
+
+
+def refuse_unknown_columns(rows: Rows, columns: Mapping[str, Sequence[str]], shown: str) -> None:
+    """Raise `ProjectError` for tables and columns that the project does not have, or hides."""
+    named: dict[tuple[str, str], None] = {}
+    for (table, _), row in rows.items():
+        named.update(((table, column), None) for column in row)
+    problems = [
+        Problem(
+            f'{shown}: this project has no column "{table}.{column}"',
+            suggestion(column, columns[table], f'the columns of "{table}"')
+            if table in columns
+            else "migrate this database to the schema of the other project first",
+        )
+        for table, column in named
+        if column not in columns.get(table, ())
+    ]
+    if problems:
+        raise ProjectError.of(problems[:SHOWN])
+
+
+def shown_key(key: Key) -> str:
+    """Return what people call a row."""
+    table, values = key[0], key_values(key[1])
+    words = {"tasks": "task", "task_comments": "comment"}
+    if table in words and [*map(type, values)] == [int]:
+        return f"{words[table]} {_shown(values[0])}"
+    return f'the row "{", ".join(map(_shown, values))}" of {table}'
+
+
+def _shown(value: object) -> str:
+    return value.hex() if isinstance(value, bytes) else str(value)
+
+
+def _parsed(line: str, before: Rows, tables: Mapping[str, MovedTable]) -> tuple[Key, Row]:
+    """Return the key and the values of a line; raises ValueError or RecursionError.
+
+    `before` are the rows of the lines before.
+    """
+    found = json.loads(
+        line, object_pairs_hook=_once, parse_constant=_refuse_constant, parse_int=_integer
+    )
+    if not isinstance(found, dict) or {*found} != {"table", "row"}:
+        raise ValueError('expected an object with "table" and "row"')
+    name, row = found["table"], found["row"]
+    table = tables.get(name) if isinstance(name, str) else None
+    if table is None:
+        raise _StrangeRowError(f"rows of {json.dumps(name)[:60]} cannot be imported")
+    values = dict(_values(row)) if isinstance(row, dict) else {}
+    found_key = table.key_of(values)
+    if found_key is None or not _fits(table, found_key):
+        raise _StrangeRowError(_no_key(table))
+    if table.is_ralphs and isinstance(found_key, int) and found_key > LARGEST_NUMBER:
+        raise ValueError(f"invalid id {found_key}: the maximum is {LARGEST_NUMBER}")
+    if (name, found_key) in before:
+        raise ValueError(f"{shown_key((name, found_key))} occurs twice")
+    return (name, found_key), values
+
+
+def _fits(table: MovedTable, key: RowKey) -> bool:
+    """Return whether a value can be the key of one of ralphgen's own tables; others may be all."""
+    return not table.is_ralphs or isinstance(key, str if table.key == ("name",) else int)
+
+
+def _no_key(table: MovedTable) -> str:
+    named = ", ".join(f'"{column}"' for column in table.key)
+    if table.is_ralphs:
+        return f"{named} is missing or not a {'string' if table.key == ('name',) else 'number'}"
+    return f"{named} is missing"
+
+
+def _values(row: Mapping[str, Any]) -> Iterator[tuple[str, Value]]:
+    for column, value in row.items():
+        try:
+            yield column, stored_value(value)
+        except ValueError as error:
+            raise ValueError(f'"{column}": {error}') from None
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("duplicate key")
+    return found
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not valid JSON")
+
+
+def _integer(digits: str) -> int:
+    if len(digits) > len(str(-(2**63))):  # of more, Python's own limit speaks of its settings
+        raise ValueError("a number beyond 64 bits")
+    return int(digits)
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, json.JSONDecodeError):
+        return f"invalid JSON: {error.msg} (column {error.colno})"
+    return "is nested too deeply" if isinstance(error, RecursionError) else str(error)
+
+
+def _hint(line: str, error: Exception) -> str:
+    if line.startswith(MARKERS):
+        return "resolve the merge conflicts in the file first"
+    if isinstance(error, _StrangeRowError):
+        return f"add your own tables to {CONFIG} as [tables.NAME]"
+    return "export the file again, or name its format with --from"
+
+
+NUL = "a string contains the character U+0000, which the database cannot store"
+_FROM_TEXT = ("NUMERIC", "DECIMAL", "ANY", "OPAQUE", "BOOLEAN", "REAL")
+_NUMBERS = ("depends_on",)  # lists that older programs wrote as 1;2, of numbers and not of texts
+
+
+def spelled(kind: str, column: str, value: Any) -> Any:
+    """Return a value for a column of a kind, as `read_tables` names it.
+
+    Lists that are no JSON, as older programs wrote them, become JSON where a column takes that
+    alone. Raises `ValueError` for what the column cannot hold, as far as it can be told.
+    """
+    if value is None:
+        return None
+    if isinstance(value, str) and "\0" in value:
+        raise ValueError(NUL)
+    if kind == "BLOB" or isinstance(value, bytes):
+        return _as_bytes(kind, value)
+    if kind == "JSON":
+        return _as_json(column, value)
+    if kind.endswith("[]"):
+        return _array(kind, column, value)
+    if isinstance(value, float) and kind == "INTEGER":
+        if not value.is_integer():
+            raise ValueError(f"{value} does not fit the integer column")
+        return int(value)
+    # The server makes the value of the column from a number as text, yes or no too.
+    return str(value) if kind in _FROM_TEXT else value
+
+
+def _as_bytes(kind: str, value: Any) -> bytes:
+    if kind != "BLOB":
+        raise ValueError(f"bytes do not fit the {kind.lower()} column")
+    if isinstance(value, str):
+        return value.encode()
+    if isinstance(value, bytes):
+        return value
+    raise ValueError("a number does not fit the bytea column")
+
+
+def _as_json(column: str, value: Any) -> str:
+    """Return JSON text that jsonb takes: it has no NUL in it, and no half of a character."""
+    text = value if isinstance(value, str) else repr(value)
+    try:
+        found = json.loads(text, parse_constant=_refused)
+    except (ValueError, RecursionError):
+        return encode(_items(column, value))
+    if "\\u" in text:
+        _refuse_unstorable(json.dumps(found, ensure_ascii=False))
+    return text
+
+
+def _array(kind: str, column: str, value: Any) -> str:
+    """Return a stored list as an array's text; raise `ValueError` for what is none."""
+    try:
+        found = json.loads(value, parse_float=str, parse_int=str, parse_constant=_refused)
+        if kind == "JSON[]" and isinstance(found, list):  # whose items may be lists themselves
+            items = read_written_json(value)
+            found = [None if one is None else write_written_json(one) for one in items]
+    except (ValueError, TypeError, RecursionError):
+        found = None
+    text = _array_text(found if isinstance(found, list) else _items(column, value))
+    _refuse_unstorable(text)
+    return text
+
+
+def _array_text(item: Any) -> str:
+    if isinstance(item, list):
+        return f"{{{','.join(map(_array_text, item))}}}"
+    if item is None:
+        return "NULL"
+    text = item if isinstance(item, str) else json.dumps(item, ensure_ascii=False)
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
+
+
+def _items(column: str, value: Any) -> list[Any]:
+    """Return the items of a stored list; raise `ValueError` for what is none."""
+    decoded = (decode_integers if column in _NUMBERS else decode_strings)(value)
+    if not decoded.readable:
+        raise ValueError("invalid JSON, which the column requires")
+    for item in decoded.values:
+        _refuse_unstorable(str(item))
+    return decoded.values
+
+
+def _refuse_unstorable(text: str) -> None:
+    if "\0" in text or "\\u0000" in text:
+        raise ValueError(NUL)
+    half = re.search("[\ud800-\udfff]", text)
+    if half:
+        raise ValueError(f"a string contains U+{ord(half[0]):04X}, half of a surrogate pair")
+
+
+def _refused(name: str) -> None:
+    raise ValueError(f"{name} is not valid JSON")

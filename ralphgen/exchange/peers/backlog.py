@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 from ralphgen.errors import ProjectError
-from ralphgen.exchange.files import read_peer_text
 from ralphgen.exchange.peers.model import (
     PRIORITIES,
     PeerComment,
@@ -19,6 +18,7 @@ from ralphgen.exchange.peers.model import (
     texts_of,
     waiting_for_parts,
 )
+from ralphgen.exchange.rows import read_peer_text
 from ralphgen.runtime.files.yaml import YamlError, read_texts
 
 FOLDERS = ("tasks", "completed", "drafts")

@@ -6,7 +6,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ralphgen.exchange.files import read_peer_text
 from ralphgen.exchange.peers.model import (
     PeerComment,
     PeerRecords,
@@ -17,6 +16,7 @@ from ralphgen.exchange.peers.model import (
     texts_of,
     waiting_for_parts,
 )
+from ralphgen.exchange.rows import read_peer_text
 
 PLACES = (
     "",

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
-from ralphgen.exchange.files import read_peer_text
 from ralphgen.exchange.peers.model import PeerRecords, PeerTask, broken
+from ralphgen.exchange.rows import read_peer_text
 
 FILE = "tasks.md"
 _TASK = re.compile(r"\s*[-*] \[([ xX])\] (T[0-9]+[a-z]?)\s+((?:\[[^\]\s]+\]\s+)*)(\S.*)")

@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from ralphgen.exchange.files import read_peer_text
 from ralphgen.exchange.peers.model import (
     PRIORITIES,
     PeerRecords,
@@ -15,6 +14,7 @@ from ralphgen.exchange.peers.model import (
     texts_of,
     waiting_for_parts,
 )
+from ralphgen.exchange.rows import read_peer_text
 
 PLACES = ("", ".taskmaster/tasks/tasks.json", "tasks/tasks.json", "tasks.json")
 DEFAULT = "master"

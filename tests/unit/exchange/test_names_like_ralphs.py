@@ -15,7 +15,7 @@ from postgresql import database, needs_postgresql, template_of
 
 from ralphgen.errors import ProjectError
 from ralphgen.exchange.move import export_file, export_text, import_rows
-from ralphgen.exchange.tables import TABLES
+from ralphgen.exchange.rows import TABLES
 from ralphgen.exchange.transfer import move_project
 from ralphgen.history.entries import read_entries
 from ralphgen.history.undo import undo_session
