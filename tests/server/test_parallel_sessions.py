@@ -43,7 +43,7 @@ workspace = KIT.open_workspace(folder, session)
 
 
 def call(tool, **arguments):
-    return tools[tool].run(workspace, tools[tool].completed(arguments))
+    return tools[tool].function()(workspace, tools[tool].completed(arguments))
 
 
 print("ready", flush=True)

@@ -181,7 +181,7 @@ def _query(workspace: Any, tool: OwnFunction, asked: dict[str, Any]) -> Any:
     if tool.reads and not query.hints.get("readOnlyHint"):
         raise ToolError(f'"{tool.name}" is declared read-only, but the query "{name}" writes')
     given = check_arguments(query.input_schema(), asked.get("parameters"))
-    return query.run(workspace, given)
+    return query.function()(workspace, given)
 
 
 def _check(workspace: Any, tool: OwnFunction, name: str) -> Any:
