@@ -1,6 +1,7 @@
 """Makes the page of the reference on errors and exit codes from the code."""
 
 import ast
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
@@ -12,8 +13,9 @@ from ralphgen.launch.outcome import CLOSED, AgentEnd, outcome_of
 from ralphgen.runtime import errors
 from ralphgen.runtime.protocol.tools import UNFORESEEN
 from ralphgen.spelling import markdown_cell
-from ralphgen.terminal.table import COMMANDS
 
+SOURCES = Path(str(runtime.__file__)).parents[1]
+ERROR_CLASS = re.compile(r"^class \w+\((RalphgenError|ProjectError)\)", re.MULTILINE)
 INTRODUCTION = """\
 # Errors and exit codes
 
@@ -62,8 +64,9 @@ class Said:
 
 def errors_page() -> str:
     """Return the page as Markdown."""
-    for entry in COMMANDS.values():
-        import_module(entry.module)  # with the errors that its commands raise
+    for path in sorted(SOURCES.rglob("*.py")):
+        if ERROR_CLASS.search(path.read_text(encoding="utf-8")):
+            import_module(".".join(path.relative_to(SOURCES.parent).with_suffix("").parts))
     kinds = {kind.__name__ for kind in _below(RalphgenError)}
     said = all_said({*kinds, *RYE, "Problem", "HttpError"})
     return "\n".join(
@@ -162,7 +165,7 @@ def all_said(kinds: set[str]) -> list[Said]:
     module that comes first is its name.
     """
     found: list[Said] = []
-    for path in sorted(Path(str(runtime.__file__)).parents[1].rglob("*.py")):
+    for path in sorted(SOURCES.rglob("*.py")):
         text = path.read_text(encoding="utf-8")
         if any(f"{kind}(" in text for kind in kinds):
             tree = ast.parse(text)
