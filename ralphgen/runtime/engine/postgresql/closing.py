@@ -7,6 +7,7 @@ as the transaction found them. Its query runs only if the transaction has writte
 from __future__ import annotations
 
 from ..closing import DONE
+from .library import settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,18 +28,23 @@ WHERE lower(status::text) IN ('done', 'skipped')
 """
 # The locks tell whether the transaction has written to the table. What it has written itself is not
 # older than its own number, which is the age 0; rows that others have committed since may be there.
-# The login of a session may not read that number, and looks at all rows.
-_OWN = "pg_catalog.age(xmin) <= 0"
+# The login of a session may not read that number, and looks at all rows, as everyone does once a
+# trigger has altered the table, which another lock tells.
+_OWN = (
+    "(pg_catalog.age(xmin) <= 0 OR EXISTS (SELECT 1 FROM locks WHERE mode <> 'RowExclusiveLock'))"
+)
 _WRITTEN = """
-SET CONSTRAINTS ALL IMMEDIATE;
 WITH RECURSIVE parts (part) AS (SELECT CAST(CAST('tasks' AS regclass) AS oid) UNION
-    SELECT inhrelid FROM pg_catalog.pg_inherits JOIN parts ON inhparent = part)
-SELECT id, lower(status::text) FROM tasks WHERE (SELECT EXISTS (
-    SELECT 1 FROM pg_catalog.pg_locks WHERE pid = pg_catalog.pg_backend_pid()
-        AND locktype = 'relation' AND mode NOT IN ('AccessShareLock', 'RowShareLock')
-        AND relation IN (SELECT part FROM parts)
-)) AND {own} AND lower(status::text) IN ('done', 'skipped') ORDER BY id
+    SELECT inhrelid FROM pg_catalog.pg_inherits JOIN parts ON inhparent = part),
+locks (mode) AS (SELECT mode FROM pg_catalog.pg_locks
+    WHERE pid = pg_catalog.pg_backend_pid() AND locktype = 'relation'
+        AND mode NOT IN ('AccessShareLock', 'RowShareLock')
+        AND relation IN (SELECT part FROM parts))
+SELECT id, lower(status::text) FROM tasks WHERE EXISTS (SELECT 1 FROM locks)
+    AND {own} AND lower(status::text) IN ('done', 'skipped') ORDER BY id
 """
+# A trigger that waits for the commit can let another one wait, each time that it is run.
+_RUN_WAITING = "SET CONSTRAINTS ALL IMMEDIATE; " * 9
 
 
 class Closing:
@@ -66,7 +72,10 @@ class Closing:
         if columns == len(("id", "status")):
             database.connection.execute(KEEP.encode())
             self._version = database.schema_version()
-            self._written = _WRITTEN.format(own=_OWN if sees_own else "true").encode()
+            written = _WRITTEN.format(own=_OWN if sees_own else "true")
+            # A trigger may have set the path to other tables.
+            path = settings(database.path.partition("/")[2])
+            self._written = f"{_RUN_WAITING}{path}; {written}".encode()
 
     def before(self, database: Database) -> set[tuple[Any, ...]]:
         """Return the tasks that the transaction has found, and let its statements alter the table.
@@ -86,7 +95,8 @@ class Closing:
         if not self.knows(database):
             return []
         cursor = database.connection.execute(self._written)
-        cursor.nextset()
+        while cursor.nextset():
+            continue
         written = cursor.fetchall()
         if not written:
             return []

@@ -10,7 +10,6 @@ from postgresql import database, needs_postgresql
 from ralphgen.project.database import open_database
 from ralphgen.project.root import DatabasePlace
 from ralphgen.runtime.engine.postgresql.database import Database
-from ralphgen.runtime.errors import ToolError
 
 pytestmark = [pytest.mark.slow, needs_postgresql]
 VARIABLE = "SHOP_DSN"
@@ -84,21 +83,3 @@ def test_writers_of_another_schema_are_not_waited_for() -> None:
     ]
     first.close()
     second.close()
-
-
-@pytest.mark.parametrize("table", ["tasks", "upper_part", "lower_part"])
-def test_no_partition_of_the_tasks_escapes_the_rule_on_done(dsn: str, table: str) -> None:
-    """A write to a partition of a partition locks neither of those above it for writing."""
-    run(
-        dsn,
-        "CREATE TABLE tasks (id int PRIMARY KEY, status text) PARTITION BY RANGE (id); "
-        "CREATE TABLE upper_part PARTITION OF tasks DEFAULT PARTITION BY RANGE (id); "
-        "CREATE TABLE lower_part PARTITION OF upper_part FOR VALUES FROM (0) TO (9); "
-        "INSERT INTO tasks VALUES (1, 'pending')",
-    )
-    rows = Database(f"{VARIABLE}/public")
-    with pytest.raises(ToolError, match="task 1 cannot become done by this write"):
-        rows.writing(lambda: rows.change(f"UPDATE {table} SET status = 'done'"))
-
-    assert rows.reading(lambda: rows.rows("SELECT status FROM tasks")) == [("pending",)]
-    rows.close()
