@@ -14,6 +14,7 @@ LONGEST = 2_000  # characters of a sentence: names may be as long as a file
 _TREACHEROUS = re.compile(
     r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]"
 )
+_TOML_PLACE = re.compile(r"^(.*) \(at (?:line (\d+), column (\d+)|end of document)\)$", re.DOTALL)
 
 
 def plain(text: str) -> str:
@@ -107,3 +108,13 @@ class UsageError(RalphgenError):
 
 class EditedError(ProjectError):
     """Generated files were edited by hand, so that writing would lose work."""
+
+
+def invalid_toml(shown: str, text: str, error: ValueError) -> ProjectError:
+    """Return the error for a text that is not TOML; `shown` is its path for messages."""
+    message = str(error)
+    place = _TOML_PLACE.match(message)
+    what, line, column = place.groups() if place else (message, None, None)
+    where = f"{shown}:{line or len(text.splitlines()) or 1}"
+    problem = f"{where}: invalid TOML: {what}{f' (column {column})' if column else ''}"
+    return ProjectError(problem, "fix the file by hand")

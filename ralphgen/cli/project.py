@@ -87,6 +87,7 @@ def init(
     """
     from ralphgen.cli.next_steps import next_steps
     from ralphgen.cli.trust import asked as asked_to_trust
+    from ralphgen.environment.interpreter import base_interpreter
     from ralphgen.generate.initialize import InitOptions, initialize
     from ralphgen.terminal.person import (
         agrees,
@@ -97,6 +98,8 @@ def init(
 
     path = chosen_project(path, project)
     refuse_writes_of_agents("init", path)
+    if not no_install:
+        base_interpreter()  # an unusable one is refused before anything is written
     tell = progress(quiet)
     root = initialize(
         path,
@@ -186,6 +189,7 @@ def regen(
 ) -> None:
     """Regenerate the server after a migration or settings change."""
     from ralphgen.cli.trust import asked
+    from ralphgen.environment.interpreter import base_interpreter
     from ralphgen.generate.workflows import preview, regenerate
     from ralphgen.project.root import project_root, written_root
     from ralphgen.terminal.person import at_terminal
@@ -198,6 +202,8 @@ def regen(
     if dry_run:
         sys.stdout.write(harmless(preview(root, say=tell)))
         return
+    if not no_install:
+        base_interpreter()
     ask = asked if at_terminal() else None
     regenerate(root, force=force, say=tell, allow_removals=allow_removals, ask=ask, strict=True)
     _finish(root, install=not no_install, say=tell)

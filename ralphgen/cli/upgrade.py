@@ -31,6 +31,7 @@ def upgrade(
 
     Shows the changes by kind (tools, policy, facts, server), asks, and writes them.
     """
+    from ralphgen.environment.interpreter import base_interpreter
     from ralphgen.generate.upgrade import plan_upgrade
     from ralphgen.generate.upgrade import upgrade as upgrade_project
     from ralphgen.generate.workflows import install_environment
@@ -51,6 +52,8 @@ def upgrade(
         say("nothing was changed")
         raise typer.Exit(1)
     tell = progress(quiet)
+    if not no_install:
+        base_interpreter()  # an unusable one is refused before anything is written
     upgrade_project(root, say=tell)
     if not no_install:
         install_environment(root, say=tell)

@@ -12,7 +12,7 @@ from pathlib import Path
 from ralphgen.clients.forms import CLIENTS, ClientEntries
 from ralphgen.doctor.connection import look_at, proof_is_walled
 from ralphgen.environment.build import check_environment
-from ralphgen.environment.interpreter import INTERPRETER_OPTIONS, PYTHON_VARIABLE, base_interpreter
+from ralphgen.environment.interpreter import INTERPRETER_OPTIONS, base_interpreter
 from ralphgen.environment.location import environment_for
 from ralphgen.environment.program import server_lock
 from ralphgen.errors import ProjectError, RalphgenError
@@ -203,7 +203,13 @@ def _clients(root: Path, kits: Sequence[str]) -> Iterator[CheckResult]:
             problem = error.problems[0]
             yield CheckResult("clients", problem.text, problem.hint or FIX_NAMED)
             continue
-        if is_same:
+        others = () if entries.personal else entries.foreign()
+        absent = [kit for kit in kits if kit not in (*entries.kits, *others)]
+        if is_same and absent:
+            text = f"{target.path} has no server for {', '.join(absent)}"
+            command = f"ralphgen connect {entries.client}{' --user' * entries.personal}"
+            yield CheckResult("clients", text, f'run "{command}"', is_warning=True)
+        elif is_same:
             connected.append(entries.client)
         else:
             text = f"{target.path} starts the server with another command or path"
@@ -359,8 +365,7 @@ def _interpreter(root: Path) -> tuple[str, CheckResult]:
         if environment.folder.exists():
             fix = f'delete "{environment.folder}", then run "ralphgen regen"'
         return python, CheckResult(subject, "; ".join(problems), fix)
-    text = f"{python}; for another Python, set {PYTHON_VARIABLE} to its path"
-    return python, CheckResult(subject, text)
+    return python, CheckResult(subject, python)
 
 
 def _handshake(root: Path, python: str, kit: str, *trusting: str) -> CheckResult:

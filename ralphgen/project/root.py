@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, ClassVar
 
-from ralphgen.errors import NotInProjectError, ProjectError, UsageError
+from ralphgen.errors import NotInProjectError, ProjectError, UsageError, invalid_toml
 from ralphgen.project import lookup
 from ralphgen.project.approvals import database_digest, read_record
 from ralphgen.runtime.engine.postgresql.dsn import schema_of
@@ -291,9 +291,12 @@ def _database_table(root: Path) -> Mapping[str, Any]:
         data = (root / CONFIG).read_bytes()
         if b"database" not in data:
             return {}
-        table = tomllib.loads(data.decode("utf-8-sig")).get("database")
+        text = data.decode("utf-8-sig")
+        table = tomllib.loads(text).get("database")
     except (FileNotFoundError, NotADirectoryError):
         return {}
+    except tomllib.TOMLDecodeError as error:
+        raise invalid_toml(CONFIG, text, error) from error
     except (OSError, ValueError) as error:
         raise ProjectError(f"{CONFIG} cannot be read: {error}", "fix the file") from error
     return table if isinstance(table, dict) else {}

@@ -13,7 +13,7 @@ from typing import Annotated, Any, Generic, TypeVar, get_args, get_origin
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-from ralphgen.errors import Problem, ProjectError
+from ralphgen.errors import Problem, ProjectError, invalid_toml
 from ralphgen.files import read_text
 from ralphgen.suggestion import suggestion
 
@@ -21,7 +21,6 @@ Keys = Sequence[str | int]
 KeyPath = tuple[str | int, ...]
 Model = TypeVar("Model", bound=BaseModel)
 
-PLACE = re.compile(r"^(.*) \(at (?:line (\d+), column (\d+)|end of document)\)$", re.DOTALL)
 UNSHOWN = {"dsn_env", "env", "headers", "url"}  # keys below which values may be secrets
 MASK = "***"
 # What may be a user and a password in a URL, or a password in another form of a DSN.
@@ -77,17 +76,10 @@ def read_toml(path: Path, model: type[Model], shown: str) -> TomlFile[Model]:
     try:
         return TomlFile(model.model_validate(tomllib.loads(text)), shown, text)
     except tomllib.TOMLDecodeError as error:
-        raise ProjectError(_syntax(shown, text, str(error)), "fix the file by hand") from error
+        raise invalid_toml(shown, text, error) from error
     except ValidationError as error:
         problems = [_problem(shown, text, model, details) for details in error.errors()]
         raise ProjectError.of(problems) from error
-
-
-def _syntax(shown: str, text: str, message: str) -> str:
-    place = PLACE.match(message)
-    what, line, column = place.groups() if place else (message, None, None)
-    where = f"{shown}:{line or len(text.splitlines()) or 1}"
-    return f"{where}: invalid TOML: {what}{f' (column {column})' if column else ''}"
 
 
 def _problem(shown: str, text: str, model: type[BaseModel], details: ErrorDetails) -> Problem:

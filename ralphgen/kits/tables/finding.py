@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ralphgen.errors import ProjectError, UsageError
+from ralphgen.errors import ProjectError, UsageError, invalid_toml
 from ralphgen.files import put
 from ralphgen.kits.tables.columns import snake
 from ralphgen.project.config import config_lock
@@ -142,9 +142,13 @@ def _singular(word: str) -> str:
 
 def _config(root: Path) -> dict[str, Any]:
     """Return the config as it is written; `read_config` says what is wrong with it."""
+    text = ""
     try:
-        return tomllib.loads((root / CONFIG).read_text(encoding="utf-8-sig"))
+        text = (root / CONFIG).read_text(encoding="utf-8-sig")
+        return tomllib.loads(text)
     except FileNotFoundError:
         return {}
+    except tomllib.TOMLDecodeError as error:
+        raise invalid_toml(CONFIG, text, error) from error
     except (OSError, ValueError) as error:
         raise ProjectError(f"cannot read {CONFIG}: {error}", "fix the file") from error

@@ -187,6 +187,22 @@ def test_an_unknown_kit_is_a_wrong_use_and_leaves_nothing(tmp_path: Path) -> Non
     assert not (tmp_path / "p").exists()
 
 
+@pytest.mark.parametrize("command", ["init", "regen"])
+def test_an_unusable_interpreter_is_refused_before_anything_is_written(
+    command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "p"
+    if command == "regen":
+        config = initialized(root) / ".ralph/ralphgen.toml"
+        text = config.read_text(encoding="utf-8")
+        config.write_text(text.replace('["ralph"]', '["ralph", "specum"]'), encoding="utf-8")
+    before = snapshot(root) if root.exists() else None
+    monkeypatch.setenv("RALPHGEN_PYTHON", "python3")
+
+    assert "not an absolute path" in refused(command, root)
+    assert before == (snapshot(root) if root.exists() else None)
+
+
 def test_an_unknown_stack_is_a_wrong_use(tmp_path: Path) -> None:
     done = ralphgen("init", tmp_path / "p", "--stack", "web")
 
@@ -231,6 +247,7 @@ def test_a_config_that_cannot_be_read_is_refused_before_anything_is_laid_down(
     done = ralphgen("init", "--no-install", str(tmp_path))
 
     assert 1 == done.returncode
+    assert 1 == done.stderr.count(".ralph/ralphgen.toml")
     assert ["ralphgen.toml"] == sorted(path.name for path in (tmp_path / ".ralph").iterdir())
 
 

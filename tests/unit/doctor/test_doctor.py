@@ -58,9 +58,24 @@ def test_a_healthy_project_is_well_down_to_a_call_by_the_official_client(root: P
     assert words.splitlines()[-1].startswith("no errors, ")
     assert '"ralph" answered with 10 tools; list_tasks works' in words
     base, _ = base_interpreter()
-    assert f"ok    interpreter  {base}; for another Python, set RALPHGEN_PYTHON" in words
+    assert f"ok    interpreter  {base}\n" in words
     assert ["ralph.db"] == [path.name for path in (root / ".ralph/db").iterdir()]
     assert "" == ralphgen("doctor", root, "--quiet").stdout
+
+
+def test_clients_without_the_server_of_an_added_kit_are_found(root: Path, tmp_path: Path) -> None:
+    home = {"HOME": f"{tmp_path}", "XDG_CONFIG_HOME": f"{tmp_path}/.config"}
+    for words in (["claude"], ["claude", "--user"]):
+        ran("connect", *words, "-C", root, **home)
+    ran("init", root, "--kit", "specum", **home)
+    words = findings(root, **home)[2]
+
+    assert "warn  clients      .mcp.json has no server for specum\n" in words
+    assert f"warn  clients      {tmp_path}/.claude.json has no server for specum\n" in words
+    assert 'fix: run "ralphgen connect claude --user"\n' in words
+    ran("connect", "claude", "-C", root, **home)
+    ran("connect", "claude", "--user", "-C", root, **home)
+    assert "ok    clients      connected: claude\n" in findings(root, **home)[2]
 
 
 def test_stale_and_foreign_commands_of_clients_are_found(root: Path, tmp_path: Path) -> None:
@@ -197,7 +212,7 @@ def test_settings_that_are_not_toml_are_found(root: Path) -> None:
     code, found, words = findings(root)
 
     assert (1, {"project": False}) == (code, found)
-    assert "error project      .ralph/ralphgen.toml cannot be read: " in words
+    assert "error project      .ralph/ralphgen.toml:1: invalid TOML: " in words
     assert words.splitlines()[-1].startswith("1 error, ")
 
 
