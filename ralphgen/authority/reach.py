@@ -39,8 +39,9 @@ def asked_tools(
     enabled = {kit.key: kit for kit in plan.kits}
     pairs = catalog.resolved(tool)
     if not pairs:
-        problem = catalog.unknown(tool, "tools")
-        raise MissingError(f'there is no tool "{plain(tool)}"', problem.hint)
+        names = sorted({name for key in enabled for name in catalog.tools[key]})
+        hint = suggestion(tool.rpartition(":")[2], names, "the tools", "ralphgen tools")
+        raise MissingError(f'there is no tool "{plain(tool)}"', hint)
     found = [Asked(enabled[kit], name, argument) for kit, name in pairs if kit in enabled]
     if not found:
         kit = pairs[0][0]
@@ -101,9 +102,11 @@ class Reach:
                 if (line := self._line(asked, recipe, kinds)) is not None:
                     lines.setdefault(line, []).append(" and a ".join(kinds))
             for line, about in lines.items():
-                rows = " or ".join(f"a {kinds}" if kinds else "no row" for kinds in about)
+                rows = " or ".join(
+                    f"with a {kinds}" if kinds else "without a row" for kinds in about
+                )
                 is_any = len(about) == len(choices)
-                yield f"{plain(recipe)}{'' if is_any else f' about {rows}'}{line}"
+                yield f"{plain(recipe)}{'' if is_any else f' {rows}'}{line}"
 
     def _choices(self, recipe: str) -> Iterator[tuple[str, ...]]:
         """Yield each set of rows that sessions of a recipe can work on."""

@@ -143,7 +143,7 @@ def why(
             subject = decide_subject(reach.policy, request, stored)
         rows, base, works_as = subject.rows, subject.base, subject.discipline
     elif base not in reach.policy.recipes:
-        hint = suggestion(base, reach.policy.recipes, "the recipes", "ralphgen recipes")
+        hint = suggestion(base, reach.policy.recipes, "the recipes", "ralphgen tools")
         raise MissingError(f'there is no recipe "{plain(base)}"', hint)
     elif discipline:
         _refuse_unknown_discipline(root, discipline)
@@ -157,7 +157,7 @@ def who(
     argument: Argument = "",
     expect: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="Exit with 1 unless the lines are those of this file."),
+        typer.Option(metavar="FILE", help="Exit with 1 if the lines differ from this file."),
     ] = None,
     project: Project = Path(),
 ) -> None:
@@ -183,6 +183,8 @@ def who(
     if expect is None:
         for line in lines:
             print_result(line)
+        if not lines:
+            say(f'no session can call "{plain(tool)}"; see "ralphgen tools why {plain(tool)}"')
         return
     try:
         text = expect.read_text(encoding="utf-8")

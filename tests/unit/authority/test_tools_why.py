@@ -138,9 +138,9 @@ def test_who_names_rows_and_values(root: Path) -> None:
     assert tools(root, "who", "update_task") == [
         'ralph:update_task: yap, not as "backend"',
         'ralph:update_task: opus_review, not as "backend"',
-        'ralph:update_task: enrichment about no row, not as "backend"',
+        'ralph:update_task: enrichment without a row, not as "backend"',
         (
-            'ralph:update_task: enrichment about a task, not as "backend": id is the task of the '
+            'ralph:update_task: enrichment with a task, not as "backend": id is the task of the '
             "session"
         ),
         'ralph:update_task: manual, not as "backend"',
@@ -150,6 +150,13 @@ def test_who_names_rows_and_values(root: Path) -> None:
         'ralph:set_task_status "status": task_execution: status is one of blocked, done, '
         "in_progress, pending"
     ) in tools(root, "who", "set_task_status", "--argument", "status")
+
+
+def test_who_reports_that_no_session_has_a_tool(root: Path) -> None:
+    done = ralphgen("tools", "who", "run_checks", "--project", root)
+
+    line = 'no session can call "run_checks"; see "ralphgen tools why run_checks"\n'
+    assert (0, "", line) == (done.returncode, done.stdout, done.stderr)
 
 
 def test_who_fails_if_the_sessions_are_not_the_expected_ones(root: Path, tmp_path: Path) -> None:
@@ -172,6 +179,8 @@ def test_who_fails_if_the_sessions_are_not_the_expected_ones(root: Path, tmp_pat
     ("code", "words", "expected"),
     [
         (1, "why delet_task", 'there is no tool "delet_task"\nhint: did you mean "delete_task"?'),
+        (1, "why nope", 'run_checks, update_task; "ralphgen tools" lists them'),
+        (1, "why get_task --recipe nope", 'interactive; "ralphgen tools" lists them'),
         (1, "why rye:sign", 'the kit "rye" of the tool "rye:sign" is not enabled'),
         (1, "why get_task --recipe yab", 'there is no recipe "yab"\nhint: did you mean "yap"?'),
         (1, "why get_task --discipline x", 'there is no discipline "x"'),
