@@ -99,7 +99,6 @@ THOROUGH = (
     "unit/cli/test_cli_checks.py",
     "unit/cli/test_cli_console.py",
     "unit/cli/test_cli_ledger.py",
-    "unit/cli/test_cli_skill.py",
     "unit/cli/test_edits_at_once.py",
     "unit/cli/test_examples.py",
     "unit/cli/test_exchange_commands.py",
