@@ -284,6 +284,7 @@ class Checkout:
         self._variables = variables
         self._run = run
         self._lock = -1
+        self._index = ""  # the stamp of the index as this wrote it
         self._stamps: Mapping[str, tuple[int, ...]] = {}
         self.place = os.path.join(path, inner) if self._inner else path
         self.git: TreeGit
@@ -339,6 +340,7 @@ class Checkout:
         from shutil import copy2
 
         git_dir, state = self.git.repository.git_dir, self._state()
+        self._index = state.get("index", "")
         setup, globs = self._rules["setup"], self._rules["copy"]
         tracked = self._reset(tree)
         others = self._others(tracked)
@@ -369,7 +371,8 @@ class Checkout:
         copy2(self.git.index, os.path.join(git_dir, "index"))
         with open(os.path.join(git_dir, "HEAD"), "w", encoding="ascii") as file:
             file.write(f"{head}\n")
-        state = {"task": task, "setup": mark, "made": made if setup else {}, "copied": copied}
+        made = made if setup else {}
+        state = {"task": task, "setup": mark, "made": made, "copied": copied, "index": self._index}
         replace_file(os.path.join(git_dir, STATE), json.dumps(state).encode())
         names = tracked.difference(_submodules(self.git, self.git.index))
         self._stamps = settled_stamps(self._path, sorted(names))
@@ -395,7 +398,14 @@ class Checkout:
         top = self._path
         for nested in nested_repositories(top, _submodules(self.git, self.git.index)):
             discard(os.path.join(top, nested, MARK))
+        is_ours = _stamp(self.git.index) == self._index
         self.git.say("read-tree", "--reset", "-u", tree)
+        if not is_ours:  # it may hide changed files: only their content counts
+            discard(self.git.index)
+            self.git.say("read-tree", tree)
+            self.git.say("update-index", "-q", "--really-refresh", codes=1)
+            self.git.say("read-tree", "--reset", "-u", tree)
+        self._index = _stamp(self.git.index)
         self.git.say("clean", "--quiet", "-ffd")
         return {*self.git.names("ls-files")}
 

@@ -27,6 +27,7 @@ ALWAYS = (
     "advice.addEmbeddedRepo=false",
     "advice.detachedHead=false",
     "advice.graftFileDeprecated=false",
+    "core.commitGraph=false",  # whoever can write to the repository could name other trees in it
     "core.fsmonitor=false",
     f"core.hooksPath={os.devnull}",
     "core.untrackedCache=false",

@@ -316,6 +316,23 @@ def test_a_graft_does_not_change_the_history(root: Path) -> None:
     assert int(Git(root).say("rev-list", "--count", "HEAD")) > 1
 
 
+def test_a_forged_commit_graph_does_not_change_the_tree_of_a_commit(root: Path) -> None:
+    worse = git(root, "rev-parse", "HEAD^{tree}").strip()
+    written(root, [("new.txt", "x")])
+    git(root, "add", "new.txt")
+    git(root, "commit", "--quiet", "--message", "new")
+    tree = git(root, "rev-parse", "HEAD^{tree}").strip()
+    git(root, "commit-graph", "write", "--reachable")
+    graph = root / ".git/objects/info/commit-graph"
+    forged = graph.read_bytes().replace(bytes.fromhex(tree), bytes.fromhex(worse))
+    graph.chmod(0o644)
+    graph.write_bytes(forged)
+    assert "" == git(root, "diff", "--name-only", worse, "HEAD")
+
+    assert tree == Git(root).say("rev-parse", "HEAD^{tree}")
+    assert "new.txt" == Git(root).say("diff", "--name-only", worse, "HEAD")
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("as_link", [True, False])
 def test_a_forged_record_of_a_work_tree_starts_no_program(

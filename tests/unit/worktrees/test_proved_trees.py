@@ -237,6 +237,8 @@ TAMPERS = {
     "link": "mv node_modules n.log; mkdir node_modules; echo 'exit 0' > node_modules/runner",
     "index": "echo 'exit 0' > code.txt; git update-index --assume-unchanged tests/run.sh; "
     "echo 'exit 0' > tests/run.sh",
+    "flag": "GIT_INDEX_FILE=$(git rev-parse --absolute-git-dir)/ralphgen-index "
+    "git update-index --skip-worktree tests/run.sh; echo 'exit 0' > tests/run.sh",
     "planted": "echo 'exit 0' > node_modules/first",
     "modes": "rm node_modules/runner; chmod 0 node_modules",
     "repository": "git init -q tests; echo 'exit 0' > tests/run.sh",
