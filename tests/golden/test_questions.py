@@ -34,7 +34,7 @@ QUESTIONS = {
     "How do I let agents work over night?": ("docs/loop.md", "The loop"),
     "How do several agents work at once without spoiling files?": (
         "docs/worktrees.md",
-        "Two tasks at once",
+        "Run two tasks in parallel",
     ),
     "An agent did nonsense: how do I take it back?": ("docs/loop.md", "What was changed"),
     "How do I bring my tasks from another tool?": ("docs/moving.md", "First a project"),

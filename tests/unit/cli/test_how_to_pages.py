@@ -28,4 +28,4 @@ def test_tasks_of_another_tool_are_moved_as_the_page_shows(tool: str, tmp_path: 
 def test_two_agents_work_at_once_as_the_page_shows(tmp_path: Path) -> None:
     page = (DOCS / "worktrees.md").read_text(encoding="utf-8")
 
-    assert 5 == type_page(page.partition("## Before it begins")[0], tmp_path, tmp_path)
+    assert 5 == type_page(page.partition("## Requirements")[0], tmp_path, tmp_path)
