@@ -9,7 +9,7 @@ from pathlib import Path
 
 from ralphgen import runtime
 from ralphgen.errors import ProjectError, RalphgenError
-from ralphgen.launch.outcome import CLOSED, AgentEnd, outcome_of
+from ralphgen.agents.agent import CLOSED, AgentEnd, outcome_of
 from ralphgen.runtime import errors
 from ralphgen.runtime.protocol.tools import UNFORESEEN
 from ralphgen.spelling import markdown_cell

@@ -62,7 +62,7 @@ LAYERS = {
     "emit": (("output", "trust"), ("init",), ("generate",)),
     "sessions": (("sessions",),),
     "exchange": (("exchange",),),
-    "agents": (("clients",), ("skills",), ("plugin",), ("calls",), ("launch",)),
+    "agents": (("clients",), ("skills",), ("plugin",), ("agents",)),
     "loop": (("worktrees",), ("loop",)),
     "doctor": (("doctor",),),
     "board": (
@@ -86,8 +86,8 @@ UPWARD = {
     ("generate.connected", "skills"),
     ("history.undo", "kits.ralph.rows"),
     ("history.undo", "kits.registry"),
-    ("launch.session", "worktrees.record"),
-    ("launch.session", "worktrees.trees"),
+    ("agents.launch", "worktrees.record"),
+    ("agents.launch", "worktrees.trees"),
     ("runtime.http.command", "runtime.start"),
 }
 # What a server loads costs milliseconds at every start; these are cheap or needed.
@@ -297,7 +297,7 @@ class TestImports:
         asked = {
             ("board", ".ralph.rows"),
             ("board", ".specum.progress"),
-            ("calls", ".ralph.rows"),
+            ("agents", ".ralph.rows"),
             ("cli", ".tables.finding"),
             ("exchange", ".ralph.rows"),
             ("history", ".ralph.rows"),
@@ -420,12 +420,12 @@ class TestDoors:
 
         assert {
             "ralphgen/board/edit/save.py",  # takes back a config that it has made
-            "ralphgen/calls/context.py",  # a file for one call, in a folder of its own
+            "ralphgen/agents/calls.py",  # a file for one call, in a folder of its own
             "ralphgen/history/undo.py",  # makes a file of lines that was removed
             "ralphgen/loop/record.py",  # removes its own files of loops long ago
             "ralphgen/sessions/held.py",  # puts a file that tells of us in the place of another
             "ralphgen/sessions/launched.py",  # removes the mark that it has made
-            "ralphgen/launch/gemini.py",  # a home for one session, in its folder
+            "ralphgen/agents/gemini.py",  # a home for one session, in its folder
             "ralphgen/cli/row_editor.py",  # removes what it gave an editor, once that is saved
             "ralphgen/environment/build.py",
             "ralphgen/ledger/backup.py",
@@ -492,11 +492,10 @@ class TestDoors:
         }
 
         assert {
-            "ralphgen/calls/connection.py: stderr",  # of the project's server, in lines of JSON
+            "ralphgen/agents/calls.py: stderr",  # of the project's server, in lines of JSON
             "ralphgen/cli/row_editor.py: stderr, stdout",  # the user's editor
             "ralphgen/cli/serve.py: stderr, stdout",  # becomes the server
-            "ralphgen/launch/runner.py: stderr, stdout",  # an agent that has the terminal
-            "ralphgen/launch/serving.py: stderr, stdout",  # the server of a session
+            "ralphgen/agents/launch.py: stderr, stdout",  # an agent in the terminal, a server
             "ralphgen/runtime/statements/processes.py: stderr",  # the log of its server
         } == inheriting
 

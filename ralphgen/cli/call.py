@@ -4,8 +4,7 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from ralphgen.calls.arguments import from_json, from_words, typed
-from ralphgen.calls.caller import open_server
+from ralphgen.agents.calls import from_json, from_words, open_server, typed
 from ralphgen.errors import RalphgenError, UsageError, plain
 from ralphgen.project.root import project_place
 from ralphgen.runtime.policy import FULL

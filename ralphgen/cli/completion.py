@@ -105,7 +105,7 @@ def complete_tools(context: typer.Context, incomplete: str) -> list[Offer]:
     """Return the tools that begin so, as KIT:TOOL."""
 
     def offers(root: Path) -> list[Offer]:
-        from ralphgen.calls.context import read_policy
+        from ralphgen.agents.calls import read_policy
 
         every = read_policy(root, trust_edited=True).every_tool
         named = [f"{kit}:{tool}" for kit, tools in every.items() for tool in tools]

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from ralphgen.calls.arguments import typed
+from ralphgen.agents.calls import typed
 from ralphgen.errors import UsageError, plain
 from ralphgen.terminal.app import ShellCommand
 

@@ -29,7 +29,7 @@ from ralphgen.terminal.console import progress, say
 from ralphgen.terminal.person import refuse_agents
 
 if TYPE_CHECKING:
-    from ralphgen.launch.agent import Agent, LaunchOptions
+    from ralphgen.agents.agent import Agent, LaunchOptions
     from ralphgen.sessions.model import PreparedSession
 
 app = App()
@@ -91,9 +91,9 @@ def launch(
     opus_review and enrichment print events until they end; the other recipes are conversations in
     the terminal.
     """
-    from ralphgen.launch.agent import LaunchOptions, prints
-    from ralphgen.launch.agents import find_agent
-    from ralphgen.launch.runner import find_program
+    from ralphgen.agents.agent import LaunchOptions, prints
+    from ralphgen.agents.launch import find_program
+    from ralphgen.agents.registry import find_agent
     from ralphgen.project.root import project_place
     from ralphgen.sessions.model import approved_lines
     from ralphgen.trust.items import read_settings
@@ -154,9 +154,7 @@ def _launched(
     tell: Say,
 ) -> int:
     """Run the agent, let its task go, say what came of it, and return the exit code."""
-    from ralphgen.launch.runner import line_writer
-    from ralphgen.launch.session import launch_session
-    from ralphgen.launch.summary import last_lines
+    from ralphgen.agents.launch import last_lines, launch_session, line_writer
     from ralphgen.sessions.claims import NOT_MADE, end_claim, keep_claim
     from ralphgen.sessions.store import remove
 

@@ -202,8 +202,8 @@ def _looped(
     prepared: "PreparedLoop", options: Mapping[str, object], *, as_json: bool, tell: Say
 ) -> int:
     """Run the loop, show what happens, keep it for others to see, and return the exit code."""
+    from ralphgen.agents.launch import find_program
     from ralphgen.cli.trust import asked
-    from ralphgen.launch.runner import find_program
     from ralphgen.ledger.backup import backed_up
     from ralphgen.loop.conduct import conduct
     from ralphgen.loop.events import FREQUENT, event

@@ -5,7 +5,7 @@ import shlex
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from ralphgen.calls.context import read_policy
+from ralphgen.agents.calls import read_policy
 from ralphgen.errors import RalphgenError
 from ralphgen.init.scaffold import CONTEXT
 from ralphgen.project.approvals import read_record

@@ -7,7 +7,7 @@ from typing import Any
 
 import typer
 
-from ralphgen.calls.connection import KIT
+from ralphgen.agents.calls import KIT
 from ralphgen.errors import RalphgenError, plain
 from ralphgen.project.root import RECIPES, project_root
 from ralphgen.terminal.app import ShellCommand
@@ -63,7 +63,7 @@ def described_recipes(root: Path | None) -> dict[str, str]:
 
     The recipes of a project that cannot be read are left out.
     """
-    from ralphgen.calls.context import read_policy
+    from ralphgen.agents.calls import read_policy
 
     try:
         policy = None if root is None else read_policy(root, trust_edited=True)

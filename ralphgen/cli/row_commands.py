@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ralphgen.calls.connection import KIT
-from ralphgen.calls.rows import Record, RefusalError, RowTools
+from ralphgen.agents.calls import KIT, Record, RefusalError, RowTools
 from ralphgen.cli.completion import Offer
 from ralphgen.cli.fields import FieldCommand, Given, arguments_of, takes_fields
 from ralphgen.errors import Problem, UsageError, plain
@@ -58,7 +57,7 @@ def row_tools(
     Refusals name options; `positional` has the command's other arguments, as of `in_options`.
     Raises `UsageError` where the project has no such `tool`.
     """
-    from ralphgen.calls.caller import open_server
+    from ralphgen.agents.calls import open_server
     from ralphgen.sessions.decide import Request
 
     place, named = project_place(project), {**POSITIONAL, **(positional or {})}
@@ -154,7 +153,7 @@ def change_row(
         if given or not schemas:  # without the tool, the server says why
             answer = tools.ask(tool, **key, **arguments_of(given, schemas))
         else:
-            from ralphgen.calls.edited_row import EditedRow
+            from ralphgen.agents.calls import EditedRow
             from ralphgen.cli.row_editor import edit_row
 
             row = EditedRow(tools, opened, project_place(project).root, kind, key)

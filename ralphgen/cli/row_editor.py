@@ -10,8 +10,14 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ralphgen.calls.edited_row import ClashError, EditedProject, EditedRow, FieldClash
-from ralphgen.calls.rows import Record, RefusalError
+from ralphgen.agents.calls import (
+    ClashError,
+    EditedProject,
+    EditedRow,
+    FieldClash,
+    Record,
+    RefusalError,
+)
 from ralphgen.errors import ProjectError, RalphgenError, UsageError, plain
 from ralphgen.terminal.console import say
 from ralphgen.terminal.person import confirmed

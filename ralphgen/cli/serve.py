@@ -72,7 +72,7 @@ def _serve_session(kits: Sequence[str], options: Mapping[str, str], named: str) 
     """Serve a kit in a new session; raises `UsageError` for other options."""
     from pathlib import Path
 
-    from ralphgen.launch.serving import serve_session
+    from ralphgen.agents.launch import serve_session
     from ralphgen.project.root import project_place
     from ralphgen.sessions.decide import Request
     from ralphgen.terminal.person import refuse_agents

@@ -187,7 +187,7 @@ def _place(project: Path, command: str) -> "ProjectPlace":
 def _print_token(
     root: Path, request: Request, ttl: str, *, as_json: bool, tell: Say, trust_edited: bool
 ) -> None:
-    from ralphgen.launch.record import record_begin
+    from ralphgen.agents.launch import record_begin
     from ralphgen.loop.limits import parse_duration
     from ralphgen.sessions.token import session_token
 
@@ -213,7 +213,7 @@ def _make_with_login(
     trust_edited: bool,
 ) -> None:
     """Make a session, and a login to PostgreSQL for it; print the login's DSN."""
-    from ralphgen.launch.record import open_record
+    from ralphgen.agents.launch import open_record
     from ralphgen.loop.limits import parse_duration
     from ralphgen.project.root import ADMIN_DSN, database_place
     from ralphgen.sessions.claims import hand_over
@@ -268,8 +268,8 @@ def make_session(
     place: "ProjectPlace", request: Request, *, as_json: bool, tell: Say, trust_edited: bool
 ) -> None:
     """Make a session, which holds its task for whoever starts it, and print it."""
-    from ralphgen.launch.claude.command import default_command
-    from ralphgen.launch.record import open_record
+    from ralphgen.agents.claude import default_command
+    from ralphgen.agents.launch import open_record
     from ralphgen.sessions.claims import NothingReadyError, hand_over
     from ralphgen.sessions.model import session_facts, session_summary
 

@@ -6,7 +6,7 @@ from typing import Annotated
 
 import typer
 
-from ralphgen.calls.rows import Record, RefusalError, RowTools
+from ralphgen.agents.calls import Record, RefusalError, RowTools
 from ralphgen.cli.completion import (
     STATES,
     complete_disciplines,

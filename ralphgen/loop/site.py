@@ -7,11 +7,10 @@ from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
 from pathlib import Path
 
+from ralphgen.agents.agent import BLOCKED, DONE, Agent, AgentLine, LaunchOptions
+from ralphgen.agents.launch import SessionEnd, launch_session
 from ralphgen.errors import ProgramError, ProjectError, RalphgenError
 from ralphgen.files import FULL, refuse_full_disk, reserved_space
-from ralphgen.launch.agent import Agent, AgentLine, LaunchOptions
-from ralphgen.launch.outcome import BLOCKED, DONE
-from ralphgen.launch.session import SessionEnd, launch_session
 from ralphgen.ledger.records import blocked_since, last_entry
 from ralphgen.loop.events import Event, Tell, event
 from ralphgen.loop.run import Assignment

@@ -6,11 +6,11 @@ import threading
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ralphgen.agents.agent import Agent
+from ralphgen.agents.registry import find_agent
 from ralphgen.errors import UsageError
 from ralphgen.init.scaffold import any_database
 from ralphgen.kits.registry import KITS
-from ralphgen.launch.agent import Agent
-from ralphgen.launch.agents import find_agent
 from ralphgen.loop.conduct import Telling
 from ralphgen.loop.limits import Limits
 from ralphgen.loop.site import ProjectWorkplace

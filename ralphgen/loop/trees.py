@@ -8,9 +8,9 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+from ralphgen.agents.agent import DONE
+from ralphgen.agents.launch import SessionEnd
 from ralphgen.errors import ProgramError, ProjectError, RalphgenError, plain
-from ralphgen.launch.outcome import DONE
-from ralphgen.launch.session import SessionEnd
 from ralphgen.loop.events import Event, event
 from ralphgen.loop.run import PENDING, Assignment
 from ralphgen.loop.site import ProjectWorkplace

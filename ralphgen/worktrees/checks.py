@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import NamedTuple
 
-from ralphgen.calls.caller import open_server
+from ralphgen.agents.calls import open_server
 from ralphgen.errors import ProgramError, Say
 from ralphgen.project.root import ProjectPlace
 from ralphgen.trust.items import read_settings

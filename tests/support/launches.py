@@ -15,10 +15,9 @@ from typing import TextIO
 import pytest
 from making_sessions import prepared
 
-from ralphgen.launch.agent import AgentCall
-from ralphgen.launch.claude.agent import ClaudeCode
-from ralphgen.launch.outcome import outcome_of
-from ralphgen.launch.runner import line_writer, run_printing
+from ralphgen.agents.agent import AgentCall, outcome_of
+from ralphgen.agents.claude import ClaudeCode
+from ralphgen.agents.launch import line_writer, run_printing
 from ralphgen.sessions.model import PreparedSession, Served
 
 ARGV = ("claude", "-p")

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ralphgen.agents.agent import NOTHING_USED, Usage
 from ralphgen.board.agents.lines import count_lines
 from ralphgen.board.agents.stream import StreamQuery, session_stream, used_so_far
 from ralphgen.board.stored_text import line
@@ -15,7 +16,6 @@ from ralphgen.board.views.task_record import ChangeLine, RunLine, change_line, r
 from ralphgen.errors import ProjectError
 from ralphgen.kits.ralph.rows import Rows, project_rows
 from ralphgen.kits.registry import KITS
-from ralphgen.launch.outcome import NOTHING_USED, Usage
 from ralphgen.ledger.records import (
     SessionRecord,
     base_of,

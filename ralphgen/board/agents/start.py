@@ -7,15 +7,15 @@ commands. Nothing that a browser sends is a command.
 from dataclasses import dataclass
 from pathlib import Path
 
+from ralphgen.agents.agent import prints
+from ralphgen.agents.calls import read_policy
+from ralphgen.agents.registry import agents_here
 from ralphgen.board.agents.options import in_words_of_page
 from ralphgen.board.requests import ActionResult, FieldProblem, fieldless
 from ralphgen.board.views.task_record import titles_of
-from ralphgen.calls.context import read_policy
 from ralphgen.errors import RalphgenError
 from ralphgen.kits.ralph.rows import project_rows
 from ralphgen.kits.registry import KITS
-from ralphgen.launch.agent import prints
-from ralphgen.launch.agents import agents_here
 from ralphgen.project.database import open_database
 from ralphgen.project.inspect import read_schema
 from ralphgen.project.model import Names

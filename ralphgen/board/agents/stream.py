@@ -6,13 +6,11 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from ralphgen.agents.agent import OutputReader, Usage
+from ralphgen.agents.registry import NamedReader, find_agent
 from ralphgen.board.agents.lines import LogPage, page_of_log
 from ralphgen.board.stored_text import line, paragraph
 from ralphgen.errors import RalphgenError
-from ralphgen.launch.agent import OutputReader
-from ralphgen.launch.agents import find_agent
-from ralphgen.launch.named import NamedReader
-from ralphgen.launch.outcome import Usage
 from ralphgen.runtime.protocol.call_log import FILE as CALLS
 from ralphgen.sessions.store import TRANSCRIPT
 from ralphgen.trust.items import read_settings

@@ -7,9 +7,8 @@ from dataclasses import dataclass, replace
 from hashlib import sha256
 from typing import Any
 
+from ralphgen.agents.calls import stored_column, typed
 from ralphgen.board.requests import Form
-from ralphgen.calls.arguments import typed
-from ralphgen.calls.rows import stored_column
 from ralphgen.runtime.tasks.rows import decode_integers, decode_strings, plain
 
 WAS, MORE = "was.", ".more"

@@ -7,13 +7,13 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 
+from ralphgen.agents.calls import ClashError, EditedProject
 from ralphgen.board.requests import WAS, ActionResult, Form, fieldless
 from ralphgen.board.stored_text import line
 from ralphgen.board.views.disciplines import read_disciplines
 from ralphgen.board.views.drift import Drifted
 from ralphgen.board.views.sessions import SessionRow, read_sessions
 from ralphgen.board.views.status import Status
-from ralphgen.calls.edited_row import ClashError, EditedProject
 from ralphgen.errors import RalphgenError
 from ralphgen.kits.ralph.rows import Rows
 from ralphgen.ledger.records import spent_since

@@ -15,6 +15,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from ralphgen.agents.calls import KIT, Record, RefusalError, RowTools, open_server
 from ralphgen.board.requests import (
     ActionResult,
     FieldProblem,
@@ -46,9 +47,6 @@ from ralphgen.board.views.disciplines import read_disciplines
 from ralphgen.board.views.task_record import LARGEST_ID
 from ralphgen.board.web import pages
 from ralphgen.board.web.desk import PageDesk, in_thread, json_answer
-from ralphgen.calls.caller import open_server
-from ralphgen.calls.connection import KIT
-from ralphgen.calls.rows import Record, RefusalError, RowTools
 from ralphgen.errors import Problem, ProjectError, RalphgenError
 from ralphgen.files import MANIFEST
 from ralphgen.kits.ralph.rows import project_rows

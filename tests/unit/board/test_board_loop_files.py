@@ -7,12 +7,12 @@ from threading import Thread
 
 import pytest
 
+from ralphgen.agents.agent import OutputReader
+from ralphgen.agents.claude import ClaudeReader
+from ralphgen.agents.codex import CodexReader
+from ralphgen.agents.gemini import GeminiReader
 from ralphgen.board.agents.watch import StreamWatch
 from ralphgen.board.web.loop import read_loops
-from ralphgen.launch.agent import OutputReader
-from ralphgen.launch.claude.agent import ClaudeReader
-from ralphgen.launch.codex import CodexReader
-from ralphgen.launch.gemini import GeminiReader
 from ralphgen.project.root import SESSIONS
 from ralphgen.runtime.context import LOCK
 from ralphgen.sessions.launched import ask_to_stop, launcher_of

@@ -7,13 +7,13 @@ from board_browsers import notice_in, running_board
 from engines import ENGINES, on_engine
 from postgresql import needs_postgresql
 
+from ralphgen.agents.calls import ClashError, EditedProject
 from ralphgen.board.requests import Form
 from ralphgen.board.tasks.fields import WAS, fields_for
 from ralphgen.board.tasks.listing import task_listing
 from ralphgen.board.tasks.query import SORTS, STATES, TaskQuery
 from ralphgen.board.tasks.task import TaskView, task_view
 from ralphgen.board.web.tasks import UPDATE, TaskActions
-from ralphgen.calls.edited_row import ClashError, EditedProject
 from ralphgen.kits.ralph.rows import project_rows
 from ralphgen.kits.registry import KITS
 

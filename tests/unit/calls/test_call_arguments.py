@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from ralphgen.calls.arguments import from_json, from_words, typed
+from ralphgen.agents.calls import from_json, from_words, typed
 from ralphgen.errors import UsageError
 
 DEEP = "[" * 99_999

@@ -72,5 +72,5 @@ def test_call_does_not_import_the_sdk(root: Path) -> None:
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=True)
     imported = {line.rpartition("|")[2].strip() for line in done.stderr.splitlines()}
 
-    assert "ralphgen.calls.caller" in imported
+    assert "ralphgen.agents.calls" in imported
     assert set() == imported & {"mcp", "anyio", "starlette"}

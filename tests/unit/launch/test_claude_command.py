@@ -7,9 +7,9 @@ from typing import Any
 import pytest
 from launches import session_in
 
+from ralphgen.agents.agent import LONGEST_ARGUMENT, LaunchOptions, prints
+from ralphgen.agents.claude import SETTINGS, launch_command
 from ralphgen.errors import UsageError
-from ralphgen.launch.agent import LONGEST_ARGUMENT, LaunchOptions, prints
-from ralphgen.launch.claude.command import SETTINGS, launch_command
 from ralphgen.project.config import LaunchConfig
 from ralphgen.sessions.model import Brief
 

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 from launches import Launch, launch_in, session_in
 
+from ralphgen.agents.agent import AgentCall, outcome_of
+from ralphgen.agents.claude import ClaudeCode
+from ralphgen.agents.launch import run_terminal
 from ralphgen.errors import ProjectError
-from ralphgen.launch.agent import AgentCall
-from ralphgen.launch.claude.agent import ClaudeCode
-from ralphgen.launch.outcome import outcome_of
-from ralphgen.launch.runner import run_terminal
 
 pytestmark = pytest.mark.slow
 
@@ -27,7 +26,7 @@ def terminal(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
     """The path of a terminal that takes the place of the person's."""
     master, slave = pty.openpty()
     path = os.ttyname(slave)
-    monkeypatch.setattr("ralphgen.launch.runner.TERMINAL", path)
+    monkeypatch.setattr("ralphgen.agents.launch.TERMINAL", path)
     yield path
     os.close(master)
     os.close(slave)
@@ -55,7 +54,7 @@ def test_a_conversation_has_the_terminal_to_itself(launch: Launch, body: str, co
 def test_without_a_terminal_there_is_no_conversation(
     launch: Launch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ralphgen.launch.runner.TERMINAL", str(launch.root / "none"))
+    monkeypatch.setattr("ralphgen.agents.launch.TERMINAL", str(launch.root / "none"))
     launch.program("")
 
     with pytest.raises(ProjectError, match="no terminal for a conversation"):

@@ -11,10 +11,9 @@ from typing import Any
 import pytest
 from making_sessions import prepared
 
+from ralphgen.agents.agent import AgentLine, LaunchOptions, Usage
+from ralphgen.agents.gemini import GeminiCli, GeminiReader
 from ralphgen.errors import ProjectError
-from ralphgen.launch.agent import AgentLine, LaunchOptions
-from ralphgen.launch.gemini import GeminiCli, GeminiReader
-from ralphgen.launch.outcome import Usage
 from ralphgen.sessions.model import Brief, PreparedSession, Served
 
 SERVERS = {

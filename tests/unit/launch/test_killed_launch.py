@@ -37,9 +37,9 @@ import sys
 from dataclasses import replace
 from pathlib import Path
 from making_sessions import prepared
-from ralphgen.launch.agent import AgentCall
-from ralphgen.launch.claude.agent import ClaudeCode
-from ralphgen.launch.runner import run_printing, run_terminal
+from ralphgen.agents.agent import AgentCall
+from ralphgen.agents.claude import ClaudeCode
+from ralphgen.agents.launch import run_printing, run_terminal
 session = replace(prepared(Path.cwd()), served=())
 if sys.argv[1] == "printing":
     call = AgentCall(("claude",), "go")

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 from launches import REFUSAL, SEEN, START, Launch, launch_in, session_in
 
+from ralphgen.agents.claude import ClaudeCode
 from ralphgen.errors import ProjectError
-from ralphgen.launch.claude.agent import ClaudeCode
 
 pytestmark = pytest.mark.slow
 

@@ -51,7 +51,7 @@ def test_when_the_time_is_up_nothing_runs_any_more(launch: Launch) -> None:
 def test_processes_that_are_deaf_and_in_groups_of_their_own_are_killed(
     launch: Launch, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ralphgen.launch.process.GRACE", 0.3)
+    monkeypatch.setattr("ralphgen.agents.process.GRACE", 0.3)
     launch.program(
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
         f"child = subprocess.Popen([sys.executable, '-c', {DEAF!r}], stdout=subprocess.PIPE)\n"

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from making_sessions import prepared
 
-from ralphgen.launch.claude.agent import usage_of
-from ralphgen.launch.outcome import AgentEnd, Usage, closes_task, outcome_of
+from ralphgen.agents.agent import AgentEnd, Usage, closes_task, outcome_of
+from ralphgen.agents.claude import usage_of
 
 ENDS = {
     "it ended": AgentEnd(),

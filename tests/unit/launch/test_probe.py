@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ralphgen.launch.probe import failure_of
+from ralphgen.agents.process import failure_of
 
 pytestmark = pytest.mark.slow
 
@@ -43,7 +43,7 @@ def test_a_server_that_cannot_start_says_why(
 
 
 def test_one_that_hangs_is_not_waited_for(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ralphgen.launch.probe.PATIENCE", 0.3)
+    monkeypatch.setattr("ralphgen.agents.process.PATIENCE", 0.3)
     before = time.monotonic()
 
     assert "did not answer for 0.3 s" == failure_of(entry("import time; time.sleep(60)"), tmp_path)

@@ -27,7 +27,7 @@ from mcp.types import ElicitRequestParams, ElicitResult
 from proved_projects import LEDGER, MARKER
 from wire import refused
 
-from ralphgen.calls.rows import login_name as login
+from ralphgen.agents.calls import login_name as login
 from ralphgen.runtime.elicitation import Question, confirmation
 
 COMMENT = "INSERT INTO task_comments (task_id, author, body) VALUES (1, 'human', 'No.')"

@@ -1,6 +1,9 @@
 """An agent as a process: its lines as they come, and an end that leaves nothing behind."""
 
+import json
 import os
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -8,19 +11,26 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from queue import Empty, SimpleQueue
-from typing import Self
+from typing import Any, Self
 
+from ralphgen.errors import Problem, ProjectError, RalphgenError
+from ralphgen.project.root import FOLDER
 from ralphgen.runtime.processes.groups import PROGRAM
 from ralphgen.runtime.processes.guard import VARIABLE
+from ralphgen.runtime.processes.inherited import passed_on
 from ralphgen.runtime.processes.jobs import Jobs, NotRunningError
-from ralphgen.runtime.processes.pipes import Pipes
+from ralphgen.runtime.processes.pipes import Pipes, Tail
+from ralphgen.runtime.processes.secrets import MASK, Masker
+from ralphgen.sessions.model import PreparedSession, Served
+from ralphgen.sessions.server_query import ServerQueryError, query_server
 
 GRACE = 5.0  # seconds to clean up in; Claude Code takes up to 1.5 for the commands it runs
 FOREVER = threading.TIMEOUT_MAX
 POLL = 0.2  # seconds between looks at whether the process still lives
-KEPT = 8_000  # bytes of what it writes as errors
+MAX_ERRORS = 8_000  # bytes of what it writes as errors
 
 Complain = Callable[[bytes], None]
 
@@ -65,7 +75,7 @@ class _Complaints(_Pieces):
 
     def add(self, data: bytes) -> None:
         """Take the next bytes."""
-        self.tail = (self.tail + data)[-KEPT:]
+        self.tail = (self.tail + data)[-MAX_ERRORS:]
         self._pass_on(data)
 
     def end(self) -> None:
@@ -200,3 +210,142 @@ def watched() -> Iterator[dict[str, str]]:
 
 def _decoded(parts: Sequence[bytes]) -> str:
     return b"".join(parts).decode(errors="replace").removesuffix("\r")
+
+
+PATIENCE = 3.0  # seconds in which a command that cannot work has ended
+MAX_PROBE = 4_000  # bytes of what it says of itself
+VERSION = "2025-06-18"
+INITIALIZE = {
+    "jsonrpc": "2.0",
+    "id": 1,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": VERSION,
+        "capabilities": {},
+        "clientInfo": {"name": "ralphgen", "version": "1"},
+    },
+}
+
+
+def failure_of(entry: Mapping[str, Any], root: Path) -> str:
+    """Return why the command of an entry of an MCP config does not answer, in words.
+
+    Empty where it does, and for a server that runs elsewhere. The command is started once more, in
+    `root`, with the variables that an agent gives it, and ended. Values of its own variables are
+    not among the words.
+    """
+    if "command" not in entry:
+        return ""
+    given = (json.dumps(INITIALIZE) + "\n").encode()
+    said, complaint, jobs = Tail(MAX_PROBE), Tail(MAX_PROBE), Jobs(most=1)
+    try:
+        job = jobs.start(
+            [entry["command"], *entry.get("args", [])],
+            pipes=Pipes(said, complaint, given),
+            cwd=str(root),
+            environment={**passed_on(str(root / FOLDER), to_agent=True), **entry.get("env", {})},
+        )
+        ended = job.wait(PATIENCE)
+        code = job.exit_code if job.exit_code is not None else -(job.signal or 0)
+    except OSError as error:
+        return f"cannot be run: {(error.strerror or str(error)).lower()}"
+    finally:
+        jobs.close()
+    if '"result"' in said.text():
+        return ""
+    text = Masker().text(complaint.text(), cut=complaint.cut)
+    last = (text.strip().splitlines() or [""])[-1]
+    for value in filter(None, entry.get("env", {}).values()):
+        last = last.replace(value, MASK)
+    words = f"ended with exit code {code}" if ended else f"did not answer for {PATIENCE:g} s"
+    return f"{words}: {last}" if last else words
+
+
+HINT = 'find the cause with "ralphgen doctor"'
+THEIRS = "check mcp_servers of the discipline"
+
+
+@dataclass(frozen=True, slots=True)
+class Lack:
+    """What a session has and its agent has not, of which server; `served` where it is ours."""
+
+    text: str
+    server: str
+    served: Served | None
+
+
+def lack_error(
+    found: tuple[Lack, ...], session: PreparedSession, longer: str = ""
+) -> RalphgenError:
+    """Return the error for what is lacking, with the cause where one is found.
+
+    `longer` is a hint on how a server gets more time to start in.
+    """
+    problems = []
+    for lack in found:
+        if lack.served is not None:
+            said, hint = own_words(lack.served), HINT
+        else:
+            said, hint = _their_words(lack.server, session, longer)
+        problems.append(Problem(f"{lack.text}: {said}" if said else lack.text, hint))
+    return ProjectError.of(problems)
+
+
+def _their_words(server: str, session: PreparedSession, longer: str) -> tuple[str, str]:
+    """Return why a discipline's server does not start, where that shows, and a hint."""
+    try:
+        entry = json.loads(session.mcp_config.read_bytes())["mcpServers"][server]
+    except (OSError, ValueError, LookupError):
+        return "", THEIRS
+    if "command" not in entry:
+        return "", f"{THEIRS}: is its URL reachable, and are its headers valid?"
+    failure = failure_of(entry, session.root)
+    said = f"{shlex.quote(entry['command'])} {failure}" if failure else ""
+    return said, f"{THEIRS}; {longer}" if longer else THEIRS
+
+
+def own_words(served: Served) -> str:
+    """Return the line with which a server refuses to start, empty where it would start now."""
+    try:
+        query_server(served.command, "--check")
+    except ServerQueryError as error:
+        return str(error)
+    return ""
+
+
+Entry = Mapping[str, Any]
+
+_VARIABLE = re.compile(r"\$\{(\w+)(?::-([^}]*))?\}")
+
+
+def session_servers(session: PreparedSession) -> dict[str, Entry]:
+    """Return the entries of the session's MCP config, by name."""
+    found: dict[str, Entry] = json.loads(session.mcp_config.read_bytes())["mcpServers"]
+    return found
+
+
+def start_command(session: PreparedSession, name: str) -> list[str]:
+    """Return what starts a server of the session, with the variables of its entry."""
+    return [sys.executable, "-I", "-m", __name__, str(session.mcp_config), name]
+
+
+def filled(text: str) -> str:
+    """Return the text with our variables in it; one that is not set and has no default stays."""
+
+    def value(found: re.Match[str]) -> str:
+        name, default = found.groups()
+        return os.environ.get(name, found[0] if default is None else default)
+
+    return _VARIABLE.sub(value, text)
+
+
+def main(path: str, name: str) -> None:
+    """Become the server of this name in an MCP config."""
+    entry = json.loads(Path(path).read_bytes())["mcpServers"][name]
+    words = [filled(word) for word in (entry["command"], *entry.get("args", []))]
+    variables = {key: filled(value) for key, value in entry.get("env", {}).items()}
+    os.execvpe(words[0], words, {**os.environ, **variables})
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

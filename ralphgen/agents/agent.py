@@ -1,12 +1,111 @@
 """What an agent is for `launch`: how it is called, what starts it, and what its output shows."""
 
+import json
+import re
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
-from ralphgen.errors import RalphgenError, UsageError
-from ralphgen.launch.outcome import NOTHING_USED, AgentEnd
+from ralphgen.errors import RalphgenError, UsageError, harmless
+from ralphgen.runtime.values.arguments import shortened
 from ralphgen.sessions.model import PreparedSession
+
+DONE, BLOCKED = "done", "blocked"
+CLOSED = {DONE: 0, BLOCKED: 3, "skipped": 3}  # statuses of a task, with their exit codes
+STOPPED, CLAIM_LOST = "stopped", "claim lost"
+CLOSING_TOOL = "set_task_status"
+REVIEW = "opus_review"  # may open a task again, which is its work and no failure
+CLAIMED_CODE, OPEN_CODE, FAILED_CODE, SPENT_CODE = 4, 5, 6, 7
+BY_SIGNAL = 128  # plus its number, as a shell has it
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """What an agent has used, as far as it says so; `cost` is in US dollars."""
+
+    turns: int | None = None
+    tokens_in: int | None = None
+    tokens_out: int | None = None
+    cost: float | None = None
+
+
+NOTHING_USED = Usage()
+
+
+@dataclass(frozen=True, slots=True)
+class AgentEnd:
+    """How an agent ended.
+
+    `code` is its exit code, negative for a signal. `by_person` is the signal that the user sent, or
+    0. `out_of_time` means that its time limit stopped it, `claim_lost` that its session lost the
+    task, `silent` that it did not list its servers. The agent itself reports `out_of_budget` (turns
+    or money), `rate_limited`, any other failure as `is_error`, and its `model`, empty if unknown.
+    """
+
+    code: int = 0
+    by_person: int = 0
+    out_of_time: bool = False
+    claim_lost: bool = False
+    silent: bool = False
+    out_of_budget: bool = False
+    rate_limited: bool = False
+    is_error: bool = False
+    model: str = ""
+    usage: Usage = NOTHING_USED
+
+    @property
+    def failed(self) -> bool:
+        """Whether it ended otherwise than it should."""
+        return bool(self.code or self.silent or self.is_error)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What is recorded of a session, in a word or three, and the exit code of `launch`."""
+
+    word: str
+    exit_code: int
+
+
+FAILED = Outcome("failed", FAILED_CODE)
+RATE_LIMITED = Outcome("rate limited", FAILED_CODE)
+BROKEN = Outcome("environment failed", FAILED_CODE)
+
+
+def closes_task(session: PreparedSession) -> bool:
+    """Return whether the session is there to close its task: it has one, and may call it done."""
+    if session.task is None or session.profile == REVIEW:
+        return False
+    schemas = (
+        tool.get("inputSchema", {})
+        for served in session.served
+        for tool in served.tools
+        if tool["name"] == CLOSING_TOOL
+    )
+    return any(DONE in _statuses(schema) for schema in schemas)
+
+
+def outcome_of(end: AgentEnd, status: str | None, *, closes: bool) -> Outcome:
+    """Return what came of a session whose task has this status now; None where there is none."""
+    if end.by_person:
+        return Outcome(STOPPED, BY_SIGNAL + end.by_person)
+    if closes and status in CLOSED:
+        return Outcome(status, CLOSED[status])
+    if end.claim_lost:
+        return Outcome(CLAIM_LOST, CLAIMED_CODE)
+    if end.rate_limited:  # also where its time was up while it waited for the model
+        return RATE_LIMITED
+    if end.out_of_time or end.out_of_budget:
+        return Outcome("out of time" if end.out_of_time else "out of budget", SPENT_CODE)
+    ended = Outcome("open", OPEN_CODE) if closes else Outcome("ended", 0)
+    return FAILED if end.failed else ended
+
+
+def _statuses(schema: Mapping[str, Any]) -> list[object]:
+    found = schema.get("properties", {}).get("status", {}).get("enum")
+    return found if isinstance(found, list) else []
+
 
 PRINTING = frozenset({"task_execution", "opus_review", "enrichment"})  # done without a person
 EDITING = frozenset({"task_execution"})  # of no use if it may not write files
@@ -187,3 +286,69 @@ def refuse_options(options: LaunchOptions) -> None:
             f"the prompt has {size:,} bytes, but a command line allows {LONGEST_ARGUMENT:,}",
             'put it in a file that the agent reads, or add "--print"',
         )
+
+
+Event = Mapping[str, Any]
+
+HIGHEST = 2**53  # a count or an amount that an agent is believed
+ERROR_WIDTH = 400  # characters of a failure that are shown
+_MARK = re.compile(r"</?tool_use_error>")
+
+
+def read_event(line: str) -> Event | None:
+    """Return the event of a line; None where the line is no JSON object."""
+    try:
+        found = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return found if isinstance(found, dict) else None
+
+
+def objects(found: object) -> list[Event]:
+    """Return the JSON objects of what should be a list of them."""
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
+
+
+def number(found: object) -> int | None:
+    """Return a count, None for what is none."""
+    if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found <= HIGHEST:
+        return None
+    return found
+
+
+def amount(found: object) -> float | None:
+    """Return an amount of money, None for what is none: less than nothing, or without an end."""
+    if isinstance(found, bool) or not isinstance(found, int | float) or not 0 <= found <= HIGHEST:
+        return None
+    return float(found)
+
+
+def harmless_lines(texts: Iterator[str], indent: str = "") -> Iterator[str]:
+    """Yield the lines of the texts, with nothing in them that could steer a terminal."""
+    for text in texts:
+        yield from (indent + line for line in harmless(text).split("\n"))
+
+
+def call_line(name: str, given: object) -> str:
+    """Return a call on one line, each argument cut."""
+    shown = given if isinstance(given, dict) else {}
+    words = (f" {one_line(str(key))}={shortened(value)}" for key, value in shown.items())
+    return f"call {name}{''.join(words)}"
+
+
+def failure_line(name: str, text: str) -> str:
+    """Return on one line that a call has failed, and why."""
+    return f"failed {name}: {one_line(text)}"
+
+
+def text_of(content: object) -> str:
+    """Return the text of a result, which is a string or a list of blocks."""
+    if isinstance(content, str):
+        return content
+    return "\n".join(str(block.get("text", "")) for block in objects(content))
+
+
+def one_line(text: str) -> str:
+    """Return the text on one line, cut."""
+    line = " ".join(_MARK.sub("", text[: 2 * ERROR_WIDTH]).split())
+    return f"{line[:ERROR_WIDTH]}…" if len(line) > ERROR_WIDTH else line

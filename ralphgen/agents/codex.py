@@ -7,30 +7,27 @@ import subprocess
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ralphgen.errors import UsageError
-from ralphgen.launch.agent import (
+from ralphgen.agents.agent import (
     EDITING,
     Agent,
     AgentCall,
     AgentLine,
+    Event,
     LaunchOptions,
     OutputReader,
-    prompt_with_system,
-    refuse_options,
-    some,
-)
-from ralphgen.launch.claude.command import tool_name
-from ralphgen.launch.events import (
-    Event,
+    Usage,
     call_line,
     failure_line,
     harmless_lines,
     number,
+    prompt_with_system,
     read_event,
+    refuse_options,
+    some,
 )
-from ralphgen.launch.lacking import Lack, lack_error
-from ralphgen.launch.outcome import Usage
-from ralphgen.launch.servers import Entry, filled, session_servers, start_command
+from ralphgen.agents.claude import tool_name
+from ralphgen.agents.process import Entry, Lack, filled, lack_error, session_servers, start_command
+from ralphgen.errors import UsageError
 from ralphgen.project.lookup import STRUCTURED
 from ralphgen.project.root import database_place
 from ralphgen.runtime.files.protection import CLIENT_FILES, CLIENT_FOLDERS

@@ -1,27 +1,35 @@
-"""A program of the project's settings as an agent: `[loop.agents.<name>]`."""
+"""The agents that can be launched: built-in ones, and those of the settings."""
 
 import json
 import re
+import shutil
 from collections.abc import Iterator, Mapping
 
-from ralphgen.errors import ProgramError, UsageError, harmless
-from ralphgen.files import WRITE_HINT
-from ralphgen.launch.agent import (
+from ralphgen.agents.agent import (
     Agent,
     AgentCall,
     AgentLine,
     LaunchOptions,
     OutputReader,
+    Usage,
+    amount,
+    number,
     prompt_with_system,
+    read_event,
     refuse_options,
 )
-from ralphgen.launch.events import amount, number, read_event
-from ralphgen.launch.outcome import Usage
-from ralphgen.project.config import AgentSettings
+from ralphgen.agents.claude import ClaudeCode
+from ralphgen.agents.codex import Codex
+from ralphgen.agents.gemini import GeminiCli
+from ralphgen.errors import ProgramError, UsageError, harmless
+from ralphgen.files import WRITE_HINT
+from ralphgen.project.config import AgentSettings, Config
+from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.files import reason
 from ralphgen.runtime.files.write import write_new
 from ralphgen.sessions.model import PreparedSession
 from ralphgen.sessions.store import OURS_ALONE, PROMPT, SYSTEM
+from ralphgen.suggestion import suggestion
 
 CONFIG, PROMPT_FILE, SYSTEM_FILE = "{config}", "{prompt_file}", "{system_file}"
 USAGE_KEYS = frozenset({"turns", "cost_usd", "input_tokens", "output_tokens"})
@@ -120,3 +128,25 @@ def _filled(command: tuple[str, ...], paths: Mapping[str, str]) -> list[str]:
 
 def _encoded(prompt: str) -> bytes:
     return f"{prompt}\n".encode("utf-8", "surrogateescape")
+
+
+KNOWN: dict[str, type[Agent]] = {one.name: one for one in (ClaudeCode, Codex, GeminiCli)}
+
+
+def agents_here(config: Config) -> tuple[Agent, ...]:
+    """Return the agents whose programs are on this machine, those of the settings last."""
+    found = [find_agent(name, config) for name in (*KNOWN, *config.loop.agents)]
+    return tuple({one.name: one for one in found if shutil.which(one.program)}.values())
+
+
+def find_agent(name: str, config: Config) -> Agent:
+    """Return the agent of this name; raises `UsageError` where there is none."""
+    if name in KNOWN:
+        return KNOWN[name]()
+    named = config.loop.agents
+    if name in named:
+        return NamedAgent(name, named[name])
+    hint = suggestion(name, (*KNOWN, *named), "the agents")
+    raise UsageError(
+        f'there is no agent "{one_line(name)}"', f"{hint}; add others in [loop.agents]"
+    )

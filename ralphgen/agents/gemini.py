@@ -7,37 +7,30 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from ralphgen.errors import ProgramError, ProjectError
-from ralphgen.files import WRITE_HINT
-from ralphgen.launch.agent import (
+from ralphgen.agents.agent import (
     EDITING,
     Agent,
     AgentCall,
     AgentLine,
+    Event,
     LaunchOptions,
     OutputReader,
-    prompt_with_system,
-    refuse_options,
-    some,
-)
-from ralphgen.launch.events import (
-    Event,
+    Usage,
     call_line,
     failure_line,
     harmless_lines,
     number,
+    prompt_with_system,
     read_event,
+    refuse_options,
+    some,
 )
-from ralphgen.launch.outcome import Usage
-from ralphgen.launch.servers import session_servers, start_command
+from ralphgen.agents.process import session_servers, start_command
+from ralphgen.errors import ProgramError, ProjectError
+from ralphgen.files import WRITE_HINT
 from ralphgen.project.root import database_place
 from ralphgen.runtime.files import reason
-from ralphgen.runtime.files.protection import (
-    CLIENT_FILES,
-    CLIENT_FOLDERS,
-    CLIENT_PARTS,
-    GIT_PART,
-)
+from ralphgen.runtime.files.protection import CLIENT_FILES, CLIENT_FOLDERS, CLIENT_PARTS, GIT_PART
 from ralphgen.runtime.files.write import write_new
 from ralphgen.sessions.model import PreparedSession
 from ralphgen.sessions.store import GEMINI_HOME, OURS_ALONE, remove_inner

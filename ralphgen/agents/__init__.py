@@ -1,0 +1,1 @@
+"""Starts agents in sessions, and calls the tools of servers as a client does."""

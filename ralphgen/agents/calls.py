@@ -1,0 +1,732 @@
+"""Calls tools of the project's server, as a client of a session does."""
+
+import ast
+import getpass
+import json
+import os
+import re
+import subprocess
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager, suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, Self
+
+from ralphgen import __version__
+from ralphgen.errors import Problem, ProjectError, RalphgenError, Say, UsageError, plain
+from ralphgen.kits.ralph.rows import project_rows
+from ralphgen.kits.registry import KITS
+from ralphgen.project.database import open_database, opened_database
+from ralphgen.project.inspect import read_schema
+from ralphgen.project.root import FOLDER, ProjectPlace
+from ralphgen.project.rows import open_rows
+from ralphgen.runtime.context import BY_COMMAND
+from ralphgen.runtime.errors import StartError
+from ralphgen.runtime.policy import FULL, Policy, Recipe
+from ralphgen.runtime.processes.launched import launched_session
+from ralphgen.runtime.tasks.rows import plain as as_json
+from ralphgen.runtime.tasks.rows import today
+from ralphgen.runtime.values.arguments import shortened
+from ralphgen.runtime.values.encoding import (
+    JsonReader,
+    sha256_hex,
+    write_written_json,
+    written_number,
+)
+from ralphgen.sessions.decide import (
+    TASKS,
+    Request,
+    RowAsRead,
+    context_facts,
+    decide_subject,
+    no_tasks,
+    project_facts,
+)
+from ralphgen.sessions.server_command import server_command
+from ralphgen.sessions.store import MCP_CONFIG, session_folder
+from ralphgen.suggestion import suggestion
+from ralphgen.terminal.person import refuse_agents
+from ralphgen.trust.verify import TRUST_EDITED
+
+if TYPE_CHECKING:
+    from ralphgen.runtime.engine import Database
+
+KIT = "ralph"  # serves the tools on tasks, features and disciplines
+PROTOCOL = "2025-11-25"
+INITIALIZE = {
+    "protocolVersion": PROTOCOL,
+    "capabilities": {},
+    "clientInfo": {"name": "ralphgen", "version": __version__},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CallAnswer:
+    """The text of an answer, or of a refusal with the `hint` that the server sent with it."""
+
+    text: str
+    refused: bool = False
+    hint: str = ""
+
+
+class ServerConnection:
+    """A running server, which ends with this; it may write to our standard error.
+
+    Raises `ProjectError` where the server does not start or ends before it has answered.
+    """
+
+    def __init__(self, command: Sequence[str], kit: str, *, apart: bool = False) -> None:
+        self._kit = kit
+        self._process = subprocess.Popen(
+            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, start_new_session=apart
+        )
+        self._last = 0
+        try:
+            self._request("initialize", INITIALIZE)
+            self._send({"method": "notifications/initialized"})
+        except BaseException:
+            self.close()
+            raise
+
+    def tools(self) -> list[dict[str, Any]]:
+        """Return the entries of `tools/list`."""
+        result = self._request("tools/list", {})["result"]
+        tools: list[dict[str, Any]] = result["tools"]
+        return tools
+
+    def call(self, tool: str, arguments: Mapping[str, object]) -> CallAnswer:
+        """Return what `tools/call` answers; a refusal is an answer too."""
+        answer = self._request("tools/call", {"name": tool, "arguments": arguments})
+        if "error" in answer:
+            error = answer["error"]
+            data = error.get("data") or ""
+            hint = data if isinstance(data, str) else json.dumps(data, ensure_ascii=False)
+            return CallAnswer(error["message"], refused=True, hint=hint)
+        result = answer["result"]
+        text = "\n".join(part.get("text") or json.dumps(part) for part in result["content"])
+        return CallAnswer(text, refused=result.get("isError", False))
+
+    def close(self) -> None:
+        """End the server, as a client does that leaves."""
+        for stream in (self._process.stdin, self._process.stdout):
+            if stream is not None:
+                try:
+                    stream.close()
+                except OSError:  # it was not there any more to read the rest
+                    continue
+        self._process.wait()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _request(self, method: str, params: object) -> dict[str, Any]:
+        """Return the line that answers a request; what else the server sends is left unread."""
+        self._last += 1
+        self._send({"id": self._last, "method": method, "params": params})
+        output = self._process.stdout
+        for line in output or ():
+            message: dict[str, Any] = json.loads(line)
+            if message.get("id") == self._last and "method" not in message:
+                return message
+        raise self._gone()
+
+    def _send(self, message: Mapping[str, object]) -> None:
+        text = write_written_json({"jsonrpc": "2.0", **message})
+        line = text.encode("utf-8", "backslashreplace") + b"\n"
+        try:
+            if self._process.stdin is not None:
+                self._process.stdin.write(line)
+                self._process.stdin.flush()
+        except BrokenPipeError as error:
+            raise self._gone() from error
+
+    def _gone(self) -> ProjectError:
+        text = f'the server "{self._kit}" did not answer: it ended with exit code'
+        hint = 'see its output above, or run "ralphgen doctor"'
+        return ProjectError(f"{text} {self._process.wait()}", hint)
+
+
+HINT = 'run "ralphgen regen"'
+Options = tuple[str, ...]
+"""The arguments of a server after the name of the kit."""
+
+
+def read_policy(root: Path, *, trust_edited: bool) -> Policy:
+    """Return the policy that was generated for the project in `root`: read as data, never run.
+
+    Raises `ProjectError` where there is none, where it was edited and that is not trusted, and
+    where another ralphgen has written one that this one does not know.
+    """
+    path = root / FOLDER / "policy.py"
+    try:
+        text = path.read_bytes()
+        manifest = _manifest(root)
+        edited = sha256_hex(text) != manifest["files"]["policy.py"]
+        policy = _policy(ast.parse(text))
+        policy.name_tools(manifest.get("tools", {}))
+    except OSError as error:
+        raise ProjectError(
+            f'the server in "{root / FOLDER}" is missing or incomplete', HINT
+        ) from error
+    except (
+        *(SyntaxError, ValueError, LookupError, TypeError, AttributeError),
+        *(RecursionError, StartError),
+    ) as error:
+        raise ProjectError(f'"{path}" was not generated by this ralphgen', HINT) from error
+    if edited and not trust_edited:
+        raise ProjectError(f'"{path}" was edited by hand', 'run "ralphgen regen --force"')
+    return policy
+
+
+def own_options(root: Path, session_id: str, kit: str) -> Options:
+    """Return the options with which the session of this id starts its server of a kit.
+
+    Raises `UsageError` where the project has no such session, or that session no such server.
+    """
+    folder = session_folder(root, session_id)
+    try:
+        data = b"" if folder is None else (folder / MCP_CONFIG).read_bytes()
+        servers = json.loads(data)["mcpServers"]
+    except (OSError, ValueError, LookupError) as error:
+        text = f'this shell belongs to the session "{plain(session_id)}"'
+        raise UsageError(
+            f'{text}, which does not belong to the project in "{root}"',
+            "run the command in your own terminal",
+        ) from error
+    if kit not in servers:
+        raise UsageError(
+            f'the session "{plain(session_id)}" has no server of the kit "{kit}"',
+            suggestion(kit, servers, "its kits"),
+        )
+    words = [str(word) for word in servers[kit]["args"]]
+    return tuple(words[words.index(kit) + 1 :])
+
+
+@contextmanager
+def made_options(
+    root: Path, work_tree: Path, policy: Policy, request: Request
+) -> Iterator[Options]:
+    """The options of servers for one call in a work tree: good until the servers have started.
+
+    Rows made by a call with every tool are on record as the user's, others as an agent's.
+
+    Raises `UsageError` and `ProjectError` as a session of the request would.
+    """
+    hidden = _manifest(root)["schema"]["hide"]
+    with open_rows(root, has_tasks=KIT in policy.kits) as rows:
+        subject = decide_subject(policy, request, rows)
+        made_for = project_facts(root, work_tree, rows.identity(hidden))
+    moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    name = f"call-{moment}-{os.urandom(4).hex()}"
+    facts = context_facts(policy, subject, request.kits or policy.kits, name, made_for)
+    facts |= {"user": BY_COMMAND} if policy.profile(subject.base) == FULL else {}
+    facts |= {"as_read": asdict(request.as_read)} if request.as_read is not None else {}
+    text = json.dumps(facts).encode()
+    with TemporaryDirectory(prefix="ralphgen-") as folder:
+        path = Path(folder, "context.json")
+        path.write_bytes(text)
+        yield "--context", str(path), "--sha256", sha256_hex(text)
+
+
+def _manifest(root: Path) -> dict[str, Any]:
+    manifest: dict[str, Any]
+    manifest = json.loads((root / FOLDER / "manifest.json").read_bytes())
+    return manifest
+
+
+def _policy(module: ast.Module) -> Policy:
+    """Return the policy that the last statement of a module makes.
+
+    Raises `TypeError`, `ValueError` or `LookupError` for a module of another form.
+    """
+    emitted = module.body[-1]
+    if not isinstance(emitted, ast.Assign):
+        raise TypeError
+    named = _keywords(emitted.value)
+    recipes = {
+        str(ast.literal_eval(name)): Recipe(
+            **{key: ast.literal_eval(value) for key, value in _keywords(recipe).items()}
+        )
+        for name, recipe in _items(named.pop("recipes"))
+    }
+    return Policy(recipes=recipes, **{key: ast.literal_eval(value) for key, value in named.items()})
+
+
+def _keywords(call: ast.expr) -> dict[str, ast.expr]:
+    """Return what a call is given by name; raises `TypeError` for anything else."""
+    if not isinstance(call, ast.Call) or call.args:
+        raise TypeError
+    return {str(word.arg): word.value for word in call.keywords}
+
+
+def _items(mapping: ast.expr) -> Iterator[tuple[ast.expr, ast.expr]]:
+    if not isinstance(mapping, ast.Dict):
+        raise TypeError
+    for key, value in zip(mapping.keys, mapping.values, strict=True):
+        if key is not None:
+            yield key, value
+
+
+@contextmanager
+def open_server(
+    place: ProjectPlace,
+    kit: str,
+    tool: str,
+    request: Request | None,
+    *,
+    trust_edited: bool,
+    say: Say,
+    apart: bool = False,
+) -> Iterator[ServerConnection]:
+    """A connection to the server of a kit in a project, which works where somebody is in it.
+
+    The server has the `tool`. One that runs `apart` is out of reach of this terminal's Ctrl-C.
+
+    Without a `request`, it is that of a person, or below `ralphgen launch` that of the session that
+    was launched, with its policy. Raises `UsageError` for a request that is made there, for a kit
+    or a tool that the project does not have, and as a session does.
+    """
+    root, session_id = place.root, launched_session()
+    if session_id and request is not None:
+        raise UsageError(
+            f'this shell can use only the tools of its session "{plain(session_id)}"',
+            "omit --recipe, --task, --feature and --discipline",
+        )
+    start = server_command(root, [kit], trust_edited=trust_edited, say=say)
+    policy = read_policy(root, trust_edited=trust_edited)
+    refuse_unknown(policy, kit, tool)
+    if session_id:
+        with ServerConnection(
+            (*start, kit, *own_options(root, session_id, kit)), kit
+        ) as connection:
+            yield connection
+        return
+    trusting = (TRUST_EDITED,) if trust_edited else ()
+    with made_options(root, place.work_tree, policy, request or Request(FULL)) as options:
+        connection = ServerConnection((*start, kit, *trusting, *options), kit, apart=apart)
+    with connection:
+        yield connection
+
+
+def refuse_unknown(policy: Policy, kit: str, tool: str) -> None:
+    """Raise `UsageError` for a kit or a tool that the project does not have."""
+    if kit == TASKS and kit not in policy.kits:
+        raise no_tasks(policy.kits)
+    if kit not in policy.kits:
+        hint = suggestion(kit, policy.kits, "the kits", "ralphgen tools")
+        raise UsageError(f'this project has no kit "{kit}"', hint)
+    if not policy.knows(kit, tool):
+        names = sorted(policy.allowed(FULL, kit))
+        hint = suggestion(tool, names, "the tools", "ralphgen tools")
+        raise UsageError(f'the kit "{kit}" has no tool "{tool}"', hint)
+
+
+def _refuse_constant(name: str) -> None:
+    raise ValueError(f"{name} is not valid JSON")
+
+
+_READER = JsonReader(constant=_refuse_constant, real=written_number)
+
+
+def from_json(text: str) -> dict[str, Any]:
+    """Return the object that a text spells; raises `UsageError` for anything else."""
+    hint = """pass an object, such as '{"id": 7}'"""
+    try:
+        found = _READER.read(text)
+    except (ValueError, RecursionError) as error:
+        raise UsageError(f"the arguments are not valid JSON: {plain(str(error))}", hint) from error
+    if not isinstance(found, dict):
+        raise UsageError("the arguments are not a JSON object", hint)
+    return found
+
+
+def from_words(words: Sequence[str]) -> dict[str, str]:
+    """Return what `key=value` words say, as text; raises `UsageError` for any other word."""
+    given: dict[str, str] = {}
+    for word in words:
+        key, sign, text = word.partition("=")
+        if not sign or not key:
+            raise UsageError(f'invalid argument "{plain(word)}"', "write arguments as key=value")
+        if key in given:
+            raise UsageError(
+                f'duplicate argument "{plain(key)}"', """write a list as key='["a"]'"""
+            )
+        given[key] = text
+    return given
+
+
+def typed(given: Mapping[str, str], properties: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the values of texts, as the input schema has them.
+
+    What is no text by its schema is read as JSON. Where it is none it stays as it is: the server
+    refuses it, and says what it expected.
+    """
+    return {key: _value(text, properties.get(key)) for key, text in given.items()}
+
+
+def _value(text: str, rule: Mapping[str, Any] | None) -> Any:
+    if rule is None or "string" in _types(rule) or text in rule.get("enum", ()):
+        return text
+    try:
+        return _READER.read(text)
+    except (ValueError, RecursionError):
+        return text
+
+
+def _types(rule: Mapping[str, Any]) -> Sequence[str]:
+    kind = rule.get("type", [])
+    return [kind] if isinstance(kind, str) else kind
+
+
+COLUMN = re.compile(r'column "(.+)"')
+MISSING = re.compile(r'argument "([a-z_]+)" is missing')
+UNPROVED = re.compile(r"task (\d+) is not done: ")
+CALL = re.compile(
+    r": (?:call run_checks(?: with task \d+)?, then set it to done|ask the user to run .*)$"
+)
+Record = dict[str, Any]
+Properties = Mapping[str, Mapping[str, Any]]
+"""The arguments of a tool, with their schemas."""
+
+
+class RefusalError(RalphgenError):
+    """A tool refuses what was asked of it (exit code 1)."""
+
+
+class RowTools:
+    """The tools on the project's rows, as a person or the session that this shell belongs to."""
+
+    def __init__(self, server: ServerConnection) -> None:
+        self._server = server
+
+    def ask(self, tool: str, **arguments: object) -> Record:
+        """Return a tool's answer; raise `RefusalError` for a refusal."""
+        answer = self._server.call(tool, arguments)
+        if answer.refused:
+            raise refusal(answer.text)
+        found: Record = json.loads(answer.text)
+        return found
+
+    def tools(self) -> Mapping[str, Record]:
+        """Return the input schema of each tool, by its name."""
+        return {one["name"]: one["inputSchema"] for one in self._server.tools()}
+
+    def properties(self, tool: str) -> Properties:
+        """Return the arguments of a tool, with their schemas; none where it is not there."""
+        found: Properties = self.tools().get(tool, {}).get("properties", {})
+        return found
+
+    def pages(self, tool: str, **arguments: object) -> Iterator[Record]:
+        """Yield the answers of a tool that lists, page by page."""
+        answer = self.ask(tool, **arguments)
+        yield answer
+        while "next_cursor" in answer:
+            answer = self.ask(tool, **arguments, cursor=answer["next_cursor"])
+            yield answer
+
+    def set_status(
+        self, task: int, new: str, words: Mapping[str, str], *, force: bool = False
+    ) -> Record:
+        """Set a task's status; return the tool's answer.
+
+        `words` are its `reason`, `summary` and `because`, those that are said. A claim is ended by
+        `force`, and with `because` a task is done without proof. Raises `UsageError` where one of
+        them lacks the other, and `RefusalError` for a refusal.
+        """
+        said: dict[str, object] = {name: text for name, text in words.items() if text}
+        because = "because" in said
+        if because and not force:
+            raise UsageError('"--because" requires "--force"', "pass both, or neither")
+        known = self.properties("set_task_status") if force else {}
+        if because and "because" not in known:
+            text = "no checks are configured, so closing a task needs no reason"
+            raise UsageError(text, "leave out --force and --because")
+        if because and "summary" in known:
+            said.setdefault("summary", "Closed by the user.")  # whose reason the server adds
+        if force and not because and "force" not in known:
+            raise UsageError('"--force" requires "--because" here', "pass both, or neither")
+        if "force" in known:
+            said["force"] = True
+        return self.ask("set_task_status", id=task, status=new, **said)
+
+    def comment(self, task: int, body: str, *, author: str = "", priority: str = "") -> Record:
+        """Add a comment to a task, by the user of the system where no author is named."""
+        given: Record = {"task_id": task, "body": body}
+        if author or "author" in self.properties("add_task_comment"):
+            given["author"] = author or login_name()
+        if priority:
+            given["priority"] = priority
+        return self.ask("add_task_comment", **given)
+
+
+def stored_column(name: str, rule: Mapping[str, Any]) -> str:
+    """Return the column that an argument sets, by its schema: its own name may be no legal one."""
+    found = COLUMN.fullmatch(str(rule.get("description", "")))
+    return found[1] if found else name
+
+
+def refusal(text: str) -> RalphgenError:
+    """Return the error for a refusal, line by line, with the command that lists what there is."""
+    lines = text.splitlines() or ["refused"]
+    return RefusalError.of([Problem(CALL.sub("", line), _hint(line)) for line in lines])
+
+
+def _hint(line: str) -> str:
+    if unproved := UNPROVED.match(line):
+        check = f'run "ralphgen task check {unproved[1]}"; ' if CALL.search(line) else ""
+        force = "" if launched_session() else "to close it anyway: --force --because REASON"
+        return f"{check}{force}".removesuffix("; ")
+    if missing := MISSING.match(line):
+        name = missing[1]
+        listing = (
+            f'; "ralphgen {name} list" lists them' if name in ("feature", "discipline") else ""
+        )
+        return f'give it with "--{name.replace("_", "-")}"{listing}'
+    kinds = [kind for kind in ("task", "feature", "discipline") if f"there is no {kind} " in line]
+    if kinds and line.endswith(": there is none yet"):
+        return f'add one with "ralphgen {kinds[0]} add"'
+    return f'"ralphgen {kinds[0]} list" lists them' if kinds else ""
+
+
+def login_name() -> str:
+    """Return the name of the user, as the system knows it."""
+    with suppress(OSError, KeyError):
+        return getpass.getuser()
+    return "human"
+
+
+PROJECT = {"title": "project_title", "description": "project_description"}
+FOUND = "SELECT COLUMNS FROM metadata ORDER BY id LIMIT 1"
+CHANGE = "UPDATE metadata SET COLUMNS WHERE id = (SELECT MIN(id) FROM metadata)"
+ADD = "INSERT INTO metadata (COLUMNS) VALUES (MARKS)"
+MOST_CHARACTERS = 20_000  # of a title or a description
+TRIES = 5  # of a change, while others change the same row all the time
+OpenTools = Callable[[RowAsRead], AbstractContextManager[RowTools]]
+"""Gives tools that write nothing once a row is not as it was read."""
+
+
+@dataclass(frozen=True, slots=True)
+class FieldClash:
+    """A field that two have changed: as one has read it, as the other left it, as it was typed.
+
+    None stands for an empty one.
+    """
+
+    name: str
+    read: object
+    now: object
+    typed: object
+
+    def __str__(self) -> str:
+        """Return what happened, in one sentence."""
+        read, now = (_shown(value) for value in (self.read, self.now))
+        typed = f"you typed {_shown(self.typed)}" if self.typed is not None else "you emptied it"
+        text = f'"{self.name}" has changed in the meantime; nothing was written'
+        return f"{text}: it was {read}, is now {now}, and {typed}"
+
+
+class ClashError(RefusalError):
+    """Somebody else has changed the same fields, and nothing was written (exit code 1)."""
+
+    def __init__(self, clashes: Sequence[FieldClash]) -> None:
+        super().__init__(str(clashes[0]))
+        self.problems = tuple(Problem(str(clash)) for clash in clashes)
+        self.clashes = tuple(clashes)
+
+
+class EditedRow:
+    """The row of a `kind` that a `key` names, such as {"id": 7}, as a person has read it.
+
+    `fields` are the arguments that set one of its fields, with their schemas, and `record` is what
+    the row held.
+    """
+
+    def __init__(
+        self, tools: RowTools, opened: OpenTools, root: Path, kind: str, key: Record
+    ) -> None:
+        """Read the row; raises `RefusalError` where there is none."""
+        self._tools, self._opened, self._root = tools, opened, root
+        self.kind, self.key = kind, key
+        known = tools.properties(f"update_{kind}")
+        self.fields: Properties = {
+            name: rule for name, rule in known.items() if name not in {*key, "clear"}
+        }
+        self.record, self._stored = self._read()
+
+    def write(self, wanted: Mapping[str, object]) -> Record:
+        """Change fields to what is wanted, None to empty one; return the answer of the tool.
+
+        Raises `ClashError` where others have changed one of these fields to something else since
+        they were read, and `RefusalError` for what the tool refuses. What a clash tells of counts
+        as read from then on.
+        """
+        for left in reversed(range(TRIES if wanted else 0)):
+            record, stored = self._read()
+            self._refuse_clashes(record, stored, wanted)
+            rest = {name: value for name, value in wanted.items() if value != record.get(name)}
+            if not rest:
+                break
+            try:
+                return self._written(rest, stored)
+            except RefusalError:
+                if not left or (record, stored) == self._read():
+                    raise
+        return {"changed": []}
+
+    def _refuse_clashes(
+        self, record: Record, stored: Mapping[str, object], wanted: Mapping[str, object]
+    ) -> None:
+        clashes = [
+            FieldClash(name, self.record.get(name), record.get(name), typed)
+            for name, typed in wanted.items()
+            if stored.get(name) != self._stored.get(name) and record.get(name) != typed
+        ]
+        for name in (clash.name for clash in clashes):
+            self.record = {**self.record, name: record.get(name)}
+            self._stored = {**self._stored, name: stored.get(name)}
+        if clashes:
+            raise ClashError(clashes)
+
+    def _written(self, rest: Record, stored: Mapping[str, object]) -> Record:
+        """Return the answer of the tool that writes, where the row is still as it is stored."""
+        arguments = {**self.key, **{name: one for name, one in rest.items() if one is not None}}
+        if emptied := sorted(name for name, value in rest.items() if value is None):
+            arguments["clear"] = emptied
+        tool = f"update_{self.kind}"
+        if launched_session():
+            return self._tools.ask(tool, **arguments)
+        (key,) = self.key.values()
+        columns = {
+            stored_column(name, self.fields[name]): stored[name] for name in rest if name in stored
+        }
+        with self._opened(RowAsRead(self.kind, key, columns)) as tools:
+            return tools.ask(tool, **arguments)
+
+    def _read(self) -> tuple[Record, Mapping[str, object]]:
+        """Return the row as the tool shows it, and its fields as they were stored then."""
+        before = self._now_stored()
+        while True:
+            record = self._tools.ask(f"get_{self.kind}", **self.key)
+            if launched_session():  # an agent has its server alone
+                return record, record
+            stored = self._now_stored()
+            if stored == before:
+                return record, stored
+            before = stored
+
+    def _now_stored(self) -> Mapping[str, object]:
+        """Return the fields as they are stored, by their names; none where there is no row."""
+        if launched_session():
+            return {}
+        table, ((column, key),) = f"{self.kind}s", self.key.items()
+        names = {stored_column(name, rule): name for name, rule in self.fields.items()}
+        with project_rows(self._root, KITS) as (rows, _):
+            columns = rows.chosen(table, *names)
+            found = rows.read(table, columns, f"WHERE {column} = ?", key)
+        row = zip(columns, found[0], strict=True) if found else ()
+        return {names[column]: as_json(value) for column, value in row}
+
+
+class EditedProject:
+    """The project's title and description as a user has read them, edited as an `EditedRow` is.
+
+    No tool writes them: they are the user's own. Raises `UsageError` below `ralphgen launch`, and
+    `ProjectError` if the project has no place for them.
+    """
+
+    def __init__(self, root: Path) -> None:
+        """Read the row of the project in `root`."""
+        refuse_agents("project edit")
+        self._root = root
+        self.kind, self.key = "project", {"name": root.name}
+        with open_database(root) as connection:
+            schema = read_schema(connection, root, KITS)
+            table = schema.table("metadata")
+            names = {column.name for column in table.columns} if table is not None else set[str]()
+            self.fields: Properties = {
+                name: {"type": "string"}
+                for name, column in PROJECT.items()
+                if {"id", column} <= names and not schema.hidden("metadata", column)
+            }
+            if not self.fields:
+                text = "the schema stores no title or description of the project"
+                raise ProjectError(
+                    text, 'add project_title and project_description to the table "metadata"'
+                )
+            self._columns = tuple(PROJECT[name] for name in self.fields)
+            self._created = "project_created" in names
+            found = connection.rows(self._sql())
+        self.record = self._recorded(found)
+
+    def write(self, wanted: Mapping[str, object]) -> Record:
+        """Change fields to what is wanted, None to empty one; return the names of those changed.
+
+        Raises `ClashError` where others have changed one of these fields to something else since
+        they were read, and `RefusalError` for a value that cannot be stored.
+        """
+        for name, value in wanted.items():
+            _refuse_unfit(name, value, self.fields)
+        with opened_database(self._root) as database:
+            changed: list[str] = database.writing(lambda: self._written(database, wanted))
+        return {"changed": changed}
+
+    def _written(self, database: "Database", wanted: Mapping[str, object]) -> list[str]:
+        """Write within a transaction, which may run several times."""
+        found = database.rows(self._sql())
+        now = self._recorded(found)
+        clashes = [
+            FieldClash(name, self.record.get(name), now.get(name), typed)
+            for name, typed in wanted.items()
+            if now.get(name) != self.record.get(name) and now.get(name) != typed
+        ]
+        if clashes:
+            self.record = now
+            raise ClashError(clashes)
+        changed = [name for name, value in wanted.items() if value != now.get(name)]
+        values = {PROJECT[name]: wanted[name] for name in changed}
+        if values and found:
+            settings = ", ".join(f"{column} = ?" for column in values)
+            database.change(CHANGE.replace("COLUMNS", settings), [*values.values()])
+        elif values:
+            row = {"id": 1, "project_title": self._root.name, **values}
+            if self._created:
+                row["project_created"] = today()
+            marks = ", ".join("?" * len(row))
+            sql = ADD.replace("COLUMNS", ", ".join(row)).replace("MARKS", marks)
+            database.change(sql, [*row.values()])
+        return changed
+
+    def _sql(self) -> str:
+        return FOUND.replace("COLUMNS", ", ".join(self._columns))
+
+    def _recorded(self, found: Sequence[tuple[object, ...]]) -> Record:
+        values = found[0] if found else ()
+        pairs = zip(self.fields, map(as_json, values), strict=False)
+        return {name: value for name, value in pairs if value not in (None, "")}
+
+
+def _refuse_unfit(name: str, value: object, fields: Properties) -> None:
+    """Raise `RefusalError` for a field that the project does not have, or an unfit value."""
+    known = ", ".join(fields)
+    if name not in fields:
+        raise RefusalError(f"the project has no field {shortened(name)}: expected {known}")
+    if value is None and name != "title":
+        return
+    if value is None or (isinstance(value, str) and not value.strip()):
+        raise RefusalError(f'"{name}" must not be blank')
+    if not isinstance(value, str):
+        raise RefusalError(f'"{name}" is {shortened(value)}: expected a string')
+    if "\0" in value:
+        raise RefusalError(f'"{name}" contains a NUL character: remove it')
+    if len(value) > MOST_CHARACTERS:
+        most = f"{MOST_CHARACTERS:,} characters"
+        raise RefusalError(f'"{name}" has {len(value):,} characters: expected at most {most}')
+
+
+def _shown(value: object) -> str:
+    return "empty" if value is None else shortened(value)

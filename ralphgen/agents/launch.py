@@ -1,0 +1,826 @@
+"""Launches one agent in one session, and records the outcome."""
+
+import json
+import os
+import shutil
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from types import FrameType
+from typing import TYPE_CHECKING, Any, NoReturn, TextIO
+
+from ralphgen.agents.agent import (
+    BROKEN,
+    CLAIM_LOST,
+    CLOSED,
+    DONE,
+    FAILED,
+    NOTHING_USED,
+    RATE_LIMITED,
+    STOPPED,
+    Agent,
+    AgentCall,
+    AgentEnd,
+    AgentLine,
+    LaunchOptions,
+    OnLine,
+    Outcome,
+    OutputReader,
+    Usage,
+    closes_task,
+    outcome_of,
+)
+from ralphgen.agents.process import (
+    AskedToStopError,
+    ClaimLostError,
+    Complain,
+    OutOfTimeError,
+    Running,
+    session_servers,
+    watched,
+)
+from ralphgen.errors import ProgramError, ProjectError, RalphgenError, Say, harmless, plain
+from ralphgen.files import FULL, WRITE_HINT, refuse_full_disk
+from ralphgen.ledger.tables import now, read_state
+from ralphgen.project.database import opened_database
+from ralphgen.project.git import ask_git
+from ralphgen.project.root import FOLDER, ProjectPlace, project_home
+from ralphgen.project.rows import open_rows
+from ralphgen.runtime.context import BY_CLIENT
+from ralphgen.runtime.engine.ledger import (
+    Evidence,
+    close_session,
+    evidence_of,
+    open_session,
+    unproved_by,
+)
+from ralphgen.runtime.errors import one_line
+from ralphgen.runtime.files.main_tree import is_agents_tree
+from ralphgen.runtime.files.work_tree import differing_files, tree_digest, tree_files
+from ralphgen.runtime.files.write import write_new
+from ralphgen.runtime.processes.inherited import passed_on
+from ralphgen.runtime.processes.launched import SESSION_VARIABLE
+from ralphgen.runtime.processes.secrets import Masker
+from ralphgen.runtime.tasks.claims import claim_of
+from ralphgen.sessions.claims import keep_claim
+from ralphgen.sessions.create import create_session
+from ralphgen.sessions.decide import Request, Subject
+from ralphgen.sessions.end import end_session
+from ralphgen.sessions.launched import launched_in
+from ralphgen.sessions.model import PreparedSession
+from ralphgen.sessions.snapshot import begin_protection, end_protection, read_snapshot
+from ralphgen.sessions.store import CLIENT, OURS_ALONE, TRANSCRIPT, remove_inner
+from ralphgen.trust.committed import in_repository
+from ralphgen.worktrees.record import recorded_tree
+from ralphgen.worktrees.trees import current_tree
+
+if TYPE_CHECKING:
+    from ralphgen.runtime.engine import Database
+
+TERMINAL = "/dev/tty"
+SHOWN = 200  # characters of a line that is no event
+COMPLAINTS = 4  # lines of a session's errors that a loop tells, beside the last
+LONGEST = 8_000  # bytes that are kept of a line
+_ENDINGS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+
+Asked = Callable[[], bool]
+"""Returns whether somebody has asked that an agent ends."""
+Handler = Callable[[int, FrameType | None], object]
+
+
+class StoppedError(Exception):
+    """A signal asks us to end; `number` is which."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__(number)
+        self.number = number
+
+
+def run_printing(
+    session: PreparedSession,
+    agent: Agent,
+    call: AgentCall,
+    *,
+    timeout: float | None,
+    out: OnLine,
+    say: Say,
+    stop: threading.Event | None = None,
+    lost: threading.Event | None = None,
+    asked: Asked = lambda: False,
+) -> AgentEnd:
+    """Run an agent without a terminal; `out` gets each line of its output that is an event.
+
+    `timeout` is in seconds. With `stop`, this may run on any thread: signals are its caller's, the
+    agent is ended once the event is set, and what it writes as errors is said; without, signals end
+    the agent, and each line of its errors is said. It is ended too once that is `asked`, and once
+    `lost` is set: the session can write no more, and its task may be another's. Raises
+    `ProjectError` where its program is not there, and as soon as its output shows that a server or
+    a tool of the session is missing. In every case nothing that it started is left.
+    """
+    deadline = None if timeout is None else time.monotonic() + timeout
+    reader, mask, code, by_person = agent.reader(session), Masker(), 0, 0
+    out_of_time = claim_lost = False
+    handled = _handling(_stop_us, *_ENDINGS) if stop is None else nullcontext()
+    complain = _written(mask, say) if stop is None else _said(agent, mask, say)
+    running, ends = None, _either(asked, stop)
+    try:
+        with handled, _started(session, agent, call, complain, ends, lost) as running:
+            for line in running.lines(deadline):
+                _take(line, reader, running, agent, mask, out, say)
+            code = running.wait()
+            reader.close(code, running.complaint)
+        if reader.refusal is not None:
+            raise reader.refusal()
+    except OutOfTimeError:
+        out_of_time = True
+        reader.close(None, running.complaint if running is not None else "")
+        say(f"the session reached its time limit of {timeout:g} s: {agent.title} was stopped")
+    except ClaimLostError:
+        claim_lost = True
+        say(f"the session lost the claim on its task: {agent.title} was stopped")
+    except (AskedToStopError, KeyboardInterrupt):
+        by_person = signal.SIGINT
+    except StoppedError as stopped:
+        by_person = stopped.number
+    else:
+        _say_end(code, reader, agent, say)
+    end = reader.end(code, by_person=by_person, out_of_time=out_of_time)
+    return replace(end, claim_lost=claim_lost)
+
+
+def run_terminal(session: PreparedSession, agent: Agent, call: AgentCall) -> AgentEnd:
+    """Let a person talk with an agent in this terminal.
+
+    Ctrl-C is for the agent alone, which shares our process group; other signals that would end
+    us end it instead. Where our own standard input is a file or a pipe, as when the prompt came
+    through it, the agent reads from the terminal all the same. Raises `ProjectError` where its
+    program is not there or no terminal.
+    """
+    command = (find_program(agent), *call.argv[1:])
+    with _handling(_ignore, signal.SIGINT), _handling(_stop_us, *_ENDINGS), watched() as marked:
+        variables = {**_environment(session, agent, call), **marked}
+        with _terminal() as given, _explained(call):
+            folder = session.work_tree
+            process = subprocess.Popen(command, cwd=folder, stdin=given, env=variables)
+        try:
+            code = process.wait()
+        except StoppedError as stopped:
+            process.send_signal(stopped.number)
+            return AgentEnd(process.wait(), by_person=stopped.number)
+    return AgentEnd(code, by_person=signal.SIGINT if code == -signal.SIGINT else 0)
+
+
+def _take(
+    line: str,
+    reader: OutputReader,
+    running: Running,
+    agent: Agent,
+    mask: Masker,
+    out: OnLine,
+    say: Say,
+) -> None:
+    """Take the next line; raise the error of a session that cannot go on."""
+    found = reader.taken(line)
+    if reader.refusal is not None:
+        running.stop()  # at once: to ask a server what it lacks takes a while
+        raise reader.refusal()
+    if found is not None:
+        out(_masked(found, mask))
+    elif line.strip():
+        say(f"{agent.name}: {harmless(mask.text(line)[:SHOWN])}")
+
+
+def _masked(line: AgentLine, mask: Masker) -> AgentLine:
+    """Return a line without secrets; its record is still JSON."""
+    record = line.record
+    if mask.text(record) != record:
+        record = json.dumps(mask.value(json.loads(record)))
+    return replace(line, record=record, texts=tuple(map(mask.text, line.texts)))
+
+
+def _say_end(code: int, reader: OutputReader, agent: Agent, say: Say) -> None:
+    """Say what a person cannot see from the output of an agent that ended by itself."""
+    if code < 0:
+        say(f"{agent.title} was ended by signal {-code}")
+    elif code and not reader.ended:
+        say(f"{agent.title} ended with exit code {code}")
+    elif code == 0 and not reader.started:
+        say(f"{agent.title} ended without listing its servers and tools")
+        say('hint: options after "--" must not change its output format')
+
+
+def _error_lines(mask: Masker, take: Say) -> Complain:
+    """Return what takes errors in pieces, and passes on each line without secrets."""
+    kept = b""
+
+    def complain(data: bytes) -> None:
+        nonlocal kept
+        *whole, kept = (kept + data).split(b"\n")
+        kept = kept[-LONGEST:]  # of a line that never ends
+        if not data:  # nothing more comes
+            whole, kept = [kept], b""
+        for line in filter(None, (one.decode(errors="replace").rstrip() for one in whole)):
+            take(mask.text(line))
+
+    return complain
+
+
+def _written(mask: Masker, say: Say) -> Complain:
+    """Return what says every line that an agent writes as errors, as far as anybody reads it."""
+
+    def take(line: str) -> None:
+        with suppress(OSError):
+            say(line)
+
+    return _error_lines(mask, take)
+
+
+def _said(agent: Agent, mask: Masker, say: Say) -> Complain:
+    """Return what says the first lines that an agent writes as errors, and at its end the last."""
+    said, last = 0, ""
+
+    def take(line: str) -> None:
+        nonlocal said, last
+        if line.strip():
+            said, last = said + 1, f"{agent.name}: {harmless(line.strip()[:SHOWN])}"
+            if said <= COMPLAINTS:
+                say(last)
+
+    lines = _error_lines(mask, take)
+
+    def complain(data: bytes) -> None:
+        lines(data)
+        if not data and said > COMPLAINTS:
+            if said > COMPLAINTS + 1:
+                say(f"{agent.name}: … {said - COMPLAINTS - 1:,} more lines …")
+            say(last)
+
+    return complain
+
+
+def line_writer(out: TextIO, *, raw: bool) -> OnLine:
+    """Return what writes an agent's lines to `out`, where they are seen at once.
+
+    `raw` writes its events, one JSON object a line, and otherwise lines for people.
+    """
+
+    def write(line: AgentLine) -> None:
+        lines = [_encodable(line.record, out)] if raw else line.texts
+        out.writelines(f"{_printable(text, out)}\n" for text in lines)
+        out.flush()
+
+    return write
+
+
+def _encodable(record: str, out: TextIO) -> str:
+    """Return the line, or where `out` cannot hold it, JSON that says the same in ASCII."""
+    return record if _printable(record, out) == record else json.dumps(json.loads(record))
+
+
+def _printable(text: str, out: TextIO) -> str:
+    encoding = out.encoding or "utf-8"
+    return text.encode(encoding, "backslashreplace").decode(encoding)
+
+
+@contextmanager
+def _started(
+    session: PreparedSession,
+    agent: Agent,
+    call: AgentCall,
+    complain: Complain,
+    stop: Asked,
+    lost: threading.Event | None,
+) -> Iterator[Running]:
+    command = (find_program(agent), *call.argv[1:])
+    variables = _environment(session, agent, call)
+    with _explained(call):
+        running = Running(
+            command,
+            call.given,
+            session.work_tree,
+            variables,
+            complain=complain,
+            stop=stop,
+            lost=lost,
+        )
+    with running:
+        try:
+            yield running
+        except KeyboardInterrupt:
+            running.interrupt()
+            raise
+
+
+def _either(asked: Asked, stop: threading.Event | None) -> Asked:
+    return lambda: asked() or (stop is not None and stop.is_set())
+
+
+def _environment(session: PreparedSession, agent: Agent, call: AgentCall) -> dict[str, str]:
+    """Return the variables of an agent, with the mark by which commands tell one."""
+    inherited = passed_on(str(session.root / FOLDER), to_agent=True, also=agent.variables)
+    return {**inherited, **call.variables, SESSION_VARIABLE: session.session_id}
+
+
+def find_program(agent: Agent) -> str:
+    """Return where the agent's program is; raises `ProjectError` where PATH has none."""
+    found = shutil.which(agent.program)
+    if found is None:
+        text = f'{agent.title} is not installed ("{harmless(agent.program)}" is not on PATH)'
+        raise ProgramError(text, f"{agent.install}, or choose another agent with --agent")
+    return found
+
+
+@contextmanager
+def _terminal() -> Iterator[int]:
+    """Return the terminal to read from."""
+    if os.isatty(0):
+        yield 0
+        return
+    try:
+        found = os.open(TERMINAL, os.O_RDWR | os.O_NOCTTY)
+    except OSError as error:
+        raise ProjectError("there is no terminal for a conversation", 'add "--print"') from error
+    try:
+        yield found
+    finally:
+        os.close(found)
+
+
+@contextmanager
+def _explained(call: AgentCall) -> Iterator[None]:
+    """Turn what the system says of a program into words."""
+    try:
+        yield
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise ProgramError(
+            f'"{harmless(call.argv[0])}" cannot be run: {reason}',
+            "check that it runs in your shell",
+        ) from error
+
+
+@contextmanager
+def _handling(handler: Handler, *signals: signal.Signals) -> Iterator[None]:
+    """Let `handler` take the signals in the block; a program that is started gets none of it."""
+    kept = {number: signal.signal(number, handler) for number in signals}
+    try:
+        yield
+    finally:
+        for number, former in kept.items():
+            signal.signal(number, former)
+
+
+def _stop_us(number: int, _frame: FrameType | None) -> NoReturn:
+    for ending in _ENDINGS:
+        signal.signal(ending, signal.SIG_IGN)  # a second one must not break off the clean-up
+    raise StoppedError(number)
+
+
+def _ignore(_number: int, _frame: FrameType | None) -> None:
+    """Ctrl-C while an agent has the terminal."""
+
+
+def open_record(session: PreparedSession, say: Say, *, agent: str = "", model: str = "") -> None:
+    """Put a session on record that begins now, as `record_begin`.
+
+    `agent` is the program that works in it, empty where another than ralphgen starts one.
+    """
+    is_home = session.work_tree == project_home(session.root)
+    facts = {
+        "agent": agent or None,
+        "model": model or None,
+        "base_commit": _commit(session.work_tree),
+        "worktree": None if is_home else str(session.work_tree),
+    }
+    record_begin(session.root, session.session_id, session, say, **facts)
+
+
+def record_begin(
+    root: Path, session_id: str, subject: Subject | PreparedSession, say: Say, **more: str | None
+) -> None:
+    """Record that a session begins; a project without a ledger keeps none.
+
+    Warns if the row cannot be written; the session continues without it.
+    """
+    facts = {
+        "recipe": subject.recipe,
+        "discipline": subject.discipline,
+        "task_id": subject.task,
+        "feature": subject.feature,
+        "started": now(),
+        **more,
+    }
+    _write(root, lambda database: open_session(database, session_id, facts), say)
+
+
+def close_record(
+    session: PreparedSession, outcome: Outcome, usage: Usage, model: str, say: Say
+) -> None:
+    """Put on record how a session has ended."""
+    facts: Mapping[str, Any] = {
+        "ended": now(),
+        "outcome": outcome.word,
+        "turns": usage.turns,
+        "input_tokens": usage.tokens_in,
+        "output_tokens": usage.tokens_out,
+        "cost_usd": usage.cost,
+        **({"model": model} if model else {}),
+    }
+    _write(session.root, lambda database: close_session(database, session.session_id, facts), say)
+
+
+def required_checks(session: PreparedSession) -> tuple[str, ...]:
+    """Return the names of the checks that the session's task has to pass before it is done."""
+    if session.task is None:
+        return ()
+    try:
+        checks = json.loads(session.context.read_bytes())["done"]["checks"]
+    except (OSError, ValueError, LookupError, TypeError):
+        return ()  # it asks for none
+    own = session.discipline
+    return tuple(one["name"] for one in checks if own in one.get("disciplines", (own,)))
+
+
+def read_evidence(session: PreparedSession) -> dict[str, Evidence]:
+    """Return the last run of each check by the session, by name.
+
+    Raises `ProjectError` where the database cannot be read.
+    """
+    if session.task is None or read_state(session.root).version is None:
+        return {}
+    with opened_database(session.root) as database:
+        task = session.task
+        found = database.reading(lambda: evidence_of(database, task))
+    own = session.session_id
+    return {one.check: one for one in reversed(found) if one.session == own}
+
+
+def _write(root: Path, write: Callable[["Database"], None], say: Say) -> None:
+    try:
+        if read_state(root).version is None:
+            return
+        with opened_database(root) as database:
+            database.writing(lambda: write(database))
+    except ProjectError as error:
+        say(f"warning: the session was not recorded: {error.problems[0].text}")
+
+
+def _commit(root: Path) -> str | None:
+    """Return the commit that the work tree comes from, None where there is none."""
+    found = ask_git(root, ["rev-parse", "--verify", "--quiet", "HEAD"])
+    return (found or b"").decode("ascii").strip() or None
+
+
+Limits = tuple[float | None, threading.Event | None, threading.Event | None]
+"""How long an agent may run, what ends it, and what does so because its claim is lost."""
+CheckEvidence = tuple[str, Evidence | None, str]
+"""The name of a check, its last run by a session, and the digest of the files as they are now."""
+NO_FAULT = (DONE, STOPPED, CLAIM_LOST, RATE_LIMITED.word)  # outcomes that need no other reason
+NOT_RUN = (126, 127)  # exit codes of shells for a program that cannot be run, or is not there
+UNPROVED = "It was set to done without the server, so nothing proves that its checks pass."
+
+
+@dataclass(frozen=True, slots=True)
+class SessionEnd:
+    """What came of a session: `status` is its task's now, None without a task.
+
+    `changed` are the files of the work tree that differ from what they were, None where no git says
+    which belong to it. `checks` says of each check that the task has to pass what came of it.
+    `comment` is why a task is pending again that was set done, empty where it is not. `fault` is
+    what every other session would fail by too, None if nothing of that kind happened.
+    """
+
+    outcome: Outcome
+    status: str | None
+    usage: Usage
+    changed: tuple[str, ...] | None = None
+    checks: tuple[tuple[str, str], ...] = ()
+    comment: str = ""
+    fault: ProgramError | None = None
+
+
+def launch_session(
+    session: PreparedSession,
+    agent: Agent,
+    options: LaunchOptions,
+    *,
+    timeout: float | None,
+    out: OnLine,
+    say: Say,
+    stop: threading.Event | None = None,
+    lost: threading.Event | None = None,
+) -> SessionEnd:
+    """Run an agent in the session to its end, and return what came of it; both go on record.
+
+    `out` gets each line of its output where it has no terminal, as it comes. With `stop` this may
+    run on any thread: no signal is handled, the agent is ended once the event is set, and `say` is
+    called from other threads too. One without a terminal is ended too when the claim is `lost`.
+    Raises `UsageError` for options that go with no such session or agent, `ProgramError` if the
+    agent cannot be started, and `ProjectError` if it is not with all servers of the session.
+    """
+    call = agent.call(session, options)
+    files = _files(session)
+    open_record(session, say, agent=agent.name, model=options.model or session.model)
+    _record(lambda: begin_protection(session), say)
+    try:
+        if options.printing:
+            end = _watched(session, agent, call, (timeout, stop, lost), out, say)
+        else:
+            end = run_terminal(session, agent, call)
+    except BaseException:
+        close_record(session, FAILED, NOTHING_USED, "", say)
+        raise
+    finally:
+        for name in agent.leftovers:
+            remove_inner(session.folder, name)
+        where = session.root, session.work_tree
+        # Another session that began meanwhile may have taken this one for killed.
+        _record(lambda: begin_protection(session), say)
+        _record(lambda: end_protection(*where, session.session_id), say)
+    status = _status(session, say)
+    unproved = status == DONE and _is_unproved(session, say)
+    outcome = outcome_of(end, None if unproved else status, closes=closes_task(session))
+    changed, evidence = _work(session, files, say)
+    fault = None if outcome.word in NO_FAULT else _fault(session, agent, end, evidence)
+    if fault is not None and outcome.word not in CLOSED:
+        outcome = BROKEN
+    close_record(session, outcome, end.usage, end.model, say)
+    checks = tuple((name, _proof(run, tree)) for name, run, tree in evidence)
+    return SessionEnd(outcome, status, end.usage, changed, checks, UNPROVED * unproved, fault)
+
+
+def _fault(
+    session: PreparedSession, agent: Agent, end: AgentEnd, evidence: Iterable[CheckEvidence]
+) -> ProgramError | None:
+    """Return why no other session could do its task either, None if none of that is known.
+
+    A program may be missing, a disk full, or a check change the files that it has to prove.
+    """
+    if end.code in NOT_RUN:
+        text = f"{agent.title} ended with exit code {end.code}: a program that it needs is missing"
+        return ProgramError(text, agent.install)
+    for name, run, _ in evidence:
+        if run is not None and (reason := unproved_by(run)):
+            return ProgramError(f'check "{name}" gives no proof: {reason}')
+        if run is not None and run.exit_code and FULL.search(run.tail):
+            text = f'check "{name}" ended with exit code {run.exit_code}: the disk is full'
+            return ProgramError(text, WRITE_HINT, run.tail)
+    try:
+        refuse_full_disk((project_home(session.root) / FOLDER, session.work_tree))
+    except ProgramError as error:
+        return error
+    return None
+
+
+def _watched(
+    session: PreparedSession, agent: Agent, call: AgentCall, limits: Limits, out: OnLine, say: Say
+) -> AgentEnd:
+    """Run an agent without a terminal, in a session that says so and keeps what it writes."""
+    timeout, stop, lost = limits
+    with launched_in(session.folder) as asked, _transcript(session, out, say) as write:
+        return run_printing(
+            session,
+            agent,
+            call,
+            timeout=timeout,
+            out=write,
+            say=say,
+            stop=stop,
+            lost=lost,
+            asked=asked,
+        )
+
+
+def _is_unproved(session: PreparedSession, say: Say) -> bool:
+    """Return whether a task with checks that is done was set so past its server.
+
+    The server lets the task go as it sets it done. If a merge has to follow, it records the tree.
+    """
+    claim = session.claim
+    if claim is not None and is_agents_tree(str(session.work_tree)):
+        try:
+            return recorded_tree(session.root, session.session_id, claim.task) is None
+        except ProjectError as error:
+            say(f"warning: {error.problems[0].text}")
+            return False
+    if claim is None or session.work_tree != session.root or not required_checks(session):
+        return False
+    try:
+        with opened_database(session.root) as database:
+            held = database.reading(lambda: claim_of(database, claim.task))
+    except ProjectError as error:
+        say(f"warning: {error.problems[0].text}")
+        return False
+    return held is not None and held.session == session.session_id
+
+
+def _record(record: Callable[[], None], say: Say) -> None:
+    """Record the protected files; if that fails, the next session finds out what changed."""
+    try:
+        record()
+    except ProjectError as error:
+        say(f"warning: the protected files were not recorded: {error.problems[0].text}")
+
+
+def _status(session: PreparedSession, say: Say) -> str | None:
+    """Return the status of the session's task; None where there is none or nobody can say."""
+    if session.task is None:
+        return None
+    try:
+        with open_rows(session.root) as rows:
+            return rows.status(session.task)
+    except ProjectError as error:
+        say(f"warning: {error}")
+        return None
+
+
+def _files(session: PreparedSession) -> dict[str, str] | None:
+    """Return what stands for each file of the work tree, None without git."""
+    is_known = shutil.which("git") and in_repository(session.work_tree)
+    return _current_files(session) if is_known else None
+
+
+def _current_files(session: PreparedSession) -> dict[str, str]:
+    """Return a mark for each file of the work tree, as the session's server would."""
+    snapshot = read_snapshot(session.folder)
+    return tree_files(str(session.work_tree), snapshot.get("rules"), snapshot.get("protect", ()))
+
+
+def _work(
+    session: PreparedSession, before: dict[str, str] | None, say: Say
+) -> tuple[tuple[str, ...] | None, tuple[CheckEvidence, ...]]:
+    """Return which files differ from what they were, and the last run of each required check."""
+    names = required_checks(session)
+    if before is None and not names:
+        return None, ()
+    files = _current_files(session)
+    changed = None if before is None else tuple(differing_files(before, files))
+    try:
+        evidence = read_evidence(session) if names else {}
+        tree = _tree(session, files) if evidence else ""
+    except ProjectError as error:
+        say(f"warning: {error}")
+        return changed, ()
+    return changed, tuple((name, evidence.get(name), tree) for name in names)
+
+
+def _tree(session: PreparedSession, files: dict[str, str]) -> str:
+    """Return what evidence has as the tree if it is of the current files.
+
+    In a worktree of ours that is the tree that a merge takes, if the task was closed.
+    """
+    if not is_agents_tree(str(session.work_tree)):
+        return tree_digest(files)
+    recorded = None
+    if session.task is not None:
+        recorded = recorded_tree(session.root, session.session_id, session.task)
+    return current_tree(session.root, session.work_tree) if recorded is None else recorded.tree
+
+
+def _proof(evidence: Evidence | None, tree: str) -> str:
+    """Return what came of a check, in words, where the files are now those of this digest."""
+    if evidence is None:
+        return "not run"
+    code = evidence.exit_code
+    result = "stopped" if code is None else f"ended with exit code {code}" if code else "passed"
+    if unproved_by(evidence):
+        result = "changed files, so it gives no proof"
+    return result if evidence.tree.split()[0] == tree else f"{result}, and files were changed since"
+
+
+@contextmanager
+def _transcript(session: PreparedSession, shown: OnLine, say: Say) -> Iterator[OnLine]:
+    """What takes lines: it keeps them where that is wanted, then passes them on to `shown`."""
+    if not session.transcripts:
+        yield shown
+        return
+    path = session.folder / TRANSCRIPT
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
+    try:
+        opened = os.open(path, flags, 0o600)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise ProgramError(f'"{path}" cannot be written: {reason}', WRITE_HINT) from error
+    with os.fdopen(opened, "w", encoding="utf-8", errors="replace") as file:
+        broken = False
+
+        def write(line: AgentLine) -> None:
+            nonlocal broken
+            try:
+                if not broken:
+                    file.write(f"{line.record}\n")
+                    file.flush()
+            except OSError as error:
+                broken = True  # a full disk is no reason to stop the agent
+                say(f'warning: "{path}" is not complete: {(error.strerror or "").lower()}')
+            shown(line)
+
+        yield write
+
+
+CONVERSATION = (
+    "CLAUDE_CODE_SESSION_ID"  # its id, which Claude Code gives the servers that it starts
+)
+ENDING = ("SIGTERM", "SIGINT", "SIGHUP")  # with which a client ends a server, as far as there are
+
+
+def serve_session(
+    place: ProjectPlace,
+    request: Request,
+    *,
+    say: Say,
+    trust_edited: bool,
+    options: Sequence[str] = (),
+) -> int:
+    """Run the server of the kit that the request names in a session of its own, to its end.
+
+    Standard input and output are the server's. The session works in the place's work tree, holds
+    its task as long as this process lives, and ends with it: a task that is still in_progress then
+    is pending again. What nobody has trusted is refused, since nobody can be asked. The server gets
+    `options` besides. Returns its exit code; raises as `create_session` does.
+    """
+    session = create_session(
+        place.root,
+        request,
+        say=say,
+        ask=_nobody,
+        work_tree=place.work_tree,
+        trust_edited=trust_edited,
+        user=BY_CLIENT,
+    )
+    try:
+        if conversation := os.environ.get(CONVERSATION):  # for the hooks of the plugin
+            write_new(str(session.folder / CLIENT), conversation.encode(), mode=OURS_ALONE)
+        open_record(session, say)
+        (entry,) = [session_servers(session)[kit] for kit in request.kits]
+        with keep_claim(session.claim):
+            return _run([entry["command"], *entry["args"], *options])
+    finally:
+        with suppress(RalphgenError):  # what a server still holds goes with its lease
+            end_session(place.root, session.session_id)
+
+
+def _nobody(_shown: object) -> bool:
+    return False
+
+
+def _run(command: list[str]) -> int:
+    """Return the exit code of a server, which is ended when somebody ends this process."""
+    with subprocess.Popen(command) as server:
+
+        def end(_number: int, _frame: FrameType | None) -> None:
+            server.terminate()
+
+        for name in ENDING:
+            if hasattr(signal, name):
+                signal.signal(getattr(signal, name), end)
+        return server.wait()
+
+
+HELD = "in_progress"
+SAID = {"open": "left open"}  # what is said of an outcome other than its own word
+NAMED = 10  # files that are named
+
+
+def last_lines(session: PreparedSession, end: SessionEnd) -> Iterator[str]:
+    """Yield what came of the session, what it has used, and where its record is."""
+    word = SAID.get(end.outcome.word, end.outcome.word)
+    yield f"{_task(session, end)}: {', '.join([word, *_used(end.usage)])}"
+    if end.status == HELD:
+        again = f"ralphgen task status {session.task} pending"
+        yield f"task {session.task} is still {HELD}, but no session works on it:"
+        yield f'review the changes, then launch it again or release it with "{again}"'
+    if end.changed is not None:
+        yield f"changed: {_names(end.changed)}"
+    for name, result in end.checks:
+        yield f"check {one_line(name)}: {result}"
+    if (session.folder / TRANSCRIPT).exists():
+        yield f"transcript: {session.folder / TRANSCRIPT}"
+
+
+def _task(session: PreparedSession, end: SessionEnd) -> str:
+    if session.task is None:
+        return f"session {session.session_id}"
+    status = "does not exist any more" if end.status is None else f"is {one_line(end.status)}"
+    return f"task {session.task} {status}"
+
+
+def _used(usage: Usage) -> Iterator[str]:
+    if usage.turns is not None:
+        yield f"{usage.turns} turn" if usage.turns == 1 else f"{usage.turns} turns"
+    if usage.cost is not None:
+        yield f"${usage.cost:.4f}"
+    if usage.tokens_in is not None and usage.tokens_out is not None:
+        yield f"{usage.tokens_in:,} tokens in, {usage.tokens_out:,} out"
+
+
+def _names(files: tuple[str, ...]) -> str:
+    if not files:
+        return "no file"
+    more = f" and {len(files) - NAMED:,} more" if len(files) > NAMED else ""
+    return plain(", ".join(files[:NAMED])) + more

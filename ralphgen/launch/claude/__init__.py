@@ -1,1 +1,0 @@
-"""Claude Code as an agent: its command line, its events, and the check that it has its tools."""
