@@ -11,7 +11,7 @@ from board_browsers import Running, board_process, running_board
 from driving import create_project
 from lifelines import PATIENCE
 
-from ralphgen.board import project
+from ralphgen.board import sections
 from ralphgen.board.web import server
 from ralphgen.board.web.server import quiet_log
 from ralphgen.doctor.examine import CheckResult
@@ -118,7 +118,7 @@ def test_who_is_kept_waiting_is_not_ended(hasty: Running, monkeypatch: pytest.Mo
     """Doctor may take longer than a client."""
     with connect(hasty) as idle:
         found = CheckResult("server", "ok")
-        monkeypatch.setattr(project, "examine", lambda _: [found] * ended(idle))
+        monkeypatch.setattr(sections, "examine", lambda _: [found] * ended(idle))
 
         assert "1 checks ran" in hasty.follow(hasty.post("diagnosis"))
 

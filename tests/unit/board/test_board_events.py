@@ -131,7 +131,7 @@ def test_a_change_of_the_config_is_told_of(board: Running, root: Path) -> None:
 def test_an_action_is_told_of_to_the_other_pages(
     board: Running, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ralphgen.board.project.examine", lambda _: iter(()))
+    monkeypatch.setattr("ralphgen.board.sections.examine", lambda _: iter(()))
     with listening(board) as page:
         board.act("diagnosis")
 
