@@ -91,7 +91,7 @@ def test_regen_brings_what_check_and_dry_run_promise(root: Path) -> None:
     assert ralphgen("check", root).stdout == preview.stdout
     assert before == snapshot(root)
     assert (
-        "regenerated .ralph/mcp: 4 files changed\n"
+        "regenerated .ralph/mcp: 5 files changed\n"
         == ralphgen("regen", root, "--no-install").stderr
     )
     assert 0 == ralphgen("check", root).returncode
