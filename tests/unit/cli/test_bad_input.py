@@ -1,5 +1,6 @@
 """Whatever is wrong with a project: a sentence, a hint, the right code, and nothing is lost."""
 
+import os
 import resource
 import shutil
 import sqlite3
@@ -250,7 +251,13 @@ def test_a_full_disk_keeps_the_config_that_was_there(tmp_path: Path) -> None:
         *(("session", "create", "yap"), ("session", "revoke", "x"), ("project", "show")),
     ],
 )
-def test_a_missing_database_has_one_error_and_one_hint(root: Path, words: tuple[str, ...]) -> None:
+def test_a_missing_database_has_one_error_and_one_hint(
+    root: Path, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    program = root / "bin/claude"
+    program.parent.mkdir()
+    program.touch(0o755)  # a launch without one is refused first
+    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
     (root / DATABASE).unlink()
     text, _, hint = refused(*words, cwd=root).rstrip("\n").partition("\nhint: ")
 
