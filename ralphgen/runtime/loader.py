@@ -28,7 +28,7 @@ if TYPE_CHECKING:
         str,
         bytes,
         bytes,
-        dict[str, Stamp | None],
+        dict[str, Stamp],
         dict[str, str],
         tuple[str, ...],
         dict[str, tuple[int, int, bytes]],
@@ -37,6 +37,7 @@ else:  # `os` imports `collections.abc`, which takes a tenth of a start
     os = sys.modules.get("posix") or __import__("os")
     ModuleType = type(sys)
 
+UNKNOWN = (0, 0, 0, 0)  # a stamp that no file has
 KEY = 9  # of the checksums, which detect files that a crash or a full disk cut off
 UNSETTLED = 50_000_000  # nanoseconds in which another write may leave the same stamp
 MOST, MOST_SCHEMAS = 50, 8  # records in the cache, and schemas in a record
@@ -111,7 +112,10 @@ class Modules:
         """Return the bytes of a module or of a start; they are compiled again if damaged."""
         if name not in self.pieces:
             offset, size, checksum = self.facts[6][name]
-            data = os.pread(self.file.fileno(), size, self.begin + offset)
+            try:
+                data = os.pread(self.file.fileno(), size, self.begin + offset)
+            except OSError:  # such as of a network's file that another machine has replaced
+                data = b""
             if _imp.source_hash(KEY, data) == checksum:
                 return data
             self.verify()
@@ -149,7 +153,11 @@ class Modules:
         """
         piece = self.piece(f"{STARTS}{kit}") if f"{STARTS}{kit}" in self.facts[6] else b""
         codes, extensions = loads(piece) if piece else ([], {})
-        self.extensions = {name: place for name, place in extensions.items() if stamp(place)}
+        self.extensions = {  # the import system would look for them there, too
+            name: place
+            for name, place in extensions.items()
+            if place.rpartition("/")[0] in sys.path and stamp(place)
+        }
         for name, _ in codes:
             module = sys.modules[name] = ModuleType(name)
             module.__package__ = name.rpartition(".")[0]
@@ -247,7 +255,7 @@ def verified(folder: str, *, trusting: bool = False) -> tuple[Facts, dict[str, b
 
     with open(f"{folder}/manifest.json", "rb") as file:
         manifest = file.read()
-    stamps: dict[str, Stamp | None] = {}
+    stamps: dict[str, Stamp] = {}
     files: dict[str, str] = {}
     codes: dict[str, bytes] = {}
     for listed, digest in _digests(f"{folder}/manifest.json", manifest).items():
@@ -263,8 +271,8 @@ def verified(folder: str, *, trusting: bool = False) -> tuple[Facts, dict[str, b
             raise ValueError(
                 f'"{printable}" was changed after it was generated: restore it, or {FIX}'
             )
-        is_settled = about and time.time_ns() - max(about[1:3]) > UNSETTLED
-        stamps[listed] = about if is_settled else None
+        is_settled = about and abs(time.time_ns() - about[2]) > UNSETTLED
+        stamps[listed] = about if about and is_settled else UNKNOWN
         name = listed.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
         try:
             text = _for_a_run(source.decode())
@@ -296,6 +304,7 @@ def _digests(path: str, manifest: bytes) -> dict[str, str]:
     try:
         files = json.loads(manifest)["files"]
         digests = {str(file): str(files[file]) for file in files if file.endswith(".py")}
+        problem = "" if "runtime/start.py" in digests else "it does not list the server's modules"
     except (ValueError, RecursionError) as error:
         problem = f"it is not valid JSON: {error}"
     except (LookupError, TypeError, AttributeError):
@@ -318,7 +327,7 @@ def keep(facts: Facts, pieces: Mapping[str, bytes]) -> None:
 
     variable = os.environ.get
     caches = "/Library/Caches" if sys.platform == "darwin" else "/.cache"
-    home = variable("XDG_CACHE_HOME") or variable("HOME", "") + caches
+    home = variable("XDG_CACHE_HOME") or (variable("HOME") or ".") + caches
     place = (variable("RALPHGEN_HOME") or f"{home}/ralphgen") + "/servers"
     if "posix" not in sys.modules or place[0] != "/":  # a relative place may be anyone's
         return

@@ -1,5 +1,6 @@
 """A server runs what its manifest lists, as it was generated, and nothing else of its folder."""
 
+import _sqlite3
 import marshal
 import os
 import resource
@@ -129,6 +130,24 @@ def test_a_listed_module_may_not_have_the_name_of_a_standard_one(either: Path) -
     assert "'json.py' has the name of a standard library module" in refused(either)
 
 
+def test_an_extension_module_of_an_earlier_start_is_loaded_only_from_the_search_path(
+    own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A record says where such modules were, also if PYTHONPATH named the directory."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    for file in Path(_sqlite3.__file__).parent.glob("*.so"):
+        (elsewhere / file.name).symlink_to(file)
+    monkeypatch.setenv("PYTHONPATH", str(elsewhere))
+    for _ in range(WARM):
+        started(own, "-S")
+    for path in elsewhere.iterdir():
+        path.unlink()
+        path.write_bytes(b"no library")
+
+    started(own, "-I", "-S")
+
+
 def test_a_module_that_is_not_listed_is_not_found(either: Path, mark: Path) -> None:
     edit(either, "ralph/__init__.py", more="\nfrom runtime.ralph import beside\n")
     generated(either, "runtime/ralph/beside.py").write_bytes(foreign(mark))
@@ -178,6 +197,21 @@ def test_a_missing_module_is_refused_by_its_name(either: Path) -> None:
     generated(either, "ralph/tasks.py").unlink()
 
     assert 'ralph/tasks.py" (No such file or directory): run "ralphgen regen' in refused(either)
+
+
+def test_a_missing_module_is_refused_if_it_had_just_been_written(own: Path) -> None:
+    """The record has no stamp of it, which is not the stamp of a missing file."""
+    generated(own, "policy.py").touch()
+    loader.keep(*loader.verified(str(generated(own, ""))))
+    generated(own, "policy.py").unlink()
+
+    assert 'policy.py" (No such file or directory): run "ralphgen regen' in refused(own)
+
+
+def test_a_manifest_without_the_servers_modules_is_refused(either: Path) -> None:
+    generated(either, "manifest.json").write_text('{"files": []}', encoding="utf-8")
+
+    assert "cannot be used (it does not list the server's modules)" in refused(either)
 
 
 def test_an_edited_loader_does_not_run_if_a_record_fits(own: Path, mark: Path) -> None:
@@ -266,8 +300,12 @@ def test_a_warm_start_opens_no_source_but_server_py(own: Path) -> None:
     assert {"server.py"} == sources_opened(own)
 
 
-def test_the_first_start_uses_a_record_that_init_made(own: Path) -> None:
-    generated(own, "policy.py").touch()
+@pytest.mark.parametrize("later", [-(10**6), 0, 10**6])
+def test_the_first_start_uses_a_record_that_init_made(own: Path, later: int) -> None:
+    """Whatever the times of modification, which an archive may restore."""
+    path = generated(own, "policy.py")
+    path.touch()
+    os.utime(path, (path.stat().st_atime, path.stat().st_mtime + later))
     loader.keep_verified(str(generated(own, "")))
 
     assert {"server.py"} == sources_opened(own)
@@ -279,6 +317,7 @@ def test_the_first_start_uses_a_record_that_init_made(own: Path) -> None:
         ("XDG_CACHE_HOME", "{home}", True),
         ("XDG_CACHE_HOME", "", True),
         ("XDG_CACHE_HOME", "own", False),
+        ("HOME", "", False),
         ("RALPHGEN_HOME", "~/own", False),
         ("RALPHGEN_HOME", "own", False),
     ],
@@ -340,6 +379,35 @@ def test_a_damaged_record_is_replaced(
         started(own)
 
     assert {"server.py"} == sources_opened(own)
+
+
+def test_a_damaged_record_takes_no_memory(own: Path, home: Path) -> None:
+    """The size in it is read before its checksum is compared."""
+    checked(own)
+    (record,) = home.iterdir()
+    record.write_bytes(b"\x7f" * 100)
+    most = 500 << 20
+    done = subprocess.run(
+        server_command(own, "--check"),
+        preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (most, most)),
+        input="",
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+    assert (0, "") == (done.returncode, done.stderr)
+
+
+def test_a_record_that_cannot_be_read_is_made_again(own: Path, tmp_path: Path) -> None:
+    """As one on a network, which another machine has replaced."""
+    folder = str(own / ".ralph/mcp")
+    facts, pieces = loader.verified(folder)
+    index = {name: (0, len(piece), b"") for name, piece in pieces.items()}
+    with (tmp_path / "write-only").open("wb", buffering=0) as file:
+        modules = loader.Modules(folder, ((*facts[:6], index), file), trusting=False)
+
+        assert pieces["policy"] == modules.piece("policy")
 
 
 def planted(own: Path, mark: Path) -> None:
