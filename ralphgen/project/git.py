@@ -2,10 +2,12 @@
 
 import os
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
-from ralphgen.runtime.files.git import GitResult, listed_settings, run_git
-from ralphgen.runtime.files.main_tree import repository_of, tree_top
+from ralphgen.runtime.files import read_file
+from ralphgen.runtime.files.git import ATTRIBUTES, GitResult, listed_settings, run_git
+from ralphgen.runtime.files.main_tree import LARGEST, repository_of, tree_top
 
 
 def work_tree_around(place: Path) -> Path | None:
@@ -46,14 +48,18 @@ def begin_of_git(top: Path, arguments: Sequence[str], most: int) -> bytes | None
 def settings_of(top: Path) -> list[tuple[str, str]]:
     """Return the settings in the config of the repository of a work tree, and in its includes.
 
-    None of them counts in any run of git by this.
+    Its file of attributes is one of them. None of them counts in any run of git by this.
     """
     tree = repository_of(str(top))
     if tree is None:
         return []
     file = Path(tree.common, "config")
     done = _read(top, ["config", "--file", str(file), "--includes", "--list", "-z"])
-    return [] if done is None or done.code else listed_settings(done.output)
+    found = [] if done is None or done.code else listed_settings(done.output)
+    with suppress(OSError):
+        lines, _ = read_file(str(Path(tree.common, ATTRIBUTES)), LARGEST)
+        found += [(ATTRIBUTES, os.fsdecode(lines))] if lines.strip() else []
+    return found
 
 
 def _read(top: Path, arguments: Sequence[str], asked: bytes = b"") -> GitResult | None:

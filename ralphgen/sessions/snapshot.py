@@ -23,6 +23,7 @@ from ralphgen.runtime.engine.ledger import (
     open_baseline,
 )
 from ralphgen.runtime.files.checkout import TreeError, TreeGit, copied_marks, unlike_commit
+from ralphgen.runtime.files.git import ATTRIBUTES
 from ralphgen.runtime.files.main_tree import is_agents_tree, repository_of
 from ralphgen.runtime.files.work_tree import (
     is_protected,
@@ -44,7 +45,7 @@ from ralphgen.sessions.store import CONTEXT, SNAPSHOT, stored_session
 ACCEPT = 'review and accept with "ralphgen trust"'
 # The settings of git that decide about the content of a tree or a checkout.
 _OF_CONTENT = re.compile(
-    r"(?:core|extensions|filter|lfs)\..*(?<!sshcommand)(?<!gitproxy)", re.DOTALL
+    rf"(?:core|extensions|filter|lfs)\..*(?<!sshcommand)(?<!gitproxy)|{ATTRIBUTES}", re.DOTALL
 )
 
 

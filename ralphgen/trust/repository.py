@@ -10,6 +10,7 @@ from pathlib import Path
 
 from ralphgen.project.approvals import read_record
 from ralphgen.project.git import settings_of
+from ralphgen.runtime.files.git import ATTRIBUTES
 from ralphgen.runtime.values.encoding import sha256_hex
 from ralphgen.trust.decide import TrustItem
 
@@ -30,6 +31,7 @@ PROGRAMS = (
     r"merge\..*\.driver",
     r"gpg\..*",
     r"lfs\..*",
+    ATTRIBUTES,  # these choose filters, and how files are checked out
 )
 FOR_A_REMOTE = (
     *(r"remote\..*", r"core\.(sshcommand|gitproxy)", r"ssh\..*"),

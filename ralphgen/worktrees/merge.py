@@ -12,7 +12,13 @@ from ralphgen.errors import ProgramError, Say
 from ralphgen.files import FULL, WRITE_HINT, refuse_full_disk
 from ralphgen.project.config import LoopConfig
 from ralphgen.runtime.errors import one_line
-from ralphgen.runtime.files.checkout import WORK, Checkout, TreeError, write_tree
+from ralphgen.runtime.files.checkout import (
+    WORK,
+    Checkout,
+    TreeError,
+    attribute_changes,
+    write_tree,
+)
 from ralphgen.runtime.files.protection import RALPH, pattern_of
 from ralphgen.runtime.files.work_tree import nested_repositories
 from ralphgen.sessions.snapshot import worktree_git
@@ -330,7 +336,7 @@ def _attempt(
     is_new = result != git.say("rev-parse", f"{old}^{{tree}}")
     new = git.commit_tree(message, result, old, work.commit) if is_new else old
     changed = git.names("diff", "--name-only", "--no-renames", old, new)
-    if refused := _refused(root, changed):
+    if refused := _refused(root, changed, old, new):
         return Refused(refused, work.branch)
     if checks is not None and (failure := _failure(root, checks, new, task, say, trust_edited)):
         # Without a new commit, the agent has moved the base branch itself.
@@ -376,10 +382,11 @@ def _united(
     return RedCheck("merge", ended.tail, "")
 
 
-def _refused(root: Path, changed: list[str]) -> tuple[str, ...]:
-    """Return the changed files, by path from the top, that no task may change.
+def _refused(root: Path, changed: list[str], old: str, new: str) -> tuple[str, ...]:
+    """Return the files changed between two commits, from the top, that no task may change.
 
-    These are protected files, hooks, and the files of ralphgen and of clients.
+    These are protected files, hooks, the files of ralphgen and of clients, and attributes by which
+    git would check out such a file in another way.
     """
     inner = root.resolve().relative_to(top_of(root)).as_posix()
     patterns = [pattern_of(glob, str(root)) for glob in read_settings(root).done.protect]
@@ -392,7 +399,11 @@ def _refused(root: Path, changed: list[str]) -> tuple[str, ...]:
         is_below = inner == "." or own != path
         return is_below and any(pattern.match(own) for pattern in patterns)
 
-    return tuple(filter(is_refused, changed))
+    place = worktree_git(root, root)
+    return (
+        *filter(is_refused, changed),
+        *attribute_changes(place, old, new, changed, is_refused),
+    )
 
 
 def _failure(

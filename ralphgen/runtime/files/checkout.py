@@ -46,6 +46,7 @@ TICK = 0.02  # seconds in which two changes of a file may get the same time
 STRICT = ("-c", "core.trustCtime=true", "-c", "core.checkStat=default")
 _CLONE = 0x40049409  # FICLONE of Linux: a copy that shares its blocks
 _TAIL = 2_000
+CONVERTING = ("text", "eol", "crlf", "ident", "working-tree-encoding", "filter")  # attributes
 MANY = 500  # paths in one command line
 
 
@@ -144,6 +145,31 @@ def write_tree(git: TreeGit, base: str) -> tuple[str, set[str]]:
 def changed_paths(git: TreeGit, old: str, new: str) -> list[str]:
     """Return the paths from the top that differ between two trees or commits."""
     return git.names("diff-tree", "-r", "--name-only", "--no-renames", old, new)
+
+
+def attribute_changes(
+    git: TreeGit, old: str, new: str, changed: Iterable[str], is_protected: Callable[[str], bool]
+) -> list[str]:
+    """Return the changed `.gitattributes` if git would check out protected files in another way.
+
+    `old` and `new` are trees or commits that differ in the `changed` paths. All paths are from the
+    top.
+    """
+    files = [path for path in changed if path.rpartition("/")[2].casefold() == ".gitattributes"]
+    if not files:
+        return []
+    listed = git.names("ls-tree", "-r", "--name-only", new)
+    given = b"".join(os.fsencode(path) + b"\0" for path in listed if is_protected(path))
+    own = f"{git.index}-{os.getpid()}-{os.urandom(4).hex()}"
+    answers = set()
+    try:
+        for tree in (old, new):
+            git.say("read-tree", "--reset", tree, index=own)
+            words = ("check-attr", "--cached", "--stdin", "-z", *CONVERTING)
+            answers.add(git.say(*words, given=given, index=own) if given else b"")
+    finally:
+        discard(own)
+    return files if len(answers) > 1 else []
 
 
 def unlike_commit(git: TreeGit, commit: str, paths: Sequence[str]) -> list[str]:

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from .main_tree import Repository
 
-    Settings = Iterable[tuple[str, str]]
+    Settings = Sequence[tuple[str, str]]
 
 # These are the user's own settings too, which would start a program in the tree or read one.
 ALWAYS = (
@@ -55,6 +55,7 @@ SHARED = (
     "worktrees",
 )
 CREATED = ("packed-refs", "shallow")  # git may create these: they are linked though missing
+ATTRIBUTES = "info/attributes"  # among settings, the lines of this file of the repository
 SECONDS = 60
 _FORMAT = rb"(?im)^\s*(objectformat|refstorage)\s*=\s*\"?(\w+)"
 _FILTER = re.compile(r"filter\..*\.(?:clean|smudge|process)", re.DOTALL)
@@ -89,17 +90,17 @@ def run_git(
     """Run git on a repository to its end; raise `OSError` if it cannot be started.
 
     Without `settings`, git only reads: no setting of the user or the repository counts. With them,
-    the user's settings count too. Filters and merge drivers start outside of the work tree, so that
-    none takes its code from there. git starts in `folder`, which is a temporary one if empty, and
-    changes to the top of the tree by itself if the command needs files. `hidden` are files of the
-    repository that git does not see, and `index` takes the place of its index. git is stopped
-    after `most` bytes, and after `seconds`. `variables` is the environment, by default that of
-    this process.
+    the user's settings count too, and of the repository's attributes only those in `settings`.
+    Filters and merge drivers start outside of the work tree, so that none takes its code from
+    there. git starts in `folder`, which is a temporary one if empty, and changes to the top of the
+    tree by itself if the command needs files. `hidden` are files of the repository that git does
+    not see, and `index` takes the place of its index. git is stopped after `most` bytes, and after
+    `seconds`. `variables` is the environment, by default that of this process.
     """
     import tempfile
 
     with tempfile.TemporaryDirectory(prefix="ralphgen-git-") as common:
-        _make_common(common, repository.common, hidden)
+        _make_common(common, repository.common, hidden, pinned=settings is not None)
         passed = os.environ if variables is None else variables
         environment = _environment(repository, common, passed)
         if settings is None:
@@ -107,6 +108,10 @@ def run_git(
         else:
             users = _run(["config", "--list", "-z"], environment, common).output
             _append(common, "config", _settled(users, settings))
+            for key, value in settings:
+                if key == ATTRIBUTES:
+                    with open(os.path.join(common, key), "wb") as file:
+                        file.write(os.fsencode(value))
         if "index" in hidden:
             environment["GIT_INDEX_FILE"] = os.path.join(common, "index")
         if index:
@@ -201,9 +206,17 @@ def _environment(
     }
 
 
-def _make_common(folder: str, common: str, hidden: Sequence[str]) -> None:
-    """Write a common directory: the data of `common`, and of its config the format alone."""
+def _make_common(folder: str, common: str, hidden: Sequence[str], *, pinned: bool) -> None:
+    """Write a common directory: the data of `common`, and of its config the format alone.
+
+    With `pinned`, its attributes are left out.
+    """
+    if pinned:
+        os.mkdir(os.path.join(folder, "info"))
+        os.symlink(os.path.join(common, "info/exclude"), os.path.join(folder, "info/exclude"))
     for name in SHARED:
+        if pinned and name == "info":
+            continue
         real = os.path.join(common, name)
         if name not in hidden and (name in CREATED or os.path.lexists(real)):
             os.symlink(real, os.path.join(folder, name))
@@ -216,7 +229,7 @@ def _make_common(folder: str, common: str, hidden: Sequence[str]) -> None:
     _append(folder, "config", [("core.repositoryFormatVersion", "1"), *extensions])
 
 
-def _append(folder: str, name: str, settings: Settings) -> None:
+def _append(folder: str, name: str, settings: Iterable[tuple[str, str]]) -> None:
     with open(os.path.join(folder, name), "a", encoding="utf-8", errors="surrogateescape") as file:
         for key, value in settings:
             file.writelines(_lines(key, value))
@@ -245,6 +258,8 @@ def _settled(users: bytes, settings: Settings) -> Iterator[tuple[str, str]]:
         if _FILTER.fullmatch(key) or _DRIVER.fullmatch(key):
             yield key, _started_in("GIT_COMMON_DIR", key, value)
     for key, value in settings:
+        if key == ATTRIBUTES:
+            continue
         is_command = _FILTER.fullmatch(key) or _DRIVER.fullmatch(key)
         yield key, _started_in("RALPHGEN_MAIN", key, value) if is_command else value
 

@@ -446,6 +446,25 @@ def test_attributes_without_a_filter_count(root: Path) -> None:
     assert b"y\n" == (root / "b.md").read_bytes()
 
 
+def test_a_task_cannot_change_how_a_protected_file_is_checked_out(root: Path) -> None:
+    outcome = merged(
+        root, worked(root, 1, [(".gitattributes", ".ralph/*.toml text eol=crlf\n")]), 1
+    )
+
+    assert isinstance(outcome, Refused)
+    assert (".gitattributes",) == outcome.files
+
+
+def test_attributes_of_the_repository_count_once_trusted(root: Path) -> None:
+    written(root, [(".git/info/attributes", ".gitignore text eol=crlf\n")])
+    for is_trusted in (False, True):
+        if is_trusted:
+            add_to_record(root, [item.digest for item in git_items(root, remote=False)])
+        tree = prepare(root, 1 + is_trusted, 1 + is_trusted, SETTLED, say)
+
+        assert is_trusted == ((tree.root / ".gitignore").read_bytes().endswith(b"\r\n"))
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("path", ["tools/hooks/pre-commit", ".husky/pre-commit", ".githooks/a"])
 def test_a_task_cannot_change_a_hook_that_the_user_runs(root: Path, path: str) -> None:

@@ -17,12 +17,13 @@ from proved_projects import check, git, python, written
 from ralphgen.errors import ProjectError
 from ralphgen.project.approvals import add_to_record
 from ralphgen.project.config import LoopConfig
-from ralphgen.runtime.files.checkout import write_tree
+from ralphgen.runtime.files.checkout import discard, write_tree
 from ralphgen.sessions.create import create_session
 from ralphgen.sessions.decide import Request
 from ralphgen.sessions.items import project_items
 from ralphgen.sessions.snapshot import worktree_git
 from ralphgen.trust.items import read_settings
+from ralphgen.trust.repository import git_items
 from ralphgen.worktrees.begin import left_merges
 from ralphgen.worktrees.merge import LOST, Merged, RedCheck, merge
 from ralphgen.worktrees.trees import Worktree, prepare
@@ -393,6 +394,43 @@ def test_protected_files_are_compared_with_the_base_and_ignored_ones_with_the_st
             else:
                 (tree.root / path).write_bytes(former)
         assert client.call("run_checks")["passed"]
+
+
+@pytest.mark.parametrize(
+    ("attributes", "is_refused"),
+    [
+        ("tests/* ident", True),
+        ("*.sh text eol=crlf", True),
+        ("* working-tree-encoding=ISO-8859-1", True),
+        ("src/* text eol=lf\n*.sh diff=x", False),
+    ],
+)
+def test_attributes_that_check_out_a_protected_file_in_another_way(
+    tmp_path: Path, attributes: str, *, is_refused: bool
+) -> None:
+    root = project(tmp_path, RUN + PROTECTS, *FILES)
+    with session(root) as (tree, client, _):
+        written(tree.root, [("src/mod.py", "return 2\n"), (".gitattributes", f"{attributes}\n")])
+        said = (
+            ""
+            if client.call("run_checks")["passed"]
+            else client.refusal("set_task_status", status="done", summary="Done.")
+        )
+
+    assert is_refused == ("protected files were changed" in said), said
+    assert is_refused == ('".gitattributes"' in said), said
+
+
+def test_attributes_of_the_repository_that_an_agent_writes_convert_no_file(tmp_path: Path) -> None:
+    test = "test $(wc -c < tests/data.txt) = 2\n"
+    root = project(tmp_path, RUN + PROTECTS, ("tests/run.sh", test), ("tests/data.txt", "1\n"))
+    with session(root) as (tree, client, _):
+        lines = "tests/* text eol=crlf\n"
+        (root / ".git/info/attributes").write_text(lines, encoding="utf-8")
+        discard(f"{tree.path}-checks")
+        assert client.call("run_checks")["passed"]
+
+    assert [lines in item.shown for item in git_items(root, remote=False)] == [True]
 
 
 def test_protected_ignored_file_that_checkouts_copy_is_compared(tmp_path: Path) -> None:

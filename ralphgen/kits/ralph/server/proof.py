@@ -82,6 +82,7 @@ def _look_at_worktree(workspace: Workspace, rules: Mapping[str, Any]) -> Look:
     """
     from ralphgen.runtime.files.checkout import (
         TreeError,
+        attribute_changes,
         changed_paths,
         copied_marks,
         write_tree,
@@ -97,18 +98,24 @@ def _look_at_worktree(workspace: Workspace, rules: Mapping[str, Any]) -> Look:
 
     done, began = workspace.done or {}, _snapshot(workspace) or {}
     git = worktree_git(workspace, rules)
+    inner = inner_path(workspace, git)
+    own = inner and f"{inner}/"
+    globs = (*done.get("protect", ()), *(f"{RALPH}/{name}" for name in PROTECTED))
+    patterns = [pattern_of(glob, workspace.work_tree) for glob in globs]
+
+    def is_protected(path: str) -> bool:
+        return path.startswith(own) and any(one.match(path.removeprefix(own)) for one in patterns)
+
     try:
         tree, paths = write_tree(git, rules["base"])
         differing = changed_paths(git, rules["base"], tree)
+        converting = attribute_changes(git, rules["base"], tree, differing, is_protected)
         head = git.say("rev-parse", "--verify", "--quiet", "HEAD", codes=1).decode("ascii").strip()
     except (TreeError, OSError) as error:
         raise ToolError(f"the files of the worktree cannot be recorded: {error}") from error
-    inner = inner_path(workspace, git)
-    own = inner and f"{inner}/"
     changed = [path.removeprefix(own) for path in differing if path.startswith(own)]
-    globs = (*done.get("protect", ()), *(f"{RALPH}/{name}" for name in PROTECTED))
-    patterns = [pattern_of(glob, workspace.work_tree) for glob in globs]
-    protected = {path for path in changed if any(one.match(path) for one in patterns)}
+    protected = {path.removeprefix(own) for path in differing if is_protected(path)}
+    protected.update(path.removeprefix(own) for path in converting)
     marks = protected_now(workspace.work_tree, done.get("protect", ()))
     root = _project_of(workspace)
     elsewhere = protected_elsewhere(workspace.work_tree, (root, workspace.root))
