@@ -102,6 +102,22 @@ def test_commit_of_the_user_while_the_loop_runs_is_named_checked_and_kept(tmp_pa
     assert {"b.txt", "task-1.txt", "task-2.txt"} <= {*git(project.root, "ls-files").split()}
 
 
+def test_base_that_an_agent_moves_back_is_named_with_the_lost_commit(tmp_path: Path) -> None:
+    project = repository(tmp_path, 2)
+    written(project.root, [("fix.txt", "a")])
+    git(project.root, "add", "fix.txt")
+    git(project.root, "commit", "--quiet", "--message", "A fix")
+    lost = base(project.root)
+    back = in_shell(project, "git reset -q --keep HEAD~1")
+    works: Steps = ["begin", ["write", "task-{task}.txt", "a"], *PROVES]
+    project.follow({"1": [["begin", back, "blocked"]], "*": [works]})
+    done = project.loop("--worktrees")
+    lines = [line for line in done.stderr.splitlines() if "was changed by others" in line]
+
+    assert [True] == [f"without {lost}" in line for line in lines], done.stderr
+    assert "task-2.txt" in git(project.root, "ls-files").split()
+
+
 def test_base_that_fails_after_a_foreign_commit_gets_no_session(tmp_path: Path) -> None:
     project = repository(tmp_path, 2)
     commits = in_shell(project, "echo 1 > code.txt", "git commit -qam broken")
