@@ -122,9 +122,8 @@ class TreeWorkplace(ProjectWorkplace):
         self._waiting = self._left()
         self._tasks = tasks
         self._seen = Git(self._root).say("rev-parse", f"refs/heads/{base}")
-        if tasks and not self._allow_failing_base:
-            self._refuse_red(tasks, 0)
         if tasks:
+            self._refuse_red(tasks, 0)
             refuse_missing_script(self._root, self._agent.script)
 
     def left_for_user(self) -> set[int]:
@@ -194,7 +193,10 @@ class TreeWorkplace(ProjectWorkplace):
         return tip, foreign_commits(self._root, self._seen, tip, self._config.loop)
 
     def _refuse_red(self, tasks: Sequence[int], worker: int) -> None:
-        """Raise `ProjectError` if a check of one of the tasks fails on the base branch."""
+        """Raise `ProjectError` if a check of one of the tasks fails on the base branch.
+
+        With `--allow-failing-base`, only prepare the worktree for merges.
+        """
         refuse_red_base(
             self._root,
             tasks,
@@ -202,6 +204,7 @@ class TreeWorkplace(ProjectWorkplace):
             self._told(worker),
             trust_edited=self._trust_edited,
             stop=self._stop,
+            allow_failing=self._allow_failing_base,
         )
 
     def _concluded(

@@ -79,16 +79,26 @@ def refuse_red_base(
     *,
     trust_edited: bool = False,
     stop: Event | None = None,
+    allow_failing: bool = False,
 ) -> None:
-    """Raise `ProjectError` where a check of one of the tasks is red before anybody has worked.
+    """Raise `ProjectError` if a check of one of the tasks fails before an agent has worked.
 
-    The checks run in the work tree in which merges are made, at the end of the base branch. When
-    `stop` is set the setup of that ends, and by Ctrl-C.
+    The checks run in the worktree for merges, at the end of the base branch. `allow_failing`
+    prepares it without running them. When `stop` is set, and at Ctrl-C, its setup ends.
     """
     with merging(root):
         commit = Git(root).say("rev-parse", f"refs/heads/{base_branch(root)}")
         for task in one_of_each(root, tasks):
-            refuse_red(root, commit, task, config, say, trust_edited, stop)
+            refuse_red(
+                root,
+                commit,
+                task,
+                config,
+                say,
+                trust_edited,
+                stop,
+                allow_failing=allow_failing,
+            )
 
 
 def foreign_commits(root: Path, old: str, new: str, config: LoopConfig) -> list[str]:

@@ -440,14 +440,19 @@ def refuse_red(
     say: Say,
     trust_edited: bool,
     stop: Event | None,
+    *,
+    allow_failing: bool = False,
 ) -> None:
     """Raise `ProgramError` if a check of a task fails on a commit of the base branch.
 
-    The caller holds the lock of `merging`, whose checkout this uses.
+    The caller holds the lock of `merging`, whose checkout this uses. `allow_failing` prepares the
+    checkout without running the checks.
     """
     checks = checkout(root, MERGE, config, say, stop)
     with checks:
         checks.set_to(commit, commit, task)
+    if allow_failing:
+        return
     failure = _failure(root, checks, commit, task, say, trust_edited)
     if failure is None:
         return

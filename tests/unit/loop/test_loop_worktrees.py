@@ -10,7 +10,7 @@ from pathlib import Path
 from shutil import rmtree, which
 
 import pytest
-from command_line import RALPHGEN, ralphgen
+from command_line import RALPHGEN, ralphgen, ran
 from driving import query
 from lifelines import until
 from loop_projects import LoopProject, is_running, kill, wait_until_gone
@@ -551,6 +551,24 @@ def test_failing_base_is_allowed_but_merges_still_pass_every_check(tmp_path: Pat
     assert {1: "pending", 2: "done"} == project.statuses()
     assert "0" == (project.root / "code.txt").read_text(encoding="utf-8")
     assert 2 == project.loop("--allow-failing-base").returncode
+
+
+def test_script_of_an_agent_is_found_in_a_first_loop_on_a_failing_base(tmp_path: Path) -> None:
+    project = repository(tmp_path, 1, {})
+    (project.root / "code.txt").write_text("1", encoding="utf-8")
+    (project.root / "robot.sh").write_text("exit 3\n", encoding="utf-8")
+    with (project.root / ".ralph/ralphgen.toml").open("a", encoding="utf-8") as config:
+        config.write('\n[loop.agents.robot]\ncommand = ["sh", "robot.sh"]\n')
+    ran("regen", project.root)
+    git(project.root, "add", "--all")
+    git(project.root, "commit", "--quiet", "--message", "robot")
+    done = ralphgen(
+        *("loop", "--worktrees", "--allow-failing-base", "--agent", "robot", "--max-tasks", "1"),
+        cwd=project.root,
+    )
+
+    assert "worktrees of agents lack" not in done.stderr
+    assert "robot, 1 agent, 1 task ready" in done.stderr
 
 
 def test_killed_in_work_trees_it_goes_on(tmp_path: Path) -> None:
