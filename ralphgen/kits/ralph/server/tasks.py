@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ralphgen.runtime.engine.closing import MET, is_done
+from ralphgen.runtime.engine.closing import is_done
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.policy import FULL
 from ralphgen.runtime.statements.tools import stating
@@ -21,6 +21,7 @@ from ralphgen.runtime.tasks.readiness import (
     ready_page,
     rows_by_id,
     unknown_cursor,
+    unmerged_tasks,
     unreadable_dependents,
 )
 from ralphgen.runtime.tasks.rows import Changes, plain, refuse_blank, refuse_unknown, today
@@ -290,7 +291,7 @@ def described(workspace: Workspace, task: int, most_comments: int) -> dict[str, 
     record = tasks.decoded(columns, workspace.task(task, columns))
     needed = record.get("depends_on", [])
     rows = rows_by_id(database, tables, needed, ["title", "status"])
-    _infer(record, {other for other, (_, status) in rows.items() if status in MET})
+    _infer(record, met(database, tables, needed))
     add_holders(database, tables, [record])
     more = {
         "dependencies": dependencies(workspace, needed[: SHOWN + 1], rows),
@@ -308,18 +309,22 @@ def dependencies(
 ) -> list[dict[str, Any]]:
     """Return each prerequisite with title, status and last comment, or as missing.
 
-    `rows` are titles and statuses of those that exist, by id.
+    A prerequisite whose work in a worktree is not merged yet is `unmerged`. `rows` are titles and
+    statuses of those that exist, by id.
     """
-    last = comments.last(
-        workspace.database, workspace.tables, [task for task in ids if task in rows]
-    )
+    database, tables, present = workspace.database, workspace.tables, [*filter(rows.get, ids)]
+    last = comments.last(database, tables, present)
+    unmerged = unmerged_tasks(database, tables, present)
     described: list[dict[str, Any]] = []
     for task in ids:
         if task not in rows:
             described.append({"id": task, "missing": True})
             continue
         title, status = (plain(value) for value in rows[task])
-        described.append({"id": task, "title": title, "status": status, **last.get(task, {})})
+        merge = {"unmerged": True} if task in unmerged else {}
+        described.append(
+            {"id": task, "title": title, "status": status, **merge, **last.get(task, {})}
+        )
     return described
 
 

@@ -375,16 +375,19 @@ def test_a_task_done_in_a_worktree_meets_nothing_until_it_is_merged(root: Path) 
     query(root, "UPDATE ralphgen_sessions SET worktree = ?", str(tree))
     query(root, "UPDATE ralphgen_claims SET session = NULL, expires = NULL")
     with client(root) as server:
-        waiting = ready_ids(server)
+        waiting, shown = ready_ids(server), server.call("get_task", id=2)
         said = server.refusal("set_task_status", id=2, status="done")
         query(root, "UPDATE ralphgen_sessions SET merged = 'abc' WHERE id = ?", made.session_id)
-        merged = ready_ids(server)
+        merged, free = ready_ids(server), server.call("get_task", id=2)
         query(root, "UPDATE ralphgen_sessions SET merged = NULL")
         server.call("set_task_status", id=1, status="skipped")
         skipped = ready_ids(server)
 
     assert ([3], [2, 3], [2, 3]) == (waiting, merged, skipped)
     assert '1 ("not merged")' in said
+    assert ("waiting_on_deps", "ready") == (shown["inferred"], free["inferred"])
+    assert shown["dependencies"][0]["unmerged"]
+    assert "unmerged" not in free["dependencies"][0]
 
 
 def ready_ids(server: Driver) -> list[int]:
