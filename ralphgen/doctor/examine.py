@@ -203,7 +203,7 @@ def _clients(root: Path, kits: Sequence[str]) -> Iterator[CheckResult]:
             problem = error.problems[0]
             yield CheckResult("clients", problem.text, problem.hint or FIX_NAMED)
             continue
-        others = () if entries.personal else entries.foreign()
+        others = [] if entries.personal else entries.foreign()
         absent = [kit for kit in kits if kit not in (*entries.kits, *others)]
         if is_same and absent:
             text = f"{target.path} has no server for {', '.join(absent)}"

@@ -215,9 +215,11 @@ def initialized(folder: Path, *arguments: str) -> Path:
     return folder
 
 
-def ran(*arguments: str | Path, cwd: Path | None = None) -> str:
-    """What a command prints on standard output that must end well."""
-    done = ralphgen(*arguments, cwd=cwd)
+def ran(
+    *arguments: str | Path, cwd: Path | None = None, more: Mapping[str, str] | None = None
+) -> str:
+    """Return the output of a command that must succeed."""
+    done = ralphgen(*arguments, cwd=cwd, more=more)
     assert 0 == done.returncode, done.stderr
     return done.stdout
 

@@ -65,16 +65,16 @@ def test_a_healthy_project_is_well_down_to_a_call_by_the_official_client(root: P
 
 def test_clients_without_the_server_of_an_added_kit_are_found(root: Path, tmp_path: Path) -> None:
     home = {"HOME": f"{tmp_path}", "XDG_CONFIG_HOME": f"{tmp_path}/.config"}
-    for words in (["claude"], ["claude", "--user"]):
-        ran("connect", *words, "-C", root, **home)
-    ran("init", root, "--kit", "specum", **home)
+    for options in ([], ["--user"]):
+        ran("connect", "claude", *options, "-C", root, more=home)
+    ran("init", root, "--kit", "specum", more=home)
     words = findings(root, **home)[2]
 
     assert "warn  clients      .mcp.json has no server for specum\n" in words
     assert f"warn  clients      {tmp_path}/.claude.json has no server for specum\n" in words
     assert 'fix: run "ralphgen connect claude --user"\n' in words
-    ran("connect", "claude", "-C", root, **home)
-    ran("connect", "claude", "--user", "-C", root, **home)
+    ran("connect", "claude", "-C", root, more=home)
+    ran("connect", "claude", "--user", "-C", root, more=home)
     assert "ok    clients      connected: claude\n" in findings(root, **home)[2]
 
 
