@@ -21,7 +21,7 @@ from ralphgen.planning.model import (
 from ralphgen.planning.server import Addition
 from ralphgen.project.config import FILE as CONFIG
 from ralphgen.project.model import Project
-from ralphgen.project.queries.model import PreparedQuery
+from ralphgen.project.queries.files import PreparedQuery
 from ralphgen.runtime.engine.queries import ROWS, SECONDS
 from ralphgen.runtime.policy import GRANTS, REQUIRED
 from ralphgen.runtime.values.encoding import DIGITS

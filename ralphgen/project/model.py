@@ -6,7 +6,7 @@ from dataclasses import asdict, dataclass, field
 from typing import Any, Literal
 
 from ralphgen.errors import Problem
-from ralphgen.project.queries.model import PreparedQuery
+from ralphgen.project.queries.files import PreparedQuery
 from ralphgen.project.root import DATABASE, DatabasePlace
 from ralphgen.runtime.engine.schema import fold
 

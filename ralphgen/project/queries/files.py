@@ -1,22 +1,196 @@
-"""Reads the files of named queries, in the form that sqlc made known: comments, then SQL."""
+"""The files of named queries: their SQL, split into queries, tokens and items."""
 
 import json
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 from ralphgen.errors import Problem, ProjectError
 from ralphgen.files import collected, read_text
-from ralphgen.project.queries.model import Parameter
-from ralphgen.project.queries.tokens import (
-    Token,
-    read_tokens,
-    refuse_further,
-    without_comments,
-)
+from ralphgen.runtime.engine.schema import fold
 from ralphgen.suggestion import suggestion
+
+Names = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """An argument: its type in JSON ("boolean", "integer", "number", "string"), and its default.
+
+    The type "decimal" is a text with a number of any length. `optional` says that it may be left
+    out, and `default` is its value then.
+    """
+
+    name: str
+    type: str
+    description: str = ""
+    optional: bool = False
+    default: str | int | float | bool | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedQuery:
+    """A named query that compiles: what it takes, what it answers and what it touches.
+
+    `sql` is the statement as the engine takes it. `columns` are those of its rows, with a type of
+    JSON, empty where it is not known. `reads` are the columns that it reads, by table or view,
+    and `views` the definitions of those views on SQLite.
+    `verb` is INSERT, UPDATE, DELETE or REPLACE (which may change what is there) for one that writes
+    the table `writes`, of which it sets the columns `sets`; else empty. `place` says where it
+    stands, for messages. On a server `names` are the columns that it reads itself and by no view,
+    and `tied` the column, by parameter, that has its value in each row that is written.
+    """
+
+    name: str
+    kind: str
+    description: str
+    sql: str
+    parameters: tuple[Parameter, ...]
+    columns: tuple[tuple[str, str], ...]
+    reads: Mapping[str, Names]
+    place: str
+    verb: str = ""
+    writes: str = ""
+    sets: Names = ()
+    views: Mapping[str, str] = field(default_factory=dict)
+    names: Mapping[str, Names] = field(default_factory=dict)
+    tied: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """The queries of a project, and what their tables are, as a value of JSON for `project.json`.
+
+    From that alone they can be prepared again where there is no database.
+    """
+
+    queries: tuple[PreparedQuery, ...] = ()
+    facts: Mapping[str, Any] | None = None
+
+
+# In this order: a comment may hold quotes, a text may hold "--", and "::" is no parameter.
+_FORMS = {
+    "comment": r"--[^\n]*|/\*.*?\*/",
+    "text": r"'(?:[^']|'')*'",
+    "name": r'"(?:[^"]|"")*"',
+    "cast": r"::",
+    "parameter": r":[A-Za-z_]\w*",
+    "number": r"0[xX][0-9A-Fa-f]+|(?:[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?:[eE][+-]?[0-9]+)?",
+    "word": r"[^\W\d]\w*",
+    "space": r"\s+",
+    "sign": r"->>|->|<=|>=|<>|!=|==|\|\||.",
+}
+# SQLite has other ways to quote a name, and takes more characters without quotes.
+_SQLITE = {
+    "bracketed": r"\[[^\]]*\]|`(?:[^`]|``)*`",
+    "word": r"[A-Za-z_\u0080-\U0010ffff][\w$\u0080-\U0010ffff]*",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Token:
+    """A piece of SQL: its kind, its text, and the line of its file where it begins."""
+
+    kind: str
+    text: str
+    line: int
+
+    @property
+    def name(self) -> str:
+        """The name that it stands for, without quotes; empty where it is none."""
+        if self.kind == "word":
+            return self.text
+        if self.kind == "name":
+            return self.text[1:-1].replace('""', '"')
+        if self.kind == "bracketed":
+            return self.text[1:-1].replace("``", "`") if self.text[0] == "`" else self.text[1:-1]
+        return ""
+
+    def is_word(self, *words: str) -> bool:
+        """Return whether it is one of these words, given in upper case, without quotes."""
+        return self.kind == "word" and self.text.upper() in words
+
+    def is_named(self, name: str) -> bool:
+        """Return whether it stands for this name, whatever the case of its ASCII letters."""
+        return self.name != "" and fold(self.name) == fold(name)
+
+
+def read_tokens(text: str, where: str, line: int, *, sqlite: bool) -> tuple[Token, ...]:
+    """Return the tokens of a text that begins in a line of the file `where`, spaces included.
+
+    Raises `ProjectError` for quotes and comments that do not end, and for forms in which the text
+    could end elsewhere than it seems.
+    """
+    forms = {**_SQLITE, **_FORMS, **_SQLITE} if sqlite else _FORMS
+    pattern = re.compile("|".join(f"(?P<{kind}>{form})" for kind, form in forms.items()), re.DOTALL)
+    tokens: list[Token] = []
+    for found in pattern.finditer(text):
+        token = Token(found.lastgroup or "", found[0], line)
+        problem = _problem(token, tokens[-1] if tokens else None, sqlite=sqlite)
+        if problem:
+            raise ProjectError(f"{where}:{line}: {problem}")
+        tokens.append(token)
+        line += token.text.count("\n")
+    return tuple(tokens)
+
+
+def _problem(token: Token, before: Token | None, *, sqlite: bool) -> str:
+    """Return what is wrong with a token, behind the one before it; empty where nothing is."""
+    problem = ""
+    if token.kind == "sign" and token.text in (("'", '"', "`") if sqlite else ("'", '"')):
+        problem = f"unterminated {token.text}"
+    elif token.text == "*" and before is not None and before.text == "/":
+        problem = "unterminated comment"
+    elif token.kind == "comment" and "/*" in token.text[2:]:
+        problem = "nested comment: remove the inner /*"
+    elif token.kind == "text" and before is not None and before.is_word("E"):
+        problem = "unsupported string E'…': use plain quotes"
+    elif token.text == "$" and not sqlite:
+        problem = 'unexpected "$": use single quotes for strings, and :name for parameters'
+    elif token.kind == "sign" and token.text in ("?", "@", "$") and sqlite:
+        problem = f'unsupported parameter "{token.text}": use :name'
+    return problem
+
+
+def without_comments(tokens: Sequence[Token]) -> tuple[Token, ...]:
+    """Return the tokens that mean something: without comments and spaces."""
+    return tuple(token for token in tokens if token.kind not in ("comment", "space"))
+
+
+def one_line(tokens: Sequence[Token]) -> Iterator[Token]:
+    """Yield the tokens without comments, each run of spaces between them as one space."""
+    pending = False
+    begun = False
+    for token in tokens:
+        if token.kind in ("comment", "space"):
+            pending = begun
+            continue
+        if pending:
+            yield Token("space", " ", token.line)
+        yield token
+        pending, begun = False, True
+
+
+def refuse_further(tokens: Sequence[Token], where: str) -> tuple[Token, ...]:
+    """Return the tokens of the one statement that there is, without what ends it.
+
+    Raises `ProjectError` where there is another behind it, or none at all.
+    """
+    ends = [at for at, token in enumerate(tokens) if token.text == ";"]
+    if not ends:
+        return tuple(tokens)
+    further = without_comments(tokens[ends[0] + 1 :])
+    if further:
+        place = f"{where}:{further[0].line}"
+        raise ProjectError.of(
+            [Problem(f"{place}: second statement, expected one", "give it its own name line")]
+        )
+    return tuple(tokens[: ends[0]])
+
 
 FOLDER = ".ralph/queries"
 KINDS = ("one", "many", "exec")
@@ -229,3 +403,137 @@ def _parameter_problems(query: NamedSql) -> Iterator[Problem]:
         elif query.kind == "many" and name in RESERVED:
             text = f'{place}: ":{name}" is reserved in :many queries'
             yield Problem(text, "rename it, or remove it: results are paginated already")
+
+
+VERBS = ("INSERT", "UPDATE", "DELETE", "REPLACE")
+_SETS = ("UNION", "EXCEPT", "INTERSECT")
+
+
+@dataclass(frozen=True, slots=True)
+class ReturnedItem:
+    """One item: `column` as (table or alias, name) where it is a plain one, and `is_all` for *.
+
+    `is_named` says that it has been given a name with AS.
+    """
+
+    column: tuple[str, str] | None = None
+    is_all: bool = False
+    is_named: bool = False
+
+    @property
+    def is_given(self) -> bool:
+        """Whether its name is one that somebody gave it."""
+        return self.is_named or self.column is not None
+
+
+def outermost(tokens: Sequence[Token]) -> list[tuple[int, Token]]:
+    """Return the tokens that stand in no parentheses, each with its place."""
+    depth, found = 0, []
+    for at, token in enumerate(tokens):
+        depth -= token.text == ")"
+        if depth == 0:
+            found.append((at, token))
+        depth += token.text == "("
+    return found
+
+
+def verb_and_table(tokens: Sequence[Token]) -> tuple[str, str]:
+    """Return what the statement does and to which table; empty texts where it only reads.
+
+    `tokens` are without comments and spaces.
+    """
+    for at, token in outermost(tokens):
+        if token.is_word(*VERBS):
+            return token.text.upper(), _target(tokens[at + 1 : at + 8])
+        if token.is_word("SELECT", "VALUES"):
+            break
+    return "", ""
+
+
+def _target(tokens: Sequence[Token]) -> str:
+    """Return the name of the table behind a verb."""
+    match [token for token in tokens if not token.is_word("INTO", "FROM", "ONLY")]:
+        case [first, _, *rest] if first.is_word("OR"):  # INSERT OR REPLACE INTO
+            return _target(rest)
+        case [_, Token(text="."), name, *_] | [name, *_]:
+            return str(name.name)
+    return ""
+
+
+def inserted(tokens: Sequence[Token]) -> tuple[str, ...] | None:
+    """Return the columns that an INSERT names, None where it gives a value to each of the table.
+
+    `tokens` are without comments and spaces.
+    """
+    found = outermost(tokens)
+    begins = next(at for at, (_, token) in enumerate(found) if token.is_word("INSERT"))
+    for place, token in found[begins:]:
+        if token.text == "(":
+            names = (one for one in items_of(tokens[place + 1 : _closing(tokens, place)]))
+            return tuple(item.column[1] for item in names if item.column)
+        if token.is_word("DEFAULT"):
+            return ()
+        if token.is_word("VALUES", "SELECT", "WITH"):
+            break
+    return None
+
+
+def _closing(tokens: Sequence[Token], place: int) -> int:
+    """Return where the parenthesis ends that opens at a place."""
+    depth = 0
+    for at in range(place, len(tokens)):
+        depth += (tokens[at].text == "(") - (tokens[at].text == ")")
+        if not depth:
+            return at
+    return len(tokens)
+
+
+def replaces(tokens: Sequence[Token]) -> bool:
+    """Return whether an INSERT may change or take the place of a row that is there."""
+    words = [token.text.upper() for token in tokens]
+    return any(pair in (("OR", "REPLACE"), ("DO", "UPDATE")) for pair in pairwise(words))
+
+
+def returned(tokens: Sequence[Token]) -> tuple[Token, ...]:
+    """Return the tokens behind RETURNING, none where there is none."""
+    for at, token in outermost(tokens):
+        if token.is_word("RETURNING"):
+            return tuple(tokens[at + 1 :])
+    return ()
+
+
+def selected(tokens: Sequence[Token]) -> tuple[Token, ...]:
+    """Return the tokens of the list of a plain SELECT; none where what it selects is not plain."""
+    if not tokens or not tokens[0].is_word("SELECT"):
+        return ()
+    if sum(token.is_word("SELECT", "VALUES") for token in tokens) > 1:
+        return ()
+    start = 2 if len(tokens) > 1 and tokens[1].is_word("DISTINCT", "ALL") else 1
+    ends = [at for at, token in outermost(tokens) if token.is_word("FROM", *_SETS)]
+    return tuple(tokens[start : ends[0]]) if ends else ()
+
+
+def items_of(tokens: Sequence[Token]) -> list[ReturnedItem]:
+    """Return the items of a list."""
+    parts: list[list[Token]] = [[]]
+    depth = 0
+    for token in tokens:
+        depth += (token.text in ("(", "[")) - (token.text in (")", "]"))
+        if token.text == "," and not depth:
+            parts.append([])
+        else:
+            parts[-1].append(token)
+    return [_item(part) for part in parts if part]
+
+
+def _item(part: Sequence[Token]) -> ReturnedItem:
+    match part:
+        case [*_, Token(text="*")] if len(part) in (1, 3):
+            return ReturnedItem(is_all=True)
+        case [*value, named, _] if named.is_word("AS"):
+            return ReturnedItem(_item(value).column if value else None, is_named=True)
+        case [column] if column.name:
+            return ReturnedItem(("", column.name))
+        case [table, Token(text="."), column] if table.name and column.name:
+            return ReturnedItem((table.name, column.name))
+    return ReturnedItem()

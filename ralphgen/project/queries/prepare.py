@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ralphgen.errors import Problem, ProjectError
 from ralphgen.project.config import Config
 from ralphgen.project.model import Queries, Schema
-from ralphgen.project.queries.files import NamedSql, read_queries
-from ralphgen.project.queries.model import Preparation
+from ralphgen.project.queries.files import NamedSql, Preparation, read_queries
 from ralphgen.project.toml import TomlFile
 from ralphgen.suggestion import suggestion
 

@@ -11,15 +11,18 @@ from typing import TYPE_CHECKING, Any
 from ralphgen.errors import Problem, ProjectError
 from ralphgen.files import collected
 from ralphgen.project.database import connected, first_line
-from ralphgen.project.queries.files import NamedSql
-from ralphgen.project.queries.items import (
+from ralphgen.project.queries.files import (
+    NamedSql,
+    Parameter,
+    Preparation,
+    PreparedQuery,
     items_of,
     replaces,
     returned,
     selected,
     verb_and_table,
+    without_comments,
 )
-from ralphgen.project.queries.model import Parameter, Preparation, PreparedQuery
 from ralphgen.project.queries.postgresql import Hidden, Touched, kinds_of, touched
 from ralphgen.project.queries.rules import (
     UNTYPED,
@@ -27,9 +30,8 @@ from ralphgen.project.queries.rules import (
     refused_reads,
     refused_writes,
     returning_problem,
+    tied_columns,
 )
-from ralphgen.project.queries.tied import tied_columns
-from ralphgen.project.queries.tokens import without_comments
 from ralphgen.project.root import DatabasePlace
 from ralphgen.runtime.engine.postgresql.library import settings
 

@@ -9,21 +9,27 @@ from typing import Any
 
 from ralphgen.errors import Problem, ProjectError
 from ralphgen.files import collected
-from ralphgen.project.queries.compared import compared_columns
-from ralphgen.project.queries.files import NamedSql
-from ralphgen.project.queries.items import (
+from ralphgen.project.queries.files import (
+    NamedSql,
+    Parameter,
+    Preparation,
+    PreparedQuery,
     ReturnedItem,
+    Token,
     inserted,
     items_of,
+    one_line,
+    read_tokens,
     replaces,
     returned,
     selected,
     verb_and_table,
+    without_comments,
 )
-from ralphgen.project.queries.model import Parameter, Preparation, PreparedQuery
 from ralphgen.project.queries.rules import (
     ROWIDS,
     UNTYPED,
+    compared_columns,
     is_secret,
     kind_problem,
     lists_all,
@@ -41,7 +47,6 @@ from ralphgen.project.queries.sqlite import (
     found_catalog,
     recorded_catalog,
 )
-from ralphgen.project.queries.tokens import Token, one_line, read_tokens, without_comments
 from ralphgen.runtime.engine import quoted
 from ralphgen.runtime.engine.schema import fold
 

@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from ralphgen.errors import ProjectError
+from ralphgen.project.queries.files import Token, read_tokens, without_comments
 from ralphgen.project.queries.rules import Hidden, is_secret, merged_secrets
-from ralphgen.project.queries.tokens import Token, read_tokens, without_comments
 from ralphgen.runtime.engine import quoted
 from ralphgen.runtime.engine.schema import fold
 from ralphgen.runtime.engine.sqlite.own_statements import folded, missing_tables

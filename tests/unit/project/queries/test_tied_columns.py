@@ -2,9 +2,8 @@
 
 import pytest
 
-from ralphgen.project.queries.items import verb_and_table
-from ralphgen.project.queries.tied import tied_columns
-from ralphgen.project.queries.tokens import read_tokens, without_comments
+from ralphgen.project.queries.files import read_tokens, verb_and_table, without_comments
+from ralphgen.project.queries.rules import tied_columns
 
 
 @pytest.mark.parametrize(
