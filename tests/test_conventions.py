@@ -472,7 +472,7 @@ class TestDoors:
                 "ralphgen/runtime/loader.py",  # what a server says before it refuses to start
                 "ralphgen/runtime/start.py",
                 "ralphgen/runtime/http/command.py",
-                "ralphgen/runtime/http/request_log.py",
+                "ralphgen/runtime/http/metrics.py",
             },
         } == {
             way: {name for name in names if not name.startswith("ralphgen/cli/")} - STREAMS

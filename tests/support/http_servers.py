@@ -19,7 +19,7 @@ from driving import Driver, Era, create_project
 from lifelines import PATIENCE
 from mcp.shared.inbound import encode_header_value
 
-from ralphgen.runtime.http.readiness import policy_digest
+from ralphgen.runtime.http.metrics import policy_digest
 
 SDK_APP = Path(__file__).with_name("sdk_http_app.py")
 KEY = "a key for tests that is long enough, really"

@@ -5,10 +5,13 @@ from __future__ import annotations
 import asyncio
 import base64
 import binascii
+import re
 import time
+from contextlib import contextmanager
 from functools import lru_cache
 
 from ..errors import (
+    INTERNAL_ERROR,
     INVALID_PARAMS,
     INVALID_REQUEST,
     METHOD_NOT_FOUND,
@@ -32,22 +35,89 @@ from ..protocol.requests import (
     read_message,
     unsupported,
 )
-from .exchange import FAILED, JSON, WRONG, Exchange, HttpError
-from .request_log import RequestLog
+from ..values.encoding import write_json
+from .metrics import RequestLog
 from .sessions import BusyError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping, MutableMapping
     from typing import Any
 
-    from .bearer import Bearer
-    from .exchange import Message, Receive, Send
-    from .limits import Hosts, Places, Rates
     from .metrics import Metrics
     from .sessions import OpenSession, OpenSessions
+    from .tokens import Bearer
+
+    Message = MutableMapping[str, Any]
+
+    Receive = Callable[[], Awaitable[Message]]
+
+    Send = Callable[[Message], Awaitable[None]]
 
     Headers = dict[bytes, bytes]
+
+JSON = b"application/json"
+WRONG, FAILED = 400, 500  # the first status of errors, and of those that are the server's
+
+
+class HttpError(Exception):
+    """An answer without the protocol: a status, a sentence, and further headers."""
+
+    def __init__(self, status: int, text: str, **headers: str) -> None:
+        super().__init__(text)
+        self.status = status
+        self.text = text
+        self.headers = headers
+
+
+class Exchange:
+    """One request on its way: who asks for what, for the log, and the status of its answer."""
+
+    __slots__ = ("_send", "begun", "session", "status", "unread", "what")
+
+    def __init__(self, send: Send) -> None:
+        self._send = send
+        self.begun = time.monotonic()
+        self.session = ""
+        self.status = 0  # as long as no answer has begun
+        self.unread = True  # as long as its body may still come
+        self.what = ""
+
+    async def send(self, message: Message) -> None:
+        """Send a part of the answer, and take note of its status."""
+        if message["type"] == "http.response.start":
+            self.status = message["status"]
+        await self._send(message)
+
+    async def answer(
+        self, status: int, body: bytes, kind: bytes = JSON, headers: Mapping[str, str] | None = None
+    ) -> None:
+        """Send a whole answer."""
+        more = [(name.encode(), text.encode()) for name, text in (headers or {}).items()]
+        length = str(len(body)).encode()
+        fields = [(b"content-type", kind), (b"content-length", length), *more]
+        await self.send({"type": "http.response.start", "status": status, "headers": fields})
+        await self.send({"type": "http.response.body", "body": body})
+
+    async def refuse(self, error: HttpError) -> None:
+        """Send an error as a message of the protocol that answers no certain request."""
+        code = INTERNAL_ERROR if error.status >= FAILED else INVALID_REQUEST
+        told = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": error.text}}
+        await self.answer(error.status, messages.line(told), JSON, error.headers)
+
+    def line(self, method: str, path: str, seconds: float) -> str:
+        """Return a line on the request: who asked for what, and nothing of what was said."""
+        line = {
+            "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
+            "method": method[:20],
+            "path": one_line(path[:100]),
+            "status": self.status,
+            "ms": round(seconds * 1000, 1),
+            "session": self.session,
+            "request": one_line(self.what),
+        }
+        return f"{write_json(line)}\n"
+
 
 # Headers of which two would let two readers disagree on what a request is.
 SINGLE = frozenset((b"authorization", b"host", b"origin", b"content-type", b"content-length"))
@@ -361,3 +431,82 @@ def _is_json(kind: bytes) -> bool:
 def _takes_json(accepted: bytes) -> bool:
     kinds = [kind.partition(b";")[0].strip().lower() for kind in accepted.split(b",")]
     return JSON in kinds or b"*/*" in kinds or b"application/*" in kinds
+
+
+LOOPBACK = ("127.0.0.1", "localhost", "[::1]")
+PORT = re.compile(r":[0-9]+\Z")  # of a host, behind its name or its closing bracket
+BURST = 2.0  # seconds of its rate that a session may use at once
+MOST_BUCKETS = 10_000
+
+
+class Hosts:
+    """The values of `Host` and `Origin` that are taken, against pages that rebind a name (DNS).
+
+    `named` are hosts, each with a port or for every port. This machine's own names count with
+    `port`, the one that the server listens on: no page of another site has them.
+    """
+
+    __slots__ = ("_hosts", "_origins")
+
+    def __init__(self, named: Collection[str], origins: Collection[str], port: int) -> None:
+        self._hosts = {host.lower() for host in named} | {f"{host}:{port}" for host in LOOPBACK}
+        self._origins = {origin.lower() for origin in origins}
+
+    def takes_host(self, host: str) -> bool:
+        """Return whether the server goes by this name."""
+        host = host.lower()
+        if host in self._hosts:
+            return True
+        name, _, port = host.rpartition(":")
+        return port.isdigit() and name in self._hosts and not PORT.search(name)
+
+    def takes_origin(self, origin: str | None) -> bool:
+        """Return whether a page of this origin may call; programs that are no pages send none."""
+        return origin is None or origin.lower() in self._origins
+
+
+class Places:
+    """How many requests of each session are being answered: `most` at once."""
+
+    __slots__ = ("_most", "_taken")
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._taken: dict[str, int] = {}
+
+    @contextmanager
+    def taken(self, session: str) -> Iterator[None]:
+        """Count one more for as long as it takes; raises `HttpError` where there are too many."""
+        number = self._taken.get(session, 0)
+        if number >= self._most:
+            text = f"{self._most} requests of this session are being answered: wait for one"
+            raise HttpError(429, text, **{"retry-after": "1"})
+        self._taken[session] = number + 1
+        try:
+            yield
+        finally:
+            self._taken[session] -= 1
+            if not self._taken[session]:
+                del self._taken[session]
+
+
+class Rates:
+    """How many requests each session has made: `rate` in a second, and more at once for a while."""
+
+    __slots__ = ("_buckets", "_most", "_rate")
+
+    def __init__(self, rate: int) -> None:
+        self._rate = float(rate)
+        self._most = rate * BURST
+        self._buckets: dict[str, tuple[float, float]] = {}  # what is left, and when that was so
+
+    def takes(self, session: str) -> bool:
+        """Return whether a session may make one more request now, and count it."""
+        now = time.monotonic()
+        left, since = self._buckets.pop(session, (self._most, now))
+        left = min(self._most, left + (now - since) * self._rate)
+        taken = left >= 1
+        self._buckets[session] = (left - taken, now)  # the latest stands last
+        if len(self._buckets) > MOST_BUCKETS:
+            del self._buckets[next(iter(self._buckets))]
+        return taken

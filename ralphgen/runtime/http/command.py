@@ -14,7 +14,7 @@ from ..kit import project_home
 from ..loader import add_packages
 from ..start import emitted, emitted_policy, read_manifest
 from ..values.encoding import read_json
-from .readiness import Readiness, policy_digest
+from .metrics import Readiness, policy_digest
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -188,10 +188,9 @@ def _begin_revocations(folder: str, settings: Settings) -> None:
 
 def _maker(kits: Kits, verifier: Verifier, settings: Settings, port: int, metrics: Any) -> Any:
     """Return what makes the app of a worker; all that it imports is loaded now, for all of them."""
-    from .app import HttpApp
-    from .bearer import Bearer
-    from .limits import Hosts, Places, Rates
+    from .app import Hosts, HttpApp, Places, Rates
     from .sessions import OpenSessions
+    from .tokens import Bearer
 
     url = urlsplit(settings["url"])
     _, listed, place = _revocations(kits.folder, settings)

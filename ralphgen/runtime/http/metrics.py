@@ -1,12 +1,26 @@
-"""Counts what the workers do, in memory that they share, and spells it for Prometheus."""
+"""Metrics, readiness and the log of requests."""
 
 from __future__ import annotations
 
+import _thread
+import asyncio
 import mmap
+import os
+import select
+import sys
+import time
+from contextlib import suppress
+
+from ..errors import RefusedError, StartError
+from ..values.encoding import sha256_hex
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from ..engine import Revocations
+    from ..protocol.handlers import Handlers
+    from .sessions import Kits
 
 STATUSES = (200, 202, 400, 401, 403, 404, 405, 406, 413, 415, 421, 429, 500, 503, 504)
 OTHER = "other"
@@ -95,3 +109,134 @@ class Metrics:
             yield f"# HELP ralphgen_http_{name} {help_text}"
             yield f"# TYPE ralphgen_http_{name} gauge"
             yield f"ralphgen_http_{name} {self._total(name)}"
+
+
+KEPT = 1.0  # seconds for which what was found is told
+READING = {"jti": "readiness", "rec": "interactive"}  # a session that only reads
+LOOK = "resources/list"  # what reads a page of the database
+UNSURE = "the server has not looked at its project yet"
+
+
+class Readiness:
+    """What a worker knows of the kits that it serves; `policy` is the digest that it began with.
+
+    `revocations` is the list of ended sessions, which has to be readable. It keeps a workspace of
+    each kit, and one thread looks at a time: probes cost next to nothing.
+    """
+
+    __slots__ = ("_held", "_kits", "_looking", "_policy", "_problem", "_revocations", "_until")
+
+    def __init__(self, kits: Kits, policy: str, revocations: Revocations) -> None:
+        self._held: dict[str, Handlers] = {}
+        self._kits = kits
+        self._looking = _thread.allocate_lock()
+        self._policy = policy
+        self._problem = UNSURE
+        self._revocations = revocations
+        self._until = 0.0
+
+    def problem(self) -> str:
+        """Return why this server should get no requests, in a sentence; empty where it should.
+
+        Who asks while another looks is told what was found before.
+        """
+        if time.monotonic() > self._until and self._looking.acquire(blocking=False):
+            try:
+                self._problem = self._found()
+                self._until = time.monotonic() + KEPT
+            finally:
+                self._looking.release()
+        return self._problem
+
+    def close(self) -> None:
+        """Let go of the workspaces, once nobody looks."""
+        with self._looking:
+            while self._held:
+                self._held.popitem()[1].workspace.close()
+
+    def _found(self) -> str:
+        try:
+            if policy_digest(self._kits.folder) != self._policy:
+                return "the server was regenerated after it started: restart it"
+            self._revocations.holds(READING["jti"])
+            for kit in self._kits.names:
+                self._look_at(kit)
+        except StartError:
+            return 'the project cannot be opened: its log, or "ralphgen doctor", says why'
+        except OSError:
+            return "the list of ended sessions cannot be read"
+        return ""
+
+    def _look_at(self, kit: str) -> None:
+        """Read in the workspace of a kit, in a new one if need be; raises `StartError`."""
+        held = self._held.pop(kit, None)
+        if held is not None and not _reads(held):
+            held.workspace.close()
+            held = None
+        if held is None:
+            held = self._kits.handlers(kit, READING)
+            if not _reads(held):  # one on a server is opened by its first use
+                held.workspace.close()
+                raise StartError("the database cannot be read")
+        self._held[kit] = held
+
+
+def _reads(handlers: Handlers) -> bool:
+    try:
+        handlers.methods[LOOK]({})
+    except RefusedError:
+        return False
+    return True
+
+
+def policy_digest(folder: str) -> str:
+    """Return the digest by which a token names the policy; raises `StartError`."""
+    try:
+        with open(os.path.join(folder, "policy.py"), "rb") as file:
+            return sha256_hex(file.read())
+    except OSError as error:
+        text = f'the policy cannot be read ({error.strerror}): run "ralphgen regen"'
+        raise StartError(text) from error
+
+
+DELAY = 0.1  # seconds for which a line may wait
+# Bytes that are written as a whole among what the other workers write to the same pipe.
+WHOLE = getattr(select, "PIPE_BUF", 512)
+
+
+class RequestLog:
+    """The lines of a worker that wait to be written; who ends it calls `write`."""
+
+    __slots__ = ("_lines",)
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+
+    def add(self, line: str) -> None:
+        """Take a line, with its end; called in the event loop."""
+        if not self._lines:
+            asyncio.get_running_loop().call_later(DELAY, self.write)
+        self._lines.append(line)
+
+    def write(self) -> None:
+        """Write what waits."""
+        lines, self._lines = self._lines, []
+        with suppress(OSError):  # nobody reads the log
+            for batch in _batches(lines):
+                sys.stderr.write(batch)
+
+
+def _batches(lines: list[str]) -> Iterator[str]:
+    """Yield the lines joined, each batch as long as is written as a whole."""
+    batch: list[str] = []
+    size = 0
+    for line in lines:
+        length = len(line.encode())
+        if batch and size + length > WHOLE:
+            yield "".join(batch)
+            batch = []
+            size = 0
+        batch.append(line)
+        size += length
+    if batch:
+        yield "".join(batch)

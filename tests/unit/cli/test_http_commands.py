@@ -10,7 +10,7 @@ from command_line import ralphgen, ran
 from driving import query
 from http_servers import KEY, URL, http_project, project_id, serving
 
-from ralphgen.runtime.http.readiness import policy_digest
+from ralphgen.runtime.http.metrics import policy_digest
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ from held_tasks import held_project
 from lifelines import PATIENCE, until
 
 from ralphgen.runtime.engine.sqlite.database import Database
-from ralphgen.runtime.http.leases import Lease
+from ralphgen.runtime.http.sessions import Lease
 from ralphgen.runtime.tasks import claims
 
 PAST = "2020-02-10T00:00:00.000Z"

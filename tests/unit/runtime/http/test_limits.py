@@ -2,8 +2,7 @@
 
 import pytest
 
-from ralphgen.runtime.http.exchange import HttpError
-from ralphgen.runtime.http.limits import Hosts, Places
+from ralphgen.runtime.http.app import Hosts, HttpError, Places
 
 HOSTS = Hosts(["mcp.example.com", "other.example:8443", "[2001:db8::1]"], [], 8722)
 

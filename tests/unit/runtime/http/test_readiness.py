@@ -9,8 +9,8 @@ import pytest
 
 from ralphgen.runtime.engine.sqlite.revocations import FILE, RevokedSessions
 from ralphgen.runtime.errors import INTERNAL_ERROR, RefusedError, StartError
-from ralphgen.runtime.http import readiness
-from ralphgen.runtime.http.readiness import UNSURE, Readiness
+from ralphgen.runtime.http import metrics as readiness
+from ralphgen.runtime.http.metrics import UNSURE, Readiness
 
 if TYPE_CHECKING:
     from ralphgen.runtime.http.sessions import Kits

@@ -5,8 +5,8 @@ import sys
 
 import pytest
 
-from ralphgen.runtime.http import request_log
-from ralphgen.runtime.http.request_log import RequestLog
+from ralphgen.runtime.http import metrics as request_log
+from ralphgen.runtime.http.metrics import RequestLog
 
 
 class Written:
