@@ -8,8 +8,8 @@ from importlib import import_module
 from pathlib import Path
 
 from ralphgen import runtime
-from ralphgen.errors import ProjectError, RalphgenError
 from ralphgen.agents.agent import CLOSED, AgentEnd, outcome_of
+from ralphgen.errors import ProjectError, RalphgenError
 from ralphgen.runtime import errors
 from ralphgen.runtime.protocol.tools import UNFORESEEN
 from ralphgen.spelling import markdown_cell
