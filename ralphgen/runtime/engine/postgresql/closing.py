@@ -7,7 +7,7 @@ as the transaction found them. Its query runs only if the transaction has writte
 from __future__ import annotations
 
 from ..closing import DONE
-from .library import settings
+from .library import search_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ SELECT id, lower(status::text) FROM tasks WHERE EXISTS (SELECT 1 FROM locks)
     AND {own} AND lower(status::text) IN ('done', 'skipped') ORDER BY id
 """
 # A trigger that waits for the commit can let another one wait, each time that it is run.
-_RUN_WAITING = "SET CONSTRAINTS ALL IMMEDIATE; " * 9
+_RUN_WAITING = "SET CONSTRAINTS ALL IMMEDIATE; " * 5
 
 
 class Closing:
@@ -74,7 +74,7 @@ class Closing:
             self._version = database.schema_version()
             written = _WRITTEN.format(own=_OWN if sees_own else "true")
             # A trigger may have set the path to other tables.
-            path = settings(database.path.partition("/")[2])
+            path = search_path(database.path.partition("/")[2])
             self._written = f"{_RUN_WAITING}{path}; {written}".encode()
 
     def before(self, database: Database) -> set[tuple[Any, ...]]:

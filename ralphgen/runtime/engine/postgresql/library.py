@@ -79,7 +79,12 @@ def settings(schema: str) -> str:
 
     Each transaction is told, because a pooler may give it a session that nobody has told anything.
     """
-    return f"SET LOCAL search_path = {quoted(schema)}, pg_temp; {_SPELLING}"
+    return f"{search_path(schema)}; {_SPELLING}"
+
+
+def search_path(schema: str) -> str:
+    """Return the statement by which the names of a transaction are those of the schema."""
+    return f"SET LOCAL search_path = {quoted(schema)}, pg_temp"
 
 
 def writers_lock(schema: str) -> str:
