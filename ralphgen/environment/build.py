@@ -120,7 +120,7 @@ def build(environment: Environment, lock: str, say: Say) -> None:
 def check_environment(environment: Environment) -> list[str]:
     """Return the problems, one sentence each: the interpreter, a locked version, an import."""
     if not is_complete(environment):
-        return [f'the environment "{environment.folder}" is missing or was not built to its end']
+        return [f'the environment "{environment.folder}" is missing or incomplete']
     try:
         lock = (environment.folder / LOCK_NAME).read_text(encoding="utf-8")
     except (OSError, ValueError) as error:
