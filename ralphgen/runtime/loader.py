@@ -181,7 +181,8 @@ class Modules:
             extensions = {
                 name: spec.origin
                 for name, module in sys.modules.items()
-                if (spec := module.__spec__) and isinstance(spec.loader, ExtensionFileLoader)
+                if (spec := getattr(module, "__spec__", None))  # "typing.io" has none
+                and isinstance(spec.loader, ExtensionFileLoader)
             }
             self.pieces[f"{STARTS}{kit}"] = dumps((codes, extensions))
             self.keep()

@@ -35,8 +35,8 @@ for place, _, names in sorted(os.walk(folder)):
             module = path[:-3].replace(os.sep, ".").removesuffix(".__init__")
             __import__(module)
             print(path)
-            tables = () if module.startswith("runtime.") else getattr(sys.modules[module], "TOOLS", ())
-            for tool in tables:
+            own = {} if module.startswith("runtime.") else vars(sys.modules[module])
+            for tool in own.get("TOOLS", ()):
                 assert callable(tool.function())
             kit = getattr(sys.modules[module], "KIT", None)
             if kit is not None:
