@@ -16,6 +16,7 @@ class Nobody:
     """What `tool_methods` wants of a session: it hides nothing, and has no folder for logs."""
 
     folder = None
+    structured = False
 
     def why_hidden(self, name: str) -> str:
         return name
