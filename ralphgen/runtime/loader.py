@@ -259,6 +259,7 @@ def verified(folder: str, *, trusting: bool = False) -> tuple[Facts, dict[str, b
     stamps: dict[str, Stamp] = {}
     files: dict[str, str] = {}
     codes: dict[str, bytes] = {}
+    compiled = {} if trusting else _compiled(manifest)
     for listed, digest in _digests(f"{folder}/manifest.json", manifest).items():
         path = f"{folder}/{listed}"
         printable = path.encode("unicode_escape").decode()
@@ -276,12 +277,53 @@ def verified(folder: str, *, trusting: bool = False) -> tuple[Facts, dict[str, b
         stamps[listed] = about if about and is_settled else UNKNOWN
         name = listed.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
         try:
-            text = _for_a_run(source.decode())
-            code = compile(text, path, "exec", ANNOTATIONS, dont_inherit=True, optimize=2)
+            if name in compiled:
+                code = _moved(loads(compiled[name]), path)
+            else:
+                text = _for_a_run(source.decode())
+                code = compile(text, path, "exec", ANNOTATIONS, dont_inherit=True, optimize=2)
         except (RecursionError, SyntaxError, ValueError) as error:  # refused if it is imported
             code = compile(f"raise SyntaxError({str(error)!r})", path, "exec")
         files[name], codes[name] = listed, dumps(code)
     return (folder, manifest, codes.get("runtime.loader", b""), stamps, files, (), {}), codes
+
+
+def _compiled(manifest: bytes) -> dict[str, bytes]:
+    """Return the bytecode of a server with this manifest in another folder, if a record has it.
+
+    Worktrees and clones of a project then start without compiling what was compiled before.
+    """
+    import os
+
+    try:
+        place = _place()
+        if not is_private(os.lstat(place)):
+            return {}
+        with os.scandir(place) as records:
+            newest = sorted(records, key=lambda one: one.stat().st_mtime_ns, reverse=True)
+        for entry in newest:
+            with open(entry.path, "rb") as file:
+                if not is_private(os.fstat(file.fileno())):
+                    continue
+                checksum, head = file.read(8), file.read(int.from_bytes(file.read(4), "little"))
+                facts: Any = loads(head) if _imp.source_hash(KEY, head) == checksum else ("", b"")
+                if facts[1] != manifest or entry.name != _record_name(facts[0], manifest):
+                    continue
+                data = file.read()
+            index = facts[6].items()
+            pieces = {name: (data[at : at + size], known) for name, (at, size, known) in index}
+            if all(_imp.source_hash(KEY, piece) == known for piece, known in pieces.values()):
+                return {name: piece for name, (piece, _) in pieces.items()}
+    except (EOFError, LookupError, MemoryError, OSError, TypeError, ValueError):
+        pass  # another record may be written or removed meanwhile
+    return {}
+
+
+def _moved(code: CodeType, path: str) -> CodeType:
+    """Return the same code, as of the source at a path."""
+    kind = type(code)
+    parts = tuple(_moved(one, path) if type(one) is kind else one for one in code.co_consts)
+    return code.replace(co_filename=path, co_consts=parts)
 
 
 def _for_a_run(source: str) -> str:
@@ -318,6 +360,20 @@ def _digests(path: str, manifest: bytes) -> dict[str, str]:
     return digests
 
 
+def _place() -> str:
+    """Return the directory of records; the same as in `server.py`."""
+    variable = __import__("os").environ.get
+    caches = "/Library/Caches" if sys.platform == "darwin" else "/.cache"
+    home = variable("XDG_CACHE_HOME") or (variable("HOME") or ".") + caches
+    return f"{variable('RALPHGEN_HOME') or f'{home}/ralphgen'}/servers"
+
+
+def _record_name(folder: str, manifest: bytes) -> str:
+    """Return the name of the record of a folder's server for this interpreter."""
+    whole = (sys.version + folder).encode(errors="surrogateescape") + manifest
+    return _imp.source_hash(KEY, whole).hex()
+
+
 def keep(facts: Facts, pieces: Mapping[str, bytes]) -> None:
     """Write a record into the user's cache, wholly or not at all; `server.py` looks for it there.
 
@@ -326,10 +382,7 @@ def keep(facts: Facts, pieces: Mapping[str, bytes]) -> None:
     import os
     from contextlib import suppress
 
-    variable = os.environ.get
-    caches = "/Library/Caches" if sys.platform == "darwin" else "/.cache"
-    home = variable("XDG_CACHE_HOME") or (variable("HOME") or ".") + caches
-    place = (variable("RALPHGEN_HOME") or f"{home}/ralphgen") + "/servers"
+    place = _place()
     if "posix" not in sys.modules or place[0] != "/":  # a relative place may be anyone's
         return
     index, size = {}, 0
@@ -338,8 +391,7 @@ def keep(facts: Facts, pieces: Mapping[str, bytes]) -> None:
         size += len(piece)
     head = dumps((*facts[:6], index))
     parts = (_imp.source_hash(KEY, head), len(head).to_bytes(4, "little"), head, *pieces.values())
-    whole = (sys.version + facts[0]).encode(errors="surrogateescape") + facts[1]
-    path = f"{place}/{_imp.source_hash(KEY, whole).hex()}"
+    path = f"{place}/{_record_name(facts[0], facts[1])}"
     new = f"{path}.{os.getpid()}.new"
     try:
         os.makedirs(place, 0o700, exist_ok=True)

@@ -527,3 +527,33 @@ def test_a_copied_project_has_its_own_record(own: Path, tmp_path: Path) -> None:
 
     assert 'policy.py" was changed after it was generated' in refused(tmp_path / "copy")
     checked(own)
+
+
+def test_copy_of_a_server_takes_its_bytecode_from_the_record_of_the_first(
+    own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started(own)
+    copy = shutil.copytree(own, tmp_path / "copy")
+
+    def refuse(*_: object, **_options: object) -> None:
+        raise AssertionError("a module was compiled")
+
+    monkeypatch.setattr(loader, "compile", refuse, raising=False)
+    _, codes = loader.verified(str(generated(copy, "").resolve()))
+    path = generated(copy, "runtime/start.py")
+    assert f"{path}" == marshal.loads(codes["runtime.start"]).co_filename  # noqa: S302 - ours
+    started(copy)
+
+
+def test_bytecode_of_a_record_that_others_can_write_is_not_taken(
+    own: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started(own)
+    copy = shutil.copytree(own, tmp_path / "copy")
+    for record in home.iterdir():
+        record.chmod(0o666)
+    taken = []
+    monkeypatch.setattr(loader, "_moved", lambda code, path: taken.append(path) or code)
+    loader.verified(str(generated(copy, "")))
+
+    assert [] == taken

@@ -278,7 +278,14 @@ def test_a_recipe_without_a_tool_is_refused_with_those_that_have_some(
 
 @pytest.mark.parametrize(
     "command",
-    ["launch --next", "launch --task 3", "loop", "task list", "project show", "call ralph:x"],
+    [
+        "launch --next --dry-run",
+        "launch --task 3 --dry-run",
+        "loop",
+        "task list",
+        "project show",
+        "call ralph:x",
+    ],
 )
 def test_a_project_without_tasks_says_so(project: Path, command: str) -> None:
     said = refused(*command.split(), code=2, cwd=project)
