@@ -168,16 +168,3 @@ def test_a_task_that_another_session_holds_is_not_worked_on(root: Path) -> None:
     assert 4 == code
     assert f'task 1 is claimed by the session "{holder}" until 20' in said
     assert [("pending",)] == query(root, "SELECT status FROM tasks WHERE id = 1")
-
-
-def test_without_the_agents_program_no_session_is_created(root: Path) -> None:
-    (root.parent / "bin").mkdir()
-    (root.parent / "bin/git").symlink_to(str(shutil.which("git")))
-    path = {"PATH": str(root.parent / "bin")}
-    done = ralphgen("launch", "task_execution", "--task", "1", "--project", root, more=path)
-
-    assert (1, 1) == (done.returncode, len(re.findall("error: ", done.stderr)))
-    assert 'Claude Code is not installed ("claude" is not on PATH)' in done.stderr
-    assert [] == [*root.glob(".ralph/mcp/sessions/*")]
-    assert [(0,)] == query(root, "SELECT COUNT(*) FROM ralphgen_sessions")
-    assert [("pending",)] == query(root, "SELECT status FROM tasks WHERE id = 1")
