@@ -46,8 +46,7 @@ def test_a_database_that_a_pull_has_left_behind_is_named(own: Path, tmp_path: Pa
     theirs = shutil.copytree(own, tmp_path / "theirs")
     add(theirs, "ALTER TABLE tasks ADD COLUMN risk TEXT")
     assert 0 == ralphgen("regen", theirs, "--no-install").returncode
-    for name in ("manifest.json", "project.json", "ralph/tables.py", "ralph/tasks.py"):
-        shutil.copy(theirs / ".ralph/mcp" / name, own / ".ralph/mcp" / name)
+    shutil.copytree(theirs / ".ralph/mcp", own / ".ralph/mcp", dirs_exist_ok=True)
 
     refused = ralphgen("task", "list", cwd=own)
     assert 1 == refused.returncode
