@@ -219,16 +219,18 @@ def _work_of(
             release(held)
         return RedCheck(COMMIT, problem, set_aside(git, tree.branch, say) or tree.branch)
     tip, branch = git.commit(f"refs/heads/{tree.branch}"), tree.branch
-    commit = git.commit(f"{WORK}{task}")  # of a merge that a kill broke off, or that waits
-    if commit is None or git.say("show", "--no-patch", "--format=%T %P", commit) != (
-        f"{proof.tree} {proof.base}"
-    ):
+    fields = "--format=%(objectname) %(refname:lstrip=2) %(tree) %(parent)"
+    earlier = git.say("for-each-ref", fields, f"refs/heads/{BRANCH}{task}-*", f"{WORK}{task}")
+    for line in earlier.splitlines():  # set aside, waiting, or broken off by a kill
+        found, name, *content = line.split(" ")
+        if content == [proof.tree, proof.base]:
+            commit, branch = found, name if name.startswith(BRANCH) else branch
+            break
+    else:
         message = _message(config, title, task) or f"{one_line(title) or 'Work'} (task {task})"
         body = _subjects(git, proof)
         commit = git.commit_tree(f"{message}\n\n{body}".strip(), proof.tree, proof.base)
         git.say("update-ref", f"{WORK}{task}", commit)
-    for name, found in git.branches(f"{BRANCH}{task}-*").items():
-        branch = name if found == commit else branch
     late = ""
     if held is not None:
         late = _late(git, held, task, proof, say)

@@ -5,6 +5,7 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from time import sleep
 
 import pytest
 from driving import query
@@ -49,6 +50,7 @@ def test_one_that_was_set_aside_and_not_told_is_tried_once_more(root: Path) -> N
     two = worked(root, 2, [("code.txt", "000")], 2)
     merged(root, one, 1)
     merged(root, two, 2)
+    sleep(1)  # a commit made now would have another date
 
     ((again, task, _),) = left_merges(root)
     assert Conflict(("code.txt",), "ralph/task-2-1") == merged(root, again, task)
