@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Callable
 from functools import partial
+from importlib import import_module
 from itertools import count
 from pathlib import Path
 
@@ -151,6 +152,7 @@ def write_or_say(folder: Path, files: Files) -> int:
 
 def write_without_rights(folder: Path) -> int:
     """Write as a user whom no right of root helps."""
+    import_module("filelock")  # the interpreter may be out of this user's reach
     if os.getuid() == 0:
         os.setgid(65534)
         os.setuid(65534)

@@ -50,11 +50,13 @@ def assert_merged(project: LoopProject) -> None:
 def test_a_forged_git_of_an_agent_starts_nothing(tmp_path: Path, kind: str) -> None:
     project = repository(tmp_path, 2)
     mark, tree = tmp_path / "started", project.root / ".ralph/worktrees/1"
+    written(project.root, [(".gitattributes", "*.py filter=x\n*.txt filter=x\n")])
+    git(project.root, "add", ".gitattributes")
+    git(project.root, "commit", "--quiet", "--message", "attributes")
     commit = git(project.root, "rev-parse", "HEAD")
     forges: Steps = [
         *PROVES[:-2],
         ["write", "hook.sh", f"touch '{mark}'; cat"],
-        ["write", ".gitattributes", "*.py filter=x\n*.txt filter=x\n"],
         ["write", "fake/HEAD", "ref: refs/heads/ralph/task-{task}\n"],
         ["write", "fake/objects/info/alternates", f"{project.root}/.git/objects\n"],
         ["write", "fake/refs/heads/ralph/task-1", commit],
