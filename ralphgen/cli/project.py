@@ -150,7 +150,7 @@ def edit(
 
     Create sessions again after you change the title.
     """
-    from ralphgen.agents.calls import EditedProject
+    from ralphgen.agents.edits import EditedProject
     from ralphgen.cli.row_commands import show_change
     from ralphgen.cli.row_editor import edit_row
     from ralphgen.project.root import project_place

@@ -153,7 +153,7 @@ def change_row(
         if given or not schemas:  # without the tool, the server says why
             answer = tools.ask(tool, **key, **arguments_of(given, schemas))
         else:
-            from ralphgen.agents.calls import EditedRow
+            from ralphgen.agents.edits import EditedRow
             from ralphgen.cli.row_editor import edit_row
 
             row = EditedRow(tools, opened, project_place(project).root, kind, key)

@@ -10,14 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from ralphgen.agents.calls import (
-    ClashError,
-    EditedProject,
-    EditedRow,
-    FieldClash,
-    Record,
-    RefusalError,
-)
+from ralphgen.agents.calls import Record, RefusalError
+from ralphgen.agents.edits import ClashError, EditedProject, EditedRow, FieldClash
 from ralphgen.errors import ProjectError, RalphgenError, UsageError, plain
 from ralphgen.terminal.console import say
 from ralphgen.terminal.person import confirmed

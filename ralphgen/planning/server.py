@@ -5,9 +5,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
-
-from pydantic import BaseModel
+from typing import TYPE_CHECKING, Any
 
 from ralphgen.errors import Problem, ProjectError
 from ralphgen.planning.access import KitAccess
@@ -24,13 +22,16 @@ from ralphgen.planning.model import (
     Wording,
 )
 from ralphgen.planning.policy import override_warnings, plan_policy
-from ralphgen.project.config import FILE as CONFIG
 from ralphgen.project.kit import Finding
+from ralphgen.project.lookup import CONFIG
 from ralphgen.project.model import Project, Replaced, project_facts
 from ralphgen.runtime import tool as runtime_tool
 from ralphgen.runtime.policy import Policy
 from ralphgen.spelling import Construction, Name
 from ralphgen.suggestion import suggestion
+
+if TYPE_CHECKING:  # commands on rows need no model of the settings
+    from pydantic import BaseModel
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,7 +132,7 @@ class KitDefinition:
 
     server: KitPlan
     plan: Callable[[Project], KitPlan]
-    settings: type[BaseModel] | None = None
+    settings: "type[BaseModel] | None" = None
     survey: Callable[[Path, Mapping[str, Any]], object] | None = None
     find: Callable[[Path, Mapping[str, Any]], Finding] | None = None
     setup: Mapping[str, str] = field(default_factory=dict)

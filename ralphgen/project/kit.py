@@ -3,9 +3,10 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
-from pydantic import BaseModel
+if TYPE_CHECKING:  # commands on rows need no model of the settings
+    from pydantic import BaseModel
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,7 +30,7 @@ class InspectedKit(Protocol):
         """The kit's name in the config."""
 
     @property
-    def settings(self) -> type[BaseModel] | None:
+    def settings(self) -> "type[BaseModel] | None":
         """The model of the config's table of that name."""
 
     @property

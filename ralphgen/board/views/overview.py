@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from hashlib import sha256
 from pathlib import Path
 
-from ralphgen.agents.calls import ClashError, EditedProject
+from ralphgen.agents.edits import ClashError, EditedProject
 from ralphgen.board.requests import WAS, ActionResult, Form, fieldless
 from ralphgen.board.stored_text import line
 from ralphgen.board.views.disciplines import read_disciplines

@@ -5,7 +5,7 @@ from dataclasses import replace
 from ralphgen.errors import ProjectError
 from ralphgen.kits.ralph.table_tool import TableTool
 from ralphgen.planning.model import Argument, HttpUse, KitPlan, Module, ToolPlan, typed
-from ralphgen.project.config import FILE as CONFIG
+from ralphgen.project.lookup import CONFIG
 from ralphgen.project.model import Project, done_facts
 from ralphgen.spelling import Lines, Name, Value
 

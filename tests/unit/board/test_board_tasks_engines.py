@@ -7,7 +7,7 @@ from board_browsers import notice_in, running_board
 from engines import ENGINES, on_engine
 from postgresql import needs_postgresql
 
-from ralphgen.agents.calls import ClashError, EditedProject
+from ralphgen.agents.edits import ClashError, EditedProject
 from ralphgen.board.requests import Form
 from ralphgen.board.tasks.fields import WAS, fields_for
 from ralphgen.board.tasks.listing import task_listing
