@@ -67,3 +67,34 @@ class TestRepository:
         readme = (SCHEMAS / "README.md").read_text(encoding="utf-8").lower()
 
         assert [] == [path.name for path in SCHEMAS.glob("*.sql") if path.stem not in readme]
+
+    def test_links_between_pages_reach_a_file_and_a_heading(self) -> None:
+        pages = [
+            path for path in tracked() if path.suffix == ".md" and "fixtures" not in path.parts
+        ]
+        broken = {
+            f"{name_of(page)}: {link}"
+            for page in pages
+            for link in LINK.findall(prose_of(page))
+            for name, _, heading in [link.partition("#")]
+            for target in [page.parent / name if name else page]
+            if not target.exists()
+            or (heading and target.suffix == ".md" and heading not in anchors_of(target))
+        }
+
+        assert set() == broken
+
+
+LINK = re.compile(r"\]\((?![a-z]+:)([^)\s]+)\)")
+"""A link to another place of the repository."""
+
+
+def prose_of(page: Path) -> str:
+    """Return a page without its blocks of code."""
+    return re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+
+
+def anchors_of(page: Path) -> set[str]:
+    """Return the anchors that the headings of a page have, by the rule of GitHub."""
+    headings = re.findall(r"^#+ (.+)$", prose_of(page), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
