@@ -91,7 +91,9 @@ LINK = re.compile(r"\]\((?![a-z]+:)([^)\s]+)\)")
 
 def prose_of(page: Path) -> str:
     """Return a page without its blocks of code."""
-    return re.sub(r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL)
+    return re.sub(
+        r"^```.*?^```$", "", page.read_text(encoding="utf-8"), flags=re.MULTILINE | re.DOTALL
+    )
 
 
 def anchors_of(page: Path) -> set[str]:
