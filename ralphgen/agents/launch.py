@@ -47,7 +47,7 @@ from ralphgen.agents.process import (
 from ralphgen.errors import ProgramError, ProjectError, RalphgenError, Say, harmless, plain
 from ralphgen.files import FULL, WRITE_HINT, refuse_full_disk
 from ralphgen.ledger.tables import now, read_state
-from ralphgen.project.database import opened_database
+from ralphgen.project.database import open_database, opened_database
 from ralphgen.project.git import ask_git
 from ralphgen.project.root import FOLDER, ProjectPlace, project_home
 from ralphgen.project.rows import open_rows
@@ -55,7 +55,6 @@ from ralphgen.runtime.context import BY_CLIENT
 from ralphgen.runtime.engine.ledger import (
     Evidence,
     close_session,
-    evidence_of,
     open_session,
     unproved_by,
 )
@@ -67,6 +66,7 @@ from ralphgen.runtime.processes.inherited import passed_on
 from ralphgen.runtime.processes.launched import SESSION_VARIABLE
 from ralphgen.runtime.processes.secrets import Masker
 from ralphgen.runtime.tasks.claims import claim_of
+from ralphgen.runtime.tasks.proof import last_runs
 from ralphgen.sessions.claims import keep_claim
 from ralphgen.sessions.create import create_session
 from ralphgen.sessions.decide import Request, Subject
@@ -449,15 +449,12 @@ def required_checks(session: PreparedSession) -> tuple[str, ...]:
 def read_evidence(session: PreparedSession) -> dict[str, Evidence]:
     """Return the last run of each check by the session, by name.
 
-    Raises `ProjectError` where the database cannot be read.
+    Raises `ProjectError` if the database cannot be read.
     """
     if session.task is None or read_state(session.root).version is None:
         return {}
-    with opened_database(session.root) as database:
-        task = session.task
-        found = database.reading(lambda: evidence_of(database, task))
-    own = session.session_id
-    return {one.check: one for one in reversed(found) if one.session == own}
+    with open_database(session.root) as database:
+        return last_runs(database, session.session_id, session.task)
 
 
 def _write(root: Path, write: Callable[["Database"], None], say: Say) -> None:

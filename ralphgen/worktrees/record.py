@@ -1,22 +1,15 @@
 """What the ledger says of merges: which are done, and which still wait."""
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
 from ralphgen.ledger.tables import state_of
 from ralphgen.project.database import open_database, opened_database
-from ralphgen.runtime.engine.ledger import RECORDED, UNMERGED
+from ralphgen.runtime.engine.ledger import UNMERGED
+from ralphgen.runtime.tasks import proof
+from ralphgen.runtime.tasks.proof import RecordedTree
 
-_RECORDED = (
-    "SELECT tree, tail FROM ralphgen_evidence WHERE task_id = ? AND session = ? "
-    "AND check_name = ? ORDER BY number DESC LIMIT 1"
-)
-_RUNS_ON = (
-    "SELECT COUNT(*) FROM ralphgen_evidence WHERE task_id = ? AND session = ? AND tree = ? "
-    "AND check_name <> ? AND exit_code = 0"
-)
 _DONE = "SELECT id FROM tasks WHERE status = 'done'"
 _DISCIPLINES = "SELECT id, discipline FROM tasks WHERE id IN ({marks}) ORDER BY id"
 
@@ -30,29 +23,10 @@ class Unmerged:
     worktree: Path
 
 
-@dataclass(frozen=True, slots=True)
-class RecordedTree:
-    """The tree that a session recorded when it closed its task.
-
-    The session began at the commit `base`, and `head` was checked out at the close. `has_checks`
-    means that a check ran on the tree.
-    """
-
-    tree: str
-    base: str
-    head: str
-    has_checks: bool
-
-
 def recorded_tree(root: Path, session_id: str, task: int) -> RecordedTree | None:
     """Return the tree that a session recorded for a task last, None without one."""
-    with open_database(root) as connection:
-        row = connection.row(_RECORDED, (task, session_id, RECORDED))
-        if row is None:
-            return None
-        ((runs,),) = connection.rows(_RUNS_ON, (task, session_id, row[0], RECORDED))
-    facts = json.loads(row[1])
-    return RecordedTree(row[0].split()[0], facts["base"], facts["head"], runs > 0)
+    with open_database(root) as database:
+        return proof.recorded_tree(database, session_id, task)
 
 
 def record_merge(root: Path, session_id: str, commit: str) -> None:

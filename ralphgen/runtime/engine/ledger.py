@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from . import Database
+    from . import Database, Snapshot
 
 SESSION_ID = r"[A-Za-z0-9_-]{1,160}"  # of a session that a token stands for
 MARKER = "ralphgen_ledger"  # the table that says that there is a ledger, and its version
@@ -131,7 +131,7 @@ def add_evidence(database: Database, evidence: Evidence) -> None:
     )
 
 
-def evidence_of(database: Database, task: int) -> list[Evidence]:
+def evidence_of(database: Snapshot, task: int) -> list[Evidence]:
     """Return the runs of checks for a task, of all sessions, the newest first."""
     found = database.rows(
         f"SELECT {_EVIDENCE} FROM ralphgen_evidence WHERE task_id = ? ORDER BY number DESC LIMIT ?",

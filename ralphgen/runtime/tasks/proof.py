@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
     from typing import Any
 
-    from ..engine import Database
+    from ..engine import Database, Snapshot
     from ..engine.closing import Moved
     from ..files.checkout import TreeGit
     from .rows import Actor, Tables
@@ -91,6 +91,22 @@ class Look:
         self.unlisted = unlisted
         self.protected = protected
         self.watched = watched
+
+
+class RecordedTree:
+    """The tree that a session recorded when it closed its task.
+
+    The session began at the commit `base`, and `head` was checked out at the close. `has_checks`
+    means that a check passed on the tree.
+    """
+
+    __slots__ = ("base", "has_checks", "head", "tree")
+
+    def __init__(self, tree: str, base: str, head: str, *, has_checks: bool) -> None:
+        self.base = base
+        self.has_checks = has_checks
+        self.head = head
+        self.tree = tree
 
 
 def look_at_files(work_tree: str, done: Mapping[str, Any] | None, *, for_run: bool = False) -> Look:
@@ -209,6 +225,24 @@ def _record_tree(database: Database, actor: Actor, task: int, look: Look) -> Non
     tail = json.dumps({"base": look.base, "head": look.head})
     session, tree = actor.session_id, look.tree
     record_word(database, session, RECORDED, tail, task=task, exit_code=0, tree=tree)
+
+
+def recorded_tree(database: Snapshot, session: str, task: int) -> RecordedTree | None:
+    """Return the tree that a session recorded for a task last, None without one."""
+    runs = [one for one in evidence_of(database, task) if one.session == session]
+    last = next((one for one in runs if one.check == RECORDED), None)
+    if last is None:
+        return None
+    passed = any(
+        one.check != RECORDED and one.exit_code == 0 and one.tree == last.tree for one in runs
+    )
+    return RecordedTree(last.tree.split()[0], **json.loads(last.tail), has_checks=passed)
+
+
+def last_runs(database: Snapshot, session: str, task: int) -> dict[str, Evidence]:
+    """Return the last run of each check of a task by one session, by the check's name."""
+    runs = reversed(evidence_of(database, task))
+    return {one.check: one for one in runs if one.session == session}
 
 
 def record_reason(database: Database, session: str, check: str, moved: Moved, why: str) -> None:
