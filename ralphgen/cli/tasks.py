@@ -240,10 +240,9 @@ def show(
     from ralphgen.cli.row_tables import show_record
 
     rest = {key: value for key, value in record.items() if key not in {"id", "title"}}
-    if needed := rest.get("dependencies"):
-        rest["dependencies"] = [
-            f"waits for missing task {one['id']}" if one.get("missing") else one for one in needed
-        ]
+    for name in ("dependencies", "dependents"):
+        if name in rest:
+            rest[name] = [_summary(one) for one in rest[name]]
     show_record(rest, f"task {record['id']}: {record['title']}")
 
 
@@ -417,6 +416,15 @@ def _why(project: Path, feature: str | None, discipline: str | None) -> Problem:
 def _shown(task: Record) -> Record:
     """Return a task for people: a pending one is ready, held, or waits; a stale one says so."""
     return {**task, "status": INFERRED.get(task.get("inferred", ""), task.get("status"))}
+
+
+def _summary(task: Record) -> str:
+    """Return another task in one line, with its last comment."""
+    if task.get("missing"):
+        return f"task {task['id']}: missing"
+    status = f"{task['status']}, not merged" if task.get("unmerged") else task["status"]
+    last = task.get("last_comment", {}).get("body", "")
+    return f"task {task['id']} ({status}): {task['title']}{last and f' ({last})'}"
 
 
 @tasks.command(example="ralphgen task check 7")

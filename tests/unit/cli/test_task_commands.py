@@ -465,6 +465,24 @@ def test_tasks_are_listed_by_the_states_that_the_column_shows(root: Path) -> Non
     assert ([1, 3], [2]) == (shown["pending"], shown["in_progress"])
 
 
+def test_show_has_a_line_for_each_dependency(root: Path) -> None:
+    assert 0 == ralphgen("db", "ledger", "on", "--yes", cwd=root).returncode
+    said(root, "task", "edit", "2", "--depends-on", "1")
+    said(root, "task", "status", "1", "done", "--summary", "It works")
+    run_sql(
+        root,
+        "INSERT INTO ralphgen_sessions (id, recipe, started, worktree) "
+        "VALUES ('s', 'task_execution', '2026', '/p/.ralph/worktrees/1')",
+        "INSERT INTO ralphgen_claims (task_id, session, token) VALUES (1, 's', 1)",
+        "UPDATE tasks SET depends_on = '[1, 9]' WHERE id = 2",
+    )
+    lines = said(root, "task", "show", "2").splitlines()
+
+    assert "  task 1 (done, not merged): Log in (It works)" in lines
+    assert "  task 9: missing" in lines
+    assert "  task 2 (pending): Show the form" in said(root, "task", "show", "1").splitlines()
+
+
 def test_new_task_is_ready_with_the_option(root: Path) -> None:
     words = ["task", "add", "Now", "--feature", "auth", "--discipline", "backend", "--ready"]
 
