@@ -63,7 +63,9 @@ def pytest_cmdline_main(config: pytest.Config) -> None:
     """Deal the tests out to one worker for each processor, if pytest-xdist is installed."""
     is_worker = hasattr(config, "workerinput")
     if config.pluginmanager.hasplugin("xdist") and not is_worker:
-        if config.option.numprocesses is None:
+        if config.option.update_goldens:
+            config.option.numprocesses = 0  # the goldens that others are compared with go first
+        elif config.option.numprocesses is None:
             config.option.numprocesses = "auto"
         if config.option.dist == "no":
             config.option.dist = "worksteal"

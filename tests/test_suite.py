@@ -8,10 +8,11 @@ import tomllib
 from pathlib import Path
 from typing import Any
 
+import goldens
 import pytest
 import yaml
 from absent import OPTIONAL
-from goldens import Goldens
+from goldens import Goldens, golden
 from syntax_trees import ROOT
 
 SUPPORT = sorted(ROOT.glob("tests/support/*.py"))
@@ -23,6 +24,34 @@ sys.path += sys.argv[1:3]
 import pytest
 sys.exit(pytest.main(["-q", "-rs", "-p", "no:cacheprovider", *sys.argv[3:]]))
 """
+
+
+LONG = "".join(
+    f"line {number}, and a text of which each line has the same\n" for number in range(40)
+)
+BASE = {
+    "long.py": LONG,
+    "empty.py": "",
+    "short.py": "x = 1\n",
+    "twice.md": "# a\n\nb\n\n# a\n\nb\n",
+}
+TEXTS: dict[str, tuple[dict[str, str | None], list[str]]] = {
+    "nothing": ({}, ["expected.diff"]),
+    "a line more": ({"long.py": f"{LONG}y = 2\n"}, ["expected.diff"]),
+    "the first line": ({"long.py": f"y = 2\n{LONG}"}, ["expected.diff"]),
+    "no line at the end": ({"long.py": LONG.removesuffix("\n")}, ["expected.diff"]),
+    "many lines less": ({"long.py": LONG[:900] + LONG[1900:]}, ["expected.diff"]),
+    "a paragraph of two": ({"twice.md": "# a\n\nb\n\n# a\n\nc\n"}, ["expected.diff"]),
+    "a blank line": ({"twice.md": "# a\n\nb\n\n\n# a\n\nb\n"}, ["expected.diff"]),
+    "other line ends": ({"long.py": f"{LONG}a\rb\x0cc\u2028d…\n@@\n=== e\n"}, ["expected.diff"]),
+    "a file less": ({"short.py": None, "empty.py": None}, ["expected.diff"]),
+    "a file more": ({"sub/new.py": "z = 3\n"}, ["expected.diff", "expected/sub/new.py"]),
+    "another file": ({"short.py": "import y\n"}, ["expected.diff", "expected/short.py"]),
+    "all other": (
+        {"long.py": None, "empty.py": None, "twice.md": None, "short.py": "a\n"},
+        ["expected/short.py"],
+    ),
+}
 
 
 class TestGoldens:
@@ -52,6 +81,37 @@ class TestGoldens:
         text = (ROOT / "fixtures/README.md").read_text(encoding="utf-8")
 
         Goldens(update=False).check("README.md", {".": text})
+
+    @pytest.mark.parametrize(("changed", "files"), TEXTS.values(), ids=TEXTS)
+    def test_a_fixture_is_read_as_it_was_written(
+        self,
+        changed: dict[str, str | None],
+        files: list[str],
+        tmp_path: Path,
+        monkeypatch: pytest.MonkeyPatch,
+    ) -> None:
+        monkeypatch.setattr(goldens, "FIXTURES", tmp_path)
+        goldens.write("a8/expected", BASE)
+        output = {path: text for path, text in (BASE | changed).items() if text is not None}
+        goldens.write("a0/expected", output)
+
+        assert output == golden("a0/expected")
+        found = [path for path in (tmp_path / "a0").rglob("*") if path.is_file()]
+        assert files == sorted(path.relative_to(tmp_path / "a0").as_posix() for path in found)
+
+    def test_a_change_that_fixtures_share_leaves_their_differences_alone(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(goldens, "FIXTURES", tmp_path)
+        before = {"a8": BASE["long.py"], "a0": f"first = 0\n{BASE['long.py']}"}
+        for case, text in before.items():
+            goldens.write(f"{case}/expected", {"long.py": text})
+        differences = (tmp_path / "a0/expected.diff").read_text(encoding="utf-8")
+        for case, text in before.items():
+            goldens.write(f"{case}/expected", {"long.py": text.replace("line 7", "line VII")})
+
+        assert differences == (tmp_path / "a0/expected.diff").read_text(encoding="utf-8")
+        assert "line VII" in golden("a0/expected")["long.py"]
 
 
 @pytest.mark.parametrize("path", SUPPORT, ids=lambda path: path.stem)

@@ -9,8 +9,8 @@ from typing import Any
 import command_line
 import pytest
 from cases import FIXTURES, case_names, lay_down
-from goldens import Goldens
-from sources import runtime_text
+from goldens import WHOLE, Goldens
+from sources import PACKAGE, runtime_text
 
 import ralphgen
 from ralphgen.files import Files
@@ -18,7 +18,13 @@ from ralphgen.generate.workflows import Generated, generate
 from ralphgen.planning.model import ServerPlan
 from ralphgen.planning.preview import listed_tools
 
-COPIED = ("requirements.lock", "runtime/")
+TEXTS = {
+    "specum/prompts/": "specum/texts/prompts",
+    "specum/templates/": "specum/texts/templates",
+    "rye/system/": "rye/system",
+}
+"""Where texts of kits are emitted, and the folders of `ralphgen/kits` that hold them."""
+COPIED = ("requirements.lock", "runtime/", *TEXTS)
 """Files without anything of the project: other tests prove their bytes, no fixture holds them."""
 FURTHER = {
     "full": ["expected_matrix.json", "expected_skills"],
@@ -29,7 +35,9 @@ FURTHER = {
     "tables": ["expected_skills"],
 }
 """What other tests hold a case against."""
-SERVED, REFUSED = case_names(failing=False), case_names(failing=True)
+SERVED = sorted(case_names(failing=False), key=lambda case: case not in WHOLE)
+"""The cases with a server, first those that the others are compared with."""
+REFUSED = case_names(failing=True)
 
 
 @pytest.fixture(scope="module", params=SERVED)
@@ -60,6 +68,12 @@ def test_what_is_not_rendered_is_copied(served: tuple[str, Generated]) -> None:
 
     assert {path: runtime_text(path) for path in copied} == copied
     assert "runtime/start.py" in copied
+    for emitted, folder in TEXTS.items():
+        files = {path: text for path, text in generated.files.items() if path.startswith(emitted)}
+        if emitted.partition("/")[0] in {kit.key for kit in generated.plan.kits}:
+            assert kit_texts(emitted, PACKAGE / "kits" / folder) == files
+        else:
+            assert not files
 
 
 def test_the_manifest_seals_every_other_file(served: tuple[str, Generated]) -> None:
@@ -100,8 +114,17 @@ def test_a_fixture_holds_either_a_server_or_a_refusal() -> None:
         assert ["project", "stderr.txt"] == contents(case), case
 
 
+def kit_texts(emitted: str, folder: Path) -> dict[str, str]:
+    """The files of a kit's folder by the path at which they are emitted."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    return {
+        emitted + path.relative_to(folder).as_posix(): path.read_text("utf-8") for path in files
+    }
+
+
 def contents(case: str) -> list[str]:
-    return sorted(path.name for path in (FIXTURES / case).iterdir())
+    """The names of a case, a text of differences under the name of what it describes."""
+    return sorted({path.name.removesuffix(".diff") for path in (FIXTURES / case).iterdir()})
 
 
 def rendered(files: Files) -> dict[str, str]:
