@@ -68,7 +68,7 @@ ASKING = {
         "kits/ralph/kit.py": "place",
         "agents/codex.py": "place",
         "agents/gemini.py": "place",
-        "runtime/processes/inherited.py": "name",
+        "runtime/processes/secrets.py": "name",
         "sessions/login.py": "class driver place",
     },
     "the compiler and the catalog of one engine, found by its name": {

@@ -21,7 +21,7 @@ from ralphgen.project.rows import open_rows
 from ralphgen.runtime.context import BY_COMMAND
 from ralphgen.runtime.errors import StartError
 from ralphgen.runtime.policy import FULL, Policy, Recipe
-from ralphgen.runtime.processes.launched import launched_session
+from ralphgen.runtime.system import launched_session
 from ralphgen.runtime.values.encoding import (
     JsonReader,
     sha256_hex,

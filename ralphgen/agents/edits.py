@@ -12,7 +12,7 @@ from ralphgen.kits.ralph.rows import project_rows
 from ralphgen.kits.registry import KITS
 from ralphgen.project.database import open_database, opened_database
 from ralphgen.project.inspect import read_schema
-from ralphgen.runtime.processes.launched import launched_session
+from ralphgen.runtime.system import launched_session
 from ralphgen.runtime.tasks.rows import plain, today
 from ralphgen.runtime.values.arguments import shortened
 from ralphgen.sessions.decide import RowAsRead

@@ -62,9 +62,8 @@ from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.files.main_tree import is_agents_tree
 from ralphgen.runtime.files.work_tree import differing_files, tree_digest, tree_files
 from ralphgen.runtime.files.write import write_new
-from ralphgen.runtime.processes.inherited import passed_on
-from ralphgen.runtime.processes.launched import SESSION_VARIABLE
-from ralphgen.runtime.processes.secrets import Masker
+from ralphgen.runtime.processes.secrets import Masker, passed_on
+from ralphgen.runtime.system import SESSION_VARIABLE
 from ralphgen.runtime.tasks.claims import claim_of
 from ralphgen.runtime.tasks.proof import last_runs
 from ralphgen.sessions.claims import keep_claim

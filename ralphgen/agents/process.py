@@ -18,12 +18,9 @@ from typing import Any, Self
 
 from ralphgen.errors import Problem, ProjectError, RalphgenError
 from ralphgen.project.root import FOLDER
-from ralphgen.runtime.processes.groups import PROGRAM
+from ralphgen.runtime.processes import GUARD, Jobs, NotRunningError, Pipes, Tail
 from ralphgen.runtime.processes.guard import VARIABLE
-from ralphgen.runtime.processes.inherited import passed_on
-from ralphgen.runtime.processes.jobs import Jobs, NotRunningError
-from ralphgen.runtime.processes.pipes import Pipes, Tail
-from ralphgen.runtime.processes.secrets import MASK, Masker
+from ralphgen.runtime.processes.secrets import MASK, Masker, passed_on
 from ralphgen.sessions.model import PreparedSession, Served
 from ralphgen.sessions.server_query import ServerQueryError, query_server
 
@@ -194,7 +191,7 @@ def watched() -> Iterator[dict[str, str]]:
     """
     token = os.urandom(8).hex()
     watcher = subprocess.Popen(
-        (sys.executable, "-I", "-S", PROGRAM, token),
+        (sys.executable, "-I", "-S", GUARD, token),
         stdin=subprocess.PIPE,
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,

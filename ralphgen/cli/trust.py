@@ -84,7 +84,7 @@ def asked(shown: Sequence[str]) -> bool:
 
     An agent that makes itself a terminal is nobody to ask.
     """
-    from ralphgen.runtime.processes.launched import is_below_launch
+    from ralphgen.runtime.system import is_below_launch
     from ralphgen.terminal.person import at_terminal, confirmed
 
     if not at_terminal() or is_below_launch():

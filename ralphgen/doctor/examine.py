@@ -46,7 +46,7 @@ from ralphgen.runtime.files.work_tree import (
     untracked_files,
 )
 from ralphgen.runtime.own_tools.child import OPTION
-from ralphgen.runtime.processes.inherited import passed_on
+from ralphgen.runtime.processes.secrets import passed_on
 from ralphgen.runtime.tasks.claims import live_claims, stale_tasks
 from ralphgen.runtime.tasks.readiness import needed_tasks
 from ralphgen.sessions.items import require_server

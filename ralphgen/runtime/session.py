@@ -20,7 +20,7 @@ from .policy import (
     Grant,
     Grants,
 )
-from .system import os
+from .system import is_below_launch, os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -373,11 +373,8 @@ def _without_forger(facts: dict[str, Any]) -> dict[str, Any]:
     Its client can start the server that is meant for the user's own. Only a session in the terminal
     of the user is launched and has one all the same.
     """
-    if facts.get("user") in (BY_CLIENT, BY_COMMAND):
-        from .processes.launched import is_below_launch
-
-        if is_below_launch():
-            return {key: value for key, value in facts.items() if key != "user"}
+    if facts.get("user") in (BY_CLIENT, BY_COMMAND) and is_below_launch():
+        return {key: value for key, value in facts.items() if key != "user"}
     return facts
 
 

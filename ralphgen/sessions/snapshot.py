@@ -36,7 +36,7 @@ from ralphgen.runtime.files.work_tree import (
     tree_files,
     watched_files,
 )
-from ralphgen.runtime.processes.inherited import passed_on
+from ralphgen.runtime.processes.secrets import passed_on
 from ralphgen.runtime.values.encoding import sha256_hex
 from ralphgen.sessions.launched import launcher_of
 from ralphgen.sessions.model import PreparedSession

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ralphgen.errors import UsageError
 from ralphgen.runtime.files.main_tree import is_agents_tree
-from ralphgen.runtime.processes.launched import is_below_launch
+from ralphgen.runtime.system import is_below_launch
 from ralphgen.terminal.console import fitted
 
 

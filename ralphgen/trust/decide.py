@@ -51,7 +51,7 @@ from ralphgen.project.root import (
     outside_shown,
     project_home,
 )
-from ralphgen.runtime.processes.launched import is_below_launch
+from ralphgen.runtime.system import is_below_launch
 from ralphgen.trust.committed import (
     committed_texts,
     has_objects_of,

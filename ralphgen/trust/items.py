@@ -13,7 +13,7 @@ from ralphgen.project.model import Project
 from ralphgen.project.prompts import prompt_names, read_words
 from ralphgen.project.rows import ProjectRows, open_rows
 from ralphgen.project.served_tables import hidden_columns
-from ralphgen.runtime.processes.launched import is_below_launch
+from ralphgen.runtime.system import is_below_launch
 from ralphgen.trust.decide import (
     TrustItem,
     check_items,

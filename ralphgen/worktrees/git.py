@@ -17,8 +17,7 @@ from ralphgen.project.root import FOLDER
 from ralphgen.runtime.files.git import run_git
 from ralphgen.runtime.files.main_tree import linked_tree, repository_of
 from ralphgen.runtime.files.work_tree import GITLINK, nested_repositories
-from ralphgen.runtime.processes.inherited import passed_on
-from ralphgen.runtime.processes.secrets import masked
+from ralphgen.runtime.processes.secrets import masked, passed_on
 from ralphgen.trust.repository import trusted_settings
 
 # The hooks of what the loop does: it commits, merges, checks out, and pushes.

@@ -13,7 +13,7 @@ from lifelines import PATIENCE
 
 from ralphgen.kits.rye.server.http import HttpRequest, Response, begin
 from ralphgen.runtime.errors import CodedError
-from ralphgen.runtime.processes.jobs import Jobs
+from ralphgen.runtime.processes import Jobs
 
 
 class Asked:

@@ -11,9 +11,7 @@ from lifelines import Lifeline, children, open_files, until
 from scripts import REPOSITORY
 
 from ralphgen.kits.dela.server.output import OutputBuffer
-from ralphgen.runtime.processes.groups import Job
-from ralphgen.runtime.processes.jobs import Jobs
-from ralphgen.runtime.processes.pipes import Pipes
+from ralphgen.runtime.processes import Job, Jobs, Pipes
 
 FOREVER = ("sleep", "60")
 HOUR = 3600.0

@@ -8,7 +8,7 @@ import time
 
 from ..deferred import DeferredResult, settled
 from ..errors import ToolError, log, log_exception
-from ..processes.pipes import Latch
+from ..processes import Latch
 from ..processes.secrets import Masker
 from ..values.arguments import misfits
 from ..values.paging import MAX_CHARACTERS, fitted

@@ -7,9 +7,8 @@ import os
 import sys
 
 from ..errors import ToolError, log
-from ..processes.inherited import passed_on
-from ..processes.jobs import Jobs, NotRunningError
-from ..processes.pipes import Pipes
+from ..processes import Jobs, NotRunningError, Pipes
+from ..processes.secrets import Masker, passed_on
 from .child import LONGEST_LINE, OPTION
 
 TYPE_CHECKING = False
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
     from queue import SimpleQueue
     from typing import Any
 
-    from ..processes.groups import Job
+    from ..processes import Job
 
 MOST = 4  # calls of a session that run at once; the next ones wait
 LONGEST_SAID = 2_000  # characters of a line that a tool prints
@@ -63,7 +62,6 @@ class Said:
     weight = 0
 
     def __init__(self, kit: str) -> None:
-        from ..processes.secrets import Masker
 
         self._kit = kit
         self._data = b""

@@ -12,7 +12,7 @@ import time
 from ..engine.closing import MET
 from ..errors import StartError, ToolError, one_line
 from ..policy import FULL
-from ..processes.launched import is_below_launch
+from ..system import is_below_launch
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

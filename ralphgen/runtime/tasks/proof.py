@@ -16,7 +16,7 @@ from ..engine.ledger import (
 )
 from ..errors import ToolError
 from ..policy import FULL
-from ..processes.launched import is_below_launch
+from ..system import is_below_launch
 from ..values.arguments import shortened
 from ..values.encoding import sha256_hex
 from .readiness import prerequisites, rows_by_id, unmerged_tasks

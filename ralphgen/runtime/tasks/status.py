@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ..engine.closing import DONE, MET, SKIPPED, is_done
 from ..errors import ToolError
-from ..processes.launched import is_below_launch
+from ..system import is_below_launch
 from .claims import follow_status, forget
 from .comments import delete_all, write
 from .readiness import dependents, unblocked

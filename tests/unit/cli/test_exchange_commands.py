@@ -6,7 +6,7 @@ import pytest
 from command_line import ralphgen
 from driving import create_project, query
 
-from ralphgen.runtime.processes.launched import SESSION_VARIABLE
+from ralphgen.runtime.system import SESSION_VARIABLE
 
 pytestmark = pytest.mark.slow  # makes a project, runs commands
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ralphgen.runtime.deferred import DeferredResult, take_time
-from ralphgen.runtime.processes.jobs import NotRunningError
+from ralphgen.runtime.processes import NotRunningError
 from ralphgen.runtime.values.paging import fitted
 
 from .output import MAX_BYTES, bad_arguments, job_not_found, newest, not_running, oldest, size
@@ -13,8 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ralphgen.runtime.processes.groups import Job
-    from ralphgen.runtime.processes.jobs import Jobs
+    from ralphgen.runtime.processes import Job, Jobs
 
     from .workspace import Dela
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from ralphgen.runtime.engine import WriteNotices
-    from ralphgen.runtime.processes.groups import Job
+    from ralphgen.runtime.processes import Job
 
     from .workspace import Dela
 

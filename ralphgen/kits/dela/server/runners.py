@@ -159,7 +159,7 @@ def project_around(folder: str) -> str:
 
 def inherited(folder: Folder) -> dict[str, str]:
     """Return the environment in which the runners of a folder will run."""
-    from ralphgen.runtime.processes.inherited import passed_on
+    from ralphgen.runtime.processes.secrets import passed_on
 
     return passed_on(os.path.join(project_around(folder.root), ".ralph", "mcp"))
 
@@ -173,8 +173,7 @@ def _answer(
     """
     import subprocess
 
-    from ralphgen.runtime.processes.inherited import passed_on
-    from ralphgen.runtime.processes.secrets import Masker
+    from ralphgen.runtime.processes.secrets import Masker, passed_on
 
     try:
         process = subprocess.Popen(

@@ -7,10 +7,8 @@ import os
 
 from ralphgen.runtime.deferred import DeferredResult, report_progress
 from ralphgen.runtime.errors import one_line
-from ralphgen.runtime.processes.groups import RUNNING
-from ralphgen.runtime.processes.inherited import passed_on
-from ralphgen.runtime.processes.jobs import FullError, NotRunningError
-from ralphgen.runtime.processes.pipes import Pipes
+from ralphgen.runtime.processes import RUNNING, FullError, NotRunningError, Pipes
+from ralphgen.runtime.processes.secrets import passed_on
 from ralphgen.runtime.values.paging import page
 
 from .allowlist import FORCED, check_further, check_name, check_variables
@@ -34,8 +32,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-    from ralphgen.runtime.processes.groups import Job
-    from ralphgen.runtime.processes.jobs import Jobs
+    from ralphgen.runtime.processes import Job, Jobs
 
     from .allowlist import Rules
     from .task import Task

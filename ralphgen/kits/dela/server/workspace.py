@@ -7,7 +7,7 @@ import os
 from ralphgen.runtime.deferred import take_time
 from ralphgen.runtime.files import is_within
 from ralphgen.runtime.kit import project_places, root_of_settings
-from ralphgen.runtime.processes.jobs import Jobs
+from ralphgen.runtime.processes import Jobs
 
 from .allowlist import Allowlist
 from .output import bad_folder, weight_of

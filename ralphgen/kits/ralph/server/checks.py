@@ -27,9 +27,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Mapping, Sequence
     from typing import Any
 
-    from ralphgen.runtime.processes.groups import Job
-    from ralphgen.runtime.processes.jobs import Jobs
-    from ralphgen.runtime.processes.pipes import Tail
+    from ralphgen.runtime.processes import Job, Jobs, Tail
     from ralphgen.runtime.tasks.proof import Check, Look
 
     from .workspace import Workspace
@@ -125,7 +123,7 @@ class CheckRun:
 
     def start(self, look: Look) -> None:
         """Begin; `look` is the tree as it is now."""
-        from ralphgen.runtime.processes.jobs import Jobs
+        from ralphgen.runtime.processes import Jobs
 
         self._jobs = Jobs(most=1)
         _thread.start_new_thread(self._run, (look,))
@@ -159,7 +157,7 @@ class CheckRun:
 
     def alone(self) -> dict[str, Any]:
         """Run the first check here and now, and return what an answer holds of it."""
-        from ralphgen.runtime.processes.jobs import Jobs
+        from ralphgen.runtime.processes import Jobs
 
         self._jobs = Jobs(most=1)
         self._workspace.beside.append(self)
@@ -367,8 +365,8 @@ class CheckRun:
         }
 
     def _started(self, check: Check) -> tuple[Job, Tail]:
-        from ralphgen.runtime.processes.inherited import passed_on
-        from ralphgen.runtime.processes.pipes import Pipes, Tail
+        from ralphgen.runtime.processes import Pipes, Tail
+        from ralphgen.runtime.processes.secrets import passed_on
 
         jobs = self._jobs
         if jobs is None:
@@ -388,7 +386,7 @@ class CheckRun:
 
     def _ended(self, job: Job, seconds: float) -> int | None:
         """Return the exit code of a process when it has ended; None where it took too long."""
-        from ralphgen.runtime.processes.jobs import NotRunningError
+        from ralphgen.runtime.processes import NotRunningError
 
         jobs = self._jobs
         if not job.wait(seconds) and jobs is not None:
@@ -455,9 +453,8 @@ class TreeRun(CheckRun):
         """Run a command of the setup; raise `ToolError` if it fails."""
         import json
 
-        from ralphgen.runtime.processes.inherited import passed_on
-        from ralphgen.runtime.processes.pipes import Pipes, Tail
-        from ralphgen.runtime.processes.secrets import masked
+        from ralphgen.runtime.processes import Pipes, Tail
+        from ralphgen.runtime.processes.secrets import masked, passed_on
 
         jobs = self._jobs
         if jobs is None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from ralphgen.runtime.elicitation import Question, ask, confirmation, need
 from ralphgen.runtime.errors import ToolError, one_line
-from ralphgen.runtime.processes.launched import is_below_launch
+from ralphgen.runtime.system import is_below_launch
 from ralphgen.runtime.tasks import comments
 from ralphgen.runtime.tasks.claims import other_claim, refusal_of
 from ralphgen.runtime.tasks.readiness import dependents

@@ -150,7 +150,7 @@ def worktree_git(workspace: Workspace, rules: Mapping[str, Any]) -> TreeGit:
     """Return git in the worktree of a session; raise `ToolError` if the worktree is gone."""
     from ralphgen.runtime.files.checkout import TreeGit
     from ralphgen.runtime.files.main_tree import repository_of
-    from ralphgen.runtime.processes.inherited import passed_on
+    from ralphgen.runtime.processes.secrets import passed_on
 
     repository = repository_of(workspace.work_tree)
     if repository is None:
@@ -182,7 +182,7 @@ def end_protection(workspace: Workspace) -> None:
     """
     from ralphgen.runtime.engine.ledger import baselines_at, end_baseline
     from ralphgen.runtime.files.work_tree import protected_changes
-    from ralphgen.runtime.processes.launched import is_below_launch
+    from ralphgen.runtime.system import is_below_launch
     from ralphgen.runtime.tasks.rows import now
 
     if is_below_launch():

@@ -9,8 +9,7 @@ import time
 
 from ralphgen.runtime.errors import CodedError
 from ralphgen.runtime.files import is_within, path_within
-from ralphgen.runtime.processes.jobs import ClosedError, FullError, NotRunningError
-from ralphgen.runtime.processes.pipes import Pipes
+from ralphgen.runtime.processes import ClosedError, FullError, NotRunningError, Pipes
 from ralphgen.runtime.processes.secrets import Masker
 
 from .values import (
@@ -35,8 +34,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
-    from ralphgen.runtime.processes.groups import Job
-    from ralphgen.runtime.processes.jobs import Jobs
+    from ralphgen.runtime.processes import Job, Jobs
 
     from .workspace import Rye
 

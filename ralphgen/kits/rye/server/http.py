@@ -9,8 +9,7 @@ import time
 
 from ralphgen.runtime.errors import CodedError
 from ralphgen.runtime.loader import add_packages
-from ralphgen.runtime.processes.jobs import FullError
-from ralphgen.runtime.processes.pipes import Latch
+from ralphgen.runtime.processes import FullError, Latch
 
 from .commands import too_many
 from .values import (
@@ -33,7 +32,7 @@ if TYPE_CHECKING:
     from socket import socket
     from typing import Any
 
-    from ralphgen.runtime.processes.jobs import Jobs
+    from ralphgen.runtime.processes import Jobs
 
     from .values import Filling
     from .workspace import Rye

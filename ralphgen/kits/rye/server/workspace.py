@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from typing import Any
 
-    from ralphgen.runtime.processes.jobs import Jobs
+    from ralphgen.runtime.processes import Jobs
     from ralphgen.runtime.session import Session
     from ralphgen.runtime.tool import Tool
 
@@ -122,7 +122,7 @@ class Rye:
     def jobs(self) -> Jobs:
         """Return the processes that run for this session."""
         if self._jobs is None:
-            from ralphgen.runtime.processes.jobs import Jobs
+            from ralphgen.runtime.processes import Jobs
 
             self._jobs = Jobs(most=MOST)
         return self._jobs

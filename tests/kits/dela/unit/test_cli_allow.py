@@ -28,7 +28,7 @@ from ralphgen.kits.dela.allowing import (
     write,
 )
 from ralphgen.kits.dela.server.allowlist import Rule, read_rules
-from ralphgen.runtime.processes.launched import SESSION_VARIABLE
+from ralphgen.runtime.system import SESSION_VARIABLE
 
 PATIENCE = 60.0
 QUESTION = b"write it? y/N "

@@ -12,7 +12,7 @@ from lifelines import PATIENCE, until
 
 from ralphgen.kits.rye.server.http import METHODS, HttpRequest, Response, begin
 from ralphgen.runtime.errors import CodedError
-from ralphgen.runtime.processes.jobs import Jobs
+from ralphgen.runtime.processes import Jobs
 
 MOST = 1 << 20
 

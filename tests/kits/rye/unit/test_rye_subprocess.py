@@ -20,7 +20,7 @@ from ralphgen.kits.rye.server.commands import (
     begin,
 )
 from ralphgen.runtime.errors import CodedError
-from ralphgen.runtime.processes.jobs import Jobs
+from ralphgen.runtime.processes import Jobs
 
 pytestmark = pytest.mark.slow
 
@@ -37,7 +37,7 @@ time.sleep(60)
 # A server that runs its argument.
 SERVER = """
 import os, sys
-from ralphgen.runtime.processes.jobs import Jobs
+from ralphgen.runtime.processes import Jobs
 from ralphgen.kits.rye.server.commands import Command, begin
 
 command = Command(["sh", "-c", sys.argv[1]], "/", os.environ, b"", 60)

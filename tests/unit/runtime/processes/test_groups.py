@@ -15,10 +15,7 @@ from running_jobs import FOREVER, Making, lines, making_jobs, run, script, text_
 from scripts import REPOSITORY
 
 from ralphgen.kits.dela.server.output import OutputBuffer
-from ralphgen.runtime.processes import guard
-from ralphgen.runtime.processes.groups import Job
-from ralphgen.runtime.processes.jobs import Jobs, NotRunningError
-from ralphgen.runtime.processes.pipes import Pipes
+from ralphgen.runtime.processes import Job, Jobs, NotRunningError, Pipes, guard
 
 pytestmark = pytest.mark.slow
 
@@ -224,8 +221,8 @@ class TestOffspring:
         program = (
             "import os, time\n"
             "from ralphgen.kits.dela.server.output import OutputBuffer\n"
-            "from ralphgen.runtime.processes.jobs import Jobs\n"
-            "from ralphgen.runtime.processes.pipes import Pipes\n"
+            "from ralphgen.runtime.processes import Jobs\n"
+            "from ralphgen.runtime.processes import Pipes\n"
             "jobs = Jobs(most=5)\n"
             "text = 'exec 3>$LINE; echo >&3; sleep 60'\n"
             "pipes = Pipes(OutputBuffer(10, 1000))\n"

@@ -11,9 +11,8 @@ import pytest
 from lifelines import PATIENCE, Lifeline, until
 
 from ralphgen.kits.dela.server.output import OutputBuffer
-from ralphgen.runtime.processes import groups, guard
-from ralphgen.runtime.processes.jobs import Jobs
-from ralphgen.runtime.processes.pipes import Pipes
+from ralphgen.runtime import processes
+from ralphgen.runtime.processes import Jobs, Pipes, guard
 
 pytestmark = pytest.mark.slow
 
@@ -23,8 +22,8 @@ PROGRAM = str(guard.__file__)
 SERVER = """
 import os, sys, time
 from ralphgen.kits.dela.server.output import OutputBuffer
-from ralphgen.runtime.processes.jobs import Jobs
-from ralphgen.runtime.processes.pipes import Pipes
+from ralphgen.runtime.processes import Jobs
+from ralphgen.runtime.processes import Pipes
 
 jobs = Jobs(most=50)
 for text in sys.argv[1:]:
@@ -175,4 +174,4 @@ def test_tasks_run_without_it(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -
 
 
 def test_it_is_the_program_beside_the_module() -> None:
-    assert PROGRAM == groups.PROGRAM
+    assert PROGRAM == processes.GUARD

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ralphgen.runtime.processes.inherited import passed_on
+from ralphgen.runtime.processes.secrets import passed_on
 
 CONFIG = {"http": {"key_env": "SHOP_KEY"}, "postgresql": {"dsn_env": "SHOP_DSN"}}
 USUAL = ("RALPH_KEY", "RALPH_DSN", "RALPH_ADMIN_DSN", "RALPH_TOKEN")

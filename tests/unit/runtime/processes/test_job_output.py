@@ -8,8 +8,7 @@ import pytest
 from lifelines import PATIENCE, until
 from running_jobs import Making, lines, making_jobs, python, run, script, text_of
 
-from ralphgen.runtime.processes.groups import Job
-from ralphgen.runtime.processes.jobs import Jobs
+from ralphgen.runtime.processes import Job, Jobs
 
 pytestmark = pytest.mark.slow
 
@@ -39,8 +38,8 @@ class TestOutput:
         program = (
             "import os, sys\n"
             "from ralphgen.kits.dela.server.output import OutputBuffer\n"
-            "from ralphgen.runtime.processes.jobs import Jobs\n"
-            "from ralphgen.runtime.processes.pipes import Pipes\n"
+            "from ralphgen.runtime.processes import Jobs\n"
+            "from ralphgen.runtime.processes import Pipes\n"
             "jobs, pipes = Jobs(most=5), Pipes(OutputBuffer(10, 1000))\n"
             "job = jobs.start(['cat'], pipes=pipes, cwd='/', environment=os.environ)\n"
             "print(job.wait(60), job.exit_code, job.output.tail(9).lines, sys.stdin.read())\n"
@@ -79,8 +78,8 @@ class TestOutput:
         program = (
             "import os, resource\n"
             "from ralphgen.kits.dela.server.output import OutputBuffer\n"
-            "from ralphgen.runtime.processes.jobs import Jobs\n"
-            "from ralphgen.runtime.processes.pipes import Pipes\n"
+            "from ralphgen.runtime.processes import Jobs\n"
+            "from ralphgen.runtime.processes import Pipes\n"
             "def run(*argv):\n"
             "    pipes = Pipes(OutputBuffer(1000, 5 << 20))\n"
             "    job = jobs.start(argv, pipes=pipes, cwd='/', environment=os.environ)\n"

@@ -17,7 +17,7 @@ from running_jobs import FOREVER, HOUR, Making, lines, making_jobs, python, run,
 from scripts import REPOSITORY
 
 from ralphgen.kits.dela.server.output import OutputBuffer
-from ralphgen.runtime.processes.jobs import ClosedError, FullError, Jobs
+from ralphgen.runtime.processes import ClosedError, FullError, Jobs
 
 pytestmark = pytest.mark.slow
 
@@ -101,8 +101,8 @@ class TestEnding:
             "import os, signal\n"
             "signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
             "from ralphgen.kits.dela.server.output import OutputBuffer\n"
-            "from ralphgen.runtime.processes.jobs import Jobs\n"
-            "from ralphgen.runtime.processes.pipes import Pipes\n"
+            "from ralphgen.runtime.processes import Jobs\n"
+            "from ralphgen.runtime.processes import Pipes\n"
             "jobs, pipes = Jobs(most=5), Pipes(OutputBuffer(10, 1000))\n"
             "job = jobs.start(['true'], pipes=pipes, cwd='/', environment=os.environ)\n"
             "print(job.wait(60), job.state, job.exit_code, job.error)\n"
@@ -338,8 +338,8 @@ class TestClosing:
         program = (
             "import os, signal, sys\n"
             "from ralphgen.kits.dela.server.output import OutputBuffer\n"
-            "from ralphgen.runtime.processes.jobs import Jobs\n"
-            "from ralphgen.runtime.processes.pipes import Pipes\n"
+            "from ralphgen.runtime.processes import Jobs\n"
+            "from ralphgen.runtime.processes import Pipes\n"
             "jobs = Jobs(most=5)\n"
             "def end(*_):\n"
             "    jobs.close()\n"

@@ -9,8 +9,7 @@ import pytest
 from lifelines import PATIENCE, open_files, until
 
 from ralphgen.kits.dela.server.output import OutputBuffer
-from ralphgen.runtime.processes.jobs import Jobs
-from ralphgen.runtime.processes.pipes import Pipes
+from ralphgen.runtime.processes import Jobs, Pipes
 
 
 @pytest.fixture(autouse=True)

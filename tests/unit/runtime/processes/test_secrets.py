@@ -13,7 +13,7 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
-from ralphgen.runtime.processes.pipes import Tail
+from ralphgen.runtime.processes import Tail
 from ralphgen.runtime.processes.secrets import (
     MASK,
     Masker,
