@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 
 from ralphgen.runtime.errors import one_line
-from ralphgen.runtime.values.arguments import nearest
+from ralphgen.runtime.values import nearest
 
 MOST = 5  # names in a hint, unless all are
 SHORT = 50  # characters

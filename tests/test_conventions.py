@@ -34,7 +34,8 @@ LAYERS = {
     "runtime": (
         ("runtime.errors", "runtime.system"),
         ("runtime.loader",),
-        ("runtime.deferred", "runtime.values"),
+        ("runtime.deferred", "runtime.encoding"),
+        ("runtime.values",),
         ("runtime.files",),
         ("runtime.processes",),
         ("runtime.engine",),

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ralphgen.errors import RalphgenError, UsageError, harmless
-from ralphgen.runtime.values.arguments import shortened
+from ralphgen.runtime.values import shortened
 from ralphgen.sessions.model import PreparedSession
 
 DONE, BLOCKED = "done", "blocked"

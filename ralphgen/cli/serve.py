@@ -9,7 +9,7 @@ import os
 import sys
 
 from ralphgen.project.lookup import FOLDER, STRUCTURED, find_project
-from ralphgen.runtime.values.encoding import read_json
+from ralphgen.runtime.encoding import read_json
 from ralphgen.sessions.server_command import no_http, server_command
 
 TYPE_CHECKING = False

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ralphgen.environment.interpreter import base_interpreter
 from ralphgen.errors import ProjectError
-from ralphgen.runtime.values.encoding import sha256_hex
+from ralphgen.runtime.encoding import sha256_hex
 
 COMPLETE = "complete"
 HOME_VARIABLE = "RALPHGEN_HOME"

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 
 from ralphgen.environment.interpreter import INTERPRETER_OPTIONS, LOCK_NAME, base_interpreter
-from ralphgen.runtime.values.encoding import read_json
+from ralphgen.runtime.encoding import read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

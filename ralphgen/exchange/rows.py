@@ -15,12 +15,12 @@ from ralphgen.project.database import Snapshot
 from ralphgen.project.model import Names, Schema, Table
 from ralphgen.project.root import CONFIG
 from ralphgen.project.served_tables import key_of
+from ralphgen.runtime.encoding import read_written_json, write_written_json
 from ralphgen.runtime.engine import quoted
 from ralphgen.runtime.engine.entries import PREFIX
 from ralphgen.runtime.files import read_file, reason
 from ralphgen.runtime.processes.secrets import MASK, masked_server
 from ralphgen.runtime.tasks.rows import decode_integers, decode_strings, encode
-from ralphgen.runtime.values.encoding import read_written_json, write_written_json
 from ralphgen.suggestion import suggestion
 from ralphgen.terminal.console import escaped
 

@@ -9,10 +9,10 @@ from typing import Any
 from ralphgen.errors import MissingError, ProjectError
 from ralphgen.ledger.tables import no_ledger, read_state
 from ralphgen.project.database import open_database
+from ralphgen.runtime.encoding import exact_number
 from ralphgen.runtime.engine.entries import KEPT, NO_ROW, TABLE
 from ralphgen.runtime.engine.stored_rows import SpelledNumber, values_of
 from ralphgen.runtime.errors import one_line
-from ralphgen.runtime.values.encoding import exact_number
 from ralphgen.suggestion import suggestion
 
 Values = dict[str, Any]

@@ -22,9 +22,9 @@ from ralphgen.planning.server import Addition
 from ralphgen.project.config import FILE as CONFIG
 from ralphgen.project.model import Project
 from ralphgen.project.queries.files import PreparedQuery
+from ralphgen.runtime.encoding import DIGITS
 from ralphgen.runtime.engine.queries import ROWS, SECONDS
 from ralphgen.runtime.policy import GRANTS, REQUIRED
-from ralphgen.runtime.values.encoding import DIGITS
 from ralphgen.spelling import Construction, Lines, Name, Value, constant
 from ralphgen.suggestion import suggestion
 

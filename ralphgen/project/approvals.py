@@ -9,10 +9,10 @@ import os
 import stat
 import sys
 
+from ralphgen.runtime.encoding import read_json, sha256_hex
 from ralphgen.runtime.files.main_tree import home_of
 from ralphgen.runtime.files.write import replace_file
 from ralphgen.runtime.loader import is_private
-from ralphgen.runtime.values.encoding import read_json, sha256_hex
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

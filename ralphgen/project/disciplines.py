@@ -8,7 +8,7 @@ from ralphgen.project.config import Config
 from ralphgen.project.database import Snapshot
 from ralphgen.project.model import Removal, Schema
 from ralphgen.project.toml import TomlFile
-from ralphgen.runtime.values.arguments import nearest
+from ralphgen.runtime.values import nearest
 
 COLUMN = "mcp_tool_overrides"
 KEY = "additional_disabled"

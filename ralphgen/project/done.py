@@ -11,7 +11,7 @@ from ralphgen.project.model import Check, DoneRules, Schema, done_facts
 from ralphgen.project.patterns import unsupported
 from ralphgen.project.toml import TomlFile
 from ralphgen.runtime.engine.ledger import MARKER
-from ralphgen.runtime.values.arguments import nearest
+from ralphgen.runtime.values import nearest
 
 WATCHED = (
     "**/__tests__/**",

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import os
 
+from ralphgen.runtime.encoding import read_json
 from ralphgen.runtime.files.main_tree import home_of, is_agents_tree, is_without_tree
 from ralphgen.runtime.system import launched_session
-from ralphgen.runtime.values.encoding import read_json
 
 FOLDER = ".ralph/mcp"
 SESSIONS = f"{FOLDER}/sessions"

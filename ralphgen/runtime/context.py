@@ -5,9 +5,9 @@ A running server holds the lock beside it, which keeps the session's folder from
 
 from __future__ import annotations
 
+from .encoding import JsonReader, sha256_hex
 from .errors import StartError
 from .system import os
-from .values.encoding import JsonReader, sha256_hex
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import _thread
 
+from .encoding import sha256_hex, write_json
 from .errors import AskError, ToolError
-from .values.arguments import check_arguments
-from .values.encoding import sha256_hex, write_json
+from .values import check_arguments
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

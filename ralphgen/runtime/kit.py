@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from .errors import StartError, ToolError
 from .system import os
-from .tool import named
+from .tool import instruction_lines, named
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -272,7 +272,6 @@ def standard_instructions(about: str) -> Callable[[Session, Sequence[Tool]], str
     """Return the `instructions` of a kit: what it is about, then what its visible tools say."""
 
     def instructions(_session: Session, tools: Sequence[Tool]) -> str:
-        from .tool import instruction_lines
 
         if not tools:
             return f"{about} This session has no tools on this server."

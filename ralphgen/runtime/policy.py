@@ -62,7 +62,7 @@ class BoundArgument:
     def refuse_another(self, argument: str, value: object) -> None:
         """Raise `ToolError` for another row than the only one that the session may name."""
         if self.reach == OWN and value not in (self.value, str(self.value)):
-            from .values.arguments import shortened
+            from .values import shortened
 
             own = shortened(self.value)
             raise ToolError(

@@ -210,7 +210,7 @@ class Session:
         if name in removed:
             return removed[name]
         text = "this server has none of this name"
-        from .values.arguments import nearest
+        from .values import nearest
 
         near = nearest(name, [*removed, *self.enabled])
         if near is None:
@@ -320,7 +320,7 @@ def _value_problem(tool: Tool, bound: Mapping[str, BoundArgument | int | str]) -
     }
     if all(tool.properties[name] == PLAIN.get(type(value)) for name, value in values.items()):
         return ""
-    from .values.arguments import check_arguments
+    from .values import check_arguments
 
     try:
         check_arguments({"properties": {name: tool.properties[name] for name in bound}}, values)

@@ -6,11 +6,11 @@ import gc
 import sys
 
 from .deferred import settled
+from .encoding import read_json
 from .errors import RefusedError, StartError, ToolError, log, one_line
 from .loader import settle, stamp
 from .protocol.stdio import Ending, Wire
 from .system import os
-from .values.encoding import read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

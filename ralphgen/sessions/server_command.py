@@ -10,7 +10,7 @@ import os
 from ralphgen.environment.program import server_program
 from ralphgen.project.approvals import RUNNING, STARTED, context_digest, read_record
 from ralphgen.project.lookup import FOLDER, has_usual_database
-from ralphgen.runtime.values.encoding import read_json, sha256_hex
+from ralphgen.runtime.encoding import read_json, sha256_hex
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -14,6 +14,7 @@ from ralphgen.ledger.tables import now, read_state
 from ralphgen.project.database import opened_database
 from ralphgen.project.inspect import FACTS
 from ralphgen.project.root import FOLDER, database_path, is_on_server, project_home
+from ralphgen.runtime.encoding import sha256_hex
 from ralphgen.runtime.engine.ledger import (
     Baseline,
     baselines_at,
@@ -37,7 +38,6 @@ from ralphgen.runtime.files.work_tree import (
     watched_files,
 )
 from ralphgen.runtime.processes.secrets import passed_on
-from ralphgen.runtime.values.encoding import sha256_hex
 from ralphgen.sessions.launched import launcher_of
 from ralphgen.sessions.model import PreparedSession
 from ralphgen.sessions.store import CONTEXT, SNAPSHOT, stored_session

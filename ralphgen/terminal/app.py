@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from ralphgen.errors import UsageError, plain
-from ralphgen.runtime.values.arguments import nearest
+from ralphgen.runtime.values import nearest
 from ralphgen.suggestion import either
 from ralphgen.terminal.console import as_typed
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from ralphgen.project.approvals import read_record
 from ralphgen.project.git import settings_of
+from ralphgen.runtime.encoding import sha256_hex
 from ralphgen.runtime.files.git import ATTRIBUTES
-from ralphgen.runtime.values.encoding import sha256_hex
 from ralphgen.trust.decide import TrustItem
 
 DATA = (

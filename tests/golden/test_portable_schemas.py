@@ -17,8 +17,8 @@ from hypothesis import strategies as st
 
 from ralphgen.generate.workflows import generate
 from ralphgen.planning.preview import listed_tools
-from ralphgen.runtime.values.encoding import DIGITS, JSON
-from ralphgen.runtime.values.portable import portable
+from ralphgen.runtime.encoding import DIGITS, JSON
+from ralphgen.runtime.tool import portable
 
 TYPES = {"string", "integer", "number", "boolean", "array", "object"}
 # Gemini's Schema has no other keyword; some of its clients refuse what it does not have.

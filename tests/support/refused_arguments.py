@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from ralphgen.runtime.errors import ToolError
-from ralphgen.runtime.values.arguments import check_arguments
+from ralphgen.runtime.values import check_arguments
 
 
 def refusal(

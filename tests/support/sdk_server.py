@@ -20,6 +20,7 @@ from mcp import MCPError
 from mcp.server import Server, ServerRequestContext
 from mcp.shared.message import SessionMessage
 
+from ralphgen.runtime.encoding import JsonReader, written_number
 from ralphgen.runtime.errors import INTERNAL_ERROR, INVALID_REQUEST, RefusedError, log_exception
 from ralphgen.runtime.protocol.connection import DRAIN, LOOK, Connection
 from ralphgen.runtime.protocol.malformed import refused, unreadable
@@ -27,7 +28,6 @@ from ralphgen.runtime.protocol.messages import AT_ONCE, MODERN, can_ask, progres
 from ralphgen.runtime.protocol.questions import PATIENCE, SILENCE
 from ralphgen.runtime.protocol.requests import CALL
 from ralphgen.runtime.protocol.worker import outcome_of
-from ralphgen.runtime.values.encoding import JsonReader, written_number
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

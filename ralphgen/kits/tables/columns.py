@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from ralphgen.planning.model import Argument, Names, Values
 from ralphgen.project.model import Column, Schema, ServedTable
-from ralphgen.runtime.values.encoding import DIGITS, JSON
+from ralphgen.runtime.encoding import DIGITS, JSON
 from ralphgen.spelling import Name, Value, argument_name, constant
 
 # By the type of a column, the schema of its argument; a blob is none.

@@ -135,7 +135,7 @@ def cell(value: Any) -> Any:
 
 def answer(query: Query, found: Iterable[dict[str, Any]], skipped: int, limit: int) -> Any:
     """Return what a call shows of the rows: as many as there is room for."""
-    from ..values.paging import AROUND, MAX_CHARACTERS, fitted, shortened, size
+    from ..values import AROUND, MAX_CHARACTERS, fitted, shorten_record, size
 
     if query.kind == "one":
         first = next(iter(found), None)
@@ -145,7 +145,7 @@ def answer(query: Query, found: Iterable[dict[str, Any]], skipped: int, limit: i
     kept: list[dict[str, Any]] = []
     room = MAX_CHARACTERS - AROUND
     for record in found:
-        short = shortened(record, LONGEST_CELL, MOST_ITEMS)
+        short = shorten_record(record, LONGEST_CELL, MOST_ITEMS)
         if len(kept) == limit or (kept and size(short) >= room):
             return {"rows": kept, "next_cursor": str(skipped + len(kept))}
         if size(short) >= room:

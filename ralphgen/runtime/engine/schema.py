@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import json
 
+from ..encoding import sha256_hex
 from ..errors import StartError, ToolError, log
 from ..system import os
-from ..values.encoding import sha256_hex
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ import os
 import stat
 import time
 
-from ..values.encoding import sha256_hex
+from ..encoding import sha256_hex
 from . import AT_ONCE, NO_LINK
 from .git import run_git
 from .main_tree import MARK, Repository, linked_trees

@@ -15,7 +15,7 @@ import re
 import stat
 import time
 
-from ..values.encoding import sha256, sha256_hex
+from ..encoding import sha256, sha256_hex
 from . import AT_ONCE, NO_LINK, read_file
 from .git import run_git
 from .main_tree import MARK, Repository, linked_trees, opened_tree, repository_of, tree_top

@@ -10,6 +10,7 @@ import time
 from contextlib import contextmanager
 from functools import lru_cache
 
+from ..encoding import write_json
 from ..errors import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
@@ -35,7 +36,6 @@ from ..protocol.requests import (
     read_message,
     unsupported,
 )
-from ..values.encoding import write_json
 from .metrics import RequestLog
 from .sessions import BusyError
 

@@ -9,11 +9,11 @@ import sys
 from importlib import import_module
 from urllib.parse import urlsplit
 
+from ..encoding import read_json
 from ..errors import StartError, ToolError, one_line
 from ..kit import project_home
 from ..loader import add_packages
 from ..start import emitted, emitted_policy, read_manifest
-from ..values.encoding import read_json
 from .metrics import Readiness, policy_digest
 
 TYPE_CHECKING = False

@@ -11,8 +11,8 @@ import sys
 import time
 from contextlib import suppress
 
+from ..encoding import sha256_hex
 from ..errors import RefusedError, StartError
-from ..values.encoding import sha256_hex
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

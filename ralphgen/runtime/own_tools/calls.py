@@ -10,8 +10,7 @@ from ..deferred import DeferredResult, settled
 from ..errors import ToolError, log, log_exception
 from ..processes import Latch
 from ..processes.secrets import Masker
-from ..values.arguments import misfits
-from ..values.paging import MAX_CHARACTERS, fitted
+from ..values import MAX_CHARACTERS, fitted, misfits
 from .child import TOO_LONG
 from .processes import LOOK, Children
 from .requests import answer

@@ -210,8 +210,8 @@ def _function(
     file, digest = request["file"], request["sha256"]
     module = loaded.get((file, digest))
     if module is None:
+        from ..encoding import sha256_hex
         from ..files import read_file
-        from ..values.encoding import sha256_hex
 
         path = os.path.join(tools, file)
         try:

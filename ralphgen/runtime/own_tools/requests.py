@@ -6,7 +6,7 @@ import re
 
 from ..errors import ToolError
 from ..statements.tools import in_child
-from ..values.arguments import check_arguments, nearest, shortened
+from ..values import check_arguments, nearest, shortened
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..values.encoding import write_json
+from ..encoding import write_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 
 from ..deferred import DeferredResult, call_began
+from ..encoding import write_json
 from ..errors import RefusedError
 from ..files import AT_ONCE, NO_LINK
 from ..system import os
-from ..values.encoding import write_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import time
 
 from ..errors import INVALID_PARAMS, RefusedError
 from ..system import os
-from ..values.arguments import shortened
+from ..values import shortened
 from .messages import TASKS_EXTENSION
 
 TYPE_CHECKING = False

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from ..encoding import BLANKS, NESTED, JsonReader, too_deep
 from ..errors import INVALID_REQUEST, PARSE_ERROR, RefusedError
-from ..values.encoding import BLANKS, NESTED, JsonReader, too_deep
 from .messages import half_pair, refusal
 
 TYPE_CHECKING = False

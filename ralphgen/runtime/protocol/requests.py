@@ -6,8 +6,8 @@ request carries an envelope in `_meta`. The first request decides.
 
 from __future__ import annotations
 
+from ..encoding import NESTED, JsonReader, too_deep, written_number
 from ..errors import INVALID_PARAMS, INVALID_REQUEST, METHOD_NOT_FOUND, RefusedError
-from ..values.encoding import NESTED, JsonReader, too_deep, written_number
 from . import messages
 from .messages import MODERN, PREFIX
 

@@ -6,8 +6,8 @@ import _thread
 import time
 
 from ..deferred import settled, take_time
+from ..encoding import sha256_hex
 from ..errors import INTERNAL_ERROR, NotThereError, RefusedError
-from ..values.encoding import sha256_hex
 from . import messages
 from .handlers import guarded
 

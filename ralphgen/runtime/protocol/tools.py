@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ..deferred import DeferredResult, settled
+from ..encoding import write_json
 from ..errors import (
     INVALID_PARAMS,
     AskError,
@@ -15,7 +16,6 @@ from ..errors import (
 )
 from ..statements.tools import in_child
 from ..tool import named
-from ..values.encoding import write_json
 from .messages import half_pair
 
 TYPE_CHECKING = False
@@ -69,7 +69,7 @@ def tool_methods(
     def called(params: Params) -> Answer:
         tool = tools.get(params["name"])
         if tool is None:
-            from ..values.arguments import shortened
+            from ..values import shortened
 
             why = session.why_hidden(params["name"])
             text = f"Unknown tool: {shortened(params['name'])}: {why}"
@@ -141,7 +141,7 @@ def _called_in_child(kit: Kit, name: str, workspace: Any, params: Params) -> Ans
         except ToolError as error:
             return _result(_told(kit, error), failed=True)
 
-    from ..values.arguments import decoded
+    from ..values import decoded
 
     plain = {**params, "arguments": decoded({}, params.get("arguments"))}
     answer = refusing(lambda: calling(ToolName(name))(workspace, plain))
@@ -201,7 +201,7 @@ def _checked(kit: Kit, tool: Tool, given: object) -> dict[str, object]:
 
     Wrong ones are an error of the protocol where the kit says so.
     """
-    from ..values.arguments import check_arguments
+    from ..values import check_arguments
 
     try:
         _refuse_half_pairs(given)

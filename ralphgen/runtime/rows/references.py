@@ -5,7 +5,7 @@ from __future__ import annotations
 from ..engine import quoted
 from ..engine.entries import PREFIX
 from ..errors import ToolError
-from ..values.arguments import nearest, shortened
+from ..values import nearest, shortened
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

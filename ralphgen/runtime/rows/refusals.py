@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from ..errors import ToolError
-from ..values.arguments import shortened
+from ..values import shortened
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

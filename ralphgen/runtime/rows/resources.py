@@ -58,7 +58,7 @@ class RowResources:
         beginning = _beginning(workspace)
         if not uri.startswith(beginning):
             return self._own.read(workspace, uri)
-        from ..values.arguments import shortened
+        from ..values import shortened
         from .spelled_rows import reading
 
         name, *parts = uri.removeprefix(beginning).split("/")

@@ -8,9 +8,7 @@ import re
 from ..errors import NotThereError, ToolError
 from ..policy import OWN
 from ..statements.tools import in_child
-from ..values.arguments import shortened
-from ..values.paging import fitted
-from ..values.uris import named
+from ..values import decode_segment, fitted, shortened
 from .table import BOOLEAN
 from .tools import found_row
 
@@ -39,7 +37,7 @@ def reading(table: RowTable) -> Run:
 
     def run(workspace: Any, arguments: dict[str, Any]) -> str:
         uri = arguments["uri"]
-        texts = [named(uri, part) for part in arguments["parts"]]
+        texts = [decode_segment(uri, part) for part in arguments["parts"]]
         key = _key(workspace, table, arguments["tool"], texts)
 
         def found() -> dict[str, Any]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from ..encoding import read_exact_json, read_json, write_json
 from ..engine import quoted
 from ..errors import ToolError
-from ..values.encoding import read_exact_json, read_json, write_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

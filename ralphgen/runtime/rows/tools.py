@@ -5,8 +5,7 @@ from __future__ import annotations
 from ..engine import quoted
 from ..errors import ToolError
 from ..statements.tools import in_child
-from ..values.arguments import nearest, shortened
-from ..values.paging import PAGE, fitted, page
+from ..values import PAGE, fitted, nearest, page, shortened
 from .table import ANY, JSON, LIST, OPAQUE, RowTable
 
 __all__ = ["RowTable", "creating", "deleting", "getting", "listing", "updating"]

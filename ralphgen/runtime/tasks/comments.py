@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ..errors import ToolError
 from ..system import os
-from ..values.arguments import shortened
+from ..values import shortened
 from .rows import DISCIPLINE, now, plain, refuse_unknown, task_row
 
 TYPE_CHECKING = False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+from ..encoding import sha256_hex
 from ..engine.closing import DONE, MET
 from ..engine.entries import moment
 from ..engine.ledger import (
@@ -17,8 +18,7 @@ from ..engine.ledger import (
 from ..errors import ToolError
 from ..policy import FULL
 from ..system import is_below_launch
-from ..values.arguments import shortened
-from ..values.encoding import sha256_hex
+from ..values import shortened
 from .readiness import prerequisites, rows_by_id, unmerged_tasks
 from .rows import plain, task_row
 

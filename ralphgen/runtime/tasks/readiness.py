@@ -5,10 +5,10 @@ from __future__ import annotations
 import re
 
 from ..deferred import take_time
+from ..encoding import read_json
 from ..engine.closing import MET
 from ..errors import ToolError
-from ..values.arguments import shortened
-from ..values.encoding import read_json
+from ..values import shortened
 from .rows import decode_integers, plain
 
 TYPE_CHECKING = False

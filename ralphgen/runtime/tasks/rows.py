@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import time
 
+from ..encoding import JsonReader, write_json
 from ..engine import quoted
 from ..errors import ToolError
 from ..policy import FULL
 from ..system import os
-from ..values.encoding import JsonReader, write_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -476,7 +476,7 @@ def refuse_changed(database: Database, tables: Tables, read: Mapping[str, Any]) 
     where = f"WHERE {column} = ?{database.sql.ROW_LOCK}"
     row = database.row(table.select([*columns], where), [key])
     if row is not None and [*map(plain, row)] != [*columns.values()]:
-        from ..values.arguments import shortened
+        from ..values import shortened
 
         named = f"task {key}" if kind == "task" else f"the {kind} {shortened(key)}"
         raise ToolError(f"{named} was changed since it was read: nothing was changed")
@@ -486,7 +486,7 @@ def refuse_unknown(database: Snapshot, table: StoredTable, name: str, argument: 
     """Raise `ToolError`, with the nearest name, if no row of the table has this name."""
     if database.row(table.select(["name"], f"WHERE {database.sql.SAME_NAME}"), [name]):
         return
-    from ..values.arguments import nearest, shortened  # refusals alone need this module
+    from ..values import nearest, shortened  # refusals alone need this module
 
     names = row_names(database, table)
     near = nearest(name, names)
@@ -497,7 +497,7 @@ def refuse_unknown(database: Snapshot, table: StoredTable, name: str, argument: 
 def _listed(names: list[str]) -> str:
     if not names:
         return ": there is none yet"
-    from ..values.arguments import shortened
+    from ..values import shortened
 
     shown = ", ".join(shortened(name) for name in names[:LISTED])
     there = "there is only" if len(names) == 1 else "there are"
@@ -516,7 +516,7 @@ def task_row(
     """Return these columns of a task; raises `ToolError` if there is no such task."""
     row = database.row(tables.tasks.select(columns, "WHERE id = ?"), [task])
     if row is None:
-        from ..values.arguments import shortened
+        from ..values import shortened
 
         raise ToolError(f"there is no task {shortened(task)}")
     return row
@@ -539,7 +539,7 @@ def checked_path(path: str, argument: str) -> str:
 
 def path_warnings(work_tree: str, path: str) -> list[str]:
     """Return warnings on a path that may be stored all the same."""
-    from ..values.arguments import shortened
+    from ..values import shortened
 
     if is_noise(path):
         return [f"{shortened(path)} looks like a lock file or build output, which helps no reader"]

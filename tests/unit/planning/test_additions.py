@@ -21,7 +21,7 @@ WRITTEN = ToolPlan(
     hints="READ_ONLY",
     description="List notes.",
     arguments=(Argument("kind", {"type": "string", "enum": Name("NOTE_KIND")}),),
-    run=ToolRun("shortened", "runtime.values.paging", "NOTES"),
+    run=ToolRun("shortened", "runtime.values", "NOTES"),
     interactive=False,
     recipes=("yap",),
 )
@@ -61,7 +61,7 @@ TOOLS = (
         "list_notes",
         "List notes.",
         hints=READ_ONLY,
-        run="runtime.values.paging.shortened",
+        run="runtime.values.shortened",
         data=NOTES,
         properties={
             "kind": {"type": "string", "enum": NOTE_KIND},
@@ -93,7 +93,7 @@ def test_what_is_added_is_emitted_with_its_data(project: Project) -> None:
 
     assert EMITTED == files["ralph/notes.py"]
     assert "        notes.TOOLS,\n" in files["ralph/__init__.py"]
-    assert "runtime/values/paging.py" in files
+    assert "runtime/values.py" in files
 
 
 def test_added_tools_are_in_the_policy_by_their_recipes(project: Project) -> None:

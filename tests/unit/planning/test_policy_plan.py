@@ -20,7 +20,7 @@ from ralphgen.runtime.errors import StartError, ToolError
 from ralphgen.runtime.policy import Policy
 from ralphgen.runtime.session import Session, read_session
 from ralphgen.runtime.tool import Tool
-from ralphgen.runtime.values.arguments import check_arguments
+from ralphgen.runtime.values import check_arguments
 
 # Two kits that share a tool's name; "late" is a tool that this project has no place for.
 TOOLS = {"one": ("read", "write", "drop"), "two": ("read", "run")}

@@ -226,7 +226,7 @@ class Acm:
             if os.path.isdir(path):
                 return path
             why = "is not a directory"
-        from ralphgen.runtime.values.arguments import shortened
+        from ralphgen.runtime.values import shortened
 
         raise ToolError(
             f'argument "project_path" is {shortened(given)}, which {why}: use a directory in the '

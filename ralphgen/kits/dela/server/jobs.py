@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ralphgen.runtime.deferred import DeferredResult, take_time
 from ralphgen.runtime.processes import NotRunningError
-from ralphgen.runtime.values.paging import fitted
+from ralphgen.runtime.values import fitted
 
 from .output import MAX_BYTES, bad_arguments, job_not_found, newest, not_running, oldest, size
 from .task import find_task

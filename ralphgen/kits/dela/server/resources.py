@@ -10,7 +10,7 @@ import json
 import re
 
 from ralphgen.runtime.errors import NotThereError, RefusedError
-from ralphgen.runtime.values.arguments import shortened
+from ralphgen.runtime.values import shortened
 
 from .jobs import end_facts, task_output
 

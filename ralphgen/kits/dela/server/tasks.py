@@ -9,7 +9,7 @@ from ralphgen.runtime.deferred import DeferredResult, report_progress
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.processes import RUNNING, FullError, NotRunningError, Pipes
 from ralphgen.runtime.processes.secrets import passed_on
-from ralphgen.runtime.values.paging import page
+from ralphgen.runtime.values import page
 
 from .allowlist import FORCED, check_further, check_name, check_variables
 from .jobs import GRACE

@@ -13,7 +13,7 @@ from ralphgen.runtime.errors import ToolError, one_line
 from ralphgen.runtime.tasks import comments
 from ralphgen.runtime.tasks.readiness import rows_by_id
 from ralphgen.runtime.tasks.rows import refuse_unknown
-from ralphgen.runtime.values.arguments import shortened
+from ralphgen.runtime.values import shortened
 
 from .features import learnings_of
 from .instructions import own_row, purpose_of

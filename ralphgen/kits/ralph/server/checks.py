@@ -17,7 +17,7 @@ from ralphgen.runtime.tasks.proof import (
     refused_protected,
 )
 from ralphgen.runtime.tasks.rows import now
-from ralphgen.runtime.values.paging import fitted
+from ralphgen.runtime.values import fitted
 
 from .proof import inner_path, look_at_tree, worktree_git
 from .workspace import reading

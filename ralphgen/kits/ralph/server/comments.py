@@ -6,7 +6,7 @@ from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.policy import WITHIN
 from ralphgen.runtime.tasks import comments
 from ralphgen.runtime.tasks.rows import Changes, refuse_blank
-from ralphgen.runtime.values.arguments import shortened
+from ralphgen.runtime.values import shortened
 
 from .workspace import writing
 

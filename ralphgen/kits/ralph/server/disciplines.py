@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ralphgen.runtime.tasks.comments import signed_by
 from ralphgen.runtime.tasks.rows import refuse_unknown
-from ralphgen.runtime.values.paging import fitted
+from ralphgen.runtime.values import fitted
 
 from .named_rows import created, deleted, listed, updated
 from .workspace import reading, writing

@@ -17,8 +17,7 @@ from ralphgen.runtime.tasks.rows import (
     refuse_blank,
     refuse_unknown,
 )
-from ralphgen.runtime.values.arguments import shortened
-from ralphgen.runtime.values.paging import fitted
+from ralphgen.runtime.values import fitted, shortened
 
 from .named_rows import created, deleted, listed, updated
 from .workspace import reading, writing

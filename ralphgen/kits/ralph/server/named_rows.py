@@ -15,8 +15,7 @@ from ralphgen.runtime.tasks.rows import (
     row_names,
     today,
 )
-from ralphgen.runtime.values.arguments import LONGEST_NAME, shortened
-from ralphgen.runtime.values.paging import LONG_KEY, PAGE, page, size
+from ralphgen.runtime.values import LONG_KEY, LONGEST_NAME, PAGE, page, shortened, size
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

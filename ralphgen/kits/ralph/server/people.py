@@ -14,7 +14,7 @@ from ralphgen.runtime.tasks.claims import other_claim, refusal_of
 from ralphgen.runtime.tasks.readiness import dependents
 from ralphgen.runtime.tasks.rows import plain
 from ralphgen.runtime.tasks.status import drop_dependency
-from ralphgen.runtime.values.arguments import shortened
+from ralphgen.runtime.values import shortened
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

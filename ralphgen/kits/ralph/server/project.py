@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ralphgen.runtime.tasks.rows import plain
-from ralphgen.runtime.values.paging import MAX_CHARACTERS, PAGE, fitted, shortened, size
+from ralphgen.runtime.values import MAX_CHARACTERS, PAGE, fitted, shorten_record, size
 
 from .workspace import reading
 
@@ -57,7 +57,7 @@ def get_project_progress(workspace: Workspace, _: dict[str, Any]) -> dict[str, A
     room = MAX_CHARACTERS - size(answer) - 100
     by_feature: dict[str, Any] = {}
     for feature, counts in features.items():
-        counted = shortened(_counted(counts), LONG_NAME, STATUSES)
+        counted = shorten_record(_counted(counts), LONG_NAME, STATUSES)
         room -= size({feature: counted})
         if room < 0:
             answer["features_left_out"] = len(features) - len(by_feature)

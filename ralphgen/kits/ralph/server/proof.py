@@ -6,10 +6,10 @@ import _thread
 import os
 
 from ralphgen.runtime.deferred import take_time
+from ralphgen.runtime.encoding import sha256_hex
 from ralphgen.runtime.errors import StartError, ToolError
 from ralphgen.runtime.policy import FULL
 from ralphgen.runtime.tasks.proof import Look, look_at_files
-from ralphgen.runtime.values.encoding import sha256_hex
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

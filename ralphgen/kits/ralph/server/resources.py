@@ -9,9 +9,16 @@ import re
 from ralphgen.runtime.errors import NotThereError, ToolError
 from ralphgen.runtime.tasks.readiness import LIMIT
 from ralphgen.runtime.tasks.rows import plain, refuse_unknown
-from ralphgen.runtime.values.arguments import shortened
-from ralphgen.runtime.values.paging import AROUND, LONG_TEXT_IN_LIST, MAX_CHARACTERS, PAGE, size
-from ralphgen.runtime.values.uris import named, segment
+from ralphgen.runtime.values import (
+    AROUND,
+    LONG_TEXT_IN_LIST,
+    MAX_CHARACTERS,
+    PAGE,
+    decode_segment,
+    encode_segment,
+    shortened,
+    size,
+)
 
 from .disciplines import get_discipline
 from .features import get_feature
@@ -152,7 +159,7 @@ RESOURCES = ProjectResources()
 
 def spelled(kind: str, name: str) -> str:
     """Return the URI of a row."""
-    return f"{SCHEME}{kind}/{segment(name)}"
+    return f"{SCHEME}{kind}/{encode_segment(name)}"
 
 
 def located(uri: str) -> tuple[str, str | None]:
@@ -164,7 +171,7 @@ def located(uri: str) -> tuple[str, str | None]:
     if found is None:
         raise NotThereError(f"no resource {shortened(uri)}: resource URIs start with {SCHEME}")
     kind, name = found.groups()
-    return kind, None if name is None else named(uri, name)
+    return kind, None if name is None else decode_segment(uri, name)
 
 
 def _page(workspace: Workspace, cursor: str | None) -> tuple[list[Entry], str]:

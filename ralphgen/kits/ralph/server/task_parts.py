@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 
+from ralphgen.runtime.encoding import write_json
 from ralphgen.runtime.errors import NotThereError
 from ralphgen.runtime.tasks import comments
 from ralphgen.runtime.tasks.readiness import LIMIT, SHOWN, dependents, rows_by_id
-from ralphgen.runtime.values.arguments import shortened
-from ralphgen.runtime.values.encoding import write_json
-from ralphgen.runtime.values.paging import AROUND, MAX_CHARACTERS, PAGE, fitted, size
+from ralphgen.runtime.values import AROUND, MAX_CHARACTERS, PAGE, fitted, shortened, size
 
 from .tasks import dependencies, described
 

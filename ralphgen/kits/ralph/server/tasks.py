@@ -27,8 +27,7 @@ from ralphgen.runtime.tasks.readiness import (
 from ralphgen.runtime.tasks.rows import Changes, plain, refuse_blank, refuse_unknown, today
 from ralphgen.runtime.tasks.status import add_task, move, set_status
 from ralphgen.runtime.tasks.status import delete_task as remove_task
-from ralphgen.runtime.values.arguments import shortened
-from ralphgen.runtime.values.paging import AROUND, PAGE, fitted, page, size
+from ralphgen.runtime.values import AROUND, PAGE, fitted, page, shortened, size
 
 from .features import mentions
 from .named_rows import display_names

@@ -242,7 +242,7 @@ def refuse_another_project(workspace: Workspace) -> None:
         for key, words in (("title", "title"), ("created", "creation date")):
             value = found.get(f"project_{key}")
             if not is_same(value, session.project[key]):
-                from ralphgen.runtime.values.arguments import shortened
+                from ralphgen.runtime.values import shortened
 
                 raise ToolError(
                     f"it belongs to a project with the {words} "
@@ -257,7 +257,7 @@ def refuse_another_project(workspace: Workspace) -> None:
         own = (session.feature, session.discipline)
         row = workspace.task(session.task, ["feature", "discipline"])
         if tuple(row) != own:
-            from ralphgen.runtime.values.arguments import shortened
+            from ralphgen.runtime.values import shortened
 
             there, named = (f"{shortened(pair[0])} and {shortened(pair[1])}" for pair in (row, own))
             raise ToolError(
@@ -276,7 +276,7 @@ def reading(run: Run) -> Run:
 
 def writing(run: Run, tool: str = "") -> Run:
     """Return a tool, of the function's name, that changes the database wholly or not at all."""
-    from ralphgen.runtime.values.paging import fitted  # not before the tables of tools run
+    from ralphgen.runtime.values import fitted  # not before the tables of tools run
 
     def call(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
         def work() -> dict[str, Any]:

@@ -9,9 +9,9 @@ import sys
 import time
 
 from ralphgen.runtime.deferred import DeferredResult, take_time
+from ralphgen.runtime.encoding import sha256_hex
 from ralphgen.runtime.errors import CodedError
-from ralphgen.runtime.values.encoding import sha256_hex
-from ralphgen.runtime.values.paging import MAX_CHARACTERS, fitted, shortened, size
+from ralphgen.runtime.values import MAX_CHARACTERS, fitted, shorten_record, size
 
 from . import values as schemas
 from .commands import ReadyCommand, ToolEnvironment, ready_command
@@ -239,7 +239,7 @@ GO_BY = "Apply this knowledge in your next steps"
 def bounded(record: dict[str, Any], room: int = MAX_CHARACTERS) -> dict[str, Any]:
     """Return the record, whole where it fits; else `cut` names what is not."""
     for most in STEPS:
-        candidate = shortened(record, most, most)
+        candidate = shorten_record(record, most, most)
         if size(candidate) <= room:
             return candidate
     return fitted(record, room)

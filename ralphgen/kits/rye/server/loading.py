@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ralphgen.runtime.errors import CodedError
-from ralphgen.runtime.values.paging import MAX_CHARACTERS, fitted, size
+from ralphgen.runtime.values import MAX_CHARACTERS, fitted, size
 
 from .formats.tools import parse
 from .spaces import SOURCES, read_item, write_item

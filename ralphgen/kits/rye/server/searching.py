@@ -7,8 +7,7 @@ import time
 
 from ralphgen.runtime.deferred import take_time
 from ralphgen.runtime.errors import CodedError, one_line
-from ralphgen.runtime.values.arguments import nearest
-from ralphgen.runtime.values.paging import fitted, leading
+from ralphgen.runtime.values import fitted, leading, nearest
 
 from .queries import (
     FIELDS,

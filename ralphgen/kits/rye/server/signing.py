@@ -6,7 +6,7 @@ import time
 
 from ralphgen.runtime.errors import CodedError
 from ralphgen.runtime.files import reason
-from ralphgen.runtime.values.paging import AROUND, MAX_CHARACTERS, fitted
+from ralphgen.runtime.values import AROUND, MAX_CHARACTERS, fitted
 
 from .spaces import PROJECT, SOURCES, SYSTEM, USER, is_pattern, is_reserved, read_item, write_item
 from .trust import (

@@ -5,11 +5,11 @@ from __future__ import annotations
 import os
 import re
 
+from ralphgen.runtime.encoding import sha256_hex
 from ralphgen.runtime.errors import CodedError
 from ralphgen.runtime.files import NO_LINK, NotAFileError, open_file, reason
 from ralphgen.runtime.files.write import replace_file
 from ralphgen.runtime.loader import add_packages
-from ralphgen.runtime.values.encoding import sha256_hex
 
 from . import values as codes
 from .spaces import SYSTEM

@@ -8,7 +8,7 @@ import re
 
 from ralphgen.runtime.errors import CodedError, one_line
 from ralphgen.runtime.loader import add_packages
-from ralphgen.runtime.values.arguments import nearest
+from ralphgen.runtime.values import nearest
 
 from .schema_check import LIMIT, UnfitSchemaError, problems
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import re
 
+from ralphgen.runtime.encoding import sha256_hex
 from ralphgen.runtime.errors import ToolError
-from ralphgen.runtime.values.encoding import sha256_hex
 
 from .specs import (
     FILE,

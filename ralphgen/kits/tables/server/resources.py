@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ralphgen.runtime.errors import NotThereError
-from ralphgen.runtime.values.arguments import shortened
+from ralphgen.runtime.values import shortened
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

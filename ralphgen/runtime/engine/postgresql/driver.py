@@ -15,7 +15,7 @@ from psycopg.conninfo import conninfo_to_dict
 from psycopg.pq import Conninfo, TransactionStatus
 from psycopg.types.string import TextLoader
 
-from ...values.encoding import exact_number
+from ...encoding import exact_number
 from .dsn import plain_dsn
 
 TYPE_CHECKING = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from ...values.encoding import sha256_hex
+from ...encoding import sha256_hex
 from .. import quoted
 from ..schema import TABLES
 from .check_constraints import check_values, kept_values

@@ -6,9 +6,9 @@ import _thread
 import time
 
 from ...deferred import call_began, limit, longest_run, pause, take_time
+from ...encoding import sha256_hex
 from ...errors import StartError, ToolError
 from ...system import os, variable
-from ...values.encoding import sha256_hex
 from .. import PATIENCE, DatabaseBase, SnapshotBase, busy, quoted, unstorable
 from . import library
 from .library import sqlite3

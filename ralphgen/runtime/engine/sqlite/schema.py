@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from ...values.encoding import sha256_hex
+from ...encoding import sha256_hex
 from ..schema import TABLES, fold
 from .check_constraints import check_values, is_strict, named_checks, sql_tokens
 from .library import sqlite3

@@ -13,11 +13,11 @@ from rye_projects import EXTENSIONS, FOLDERS, INTERNALS, directive, knowledge, p
 from ralphgen.kits.rye.server.loading import load
 from ralphgen.kits.rye.server.spaces import TYPES
 from ralphgen.kits.rye.server.workspace import Rye, open_workspace
+from ralphgen.runtime.encoding import sha256_hex
 from ralphgen.runtime.errors import CodedError
 from ralphgen.runtime.policy import WHOLE, Grants
 from ralphgen.runtime.session import Session
-from ralphgen.runtime.values.encoding import sha256_hex
-from ralphgen.runtime.values.paging import MAX_CHARACTERS, size
+from ralphgen.runtime.values import MAX_CHARACTERS, size
 
 SETTINGS = {"policy": {"directive": "trusted", "tool": "trusted", "knowledge": "trusted"}}
 LINE = "rye:validated:2026-01-02T03:04:05Z:"

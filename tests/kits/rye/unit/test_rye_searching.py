@@ -15,7 +15,7 @@ from waiting import reading_requests
 from ralphgen.kits.rye.server import searching
 from ralphgen.kits.rye.server.signing import sign
 from ralphgen.runtime.errors import DeferError
-from ralphgen.runtime.values.paging import MAX_CHARACTERS, size
+from ralphgen.runtime.values import MAX_CHARACTERS, size
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from lanes import examples
 from refused_arguments import refusal
 
 from ralphgen.runtime.errors import ToolError
-from ralphgen.runtime.values.arguments import (
+from ralphgen.runtime.values import (
     SHOWN_PROBLEMS,
     SHOWN_UNKNOWN,
     check_arguments,
@@ -400,7 +400,7 @@ def test_the_nearest_name_does_not_depend_on_the_order(name: str, known: list[st
 @pytest.mark.slow
 def test_importing_the_checker_and_checking_a_right_call_loads_no_difflib() -> None:
     program = (
-        "import sys; from ralphgen.runtime.values.arguments import check_arguments as check;"
+        "import sys; from ralphgen.runtime.values import check_arguments as check;"
         "check({'properties': {'x': {'type': 'string'}}}, {'x': 'a'});"
         "print('difflib' in sys.modules)"
     )

@@ -14,7 +14,7 @@ from lanes import examples
 from refused_arguments import refusal
 
 from ralphgen.runtime.errors import ToolError
-from ralphgen.runtime.values.arguments import check_arguments, decoded
+from ralphgen.runtime.values import check_arguments, decoded
 
 
 @pytest.mark.parametrize(

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lanes import examples
 
-from ralphgen.runtime.values.paging import MAX_CHARACTERS, fitted, page, shortened, size
+from ralphgen.runtime.values import MAX_CHARACTERS, fitted, page, shorten_record, size
 
 SHORT = st.text(max_size=20)
 LONG = st.sampled_from("a\x01é\ud800").map(lambda character: character * 4_000)
@@ -74,7 +74,7 @@ def test_texts_lists_and_members_are_cut_where_they_grow_too_long() -> None:
         "comments": [{"body": "b" * 10 + "…", "author": "x"}],
         "env": {"0": 0, "1": 1, "2": 2},
         "cut": ["comments.body", "env", "tags", "title"],
-    } == shortened(record, 10, 3)
+    } == shorten_record(record, 10, 3)
 
 
 def test_what_lies_too_deep_is_cut() -> None:

@@ -5,14 +5,8 @@ from typing import Any
 import pytest
 from refused_arguments import refusal
 
-from ralphgen.runtime.values.arguments import check_arguments, misfits
-from ralphgen.runtime.values.encoding import (
-    DIGITS,
-    JSON,
-    Digits,
-    read_exact_json,
-    read_written_json,
-)
+from ralphgen.runtime.encoding import DIGITS, JSON, Digits, read_exact_json, read_written_json
+from ralphgen.runtime.values import check_arguments, misfits
 
 INTEGERS = {"type": "array", "items": {"type": "integer"}}
 STRINGS = {"type": "array", "items": {"type": "string"}}

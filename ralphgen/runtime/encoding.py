@@ -129,7 +129,7 @@ def _no_number(name: str) -> None:
 
 _PLAIN = JsonReader()
 _EXACT = JsonReader(real=exact_number)
-_WRITTEN = JsonReader(constant=_no_number, integer=Digits, real=Digits)
+_AS_WRITTEN = JsonReader(constant=_no_number, integer=Digits, real=Digits)
 
 
 def read_json(text: str) -> Any:
@@ -147,7 +147,7 @@ def read_exact_json(text: str) -> Any:
 
 def read_written_json(text: str) -> Any:
     """Return the value of a text, in which each number is `Digits`; raises as `read_exact_json`."""
-    return _shallow(_WRITTEN.read(text))
+    return _shallow(_AS_WRITTEN.read(text))
 
 
 def write_json(value: object, spell: Callable[[str], str] = _json.encode_basestring) -> str:

@@ -1,21 +1,22 @@
-"""Checks a call's arguments against the tool's input schema and names every problem."""
+"""Values that go in and out: arguments checked, answers paged, and the names of rows in URIs."""
 
 from __future__ import annotations
 
-from ..errors import ToolError
 from .encoding import (
     DIGITS,
     JSON,
     Digits,
     read_written_json,
     too_deep,
+    write_json,
     write_written_json,
     written_number,
 )
+from .errors import NotThereError, ToolError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from re import Match
     from typing import Any
 
@@ -446,3 +447,217 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
 def _letters(name: str) -> str:
     """Return `name` without case and without what separates its words."""
     return name.casefold().replace("_", "").replace("-", "").replace(" ", "")
+
+
+PAGE = 50  # rows of a page, where the caller does not say
+MAX_CHARACTERS = 40_000  # of an answer
+AROUND = 1_000  # of them for what stands around the rows of a page
+LONG_TEXT_IN_LIST = 500
+# Characters of a text and items of a list that a single record shows, ever fewer until it fits.
+CUT_STEPS = (
+    *((8_000, 1_000), (4_000, 500), (2_000, 200), (1_000, 100)),
+    *((400, 50), (100, 20), (40, 8), (20, 2)),
+)
+DEEPEST_SHOWN = 12  # lists and objects within each other
+LONG_KEY = 100  # characters of an object's key
+LONGEST_CUT = 5_000  # characters of the names of what is cut
+_CUT_FRAME = '{,"cut":}'
+NAMED_CUTS = 20  # beyond them, the fields are named without their parts
+
+
+def size(value: object) -> int:
+    """Return the characters of a value as compact JSON."""
+    return len(write_json(value))
+
+
+def page(
+    name: str,
+    rows: Sequence[dict[str, Any]],
+    cursors: Sequence[object],
+    *,
+    limit: int,
+    total: int,
+    around: int = AROUND,
+) -> dict[str, Any]:
+    """Return the first rows of a list, at most `limit` of them and within the size of an answer.
+
+    `rows` may hold one row more than `limit`, the sign that there are others; `cursors` says,
+    row by row, after what the next page begins. `around` are the characters of what stands around
+    the rows.
+    """
+    kept = leading(rows[:limit], MAX_CHARACTERS - around)
+    answer: dict[str, Any] = {name: kept, "total": total}
+    if len(kept) < len(rows):
+        answer["next_cursor"] = str(cursors[len(kept) - 1])
+    return answer
+
+
+def leading(
+    rows: Iterable[dict[str, Any]], room: int = MAX_CHARACTERS - AROUND
+) -> list[dict[str, Any]]:
+    """Return as many of the first rows as an answer has room for.
+
+    Those behind them are not asked for.
+
+    The first one is there however long it is, cut until it fits, so that each page leads on.
+    """
+    kept: list[dict[str, Any]] = []
+    for row in rows:
+        record = shorten_record(row, LONG_TEXT_IN_LIST, PAGE)
+        if size(record) >= room:
+            if kept:
+                break
+            record = fitted(row, room)
+        room -= size(record) + 1
+        kept.append(record)
+    return kept
+
+
+def fitted(record: dict[str, Any], room: int = MAX_CHARACTERS) -> dict[str, Any]:
+    """Return the record, its longest parts cut until it fits; `cut` names what is not whole."""
+    candidate: dict[str, Any] = {}
+    for characters, items in CUT_STEPS:
+        candidate = shorten_record(record, characters, items)
+        if size(candidate) <= room:
+            return candidate
+    return _without_longest(candidate, room)
+
+
+def shorten_record(record: dict[str, Any], characters: int, items: int) -> dict[str, Any]:
+    """Return a copy without texts over `characters` or lists over `items`, its cut fields in `cut`.
+
+    What UTF-8 cannot carry, half of a surrogate pair, is shown as U+FFFD.
+    """
+    cuts = {
+        name: _Cut(characters, items)
+        for name, value in record.items()
+        if not _is_short(value, characters)
+    }
+    short = {
+        _without_halves(name): cuts[name].short(value, name, 0) if name in cuts else value
+        for name, value in record.items()
+    }
+    names = sorted({_without_halves(part) for cut in cuts.values() for part in cut.names})
+    if len(names) > NAMED_CUTS:
+        names = sorted(_without_halves(name) for name, cut in cuts.items() if cut.names)
+    return {**short, "cut": names} if names else short
+
+
+def _is_short(value: Any, characters: int) -> bool:
+    """Return whether a value is surely shown as it is."""
+    if isinstance(value, str):
+        return len(value) <= characters and value.isascii()
+    return not isinstance(value, (list, dict))
+
+
+class _Cut:
+    """Makes values short, and notes the names of those that were not."""
+
+    __slots__ = ("_characters", "_items", "names")
+
+    def __init__(self, characters: int, items: int) -> None:
+        self._characters = characters
+        self._items = items
+        self.names: set[str] = set()
+
+    def short(self, value: Any, name: str, depth: int) -> Any:
+        """Return the value, short; `name` says where it stands, `depth` in how many others."""
+        if isinstance(value, str):
+            return self._text(value, name, self._characters)
+        if not isinstance(value, (list, dict)):
+            return value
+        if depth > DEEPEST_SHOWN:
+            self.names.add(name)
+            return "…"
+        if len(value) > self._items:
+            self.names.add(name)
+        if isinstance(value, list):
+            return [self.short(item, name, depth + 1) for item in value[: self._items]]
+        return {
+            self._text(key, name, LONG_KEY): self.short(
+                item, name if depth > 1 else f"{name}.{_without_halves(key[:LONG_KEY])}", depth + 1
+            )
+            for key, item in list(value.items())[: self._items]
+        }
+
+    def _text(self, text: str, name: str, characters: int) -> str:
+        if len(text) > characters:
+            self.names.add(name)
+            text = text[:characters] + "…"
+        return _without_halves(text)
+
+
+def _without_halves(text: str) -> str:
+    """Return the text with U+FFFD for each half of a surrogate pair."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+
+
+def _without_longest(record: dict[str, Any], room: int) -> dict[str, Any]:
+    """Return the record without its longest fields, as many as it takes.
+
+    They are named in `cut`, where there are not too many of them.
+    """
+    parts = record.pop("cut", ())
+    beginnings = {part[:at] for part in parts for at, sign in enumerate(part) if sign == "."}
+    cut = record.keys() & beginnings.union(parts)
+    lengths = {name: size({name: value}) for name, value in record.items()}
+    total, names = sum(lengths.values()), size(sorted(cut))
+    for name in sorted(record, key=lambda name: lengths[name], reverse=True):
+        if total + min(names, LONGEST_CUT) + len(_CUT_FRAME) <= room:
+            break
+        del record[name]
+        total -= lengths[name]
+        if name not in cut:
+            cut.add(name)
+            names += size(name) + 1
+    return {**record, "cut": _names_that_fit(sorted(cut))}
+
+
+def _names_that_fit(names: list[str]) -> list[str]:
+    """Return names, or as many as there is room for and how many more there are."""
+    if size(names) <= LONGEST_CUT:
+        return names
+    kept: list[str] = []
+    room = LONGEST_CUT - 2 * LONG_KEY
+    for name in names:
+        short = _without_halves(name[:LONG_KEY])
+        room -= size(short) + 1
+        if room < 0:
+            break
+        kept.append(short)
+    return [*kept, f"{len(names) - len(kept):,} more"]
+
+
+# What may stand in one segment of a path by RFC 3986, section 3.3; compiled at its first use.
+_SEGMENT = r"(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})*"
+_UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
+
+
+def encode_segment(name: str) -> str:
+    """Return a name as a segment; all but RFC 3986's unreserved characters of it are escaped."""
+    return "".join(
+        chr(byte) if byte in _UNRESERVED else f"%{byte:02X}" for byte in name.encode("utf-8")
+    )
+
+
+def decode_segment(uri: str, spelled: str) -> str:
+    """Return the name that a segment of a URI spells; raises `NotThereError` where it spells none.
+
+    The URI is told in the refusal.
+    """
+    import re
+
+    valid = re.match(_SEGMENT, spelled)
+    at = valid.end() if valid is not None else 0
+    if at < len(spelled):
+        raise NotThereError(
+            f"the URI {shortened(uri)} is malformed: encode {shortened(spelled[at])} in a name as "
+            f'"{encode_segment(spelled[at])}"'
+        )
+    escaped = re.sub("%(..)", lambda found: chr(int(found[1], 16)), spelled)
+    try:
+        return escaped.encode("latin-1").decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise NotThereError(f"the URI {shortened(uri)} is malformed: it is not UTF-8") from error

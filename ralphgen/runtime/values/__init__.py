@@ -1,1 +1,0 @@
-"""Values that go in and out: arguments checked, answers paged, misspelled names matched."""
