@@ -12,8 +12,7 @@ from hashlib import sha256
 from pathlib import Path, PurePosixPath
 
 from ralphgen.errors import Problem, ProgramError, ProjectError
-from ralphgen.runtime.files import has_links, read_file, reason
-from ralphgen.runtime.files.write import replace_file
+from ralphgen.runtime.files import has_links, read_file, reason, replace_file
 
 Files = dict[str, str]
 """What generating yields: POSIX path relative to the generated folder → text."""

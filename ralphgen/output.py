@@ -36,7 +36,7 @@ from ralphgen.files import (
     sync_folder,
     unlisted_below,
 )
-from ralphgen.runtime.files.write import replace_file
+from ralphgen.runtime.files import replace_file
 
 LINE_ENDS_HINT = (
     'some files differ only in Windows line endings: keep "* text eol=lf" in .gitattributes'

@@ -29,9 +29,8 @@ from ralphgen.agents.process import session_servers, start_command
 from ralphgen.errors import ProgramError, ProjectError
 from ralphgen.files import WRITE_HINT
 from ralphgen.project.root import database_place
-from ralphgen.runtime.files import reason
+from ralphgen.runtime.files import reason, write_new
 from ralphgen.runtime.files.protection import CLIENT_FILES, CLIENT_FOLDERS, CLIENT_PARTS, GIT_PART
-from ralphgen.runtime.files.write import write_new
 from ralphgen.sessions.model import PreparedSession
 from ralphgen.sessions.store import GEMINI_HOME, OURS_ALONE, remove_inner
 

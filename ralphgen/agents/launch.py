@@ -59,9 +59,9 @@ from ralphgen.runtime.engine.ledger import (
     unproved_by,
 )
 from ralphgen.runtime.errors import one_line
+from ralphgen.runtime.files import write_new
 from ralphgen.runtime.files.main_tree import is_agents_tree
 from ralphgen.runtime.files.work_tree import differing_files, tree_digest, tree_files
-from ralphgen.runtime.files.write import write_new
 from ralphgen.runtime.processes.secrets import Masker, passed_on
 from ralphgen.runtime.system import SESSION_VARIABLE
 from ralphgen.runtime.tasks.claims import claim_of

@@ -25,8 +25,7 @@ from ralphgen.errors import ProgramError, UsageError, harmless
 from ralphgen.files import WRITE_HINT
 from ralphgen.project.config import AgentSettings, Config
 from ralphgen.runtime.errors import one_line
-from ralphgen.runtime.files import reason
-from ralphgen.runtime.files.write import write_new
+from ralphgen.runtime.files import reason, write_new
 from ralphgen.sessions.model import PreparedSession
 from ralphgen.sessions.store import OURS_ALONE, PROMPT, SYSTEM
 from ralphgen.suggestion import suggestion

@@ -10,8 +10,8 @@ import stat
 import sys
 
 from ralphgen.runtime.encoding import read_json, sha256_hex
+from ralphgen.runtime.files import replace_file
 from ralphgen.runtime.files.main_tree import home_of
-from ralphgen.runtime.files.write import replace_file
 from ralphgen.runtime.loader import is_private
 
 TYPE_CHECKING = False

@@ -12,8 +12,7 @@ from ralphgen.project.model import OwnRecipe, Project
 from ralphgen.project.prompts import ALL, FOLDER, SUFFIX, Words, prompt_names, read_words
 from ralphgen.project.rows import ProjectRows
 from ralphgen.runtime.errors import one_line
-from ralphgen.runtime.files import reason
-from ralphgen.runtime.files.write import write_new
+from ralphgen.runtime.files import reason, write_new
 from ralphgen.sessions.decide import Subject
 from ralphgen.sessions.model import Served
 from ralphgen.sessions.store import OURS_ALONE, SYSTEM

@@ -17,8 +17,7 @@ from ralphgen.errors import ProgramError, ProjectError
 from ralphgen.files import WRITE_HINT
 from ralphgen.project.root import sessions_folder
 from ralphgen.runtime.context import LOCK
-from ralphgen.runtime.files import open_file, read_file
-from ralphgen.runtime.files.write import write_new
+from ralphgen.runtime.files import open_file, read_file, write_new
 from ralphgen.runtime.protocol.call_log import FILE as CALLS
 
 CONTEXT = "context.json"

@@ -1,7 +1,8 @@
-"""Reads files that anybody may have put there: without waiting, bounded, and in their folder.
+"""Reads files that anyone may have put there, and writes files whole or not at all.
 
-`open` waits for a writer where a pipe stands in place of a file, reads devices for ever, and
-follows links to wherever they lead. Nothing of that happens here.
+`open` waits for a writer where a pipe is in place of a file, reads devices for ever, and follows
+links to wherever they lead. Reads here do none of that, and no reader and no crash finds half of
+a file that was written here.
 """
 
 from __future__ import annotations
@@ -82,3 +83,116 @@ def has_links(path: str) -> bool:
 def reason(error: OSError) -> str:
     """Return why the system refuses, in small letters."""
     return (error.strerror or "unknown error").lower()
+
+
+_NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | AT_ONCE | NO_LINK
+_NOT_PERMITTED = 13  # EACCES
+OPEN_TO_ALL = 0o666  # less what the umask takes
+_OURS_ALONE = 0o600
+
+
+def replace_file(
+    path: str,
+    data: bytes,
+    *,
+    mode: int | None = None,
+    new_mode: int = OPEN_TO_ALL,
+    exclusive: bool = False,
+    folder: int | None = None,
+) -> None:
+    """Give a file new content in one step: whoever reads it finds the old or the new.
+
+    The file gets `mode`. Without one, a new file has `new_mode` less the umask, and a file that is
+    there keeps its own; one that may not be written is left alone, and so is a link. With
+    `exclusive`, nothing may be there: of many who try at once, one does. `folder` is the descriptor
+    of the folder that a relative path begins in. Raises `OSError`: the file is then as it was, and
+    nothing lies beside it.
+    """
+    kept = mode if exclusive or mode is not None else _mode_of(path, folder)
+    beside = _beside(path)
+    # Until its own mode is set, nobody else may read what the old file kept from them.
+    write_new(beside, data, mode=new_mode if kept is None else _OURS_ALONE, folder=folder)
+    try:
+        if kept is not None:
+            os.chmod(beside, kept, dir_fd=folder)
+        if exclusive:
+            _link_new(beside, path, folder)
+        else:
+            os.replace(beside, path, src_dir_fd=folder, dst_dir_fd=folder)
+    finally:
+        _remove(beside, folder)
+
+
+def write_new(
+    path: str, data: bytes, *, mode: int = OPEN_TO_ALL, folder: int | None = None
+) -> None:
+    """Write a file that is not there, down to the disk; raises `OSError`, and leaves none then."""
+    file = os.open(path, _NEW, mode, dir_fd=folder)
+    try:
+        with open(file, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(file)
+    except BaseException:
+        _remove(path, folder)
+        raise
+
+
+def create_folder(path: str, files: dict[str, bytes]) -> bool:
+    """Make a folder with these files in one step; False where something has its name.
+
+    Of two who make a folder of one name, one gets it, and the other finds it whole. Raises
+    `OSError`: nothing is left then.
+    """
+    beside = _beside(path)
+    os.mkdir(beside)
+    try:
+        for file, data in files.items():
+            write_new(os.path.join(beside, file), data)
+        os.rename(beside, path)
+    except OSError:
+        for file in os.listdir(beside):
+            os.unlink(os.path.join(beside, file))
+        os.rmdir(beside)
+        if not os.path.lexists(path):
+            raise
+        return False
+    return True
+
+
+def _beside(path: str) -> str:
+    """Return a path in the same folder that nobody else uses."""
+    parent, name = os.path.split(path)
+    return os.path.join(parent, f".{name}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
+
+
+def _mode_of(path: str, folder: int | None) -> int | None:
+    """Return the mode of a file that may be written, None where there is none."""
+    try:
+        mode = os.stat(path, dir_fd=folder, follow_symlinks=False).st_mode
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISREG(mode):
+        raise NotAFileError(mode)
+    if not os.access(path, os.W_OK, dir_fd=folder):
+        raise PermissionError(_NOT_PERMITTED, "permission denied")
+    return stat.S_IMODE(mode)
+
+
+def _link_new(beside: str, path: str, folder: int | None) -> None:
+    """Put a file at a place where nothing is; raises `FileExistsError` where something is."""
+    try:
+        os.link(beside, path, src_dir_fd=folder, dst_dir_fd=folder)
+    except FileExistsError:
+        raise
+    except OSError:  # a file system without such links: an empty file takes the place, for a moment
+        os.close(os.open(path, _NEW, OPEN_TO_ALL, dir_fd=folder))
+        os.replace(beside, path, src_dir_fd=folder, dst_dir_fd=folder)
+
+
+def _remove(path: str, folder: int | None) -> None:
+    """Remove a file that may not be there."""
+    try:
+        os.unlink(path, dir_fd=folder)
+    except FileNotFoundError:
+        return

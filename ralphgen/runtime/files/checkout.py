@@ -13,7 +13,7 @@ import stat
 import time
 
 from ..encoding import sha256_hex
-from . import AT_ONCE, NO_LINK
+from . import AT_ONCE, NO_LINK, replace_file
 from .git import run_git
 from .main_tree import MARK, Repository, linked_trees
 from .protection import is_of_git, pattern_of
@@ -26,7 +26,6 @@ from .work_tree import (
     settled_stamps,
     stamps,
 )
-from .write import replace_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

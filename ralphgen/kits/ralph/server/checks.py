@@ -304,8 +304,8 @@ class CheckRun:
             return
         import json
 
+        from ralphgen.runtime.files import replace_file
         from ralphgen.runtime.files.work_tree import WRITTEN
-        from ralphgen.runtime.files.write import replace_file
 
         path = os.path.join(workspace.root, WRITTEN)
         try:

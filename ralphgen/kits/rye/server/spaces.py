@@ -7,8 +7,7 @@ import re
 import stat
 
 from ralphgen.runtime.errors import CodedError
-from ralphgen.runtime.files import has_links, is_within, read_file, reason
-from ralphgen.runtime.files.write import replace_file
+from ralphgen.runtime.files import has_links, is_within, read_file, reason, replace_file
 from ralphgen.runtime.values import nearest
 
 from .values import (

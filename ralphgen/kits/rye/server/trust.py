@@ -7,8 +7,7 @@ import re
 
 from ralphgen.runtime.encoding import sha256_hex
 from ralphgen.runtime.errors import CodedError
-from ralphgen.runtime.files import NO_LINK, NotAFileError, open_file, reason
-from ralphgen.runtime.files.write import replace_file
+from ralphgen.runtime.files import NO_LINK, NotAFileError, open_file, reason, replace_file
 from ralphgen.runtime.loader import add_packages
 
 from . import values as codes

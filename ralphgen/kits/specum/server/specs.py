@@ -9,7 +9,7 @@ import re
 from ralphgen.runtime.errors import ToolError, one_line
 from ralphgen.runtime.files import reason
 from ralphgen.runtime.files.entry_log import without_controls
-from ralphgen.runtime.files.markdown import MARK, indent_of, read_lines
+from ralphgen.runtime.files.formats import BYTE_ORDER_MARK, indent_of, read_lines
 
 from .store import FOLDER, LONGEST, ReadDeniedError
 
@@ -491,7 +491,10 @@ def _place_of_learnings(text: str) -> int | None:
     """Return where the last heading "Learnings" begins that does not stand in fenced code."""
     found = None
     for line in read_lines(text, _ITEM):
-        begins = line.start == text.startswith(MARK) or text[line.start - 1 : line.start] == "\n"
+        begins = (
+            line.start == text.startswith(BYTE_ORDER_MARK)
+            or text[line.start - 1 : line.start] == "\n"
+        )
         if begins and not line.fenced and _LEARNINGS.fullmatch(line.text):
             found = line.start
     return found

@@ -8,13 +8,14 @@ import re
 from ralphgen.runtime.errors import ToolError, one_line
 from ralphgen.runtime.files import (
     NotAFileError,
+    create_folder,
     has_links,
     is_within,
     path_within,
     read_file,
     reason,
+    replace_file,
 )
-from ralphgen.runtime.files.write import create_folder, replace_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,9 +6,8 @@ import os
 import re
 
 from ralphgen.runtime.errors import ToolError, log, one_line
-from ralphgen.runtime.files import read_file, reason
+from ralphgen.runtime.files import read_file, reason, replace_file
 from ralphgen.runtime.files.entry_log import without_controls
-from ralphgen.runtime.files.write import replace_file
 
 from .phases import APPROVAL, HOMES, MOST, import_tasks
 from .specs import (

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from ralphgen.runtime.files.markdown import (
+from ralphgen.runtime.files.formats import (
     headings,
     indent_of,
     read_lines,

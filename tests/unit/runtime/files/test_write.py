@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 from scripts import said
 
-from ralphgen.runtime.files.write import create_folder, replace_file, write_new
+from ralphgen.runtime.files import create_folder, replace_file, write_new
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -23,7 +23,7 @@ NOBODY = 65534
 # In a process of its own, whose files may have ten bytes, and which is not root's.
 LIMITED = """
 import os, resource, sys
-from ralphgen.runtime.files.write import create_folder, replace_file, write_new
+from ralphgen.runtime.files import create_folder, replace_file, write_new
 resource.setrlimit(resource.RLIMIT_FSIZE, (10, 10))
 if not os.getuid():
     os.setgid(65534)

@@ -9,9 +9,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralphgen.runtime.files.yaml import (
-    LARGEST,
-    LARGEST_WITHOUT_C,
+from ralphgen.runtime.files.formats import (
+    LARGEST_YAML,
+    LARGEST_YAML_WITHOUT_C,
     TOO_DEEP,
     YamlError,
     compose,
@@ -26,7 +26,7 @@ VALUES = st.recursive(
 )
 
 
-def refusal(text: str, most: int = LARGEST) -> YamlError:
+def refusal(text: str, most: int = LARGEST_YAML) -> YamlError:
     """Why a text is not read."""
     with pytest.raises(YamlError) as caught:
         read_texts(text, most)
@@ -101,7 +101,7 @@ class TestRefusals:
         assert str(error).startswith(why)
         assert line == error.line
 
-    @pytest.mark.parametrize("most", [5, LARGEST])
+    @pytest.mark.parametrize("most", [5, LARGEST_YAML])
     def test_it_has_so_many_characters_and_no_more(self, most: int) -> None:
         assert "x" * most == read_texts("x" * most, most).value
         assert f"is YAML of more than {most} characters" == str(refusal("x" * (most + 1), most))
@@ -113,8 +113,8 @@ class TestRefusals:
 
         assert {"a": ["1"]} == read_texts("a: [1]").value
         assert TOO_DEEP == str(refusal("[" * 9000))
-        too_long = f"is YAML of more than {LARGEST_WITHOUT_C} characters"
-        assert too_long == str(refusal("x" * (LARGEST_WITHOUT_C + 1)))
+        too_long = f"is YAML of more than {LARGEST_YAML_WITHOUT_C} characters"
+        assert too_long == str(refusal("x" * (LARGEST_YAML_WITHOUT_C + 1)))
 
     @pytest.mark.parametrize("levels", [100, 101, 20_000])
     @pytest.mark.parametrize("opening", ["[", "{a: ", "- ", "? "])

@@ -7,7 +7,7 @@ grows too much by its aliases is not read at all.
 
 from __future__ import annotations
 
-from ralphgen.runtime.files.yaml import DEEPEST, TOO_DEEP, YamlError, compose
+from ralphgen.runtime.files.formats import DEEPEST_YAML, TOO_DEEP, YamlError, compose
 
 from ..formats import MOST_PROBLEMS, place
 from ..values import shown
@@ -66,7 +66,7 @@ class _Reader:
         if node.id == "scalar":
             self._left -= len(node.value)
             return self._scalar(node)
-        if depth > DEEPEST:
+        if depth > DEEPEST_YAML:
             raise YamlError(TOO_DEEP)
         if node.id == "mapping":
             self._check_tag(node, "map")
