@@ -18,7 +18,7 @@ from ralphgen.board.views.record import RecordQuery, project_record, record_of_t
 from ralphgen.board.views.sessions import read_sessions
 from ralphgen.board.views.specs import read_specs
 from ralphgen.board.views.status import Status, project_status
-from ralphgen.doctor.examine import examine
+from ralphgen.doctor import examine
 from ralphgen.errors import ProjectError, RalphgenError
 from ralphgen.generate.workflows import Generated, generate
 from ralphgen.kits.registry import KITS

@@ -293,7 +293,7 @@ def doctor(
     quiet: Quiet = False,
 ) -> None:
     """Find problems in the setup and explain how to fix them."""
-    from ralphgen.doctor.examine import CheckResult, examine
+    from ralphgen.doctor import CheckResult, examine
     from ralphgen.project.root import project_root
 
     on_path = [CheckResult("PATH", *NOT_ON_PATH, is_warning=True)] * (not which("ralphgen"))

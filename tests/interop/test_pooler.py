@@ -15,7 +15,7 @@ from poolers import Pooler
 from postgresql import needs_postgresql
 from proxies import program
 
-from ralphgen.doctor.connection import POOLED
+from ralphgen.doctor import POOLED
 from ralphgen.runtime.engine.postgresql.notices import WriteNotices
 
 pytestmark = [pytest.mark.interop, needs_postgresql]

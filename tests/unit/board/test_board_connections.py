@@ -14,7 +14,7 @@ from lifelines import PATIENCE
 from ralphgen.board import sections
 from ralphgen.board.web import server
 from ralphgen.board.web.server import quiet_log
-from ralphgen.doctor.examine import CheckResult
+from ralphgen.doctor import CheckResult
 
 MOST_FILES = 256
 MANY = MOST_FILES + 40

@@ -12,7 +12,7 @@ from driving import quiet
 
 from ralphgen.board.edit.save import regenerate
 from ralphgen.board.views.drift import Drifted, drift
-from ralphgen.doctor.examine import examine
+from ralphgen.doctor import examine
 
 pytestmark = pytest.mark.slow
 

@@ -11,8 +11,7 @@ from command_line import ralphgen
 from driving import create_project, quiet
 from postgresql import PASSWORD, needs_postgresql
 
-from ralphgen.doctor.connection import look_at
-from ralphgen.doctor.examine import examine
+from ralphgen.doctor import examine, look_at
 from ralphgen.generate.initialize import InitOptions, initialize
 from ralphgen.planning.indexes import MANY
 from ralphgen.project.root import FOLDER, DatabasePlace

@@ -11,7 +11,7 @@ import pytest
 from cases import INIT_SCHEMA
 from driving import ROWS, create_database, create_project, query, quiet
 
-from ralphgen.doctor.examine import examine
+from ralphgen.doctor import examine
 from ralphgen.errors import ProjectError
 from ralphgen.exchange import move
 from ralphgen.exchange.adopt import import_tasks
