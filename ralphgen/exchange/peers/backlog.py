@@ -19,7 +19,7 @@ from ralphgen.exchange.peers.model import (
     waiting_for_parts,
 )
 from ralphgen.exchange.rows import read_peer_text
-from ralphgen.runtime.files.formats import YamlError, read_texts
+from ralphgen.runtime.files.yaml import YamlError, read_texts
 
 FOLDERS = ("tasks", "completed", "drafts")
 CONFIGS = ("config.yml", "config.yaml", "backlog.config.yml", "backlog/config.yml")

@@ -103,7 +103,7 @@ def guidance(text: str, kind: str, modifiers: Mapping[str, str]) -> str:
 
     Where the spec has no such section, all of it with a note; where it lacks a row, a note.
     """
-    from ralphgen.runtime.files.formats import section
+    from ralphgen.runtime.files.markdown import section
 
     title = f"## Project Type Guidance: {' · '.join([kind, *modifiers.values()])}"
     spec = read_front_matter(text).body
@@ -122,7 +122,7 @@ def guidance(text: str, kind: str, modifiers: Mapping[str, str]) -> str:
 
 def _modifier_rows(spec: str, name: str, value: str) -> list[str]:
     """Return the row that a modifier has for a value."""
-    from ralphgen.runtime.files.formats import section, table, table_lines
+    from ralphgen.runtime.files.markdown import section, table, table_lines
 
     rows = table(section(spec, name))
     known = SPELLINGS.get(value, (value,))
@@ -134,7 +134,7 @@ def _modifier_rows(spec: str, name: str, value: str) -> list[str]:
 
 def _implications(spec: str, kind: str) -> list[str]:
     """Return the column of a type, beside that of the aspects; nothing where there is none."""
-    from ralphgen.runtime.files.formats import section, table, table_lines
+    from ralphgen.runtime.files.markdown import section, table, table_lines
 
     rows = table(section(spec, IMPLICATIONS))
     columns = [place for place, cell in enumerate(rows[0] if rows else []) if _plain(cell) == kind]
@@ -216,7 +216,7 @@ def _section_lines(name: str, place: str, found: FrontMatter | str) -> list[str]
     """Return one line for each heading that an artifact needs, or one on its file."""
     if isinstance(found, str):
         return [f"✗ {place} — {found}"]
-    from ralphgen.runtime.files.formats import headings
+    from ralphgen.runtime.files.markdown import headings
 
     known = headings(found.body)
     lines = []

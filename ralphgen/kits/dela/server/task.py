@@ -454,7 +454,7 @@ def _once(kind: str, folder: Folder, path: str, parse: Callable[[], object]) -> 
 
 def _yaml(folder: Folder, path: str) -> tuple[Any, str]:
     """Return the documents of a YAML file, and its text."""
-    from ralphgen.runtime.files.formats import YamlError, read_all
+    from ralphgen.runtime.files.yaml import YamlError, read_all
 
     text = folder.text(path, MAX_DOCUMENT)
     folder.spend("values", 0)

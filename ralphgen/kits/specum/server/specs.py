@@ -9,7 +9,7 @@ import re
 from ralphgen.runtime.errors import ToolError, one_line
 from ralphgen.runtime.files import reason
 from ralphgen.runtime.files.entry_log import without_controls
-from ralphgen.runtime.files.formats import BYTE_ORDER_MARK, indent_of, read_lines
+from ralphgen.runtime.files.markdown import BYTE_ORDER_MARK, indent_of, read_lines
 
 from .store import FOLDER, LONGEST, ReadDeniedError
 

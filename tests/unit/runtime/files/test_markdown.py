@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from ralphgen.runtime.files.formats import (
+from ralphgen.runtime.files.markdown import (
     headings,
     indent_of,
     read_lines,

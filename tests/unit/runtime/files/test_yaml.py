@@ -9,7 +9,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralphgen.runtime.files.formats import (
+from ralphgen.runtime.files.yaml import (
     LARGEST_YAML,
     LARGEST_YAML_WITHOUT_C,
     TOO_DEEP,

@@ -7,7 +7,7 @@ grows too much by its aliases is not read at all.
 
 from __future__ import annotations
 
-from ralphgen.runtime.files.formats import DEEPEST_YAML, TOO_DEEP, YamlError, compose
+from ralphgen.runtime.files.yaml import DEEPEST_YAML, TOO_DEEP, YamlError, compose
 
 from ..formats import MOST_PROBLEMS, place
 from ..values import shown
