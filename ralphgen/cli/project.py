@@ -87,7 +87,7 @@ def init(
     """
     from ralphgen.cli.next_steps import next_steps
     from ralphgen.cli.trust import asked as asked_to_trust
-    from ralphgen.environment.interpreter import base_interpreter
+    from ralphgen.environment import base_interpreter
     from ralphgen.generate.initialize import InitOptions, initialize
     from ralphgen.terminal.person import (
         agrees,
@@ -189,7 +189,7 @@ def regen(
 ) -> None:
     """Regenerate the server after a migration or settings change."""
     from ralphgen.cli.trust import asked
-    from ralphgen.environment.interpreter import base_interpreter
+    from ralphgen.environment import base_interpreter
     from ralphgen.generate.workflows import preview, regenerate
     from ralphgen.project.root import project_root, written_root
     from ralphgen.terminal.person import at_terminal

@@ -31,7 +31,7 @@ def upgrade(
 
     Shows the changes by kind (tools, policy, facts, server), asks, and writes them.
     """
-    from ralphgen.environment.interpreter import base_interpreter
+    from ralphgen.environment import base_interpreter
     from ralphgen.generate.upgrade import plan_upgrade
     from ralphgen.generate.upgrade import upgrade as upgrade_project
     from ralphgen.generate.workflows import install_environment

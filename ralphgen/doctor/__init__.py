@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ralphgen.clients.forms import CLIENTS, ClientEntries
+from ralphgen.environment import INTERPRETER_OPTIONS, base_interpreter
 from ralphgen.environment.build import check_environment
-from ralphgen.environment.interpreter import INTERPRETER_OPTIONS, base_interpreter
 from ralphgen.environment.location import environment_for
 from ralphgen.environment.program import server_lock
 from ralphgen.errors import ProjectError, RalphgenError

@@ -12,7 +12,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from ralphgen.environment.interpreter import LOCK_NAME, PYTHON_VARIABLE
+from ralphgen.environment import LOCK_NAME, PYTHON_VARIABLE
 from ralphgen.environment.location import COMPLETE, HOME_VARIABLE, Environment, is_complete
 from ralphgen.errors import Problem, ProjectError, Say
 from ralphgen.runtime.processes.secrets import masked

@@ -1,13 +1,34 @@
-"""Finds the environment of a lock, at no cost."""
+"""The lock of a server, and the location of the environment of a lock."""
 
 import os
+import re
 import sys
+from collections.abc import Collection
 from dataclasses import dataclass
 from pathlib import Path
 
-from ralphgen.environment.interpreter import base_interpreter
+from ralphgen.environment import base_interpreter
 from ralphgen.errors import ProjectError
 from ralphgen.runtime.encoding import sha256_hex
+
+LOCKS = Path(__file__).with_name("locks")
+ENTRY = re.compile(r"^\S.*\n(?: .*\n)*", re.MULTILINE)
+
+
+def merged_lock(needs: Collection[str]) -> str:
+    """Return the lock of a server, empty if it needs no packages.
+
+    `needs` are the names of its kits, its engine and "http"; a name without a lock needs no
+    packages. All locks pin the same versions.
+    """
+    entries = {
+        entry
+        for path in LOCKS.glob("*.lock")
+        if path.stem in needs
+        for entry in ENTRY.findall(path.read_text(encoding="utf-8"))
+    }
+    return "".join(sorted(entries))
+
 
 COMPLETE = "complete"
 HOME_VARIABLE = "RALPHGEN_HOME"

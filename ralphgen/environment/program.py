@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import os
 
-from ralphgen.environment.interpreter import INTERPRETER_OPTIONS, LOCK_NAME, base_interpreter
+from ralphgen.environment import INTERPRETER_OPTIONS, LOCK_NAME, base_interpreter
 from ralphgen.runtime.encoding import read_json
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from ralphgen.environment.location import Environment
     from ralphgen.errors import Say
 
 
@@ -25,12 +26,30 @@ def server_program(folder: str | Path, say: Say | None) -> tuple[str, ...]:
     `ProjectError` if there is no interpreter, no environment, or no complete server.
     """
     if lock := server_lock(folder):
-        from ralphgen.environment.ensure import ensure_environment
-
         python = str(ensure_environment(lock, say=say).python)
     else:
         python, _ = base_interpreter()
     return python, *INTERPRETER_OPTIONS, os.path.join(folder, "server.py")
+
+
+def ensure_environment(lock: str, *, say: Say | None) -> Environment:
+    """Return the environment for this lock, built if it is missing; `say` gets lines of progress.
+
+    Of several processes one builds and the others wait. Raises `ProjectError` if it cannot be
+    built, or is missing without `say`; nothing half-made is kept or counts as complete.
+    """
+    from ralphgen.environment.location import environment_for, is_complete
+
+    environment = environment_for(lock)
+    if not is_complete(environment):
+        if say is None:
+            from ralphgen.errors import ProjectError
+
+            raise ProjectError("the server's environment is not built yet", 'run "ralphgen regen"')
+        from ralphgen.environment.build import build
+
+        build(environment, lock, say)
+    return environment
 
 
 def server_lock(folder: str | Path) -> str:

@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from ralphgen import __version__
-from ralphgen.environment.interpreter import LOCK_NAME
-from ralphgen.environment.locks import merged_lock
+from ralphgen.environment import LOCK_NAME
+from ralphgen.environment.location import merged_lock
 from ralphgen.files import Files, seal
 from ralphgen.planning import own_tools
 from ralphgen.planning.model import KitPlan, Module, ServerPlan, ToolPlan

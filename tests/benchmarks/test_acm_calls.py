@@ -12,7 +12,7 @@ from driving import context_for, create_project, on_context
 from figures import topic
 from processes import Conversation, Server, conversation
 
-from ralphgen.environment.interpreter import INTERPRETER_OPTIONS
+from ralphgen.environment import INTERPRETER_OPTIONS
 from ralphgen.kits.acm.kit import corpus
 
 pytestmark = pytest.mark.benchmark

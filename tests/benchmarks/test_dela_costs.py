@@ -23,7 +23,7 @@ from lifelines import until
 from processes import HANDSHAKE, STATELESS, Conversation, Server, conversation, memory
 from projects import PLAIN_SDK
 
-from ralphgen.environment.interpreter import INTERPRETER_OPTIONS
+from ralphgen.environment import INTERPRETER_OPTIONS
 
 pytestmark = pytest.mark.benchmark
 

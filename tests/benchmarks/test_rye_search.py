@@ -16,7 +16,7 @@ from processes import HANDSHAKE, Conversation, Server, conversation, memory
 from projects import PLAIN_SDK
 from rye_projects import directive, knowledge, put, python_tool, rye_project
 
-from ralphgen.environment.interpreter import INTERPRETER_OPTIONS
+from ralphgen.environment import INTERPRETER_OPTIONS
 
 pytestmark = pytest.mark.benchmark
 

@@ -11,7 +11,7 @@ from figures import topic
 from processes import Conversation, Server, conversation
 from specum_projects import KITS, STATE
 
-from ralphgen.environment.interpreter import INTERPRETER_OPTIONS
+from ralphgen.environment import INTERPRETER_OPTIONS
 
 pytestmark = pytest.mark.benchmark
 

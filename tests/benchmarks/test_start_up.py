@@ -14,7 +14,7 @@ from installed import OF_THE_FIELD, SAME_TOOLS, there
 from processes import HANDSHAKE, STATELESS, Conversation, Server, conversation, memory
 from projects import ours, plain_sdk, project
 
-from ralphgen.environment.interpreter import INTERPRETER_OPTIONS
+from ralphgen.environment import INTERPRETER_OPTIONS
 
 pytestmark = pytest.mark.benchmark
 

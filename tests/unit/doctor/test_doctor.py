@@ -9,7 +9,7 @@ from command_line import initialized, ralphgen, ran, run_sql
 from driving import made_here
 from proved_projects import git
 
-from ralphgen.environment.interpreter import base_interpreter
+from ralphgen.environment import base_interpreter
 from ralphgen.project.root import DATABASE
 
 pytestmark = pytest.mark.slow

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from command_line import ralphgen, ran
 
-from ralphgen.environment.interpreter import base_interpreter
+from ralphgen.environment import base_interpreter
 
 pytestmark = pytest.mark.slow
 

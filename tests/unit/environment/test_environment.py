@@ -18,20 +18,20 @@ from filelock import FileLock
 
 import ralphgen
 from ralphgen.environment.build import check_environment, explain_failure
-from ralphgen.environment.ensure import ensure_environment
 from ralphgen.environment.location import Environment, environment_for, is_complete
+from ralphgen.environment.program import ensure_environment
 from ralphgen.errors import ProjectError
 
 pytestmark = pytest.mark.slow
 
 ENSURE = """
 import sys
-from ralphgen.environment.ensure import ensure_environment
+from ralphgen.environment.program import ensure_environment
 environment = ensure_environment(sys.argv[1], say=lambda line: print(line, flush=True))
 print(environment.folder)
 """
 BASE = """
-from ralphgen.environment.interpreter import base_interpreter
+from ralphgen.environment import base_interpreter
 print(base_interpreter()[0])
 """
 

@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from ralphgen.environment.interpreter import base_interpreter
-from ralphgen.environment.location import environment_for
-from ralphgen.environment.locks import LOCKS, merged_lock
+from ralphgen.environment import base_interpreter
+from ralphgen.environment.location import LOCKS, environment_for, merged_lock
 from ralphgen.errors import ProjectError
 
 pytestmark = pytest.mark.slow
