@@ -63,7 +63,7 @@ LAYERS = {
     "emit": (("output", "trust"), ("init",), ("generate",)),
     "sessions": (("sessions",),),
     "exchange": (("exchange",),),
-    "agents": (("clients",), ("skills",), ("plugin",), ("agents",)),
+    "agents": (("agents.clients",), ("skills",), ("agents",)),
     "loop": (("worktrees",), ("loop",)),
     "doctor": (("doctor",),),
     "board": (
@@ -81,9 +81,8 @@ LAYERS = {
 ROWS = tuple(row for rows in LAYERS.values() for row in rows)
 # Imports that the target layout does not have. Remove a pair with its import, and add none.
 UPWARD = {
-    ("generate.connected", "clients.forms"),
-    ("generate.connected", "plugin.agents"),
-    ("generate.connected", "plugin.folder"),
+    ("generate.connected", "agents.clients"),
+    ("generate.connected", "agents.plugin"),
     ("generate.connected", "skills"),
     ("history.undo", "kits.ralph.rows"),
     ("history.undo", "kits.registry"),
@@ -467,7 +466,7 @@ class TestDoors:
             },
             "stream": {
                 "ralphgen/kits/rye/server/schema_check.py",  # so does this
-                "ralphgen/plugin/hooks/gate.py",  # JSON, in ASCII without DEL
+                "ralphgen/agents/gate.py",  # JSON, in ASCII without DEL
                 "ralphgen/doctor/handshake.py",  # JSON for its parent
                 "ralphgen/runtime/errors.py",  # a log of lines of JSON
                 "ralphgen/runtime/loader.py",  # what a server says before it refuses to start

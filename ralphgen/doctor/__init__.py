@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ralphgen.clients.forms import CLIENTS, ClientEntries
+from ralphgen.agents.clients import CLIENTS, ClientEntries
 from ralphgen.environment import INTERPRETER_OPTIONS, base_interpreter
 from ralphgen.environment.build import check_environment
 from ralphgen.environment.location import environment_for

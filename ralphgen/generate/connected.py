@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from ralphgen.clients.forms import (
+from ralphgen.agents.clients import (
     CLIENTS,
     PLUGIN,
     SKILLS,
@@ -15,14 +15,17 @@ from ralphgen.clients.forms import (
     ClientEntries,
     written_entries,
 )
+from ralphgen.agents.plugin import (
+    AGENTS_FOLDER,
+    PLUGIN_FOLDER,
+    read_personas,
+    render_agents,
+    render_plugin,
+)
 from ralphgen.errors import EditedError, Problem, ProjectError, Say, plain
 from ralphgen.files import MANIFEST, Files, interrupted, put, whole_text
 from ralphgen.output import Drift, compare, file_diff, write
 from ralphgen.planning.model import ServerPlan
-from ralphgen.plugin.agents import FOLDER as AGENTS_FOLDER
-from ralphgen.plugin.agents import read_personas, render_agents
-from ralphgen.plugin.folder import FOLDER as PLUGIN_FOLDER
-from ralphgen.plugin.folder import render_plugin
 from ralphgen.project.database import NoConnectionError
 from ralphgen.project.model import Project
 from ralphgen.project.root import OutsideDatabaseError, has_database

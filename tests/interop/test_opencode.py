@@ -10,7 +10,7 @@ from pathlib import Path
 from driving import create_project
 from node_packages import NEEDED, PATIENCE, program
 
-from ralphgen.clients.forms import ClientEntries
+from ralphgen.agents.clients import ClientEntries
 from ralphgen.generate.connected import client_file
 
 pytestmark = NEEDED

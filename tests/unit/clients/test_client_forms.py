@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ralphgen.clients.forms import CLIENTS, ClientEntries, client_form
+from ralphgen.agents.clients import CLIENTS, ClientEntries, client_form
 from ralphgen.errors import ProjectError, UsageError
 from ralphgen.generate.connected import client_file
 

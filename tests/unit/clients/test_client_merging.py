@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralphgen.clients.forms import CLIENTS, ClientEntries
+from ralphgen.agents.clients import CLIENTS, ClientEntries
 from ralphgen.errors import ProjectError
 from ralphgen.generate.connected import client_file
 
@@ -31,7 +31,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (8, 8))
 """
 WRITE = """
 import pathlib, sys
-from ralphgen.clients.forms import ClientEntries, ProjectError
+from ralphgen.agents.clients import ClientEntries, ProjectError
 from ralphgen.generate.connected import client_file
 root = pathlib.Path(sys.argv[1])
 try:

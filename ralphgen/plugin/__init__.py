@@ -1,1 +1,0 @@
-"""What Claude Code takes from files: a plugin of the project, a subagent for each discipline."""
