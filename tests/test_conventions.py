@@ -57,7 +57,7 @@ LAYERS = {
     "tools": (("tools",),),
     "project": (("project",),),
     "plan": (("planning",), ("authority",)),
-    "ledger": (("ledger",), ("history",)),
+    "ledger": (("ledger",),),
     "render": (("rendering",),),
     "kits": (("kits.*",), ("kits",), ("kits.*.commands",)),
     "emit": (("output", "trust"), ("init",), ("generate",)),
@@ -84,8 +84,8 @@ UPWARD = {
     ("generate.connected", "agents.clients"),
     ("generate.connected", "agents.plugin"),
     ("generate.connected", "skills"),
-    ("history.undo", "kits.ralph.rows"),
-    ("history.undo", "kits.registry"),
+    ("ledger.undo", "kits.ralph.rows"),
+    ("ledger.undo", "kits.registry"),
     ("agents.launch", "worktrees.record"),
     ("agents.launch", "worktrees.trees"),
     ("runtime.http.command", "runtime.start"),
@@ -300,7 +300,7 @@ class TestImports:
             ("agents", ".ralph.rows"),
             ("cli", ".tables.finding"),
             ("exchange", ".ralph.rows"),
-            ("history", ".ralph.rows"),
+            ("ledger", ".ralph.rows"),
             ("sessions", ".ralph.rows"),
         }
         found = {
@@ -421,7 +421,7 @@ class TestDoors:
         assert {
             "ralphgen/board/edit/save.py",  # takes back a config that it has made
             "ralphgen/agents/calls.py",  # a file for one call, in a folder of its own
-            "ralphgen/history/undo.py",  # makes a file of lines that was removed
+            "ralphgen/ledger/undo.py",  # makes a file of lines that was removed
             "ralphgen/loop/record.py",  # removes its own files of loops long ago
             "ralphgen/sessions/held.py",  # puts a file that tells of us in the place of another
             "ralphgen/sessions/launched.py",  # removes the mark that it has made

@@ -81,13 +81,13 @@ ASKING = {
         "board/views/disciplines.py": "flag",
         "exchange/move.py": "class flag",  # also the time limit, which a long import ends
         "exchange/rows.py": "driver flag",
-        "history/entries.py": "flag",
+        "ledger/record.py": "flag",
         "planning/indexes.py": "place",
         "project/served_tables.py": "flag",  # only untyped databases have virtual tables
         "runtime/rows/table.py": "flag",
     },
     "entries of state files are rows or lines": {
-        "history/undo.py": "flag",  # also the types of values
+        "ledger/undo.py": "flag",  # also the types of values
         "ledger/tables.py": "flag",
     },
     "an index in memory, whatever the engine": {"kits/rye/server/search_index.py": "driver"},

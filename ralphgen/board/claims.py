@@ -5,7 +5,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from ralphgen.board.stored_text import line
-from ralphgen.ledger.records import RecordReader
+from ralphgen.ledger.record import RecordReader
 from ralphgen.project.database import Snapshot
 from ralphgen.project.schema import column_names
 from ralphgen.runtime.tasks.claims import COLUMNS, Claim, claims, is_live, is_over

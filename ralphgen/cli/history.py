@@ -13,15 +13,21 @@ from rich.text import Text
 from ralphgen.cli.completion import complete_tasks
 from ralphgen.cli.row_tables import page_console
 from ralphgen.errors import UsageError, plain
-from ralphgen.history.entries import readable, shown_value, without_hidden
+from ralphgen.ledger.record import (
+    changing_sessions,
+    read_entries,
+    readable,
+    shown_value,
+    without_hidden,
+)
 from ralphgen.terminal.app import App, Json, Project, Yes
 from ralphgen.terminal.console import print_json, say
 
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from ralphgen.history.entries import Entry
-    from ralphgen.history.undo import Undone
+    from ralphgen.ledger.record import Entry
+    from ralphgen.ledger.undo import Undone
 
 app = App()
 NOUNS = {
@@ -58,8 +64,7 @@ def log(
     as_json: Json = False,
 ) -> None:
     """Show every change, with old and new values."""
-    from ralphgen.history.entries import read_entries
-    from ralphgen.history.undo import finish_undone
+    from ralphgen.ledger.undo import finish_undone
     from ralphgen.project.root import project_root
     from ralphgen.trust.items import hidden_in
 
@@ -110,8 +115,8 @@ def undo(
 
     Makes a backup first. Lists and skips rows with later changes, and then exits with 1.
     """
-    from ralphgen.history.undo import finish_undone, undo_session
     from ralphgen.ledger.backup import backed_up
+    from ralphgen.ledger.undo import finish_undone, undo_session
     from ralphgen.project.root import project_root
     from ralphgen.terminal.person import agrees, refuse_agents
     from ralphgen.trust.items import hidden_in
@@ -142,7 +147,6 @@ def undo(
 
 def _list_sessions(root: Path) -> None:
     """Print the five sessions that made the newest changes, with task or tool, age and result."""
-    from ralphgen.history.entries import changing_sessions
     from ralphgen.sessions.store import age_words
 
     sessions = changing_sessions(root, NEWEST_SESSIONS)

@@ -116,7 +116,7 @@ def create(
 def list_(project: Project = Path(), as_json: Json = False) -> None:
     """List the sessions with task, age, result, turns and cost."""
     from ralphgen.cli.tables import show_sessions
-    from ralphgen.ledger.records import record_as_json, recorded_sessions
+    from ralphgen.ledger.record import record_as_json, recorded_sessions
     from ralphgen.sessions.store import stored_sessions
 
     root = _place(project, "list").root
@@ -155,7 +155,7 @@ def revoke(session_id: SessionId, project: Project = Path()) -> None:
 
     Exits with 1 if no session with this id is on record: check the id.
     """
-    from ralphgen.history.entries import read_entries
+    from ralphgen.ledger.record import read_entries
     from ralphgen.ledger.tables import read_state
     from ralphgen.project.root import database_place
     from ralphgen.sessions.login import revoke_login

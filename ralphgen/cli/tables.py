@@ -12,7 +12,7 @@ from rich.text import Text
 from ralphgen.cli.row_tables import HUES, page_console
 from ralphgen.errors import plain
 from ralphgen.generate.workflows import Generated
-from ralphgen.ledger.records import SessionRecord
+from ralphgen.ledger.record import SessionRecord
 from ralphgen.planning.model import KitPlan, ServerPlan
 from ralphgen.planning.preview import listed_bytes, listed_tools
 from ralphgen.project.kit import Finding

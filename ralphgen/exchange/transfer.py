@@ -16,8 +16,7 @@ from ralphgen.exchange.rows import SHOWN, Key, key_column, shown_key, spelled
 from ralphgen.init.postgresql import make_tables
 from ralphgen.init.stacks import STACKS, load_stack
 from ralphgen.kits.registry import KITS
-from ralphgen.ledger.state_files import move_in
-from ralphgen.ledger.tables import FOLDER, LedgerState, state_of
+from ralphgen.ledger.tables import FOLDER, LedgerState, move_in, state_of
 from ralphgen.project.config import read_config
 from ralphgen.project.database import FileSnapshot, Snapshot, first_line, opened_database
 from ralphgen.project.inspect import settings_models

@@ -11,7 +11,7 @@ from ralphgen.agents.agent import BLOCKED, DONE, Agent, AgentLine, LaunchOptions
 from ralphgen.agents.launch import SessionEnd, launch_session
 from ralphgen.errors import ProgramError, ProjectError, RalphgenError
 from ralphgen.files import FULL, refuse_full_disk, reserved_space
-from ralphgen.ledger.records import blocked_since, last_entry
+from ralphgen.ledger.record import blocked_since, last_entry
 from ralphgen.loop.events import Event, Tell, event
 from ralphgen.loop.run import Assignment
 from ralphgen.loop.worker import Result

@@ -11,7 +11,7 @@ from textwrap import fill
 from typing import Any
 
 from ralphgen.errors import plain
-from ralphgen.ledger.records import last_sessions
+from ralphgen.ledger.record import last_sessions
 from ralphgen.loop.events import MOMENT, Event, duration
 from ralphgen.loop.limits import NOTHING_READY
 from ralphgen.loop.record import read_events, stored_loops

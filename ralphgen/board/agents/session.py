@@ -16,13 +16,7 @@ from ralphgen.board.views.task_record import ChangeLine, RunLine, change_line, r
 from ralphgen.errors import ProjectError
 from ralphgen.kits.ralph.rows import Rows, project_rows
 from ralphgen.kits.registry import KITS
-from ralphgen.ledger.records import (
-    SessionRecord,
-    base_of,
-    changes_by,
-    recorded_sessions,
-    runs_by,
-)
+from ralphgen.ledger.record import SessionRecord, base_of, changes_by, recorded_sessions, runs_by
 from ralphgen.ledger.tables import state_of
 from ralphgen.project.database import open_database
 from ralphgen.project.git import ask_git, begin_of_git

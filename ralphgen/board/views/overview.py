@@ -16,7 +16,7 @@ from ralphgen.board.views.sessions import SessionRow, read_sessions
 from ralphgen.board.views.status import Status
 from ralphgen.errors import RalphgenError
 from ralphgen.kits.ralph.rows import Rows
-from ralphgen.ledger.records import spent_since
+from ralphgen.ledger.record import spent_since
 from ralphgen.ledger.tables import state_of
 from ralphgen.project.database import open_database
 from ralphgen.runtime.errors import one_line

@@ -17,7 +17,7 @@ from ralphgen.board.views.task_record import (
     typed_task,
 )
 from ralphgen.kits.ralph.rows import Rows, reading_rows
-from ralphgen.ledger.records import (
+from ralphgen.ledger.record import (
     SessionRecord,
     every_change_counted,
     holding_sessions,

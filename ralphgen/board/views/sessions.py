@@ -9,7 +9,7 @@ from typing import TypeGuard
 
 from ralphgen.board.stored_text import line
 from ralphgen.errors import RalphgenError
-from ralphgen.ledger.records import recorded_sessions
+from ralphgen.ledger.record import recorded_sessions
 from ralphgen.planning.model import Names
 from ralphgen.project.database import open_database
 from ralphgen.runtime.engine.closing import MET

@@ -7,7 +7,7 @@ from typing import Generic, TypeVar
 
 from ralphgen.board.stored_text import line, paragraph
 from ralphgen.kits.ralph.rows import Rows
-from ralphgen.ledger.records import (
+from ralphgen.ledger.record import (
     CheckRecord,
     JournalEntry,
     changes_counted,

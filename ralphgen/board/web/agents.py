@@ -33,10 +33,9 @@ from ralphgen.board.stored_text import line, paragraph
 from ralphgen.board.web.desk import Draw, PageDesk, in_thread
 from ralphgen.board.web.pages import BoardPlace, html
 from ralphgen.errors import RalphgenError, UsageError
-from ralphgen.history.entries import shown, without_hidden
-from ralphgen.history.revert import RowResult
-from ralphgen.history.undo import LineResult, Undone, finish_undone, undo_session
 from ralphgen.ledger.backup import backed_up
+from ralphgen.ledger.record import shown, without_hidden
+from ralphgen.ledger.undo import LineResult, RowResult, Undone, finish_undone, undo_session
 from ralphgen.runtime.errors import one_line
 from ralphgen.sessions.launched import ask_to_stop, has_stopped
 from ralphgen.sessions.store import MARK, stored_session

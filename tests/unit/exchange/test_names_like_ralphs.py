@@ -17,8 +17,8 @@ from ralphgen.errors import ProjectError
 from ralphgen.exchange.move import export_file, export_text, import_rows
 from ralphgen.exchange.rows import TABLES
 from ralphgen.exchange.transfer import move_project
-from ralphgen.history.entries import read_entries
-from ralphgen.history.undo import undo_session
+from ralphgen.ledger.record import read_entries
+from ralphgen.ledger.undo import undo_session
 from ralphgen.project.database import opened_database
 from ralphgen.project.root import DATABASE
 from ralphgen.runtime.engine.postgresql.schema import defined as for_postgresql

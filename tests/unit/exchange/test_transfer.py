@@ -16,10 +16,10 @@ from postgresql import database
 from ralphgen.errors import ProjectError
 from ralphgen.exchange.move import export_text
 from ralphgen.exchange.transfer import LEDGER, move_project
-from ralphgen.history.undo import undo_session
 from ralphgen.init.postgresql import create_tables
 from ralphgen.init.stacks import load_stack
 from ralphgen.ledger.tables import definition
+from ralphgen.ledger.undo import undo_session
 from ralphgen.project.root import DATABASE, DatabasePlace
 
 pytestmark = pytest.mark.slow

@@ -8,7 +8,7 @@ import pytest
 from histories import make_database, rows_of, writers
 
 from ralphgen.errors import MissingError, ProjectError
-from ralphgen.history.undo import Undone, undo_session
+from ralphgen.ledger.undo import Undone, undo_session
 from ralphgen.project.root import DATABASE
 
 SESSIONS = ("a", "b", "c", "d")

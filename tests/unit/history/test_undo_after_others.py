@@ -10,8 +10,8 @@ from engines import CONFIG, ENGINES, LEDGER, MARKER, VARIABLE, for_postgresql
 from histories import make_database
 from postgresql import database, template_of
 
-from ralphgen.history.undo import Undone, undo_session
 from ralphgen.ledger.tables import prune
+from ralphgen.ledger.undo import Undone, undo_session
 from ralphgen.project.database import opened_database
 
 SCHEMA = """

@@ -9,7 +9,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from lanes import examples
 
-from ralphgen.history.undo import Undone, undo_session
+from ralphgen.ledger.undo import Undone, undo_session
 
 VALUES = ("x", "X", 1, 1.0, 0.1, None, b"\x00\xff", "\u00e9", 2**62, float("inf"))
 HOMES = ("here", "there", "gone")

@@ -8,9 +8,9 @@ import pytest
 from histories import make_database, rows_of, writers
 
 from ralphgen.errors import MissingError, ProjectError
-from ralphgen.history.entries import read_entries
-from ralphgen.history.undo import Undone, undo_session
+from ralphgen.ledger.record import read_entries
 from ralphgen.ledger.tables import prune
+from ralphgen.ledger.undo import Undone, undo_session
 from ralphgen.project.root import DATABASE
 from ralphgen.runtime.engine.sqlite.database import Database
 from ralphgen.runtime.errors import ToolError

@@ -11,8 +11,8 @@ import pytest
 from engines import CONFIG, ENGINES, LEDGER, MARKER, VARIABLE
 from postgresql import database, needs_postgresql, template_of
 
-from ralphgen.history.entries import read_entries
-from ralphgen.history.undo import undo_session
+from ralphgen.ledger.record import read_entries
+from ralphgen.ledger.undo import undo_session
 from ralphgen.project.database import opened_database
 from ralphgen.project.root import DATABASE
 from ralphgen.runtime.engine.postgresql.schema import defined as for_postgresql

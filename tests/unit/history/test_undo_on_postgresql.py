@@ -13,8 +13,8 @@ from engines import CONFIG, LEDGER, MARKER, VARIABLE, for_postgresql
 from postgresql import database, needs_postgresql, template_of
 
 from ralphgen.errors import MissingError
-from ralphgen.history.entries import changing_sessions, read_entries
-from ralphgen.history.undo import Undone, undo_session
+from ralphgen.ledger.record import changing_sessions, read_entries
+from ralphgen.ledger.undo import Undone, undo_session
 from ralphgen.project.database import opened_database
 
 pytestmark = [needs_postgresql, pytest.mark.slow]

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from histories import Writer, make_database
 
-from ralphgen.history.undo import finish_undone, undo_session
+from ralphgen.ledger.undo import finish_undone, undo_session
 from ralphgen.project.root import DATABASE
 from ralphgen.runtime.engine.sqlite.database import Database
 from ralphgen.runtime.files.entry_log import write_entry

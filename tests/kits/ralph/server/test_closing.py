@@ -18,7 +18,7 @@ from proved_projects import LEDGER, MARKER, check, git
 from query_files import write_queries
 
 from ralphgen.generate.workflows import regenerate
-from ralphgen.history.undo import undo_session
+from ralphgen.ledger.undo import undo_session
 from ralphgen.project.approvals import add_to_record
 from ralphgen.project.database import opened_database
 from ralphgen.project.root import database_place

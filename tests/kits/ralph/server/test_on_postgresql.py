@@ -15,8 +15,8 @@ from engines import VARIABLE, move, on_both
 from lanes import shortened
 from postgresql import needs_postgresql
 
-from ralphgen.history.entries import read_entries
-from ralphgen.history.undo import undo_session
+from ralphgen.ledger.record import read_entries
+from ralphgen.ledger.undo import undo_session
 
 pytestmark = needs_postgresql
 

@@ -21,7 +21,7 @@ from making_sessions import client_of, opened
 
 from ralphgen.board.requests import Form
 from ralphgen.board.web.tasks import TaskActions
-from ralphgen.history.undo import undo_session
+from ralphgen.ledger.undo import undo_session
 from ralphgen.runtime.tasks.rows import STATUSES
 
 pytestmark = [pytest.mark.slow, pytest.mark.thorough]

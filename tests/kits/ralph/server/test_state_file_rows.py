@@ -15,8 +15,8 @@ from engines import VARIABLE, on_both
 from lanes import shortened
 from postgresql import needs_postgresql
 
-from ralphgen.history.entries import Entry, read_entries
-from ralphgen.history.undo import undo_session
+from ralphgen.ledger.record import Entry, read_entries
+from ralphgen.ledger.undo import undo_session
 
 pytestmark = needs_postgresql
 Call = tuple[str, dict[str, Any]]

@@ -1,1 +1,0 @@
-"""What sessions have changed, entry by entry, and taking back what one of them has."""

@@ -1,0 +1,752 @@
+"""Undoes the changes of one session, as a new session that can be undone too."""
+
+import json
+import os
+import time
+from collections import Counter
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
+
+from ralphgen.errors import ProjectError
+from ralphgen.kits.ralph.rows import proof_on
+from ralphgen.kits.registry import KITS
+from ralphgen.ledger.backup import FOLDER as BACKUPS
+from ralphgen.ledger.record import (
+    ENTRY_COLUMNS,
+    SESSION_IDS,
+    Entry,
+    Values,
+    entries_of,
+    key_of,
+    refuse_unknown,
+    same,
+)
+from ralphgen.ledger.tables import no_ledger, read_state
+from ralphgen.project.config import read_config
+from ralphgen.project.database import module_of, open_database, opened_database
+from ralphgen.project.inspect import read_schema, settings_models, takes_any_schema
+from ralphgen.project.root import project_home
+from ralphgen.runtime.engine import quoted
+from ralphgen.runtime.engine.closing import DONE
+from ralphgen.runtime.engine.entries import KEPT, finish_undo
+from ralphgen.runtime.files.entry_log import count_entry, rewrite_entries
+from ralphgen.runtime.tasks.claims import holder_of, live_claims
+from ralphgen.runtime.tasks.proof import RESTORED, record_reason
+from ralphgen.runtime.tasks.readiness import prerequisite_lists
+
+if TYPE_CHECKING:
+    from ralphgen.runtime.engine import Database
+    from ralphgen.runtime.engine.stored_rows import StoredRows
+
+
+Key = tuple[object, ...]
+
+
+@dataclass(slots=True)
+class RowChange:
+    """A row as it was before a session's first write (`old`), and as the session left it (`new`).
+
+    Where it was there both times, these are the columns that the session changed, else the whole
+    row. `mixed` says that somebody else changed the same in between or later, and `by` is the
+    session that did so last, if the journal has one. `group` are the changes of this row under all
+    its keys, this one included.
+    """
+
+    table: str
+    key: Key
+    number: int = 0  # of its last entry
+    was_there: bool = True
+    is_there: bool = True
+    mixed: bool = False
+    by: str | None = None
+    group: list["RowChange"] = field(default_factory=list, repr=False, compare=False)
+    old: Values = field(default_factory=dict)
+    new: Values = field(default_factory=dict)
+    _added: bool = False  # whether the session made the row that there is
+    _since: dict[str, int] = field(default_factory=dict)  # by column, the session's first entry
+
+    def __post_init__(self) -> None:
+        self.group.append(self)
+
+    def take(self, entry: Entry, stamps: Collection[str], *, first: bool) -> None:
+        """Take in the next entry on this row; `stamps` as in `compare`."""
+        self.number = entry.number
+        if first:
+            self.was_there = self.is_there = entry.before is not None
+        before, after = entry.before or {}, entry.after or {}
+        self.mixed |= self.is_there != (entry.before is not None)
+        self.mixed |= any(
+            not same(self.new[column], value)
+            for column, value in before.items()
+            if column in self.new and column not in stamps
+        )
+        self._since = {**dict.fromkeys({**before, **after}, entry.number), **self._since}
+        if self.was_there and not self._added:
+            self.old = {**before, **self.old}
+        if entry.before is None:
+            self._added = True
+        if entry.after is None or entry.before is None:
+            self.new = {}
+        self.new = {**self.new, **after}
+        self.is_there = entry.after is not None
+
+    def compare(self, others: Iterable[Entry], stamps: Collection[str]) -> None:
+        """Note what other sessions wrote after this one, even if the values are the same.
+
+        Every change of a row writes its `stamps`, which the journal has only if they differ: once
+        another session changed the row, they are not the session's any more.
+        """
+        later: set[str] = set()
+        is_whole = not (self.was_there and self.is_there)
+        for entry in others:
+            later |= {name for name, since in self._since.items() if entry.number > since}
+            written = {*entry.written} - {*stamps}
+            is_new = is_whole and later and written - {*self._since}  # a column added since
+            if written & later or is_new:
+                self.mixed, self.by = True, entry.session
+        if not is_whole:
+            for name in later.intersection(stamps):
+                self.old.pop(name, None)
+                self.new.pop(name, None)
+
+
+def row_changes(
+    entries: Iterable[Entry],
+    others: Iterable[Entry] = (),
+    stamps: Mapping[str, Collection[str]] = MappingProxyType({}),
+) -> list[RowChange]:
+    """Return the result of one session's entries, row by row, the last one changed first.
+
+    `others` are entries of other sessions on these rows; `stamps` are the columns, by table, that
+    every change of a row writes. If others changed a row under one of its keys, they changed it
+    under each.
+    """
+    found: dict[tuple[str, str], RowChange] = {}
+    previous: Entry | None = None
+    for entry in entries:
+        if entry.is_line:
+            continue
+        name = (entry.table, entry.key)
+        first = name not in found
+        change = found.setdefault(name, RowChange(entry.table, key_of(entry.key)))
+        change.take(entry, stamps.get(entry.table, ()), first=first)
+        if previous is not None and _is_move(previous, entry):
+            origin = found[previous.table, previous.key]
+            group = [*{id(one): one for one in (*origin.group, *change.group)}.values()]
+            for one in group:
+                one.group = group
+        previous = entry
+    by_row: dict[tuple[str, str], list[Entry]] = {}
+    for entry in others:
+        by_row.setdefault((entry.table, entry.key), []).append(entry)
+    for name, written in by_row.items():
+        if name in found:
+            found[name].compare(written, stamps.get(name[0], ()))
+    for change in found.values():
+        for one in change.group if change.mixed else ():
+            one.mixed, one.by = True, one.by or change.by
+    return sorted(found.values(), key=lambda change: -change.number)
+
+
+def _is_move(gone: Entry, new: Entry) -> bool:
+    """Return whether two entries of one session are a single change of a key."""
+    if gone.after is not None or new.before is not None or gone.key == new.key:
+        return False
+    before, after, key = gone.before or {}, new.after or {}, key_of(gone.key)
+    return (
+        (gone.session, gone.tool, gone.table) == (new.session, new.tool, new.table)
+        and before.keys() == after.keys()
+        and all(same(value, after[name]) or value in key for name, value in before.items())
+    )
+
+
+RowOutcome = Literal["set back", "put back", "removed"]
+CHANGED = "session {} changed it later"
+FOREIGN = "it does not match the journal: another program may have changed it"
+MOVED = "its key was changed, and the row with the other key is left"
+GONE = "it refers to a row that no longer exists"
+NAMED = "another row refers to it"
+REFUSED = "the database rejects it: {}"
+
+
+@dataclass(frozen=True, slots=True)
+class RowResult:
+    """What came of one row: how it was `done`, or why it was left.
+
+    `columns` are those that were set back. `session` is the row as the session left it, and `now`
+    as it is, in the columns that the session changed; None where it is not there.
+    """
+
+    table: str
+    key: Key
+    done: RowOutcome | None
+    left: str = ""
+    columns: tuple[str, ...] = ()
+    session: Values | None = None
+    now: Values | None = None
+
+
+class Reverter:
+    """Undoes changes of rows, on a connection that keeps bytes and ignores keys if it can.
+
+    The caller is in a transaction of `database.writing`. `held` are the tasks that are left, with
+    the reason; unless the project `has_tasks`, a table of that name is like any other.
+    """
+
+    def __init__(
+        self, database: "Database", rows: "StoredRows", held: Mapping[Key, str], *, has_tasks: bool
+    ) -> None:
+        self._database = database
+        self._rows = rows
+        self._has_tasks = has_tasks
+        self._held = held
+
+    def revert(self, changes: Sequence[RowChange]) -> list[RowResult]:
+        """Set back what can be, and return what came of each row that is not as it was before.
+
+        A row that stands in another's way, or names one that is gone, is left: all is done anew
+        without it. Triggers of the app do not run: what they did is in the journal too.
+        """
+        looks = [self._look(change) for change in changes]
+        found = {(look.table, look.key): look for look in looks if look is not None}
+        tables = {change.table for change in changes}
+        self._rows.without_triggers(tables, lambda: self._set_all_back(changes, found))
+        return [*found.values()]
+
+    def _set_all_back(
+        self, changes: Sequence[RowChange], found: dict[tuple[str, Key], RowResult]
+    ) -> None:
+        """Set back what is to be; what cannot be is left, and `found` says why."""
+        broken, vain = {*self._database.broken_keys()}, {*self._in_vain()}
+        self._database.change("SAVEPOINT reverted")
+        while True:
+            for change in changes:
+                names = [(one.table, one.key) for one in change.group]
+                if any(name in found and found[name].left for name in names):
+                    for name in names:
+                        if name in found and not found[name].left:
+                            found[name] = replace(found[name], done=None, left=MOVED)
+            done = {name for name, result in found.items() if result.done is not None}
+            wanted = [one for one in changes if (one.table, one.key) in done]
+            refused = (
+                self._apply(wanted)
+                or self._in_the_way(wanted, broken)
+                or self._waiting(wanted, vain)
+            )
+            if not refused:
+                break
+            self._database.change("ROLLBACK TO reverted")
+            for name, why in refused.items():
+                found[name] = replace(found[name], done=None, left=why)
+        self._database.change("RELEASE reverted")
+
+    def _look(self, change: RowChange) -> RowResult | None:
+        """Return what is to be done with a row, None where it is as it was before."""
+        columns = tuple(change.new if change.is_there else change.old)
+        table = self._rows.tables.get(change.table)
+        if (
+            table is None
+            or len(table.key) != len(change.key)
+            or not {*change.old, *change.new} <= {*table.columns}
+        ):
+            left = "the columns of its table have changed"
+            return RowResult(change.table, change.key, None, left, columns, _row_left(change))
+        rows = self._rows.read(change.table, change.key)
+        now = rows[0] if rows else None
+        current = None if now is None else {name: now[name] for name in change.new or now}
+        if len(rows) > 1:
+            left = "several rows have the same key"
+            return RowResult(
+                change.table, change.key, None, left, columns, _row_left(change), current
+            )
+        if _is(now, change.old if change.was_there else None):
+            return None
+        left = self._held.get(change.key, "") if change.table.lower() == "tasks" else ""
+        if change.mixed or not _is(now, change.new if change.is_there else None):
+            left = left or (FOREIGN if change.by is None else CHANGED.format(change.by))
+        if left:
+            return RowResult(
+                change.table, change.key, None, left, columns, _row_left(change), current
+            )
+        done: RowOutcome = "set back" if change.is_there else "put back"
+        return RowResult(
+            change.table,
+            change.key,
+            done if change.was_there else "removed",
+            columns=columns,
+            session=_row_left(change),
+            now=current,
+        )
+
+    def _apply(self, changes: Sequence[RowChange]) -> dict[tuple[str, Key], str]:
+        """Set rows back; return those that the database refuses, with the reason.
+
+        One may stand in the way of the next until it is set back itself.
+        """
+        waiting = list(changes)
+        while waiting:
+            refused: dict[tuple[str, Key], str] = {}
+            for change in waiting:
+                if why := self._refusal(change):
+                    refused[change.table, change.key] = why
+            if len(refused) == len(waiting):
+                return {} if self._swap(waiting) else refused
+            waiting = [one for one in waiting if (one.table, one.key) in refused]
+        return {}
+
+    def _refusal(self, change: RowChange) -> str:
+        """Undo the change of a row; return why the database refuses that, empty if it does not."""
+        if self._is_named(change, None if not change.was_there else change.new):
+            return NAMED
+        error = self._attempt(lambda: self._set_back(change))
+        if error is None:
+            return ""
+        return GONE if self._rows.is_orphan(error) else REFUSED.format(str(error).splitlines()[0])
+
+    def _is_named(self, change: RowChange, columns: Values | None) -> bool:
+        """Return whether another row refers to these columns of a row that exists now."""
+        return change.is_there and self._rows.is_referenced(change.table, change.key, columns)
+
+    def _attempt(self, work: Callable[[], None]) -> Exception | None:
+        """Do `work`; return the error by which the database refuses it, and nothing is changed."""
+        refused = None
+        self._database.change("SAVEPOINT attempt")
+        try:
+            work()
+        except self._database.refusals as error:
+            refused = error
+            self._database.change("ROLLBACK TO attempt")
+        self._database.change("RELEASE attempt")
+        return refused
+
+    def _set_back(self, change: RowChange) -> None:
+        if not change.was_there:
+            self._rows.delete(change.table, change.key)
+        elif change.is_there:
+            old = {name: change.old[name] for name in change.new}
+            self._rows.update(change.table, change.key, old)
+        else:
+            self._insert(change, change.old)
+
+    def _insert(self, change: RowChange, row: Values) -> None:
+        key = self._rows.tables[change.table].key
+        self._rows.insert(change.table, {**dict(zip(key, change.key, strict=True)), **row})
+
+    def _swap(self, changes: Sequence[RowChange]) -> bool:
+        """Undo changes that are in each other's way: delete all rows, then insert; whether."""
+        if len(changes) == 1 or any(self._is_named(change, None) for change in changes):
+            return False
+        rows = [
+            (change, {**now, **change.old})
+            for change in changes
+            for now in self._rows.read(change.table, change.key)
+        ]
+
+        def work() -> None:
+            for change in changes:
+                self._rows.delete(change.table, change.key)
+            for change, row in rows:
+                if change.was_there:
+                    self._insert(change, row)
+
+        return self._attempt(work) is None
+
+    def _in_the_way(
+        self, changes: Sequence[RowChange], before: set[tuple[Any, ...]]
+    ) -> dict[tuple[str, Key], str]:
+        """Return the rows that were set back and have broken a foreign key, with the reason."""
+        refused: dict[tuple[str, Key], str] = {}
+        for broken in {*self._database.broken_keys()} - before:
+            child, number, parent, _ = broken
+            own = self._numbered(child, None, number)
+            children = [
+                one
+                for one in changes
+                if one.table == child and one.was_there and (not own or one.key in own)
+            ]
+            named = self._named(broken)
+            parents = [
+                one
+                for one in changes
+                if one.table.lower() == parent.lower()
+                and (named is None or named.items() <= one.new.items())
+            ]
+            refused |= {(one.table, one.key): GONE for one in children}
+            if not children:
+                refused |= {(one.table, one.key): NAMED for one in parents}
+            if not children and not parents:
+                refused |= {(one.table, one.key): NAMED for one in changes}
+        return refused
+
+    def _in_vain(self) -> Iterator[tuple[int, int]]:
+        """Yield each task that waits for one that is not there, and the number of that one."""
+        table = self._rows.tables.get("tasks") if self._has_tasks else None
+        if table is None or not {"id", "depends_on"} <= {*table.columns}:
+            return
+        found = dict(self._database.rows("SELECT id, depends_on FROM tasks"))
+        for task, needed in zip(found, prerequisite_lists([*found.values()]), strict=True):
+            yield from ((task, one) for one in needed or () if one not in found)
+
+    def _waiting(
+        self, changes: Sequence[RowChange], before: set[tuple[int, int]]
+    ) -> dict[tuple[str, Key], str]:
+        """Return the tasks that now wait in vain, or that others wait for, with the reason."""
+        refused: dict[tuple[str, Key], str] = {}
+        own = {one.key: one.was_there for one in changes if one.table == "tasks"}
+        for task, missing in {*self._in_vain()} - before:
+            if own.get((task,)):
+                refused["tasks", (task,)] = GONE
+            elif (missing,) in own:
+                refused["tasks", (missing,)] = NAMED
+        return refused
+
+    def _numbered(self, name: str, columns: Sequence[str] | None, number: int | None) -> list[Key]:
+        """Return columns of the row of a number, or its key; nothing if rows have no numbers."""
+        table = self._rows.tables.get(name)
+        if number is None or table is None or table.number is None:
+            return []
+        names = ", ".join(map(quoted, columns or table.key))
+        sql = f"SELECT {names} FROM {quoted(name)} WHERE {table.number} = ?"
+        return self._database.rows(sql, (number,))
+
+    def _named(self, broken: tuple[Any, ...]) -> Values | None:
+        """Return the values by which a row refers to a missing one, or None if unknown."""
+        child, number, _, which = broken
+        _, pairs = self._database.catalog.parents(self._database, child)[which]
+        rows = self._numbered(child, [own for own, _ in pairs], number)
+        if not rows or not all(theirs for _, theirs in pairs):
+            return None
+        return dict(zip((theirs for _, theirs in pairs), rows[0], strict=True))
+
+
+def _row_left(change: RowChange) -> Values | None:
+    return change.new if change.is_there else None
+
+
+def _is(now: Values | None, row: Values | None) -> bool:
+    """Return whether a row is there or not as another is, and the same in the latter's columns."""
+    if now is None or row is None:
+        return now is row
+    return all(same(now[column], value) for column, value in row.items())
+
+
+Result = TypeVar("Result")
+Column = tuple[str, str, str]  # table, key of the row, name
+State = tuple[Entry | None, frozenset[str]]  # the last entry on a column, and who wrote it
+NO_STATE: State = (None, frozenset())
+# What every tool of ralph that changes a row writes as well, by table.
+STAMPS = {"tasks": ("updated",), "task_comments": ("updated",)}
+UNDO_RECIPE = "manual"  # of the session that an undo is: a person's
+UNDO_PREFIX = "undo-"  # begins its id
+UNDO_TOOL = "undo {}"  # with the session that is undone
+_ENTRIES = f"SELECT {ENTRY_COLUMNS} FROM ralphgen_journal WHERE session = ? ORDER BY number"
+_LATER = f"SELECT {ENTRY_COLUMNS} FROM ralphgen_journal WHERE number > ? ORDER BY number"
+_EQUAL_LINES = """
+SELECT count(after) - count(before) FROM ralphgen_journal
+WHERE table_name = ? AND row_key = '' AND coalesce(after, before) = ? AND coalesce(session, '')
+"""
+_OPENED = """
+SELECT 1 FROM ralphgen_journal WHERE session = ? AND lower(table_name) = 'tasks'
+    AND lower(before) LIKE '%"status":"done"%' AND after IS NOT NULL LIMIT 1
+"""
+_COUNT_ENTRIES = f"SELECT count(*) FROM {KEPT} WHERE file = ? AND entry = ?"
+_ADD_ENTRY = f"INSERT INTO {KEPT} (file, entry) VALUES (?, ?)"
+_DELETE_ENTRY = (  # the newest of equal ones
+    f"DELETE FROM {KEPT} WHERE number = "
+    f"(SELECT max(number) FROM {KEPT} WHERE file = ? AND entry = ?)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class LineResult:
+    """An entry of a state file that was taken out or `put_back`; why not, where it is `left`.
+
+    `gone` says that there is nothing to do: it is as it was before already.
+    """
+
+    file: str
+    line: str
+    put_back: bool
+    left: str = ""
+    gone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Undone:
+    """What an undo has come to: the id of its own session, and what came of rows and of lines."""
+
+    session: str
+    rows: tuple[RowResult, ...]
+    lines: tuple[LineResult, ...]
+
+    @property
+    def left(self) -> bool:
+        """Whether anything was left alone."""
+        return any(row.left for row in self.rows) or any(line.left for line in self.lines)
+
+    @property
+    def changed(self) -> int:
+        """How many rows and lines are as they were before."""
+        lines = [one for one in self.lines if not one.left and not one.gone]
+        return len(lines) + sum(one.done is not None for one in self.rows)
+
+
+class _PreviewError(Exception):
+    """Ends the transaction of a dry run, with what it has come to."""
+
+
+def undo_session(root: Path, session: str, *, dry_run: bool = False) -> Undone:
+    """Set back what a session has changed, where nobody has changed it since; return what came.
+
+    All of it is one transaction, after which the state files follow; a stop in between is finished
+    by the next command. A `dry_run` writes nothing. Raises `MissingError` for a session that is not
+    on record, and `ProjectError` where there is no ledger or the database cannot be written.
+    """
+    config = read_config(root, tuple(kit.key for kit in KITS), settings_models(KITS))
+    has_tasks = not takes_any_schema(config, KITS)
+    own = f"{UNDO_PREFIX}{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{os.urandom(4).hex()}"
+    stored = module_of(root, "stored_rows").StoredRows
+    with _recorded(root, own, session) as (database, journal):
+        database.has_tasks = has_tasks
+        unproved = _proof(root, database, session) if has_tasks else None
+
+        def work() -> Undone:
+            entries = _entries_of(database, session)
+            if not entries:
+                refuse_unknown(
+                    session, [one for (one,) in database.rows(SESSION_IDS) if one != own]
+                )
+            held: dict[Key, str] = {
+                (task,): f"it is claimed by {holder_of(claim)}"
+                for task, claim in (live_claims(database) if has_tasks else {}).items()
+            }
+            entries, family, others = _parted(database, session, own, entries)
+            changes = row_changes(entries, others, STAMPS if has_tasks else {})
+            closed = _closed(changes) if has_tasks else {}
+            for task, is_deleted in closed.items():
+                if not is_deleted and unproved is not None and (why := unproved(task)):
+                    held.setdefault((task,), why)
+            found = database.closing(
+                lambda task: task in closed and (task,) not in held,
+                lambda: Reverter(database, stored(database), held, has_tasks=has_tasks).revert(
+                    changes
+                ),
+            )
+            back = {row.key for row in found if row.done == "put back" and row.table == "tasks"}
+            restored = [(task, DONE) for task in closed if (task,) in back]
+            record_reason(database, own, RESTORED, restored, UNDO_TOOL.format(session))
+            rows = [row for row in found if row.table != KEPT]
+            lines = [*_entry_results(found, changes)]
+            in_files = [*_line_results(root, database, entries, family)]
+            lines += in_files
+            if dry_run:
+                raise _PreviewError(rows, lines)
+            for one in in_files:
+                if one.left or one.gone:
+                    continue
+                if database.catalog.KEEPS_ENTRIES:
+                    sql = _ADD_ENTRY if one.put_back else _DELETE_ENTRY
+                    database.change(sql, [one.file, one.line])
+                    continue
+                copy = f"{own}-{one.file}"
+                _touch(project_home(root) / BACKUPS / copy)
+                journal.add_undone(one.file, one.line, copy, put_back=one.put_back)
+            return Undone(own, tuple(rows), tuple(lines))
+
+        try:
+            undone = database.writing(work)
+        except _PreviewError as found:
+            rows, lines = found.args
+            return Undone(own, tuple(rows), tuple(lines))
+        database.writing(lambda: _finish(root, database))
+    return undone
+
+
+def _closed(changes: Iterable[RowChange]) -> dict[int, bool]:
+    """Return the tasks that an undo makes done, and whether each one was deleted."""
+    return {
+        cast("int", one.key[0]): not one.is_there
+        for one in changes
+        if one.table.lower() == "tasks" and len(one.key) == 1 and one.was_there
+        if str(one.old.get("status")).lower() == DONE
+    }
+
+
+def _proof(root: Path, database: "Database", session: str) -> Callable[[int], str] | None:
+    """Return what tells why a task is not proved, None if the session has opened no done one."""
+    if not database.reading(lambda: database.rows(_OPENED, (session,))):
+        return None
+    with open_database(root) as connection:
+        schema = read_schema(connection, root, KITS)
+    return proof_on(root, schema, database)
+
+
+def finish_undone(root: Path) -> None:
+    """Bring the state files to where an undo that was stopped has left them to be brought.
+
+    Raises `ProjectError` where they cannot be written.
+    """
+    with open_database(root) as connection:
+        if connection.row("SELECT 1 FROM ralphgen_unfinished") is None:
+            return
+    with opened_database(root) as database:
+        database.writing(lambda: _finish(root, database))
+
+
+@contextmanager
+def _recorded(root: Path, own: str, undone: str) -> Iterator[tuple["Database", Any]]:
+    """The database, on which all changes are journaled, and keys ignored if possible."""
+    if read_state(root).version is None:
+        raise no_ledger()
+    with opened_database(root) as database:
+        database.keep_bytes()
+        database.ignore_keys()
+        tool = UNDO_TOOL.format(undone)
+        journal = database.journal(
+            own, {"recipe": UNDO_RECIPE}, lambda: tool, ends_with_writes=True
+        )
+        database.before_writes.append(journal.begin)
+        yield database, journal
+
+
+def _finish(root: Path, database: "Database") -> None:
+    def rewrite(file: str, copy: str, lines: list[tuple[str, bool]]) -> None:
+        path = str(project_home(root) / ".ralph" / Path(file).name)
+        try:
+            rewrite_entries(path, str(project_home(root) / BACKUPS / Path(copy).name), lines)
+        except OSError as error:
+            reason = (error.strerror or str(error)).lower()
+            raise ProjectError(
+                f'the rows were restored, but "{path}" cannot be written: {reason}',
+                'to try again, run "ralphgen log"',
+            ) from error
+
+    finish_undo(database, rewrite)
+
+
+def _entries_of(database: "Database", session: str) -> list[Entry]:
+    rows = database.rows(_ENTRIES, (session,))
+    return entries_of(rows, nested=database.sql.TYPED)
+
+
+def _parted(
+    database: "Database", session: str, own: str, entries: list[Entry]
+) -> tuple[list[Entry], set[str], list[Entry]]:
+    """Return the entries to undo, their sessions, and later entries of others on the same rows.
+
+    The undos of a session, and theirs, count as the session itself.
+    """
+    family = {session, own}
+    if not entries:  # the session wrote nothing
+        return [], family, []
+    rows = {(entry.table, entry.key) for entry in entries}
+    found = database.rows(_LATER, (min(entry.number for entry in entries),))
+    later = entries_of(
+        (row for row in found if (row[4], row[5]) in rows),
+        nested=database.sql.TYPED,
+    )
+    for entry in later:
+        if _undone_by(entry) in family:
+            family.add(entry.session)
+    mine = [entry for entry in later if entry.session in family]
+    others = [entry for entry in later if entry.session not in family and not entry.is_line]
+    return [entries[0], *mine], family, [*_lasting(others)]
+
+
+def _lasting(entries: Sequence[Entry]) -> Iterator[Entry]:
+    """Yield the last entry on each column, without those that an undo of their session gave back.
+
+    After such an undo, what counts is what counted before that session first wrote the column.
+    """
+    counting: dict[Column, State] = {}
+    before: dict[tuple[str | None, Column], State] = {}  # the session's first write
+    deleted: dict[tuple[str, Column], object] = {}  # by undos, which may put a row in again
+    for entry in entries:
+        undone = _undone_by(entry)
+        for name in entry.written:
+            column = (entry.table, entry.key, name)
+            mark = (entry.session, column)
+            now = counting.get(column, NO_STATE)
+            if mark not in before or (undone is None and entry.session not in now[1]):
+                before[mark] = now
+            if mark in deleted and same(deleted[mark], (entry.after or {}).get(name)):
+                counting[column] = before[mark]
+            elif (undone, column) in before:
+                counting[column] = before[undone, column]
+            else:
+                counting[column] = (entry, now[1] | {entry.session})
+            if undone is not None and entry.after is None:
+                deleted[mark] = (entry.before or {})[name]
+    names: dict[int, set[str]] = {}
+    for (*_, name), (last, _) in counting.items():
+        if last is not None:
+            names.setdefault(last.number, set()).add(name)
+    for entry in entries:
+        if entry.number in names:
+            before_it, after_it = (
+                values and {one: values[one] for one in values if one in names[entry.number]}
+                for values in (entry.before, entry.after)
+            )
+            yield replace(entry, before=before_it, after=after_it)
+
+
+def _undone_by(entry: Entry) -> str | None:
+    """Return the session that an entry's session undoes, None if that is not an undo."""
+    prefix = UNDO_TOOL.format("")
+    is_undo = entry.session.startswith(UNDO_PREFIX) and entry.tool.startswith(prefix)
+    return entry.tool.removeprefix(prefix) if is_undo else None
+
+
+def _line_results(
+    root: Path, database: "Database", entries: Sequence[Entry], family: Collection[str]
+) -> Iterator[LineResult]:
+    """Yield what is to be done with the lines of a session, each on its own.
+
+    Equal lines are known only by how often each session wrote them: those of others stay.
+    """
+    counts: Counter[tuple[str, str]] = Counter()
+    for entry in entries:
+        if entry.is_line:
+            values = entry.after or entry.before or {}
+            counts[entry.table, str(values["line"])] += 1 if entry.after else -1
+    for (file, line), count in counts.items():
+        text = json.dumps({"line": line}, ensure_ascii=False)
+        sql = f"{_EQUAL_LINES} NOT IN ({', '.join('?' * len(family))})"
+        ((of_others,),) = database.rows(sql, (file, text, *family))
+        for number in range(abs(count)):
+            yield _line_result(root, database, file, line, count < 0, of_others + number)
+
+
+def _entry_results(rows: Iterable[RowResult], changes: Iterable[RowChange]) -> Iterator[LineResult]:
+    """Yield what came of those rows that are entries of state files."""
+    values = {(one.table, one.key): {**one.old, **one.new} for one in changes}
+    for row in rows:
+        if row.table == KEPT:
+            its = values[row.table, row.key]
+            back = row.session is None
+            yield LineResult(str(its.get("file")), str(its.get("entry")), back, left=row.left)
+
+
+def _line_result(
+    root: Path, database: "Database", file: str, line: str, put_back: bool, others: int
+) -> LineResult:
+    """Return what is to be done with a line of a state file that has so many equal `others`.
+
+    If entries are rows, such a line is from before the project moved to this engine.
+    """
+    path = project_home(root) / ".ralph" / Path(file).name
+    if database.catalog.KEEPS_ENTRIES:
+        ((there,),) = database.rows(_COUNT_ENTRIES, [file, line])
+    elif path.is_symlink():
+        return LineResult(file, line, put_back, left="the file is a link")
+    else:
+        there = count_entry(str(path), line)
+    return LineResult(file, line, put_back, gone=there > 0 if put_back else there <= others)
+
+
+def _touch(path: Path) -> None:
+    path.touch(mode=0o600)
