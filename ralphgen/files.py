@@ -6,6 +6,7 @@ import os
 import re
 import stat
 import tempfile
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from hashlib import sha256
@@ -32,9 +33,24 @@ FULL = re.compile(
     r"No space left on device|Disk quota exceeded|disk is full|\(os error (?:28|122)\)",
     re.IGNORECASE,
 )
+SETTLED = 3.0  # seconds after which a file's times tell every later write
 MARK = "\ufeff"  # the byte order mark
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
+
+
+def stamp(path: Path) -> tuple[int, ...]:
+    """Return numbers that differ after any change of a file.
+
+    They differ each time for a missing file, and for one that was just written: some file systems
+    count time by two seconds.
+    """
+    try:
+        found = path.stat()
+    except OSError:
+        return (time.monotonic_ns(),)
+    numbers = found.st_mtime_ns, found.st_ctime_ns, found.st_size, found.st_ino, found.st_dev
+    return numbers if time.time() - found.st_mtime > SETTLED else (*numbers, time.monotonic_ns())
 
 
 def read_text(path: Path, shown: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from ralphgen.board.claims import liveness, read_claims
 from ralphgen.errors import ProjectError, RalphgenError
-from ralphgen.files import MANIFEST, listed
+from ralphgen.files import MANIFEST, SETTLED, listed
 from ralphgen.kits.ralph.rows import LEARNINGS, PROGRESS, Rows
 from ralphgen.kits.registry import KITS
 from ralphgen.kits.specum.progress import spec_files
@@ -45,9 +45,6 @@ from ralphgen.sessions.store import CONTEXT
 
 PACE = 2.0
 """Seconds between two looks at what is many files: the generated ones, and who holds a session."""
-
-SETTLED = 3.0
-"""Seconds after which a file's times tell every later write: some file systems count by two."""
 
 SPECUM = "specum"
 SCHEMA = "SELECT name, sql FROM sqlite_master"

@@ -93,6 +93,7 @@ def loop(
     from ralphgen.generate.outdated import warn_if_outdated
     from ralphgen.loop.limits import Limits, parse_duration
     from ralphgen.loop.start import prepare_loop
+    from ralphgen.project.database import shared_connections
     from ralphgen.project.root import project_place
     from ralphgen.terminal.person import refuse_agents
 
@@ -119,8 +120,9 @@ def loop(
     )
     if dry_run:
         _show_first(prepared, as_json=as_json)
-    else:
-        options = _asked_for(limits, max_time, agent, worktrees=worktrees)
+        return
+    options = _asked_for(limits, max_time, agent, worktrees=worktrees)
+    with shared_connections(place.root):
         raise typer.Exit(_looped(prepared, options, as_json=as_json, tell=progress(quiet)))
 
 

@@ -35,6 +35,7 @@ from ralphgen.runtime.engine.postgresql.dsn import DsnError
 from ralphgen.runtime.engine.postgresql.failures import LOGINS, MISSING
 from ralphgen.runtime.engine.postgresql.library import settings
 from ralphgen.runtime.engine.sqlite import database as sqlite
+from ralphgen.runtime.engine.sqlite.closing import OWN
 from ralphgen.runtime.errors import StartError, ToolError
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ _UNREADABLE = {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_PRO
 _COPY_HELPS = {sqlite3.SQLITE_READONLY, *_UNREADABLE}
 _DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+_JOURNALED = "SELECT 1 FROM temp.sqlite_master WHERE type = 'trigger' AND name NOT LIKE ?"
 _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
@@ -138,15 +140,190 @@ def open_database(root: Path, place: DatabasePlace | None = None) -> Iterator[Sn
             text = f"the database cannot be read: {error}"
             raise ProjectError(text, 'run "ralphgen doctor"') from error
         return
-    with connected(place) as connection:
+    begin = f"{_BEGIN}; {settings(place.schema)}".encode()
+    with ExitStack() as stack:
+        connection = _shared_reader(stack, place, begin)
+        is_new = connection is None
+        connection = connection or stack.enter_context(connected(place))
         import psycopg
 
         try:
-            connection.execute(f"{_BEGIN}; {settings(place.schema)}".encode())
+            if is_new:
+                connection.execute(begin)
             yield postgresql.Snapshot(connection)
         except psycopg.Error as error:
             text = f"the database in {place.dsn_env} cannot be read: {first_line(error)}"
             raise ProjectError(text, 'run "ralphgen doctor"') from error
+
+
+class _Shared:
+    """The connections of this process to one database, which stay open between uses.
+
+    Each serves one thread at a time. One that was changed for its use is closed after it.
+    """
+
+    def __init__(self, opened: Callable[[], Database]) -> None:
+        self._opened = opened
+        self._idle: list[Database] = []
+        self._in_use: list[Database] = []
+        self._is_over = False
+
+    @contextmanager
+    def borrow(self) -> Iterator[Database]:
+        """Yield a working connection that no other thread uses."""
+        database = self._take()
+        self._in_use.append(database)
+        try:
+            yield database
+        finally:
+            self._in_use.remove(database)
+            if self._is_over or not _can_serve_again(database):
+                database.close()
+            else:
+                self._idle.append(database)
+
+    def end(self) -> bool:
+        """Close the connections, one in use after its use; return whether none is in use."""
+        self._is_over = True
+        while self._idle:
+            self._idle.pop().close()
+        return not self._in_use
+
+    def _take(self) -> Database:
+        with suppress(IndexError):
+            while True:
+                database = self._idle.pop()
+                if _is_current(database):
+                    return database
+                database.close()
+        return self._opened()
+
+
+_SHARED: dict[str, _Shared] = {}
+"""The databases to which this process keeps connections, by real path, or variable and schema."""
+
+
+@contextmanager
+def shared_connections(root: Path) -> Iterator[None]:
+    """Let all threads share connections to the project's database in the block.
+
+    Without it, each use opens one and closes it.
+    """
+    guard = ALONE if database_place(root) is None else nullcontext()
+    name = _shared_name(root)
+    with guard:
+        shared = _SHARED[name] = _Shared(lambda: _opened(root, LONG))
+    try:
+        yield
+    finally:
+        with guard:
+            if shared.end():
+                del _SHARED[name]
+
+
+def _shared_reader(
+    stack: ExitStack, place: DatabasePlace, begin: bytes
+) -> "psycopg.Connection[Any] | None":
+    """Return a shared connection that has begun to read; None if only a new one can."""
+    shared = _SHARED.get(place.named)
+    if shared is None:
+        return None
+    import psycopg
+
+    database = stack.enter_context(shared.borrow())
+    if not _is_current(database):
+        return None
+    connection: psycopg.Connection[Any] = database.connection
+    try:
+        connection.execute(begin)
+    except psycopg.Error:
+        return None
+    stack.callback(connection.rollback)
+    return connection
+
+
+def _shared_name(root: Path) -> str:
+    place = database_place(root)
+    return os.path.realpath(database_path(root)) if place is None else place.named
+
+
+def _opened(root: Path, patience: float) -> Database:
+    opened = sqlite.Database if database_place(root) is None else postgresql.Database
+    try:
+        return opened(database_named(root), patience)
+    except StartError as error:
+        raise ProjectError(str(error)) from error
+
+
+def _is_current(database: Database) -> bool:
+    """Return whether a connection works, and has the files that are there by now; connect first."""
+    try:
+        database.reading(lambda: None)
+    except ToolError:
+        return False
+    return True
+
+
+def _can_serve_again(database: Database) -> bool:
+    """Return whether nothing checks or journals the writes of a connection, and none is open."""
+    if database.before_writes or database.before_commits or not database.has_tasks:
+        return False
+    if isinstance(database, postgresql.Database):
+        from ralphgen.runtime.engine.postgresql.driver import is_idle
+
+        try:
+            return database.before_changes is None and is_idle(database.connection)
+        except ToolError:  # not connected
+            return True
+    if database.is_lost or database.connection.in_transaction:
+        return False
+    checks_keys = database.row("PRAGMA foreign_keys") == (1,)
+    return checks_keys and database.row(_JOURNALED, [f"{OWN}%"]) is None
+
+
+@contextmanager
+def _read_shared_file(
+    shared: _Shared, path: Path, patience: float, *, briefly: bool
+) -> Iterator[sqlite3.Connection]:
+    """Yield a shared connection that reads one moment, as `open_without_trace`."""
+    deadline = time.monotonic() + patience
+    with shared.borrow() as database:
+        connection: sqlite3.Connection = database.connection
+        texts = connection.text_factory
+        connection.execute("PRAGMA query_only = ON")
+        try:
+            while not _has_begun(connection, path, deadline):
+                time.sleep(_PAUSE)
+            if briefly and connection.execute("PRAGMA journal_mode").fetchone() != ("wal",):
+                content = connection.serialize()
+                connection.execute("ROLLBACK")
+                with closing(sqlite3.connect(":memory:", isolation_level=None)) as read:
+                    read.deserialize(content)
+                    yield read
+            else:
+                yield connection
+        finally:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
+            connection.execute("PRAGMA query_only = OFF")
+            connection.text_factory = texts
+
+
+def _has_begun(connection: sqlite3.Connection, path: Path, deadline: float) -> bool:
+    """Begin to read; return False if another process is writing, until the deadline."""
+    try:
+        connection.execute("BEGIN")
+        connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
+    except sqlite3.DatabaseError as error:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        refusal = _refusal(path, error)
+        if refusal is None:
+            raise
+        if not isinstance(refusal, LockedError) or time.monotonic() >= deadline:
+            raise refusal from error
+        return False
+    return True
 
 
 @contextmanager
@@ -171,16 +348,14 @@ def connected_database(root: Path, patience: float = LONG) -> Iterator[Database]
         raise no_database(database_name(root))
     if on_server:
         require_psycopg()
-    with nullcontext() if on_server else ALONE:
-        try:
-            opened = postgresql.Database if on_server else sqlite.Database
-            database: Database = opened(database_named(root), patience)
-        except StartError as error:
-            raise ProjectError(str(error)) from error
-        try:
+    shared = _SHARED.get(_shared_name(root))
+    if shared is not None and patience == LONG:
+        with shared.borrow() as database:
             yield database
-        finally:
-            database.close()
+        return
+    guard = nullcontext() if on_server or shared is not None else ALONE
+    with guard, closing(_opened(root, patience)) as database:
+        yield database
 
 
 @contextmanager
@@ -193,10 +368,14 @@ def open_without_trace(
     journal that a crash left behind is rolled back in a temporary copy. Waits `patience` seconds
     for a writer; `briefly`, no writer waits for what is done with the connection, unless the
     database is large and has no log. Raises `ProjectError` for a file that is missing, a folder,
-    empty, no database, corrupt, not readable or locked. Threads wait for each other. The process
-    must hold no other connection to the file: its locks would end when this one has looked at the
-    file (POSIX).
+    empty, no database, corrupt, not readable or locked. Threads wait for each other. A process with
+    `shared_connections` reads on one of them: to open the file would end their locks (POSIX).
     """
+    shared = _SHARED.get(os.path.realpath(path))
+    if shared is not None:
+        with _read_shared_file(shared, path, patience, briefly=briefly) as connection:
+            yield connection
+        return
     deadline = time.monotonic() + patience
     while True:
         with ExitStack() as stack:

@@ -10,10 +10,12 @@ import os
 import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Any, ClassVar
 
 from ralphgen.errors import NotInProjectError, ProjectError, UsageError, invalid_toml
+from ralphgen.files import stamp
 from ralphgen.project import lookup
 from ralphgen.project.approvals import database_digest, read_record
 from ralphgen.runtime.engine.postgresql.dsn import schema_of
@@ -287,8 +289,14 @@ def _database_table(root: Path) -> Mapping[str, Any]:
 
     The rest of the config is not looked at: each command that asks for rows comes by here.
     """
+    path = root / CONFIG
+    return _read_database_table(path, stamp(path))
+
+
+@lru_cache(8)
+def _read_database_table(path: Path, _stamp: tuple[int, ...]) -> Mapping[str, Any]:
     try:
-        data = (root / CONFIG).read_bytes()
+        data = path.read_bytes()
         if b"database" not in data:
             return {}
         text = data.decode("utf-8-sig")

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
 from ralphgen.errors import Problem, ProjectError, invalid_toml
-from ralphgen.files import read_text
+from ralphgen.files import read_text, stamp
 from ralphgen.suggestion import suggestion
 
 Keys = Sequence[str | int]
@@ -70,8 +70,16 @@ class TomlFile(Generic[Model]):
 def read_toml(path: Path, model: type[Model], shown: str) -> TomlFile[Model]:
     """Return the file's values as the model; `shown` is the path for messages.
 
-    Raises `ProjectError` with a problem for each mistake, as `path:line: sentence`.
+    An unchanged file is read once per process. Raises `ProjectError` with a problem for each
+    mistake, as `path:line: sentence`.
     """
+    return _read_toml(path, model, shown, stamp(path))
+
+
+@lru_cache(64)
+def _read_toml(
+    path: Path, model: type[Model], shown: str, _stamp: tuple[int, ...]
+) -> TomlFile[Model]:
     text = read_text(path, shown)
     try:
         return TomlFile(model.model_validate(tomllib.loads(text)), shown, text)

@@ -12,7 +12,8 @@ from board_browsers import BoardProcess, board_process
 from driving import connected, create_project, query
 
 from browser.browsing import BROWSER, Chromium, Page
-from ralphgen.board.changes import PACE, SETTLED
+from ralphgen.board.changes import PACE
+from ralphgen.files import SETTLED
 
 pytestmark = BROWSER
 FORM = "#disciplines form[data-discipline-form]"

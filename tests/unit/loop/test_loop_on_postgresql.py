@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import psycopg
 import pytest
+from counted_loops import counted_loop
 from driving import ROWS, query
 from engines import VARIABLE, for_postgresql
 from loop_projects import LoopProject, kill, wait_until_gone
@@ -198,3 +199,14 @@ def test_a_loop_waits_for_a_database_that_is_away(
 
         assert {"done"} == {*project.statuses().values()}
         assert "the database cannot be reached" in said
+
+
+def test_a_further_session_does_not_log_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    counts = []
+    for sessions in (2, 4):
+        with database(template_of(SCHEMA)) as dsn:
+            monkeypatch.setenv(VARIABLE, dsn)
+            counts.append(counted_loop(tmp_path / str(sessions), sessions, dsn))
+
+    assert counts[0]["login"]
+    assert counts[0] == counts[1]
