@@ -14,10 +14,10 @@ from ralphgen.board.claims import liveness, read_claims
 from ralphgen.errors import ProjectError, RalphgenError
 from ralphgen.files import MANIFEST, SETTLED, listed
 from ralphgen.kits.ralph.rows import LEARNINGS, PROGRESS, Rows
-from ralphgen.kits.registry import KITS
+from ralphgen.kits.registry import read_settings
 from ralphgen.kits.specum.progress import spec_files
 from ralphgen.project.config import FILE as CONFIG
-from ralphgen.project.config import kit_settings, read_config
+from ralphgen.project.config import kit_settings
 from ralphgen.project.database import (
     FileSnapshot,
     LockedError,
@@ -26,7 +26,6 @@ from ralphgen.project.database import (
     open_database,
     open_without_trace,
 )
-from ralphgen.project.inspect import settings_models
 from ralphgen.project.root import (
     DATABASE,
     FOLDER,
@@ -250,7 +249,7 @@ class ChangeWatch:
 def specum_settings(root: Path) -> Mapping[str, Any] | None:
     """Return the settings of the kit specum; None if it is off or the config cannot be read."""
     try:
-        config = read_config(root, tuple(kit.key for kit in KITS), settings_models(KITS)).values
+        config = read_settings(root)
     except ProjectError:
         return None
     return kit_settings(config, SPECUM) if SPECUM in config.kits else None

@@ -93,9 +93,9 @@ def launch(
     """
     from ralphgen.agents.agent import LaunchOptions, prints
     from ralphgen.agents.registry import find_agent
+    from ralphgen.kits.registry import read_settings
     from ralphgen.project.root import project_place
     from ralphgen.sessions.model import approved_lines
-    from ralphgen.trust.items import read_settings
 
     refuse_agents("launch")
     place, tell = project_place(project), progress(quiet)

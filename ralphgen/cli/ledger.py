@@ -51,6 +51,7 @@ def on(project: Project = Path(), yes: Yes = False, quiet: Quiet = False) -> Non
 def off(project: Project = Path(), yes: Yes = False, quiet: Quiet = False) -> None:
     """Remove the tables and their rows, after a backup."""
     from ralphgen.errors import ProjectError
+    from ralphgen.kits.registry import read_settings
     from ralphgen.ledger.backup import backed_up
     from ralphgen.ledger.tables import read_state, remove_tables
     from ralphgen.project.database import opened_database
@@ -58,7 +59,6 @@ def off(project: Project = Path(), yes: Yes = False, quiet: Quiet = False) -> No
     from ralphgen.runtime.engine.ledger import MARKER
     from ralphgen.runtime.tasks.claims import live_claims
     from ralphgen.terminal.person import agrees
-    from ralphgen.trust.items import read_settings
 
     root = _root_for_a_person(project, "ledger off")
     state = read_state(root)

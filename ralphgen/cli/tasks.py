@@ -439,8 +439,8 @@ def check(
     Passed checks prove the task while the files stay unchanged.
     """
     from ralphgen.errors import ProjectError
+    from ralphgen.kits.registry import read_settings
     from ralphgen.project.root import project_root
-    from ralphgen.trust.items import read_settings
 
     root = project_root(project)
     if not read_settings(root).done.checks:
@@ -459,8 +459,8 @@ def check(
 def _require_trust(root: Path) -> None:
     """Ask for the checks of a clone, which run programs; raise `UntrustedError` for a no."""
     from ralphgen.cli.trust import asked
+    from ralphgen.kits.registry import read_settings
     from ralphgen.trust.decide import check_items, require_trust
-    from ralphgen.trust.items import read_settings
 
     require_trust(root, check_items(read_settings(root).done), asked)
 

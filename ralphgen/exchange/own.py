@@ -16,10 +16,9 @@ from ralphgen.exchange.rows import (
     read_rows,
     with_json_in_order,
 )
-from ralphgen.kits.registry import KITS
-from ralphgen.project.config import read_config
+from ralphgen.kits.registry import KITS, project_config
 from ralphgen.project.database import FileSnapshot, Snapshot, open_database, open_without_trace
-from ralphgen.project.inspect import read_schema, settings_models, takes_any_schema
+from ralphgen.project.inspect import read_schema, takes_any_schema
 from ralphgen.project.model import Names, Schema
 from ralphgen.project.schema import table_names
 from ralphgen.runtime.engine import quoted
@@ -54,7 +53,7 @@ class Own:
 
 def ralphs_tables(root: Path) -> Names:
     """Return `TABLES`, or nothing in a project of tables alone: there no name has a meaning."""
-    config = read_config(root, tuple(kit.key for kit in KITS), settings_models(KITS))
+    config = project_config(root)
     return () if takes_any_schema(config, KITS) else TABLES
 
 

@@ -15,11 +15,9 @@ from ralphgen.exchange.own import opened_file, ralphs_tables, unreadable
 from ralphgen.exchange.rows import SHOWN, Key, key_column, shown_key, spelled
 from ralphgen.init.postgresql import make_tables
 from ralphgen.init.stacks import STACKS, load_stack
-from ralphgen.kits.registry import KITS
+from ralphgen.kits.registry import project_config
 from ralphgen.ledger.tables import FOLDER, LedgerState, move_in, state_of
-from ralphgen.project.config import read_config
 from ralphgen.project.database import FileSnapshot, Snapshot, first_line, opened_database
-from ralphgen.project.inspect import settings_models
 from ralphgen.project.root import CONFIG, project_home
 from ralphgen.project.schema import REQUIRED_COLUMNS, Facts, table_names
 from ralphgen.project.served_tables import names_of
@@ -218,7 +216,7 @@ def move_project(root: Path, file: Path, *, dry_run: bool, say: Say) -> Mapping[
     it: nothing is changed then.
     """
     done: list[tuple[dict[str, int], list[str]]] = []
-    config = read_config(root, tuple(kit.key for kit in KITS), settings_models(KITS))
+    config = project_config(root)
     ralphs = ralphs_tables(root)
     needed = tuple(REQUIRED_COLUMNS) if ralphs else ()
     beside = (folder for folder in file.resolve().parents if folder.name == FOLDER)

@@ -25,7 +25,7 @@ from ralphgen.init.scaffold import (
     write_setup_files,
 )
 from ralphgen.init.stacks import load_stack
-from ralphgen.kits.registry import HOSTS, KITS
+from ralphgen.kits.registry import HOSTS, KITS, read_settings
 from ralphgen.ledger.tables import make_triggers
 from ralphgen.output import finish_interrupted
 from ralphgen.project.approvals import keep_record
@@ -50,7 +50,6 @@ from ralphgen.runtime.files.main_tree import is_without_tree
 from ralphgen.suggestion import suggestion
 from ralphgen.trust.decide import Ask, accept_database
 from ralphgen.trust.files import client_files, content_files
-from ralphgen.trust.items import read_settings
 
 NAMED = 3  # databases of the app that init names
 

@@ -6,9 +6,8 @@ from uuid import uuid4
 
 from ralphgen.errors import ProjectError
 from ralphgen.files import put, read_text
-from ralphgen.kits.registry import KITS
-from ralphgen.project.config import FILE, config_lock, read_config
-from ralphgen.project.inspect import settings_models
+from ralphgen.kits.registry import read_settings
+from ralphgen.project.config import FILE, config_lock
 from ralphgen.project.toml_edit import edited
 
 
@@ -35,5 +34,5 @@ def name_project(root: Path) -> bool:
 
 def _lacks_id(root: Path) -> bool:
     """Return whether the config has the project served over HTTP, and gives it no id."""
-    http = read_config(root, tuple(kit.key for kit in KITS), settings_models(KITS)).values.http
+    http = read_settings(root).http
     return http is not None and http.id is None

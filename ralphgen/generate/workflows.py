@@ -13,14 +13,13 @@ from ralphgen.generate.project_id import name_project
 from ralphgen.generate.removals import Recorded, lag, read_recorded, refuse_removals
 from ralphgen.generate.report import Report
 from ralphgen.init.scaffold import write_ignored
-from ralphgen.kits.registry import KITS
+from ralphgen.kits.registry import KITS, project_config, read_settings
 from ralphgen.output import Written, compare, diff, finish_interrupted, write
 from ralphgen.planning.model import ServerPlan
 from ralphgen.planning.preview import long_lists
 from ralphgen.planning.server import plan_server
 from ralphgen.project.config import FILE as CONFIG
-from ralphgen.project.config import read_config
-from ralphgen.project.inspect import FACTS, inspect_project, settings_models
+from ralphgen.project.inspect import FACTS, inspect_project
 from ralphgen.project.merge import Merge, read_merge
 from ralphgen.project.model import Project
 from ralphgen.project.patterns import pattern_notes
@@ -34,7 +33,7 @@ from ralphgen.project.versions import (
 from ralphgen.rendering.server import render_files
 from ralphgen.runtime.session import DEFAULT_RECIPE
 from ralphgen.trust.decide import Ask, accept_database, record_written
-from ralphgen.trust.items import read_settings, recorded_writes, run_items, written_items
+from ralphgen.trust.items import recorded_writes, run_items, written_items
 from ralphgen.trust.verify import UntrustedError
 
 
@@ -259,7 +258,7 @@ def _generated(root: Path, say: Say) -> Generated:
     generated = generate(root)
     for warning in generated.plan.warnings:
         say(f"warning: {plain(warning)}")
-    config = read_config(root, tuple(kit.key for kit in KITS), settings_models(KITS))
+    config = project_config(root)
     notes = tuple(pattern_notes(root, config))
     for note in notes:
         say(f"note: {plain(note)}")

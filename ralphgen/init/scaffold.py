@@ -17,12 +17,11 @@ from ralphgen.init.checks import proposal_text, proposed_checks
 from ralphgen.init.editor_schemas import FOLDER as SCHEMAS
 from ralphgen.init.recorded import add_row, default_schema, make_tables, recorded_kits, take_away
 from ralphgen.init.stacks import Stack, first_rows
-from ralphgen.kits.registry import KITS
+from ralphgen.kits.registry import KITS, read_settings
 from ralphgen.ledger.tables import definition, now, statements
 from ralphgen.planning.model import ServerPlan
-from ralphgen.project.config import FILE, config_lock, read_config
+from ralphgen.project.config import FILE, config_lock
 from ralphgen.project.database import FileSnapshot
-from ralphgen.project.inspect import settings_models
 from ralphgen.project.root import (
     FOLDER,
     DatabasePlace,
@@ -299,7 +298,7 @@ def default_context(plan: ServerPlan, enabled: Mapping[str, Sequence[str]] | Non
 
 def _kits_on(root: Path) -> list[str]:
     """Return the kits of a config that is there; raises `ProjectError` where it is not valid."""
-    return read_config(root, tuple(kit.key for kit in KITS), settings_models(KITS)).values.kits
+    return read_settings(root).kits
 
 
 def _bytes_of(path: Path) -> bytes | None:

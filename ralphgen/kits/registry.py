@@ -18,7 +18,10 @@ from ralphgen.planning.access import query_uses
 from ralphgen.planning.own_tools import plan_own_tools
 from ralphgen.planning.queries import plan_queries
 from ralphgen.planning.server import KitDefinition
+from ralphgen.project.config import Config, read_config
+from ralphgen.project.inspect import settings_models
 from ralphgen.project.kit import Finding
+from ralphgen.project.toml import TomlFile
 
 # What a project adds to the server of its rows, in the order in which it is emitted.
 ADDITIONS = (plan_tables, plan_queries, plan_own_tools)
@@ -41,3 +44,13 @@ KITS: tuple[KitDefinition, ...] = (
 )
 HOSTS = tuple(kit.key for kit in KITS if kit.additions)
 """The kits with row tools; a project can enable at most one of them."""
+
+
+def project_config(root: Path) -> TomlFile[Config]:
+    """Return the settings of the project in `root`; raise `ProjectError` for invalid ones."""
+    return read_config(root, tuple(kit.key for kit in KITS), settings_models(KITS))
+
+
+def read_settings(root: Path) -> Config:
+    """Return the values of the settings of a project, as `project_config`."""
+    return project_config(root).values

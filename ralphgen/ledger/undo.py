@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from ralphgen.errors import ProjectError
 from ralphgen.kits.ralph.rows import proof_on
-from ralphgen.kits.registry import KITS
+from ralphgen.kits.registry import KITS, project_config
 from ralphgen.ledger.backup import FOLDER as BACKUPS
 from ralphgen.ledger.record import (
     ENTRY_COLUMNS,
@@ -26,9 +26,8 @@ from ralphgen.ledger.record import (
     same,
 )
 from ralphgen.ledger.tables import no_ledger, read_state
-from ralphgen.project.config import read_config
 from ralphgen.project.database import module_of, open_database, opened_database
-from ralphgen.project.inspect import read_schema, settings_models, takes_any_schema
+from ralphgen.project.inspect import read_schema, takes_any_schema
 from ralphgen.project.root import project_home
 from ralphgen.runtime.engine import quoted
 from ralphgen.runtime.engine.closing import DONE
@@ -506,7 +505,7 @@ def undo_session(root: Path, session: str, *, dry_run: bool = False) -> Undone:
     by the next command. A `dry_run` writes nothing. Raises `MissingError` for a session that is not
     on record, and `ProjectError` where there is no ledger or the database cannot be written.
     """
-    config = read_config(root, tuple(kit.key for kit in KITS), settings_models(KITS))
+    config = project_config(root)
     has_tasks = not takes_any_schema(config, KITS)
     own = f"{UNDO_PREFIX}{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{os.urandom(4).hex()}"
     stored = module_of(root, "stored_rows").StoredRows

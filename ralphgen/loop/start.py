@@ -10,7 +10,7 @@ from ralphgen.agents.agent import Agent
 from ralphgen.agents.registry import find_agent
 from ralphgen.errors import UsageError
 from ralphgen.init.scaffold import any_database
-from ralphgen.kits.registry import KITS
+from ralphgen.kits.registry import KITS, read_settings
 from ralphgen.loop.conduct import Telling
 from ralphgen.loop.limits import Limits
 from ralphgen.loop.site import ProjectWorkplace
@@ -19,7 +19,6 @@ from ralphgen.project.config import Config
 from ralphgen.project.inspect import inspect_project
 from ralphgen.sessions.claims import refuse_without_ledger
 from ralphgen.sessions.decide import no_tasks
-from ralphgen.trust.items import read_settings
 
 
 @dataclass(frozen=True, slots=True)

@@ -11,6 +11,7 @@ from textwrap import fill
 from typing import Any
 
 from ralphgen.errors import plain
+from ralphgen.kits.registry import read_settings
 from ralphgen.ledger.record import last_sessions
 from ralphgen.loop.events import MOMENT, Event, duration
 from ralphgen.loop.limits import NOTHING_READY
@@ -19,7 +20,6 @@ from ralphgen.project.git import ask_git, begin_of_git, work_tree_around
 from ralphgen.sessions.states import task_states
 from ralphgen.sessions.store import TRANSCRIPT, session_folder
 from ralphgen.terminal.console import as_typed
-from ralphgen.trust.items import read_settings
 
 Facts = dict[str, Any]
 SHOWN = 5  # tasks or files that one line names

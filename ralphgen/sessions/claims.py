@@ -7,7 +7,7 @@ from pathlib import Path
 
 from ralphgen.errors import ProjectError, RalphgenError
 from ralphgen.kits.ralph.rows import writing_tasks
-from ralphgen.kits.registry import KITS
+from ralphgen.kits.registry import KITS, read_settings
 from ralphgen.ledger.tables import now
 from ralphgen.project.config import Config
 from ralphgen.project.database import open_database, opened_database
@@ -22,7 +22,6 @@ from ralphgen.sessions.decide import Request
 from ralphgen.sessions.model import PreparedSession, TaskClaim
 from ralphgen.sessions.states import next_tasks, why_none_is_ready
 from ralphgen.sessions.store import CHANCE, new_id
-from ralphgen.trust.items import read_settings
 
 RATE_LIMITED = "rate limited"
 NOT_MADE = "it could not be created"

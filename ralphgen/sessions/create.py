@@ -11,7 +11,7 @@ from ralphgen.environment.program import server_program
 from ralphgen.errors import ProjectError, Say, UsageError
 from ralphgen.files import interrupted, put, refuse_irregular
 from ralphgen.init.scaffold import any_database, serves_any_database
-from ralphgen.kits.registry import KITS
+from ralphgen.kits.registry import KITS, read_settings
 from ralphgen.output import finish_interrupted
 from ralphgen.planning.model import Names, ServerPlan
 from ralphgen.planning.server import plan_server
@@ -53,7 +53,7 @@ from ralphgen.sessions.store import (
 )
 from ralphgen.suggestion import suggestion
 from ralphgen.trust.decide import Ask, TrustItem, context_items, record_items, untrusted
-from ralphgen.trust.items import read_settings, servers_of
+from ralphgen.trust.items import servers_of
 from ralphgen.trust.verify import TRUST_EDITED, refuse_edited
 
 MARGIN = 60  # seconds to look at the files before and after them

@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
 from ralphgen.generate.removals import refuse_behind, refuse_unstartable
-from ralphgen.kits.registry import KITS
+from ralphgen.kits.registry import KITS, read_settings
 from ralphgen.planning.model import ServerPlan
 from ralphgen.planning.server import plan_server
 from ralphgen.project.approvals import RUNNING
@@ -13,7 +13,7 @@ from ralphgen.project.inspect import inspect_project, without_new_columns
 from ralphgen.project.model import Project
 from ralphgen.rendering.server import render_files
 from ralphgen.trust.decide import Ask, TrustItem, content_items, require_trust, server_items
-from ralphgen.trust.items import Servers, own_items, read_settings, run_items, written_items
+from ralphgen.trust.items import Servers, own_items, run_items, written_items
 from ralphgen.trust.repository import git_items
 
 

@@ -275,7 +275,7 @@ def worktree_git(root: Path, work_tree: Path) -> TreeGit:
 
 def _tree_rules(root: Path, work_tree: Path) -> dict[str, Any]:
     """Return, under `tree`, where the session began and what the checkout for its checks needs."""
-    from ralphgen.trust.items import read_settings
+    from ralphgen.kits.registry import read_settings
 
     git, config = worktree_git(root, work_tree), read_settings(root).loop
     try:

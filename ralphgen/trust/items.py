@@ -5,10 +5,9 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from ralphgen.kits.registry import KITS
-from ralphgen.project.config import Config, read_config
+from ralphgen.kits.registry import KITS, read_settings
+from ralphgen.project.config import Config
 from ralphgen.project.discipline_servers import discipline_servers
-from ralphgen.project.inspect import settings_models
 from ralphgen.project.model import Project
 from ralphgen.project.prompts import prompt_names, read_words
 from ralphgen.project.rows import ProjectRows, open_rows
@@ -105,11 +104,6 @@ def servers_of(
     configured = settings.mcp_servers if settings is not None else {}
     reserved = tuple(kit.key for kit in KITS)
     return discipline_servers(discipline, rows.mcp_servers(discipline), configured, reserved)
-
-
-def read_settings(root: Path) -> Config:
-    """Return the project's settings; raise `ProjectError` where they cannot be read."""
-    return read_config(root, tuple(kit.key for kit in KITS), settings_models(KITS)).values
 
 
 def hidden_in(root: Path) -> frozenset[str]:

@@ -6,8 +6,8 @@ from typing import NamedTuple
 
 from ralphgen.agents.calls import open_server
 from ralphgen.errors import ProgramError, Say
+from ralphgen.kits.registry import read_settings
 from ralphgen.project.root import ProjectPlace
-from ralphgen.trust.items import read_settings
 
 KIT, TOOL = "ralph", "run_checks"
 ALL = "the checks"

@@ -10,6 +10,7 @@ from filelock import FileLock
 
 from ralphgen.errors import ProgramError, Say
 from ralphgen.files import FULL, WRITE_HINT, refuse_full_disk
+from ralphgen.kits.registry import read_settings
 from ralphgen.project.config import LoopConfig
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.files.checkout import (
@@ -25,7 +26,6 @@ from ralphgen.runtime.tasks.proof import RecordedTree
 from ralphgen.sessions.snapshot import worktree_git
 from ralphgen.trust.decide import content_items, record_items
 from ralphgen.trust.files import is_authority
-from ralphgen.trust.items import read_settings
 from ralphgen.worktrees.checks import ALL, CheckFailure, failed_check
 from ralphgen.worktrees.git import Git, base_branch, hooks_among, top_of, tree_at
 from ralphgen.worktrees.record import record_merge, recorded_tree

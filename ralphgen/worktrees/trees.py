@@ -14,6 +14,7 @@ from filelock import FileLock, Timeout
 
 from ralphgen.errors import ProgramError, ProjectError, Say
 from ralphgen.files import put, refuse_irregular
+from ralphgen.kits.registry import read_settings
 from ralphgen.project.config import LoopConfig
 from ralphgen.project.root import project_home
 from ralphgen.runtime.files.checkout import (
@@ -44,7 +45,6 @@ from ralphgen.sessions.snapshot import (
     changed_protection,
     worktree_git,
 )
-from ralphgen.trust.items import read_settings
 from ralphgen.trust.repository import trusted_settings
 from ralphgen.worktrees.git import OWN_BRANCHES, Git, base_branch, run, top_of, tree_at
 

@@ -15,14 +15,13 @@ from ralphgen.board.requests import ActionResult, FieldProblem, fieldless
 from ralphgen.board.views.task_record import titles_of
 from ralphgen.errors import RalphgenError
 from ralphgen.kits.ralph.rows import project_rows
-from ralphgen.kits.registry import KITS
+from ralphgen.kits.registry import KITS, read_settings
 from ralphgen.project.database import open_database
 from ralphgen.project.inspect import read_schema
 from ralphgen.project.model import Names
 from ralphgen.project.rows import open_rows
 from ralphgen.runtime.engine.ledger import MARKER
 from ralphgen.sessions.states import next_tasks
-from ralphgen.trust.items import read_settings
 
 PATIENCE = 20.0  # seconds that a start is waited for
 LOOK = 0.05  # seconds between two looks at whether it has begun

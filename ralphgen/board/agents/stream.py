@@ -11,9 +11,9 @@ from ralphgen.agents.registry import NamedReader, find_agent
 from ralphgen.board.agents.lines import LogPage, page_of_log
 from ralphgen.board.stored_text import line, paragraph
 from ralphgen.errors import RalphgenError
+from ralphgen.kits.registry import read_settings
 from ralphgen.runtime.protocol.call_log import FILE as CALLS
 from ralphgen.sessions.store import TRANSCRIPT
-from ralphgen.trust.items import read_settings
 
 LONG_WORDS = 4_000  # characters of what is said at once
 

@@ -12,7 +12,7 @@ from typing import Literal
 from ralphgen.board.stored_text import line
 from ralphgen.board.views.prose import ProseField, prose_columns, prose_fields, without_values
 from ralphgen.errors import Problem, ProjectError
-from ralphgen.kits.registry import KITS
+from ralphgen.kits.registry import KITS, project_config
 from ralphgen.project import discipline_servers, disciplines
 from ralphgen.project.config import (
     Config,
@@ -20,11 +20,9 @@ from ralphgen.project.config import (
     NamedRemoteServer,
     NamedServer,
     no_config,
-    read_config,
     with_name,
 )
 from ralphgen.project.database import Snapshot, open_database
-from ralphgen.project.inspect import settings_models
 from ralphgen.project.model import Names
 from ralphgen.project.toml import TomlFile
 from ralphgen.runtime.errors import one_line
@@ -209,7 +207,7 @@ def read_facts(root: Path) -> Facts:
     """
     config, problems = no_config(), tuple[Problem, ...]()
     try:
-        config = read_config(root, RESERVED, settings_models(KITS))
+        config = project_config(root)
     except ProjectError as error:
         problems = error.problems
     if any(kit.any_schema for kit in KITS if kit.key in config.values.kits):

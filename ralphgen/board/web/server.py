@@ -24,10 +24,8 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 from ralphgen.board.project import Board
 from ralphgen.board.web.app import Site
 from ralphgen.errors import ProjectError, plain
-from ralphgen.kits.registry import KITS
+from ralphgen.kits.registry import project_config
 from ralphgen.project.config import FILE as CONFIG
-from ralphgen.project.config import read_config
-from ralphgen.project.inspect import settings_models
 from ralphgen.terminal.console import say, show_crash
 
 MOST_WAITING = 32
@@ -157,7 +155,7 @@ def serve(root: Path, *, announce: Callable[[str], None], browse: bool) -> None:
 def _port(root: Path) -> int:
     """Return the port that the config fixes, 0 for any, as where the config cannot be used."""
     try:
-        config = read_config(root, tuple(kit.key for kit in KITS), settings_models(KITS))
+        config = project_config(root)
     except ProjectError as error:
         say(f"warning: {plain(error.problems[0].text)}: the board uses any free port")
         return 0

@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, replace
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup
 from starlette.exceptions import HTTPException
@@ -50,14 +50,15 @@ from ralphgen.board.web.desk import PageDesk, in_thread, json_answer
 from ralphgen.errors import Problem, ProjectError, RalphgenError
 from ralphgen.files import MANIFEST
 from ralphgen.kits.ralph.rows import project_rows
-from ralphgen.kits.registry import KITS
-from ralphgen.project.config import CheckSettings, read_config
-from ralphgen.project.inspect import settings_models
+from ralphgen.kits.registry import KITS, read_settings
 from ralphgen.project.root import FOLDER, project_place
 from ralphgen.runtime.policy import FULL, NOTHING
 from ralphgen.runtime.tasks.rows import plain
 from ralphgen.sessions.decide import Request as SessionRequest
 from ralphgen.sessions.decide import RowAsRead
+
+if TYPE_CHECKING:
+    from ralphgen.project.config import CheckSettings
 
 CREATE, UPDATE, ENRICH, SET_STATUS, COMMENT = (
     "create_task",
@@ -281,7 +282,7 @@ def checks_of(root: Path, discipline: str) -> tuple[tuple[str, str], ...]:
 
     Raises `ProjectError` where the config cannot be read.
     """
-    config = read_config(root, tuple(kit.key for kit in KITS), settings_models(KITS)).values
+    config = read_settings(root)
     found: list[CheckSettings] = config.done.checks
     return tuple(
         (check.name, shlex.join(check.run) if check.run else f"the task {check.dela} of dela")

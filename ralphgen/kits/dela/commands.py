@@ -105,14 +105,13 @@ def _situation(project: Path) -> "tuple[tuple[Place, ...], str]":
     """Return where tasks are found, and the path of the allowlist; what cannot be used is said."""
     from ralphgen.kits.dela.allowing import find_places
     from ralphgen.kits.dela.server.allowlist import allowlist_path, lies_in
-    from ralphgen.kits.registry import KITS
-    from ralphgen.project.config import kit_settings, read_config
-    from ralphgen.project.inspect import settings_models
+    from ralphgen.kits.registry import project_config
+    from ralphgen.project.config import kit_settings
     from ralphgen.project.root import project_place
 
     place = project_place(project)
     root = place.root
-    config = read_config(root, tuple(kit.key for kit in KITS), settings_models(KITS))
+    config = project_config(root)
     settings = kit_settings(config.values, KIT)
     places = find_places(root, place.start, settings)
     for path, why in dict.fromkeys(problem for place in places for problem in place.found.problems):

@@ -31,7 +31,7 @@ from making_sessions import client_of, opened
 from ralphgen.board.edit.forms import Server, Variable
 from ralphgen.board.edit.save import save
 from ralphgen.board.views.disciplines import read_disciplines
-from ralphgen.trust.items import read_settings
+from ralphgen.kits.registry import read_settings
 
 pytestmark = pytest.mark.slow
 

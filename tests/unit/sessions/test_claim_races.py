@@ -20,7 +20,7 @@ from engines import ENGINES
 from held_tasks import held_on, held_project
 
 from ralphgen.errors import ProjectError
-from ralphgen.kits.registry import KITS
+from ralphgen.kits.registry import KITS, read_settings
 from ralphgen.project.config import Config
 from ralphgen.project.inspect import inspect_project
 from ralphgen.project.model import Project
@@ -35,7 +35,6 @@ from ralphgen.sessions.claims import (
 )
 from ralphgen.sessions.decide import Request
 from ralphgen.sessions.model import TaskClaim
-from ralphgen.trust.items import read_settings
 
 pytestmark = pytest.mark.slow
 Result = TypeVar("Result")

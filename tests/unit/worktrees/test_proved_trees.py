@@ -15,6 +15,7 @@ from merging_projects import branches, merging_project, say
 from proved_projects import check, git, python, written
 
 from ralphgen.errors import ProjectError
+from ralphgen.kits.registry import read_settings
 from ralphgen.project.approvals import add_to_record
 from ralphgen.project.config import LoopConfig
 from ralphgen.runtime.files.checkout import discard, write_tree
@@ -22,7 +23,6 @@ from ralphgen.sessions.create import create_session
 from ralphgen.sessions.decide import Request
 from ralphgen.sessions.items import project_items
 from ralphgen.sessions.snapshot import worktree_git
-from ralphgen.trust.items import read_settings
 from ralphgen.trust.repository import git_items
 from ralphgen.worktrees.begin import left_merges
 from ralphgen.worktrees.merge import LOST, Merged, RedCheck, merge

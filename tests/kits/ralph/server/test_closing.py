@@ -18,6 +18,7 @@ from proved_projects import LEDGER, MARKER, check, git
 from query_files import write_queries
 
 from ralphgen.generate.workflows import regenerate
+from ralphgen.kits.registry import read_settings
 from ralphgen.ledger.undo import undo_session
 from ralphgen.project.approvals import add_to_record
 from ralphgen.project.database import opened_database
@@ -26,7 +27,6 @@ from ralphgen.runtime.engine.sqlite.database import Database
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.tasks.proof import IMPORTED, RESTORED
 from ralphgen.trust.decide import check_items
-from ralphgen.trust.items import read_settings
 
 pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 TOOLS = '''
