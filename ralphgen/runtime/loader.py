@@ -259,8 +259,9 @@ def verified(folder: str, *, trusting: bool = False) -> tuple[Facts, dict[str, b
     stamps: dict[str, Stamp] = {}
     files: dict[str, str] = {}
     codes: dict[str, bytes] = {}
-    compiled = {} if trusting else _compiled(manifest)
-    for listed, digest in _digests(f"{folder}/manifest.json", manifest).items():
+    digests = _digests(f"{folder}/manifest.json", manifest)
+    compiled = {} if trusting else _compiled(digests)
+    for listed, digest in digests.items():
         path = f"{folder}/{listed}"
         printable = path.encode("unicode_escape").decode()
         about = stamp(path)
@@ -277,8 +278,8 @@ def verified(folder: str, *, trusting: bool = False) -> tuple[Facts, dict[str, b
         stamps[listed] = about if about and is_settled else UNKNOWN
         name = listed.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
         try:
-            if name in compiled:
-                code = _moved(loads(compiled[name]), path)
+            if listed in compiled:
+                code = _moved(loads(compiled[listed]), path)
             else:
                 text = _for_a_run(source.decode())
                 code = compile(text, path, "exec", ANNOTATIONS, dont_inherit=True, optimize=2)
@@ -288,35 +289,48 @@ def verified(folder: str, *, trusting: bool = False) -> tuple[Facts, dict[str, b
     return (folder, manifest, codes.get("runtime.loader", b""), stamps, files, (), {}), codes
 
 
-def _compiled(manifest: bytes) -> dict[str, bytes]:
-    """Return the bytecode of a server with this manifest in another folder, if a record has it.
+def _compiled(digests: Mapping[str, str]) -> dict[str, bytes]:
+    """Return the bytecode of sources with these digests, by file, as far as records have it.
 
-    Worktrees and clones of a project then start without compiling what was compiled before.
+    A start after `regen` compiles only changed modules; a new project or clone, only its own.
     """
     import os
+    from contextlib import suppress
 
+    found: dict[str, bytes] = {}
     try:
-        place = _place()
-        if not is_private(os.lstat(place)):
-            return {}
-        with os.scandir(place) as records:
+        if not is_private(os.lstat(_place())):
+            return found
+        with os.scandir(_place()) as records:
             newest = sorted(records, key=lambda one: one.stat().st_mtime_ns, reverse=True)
-        for entry in newest:
-            with open(entry.path, "rb") as file:
-                if not is_private(os.fstat(file.fileno())):
-                    continue
-                checksum, head = file.read(8), file.read(int.from_bytes(file.read(4), "little"))
-                facts: Any = loads(head) if _imp.source_hash(KEY, head) == checksum else ("", b"")
-                if facts[1] != manifest or entry.name != _record_name(facts[0], manifest):
-                    continue
-                data = file.read()
-            index = facts[6].items()
-            pieces = {name: (data[at : at + size], known) for name, (at, size, known) in index}
-            if all(_imp.source_hash(KEY, piece) == known for piece, known in pieces.values()):
-                return {name: piece for name, (piece, _) in pieces.items()}
-    except (EOFError, LookupError, MemoryError, OSError, TypeError, ValueError):
-        pass  # another record may be written or removed meanwhile
-    return {}
+    except OSError:
+        return found
+    for entry in newest:
+        if len(found) < len(digests):
+            with suppress(EOFError, LookupError, MemoryError, OSError, TypeError, ValueError):
+                _add_compiled(found, digests, entry)  # it may be written or removed meanwhile
+    return found
+
+
+def _add_compiled(
+    found: dict[str, bytes], digests: Mapping[str, str], record: os.DirEntry[str]
+) -> None:
+    """Add the missing bytecode that a record has; raises one of several errors if it is damaged."""
+    with open(record.path, "rb") as file:
+        checksum, head = file.read(8), file.read(int.from_bytes(file.read(4), "little"))
+        begin = file.tell()
+        if not is_private(os.fstat(file.fileno())) or _imp.source_hash(KEY, head) != checksum:
+            return
+        facts: Facts = loads(head)
+        same = dict(_digests(record.path, facts[1]).items() & digests.items())
+        if record.name != _record_name(facts[0], facts[1]) or "runtime/loader.py" not in same:
+            return  # of another interpreter, or compiled in another way
+        for name, listed in facts[4].items():
+            if listed in same and listed not in found:
+                offset, size, known = facts[6][name]
+                piece = os.pread(file.fileno(), size, begin + offset)
+                if _imp.source_hash(KEY, piece) == known:
+                    found[listed] = piece
 
 
 def _moved(code: CodeType, path: str) -> CodeType:

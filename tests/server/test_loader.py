@@ -12,9 +12,10 @@ from importlib import import_module
 from importlib.machinery import EXTENSION_SUFFIXES
 from importlib.util import cache_from_source
 from pathlib import Path
+from typing import Any
 
 import pytest
-from driving import accept, edit, query, server_command
+from driving import accept, create_project, edit, query, server_command
 from settled import settle, unkept_project
 from wire import checked, refused, running
 
@@ -58,6 +59,21 @@ def mark(tmp_path: Path) -> Path:
 
 def generated(root: Path, file: str) -> Path:
     return root / ".ralph" / "mcp" / file
+
+
+def compiled(root: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The modules of the server that are compiled at the next start."""
+    folder = str(generated(root, ""))
+    files = []
+
+    def compile_(*arguments: Any, **options: Any) -> Any:
+        files.append(os.path.relpath(arguments[1], folder))
+        return compile(*arguments, **options)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(loader, "compile", compile_, raising=False)
+        loader.verified(folder)
+    return files
 
 
 def foreign(mark: Path) -> bytes:
@@ -535,14 +551,32 @@ def test_copy_of_a_server_takes_its_bytecode_from_the_record_of_the_first(
     started(own)
     copy = shutil.copytree(own, tmp_path / "copy")
 
-    def refuse(*_: object, **_options: object) -> None:
-        raise AssertionError("a module was compiled")
-
-    monkeypatch.setattr(loader, "compile", refuse, raising=False)
+    assert [] == compiled(copy, monkeypatch)
     _, codes = loader.verified(str(generated(copy, "").resolve()))
     path = generated(copy, "runtime/start.py")
     assert f"{path}" == marshal.loads(codes["runtime.start"]).co_filename  # noqa: S302 - ours
     started(copy)
+
+
+def test_server_of_another_project_compiles_only_modules_that_differ(
+    own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started(own)
+    other = create_project(tmp_path / "other")
+    edit(other, "policy.py", more="\n")
+
+    assert ["policy.py"] == compiled(other, monkeypatch)
+
+
+def test_bytecode_is_not_taken_from_a_record_of_another_loader(
+    own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Another version may compile the same source in another way."""
+    started(own)
+    other = create_project(tmp_path / "other")
+    edit(other, "runtime/loader.py", more="\n")
+
+    assert {"policy.py", "runtime/start.py"} < {*compiled(other, monkeypatch)}
 
 
 def test_bytecode_of_a_record_that_others_can_write_is_not_taken(
