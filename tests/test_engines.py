@@ -49,7 +49,7 @@ ASKING = {
         "exchange/own.py": "driver flag",  # another project's file; its rows have no types
         "ledger/backup.py": "driver place",
         "sessions/snapshot.py": "place",
-        "trust/decide.py": "place",
+        "emit/trust.py": "place",
     },
     "makes a file from definitions, which only a file has": {
         "init/recorded.py": "class driver",

@@ -48,7 +48,7 @@ from ralphgen.errors import ProgramError, ProjectError, RalphgenError, Say, harm
 from ralphgen.files import FULL, WRITE_HINT, refuse_full_disk
 from ralphgen.ledger.tables import now, read_state
 from ralphgen.project.database import open_database, opened_database
-from ralphgen.project.git import ask_git
+from ralphgen.project.git import ask_git, in_repository
 from ralphgen.project.root import FOLDER, ProjectPlace, project_home
 from ralphgen.project.rows import open_rows
 from ralphgen.runtime.context import BY_CLIENT
@@ -74,7 +74,6 @@ from ralphgen.sessions.launched import launched_in
 from ralphgen.sessions.model import PreparedSession
 from ralphgen.sessions.snapshot import begin_protection, end_protection, read_snapshot
 from ralphgen.sessions.store import CLIENT, OURS_ALONE, TRANSCRIPT, remove_inner
-from ralphgen.trust.committed import in_repository
 from ralphgen.worktrees.record import recorded_tree
 from ralphgen.worktrees.trees import current_tree
 

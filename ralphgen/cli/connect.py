@@ -170,8 +170,8 @@ def _print(targets: "Sequence[ConnectTarget]") -> None:
 
 def _write(root: Path, targets: "Sequence[ConnectTarget]", tell: Say) -> None:
     """Write the files and record them as trusted."""
+    from ralphgen.emit.trust import recorded_writes
     from ralphgen.generate.connected import write_targets
-    from ralphgen.trust.items import recorded_writes
 
     with recorded_writes(root, [root / target.path for target in targets]):
         for target, changed in write_targets(root, targets):

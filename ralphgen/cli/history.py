@@ -64,9 +64,9 @@ def log(
     as_json: Json = False,
 ) -> None:
     """Show every change, with old and new values."""
+    from ralphgen.emit.trust import hidden_in
     from ralphgen.ledger.undo import finish_undone
     from ralphgen.project.root import project_root
-    from ralphgen.trust.items import hidden_in
 
     root = project_root(project)
     moment = _moment(since) if since else None
@@ -115,11 +115,11 @@ def undo(
 
     Makes a backup first. Lists and skips rows with later changes, and then exits with 1.
     """
+    from ralphgen.emit.trust import hidden_in
     from ralphgen.ledger.backup import backed_up
     from ralphgen.ledger.undo import finish_undone, undo_session
     from ralphgen.project.root import project_root
     from ralphgen.terminal.person import agrees, refuse_agents
-    from ralphgen.trust.items import hidden_in
 
     refuse_agents("undo")
     root = project_root(project)

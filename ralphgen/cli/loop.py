@@ -206,13 +206,13 @@ def _looped(
     """Run the loop, show what happens, keep it for others to see, and return the exit code."""
     from ralphgen.agents.launch import find_program
     from ralphgen.cli.trust import asked
+    from ralphgen.emit.trust import require_trust
     from ralphgen.ledger.backup import backed_up
     from ralphgen.loop.conduct import conduct
     from ralphgen.loop.events import FREQUENT, event
     from ralphgen.loop.record import recorded_loop
     from ralphgen.loop.run import Run
     from ralphgen.sessions.items import project_items
-    from ralphgen.trust.decide import require_trust
 
     root, limits, telling = prepared.root, prepared.limits, prepared.telling
     events: list[Event] = []

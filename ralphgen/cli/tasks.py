@@ -459,8 +459,8 @@ def check(
 def _require_trust(root: Path) -> None:
     """Ask for the checks of a clone, which run programs; raise `UntrustedError` for a no."""
     from ralphgen.cli.trust import asked
+    from ralphgen.emit.trust import check_items, require_trust
     from ralphgen.kits.registry import read_settings
-    from ralphgen.trust.decide import check_items, require_trust
 
     require_trust(root, check_items(read_settings(root).done), asked)
 

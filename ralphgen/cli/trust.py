@@ -11,7 +11,7 @@ from ralphgen.terminal.app import App, Project, Yes
 from ralphgen.terminal.console import say
 
 if TYPE_CHECKING:
-    from ralphgen.trust.decide import TrustItem
+    from ralphgen.emit.trust import TrustItem
 
 app = App()
 
@@ -19,9 +19,9 @@ app = App()
 @app.command(example="ralphgen trust")
 def trust(project: Project = Path(), yes: Yes = False) -> None:
     """Review and approve the commands a project runs."""
+    from ralphgen.emit.trust import database_items
     from ralphgen.project.root import has_database, written_root
     from ralphgen.sessions.items import project_items
-    from ralphgen.trust.decide import database_items
 
     root = written_root(project, "trust")
     if _recorded(root, database_items(root), yes=yes) and not has_database(root):

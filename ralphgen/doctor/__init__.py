@@ -11,6 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ralphgen.agents.clients import CLIENTS, ClientEntries
+from ralphgen.emit.verify import TRUST_EDITED, UntrustedError
+from ralphgen.emit.write import compare
 from ralphgen.environment import INTERPRETER_OPTIONS, base_interpreter
 from ralphgen.environment.build import check_environment
 from ralphgen.environment.location import environment_for
@@ -20,10 +22,10 @@ from ralphgen.generate.connected import all_entries, client_file
 from ralphgen.generate.workflows import Generated, generate
 from ralphgen.init.scaffold import serves_any_database
 from ralphgen.ledger.tables import VERSION, read_state
-from ralphgen.output import compare
 from ralphgen.planning.access import LOGINS
 from ralphgen.planning.indexes import MANY, missing_indexes
 from ralphgen.project.database import connected, open_database, open_without_trace
+from ralphgen.project.git import committed_texts
 from ralphgen.project.inspect import missing_database
 from ralphgen.project.model import OwnTool, Project
 from ralphgen.project.own_tools import FOLDER as TOOLS
@@ -51,8 +53,6 @@ from ralphgen.sessions.items import require_server
 from ralphgen.sessions.server_query import run_to_end
 from ralphgen.spelling import sql_name
 from ralphgen.suggestion import counted
-from ralphgen.trust.committed import committed_texts
-from ralphgen.trust.verify import TRUST_EDITED, UntrustedError
 from ralphgen.worktrees.look import worktree_notes
 
 if TYPE_CHECKING:

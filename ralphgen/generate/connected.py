@@ -22,9 +22,9 @@ from ralphgen.agents.plugin import (
     render_agents,
     render_plugin,
 )
+from ralphgen.emit.write import Drift, compare, file_diff, write
 from ralphgen.errors import EditedError, Problem, ProjectError, Say, plain
 from ralphgen.files import MANIFEST, Files, interrupted, put, whole_text
-from ralphgen.output import Drift, compare, file_diff, write
 from ralphgen.planning.model import ServerPlan
 from ralphgen.project.database import NoConnectionError
 from ralphgen.project.model import Project

@@ -6,6 +6,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ralphgen.emit.trust import Ask, accept_database, client_files, content_files
+from ralphgen.emit.write import finish_interrupted
 from ralphgen.errors import ProjectError, Say, UsageError, plain
 from ralphgen.generate.workflows import read_before, regenerate
 from ralphgen.init.editor_schemas import write_schemas
@@ -27,7 +29,6 @@ from ralphgen.init.scaffold import (
 from ralphgen.init.stacks import load_stack
 from ralphgen.kits.registry import HOSTS, KITS, read_settings
 from ralphgen.ledger.tables import make_triggers
-from ralphgen.output import finish_interrupted
 from ralphgen.project.approvals import keep_record
 from ralphgen.project.config import FILE as CONFIG
 from ralphgen.project.database import ENDS, is_sqlite, open_database
@@ -48,8 +49,6 @@ from ralphgen.project.schema import relation_names
 from ralphgen.runtime.engine.postgresql.dsn import schema_of
 from ralphgen.runtime.files.main_tree import is_without_tree
 from ralphgen.suggestion import suggestion
-from ralphgen.trust.decide import Ask, accept_database
-from ralphgen.trust.files import client_files, content_files
 
 NAMED = 3  # databases of the app that init names
 

@@ -3,9 +3,9 @@
 from dataclasses import dataclass
 
 from ralphgen import __version__
+from ralphgen.emit.write import Drift
 from ralphgen.errors import plain
 from ralphgen.generate.removals import Lag
-from ralphgen.output import Drift
 from ralphgen.project.root import FOLDER
 
 LISTED = 5  # files of a kind in the verdict

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ralphgen.emit.write import compare
 from ralphgen.errors import ProjectError, Say
 from ralphgen.files import MANIFEST
 from ralphgen.generate.default_context import POLICY, Tools, tools_on_disk
@@ -13,7 +14,6 @@ from ralphgen.init.editor_schemas import write_schemas
 from ralphgen.init.scaffold import write_ignored
 from ralphgen.ledger.backup import backed_up
 from ralphgen.ledger.tables import VERSION, add_indexes, read_state, upgrade_tables
-from ralphgen.output import compare
 from ralphgen.project.root import FOLDER, has_database
 from ralphgen.project.versions import is_earlier
 from ralphgen.runtime.policy import FULL

@@ -5,6 +5,16 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ralphgen.emit.trust import (
+    Ask,
+    accept_database,
+    record_written,
+    recorded_writes,
+    run_items,
+    written_items,
+)
+from ralphgen.emit.verify import UntrustedError
+from ralphgen.emit.write import Written, compare, diff, finish_interrupted, write
 from ralphgen.errors import EditedError, Problem, ProjectError, Say, plain
 from ralphgen.files import MANIFEST, Files
 from ralphgen.generate.connected import connected, connected_drift, write_targets
@@ -14,13 +24,12 @@ from ralphgen.generate.removals import Recorded, lag, read_recorded, refuse_remo
 from ralphgen.generate.report import Report
 from ralphgen.init.scaffold import write_ignored
 from ralphgen.kits.registry import KITS, project_config, read_settings
-from ralphgen.output import Written, compare, diff, finish_interrupted, write
 from ralphgen.planning.model import ServerPlan
 from ralphgen.planning.preview import long_lists
 from ralphgen.planning.server import plan_server
 from ralphgen.project.config import FILE as CONFIG
+from ralphgen.project.git import Merge, read_merge
 from ralphgen.project.inspect import FACTS, inspect_project
-from ralphgen.project.merge import Merge, read_merge
 from ralphgen.project.model import Project
 from ralphgen.project.patterns import pattern_notes
 from ralphgen.project.root import FOLDER, has_database
@@ -32,9 +41,6 @@ from ralphgen.project.versions import (
 )
 from ralphgen.rendering.server import render_files
 from ralphgen.runtime.session import DEFAULT_RECIPE
-from ralphgen.trust.decide import Ask, accept_database, record_written
-from ralphgen.trust.items import recorded_writes, run_items, written_items
-from ralphgen.trust.verify import UntrustedError
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from ralphgen.agents.agent import BLOCKED, DONE, Agent, AgentLine, LaunchOptions
 from ralphgen.agents.launch import SessionEnd, launch_session
+from ralphgen.emit.trust import content_items, record_items, untrusted
 from ralphgen.errors import ProgramError, ProjectError, RalphgenError
 from ralphgen.files import FULL, refuse_full_disk, reserved_space
 from ralphgen.ledger.record import blocked_since, last_entry
@@ -26,7 +27,6 @@ from ralphgen.sessions.decide import Request
 from ralphgen.sessions.model import PreparedSession
 from ralphgen.sessions.states import next_tasks
 from ralphgen.sessions.store import remove
-from ralphgen.trust.decide import content_items, record_items, untrusted
 from ralphgen.worktrees.git import refuse_task_branch
 
 RECIPE, REVIEW = "task_execution", "opus_review"

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from ralphgen.emit.trust import TrustItem, words_items
 from ralphgen.errors import ProgramError
 from ralphgen.files import WRITE_HINT
 from ralphgen.planning.model import PROFILES
@@ -16,7 +17,6 @@ from ralphgen.runtime.files import reason, write_new
 from ralphgen.sessions.decide import Subject
 from ralphgen.sessions.model import Served
 from ralphgen.sessions.store import OURS_ALONE, SYSTEM
-from ralphgen.trust.decide import TrustItem, words_items
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ralphgen.emit.trust import Ask, TrustItem, context_items, record_items, servers_of, untrusted
+from ralphgen.emit.verify import TRUST_EDITED, refuse_edited
+from ralphgen.emit.write import finish_interrupted
 from ralphgen.environment.program import server_program
 from ralphgen.errors import ProjectError, Say, UsageError
 from ralphgen.files import interrupted, put, refuse_irregular
 from ralphgen.init.scaffold import any_database, serves_any_database
 from ralphgen.kits.registry import KITS, read_settings
-from ralphgen.output import finish_interrupted
 from ralphgen.planning.model import Names, ServerPlan
 from ralphgen.planning.server import plan_server
 from ralphgen.project.config import Config
@@ -52,9 +54,6 @@ from ralphgen.sessions.store import (
     remove,
 )
 from ralphgen.suggestion import suggestion
-from ralphgen.trust.decide import Ask, TrustItem, context_items, record_items, untrusted
-from ralphgen.trust.items import servers_of
-from ralphgen.trust.verify import TRUST_EDITED, refuse_edited
 
 MARGIN = 60  # seconds to look at the files before and after them
 

@@ -3,6 +3,18 @@
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 
+from ralphgen.emit.trust import (
+    Ask,
+    Servers,
+    TrustItem,
+    content_items,
+    git_items,
+    own_items,
+    require_trust,
+    run_items,
+    server_items,
+    written_items,
+)
 from ralphgen.generate.removals import refuse_behind, refuse_unstartable
 from ralphgen.kits.registry import KITS, read_settings
 from ralphgen.planning.model import ServerPlan
@@ -12,9 +24,6 @@ from ralphgen.project.config import Config
 from ralphgen.project.inspect import inspect_project, without_new_columns
 from ralphgen.project.model import Project
 from ralphgen.rendering.server import render_files
-from ralphgen.trust.decide import Ask, TrustItem, content_items, require_trust, server_items
-from ralphgen.trust.items import Servers, own_items, run_items, written_items
-from ralphgen.trust.repository import git_items
 
 
 def session_items(

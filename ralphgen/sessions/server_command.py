@@ -34,7 +34,7 @@ def server_command(
     if os.path.exists(os.path.join(folder, ".commit")):  # until then, the server refuses to start
         from pathlib import Path
 
-        from ralphgen.output import finish_interrupted
+        from ralphgen.emit.write import finish_interrupted
 
         finish_interrupted(Path(folder))
     _require_trust(root, kits, trust_edited=trust_edited)

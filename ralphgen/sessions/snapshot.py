@@ -263,7 +263,7 @@ def _place(root: Path, work_tree: Path) -> str:
 
 def worktree_git(root: Path, work_tree: Path) -> TreeGit:
     """Return git in a worktree of the project in `root`, with an index of ours."""
-    from ralphgen.trust.repository import trusted_settings
+    from ralphgen.emit.trust import trusted_settings
 
     repository = repository_of(str(work_tree))
     if repository is None:

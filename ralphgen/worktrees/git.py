@@ -11,6 +11,7 @@ from pathlib import Path
 from threading import Event
 from typing import Literal, NamedTuple
 
+from ralphgen.emit.trust import trusted_settings
 from ralphgen.errors import ProgramError, ProjectError
 from ralphgen.project.git import settings_of
 from ralphgen.project.root import FOLDER
@@ -18,7 +19,6 @@ from ralphgen.runtime.files.git import run_git
 from ralphgen.runtime.files.main_tree import linked_tree, repository_of
 from ralphgen.runtime.files.work_tree import GITLINK, nested_repositories
 from ralphgen.runtime.processes.secrets import masked, passed_on
-from ralphgen.trust.repository import trusted_settings
 
 # The hooks of what the loop does: it commits, merges, checks out, and pushes.
 HOOKS = (

@@ -8,6 +8,7 @@ from threading import Event
 
 from filelock import FileLock
 
+from ralphgen.emit.trust import content_items, is_authority, record_items
 from ralphgen.errors import ProgramError, Say
 from ralphgen.files import FULL, WRITE_HINT, refuse_full_disk
 from ralphgen.kits.registry import read_settings
@@ -24,8 +25,6 @@ from ralphgen.runtime.files.protection import RALPH, pattern_of
 from ralphgen.runtime.files.work_tree import nested_repositories
 from ralphgen.runtime.tasks.proof import RecordedTree
 from ralphgen.sessions.snapshot import worktree_git
-from ralphgen.trust.decide import content_items, record_items
-from ralphgen.trust.files import is_authority
 from ralphgen.worktrees.checks import ALL, CheckFailure, failed_check
 from ralphgen.worktrees.git import Git, base_branch, hooks_among, top_of, tree_at
 from ralphgen.worktrees.record import record_merge, recorded_tree

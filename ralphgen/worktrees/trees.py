@@ -12,6 +12,7 @@ from time import sleep
 
 from filelock import FileLock, Timeout
 
+from ralphgen.emit.trust import trusted_settings
 from ralphgen.errors import ProgramError, ProjectError, Say
 from ralphgen.files import put, refuse_irregular
 from ralphgen.kits.registry import read_settings
@@ -45,7 +46,6 @@ from ralphgen.sessions.snapshot import (
     changed_protection,
     worktree_git,
 )
-from ralphgen.trust.repository import trusted_settings
 from ralphgen.worktrees.git import OWN_BRANCHES, Git, base_branch, run, top_of, tree_at
 
 FOLDER = ".ralph/worktrees"

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TextIO
 from uuid import uuid4
 
+from ralphgen.emit.trust import written_items
 from ralphgen.errors import ProjectError
 from ralphgen.generate.workflows import regenerate
 from ralphgen.kits.registry import KITS
@@ -22,7 +23,6 @@ from ralphgen.project.approvals import add_to_record
 from ralphgen.project.inspect import inspect_project
 from ralphgen.project.root import database_place
 from ralphgen.runtime.engine.postgresql.schema import defined as for_postgresql
-from ralphgen.trust.items import written_items
 
 NO_SUCH_TABLE: tuple[type[Exception], ...] = (sqlite3.OperationalError,)
 with suppress(ModuleNotFoundError):  # tests of SQLite run without it

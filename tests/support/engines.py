@@ -14,9 +14,9 @@ import pytest
 from driving import ROWS, SCHEMAS, create_project, made_here, query, quiet
 from postgresql import database, needs_postgresql, template_of
 
+from ralphgen.emit.trust import accept_database
 from ralphgen.generate.workflows import regenerate
 from ralphgen.runtime.engine.postgresql.schema import defined
-from ralphgen.trust.decide import accept_database
 
 with suppress(ModuleNotFoundError):  # tests of SQLite run without it
     import psycopg

@@ -13,9 +13,9 @@ from importlib import import_module
 from itertools import count
 from pathlib import Path
 
+from ralphgen.emit.write import finish_interrupted, write
 from ralphgen.errors import ProjectError
 from ralphgen.files import Files, interrupted, seal
-from ralphgen.output import finish_interrupted, write
 
 OLD = seal(
     {

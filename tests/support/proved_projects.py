@@ -14,10 +14,10 @@ from shutil import which
 
 from driving import ROWS, create_database, made_here, quiet
 
+from ralphgen.emit.trust import check_items
 from ralphgen.generate.workflows import regenerate
 from ralphgen.kits.registry import read_settings
 from ralphgen.project.approvals import add_to_record
-from ralphgen.trust.decide import check_items
 
 INIT_SCHEMA = Path(__file__).parents[2] / "ralphgen" / "init" / "schema.sql"
 LEDGER = Path(__file__).parents[2] / "ralphgen" / "ledger" / "schema.sql"

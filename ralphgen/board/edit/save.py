@@ -15,6 +15,7 @@ from ralphgen.board.views.disciplines import (
     is_of_same_lists,
     read_facts,
 )
+from ralphgen.emit.trust import items_of
 from ralphgen.errors import Problem, ProjectError, RalphgenError, Say
 from ralphgen.files import put
 from ralphgen.generate import workflows
@@ -24,7 +25,6 @@ from ralphgen.project.database import ALONE, connected_database
 from ralphgen.project.root import database_name
 from ralphgen.runtime.errors import ToolError, one_line
 from ralphgen.runtime.policy import FULL
-from ralphgen.trust.items import items_of
 
 if TYPE_CHECKING:
     from ralphgen.runtime.engine import Database

@@ -32,6 +32,7 @@ from ralphgen.board.requests import ActionResult, FieldProblem, fieldless, form_
 from ralphgen.board.stored_text import line, paragraph
 from ralphgen.board.web.desk import Draw, PageDesk, in_thread
 from ralphgen.board.web.pages import BoardPlace, html
+from ralphgen.emit.trust import hidden_in
 from ralphgen.errors import RalphgenError, UsageError
 from ralphgen.ledger.backup import backed_up
 from ralphgen.ledger.record import shown, without_hidden
@@ -39,7 +40,6 @@ from ralphgen.ledger.undo import LineResult, RowResult, Undone, finish_undone, u
 from ralphgen.runtime.errors import one_line
 from ralphgen.sessions.launched import ask_to_stop, has_stopped
 from ralphgen.sessions.store import MARK, stored_session
-from ralphgen.trust.items import hidden_in
 
 LONGEST = 300  # characters of a value
 MOST = 500  # rows and lines that are shown

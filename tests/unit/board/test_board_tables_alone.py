@@ -14,9 +14,9 @@ from postgresql import database, needs_postgresql
 
 from ralphgen.board.changes import ChangeWatch
 from ralphgen.board.web.report import report
+from ralphgen.emit.trust import accept_database
 from ralphgen.generate.workflows import regenerate
 from ralphgen.ledger.tables import add_tables
-from ralphgen.trust.decide import accept_database
 
 with suppress(ModuleNotFoundError):
     import psycopg

@@ -9,9 +9,9 @@ from command_line import ralphgen
 from driving import made_here, query
 from proved_projects import TESTS, proved_project
 
+from ralphgen.emit.trust import check_items
 from ralphgen.kits.registry import read_settings
 from ralphgen.project.approvals import add_to_record
-from ralphgen.trust.decide import check_items
 
 pytestmark = pytest.mark.slow
 

@@ -17,11 +17,11 @@ from command_line import RALPHGEN, ralphgen, warm_process
 from driving import made_here, query
 from proved_projects import check, git, proved_project, python
 
+from ralphgen.emit.trust import check_items
 from ralphgen.kits.registry import read_settings
 from ralphgen.project.approvals import add_to_record
 from ralphgen.sessions.items import project_items
 from ralphgen.terminal.table import COMMANDS as TABLE
-from ralphgen.trust.decide import check_items
 
 pytestmark = pytest.mark.slow
 

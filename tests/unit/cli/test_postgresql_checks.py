@@ -12,11 +12,11 @@ from postgresql import needs_postgresql
 from proved_projects import TESTS, git
 from walls import Walled, run
 
+from ralphgen.emit.trust import check_items
 from ralphgen.generate.workflows import generate, regenerate
 from ralphgen.kits.registry import read_settings
 from ralphgen.project.approvals import add_to_record
 from ralphgen.sessions.snapshot import earlier_changes
-from ralphgen.trust.decide import check_items
 
 pytestmark = [needs_postgresql, pytest.mark.slow]
 EVIDENCE = "SELECT task_id, check_name, exit_code FROM ralphgen_evidence ORDER BY number"

@@ -13,6 +13,7 @@ from driving import query, quiet
 from engines import CONFIG, ENGINES, LEDGER, MARKER, VARIABLE
 from postgresql import database, needs_postgresql, template_of
 
+from ralphgen.emit.trust import accept_database
 from ralphgen.errors import ProjectError
 from ralphgen.exchange.move import export_file, export_text, import_rows
 from ralphgen.exchange.rows import TABLES
@@ -22,7 +23,6 @@ from ralphgen.ledger.undo import undo_session
 from ralphgen.project.database import opened_database
 from ralphgen.project.root import DATABASE
 from ralphgen.runtime.engine.postgresql.schema import defined as for_postgresql
-from ralphgen.trust.decide import accept_database
 
 pytestmark = pytest.mark.slow
 

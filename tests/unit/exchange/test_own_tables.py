@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from lanes import examples
 from postgresql import database, needs_postgresql, template_of
 
+from ralphgen.emit.trust import accept_database
 from ralphgen.errors import ProjectError
 from ralphgen.exchange.merge import RowEdit
 from ralphgen.exchange.move import export_file, export_text, import_rows
@@ -24,7 +25,6 @@ from ralphgen.ledger.tables import definition
 from ralphgen.ledger.undo import undo_session
 from ralphgen.project.root import DATABASE
 from ralphgen.runtime.engine.postgresql.schema import defined as for_postgresql
-from ralphgen.trust.decide import accept_database
 
 pytestmark = pytest.mark.slow
 

@@ -10,10 +10,10 @@ import pytest
 from driving import quiet
 from postgresql import database, needs_postgresql
 
+from ralphgen.emit.trust import accept_database
 from ralphgen.errors import ProjectError
 from ralphgen.generate.initialize import InitOptions, initialize
 from ralphgen.generate.workflows import regenerate
-from ralphgen.trust.decide import accept_database
 
 pytestmark = pytest.mark.slow
 CONFIG = '[database]\nengine = "postgresql"\n'

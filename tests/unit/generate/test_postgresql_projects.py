@@ -10,12 +10,12 @@ from command_line import ralphgen
 from driving import quiet
 from postgresql import PASSWORD, needs_postgresql
 
+from ralphgen.emit.trust import accept_database
 from ralphgen.errors import ProjectError, UsageError
 from ralphgen.generate.initialize import InitOptions, initialize
 from ralphgen.generate.workflows import checked, generate, regenerate
 from ralphgen.ledger.tables import remove_tables
 from ralphgen.project.root import CONFIG, FOLDER
-from ralphgen.trust.decide import accept_database
 
 pytestmark = [pytest.mark.slow, needs_postgresql]
 

@@ -14,9 +14,9 @@ from driving import create_project, made_here, query
 from proved_projects import check, proved_project, written
 from scripted_agent import agent_program
 
+from ralphgen.emit.trust import check_items
 from ralphgen.kits.registry import read_settings
 from ralphgen.project.approvals import add_to_record
-from ralphgen.trust.decide import check_items
 
 pytestmark = pytest.mark.slow
 

@@ -20,8 +20,8 @@ from planned_agent import PROVES, WORKS, Steps
 from postgresql import database, needs_postgresql, running, template_of
 from proved_projects import INIT_SCHEMA, LEDGER, MARKER, check, git
 
+from ralphgen.emit.trust import git_items
 from ralphgen.project.approvals import add_to_record
-from ralphgen.trust.repository import git_items
 
 if TYPE_CHECKING:
     import subprocess

@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from lanes import examples
 from output_trees import FACTS, FILE, FOLDER, NEW, OLD, sealed, tree
 
+from ralphgen.emit.write import Drift, Written, compare, finish_interrupted, write
 from ralphgen.files import Files, digest, seal
-from ralphgen.output import Drift, Written, compare, finish_interrupted, write
 
 
 @pytest.fixture

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 from output_trees import FACTS, NEW, OLD, tree
 
+from ralphgen.emit.write import Drift, compare, diff, write
 from ralphgen.errors import EditedError
 from ralphgen.files import seal
-from ralphgen.output import Drift, compare, diff, write
 
 
 @pytest.fixture

@@ -30,8 +30,8 @@ from output_programs import (
 )
 
 import ralphgen
+from ralphgen.emit.write import Drift, compare, finish_interrupted, stage, write
 from ralphgen.files import interrupted
-from ralphgen.output import Drift, compare, finish_interrupted, stage, write
 
 pytestmark = pytest.mark.slow
 

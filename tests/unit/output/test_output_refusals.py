@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from output_trees import FACTS, FILE, FOLDER, NEW, OLD, sealed, tree
 
+from ralphgen.emit.write import Written, compare, write
 from ralphgen.errors import EditedError, ProjectError
 from ralphgen.files import digest, exclusive, legal, seal
-from ralphgen.output import Written, compare, write
 
 CONFLICT = '{\n<<<<<<< HEAD\n  "plan": "1",\n=======\n  "plan": "2",\n>>>>>>> theirs\n}\n'
 

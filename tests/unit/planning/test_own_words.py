@@ -7,10 +7,10 @@ import pytest
 from command_line import ralphgen
 from driving import connected, create_project, quiet
 
+from ralphgen.emit.trust import told_items
 from ralphgen.errors import ProjectError
 from ralphgen.generate.workflows import generate, regenerate
 from ralphgen.planning.model import Wording
-from ralphgen.trust.decide import told_items
 
 CONFIG = """
 [describe]

@@ -9,6 +9,7 @@ import pytest
 from postgresql import PASSWORD, needs_postgresql
 from psycopg.conninfo import conninfo_to_dict, make_conninfo
 
+from ralphgen.emit.trust import accept_database
 from ralphgen.errors import ProjectError
 from ralphgen.kits.registry import KITS
 from ralphgen.project.config import read_config
@@ -16,7 +17,6 @@ from ralphgen.project.database import NoConnectionError, connected_database, is_
 from ralphgen.project.inspect import inspect_project
 from ralphgen.project.root import DatabasePlace, database_path, database_place
 from ralphgen.sessions.login import revoke_login
-from ralphgen.trust.decide import accept_database
 
 pytestmark = pytest.mark.slow
 

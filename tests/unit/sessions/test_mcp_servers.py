@@ -23,12 +23,12 @@ from persona_servers import (
     stored,
 )
 
+from ralphgen.emit.trust import discipline_items
+from ralphgen.emit.verify import UntrustedError
 from ralphgen.errors import ProjectError
 from ralphgen.generate.workflows import checked
 from ralphgen.project.config import Config
 from ralphgen.project.root import SESSIONS
-from ralphgen.trust.decide import discipline_items
-from ralphgen.trust.verify import UntrustedError
 
 pytestmark = pytest.mark.slow
 

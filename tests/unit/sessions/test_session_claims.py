@@ -12,6 +12,7 @@ from engines import ENGINES
 from held_tasks import comments, held_on, leave, row, status, taken
 from making_sessions import opened
 
+from ralphgen.emit.verify import UntrustedError
 from ralphgen.errors import ProjectError, UsageError
 from ralphgen.generate.workflows import regenerate
 from ralphgen.project.root import SESSIONS, database_place
@@ -22,7 +23,6 @@ from ralphgen.sessions.claims import (
     NothingReadyError,
     end_claim,
 )
-from ralphgen.trust.verify import UntrustedError
 
 pytestmark = pytest.mark.slow
 NEVER = "CREATE TRIGGER never BEFORE UPDATE ON tasks BEGIN SELECT RAISE(ABORT, 'never'); END"

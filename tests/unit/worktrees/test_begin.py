@@ -15,9 +15,9 @@ from lifelines import until
 from merging_projects import SETTLED, branch_of, merging_project, say, with_origin
 from proved_projects import git
 
+from ralphgen.emit.trust import git_items
 from ralphgen.errors import ProjectError
 from ralphgen.project.approvals import add_to_record
-from ralphgen.trust.repository import git_items
 from ralphgen.worktrees.begin import (
     refuse_missing_script,
     refuse_red_base,

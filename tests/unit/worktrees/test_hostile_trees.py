@@ -10,12 +10,12 @@ from lanes import shortened
 from merging_projects import SETTLED, base, branches, closed, merged, merging_project, say, worked
 from proved_projects import TESTS, git, written
 
+from ralphgen.emit.trust import git_items
 from ralphgen.errors import ProjectError
 from ralphgen.project.approvals import add_to_record
 from ralphgen.project.config import LoopConfig
 from ralphgen.project.git import read_files_of_git
 from ralphgen.runtime.files.work_tree import nested_repositories, tree_files
-from ralphgen.trust.repository import git_items
 from ralphgen.worktrees.git import TAIL, Git, skipped_hooks
 from ralphgen.worktrees.merge import Merged, RedCheck, Refused, merge
 from ralphgen.worktrees.trees import Worktree, prepare

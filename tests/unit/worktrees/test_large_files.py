@@ -8,9 +8,9 @@ from lanes import shortened
 from merging_projects import merged, merging_project, worked
 from proved_projects import git, written
 
+from ralphgen.emit.trust import git_items
 from ralphgen.project.approvals import add_to_record
 from ralphgen.project.config import LoopConfig
-from ralphgen.trust.repository import git_items
 from ralphgen.worktrees.merge import Merged, Pending
 
 pytestmark = pytest.mark.slow

@@ -14,6 +14,7 @@ from making_sessions import client_of
 from merging_projects import branches, merging_project, say
 from proved_projects import check, git, python, written
 
+from ralphgen.emit.trust import git_items
 from ralphgen.errors import ProjectError
 from ralphgen.kits.registry import read_settings
 from ralphgen.project.approvals import add_to_record
@@ -23,7 +24,6 @@ from ralphgen.sessions.create import create_session
 from ralphgen.sessions.decide import Request
 from ralphgen.sessions.items import project_items
 from ralphgen.sessions.snapshot import worktree_git
-from ralphgen.trust.repository import git_items
 from ralphgen.worktrees.begin import left_merges
 from ralphgen.worktrees.merge import LOST, Merged, RedCheck, merge
 from ralphgen.worktrees.trees import Worktree, prepare

@@ -17,6 +17,7 @@ from making_sessions import client_of
 from proved_projects import LEDGER, MARKER, check, git
 from query_files import write_queries
 
+from ralphgen.emit.trust import check_items
 from ralphgen.generate.workflows import regenerate
 from ralphgen.kits.registry import read_settings
 from ralphgen.ledger.undo import undo_session
@@ -26,7 +27,6 @@ from ralphgen.project.root import database_place
 from ralphgen.runtime.engine.sqlite.database import Database
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.tasks.proof import IMPORTED, RESTORED
-from ralphgen.trust.decide import check_items
 
 pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 TOOLS = '''

@@ -1,20 +1,28 @@
-"""Decides what of a project has to be trusted before a session may start, and whether it is."""
+"""Decides what of a project has to be trusted before a session may start, and whether it is.
+
+Authority decides what a session may do: settings, everything below `.ralph` but its state, and the
+settings of clients. Content is what agents read or run in the course of their work. Of the settings
+of a repository, those that cannot name a program always count when ralphgen runs git, those that
+can count once you trust them, all others never do, and a repository's hooks never run.
+"""
 
 import json
 import os
+import re
 import shlex
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
 from ralphgen import __version__
+from ralphgen.emit.verify import UntrustedError, refuse_edited
 from ralphgen.errors import ProjectError, RalphgenError, plain
 from ralphgen.files import MANIFEST, Files, digest
-from ralphgen.kits.registry import KITS
+from ralphgen.kits.registry import KITS, read_settings
 from ralphgen.project.approvals import (
     CONTEXT,
     Record,
@@ -35,10 +43,17 @@ from ralphgen.project.config import (
     shown_url,
 )
 from ralphgen.project.discipline_servers import discipline_servers
+from ralphgen.project.git import (
+    committed_texts,
+    has_objects_of,
+    has_outward_link,
+    known_texts,
+    settings_of,
+)
 from ralphgen.project.inspect import settings_models
-from ralphgen.project.model import OwnRecipe
+from ralphgen.project.model import OwnRecipe, Project
 from ralphgen.project.own_tools import tool_files
-from ralphgen.project.prompts import Words
+from ralphgen.project.prompts import Words, prompt_names, read_words
 from ralphgen.project.recipes import RecipeFile
 from ralphgen.project.root import (
     DATABASE,
@@ -51,15 +66,179 @@ from ralphgen.project.root import (
     outside_shown,
     project_home,
 )
-from ralphgen.runtime.system import is_below_launch
-from ralphgen.trust.committed import (
-    committed_texts,
-    has_objects_of,
-    has_outward_link,
-    known_texts,
+from ralphgen.project.rows import ProjectRows, open_rows
+from ralphgen.project.served_tables import hidden_columns
+from ralphgen.runtime.encoding import sha256_hex
+from ralphgen.runtime.files.git import ATTRIBUTES
+from ralphgen.runtime.files.main_tree import tree_top
+from ralphgen.runtime.files.protection import (
+    CLIENT_FILES,
+    CLIENT_FOLDERS,
+    CLIENT_PARTS,
+    RALPH,
+    is_client_setting,
 )
-from ralphgen.trust.files import authority_files, client_files, content_files
-from ralphgen.trust.verify import UntrustedError, refuse_edited
+from ralphgen.runtime.system import is_below_launch
+
+# Below `.ralph`: what ralphgen writes there while work is done.
+STATE_NAMES = frozenset(
+    {
+        *("backups", "db", "last-export.jsonl", "learnings.txt", "progress.txt", "sessions"),
+        *("trust", "worktrees"),
+    }
+)
+# Below `.ralph`: what ralphgen compares itself, what is an item of another kind, and what no
+# session reads.
+COVERED_PATHS = re.compile(
+    r"\.ralph/(?:ralphgen\.toml|(?:mcp|schemas)(?:/.*)?|recipes/[^/]+\.toml|prompts/[^/]+\.md"
+    r"|tools/[^/_.][^/]*\.py|(?:.*/)?(?:\.lock|\.gitignore|\.gitattributes|__pycache__(?:/.*)?))",
+    re.DOTALL,
+)
+ENVIRONMENT_FILE = ".env"  # some clients and runners load it, and what its name begins
+PRUNED_FOLDERS = frozenset({".git", RALPH, "node_modules"})
+LOCK_ENDING = ".lock"
+CLIENT_INNER = (".claude/", ".github/")  # above a project, instructions are in these too
+INSTRUCTIONS = frozenset(
+    {
+        *("agents.md", "agents.override.md", "claude.md", "claude.local.md", "gemini.md"),
+        *("agent.md", "crush.md", "iflow.md", "qwen.md", "copilot-instructions.md"),
+        *(".clinerules", ".cursorrules", ".goosehints", ".roorules", ".rules", ".windsurfrules"),
+    }
+)
+BUILD_FILES = frozenset(
+    {
+        *("gnumakefile", "makefile", "cmakelists.txt", "justfile", ".justfile"),
+        *("package.json", "turbo.json", "pyproject.toml", "pom.xml", "mvnw", "gradlew"),
+        *("build.gradle", "build.gradle.kts", "settings.gradle", "settings.gradle.kts"),
+        *("taskfile.yml", "taskfile.yaml", "taskfile.dist.yml", "taskfile.dist.yaml"),
+        *("compose.yml", "compose.yaml", "docker-compose.yml", "docker-compose.yaml"),
+        *("compose.override.yml", "compose.override.yaml"),
+        *("docker-compose.override.yml", "docker-compose.override.yaml"),
+    }
+)
+SCRIPT_ENDING = ".sh"
+ITEMS_FOLDER = ".ai"
+SKILL_FOLDERS = (".claude/skills", ".agents/skills")
+
+
+def is_authority(path: str) -> bool:
+    """Return whether a path, with `/` between its parts, is a file of authority at any depth."""
+    parts = path.casefold().split("/")
+    for at, part in enumerate(parts):
+        below = parts[at + 1 :]
+        is_state = below[:1] and (below[0] in STATE_NAMES or below[:2] == ["mcp", "sessions"])
+        if part == ".git" or (part == RALPH and not is_state):
+            return True
+    return is_client_setting(path)
+
+
+def is_content(path: str) -> bool:
+    """Return whether a path is a file of content at any depth, and not of authority."""
+    *folders, name = path.casefold().split("/")
+    if is_authority(path):
+        return False
+    is_environment = name == ENVIRONMENT_FILE or name.startswith(f"{ENVIRONMENT_FILE}.")
+    named = (
+        name in INSTRUCTIONS
+        or name in BUILD_FILES
+        or name.endswith(SCRIPT_ENDING)
+        or is_environment
+    )
+    return named or _has_items(folders)
+
+
+def _has_items(folders: Sequence[str]) -> bool:
+    """Return whether every file in a folder counts, given the parts of its path."""
+    around = f"/{'/'.join(folders)}/"
+    return ITEMS_FOLDER in folders or any(f"/{one}/" in around for one in SKILL_FOLDERS)
+
+
+def authority_files(root: Path) -> list[str]:
+    """Return the files below `.ralph` that are no state and that no other item covers, sorted."""
+    found = []
+    for folder, folders, names in os.walk(root / RALPH):
+        place = os.path.relpath(folder, root).replace(os.sep, "/")
+        folders[:] = [one for one in folders if _is_uncovered(f"{place}/{one}")]
+        found += [path for name in names if _is_uncovered(path := f"{place}/{name}")]
+    return sorted(path for path in found if (root / path).is_file())
+
+
+def _is_uncovered(path: str) -> bool:
+    return is_authority(path) and not COVERED_PATHS.fullmatch(path)
+
+
+def client_files(tree: Path) -> list[str]:
+    """Return the files from which clients take settings in a work tree, sorted.
+
+    Some clients take settings from the folders above too, up to the top of the repository.
+    """
+    tops, found = (*CLIENT_PARTS, *CLIENT_FOLDERS), set[str]()
+    for place, way in (tree, ""), *_folders_above(tree):
+        inner = [path for top in tops for path in _paths_below(place, top) if is_authority(path)]
+        names = [name for name in _names_in(place) if name.casefold() in CLIENT_FILES]
+        found |= {f"{way}{path}" for path in (*inner, *names) if not path.endswith(LOCK_ENDING)}
+    return sorted(path for path in found if (tree / path).is_file())
+
+
+def content_files(tree: Path) -> list[str]:
+    """Return the files that agents read or run in a work tree.
+
+    Build files and scripts count at its top, instructions, skills and `.ai` everywhere below, and
+    instructions also in the folders above, up to the top of the repository.
+    """
+    found = [path for top in (*SKILL_FOLDERS, ITEMS_FOLDER) for path in _paths_below(tree, top)]
+    names = [path for path in _names_in(tree) if is_content(path)]
+    return sorted(
+        path
+        for path in {*found, *names, *_instructions_below(tree), *_instructions_above(tree)}
+        if (tree / path).is_file()
+    )
+
+
+def _instructions_below(tree: Path) -> Iterator[str]:
+    for folder, folders, names in os.walk(tree):
+        folders[:] = [one for one in folders if one.casefold() not in PRUNED_FOLDERS]
+        inner = os.path.relpath(folder, tree).replace(os.sep, "/")
+        parts = [] if inner == "." else inner.casefold().split("/")
+        every = _has_items(parts)
+        for name in names:
+            if every or name.casefold() in INSTRUCTIONS:
+                yield f"{inner}/{name}" if parts else name
+
+
+def _instructions_above(tree: Path) -> Iterator[str]:
+    for place, way in _folders_above(tree):
+        for inner in ("", *CLIENT_INNER):
+            for name in _names_in(place / inner):
+                if name.casefold() in INSTRUCTIONS:
+                    yield f"{way}{inner}{name}"
+
+
+def _folders_above(tree: Path) -> Iterator[tuple[Path, str]]:
+    """Yield the folders above a work tree up to the top of its repository, and the way there."""
+    top, place, way = tree_top(str(tree)), tree, ""
+    while top is not None and str(place) != top and place != place.parent:
+        place, way = place.parent, f"../{way}"
+        yield place, way
+
+
+def _names_in(folder: Path) -> list[str]:
+    try:
+        return [path.name for path in folder.iterdir()]
+    except OSError:
+        return []
+
+
+def _paths_below(tree: Path, top: str) -> Iterator[str]:
+    """Yield the paths of files below a folder of a work tree, however its name is spelled."""
+    first, _, rest = top.partition("/")
+    for name in _names_in(tree):
+        if name.casefold() != first:
+            continue
+        for folder, _, files in os.walk(tree / name / rest, followlinks=False):
+            inner = os.path.relpath(folder, tree).replace(os.sep, "/")
+            yield from (f"{inner}/{file}" for file in files)
+
 
 HARMLESS_MODES = frozenset({"default", "manual", "plan"})  # in which Claude Code asks as it is used
 CLAUDE_LOCAL = ".claude/settings.local.json"
@@ -532,3 +711,174 @@ def _version(manifest: bytes) -> object:
 def _digest(kind: str, facts: object) -> str:
     text = json.dumps([kind, facts], sort_keys=True)
     return sha256(text.encode()).hexdigest()
+
+
+Servers = Mapping[str, Mapping[str, Any]]
+"""Entries of an MCP config, by name."""
+
+
+def own_items(
+    root: Path,
+    config: Config,
+    servers: Mapping[str | None, Servers],
+    words: Sequence[TrustItem],
+    work_tree: Path,
+) -> list[TrustItem]:
+    """Return what has to be trusted for a session besides the server.
+
+    `servers` are those of disciplines, by discipline; `words` are the project's own to agents.
+    Clients and agents work in `work_tree`.
+    """
+    return [
+        *launch_items(config.launch),
+        *run_items(root, config),
+        *loop_items(config.loop),
+        *file_items(root),
+        *client_items(work_tree),
+        *content_items(work_tree),
+        *told_items(config.describe),
+        *words,
+        *(
+            item
+            for discipline, entries in servers.items()
+            for item in discipline_items(discipline, entries, config)
+        ),
+    ]
+
+
+def run_items(root: Path, config: Config) -> list[TrustItem]:
+    """Return what the project's server starts or reaches besides itself."""
+    settings = [*settings_items(config), *database_items(root)]
+    return [*check_items(config.done), *tool_items(root), *context_items(root), *settings]
+
+
+def written_items(root: Path, project: Project) -> list[TrustItem]:
+    """Return what has to be trusted for every session besides the server."""
+    config = read_settings(root)
+    with open_rows(root) as rows:
+        names = dict.fromkeys([*rows.names("disciplines"), *config.disciplines])
+        servers: dict[str | None, Servers] = {
+            name: servers_of(name, config, rows) for name in names
+        }
+    words = words_items(read_words(root, prompt_names(root)), project.recipes)
+    return own_items(root, config, servers, words, root)
+
+
+def items_of(root: Path, discipline: str) -> list[TrustItem]:
+    """Return the MCP servers of one discipline; raise `ProjectError` where they cannot be read."""
+    config = read_settings(root)
+    with open_rows(root) as rows:
+        return discipline_items(discipline, servers_of(discipline, config, rows), config)
+
+
+def servers_of(
+    discipline: str | None, config: Config, rows: ProjectRows
+) -> dict[str, dict[str, Any]]:
+    """Return the MCP servers that a discipline brings along, as entries of an MCP config.
+
+    Raises `ProjectError` where they cannot be read.
+    """
+    if discipline is None:
+        return {}
+    settings = config.disciplines.get(discipline)
+    configured = settings.mcp_servers if settings is not None else {}
+    reserved = tuple(kit.key for kit in KITS)
+    return discipline_servers(discipline, rows.mcp_servers(discipline), configured, reserved)
+
+
+def hidden_in(root: Path) -> frozenset[str]:
+    """Return the columns that the settings hide, as `table.column`, in lower case."""
+    settings = read_settings(root)
+    return frozenset(map(str.lower, (*settings.db_schema.hide, *hidden_columns(settings))))
+
+
+@contextmanager
+def recorded_writes(root: Path, places: Iterable[Path]) -> Iterator[None]:
+    """Record the files that a command of the user writes in the block, at or below places.
+
+    A file that was not trusted before stays so: only a part of it is the command's. Raises
+    `UntrustedError` if a link that is not the user's own leads a place out of the project.
+    """
+    for place in places:
+        refuse_foreign_link(root, place)
+    before = {item.file for item in untrusted(root, _watched_items(root))}
+    try:
+        yield
+    finally:
+        if not is_below_launch():
+            record_items(root, [item for item in _watched_items(root) if item.file not in before])
+
+
+def _watched_items(root: Path) -> list[TrustItem]:
+    return [*file_items(root), *client_items(root), *content_items(root)]
+
+
+DATA_SETTINGS = (
+    r"(user|author|committer)\..*",
+    r"commit\.gpgsign",
+    r"core\.(autocrlf|eol|safecrlf|filemode|ignorecase|symlinks|precomposeunicode|protecthfs)",
+    r"core\.(protectntfs|longpaths|trustctime|checkstat|whitespace|sharedrepository)",
+    r"core\.(bigfilethreshold|compression|logallrefupdates|excludesfile)",
+    r"filter\..*\.required",
+    r"lfs\.(repositoryformatversion|.*\.(access|locksverify))",
+    r"merge\.(renames|conflictstyle|renamelimit)",
+    r"remote\..*\.(fetch|push|tagopt|prune|promisor|partialclonefilter)",
+    r"extensions\.partialclone",
+)
+PROGRAM_SETTINGS = (
+    r"filter\..*\.(clean|smudge|process)",
+    r"merge\..*\.driver",
+    r"gpg\..*",
+    r"lfs\..*",
+    ATTRIBUTES,  # these choose filters, and how files are checked out
+)
+REMOTE_SETTINGS = (
+    *(r"remote\..*", r"core\.(sshcommand|gitproxy)", r"ssh\..*"),
+    *(r"credential\..*", r"http\..*", r"url\..*"),
+)
+# Another kind of address is a path, whose repository has hooks, or names a program of git.
+NETWORK_ADDRESS = re.compile(r"(https?|ssh|git)://.*|[^/:]+@[^/:]+:(?!:).*", re.DOTALL)
+
+
+def git_items(root: Path, *, remote: bool) -> list[TrustItem]:
+    """Return the settings of the repository that may name a program, and that git would use.
+
+    Settings that are only for a remote count if the project has one.
+    """
+    kinds = (*PROGRAM_SETTINGS, *REMOTE_SETTINGS) if remote else PROGRAM_SETTINGS
+    return [
+        TrustItem(
+            _setting_digest(key, value), f'git uses {key} = "{value}" from the repository\'s config'
+        )
+        for key, value in dict.fromkeys(settings_of(root))
+        if not _is_data(key, value) and _matches(key, kinds)
+    ]
+
+
+def trusted_settings(root: Path) -> list[tuple[str, str]]:
+    """Return the settings of the repository that git may use: data, and what you trust."""
+    trusted = read_record(root).digests
+    return [
+        (key, value)
+        for key, value in settings_of(root)
+        if _is_data(key, value)
+        or (
+            _matches(key, (*PROGRAM_SETTINGS, *REMOTE_SETTINGS))
+            and _setting_digest(key, value) in trusted
+        )
+    ]
+
+
+def _is_data(key: str, value: str) -> bool:
+    is_address = _matches(key, (r"remote\..*\.(url|pushurl)",))
+    return _matches(key, DATA_SETTINGS) or (
+        is_address and NETWORK_ADDRESS.fullmatch(value) is not None
+    )
+
+
+def _matches(key: str, kinds: tuple[str, ...]) -> bool:
+    return any(re.fullmatch(kind, key, re.IGNORECASE | re.DOTALL) for kind in kinds)
+
+
+def _setting_digest(key: str, value: str) -> str:
+    return sha256_hex(json.dumps(["git", [key, value]]).encode())

@@ -1,0 +1,1 @@
+"""Writes and checks `.ralph/mcp/`: init, regeneration, comparison, and trust in a project."""
