@@ -13,8 +13,7 @@ from typing import Any, NamedTuple
 from ralphgen.board.claims import liveness, read_claims
 from ralphgen.errors import ProjectError, RalphgenError
 from ralphgen.files import MANIFEST, SETTLED, listed
-from ralphgen.kits.ralph.rows import LEARNINGS, Rows
-from ralphgen.kits.ralph.server.project import PROGRESS
+from ralphgen.kits.ralph.rows import LEARNINGS, PROGRESS, Rows
 from ralphgen.kits.registry import read_settings
 from ralphgen.kits.specum.progress import spec_files
 from ralphgen.project.config import FILE as CONFIG

@@ -17,8 +17,7 @@ from ralphgen.board.views.task_record import (
     page_of,
     task_record,
 )
-from ralphgen.kits.ralph.rows import Rows, decode_learnings
-from ralphgen.kits.ralph.server.learnings import best
+from ralphgen.kits.ralph.rows import Rows, best, decode_learnings
 from ralphgen.ledger.record import sessions_of
 from ralphgen.ledger.tables import state_of
 from ralphgen.runtime.tasks.readiness import prerequisite_lists

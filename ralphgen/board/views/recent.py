@@ -12,8 +12,7 @@ from typing import Any
 
 from ralphgen.board.stored_text import line, moment, paragraph
 from ralphgen.board.views.open_tasks import shown_id
-from ralphgen.kits.ralph.rows import LEARNINGS, Rows, decode_learnings
-from ralphgen.kits.ralph.server.project import PROGRESS
+from ralphgen.kits.ralph.rows import LEARNINGS, PROGRESS, Rows, decode_learnings
 from ralphgen.project.root import project_home
 from ralphgen.runtime.errors import ToolError
 

@@ -31,8 +31,7 @@ from ralphgen.board.views.recent import (
     recent_learnings,
     recent_notes,
 )
-from ralphgen.kits.ralph.rows import Rows, reading_rows
-from ralphgen.kits.ralph.server.project import NOT_ACTIONABLE
+from ralphgen.kits.ralph.rows import NOT_ACTIONABLE, Rows, reading_rows
 from ralphgen.project.database import Snapshot
 from ralphgen.project.model import Schema
 from ralphgen.runtime.tasks.rows import STATUSES
