@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from functools import partial
 from pathlib import Path
 
 from ralphgen.errors import Problem, ProjectError, Say, plain
@@ -186,6 +185,8 @@ def _write(root: Path, plan: Plan, *, dry_run: bool, say: Say, theirs: Rows) -> 
         merged = _checked(plan, own, theirs)
         writer = EditWriter(database, own)
         database.closing(lambda _: True, lambda: writer.write(merged.changes))
+        if is_recorded:
+            record_reason(database, session, IMPORTED, database.closed_tasks(), TOOL)
         masked.update(writer.masked)
         done[:] = merged.changes
         if dry_run:
@@ -198,8 +199,6 @@ def _write(root: Path, plan: Plan, *, dry_run: bool, say: Say, theirs: Rows) -> 
             facts = {"recipe": RECIPE}
             journal = database.journal(session, facts, lambda: TOOL, ends_with_writes=True)
             database.before_writes.append(journal.begin)
-            record = partial(record_reason, database, session, IMPORTED, why=TOOL)
-            database.before_commits.append(record)
         database.has_tasks = bool(ralphs_tables(root))
         database.writing(work)
         if is_recorded:

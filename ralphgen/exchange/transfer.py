@@ -5,7 +5,6 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass
-from functools import partial
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,8 +31,6 @@ from ralphgen.runtime.tasks.rows import decode_strings
 
 if TYPE_CHECKING:
     import psycopg
-
-    from ralphgen.runtime.engine.closing import Moved
 
 SETTLE = "nothing was changed; fix this in the file or in PostgreSQL, then import again"
 _LINE = re.compile(r"line (\d+)(?:, column ([^:]+))?")  # of what PostgreSQL says where it failed
@@ -235,23 +232,18 @@ def move_project(root: Path, file: Path, *, dry_run: bool, say: Say) -> Mapping[
         def work() -> None:
             move = _Move(database, source, file, (ralphs, names_of(config)), folder)
             done[:] = [(database.closing(lambda _: True, move.run), move.notes)]
+            brings_ledger = state_of(FileSnapshot(source)).version is not None
+            if not brings_ledger and state_of(database).version is not None:
+                record_reason(database, "import", IMPORTED, database.closed_tasks(), "import")
             if dry_run:
                 raise _DryRunError
 
         database.has_tasks = bool(ralphs)
-        database.before_commits.append(partial(_record, database, source))
         database.writing(work)
     ((added, notes),) = done
     for note in notes:
         say(note)
     return added
-
-
-def _record(database: Database, source: sqlite3.Connection, moved: "Moved") -> None:
-    """Record that tasks are done by the user's import, unless they bring their own ledger."""
-    is_recorded = state_of(database).version is not None
-    if is_recorded and state_of(FileSnapshot(source)).version is None:
-        record_reason(database, "import", IMPORTED, moved, "import")
 
 
 @contextmanager

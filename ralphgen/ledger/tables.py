@@ -241,6 +241,7 @@ def remove_tables(root: Path) -> None:
 
         # To drop a table is to delete its rows, and would take rows of the app that refer to them.
         database.ignore_keys()
+        database.has_tasks = False  # to drop a trigger alters its table
         database.writing(work)
 
 

@@ -277,8 +277,9 @@ if TYPE_CHECKING:
         """A connection that reads and writes in transactions.
 
         `path` locates the database for `located`. Functions in `before_writes` are called first in
-        each writing transaction, those in `before_commits` last, with the tasks that it has made
-        done or skipped. Unless it `has_tasks`, a table of that name is like any other.
+        each writing transaction; those in `before_commits` last, with the tasks that it has made
+        done or skipped, and they only read. Unless it `has_tasks`, a table of that name is like
+        any other.
         `sees_redefined_views` is whether a redefined view changes `schema_version`.
         """
 
@@ -313,6 +314,9 @@ if TYPE_CHECKING:
 
         def insert(self, sql: str, values: Sequence[object]) -> int:
             """Run one INSERT; return the number of the row."""
+
+        def closed_tasks(self) -> Moved:
+            """Return the tasks that the open transaction has made done or skipped so far."""
 
         def closing(self, may_close: MayClose, write: Callable[[], Result]) -> Result:
             """Return `write()`, by which only these tasks may become done; in a transaction."""

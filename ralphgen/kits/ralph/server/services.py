@@ -179,7 +179,7 @@ def write_by_rules(workspace: Workspace, arguments: dict[str, Any]) -> Any:
     def work() -> Any:
         before = _statuses(workspace)
         done = write()
-        _hold(workspace, before, _statuses(workspace), look)
+        _hold(workspace, before, look)
         return done
 
     try:
@@ -191,16 +191,19 @@ def write_by_rules(workspace: Workspace, arguments: dict[str, Any]) -> Any:
         return workspace.database.writing(work)
 
 
-def _hold(
-    workspace: Workspace, before: dict[int, str], after: dict[int, str], look: Look | None
-) -> None:
-    """Raise `ToolError` for the first task whose status may not have become what it is."""
-    moved = [task for task in before.keys() | after.keys() if before.get(task) != after.get(task)]
-    if not moved:
+def _hold(workspace: Workspace, before: dict[int, str], look: Look | None) -> None:
+    """Raise `ToolError` for the first task whose status may not have become what it is now.
+
+    A task that was done, deleted and added again as done becomes done.
+    """
+    closed = {task for task, status in workspace.database.closed_tasks() if is_done(status)}
+    after = _statuses(workspace)
+    moved = {task for task in before.keys() | after.keys() if before.get(task) != after.get(task)}
+    if not moved | closed:
         return
     database, tables, session = workspace.database, workspace.tables, workspace.session
     claimed = all_claims(database) if tables.ledger else {}
-    for task in sorted(moved):
+    for task in sorted(moved | closed):
         new = after.get(task)
         if task in claimed:
             if task in before and new is not None:

@@ -1,11 +1,15 @@
 """Notices each task that becomes done or skipped: by comparing the tasks before the commit.
 
-So it does not matter which statement, trigger or constraint wrote the row. A cursor keeps the tasks
-as the transaction found them. Its query runs only if the transaction has written such a row.
+It does not matter which statement, trigger or constraint wrote the row. A cursor, declared in the
+message that begins the transaction, has the tasks of that moment. Its query runs only if the
+transaction has written such a row. Before the last comparison the transaction becomes read-only,
+which PostgreSQL lets no one undo: a trigger that still waits for the commit cannot write.
 """
 
 from __future__ import annotations
 
+from ...errors import ToolError
+from .. import quoted
 from ..closing import DONE
 from .library import search_path
 
@@ -16,93 +20,134 @@ if TYPE_CHECKING:
     from ..closing import MayClose
     from .database import Database
 
+ALTERED = (
+    'a trigger of the database altered the table "tasks" in this write: nothing was changed; ask '
+    "the user to remove that from the trigger"
+)
+MEDDLED = (
+    "a trigger of the database closed or replaced ralphgen's cursor on tasks: nothing was changed; "
+    'ask the user to remove the statements on "ralphgen_before" from their triggers'
+)
+_STATUS = "pg_catalog.lower(pg_catalog.rtrim(pg_catalog.concat(status)))"  # needs no cast
 _IS_TASKS = """
-SELECT count(*), bool_and(has_column_privilege(attrelid, 'xmin', 'SELECT'))
+SELECT count(*), bool_and(has_table_privilege(attrelid, 'SELECT'))
 FROM pg_catalog.pg_attribute JOIN pg_catalog.pg_class AS c ON c.oid = attrelid
-WHERE attrelid = to_regclass('tasks') AND relkind IN ('r', 'p') AND NOT attisdropped
+WHERE attrelid = to_regclass(?) AND relkind IN ('r', 'p') AND NOT attisdropped
     AND attname IN ('id', 'status') AND has_column_privilege(attrelid, attnum, 'SELECT')
 """
-KEEP = """
-DECLARE ralphgen_before NO SCROLL CURSOR FOR SELECT id, lower(status::text) FROM tasks
-WHERE lower(status::text) IN ('done', 'skipped')
+_MET = f"""
+SELECT id, {_STATUS}, {{version}} FROM tasks WHERE {_STATUS} IN ('done', 'skipped')
+"""  # noqa: S608
+_VERSION = "pg_catalog.concat(tableoid, ctid)"  # of a row: its part of the table, and its place
+_KEEP = f"DECLARE ralphgen_before NO SCROLL CURSOR FOR {_MET}"
+# A trigger can only declare it later than the transaction began.
+_IS_OURS = b"""
+SELECT pg_catalog.count(*) FROM pg_catalog.pg_cursors
+WHERE name OPERATOR(pg_catalog.=) 'ralphgen_before'
+    AND creation_time OPERATOR(pg_catalog.=) pg_catalog.now()
 """
 # The locks tell whether the transaction has written to the table. What it has written itself is not
 # older than its own number, which is the age 0; rows that others have committed since may be there.
 # The login of a session may not read that number, and looks at all rows, as everyone does once a
-# trigger has altered the table, which another lock tells.
+# trigger has altered a part of the table, which another lock tells. A first row of nulls says that
+# the table itself was altered: a policy, for example, could hide rows from this comparison alone.
 _OWN = (
     "(pg_catalog.age(xmin) <= 0 OR EXISTS (SELECT 1 FROM locks WHERE mode <> 'RowExclusiveLock'))"
 )
-_WRITTEN = """
+_WRITTEN = f"""
 WITH RECURSIVE parts (part) AS (SELECT CAST(CAST('tasks' AS regclass) AS oid) UNION
     SELECT inhrelid FROM pg_catalog.pg_inherits JOIN parts ON inhparent = part),
-locks (mode) AS (SELECT mode FROM pg_catalog.pg_locks
+locks (mode, part) AS (SELECT mode, relation FROM pg_catalog.pg_locks
     WHERE pid = pg_catalog.pg_backend_pid() AND locktype = 'relation'
         AND mode NOT IN ('AccessShareLock', 'RowShareLock')
         AND relation IN (SELECT part FROM parts))
-SELECT id, lower(status::text) FROM tasks WHERE EXISTS (SELECT 1 FROM locks)
-    AND {own} AND lower(status::text) IN ('done', 'skipped') ORDER BY id
+SELECT NULL, NULL, NULL FROM locks
+    WHERE mode = 'AccessExclusiveLock' AND part = CAST('tasks' AS regclass)
+UNION ALL (SELECT * FROM ({_MET} AND EXISTS (SELECT 1 FROM locks) AND {{own}}) AS met ORDER BY id)
+"""  # noqa: S608
+_LAST = """
+SELECT pg_catalog.concat(CAST(? AS oid), pg_catalog.currtid2(
+    CAST(CAST(CAST(? AS oid) AS regclass) AS text), CAST(? AS tid)))
 """
 # A trigger that waits for the commit can let another one wait, each time that it is run.
-_RUN_WAITING = "SET CONSTRAINTS ALL IMMEDIATE; " * 5
+_RUN_WAITING = "SET CONSTRAINTS ALL IMMEDIATE; " * 3
 
 
 class Closing:
-    """Which tasks a transaction finds done or skipped, and which of them may become done."""
+    """Which tasks a transaction finds done or skipped, and which of them may become done.
 
-    __slots__ = ("_before", "_version", "_written", "may_close")
+    `keep` is the statement that declares the cursor, empty if there are no tasks.
+    """
+
+    __slots__ = ("_before", "_version", "_written", "keep", "may_close")
 
     def __init__(self) -> None:
-        self._before: set[tuple[Any, ...]] | None = None
-        self._version = -1  # of the schema that is known to have tasks
-        self._written = b""
+        self._before: dict[tuple[Any, ...], str] | None = None
+        self._version = -1  # of the schema
+        self._written = ""
+        self.keep = ""
         self.may_close: list[MayClose] = []
 
-    def knows(self, database: Database) -> bool:
-        """Return whether there are tasks to keep in mind."""
-        return self._version == database.schema_version()
-
-    def begin(self, database: Database) -> None:
-        """Begin with a transaction, which has kept the tasks that are known."""
+    def prepare(self, database: Database) -> None:
+        """Prepare for a transaction, before it begins."""
         self._before = None
         self.may_close.clear()
-        if self.knows(database):
+        if self._version == database.schema_version():
             return
-        columns, sees_own = database.row(_IS_TASKS) or (0, 0)
-        if columns == len(("id", "status")):
-            database.connection.execute(KEEP.encode())
-            self._version = database.schema_version()
-            written = _WRITTEN.format(own=_OWN if sees_own else "true")
-            # A trigger may have set the path to other tables.
-            path = search_path(database.path.partition("/")[2])
-            self._written = f"{_RUN_WAITING}{path}; {written}".encode()
+        schema = database.path.partition("/")[2]
+        columns, sees_versions = database.row(_IS_TASKS, [f"{quoted(schema)}.tasks"]) or (0, 0)
+        has_tasks = columns == len(("id", "status"))
+        version = _VERSION if sees_versions else "''"
+        self.keep = _KEEP.format(version=version) if has_tasks else ""
+        written = _WRITTEN.format(own=_OWN if sees_versions else "true", version=version)
+        self._written = f"{search_path(schema)}; {written}"  # a trigger may have set another path
+        self._version = database.schema_version()
 
-    def before(self, database: Database) -> set[tuple[Any, ...]]:
-        """Return the tasks that the transaction has found, and let its statements alter the table.
+    def before(self, database: Database) -> dict[tuple[Any, ...], str]:
+        """Return the tasks at the start, each with its version; statements may alter the table now.
 
         As long as the cursor is open the server refuses to disable a trigger of it.
         """
-        if self._before is None and self.knows(database):
-            self._before = {*database.connection.execute(b"FETCH ALL FROM ralphgen_before")}
-            database.connection.execute(b"CLOSE ralphgen_before")
-        return self._before or set()
+        if self._before is None and self.keep:
+            connection = database.connection
+            if connection.execute(_IS_OURS).fetchone() != (1,):
+                raise ToolError(MEDDLED)
+            rows = connection.execute(b"FETCH ALL FROM ralphgen_before")
+            self._before = {(task, status): version for task, status, version in rows}
+            connection.execute(b"CLOSE ralphgen_before")
+        return self._before or {}
 
-    def moved(self, database: Database) -> list[tuple[int, str]]:
-        """Return the tasks that the transaction has made done or skipped, at its end.
+    def moved(self, database: Database, *, ends: bool = False) -> list[tuple[int, str]]:
+        """Return the tasks that the transaction has made done or skipped.
 
-        What waits for the commit runs first.
+        Triggers that wait for the commit run first. If the transaction `ends`, none of them can
+        write afterwards. A task that was deleted and added again counts, if versions are visible.
         """
-        if not self.knows(database):
+        if not self.keep:
             return []
-        cursor = database.connection.execute(self._written)
+        end = "SET TRANSACTION READ ONLY; " if ends else ""
+        cursor = database.connection.execute(f"{_RUN_WAITING}{end}{self._written}".encode())
         while cursor.nextset():
             continue
         written = cursor.fetchall()
         if not written:
             return []
-        before = self.before(database)
-        return [(task, status) for task, status in written if (task, status) not in before]
+        if written[0][0] is None:
+            raise ToolError(ALTERED)
+        before, moved = self.before(database), []
+        for task, status, version in written:
+            old = before.get((task, status))
+            if version != old and (old is None or version != _last_version(database, old)):
+                moved.append((task, status))
+        return moved
 
     def refuses(self, task: int, status: str) -> bool:
         """Return whether a task may not have become so."""
         return status == DONE and not any(may_close(task) for may_close in self.may_close)
+
+
+def _last_version(database: Database, version: str) -> str:
+    """Return the version of a row that updates alone have made of another."""
+    part, _, place = version.partition("(")
+    ((last,),) = database.rows(_LAST, [part, part, f"({place}"])
+    return str(last)

@@ -265,6 +265,10 @@ class Database(DatabaseBase, Snapshot):
             self._closing.before(self)
         return write()
 
+    def closed_tasks(self) -> Moved:
+        """Return the tasks that the open transaction has made done or skipped so far."""
+        return () if self._closing is None else self._closing.moved(self)
+
     def open(self) -> None:
         """Connect and make the checks, unless that was done; raises `ToolError`."""
         if self._is_checked:
@@ -353,10 +357,10 @@ class Database(DatabaseBase, Snapshot):
             connection = self.connection
             commits = False
             try:
+                if writes and self.has_tasks:
+                    self._watch_tasks()
                 connection.execute(self._begin(in_line))
                 if writes:
-                    if self.has_tasks:
-                        self._watch_tasks()
                     for check in self.before_writes:
                         check()
                 limit(min(self._patience, longest_run()))
@@ -372,8 +376,10 @@ class Database(DatabaseBase, Snapshot):
                     self._drop()
                 if driver.is_out_of_memory(error):  # and would be again
                     raise MemoryError from error
-                if lost and commits and writes:
-                    raise ToolError(UNSURE) from error
+                from .failures import LATE, READ_ONLY
+
+                if commits and writes and (lost or error.sqlstate == READ_ONLY):
+                    raise ToolError(UNSURE if lost else LATE) from error
                 raise
             finally:
                 limit(0)
@@ -388,11 +394,11 @@ class Database(DatabaseBase, Snapshot):
             from .closing import Closing
 
             self._closing = Closing()
-        self._closing.begin(self)
+        self._closing.prepare(self)
 
     def _hold_tasks(self) -> None:
         """Raise `ToolError` where a task has become done that may not."""
-        moved = [] if self._closing is None else self._closing.moved(self)
+        moved = [] if self._closing is None else self._closing.moved(self, ends=True)
         for task, status in moved:
             if self._closing is not None and self._closing.refuses(task, status):
                 from ..closing import refused
@@ -416,10 +422,8 @@ class Database(DatabaseBase, Snapshot):
         limits = f"{text}; SET LOCAL lock_timeout = {waits}"
         begin = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE"
         text = f"{begin}; {limits}; {writers_lock(schema)}; {notice(schema)}"
-        if self.has_tasks and self._closing is not None and self._closing.knows(self):
-            from .closing import KEEP
-
-            text = f"{text}; {KEEP}"
+        if self.has_tasks and self._closing is not None and self._closing.keep:
+            text = f"{text}; {self._closing.keep}"
         return text.encode()
 
     def _roll_back(self) -> None:

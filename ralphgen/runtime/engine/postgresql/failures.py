@@ -10,6 +10,12 @@ RACES = ("40001", "40P01", "55P03")  # serialization, deadlock, a lock that is h
 STOPPED = "57014"
 MOVED = ("42703", "42P01", "0A000")  # no such column, no such table, a plan of other columns
 TAKEN = "23505"
+READ_ONLY = "25006"
+LATE = (
+    "a trigger of the database still waited for the commit to write, after three rounds in which "
+    "waiting triggers ran: nothing was changed; ask the user to let no deferred trigger defer "
+    "another"
+)
 DOCTOR = 'the database cannot be used: ask the user to run "ralphgen doctor"'
 SENTENCES = {
     "22001": "the database refuses this: a value is too long",
@@ -17,7 +23,7 @@ SENTENCES = {
     "23503": "the database refuses this: a referenced row is missing, or another row refers to "
     "this one; look it up and try again",
     "23514": "the database refuses this: a value breaks a rule of its table",
-    "25006": "the database is read-only: nothing was changed; fix its permissions",
+    READ_ONLY: "the database is read-only: nothing was changed; fix its permissions",
     "428C9": "the database refuses this: {message}; leave it out",  # of a column that it fills
     "42501": "the login of this server may not do this: nothing was changed; ask the user for the "
     "privilege",

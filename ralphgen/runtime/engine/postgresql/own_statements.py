@@ -126,14 +126,13 @@ def write_records(
     if database.before_changes is not None:
         database.before_changes()
     before = database.row(_STATE)
-
-    def write() -> tuple[Records, int]:
-        return _records(_run(database, sql, values), most)
-
-    # A task must be proved all the same, which the caller finds out.
-    done = database.closing(lambda _: True, write) if "tasks" in written else write()
+    done = _records(_run(database, sql, values), most)
     database.connection.execute(b"SET CONSTRAINTS ALL IMMEDIATE")
     _refuse_changed(before, database.row(_STATE))
+    if "tasks" in written:
+        # These must be proved all the same, which the caller finds out; no later ones may follow.
+        closed = {task for task, _ in database.closed_tasks()}
+        database.closing(closed.__contains__, lambda: None)
     return done
 
 

@@ -247,6 +247,10 @@ class Database(DatabaseBase, Snapshot):
         finally:
             closing.may_close = before
 
+    def closed_tasks(self) -> Moved:
+        """Return the tasks that the open transaction has made done or skipped so far."""
+        return () if self._closing is None else self._closing.settled(self)
+
     def close(self) -> None:
         """Stop what runs, roll it back and let go of the file; safe from any thread.
 
@@ -301,8 +305,7 @@ class Database(DatabaseBase, Snapshot):
                     for check in self.before_writes:
                         check()
                 result = work()
-                if self.before_commits and self._closing is not None and self._closing.moved:
-                    moved = self._closing.settled(self)
+                if begin != "BEGIN" and self.before_commits and (moved := self.closed_tasks()):
                     for hold in self.before_commits:
                         hold(moved)
                 limit(0)

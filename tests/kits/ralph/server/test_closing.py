@@ -269,6 +269,63 @@ def test_a_proved_task_is_closed_by_the_tools(root: Path) -> None:
     assert ["done", "done", "pending"] == [status(root, task) for task in (1, 2, 3)]
 
 
+def test_a_tool_replaces_no_done_task_by_another(root: Path) -> None:
+    """Its status is the same before and after."""
+    run(root, "UPDATE tasks SET status = 'done' WHERE id = 1")
+    before = query(root, "SELECT status, title FROM tasks WHERE id = 1")
+    row = "INTO tasks (id, feature, discipline, title, status) VALUES (1, 'auth', 'backend', 'x', "
+    is_sqlite = database_place(root) is None
+    again = f"INSERT {row}'done');"
+    if is_sqlite:
+        run(root, f"CREATE TRIGGER again AFTER DELETE ON tasks BEGIN {again} END")
+    else:
+        run(
+            root,
+            "CREATE FUNCTION again() RETURNS trigger LANGUAGE plpgsql AS "
+            f"$$ BEGIN {again} RETURN NULL; END $$; CREATE TRIGGER again AFTER DELETE ON tasks "
+            "FOR EACH ROW EXECUTE FUNCTION again()",
+        )
+    try:
+        with client(root) as server:
+            said = [
+                server.refusal("write", sql="DELETE FROM tasks WHERE id = 1"),
+                server.refusal("delete_task", id=1),
+            ]
+            if is_sqlite:
+                said.append(server.refusal("write", sql=f"REPLACE {row}'done')"))
+    finally:
+        run(root, "DROP TRIGGER again" if is_sqlite else "DROP FUNCTION again CASCADE")
+
+    assert all("task 1 " in one and "done" in one for one in said)
+    assert before == query(root, "SELECT status, title FROM tasks WHERE id = 1")
+
+
+def test_triggers_that_defer_others_close_no_task_beside_a_tool(root: Path) -> None:
+    if database_place(root) is None:
+        pytest.skip("SQLite defers no trigger")
+    run(
+        root,
+        "CREATE FUNCTION waits() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+        "IF NEW.task = 4 THEN UPDATE tasks SET status = 'done' WHERE id = 2; "
+        "ELSE SET CONSTRAINTS ALL DEFERRED; "
+        "INSERT INTO notes (task) VALUES (coalesce(NEW.task, 0) + 1); END IF; RETURN NULL; END $$; "
+        "CREATE CONSTRAINT TRIGGER waits AFTER INSERT ON notes DEFERRABLE INITIALLY DEFERRED "
+        "FOR EACH ROW EXECUTE FUNCTION waits(); "
+        "CREATE FUNCTION notes() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN "
+        "INSERT INTO notes (task) VALUES (1); RETURN NULL; END $$; "
+        "CREATE TRIGGER notes AFTER UPDATE OF title ON tasks "
+        "FOR EACH ROW EXECUTE FUNCTION notes()",
+    )
+    try:
+        with client(root) as server:
+            said = server.refusal("write", sql="UPDATE tasks SET title = 'x' WHERE id = 1")
+    finally:
+        run(root, "DROP FUNCTION waits CASCADE; DROP FUNCTION notes CASCADE")
+
+    assert "task 2 " in said
+    assert "pending" == status(root, 2)
+
+
 def test_undo_leaves_a_task_open_that_is_not_proved_any_more(root: Path) -> None:
     (root / "good").touch()
     ran("task", "check", "1", "--project", root)
