@@ -12,6 +12,8 @@ from messages_api import Block
 from scripted_hosts import ScriptedHost, ScriptedRequests, running
 
 Turn = Sequence[Block] | int
+# Codex waits for a required server, and asks its model before other servers have started.
+AFTER_ITS_SERVER = ("-c", "mcp_servers.ralph.required=true")
 
 
 class ModelHost(ScriptedHost[Turn]):

@@ -12,7 +12,7 @@ import pytest
 from command_line import ran
 from http_servers import HttpServer, http_client, http_project, serving, token
 from messages_api import calls, playing, says
-from model_hosts import hosting
+from model_hosts import AFTER_ITS_SERVER, hosting
 from node_packages import NEEDED, modules, program, run_node
 
 HERE = Path(__file__).parent
@@ -227,7 +227,7 @@ def test_codex_works_with_the_session_of_its_token(server: HttpServer, place: Pa
     own = token(server.root, "task_execution", **ABOUT_TASK)
     with hosting([calls("mcp__ralph__get_task")], [says("All done.")]) as host:
         provider = f'{{name="own",base_url="{host.address}/v1",env_key="MODEL_KEY"}}'
-        command = ["codex", "exec", "--json", "--skip-git-repo-check"]
+        command = ["codex", "exec", "--json", "--skip-git-repo-check", *AFTER_ITS_SERVER]
         command += ["-c", f"model_providers.own={provider}", "-c", 'model_provider="own"']
         done = run_agent(place, [*command, "Do it"], own, {"MODEL_KEY": "dummy"})
 
