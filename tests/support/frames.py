@@ -158,6 +158,8 @@ CALL = (
     b'"params":{"name":"get_task","arguments":{"id":%b}}}\n'
 )
 PLAIN = CALL % (b"1", b"1")
+# The SDK reads nothing of these; a tool says to its agent that the text is cut.
+CUT_CALLS = (CALL % (b"1", b'"\\ud800"'), CALL % (b"1", b'"\\uDC00"'))
 ODD_LINES = (
     *(CALL % (odd, b"1") for odd in (*NUMBERS, *STRINGS)),
     *(CALL % (b"1", odd) for odd in (*NUMBERS, *STRINGS)),

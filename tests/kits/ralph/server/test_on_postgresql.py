@@ -229,7 +229,7 @@ def journal(root: Path) -> list[tuple[str, ...]]:
 
 
 def some_call(random: Random) -> Call:
-    """A call that may be refused; comments stay, since a sequence gives no number twice."""
+    """A call that may be refused; comments are not deleted."""
     name, task = random.choice(NAMES), random.choice(IDS)
     home = {"feature": random.choice(NAMES[:2]), "discipline": random.choice(("backend", "qa"))}
     text, needed = random.choice(TEXTS), random.choice(LISTS)
@@ -268,11 +268,24 @@ def some_call(random: Random) -> Call:
     ],
 )
 def test_random_calls_are_answered_the_same(both: Pair, seed: int) -> None:
+    """Except for numbers of comments: a sequence gives one also to a call that is refused."""
     random = Random(seed)  # noqa: S311 - the same calls in each run
     for _ in range(120):
         tool, arguments = some_call(random)
-        expected, found = (asked(server, tool, arguments) for server in both)
+        expected, found = (unnumbered(asked(server, tool, arguments)) for server in both)
         assert (tool, arguments, expected) == (tool, arguments, found)
+
+
+def unnumbered(answer: tuple[object, str]) -> tuple[object, object]:
+    """An answer without numbers of comments."""
+    try:
+        facts = json.loads(answer[1])
+    except ValueError:  # a refusal
+        return answer
+    facts.pop("comment", None)
+    for comment in facts.get("comments", ()):
+        del comment["id"]
+    return answer[0], facts
 
 
 @pytest.mark.thorough
