@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from rye_attacks import INTEGRITY, OFF, TRUSTED, code, marking, ran, shell, stamped
+from rye_attacks import INTEGRITY, TRUSTED, code, marking, ran, shell, stamped
 from rye_projects import (
     PYTHON_RUNTIME,
     SUBPROCESS,
@@ -26,13 +26,6 @@ STATES: dict[str, tuple[Callable[[Path], object], str]] = {
     ),
     "stamped": (lambda path: path.write_text(stamped(unsigned(path)), "utf-8"), "UNTRUSTED_KEY"),
     "moved": (lambda path: path.rename(path.with_name("other.yaml")), "EXECUTOR_NOT_FOUND"),
-}
-MANIFESTS = {
-    "empty": b"",
-    "no files": b"{}",
-    "digests that are none": b'{"files": {"rye/system/tools/%s.yaml": {}}}' % SUBPROCESS.encode(),
-    "deep": b"[" * 100_000,
-    "no text": b"\xff\xfe",
 }
 
 
@@ -53,13 +46,6 @@ def rye(served: Rye) -> Rye:
     served.clear()
     (served.folder / "marker").unlink(missing_ok=True)
     return served
-
-
-@pytest.fixture(scope="module")
-def free(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
-    """A session in which no signature is asked for."""
-    with serving(tmp_path_factory.mktemp("free"), settings=OFF) as rye:
-        yield rye
 
 
 def signed_chain(rye: Rye, *ids: str, script: str = "echo done") -> list[Path]:
@@ -113,60 +99,6 @@ def test_a_tool_that_calls_itself_a_primitive_is_none(rye: Rye) -> None:
         rye.sign("tool", "a")
 
         assert ran(rye, "a") in ("UNTRUSTED_KEY", "EXECUTOR_NOT_FOUND")
-
-
-def test_a_space_is_carried_out_by_none_before_it(rye: Rye) -> None:
-    """S17: a tool of the user's runs by what the user or the server has, not by a repository's."""
-    marker = rye.folder / "marker"
-    rye.signed("tool", "own/way", shell("own/way", f"touch {marker}"), extension=".yaml")
-    text = yaml_tool("mine", executor_id="own/way")
-    rye.signed("tool", "mine", text, space="user", extension=".yaml")
-
-    assert "EXECUTOR_NOT_FOUND" == ran(rye, "mine")
-    rye.signed("tool", "own/way", shell("own/way", "echo"), space="user", extension=".yaml")
-    assert ["user", "user", "system"] == [
-        link["source"] for link in rye.run("tool", "mine")["chain"]
-    ]
-    assert not marker.exists()
-
-
-@pytest.mark.parametrize(
-    "executor",
-    [
-        "../../../outside/evil",
-        "/bin/sh",
-        "a\n",
-        "",
-        " ",
-        "A",
-        "**",
-        "evil.py",
-        "a/" * 200,
-        1,
-        [],
-        {},
-    ],
-)
-def test_an_executor_is_an_id_as_any_other(free: Rye, executor: object) -> None:
-    """S1: what a file names is checked as what a call names."""
-    marker = free.folder / "marker"
-    put(free.folder / "outside/evil.yaml", shell("evil", f"touch {marker}"))
-    free.put("tool", "a", shell("a", f"touch {marker}", executor_id=executor), extension=".yaml")
-
-    assert ran(free, "a") in ("EXECUTOR_NOT_FOUND", "VALIDATION_FAILED", "PARSING_ERROR")
-    assert not marker.exists()
-
-
-def test_chains_end(rye: Rye) -> None:
-    """S21: neither a ring nor a long way keeps the server busy."""
-    ids = [f"n{number}" for number in range(10)]
-    signed_chain(rye, *ids)
-    for item_id, executor in (("x", "x"), ("y", "z"), ("z", "y")):
-        text = shell(item_id, "echo", executor_id=executor)
-        rye.signed("tool", item_id, text, extension=".yaml")
-
-    assert ["CHAIN_TOO_DEEP", "success"] == [ran(rye, "n0"), ran(rye, "n1")]
-    assert ["CIRCULAR_DEPENDENCY"] * 2 == [ran(rye, "x"), ran(rye, "y")]
 
 
 @pytest.fixture(scope="module")
@@ -231,20 +163,6 @@ def test_a_link_that_takes_the_place_of_the_file_is_not_run(intact: Rye) -> None
 
     assert "EXECUTION_FAILED" == found
     assert not marker.exists()
-
-
-@pytest.mark.parametrize("kind", MANIFESTS)
-def test_without_its_manifest_nothing_of_the_server_is_valid(intact: Rye, kind: str) -> None:
-    """S18: a file that cannot be read proves nothing, and breaks nothing."""
-    intact.signed("tool", "a", python_tool("a", "def main(): return 1\n"))
-    before = ran(intact, "a")
-    manifest = intact.root / ".ralph/mcp/manifest.json"
-    with kept(manifest):
-        put(manifest, MANIFESTS[kind])
-        after = ran(intact, "a")
-        state = intact.load("tool", PYTHON_RUNTIME)["signature"]["state"]
-
-    assert ("success", "INTEGRITY_FAILED", "modified") == (before, after, state)
 
 
 @pytest.mark.parametrize("how", ["text", "link", "manifest"])

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from rye_attacks import OFF, code, items_of, marking, tree
-from rye_projects import FOLDERS, TYPES, Rye, knowledge, put, python_tool, serving, well_formed
+from rye_projects import FOLDERS, TYPES, Rye, knowledge, put, python_tool, serving
 
 LEADING_OUT = (
     "../../../outside/evil",
@@ -135,16 +135,6 @@ def test_nothing_is_executed_under_an_id_that_leads_elsewhere(rye: Rye, item_id:
     assert not marker(rye)
 
 
-def test_nor_under_the_path_of_a_file(rye: Rye, outside: Path) -> None:
-    """S1: neither with its extension nor without."""
-    names = [str(outside / "evil"), str(outside / "evil.py"), str(rye.file("tool", "demo/a"))]
-
-    assert ["INVALID_ID"] * 3 == [
-        code(rye, "execute", item_type="tool", item_id=name) for name in names
-    ]
-    assert not marker(rye)
-
-
 @pytest.mark.parametrize("item_id", LEADING_OUT)
 def test_nothing_is_read_copied_or_signed_under_such_an_id(
     rye: Rye, outside: Path, item_id: str
@@ -248,16 +238,6 @@ def test_a_pattern_means_what_lies_inside(rye: Rye, outside: Path, pattern: str)
     assert before == (tree(outside), readme.read_bytes())
 
 
-def test_a_pattern_may_mean_only_so_many(rye: Rye) -> None:
-    """S4: a repository with countless items does not keep the server busy."""
-    for number in range(1_001):
-        rye.put("knowledge", f"many/n{number}", "x")
-    before = items_of(rye)
-
-    assert "INVALID_ID" == code(rye, "sign", item_type="knowledge", item_id="many/*")
-    assert before == items_of(rye)
-
-
 @pytest.mark.parametrize(
     "path",
     [
@@ -294,19 +274,6 @@ def test_another_project_is_out_of_reach(rye: Rye, outside: Path, path: str) -> 
     assert ["INVALID_PROJECT_PATH"] * 3 == found
     assert "INVALID_PROJECT_PATH" == code(rye, "search", query="", **given)
     assert not marker(rye)
-
-
-def test_a_copy_overwrites_nothing_unasked(rye: Rye) -> None:
-    """S24: what is there stays."""
-    path = rye.put("tool", "demo/a", well_formed("tool", "demo/a") + "# mine\n", space="user")
-    before = path.read_bytes()
-    given = {"item_type": "tool", "item_id": "demo/a", "destination": "user"}
-    codes = [code(rye, "load", **given), code(rye, "load", **given, overwrite=False)]
-
-    assert ["EXISTS", "EXISTS"] == codes
-    assert before == path.read_bytes()
-    assert "success" == code(rye, "load", **given, overwrite=True)
-    assert before != path.read_bytes()
 
 
 def test_executing_leaves_nothing_behind(rye: Rye) -> None:

@@ -1,22 +1,19 @@
 """What a repository brings is neither believed nor run, but where the person's policy says so."""
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from rye_attacks import TRUSTED, code, marking, ran, shell, stamped, tree
 from rye_projects import (
-    PYTHON_RUNTIME,
     SUBPROCESS,
     Rye,
-    directive,
     put,
     python_tool,
     rye_project,
     serving,
     session,
-    well_formed,
     yaml_tool,
 )
 
@@ -53,19 +50,6 @@ SETTINGS = {
     "manifest.json": "{}",
     "collection.yaml": "name: x\n",
 }
-CHANGES: dict[str, Callable[[Rye, Path], object]] = {
-    "body": lambda _, path: edited(path, "return 1", "return 2"),
-    "metadata": lambda _, path: edited(path, "What a does", "What b does"),
-    "executor": lambda _, path: edited(path, PYTHON_RUNTIME, "own_runtime"),
-    "shebang": lambda _, path: edited(path, "bin/env python", "bin/env evil"),
-    "time": lambda _, path: edited(path, ":signed:20", ":signed:19"),
-    "what comes before": lambda _, path: path.write_bytes(b"import os\n" + path.read_bytes()),
-    "what comes after": lambda _, path: path.write_bytes(path.read_bytes() + b"import os\n"),
-    "blanks": lambda _, path: path.write_bytes(path.read_bytes() + b" "),
-    "second line": lambda _, path: path.write_text(
-        stamped("x = 1\n").split("\n")[0] + "\n" + path.read_text("utf-8"), "utf-8"
-    ),
-}
 IMPORTING = """
 def main():
     try:
@@ -73,17 +57,6 @@ def main():
     except ImportError:
         return "ImportError"
 """
-MOVES = {
-    "name": "demo/b",
-    "folder": "other/a",
-    "top": "a",
-}
-
-
-def edited(path: Path, old: str, new: str) -> None:
-    text = path.read_text("utf-8")
-    assert old in text
-    path.write_text(text.replace(old, new, 1), "utf-8")
 
 
 @pytest.fixture(scope="module")
@@ -240,81 +213,6 @@ def test_the_servers_own_executors_are_not_shadowed(rye: Rye, place: str) -> Non
             rye, "load", item_type="tool", item_id=SUBPROCESS, destination="project"
         )
         assert f"{place}subprocess" not in rye.found("", "tool", source="project", limit=100)
-
-
-@pytest.mark.parametrize("change", CHANGES)
-@pytest.mark.parametrize("which", ["usual", "strict"])
-def test_what_was_changed_does_not_run(
-    which: str, change: str, request: pytest.FixtureRequest
-) -> None:
-    """S18: whichever part of the file it is."""
-    rye: Rye = request.getfixturevalue("rye" if which == "usual" else "wary")
-    path = signed_tool(rye)
-    before = ran(rye, "demo/a")
-    CHANGES[change](rye, path)
-    after = ran(rye, "demo/a")
-
-    assert "success" == before
-    assert after in ("INTEGRITY_FAILED", "UNSIGNED")
-
-
-@pytest.mark.parametrize("move", MOVES)
-def test_what_was_moved_does_not_run(rye: Rye, move: str) -> None:
-    """S18: a signature is of the id as well; under its own id, in another space, it holds."""
-    path = signed_tool(rye)
-    copy = put(rye.file("tool", MOVES[move]), path.read_bytes())
-    rye.says("load", item_type="tool", item_id="demo/a", destination="user")
-
-    assert "INTEGRITY_FAILED" == ran(rye, MOVES[move])
-    copy.unlink()
-    path.unlink()
-    assert "success" == ran(rye, "demo/a")
-
-
-@pytest.mark.parametrize("types", [("directive", "knowledge"), ("knowledge", "directive")])
-def test_what_was_signed_as_another_type_is_no_longer_valid(
-    wary: Rye, types: tuple[str, str]
-) -> None:
-    """S18: a signature is of the type as well."""
-    signed, other = types
-    text = wary.signed(signed, "demo/a", well_formed(signed, "demo/a")).read_bytes()
-    wary.put(other, "demo/a", text)
-
-    assert "INTEGRITY_FAILED" == code(wary, "execute", item_type=other, item_id="demo/a")
-
-
-@pytest.mark.parametrize("item_type", ["directive", "tool", "knowledge"])
-def test_nothing_in_the_environment_switches_a_policy_off(wary: Rye, item_type: str) -> None:
-    """S19: it was fixed when the server was made, and each answer says it."""
-    parts = {"body": "x"} if item_type == "directive" else {}
-    text = directive("a", inputs="", **parts) if parts else well_formed(item_type, "a")
-    given = {"item_type": item_type, "item_id": "a"}
-    extension = ".py" if item_type == "tool" else ".md"
-    refused = []
-    for each in (text, stamped(text, extension)):
-        wary.put(item_type, "a", each)
-        refused.append(wary.refuses("execute", **given))
-    wary.sign(item_type, "a")
-    answer = wary.says("execute", **given)["metadata"]
-
-    assert ["UNSIGNED", "UNTRUSTED_KEY"] == [error["code"] for error in refused]
-    assert ["trusted"] * 2 == [error["policy"] for error in refused]
-    assert ("trusted", "valid") == (answer["policy"], answer["signature"])
-
-
-def test_the_key_is_for_its_owner_alone(wary: Rye) -> None:
-    """S28: it is made so, and is not used where it is otherwise."""
-    signed_tool(wary)
-    key = wary.user / "keys/private_key.pem"
-    modes = [path.stat().st_mode & 0o777 for path in (key, key.parent)]
-    found = []
-    for mode in (0o604, 0o640, 0o620, 0o602, 0o601):
-        key.chmod(mode)
-        (path := wary.put("tool", "demo/b")).touch()
-        found.append((code(wary, "sign", item_type="tool", item_id="demo/b"), path.read_bytes()))
-
-    assert [0o600, 0o700] == modes
-    assert [("UNTRUSTED_KEY", well_formed("tool", "demo/b").encode())] * 5 == found
 
 
 def test_what_keys_hold_is_told_by_no_answer(wary: Rye) -> None:

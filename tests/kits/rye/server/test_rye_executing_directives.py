@@ -1,11 +1,10 @@
 """A directive that is executed: its inputs are checked and put in, and nothing of it is lost."""
 
-import json
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from rye_projects import Rye, directive, knowledge, put, python_tool, serving
+from rye_projects import Rye, directive, knowledge, python_tool, serving
 
 INPUTS = """
 <inputs>
@@ -16,12 +15,6 @@ INPUTS = """
   <input name="names" type="array">Further ones</input>
   <input name="more" type="object">Anything else</input>
 </inputs>
-"""
-BOMB = """\
-<!DOCTYPE directive [
-  <!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;&a;&a;&a;&a;&a;&a;">
-  <!ENTITY c "&b;&b;&b;&b;&b;&b;&b;&b;&b;&b;">
-]>
 """
 GREET = {"item_type": "directive", "item_id": "demo/greet"}
 
@@ -71,56 +64,6 @@ class TestItsInputs:
             declared["required"] for declared in error["inputs"]
         ]
 
-    def test_an_unknown_one_is_refused_with_the_one_that_was_meant(self, rye: Rye) -> None:
-        greeting(rye, inputs=INPUTS)
-        error = rye.refuses("execute", **GREET, parameters={"who": "Bob", "time": 3})
-
-        assert ['unknown input "time": did you mean "times"?'] == error["issues"]
-
-    def test_one_without_inputs_takes_no_parameters(self, rye: Rye) -> None:
-        greeting(rye, inputs="")
-        error = rye.refuses("execute", **GREET, parameters={"limit_overrides": {}})
-
-        assert ['unknown input "limit_overrides": the directive takes none'] == error["issues"]
-
-    def test_a_default_is_of_its_type_and_told(self, rye: Rye) -> None:
-        greeting(rye, inputs=INPUTS)
-        answer = rye.run("directive", "demo/greet", who="Bob")
-
-        assert {"who": "Bob", "times": 2} == answer["parameters"]
-
-    def test_a_text_becomes_a_value_of_the_type(self, rye: Rye) -> None:
-        greeting(rye, inputs=INPUTS)
-        given = {"times": "3", "loud": "yes", "names": '["A"]', "more": '{"a": 1}'}
-        answer = rye.run("directive", "demo/greet", who=7, **given)
-        expected = {"who": "7", "times": 3, "loud": True, "names": ["A"], "more": {"a": 1}}
-
-        assert expected == answer["parameters"]
-
-    @pytest.mark.parametrize(
-        ("given", "why"),
-        [
-            ({"times": "often"}, '"times" must be a number'),
-            ({"times": 2.5}, '"times" must be an integer'),
-            ({"times": 6}, '"times" must be at most 5'),
-            ({"times": 0}, '"times" must be at least 1'),
-            ({"tone": "cold"}, '"tone" must be one of warm, dry'),
-            ({"loud": "perhaps"}, '"loud" must be true or false'),
-            ({"names": {"a": 1}}, '"names" must be a list'),
-            ({"more": [1]}, '"more" must be an object'),
-            ({"who": ["Bob"]}, '"who" must be a string'),
-        ],
-    )
-    def test_a_value_that_does_not_fit_is_refused(
-        self, rye: Rye, given: dict[str, Any], why: str
-    ) -> None:
-        greeting(rye, inputs=INPUTS)
-        error = rye.refuses("execute", **GREET, parameters={"who": "Bob", **given})
-        (issue,) = error["issues"]
-
-        assert "VALIDATION_FAILED" == error["code"]
-        assert issue.startswith(why)
-
     def test_everything_that_is_wrong_is_named_at_once(self, rye: Rye) -> None:
         greeting(rye, inputs=INPUTS)
         error = rye.refuses("execute", **GREET, parameters={"times": 9, "wo": 1})
@@ -155,29 +98,6 @@ class TestWhatIsPutIn:
     def test_an_input_stands_where_it_is_named(self, rye: Rye, author: str, expected: str) -> None:
         assert expected == action(rye, author)
 
-    @pytest.mark.parametrize(
-        "value", ["{input:who}", "${inputs.who}", "{env:HOME}", "${HOME}", "{project_path}"]
-    )
-    def test_what_was_put_in_is_not_looked_at_again(self, rye: Rye, value: str) -> None:
-        greeting(
-            rye,
-            inputs='<inputs><input name="who"/><input name="what"/></inputs>',
-            process="<process><step><action>{input:what} {input:who}</action></step></process>",
-        )
-        answer = rye.run("directive", "demo/greet", who="Bob", what=value)
-
-        assert f"{value} Bob" == answer["data"]["steps"][0]["action"]
-
-    def test_the_body_has_them_too_and_the_text_before_the_block(self, rye: Rye) -> None:
-        text = directive("demo/greet", body="\nBe kind to {input:who}.\n")
-        rye.put("directive", "demo/greet", text.replace("# greet", "# For {input:who}"))
-        data = rye.run("directive", "demo/greet", who="Bob")["data"]
-
-        assert ("# For Bob", "Be kind to Bob.") == (data["preamble"], data["body"])
-
-    def test_a_value_that_is_no_text_is_json(self, rye: Rye) -> None:
-        assert '["A", "B"]' == action(rye, "{input:names}", names=["A", "B"])
-
 
 class TestWhatItSays:
     """All that its author wrote is told, in both dialects."""
@@ -196,20 +116,6 @@ class TestWhatItSays:
             found[1]["text"],
             found[1]["attributes"],
         )
-
-    def test_a_step_of_text_and_elements_keeps_their_order(self, rye: Rye) -> None:
-        greeting(
-            rye,
-            process=(
-                '<process><step name="a">First <b>this</b> then '
-                "<action>that for {input:who}</action> at last</step></process>"
-            ),
-        )
-        (step,) = rye.run("directive", "demo/greet", who="Bob")["data"]["steps"]
-        told = json.dumps(step["content"])
-        at = [told.index(word) for word in ("First", "this", "then", "that for Bob", "at last")]
-
-        assert sorted(at) == at
 
     def test_its_metadata_are_all_there(self, rye: Rye) -> None:
         metadata = (
@@ -234,84 +140,9 @@ class TestWhatItSays:
             "Follow this directive" in rye.run("directive", "demo/greet", who="B")["instructions"]
         )
 
-    @pytest.mark.parametrize("tag", ["template", "example", "raw"])
-    def test_a_section_that_is_no_xml_comes_back_as_it_is(self, rye: Rye, tag: str) -> None:
-        section = "if a < b && c { {{ {input:who} }} } <br> &nbsp;"
-        greeting(
-            rye,
-            process=f"<process><step name='a'><{tag}>{section}</{tag}></step></process>",
-        )
-        data = rye.run("directive", "demo/greet", who="Bob")["data"]
-        ((placeholder, found),) = data["templates"].items()
-
-        assert section == found.strip()
-        assert placeholder in json.dumps(data["steps"])
-
-    def test_line_ends_of_windows_change_nothing(self, rye: Rye) -> None:
-        text = directive("demo/greet", body="\nBe kind.\n")
-        rye.put("directive", "demo/greet", text)
-        plain = rye.run("directive", "demo/greet", who="Bob")["data"]
-        rye.put("directive", "demo/greet", text.replace("\n", "\r\n"))
-
-        assert plain == rye.run("directive", "demo/greet", who="Bob")["data"]
-
-    def test_a_signed_one_says_the_same(self, rye: Rye) -> None:
-        greeting(rye, inputs=INPUTS)
-        before = rye.run("directive", "demo/greet", who="Bob")
-        rye.sign("directive", "demo/greet")
-        after = rye.run("directive", "demo/greet", who="Bob")
-
-        assert before["data"] == after["data"]
-        assert ("unsigned", "valid") == (
-            before["metadata"]["signature"],
-            after["metadata"]["signature"],
-        )
-        assert "warnings" not in after["metadata"]
-
 
 class TestWhatIsRefused:
     """With a code, and never with the inside of a parser."""
-
-    @pytest.mark.parametrize(
-        ("spoil", "word"),
-        [
-            (lambda text: text.replace("Who<", "Who & all<"), "line"),
-            (lambda text: text.replace("</process>", ""), "line"),
-            (lambda text: text.replace("```xml", "```"), "no XML block"),
-            (lambda text: text.rpartition("```")[0], ""),
-            (lambda text: text.replace("directive", "workflow"), "directive"),
-        ],
-    )
-    def test_what_is_no_xml(self, rye: Rye, spoil: Any, word: str) -> None:
-        rye.put("directive", "demo/greet", spoil(directive("demo/greet")))
-        error = rye.refuses("execute", **GREET, parameters={"who": "Bob"})
-
-        assert "PARSING_ERROR" == error["code"]
-        assert word in error["message"]
-
-    def test_entities_are_refused_and_never_grow(self, rye: Rye) -> None:
-        text = directive("demo/greet", description="&c;")
-        rye.put("directive", "demo/greet", text.replace("<directive", f"{BOMB}<directive", 1))
-        error = rye.refuses("execute", **GREET, parameters={"who": "Bob"})
-
-        assert "PARSING_ERROR" == error["code"]
-        assert "aaaaaaaaaa" not in json.dumps(error)
-
-    def test_an_entity_of_a_file_is_not_read(self, rye: Rye) -> None:
-        put(rye.root / "secret.txt", "hush")
-        declared = f'<!DOCTYPE directive [<!ENTITY x SYSTEM "file://{rye.root}/secret.txt">]>\n'
-        text = directive("demo/greet", description="&x;")
-        rye.put("directive", "demo/greet", text.replace("<directive", f"{declared}<directive", 1))
-        error = rye.refuses("execute", **GREET, parameters={"who": "Bob"})
-
-        assert "PARSING_ERROR" == error["code"]
-        assert "hush" not in json.dumps(error)
-
-    def test_what_is_not_there(self, rye: Rye) -> None:
-        error = rye.refuses("execute", **GREET)
-
-        assert "ITEM_NOT_FOUND" == error["code"]
-        assert '"demo/greet"' in error["message"]
 
     def test_an_item_of_another_type_is_not_there_either(self, rye: Rye) -> None:
         rye.put("tool", "demo/greet", python_tool("demo/greet"))
@@ -332,11 +163,3 @@ class TestADryRun:
             answer["parameters"],
         )
         assert {"data", "instructions"}.isdisjoint(answer)
-
-    def test_it_fails_as_the_real_one_does(self, rye: Rye) -> None:
-        greeting(rye, inputs=INPUTS)
-        errors = [rye.refuses("execute", **GREET, dry_run=dry) for dry in (True, False)]
-        for error in errors:
-            del error["metadata"]["duration_ms"]
-
-        assert errors[0] == errors[1]

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from rye_projects import EXTENSIONS, Rye, knowledge, serving
+from rye_projects import Rye, knowledge, serving
 
 ENTRY = {"item_type": "knowledge", "item_id": "api/retry"}
 FIELDS = """\
@@ -82,13 +82,6 @@ def test_every_field_is_told_as_it_was_meant(rye: Rye, shape: str) -> None:
 
 
 @pytest.mark.parametrize("shape", SHAPES)
-def test_the_text_is_whole(rye: Rye, shape: str) -> None:
-    rye.put("knowledge", "api/retry", SHAPES[shape])
-
-    assert told(rye)["content"].strip().endswith(BODY.strip())
-
-
-@pytest.mark.parametrize("shape", SHAPES)
 def test_signing_changes_nothing_of_what_it_says(rye: Rye, shape: str) -> None:
     path = rye.put("knowledge", "api/retry", SHAPES[shape])
     before = told(rye)
@@ -100,25 +93,6 @@ def test_signing_changes_nothing_of_what_it_says(rye: Rye, shape: str) -> None:
     assert "valid" == rye.run("knowledge", "api/retry")["metadata"]["signature"]
     assert before == once == told(rye)
     assert "rye:signed" not in json.dumps(once)
-
-
-def test_line_ends_of_windows_and_a_byte_order_mark_change_nothing(rye: Rye) -> None:
-    rye.put("knowledge", "api/retry", SHAPES["front matter"])
-    before = told(rye)
-    windows = "\ufeff" + SHAPES["front matter"].replace("\n", "\r\n")
-    rye.put("knowledge", "api/retry", windows)
-
-    assert before == told(rye)
-    rye.sign("knowledge", "api/retry")
-    assert before == told(rye)
-
-
-@pytest.mark.parametrize("names", [{}, {"id": ..., "name": "retry"}])
-def test_either_word_names_it(rye: Rye, names: dict[str, Any]) -> None:
-    rye.put("knowledge", "api/retry", knowledge("api/retry", **names))
-    rye.sign("knowledge", "api/retry")
-
-    assert "api/retry" == told(rye)["id"]
 
 
 def test_it_comes_with_what_to_do_with_it(rye: Rye) -> None:
@@ -135,57 +109,11 @@ def test_it_comes_with_what_to_do_with_it(rye: Rye) -> None:
     assert "chain" not in answer
 
 
-def test_parameters_have_no_effect_and_that_is_told(rye: Rye) -> None:
-    rye.signed("knowledge", "api/retry")
-    answer = rye.run("knowledge", "api/retry", attempts=5)
-
-    assert ["knowledge takes no parameters: they were ignored"] == answer["metadata"]["warnings"]
-
-
 def test_nothing_is_put_into_it(rye: Rye) -> None:
     body = "Write {input:who} and ${HOME} and {project_path}.\n"
     rye.put("knowledge", "api/retry", knowledge("api/retry", body))
 
     assert body.strip() == told(rye)["content"].strip()
-
-
-def test_a_dry_run_passes_without_the_text(rye: Rye) -> None:
-    rye.put("knowledge", "api/retry")
-    answer = rye.says("execute", **ENTRY, dry_run=True)
-
-    assert "validation_passed" == answer["status"]
-    assert {"data", "instructions"}.isdisjoint(answer)
-
-
-@pytest.mark.parametrize(
-    ("text", "word"),
-    [
-        ("no metadata at all\n", "no metadata"),
-        ("---\nid: retry\n", "is not closed"),
-        ("---\nid: [retry\n---\n", "line"),
-        ("---\n- retry\n---\n", "key-value pairs"),
-        ("---\nid: &a [*a]\n---\n", ""),
-        ("---\nid: !!python/object/apply:os.system [id]\n---\n", ""),
-    ],
-)
-@pytest.mark.parametrize("dry_run", [True, False])
-def test_what_cannot_be_read_is_refused(rye: Rye, text: str, word: str, dry_run: bool) -> None:
-    rye.put("knowledge", "api/retry", text)
-    error = rye.refuses("execute", **ENTRY, dry_run=dry_run)
-
-    assert "PARSING_ERROR" == error["code"]
-    assert word in error["message"]
-
-
-def test_what_is_not_there_is_refused(rye: Rye) -> None:
-    assert "ITEM_NOT_FOUND" == rye.refuses("execute", **ENTRY)["code"]
-
-
-def test_knowledge_is_markdown_only(rye: Rye) -> None:
-    rye.put("knowledge", "api/retry", f"{FIELDS}content: x\n", extension=".yaml")
-
-    assert ".md" == EXTENSIONS["knowledge"]
-    assert "ITEM_NOT_FOUND" == rye.refuses("execute", **ENTRY)["code"]
 
 
 def test_the_first_space_that_has_it_is_meant_unless_one_is_named(rye: Rye) -> None:

@@ -24,15 +24,6 @@ from wire import MODERN, Wire
 
 FREE = 'policy = { tool = "off" }'
 HOLDS = 'exec 3>"$1"; echo held >&3; {more} sleep 600'
-DEAF = "trap '' TERM HUP INT;"
-OFFSPRING = {
-    "alone": "",
-    "with a child": "sleep 600 &",
-    "with a grandchild": "(sleep 600 &) ;",
-    "deaf": DEAF,
-    "with a deaf child": f'sh -c "{DEAF} while :; do sleep 600; done" &',
-    "with a child in a session of its own": "setsid sleep 600 &",
-}
 NO_DRIVER: Any = None  # nothing is called through it
 GATE = 'read -r line < "$1"; echo "$line"'
 
@@ -82,24 +73,6 @@ def answer(future: Future[Any]) -> dict[str, Any]:
 
 class TestTheTimeLimit:
     """It ends the tool, and whatever that has started."""
-
-    @pytest.mark.parametrize("kind", OFFSPRING)
-    def test_all_that_a_command_started_ends_with_it(
-        self, rye: Rye, lifeline: Lifeline, kind: str
-    ) -> None:
-        put_shell(rye, "demo/slow", HOLDS.format(more=OFFSPRING[kind]), timeout=1)
-        error = rye.refuses("execute", **call_of(rye, "demo/slow", path=str(lifeline.path)))
-
-        assert "TIMEOUT" == error["code"]
-        assert error["message"].startswith("it took longer than 1 second")
-        assert lifeline.was_held()
-        assert lifeline.was_let_go()
-
-    def test_what_was_written_until_then_is_told(self, rye: Rye) -> None:
-        put_shell(rye, "demo/slow", "echo half; echo why >&2; sleep 600", timeout=1)
-        details = rye.refuses("execute", **call_of(rye, "demo/slow"))["details"]
-
-        assert ("half\n", "why\n") == (details["stdout"], details["stderr"])
 
     def test_a_python_tool_ends_with_its_children(self, rye: Rye, lifeline: Lifeline) -> None:
         code = (

@@ -53,12 +53,6 @@ def data(rye: Rye, **parameters: Any) -> Any:
     return rye.run("tool", "demo/t", **parameters)["data"]
 
 
-def failure(rye: Rye, **parameters: Any) -> dict[str, Any]:
-    error = rye.refuses("execute", **TOOL, parameters=parameters)
-    assert "EXECUTION_FAILED" == error["code"]
-    return error
-
-
 def raised(rye: Rye) -> dict[str, Any]:
     """The error of a tool that raises something, which has the traceback of the tool's own."""
     failed, text = rye.driver.ask("execute", {**TOOL, "project_path": str(rye.root)})
@@ -87,24 +81,6 @@ class TestPython:
 
         assert [{"a": {"b": [1, None, "ü"]}}, str(rye.root)] == data(rye, a={"b": [1, None, "ü"]})
 
-    def test_main_takes_the_parameters_as_its_own(self, rye: Rye) -> None:
-        python(rye, "def main(who, times=1): return [who] * times")
-
-        assert ["Bob", "Bob"] == data(rye, who="Bob", times=2)
-        assert "TypeError" in failure(rye, wo="Bob")["message"]
-
-    def test_what_it_prints_is_no_part_of_what_it_returns(self, rye: Rye) -> None:
-        code = (
-            "import os, subprocess, sys\nprint('at import')\n"
-            "def execute(params, project_path):\n"
-            "    print('noise', {'json': 1})\n    sys.stdout.write('more')\n"
-            "    os.write(1, b'raw')\n    subprocess.run(['echo', 'child'], check=True)\n"
-            "    return {'said': 1}\n"
-        )
-        python(rye, code)
-
-        assert {"said": 1} == data(rye)
-
     def test_what_it_raises_is_told_in_its_own_words(self, rye: Rye) -> None:
         python(rye, "def execute(params, project_path):\n    raise ValueError('no such town')\n")
         error = raised(rye)
@@ -112,47 +88,11 @@ class TestPython:
         assert ("EXECUTION_FAILED", "ValueError: no such town") == (error["code"], error["message"])
         assert "no such town" in error["details"]["stderr"]
 
-    @pytest.mark.parametrize(
-        "value", ["{1, 2}", "object()", "float('nan')", "{1: 2}", "b'x'", "Ellipsis"]
-    )
-    def test_a_value_that_is_no_json_is_refused(self, rye: Rye, value: str) -> None:
-        python(rye, f"def execute(params, project_path): return {value}")
-
-        assert "the return value of the tool cannot be converted to JSON" in failure(rye)["message"]
-
-    def test_a_value_that_says_that_it_failed_is_a_failure_with_its_data(self, rye: Rye) -> None:
-        python(rye, "def execute(p, q): return {'success': False, 'error': 'full', 'left': 3}")
-        error = failure(rye)
-
-        assert "full" == error["message"]
-        assert {"success": False, "error": "full", "left": 3} == error["details"]["data"]
-
-    def test_one_that_exits_says_with_which_code(self, rye: Rye) -> None:
-        python(
-            rye, "import os, sys\n\ndef execute(p, q):\n    print('last words')\n    os._exit(3)"
-        )
-        error = failure(rye)
-
-        assert "exit code 3" in error["message"]
-        assert 3 == error["details"]["return_code"]
-
     def test_tools_of_its_folder_can_be_imported(self, rye: Rye) -> None:
         python(rye, "import neighbour\n\ndef execute(p, q): return neighbour.X")
         rye.put("tool", "demo/neighbour", python_tool("demo/neighbour", "X = 1\n"))
 
         assert 1 == data(rye)
-
-    def test_what_lies_elsewhere_cannot_be_imported(self, rye: Rye) -> None:
-        """Neither from the project's root, where it runs, nor from below its own folder."""
-        python(rye, "import neighbour\n\ndef execute(p, q): return neighbour.X")
-        rye.put("tool", "demo/deep/neighbour", python_tool("demo/deep/neighbour", "X = 1\n"))
-        (rye.root / "neighbour.py").write_text("X = 1\n", encoding="utf-8")
-        try:
-            error = raised(rye)
-        finally:
-            (rye.root / "neighbour.py").unlink()
-
-        assert "ModuleNotFoundError: No module named 'neighbour'" == error["message"]
 
     def test_it_runs_in_the_project(self, rye: Rye) -> None:
         python(rye, "import os\n\ndef execute(p, q): return os.getcwd()")
@@ -170,39 +110,12 @@ class TestCommands:
         assert "a b; echo $HOME | rm `x` $(y) && 'q'\n" == found["stdout"]
         assert ("", 0) == (found["stderr"], found["return_code"])
 
-    @pytest.mark.parametrize(("value", "expected"), [([1, "a"], '[1, "a"]'), (True, "true")])
-    def test_a_value_that_is_no_text_is_json(self, rye: Rye, value: Any, expected: str) -> None:
-        rye.put("tool", "demo/t", yaml_tool("demo/t"), extension=".yaml")
-
-        assert f"{expected}\n" == data(rye, text=value)["stdout"]
-
-    def test_it_reads_what_is_meant_for_it(self, rye: Rye) -> None:
-        shell(rye, "cat", input_data="{params_json}")
-
-        assert {"text": 'a "quoted" one'} == data(rye, text='a "quoted" one')["json"]
-
     @pytest.mark.parametrize("written", ['{"a": 1}', "[1, 2]"])
     def test_json_that_it_writes_is_read(self, rye: Rye, written: str) -> None:
         shell(rye, 'printf "%s\\n" "$1"', "{text}")
         found = data(rye, text=written)
 
         assert (json.loads(written), f"{written}\n") == (found["json"], found["stdout"])
-
-    def test_a_failure_keeps_everything_that_it_wrote(self, rye: Rye) -> None:
-        shell(rye, "echo half; echo broken >&2; exit 3")
-        error = failure(rye)
-
-        assert {"stdout": "half\n", "stderr": "broken\n", "return_code": 3} == error["details"]
-        assert "exit code 3" in error["message"]
-        assert ["demo/t", SUBPROCESS] == [element["item_id"] for element in error["chain"]]
-
-    def test_a_command_that_is_not_there_is_named(self, rye: Rye) -> None:
-        config = {"command": "no-such-command"}
-        rye.put("tool", "demo/t", yaml_tool("demo/t", config=config), extension=".yaml")
-        error = failure(rye)
-
-        assert 127 == error["return_code"]
-        assert '"no-such-command"' in error["message"]
 
     def test_without_a_command_nothing_runs(self, rye: Rye) -> None:
         rye.put("tool", "demo/t", yaml_tool("demo/t", config={}), extension=".yaml")
@@ -215,15 +128,6 @@ class TestCommands:
 class TestLongOutput:
     """An answer has a size, and says what is not whole."""
 
-    @pytest.mark.parametrize("stream", ["stdout", "stderr"])
-    def test_200_kb_of_a_command_are_cut_and_named(self, rye: Rye, stream: str) -> None:
-        to = ">&2" if stream == "stderr" else ""
-        shell(rye, f"head -c 200000 /dev/zero | tr '\\0' 'x' {to}")
-        answer = rye.run("tool", "demo/t")
-
-        assert [f"data.{stream}"] == answer["cut"]
-        assert 10_000 < len(answer["data"][stream]) < MOST
-
     def test_200_kb_of_a_python_tool_are_cut_and_named(self, rye: Rye) -> None:
         python(rye, "def execute(p, q): return {'text': 'x' * 200_000, 'n': 1}")
         answer = rye.run("tool", "demo/t")
@@ -235,13 +139,6 @@ class TestLongOutput:
         shell(rye, "head -c 3000000 /dev/zero | tr '\\0' 'x'")
 
         assert True is data(rye)["stdout_truncated"]
-
-    def test_of_a_failure_the_end_is_told(self, rye: Rye) -> None:
-        shell(rye, "head -c 200000 /dev/zero | tr '\\0' 'x' >&2; echo the reason >&2; exit 1")
-        details = failure(rye)["details"]
-
-        assert details["stderr"].endswith("the reason\n")
-        assert True is details["stderr_truncated"]
 
 
 class TestParameters:
@@ -275,34 +172,6 @@ class TestParameters:
         assert "VALIDATION_FAILED" == error["code"]
         assert word in " ".join(error["issues"])
         assert not (rye.root / "ran").exists()
-
-    def test_the_tool_gets_the_defaults(self, rye: Rye) -> None:
-        python(rye, "def execute(params, project_path): return params", schema=SCHEMA)
-
-        assert {"who": "Bob", "times": 2, "place": {"city": "Rome"}} == data(
-            rye, who="Bob", place={}
-        )
-
-    def test_a_list_of_parameters_is_a_schema_too(self, rye: Rye) -> None:
-        listed = [{"name": "text", "type": "string", "required": True, "description": "What"}]
-        rye.put("tool", "demo/t", yaml_tool("demo/t", parameters=listed), extension=".yaml")
-        error = rye.refuses("execute", **TOOL, parameters={"text": 3})
-
-        assert ["parameters.text: 3 is not of type 'string'"] == error["issues"]
-        assert "x\n" == data(rye, text="x")["stdout"]
-
-    def test_without_a_schema_all_are_taken(self, rye: Rye) -> None:
-        python(rye, "def execute(params, project_path): return params")
-
-        assert {"any": [1]} == data(rye, any=[1])
-
-    def test_one_that_is_called_like_a_part_of_the_config_changes_nothing_of_it(
-        self, rye: Rye
-    ) -> None:
-        shell(rye, "pwd; cat", input_data="the author's")
-        given = {"cwd": "/", "command": "true", "args": [], "timeout": 0.001, "input_data": "mine"}
-
-        assert f"{rye.root}\nthe author's" == data(rye, **given, env={"A": "b"})["stdout"]
 
 
 class TestADryRun:

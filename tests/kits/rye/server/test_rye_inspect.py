@@ -6,12 +6,10 @@ from typing import Any
 import pytest
 from cases import FIXTURES, lay_down
 from command_line import ralphgen
-from rye_projects import TYPES, directive, knowledge, put, python_tool, well_formed, yaml_tool
+from rye_projects import directive, knowledge, put, python_tool, yaml_tool
 
 from ralphgen.kits.rye.kit import find_items
 from ralphgen.project.kit import Finding
-
-FOLDERS = {"directive": "directives", "tool": "tools", "knowledge": "knowledge"}
 
 
 def found(root: Path) -> Finding:
@@ -44,16 +42,6 @@ def test_items_are_counted_by_type_and_named_with_what_they_are_for(tmp_path: Pa
     ] == [tuple(item.values()) for item in told.details["items"]]
 
 
-@pytest.mark.parametrize("item_type", TYPES)
-def test_an_item_with_issues_is_named_with_the_first(tmp_path: Path, item_type: str) -> None:
-    folder, extension = FOLDERS[item_type], "py" if item_type == "tool" else "md"
-    text = well_formed(item_type, "demo/sample").replace("1.0.0", "one")
-    lay(tmp_path, f"{folder}/demo/sample.{extension}", text)
-    (warning,) = found(tmp_path).warnings
-
-    assert f'.ai/{folder}/demo/sample.{extension}: "version" must be X.Y.Z, found "one"' == warning
-
-
 @pytest.mark.parametrize(
     ("path", "why"),
     [
@@ -75,27 +63,6 @@ def test_a_file_that_is_no_item_is_named_with_the_reason(
     (warning,) = found(tmp_path).warnings
 
     assert f".ai/{path}: is not an item: {why}" == warning
-
-
-def test_a_file_that_is_too_long_is_no_item(tmp_path: Path) -> None:
-    lay(tmp_path, "knowledge/long.md", knowledge("long") + "x" * (1 << 20))
-
-    assert (".ai/knowledge/long.md: is not an item: it is larger than 1,048,576 bytes",) == found(
-        tmp_path
-    ).warnings
-
-
-def test_a_link_is_no_item_wherever_it_leads(tmp_path: Path) -> None:
-    lay(tmp_path, "knowledge/here.md", knowledge("here"))
-    (tmp_path / ".ai/knowledge/there.md").symlink_to("here.md")
-    (tmp_path / ".ai/knowledge/nowhere.md").symlink_to("nothing.md")
-    told = found(tmp_path)
-
-    assert "0 directives, 0 tools, 1 knowledge entry" == told.summary
-    assert (
-        ".ai/knowledge/nowhere.md: is not an item: symbolic links are not followed",
-        ".ai/knowledge/there.md: is not an item: symbolic links are not followed",
-    ) == told.warnings
 
 
 def test_what_is_kept_out_by_its_name_is_not_spoken_of(tmp_path: Path) -> None:

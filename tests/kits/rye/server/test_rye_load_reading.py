@@ -1,7 +1,5 @@
 """Loading shows an item: its text, what it says of itself, whether to trust it. It runs nothing."""
 
-import json
-import os
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -10,9 +8,7 @@ from typing import Any
 import pytest
 from command_line import snapshot
 from rye_projects import (
-    EXTENSIONS,
     HTTP_CLIENT,
-    MOST,
     SYSTEM_ITEMS,
     TYPES,
     Rye,
@@ -21,7 +17,6 @@ from rye_projects import (
     put,
     python_tool,
     serving,
-    well_formed,
     yaml_tool,
 )
 
@@ -161,40 +156,6 @@ def test_an_item_is_shown_whatever_the_state_of_its_signature(
     assert ("reason" in answer["signature"]) == (state != "valid")
 
 
-@pytest.mark.parametrize("item_type", TYPES)
-def test_an_item_without_a_signature_is_shown_as_such(rye: Rye, item_type: str) -> None:
-    rye.put(item_type, "demo/greet")
-    answer = rye.load(item_type, "demo/greet")
-
-    assert {"state": "unsigned", "reason": "it has no signature"} == answer["signature"]
-
-
-@pytest.mark.parametrize("item_type", TYPES)
-def test_an_item_that_cannot_be_understood_is_shown_with_what_is_wrong(
-    rye: Rye, item_type: str
-) -> None:
-    text = "def (\r\n---\n<directive\n"
-    rye.put(item_type, "broken", text)
-    answer = rye.load(item_type, "broken")
-
-    assert text == answer["content"]
-    assert answer["metadata"]["problems"]
-
-
-@pytest.mark.parametrize("item_type", TYPES)
-@pytest.mark.parametrize("mark", ["", "\ufeff"])
-@pytest.mark.parametrize("end", ["\n", "\r\n"])
-def test_a_text_is_shown_with_its_mark_and_its_line_ends(
-    rye: Rye, item_type: str, mark: str, end: str
-) -> None:
-    text = mark + well_formed(item_type, "odd").replace("\n", end) + f"# é \U0001f600{end}"
-    rye.put(item_type, "odd", text)
-    answer = rye.load(item_type, "odd")
-
-    assert text == answer["content"]
-    assert "problems" not in answer["metadata"]
-
-
 def test_nothing_of_a_tool_is_run_by_being_looked_at(rye: Rye) -> None:
     marker = rye.folder / "was-run"
     code = f"import pathlib\npathlib.Path({str(marker)!r}).touch()\n"
@@ -208,103 +169,12 @@ def test_nothing_of_a_tool_is_run_by_being_looked_at(rye: Rye) -> None:
     assert not marker.exists()
 
 
-@pytest.mark.parametrize("item_type", TYPES)
-def test_what_is_not_there_is_an_error_with_what_is_near(rye: Rye, item_type: str) -> None:
-    rye.put(item_type, "demo/greet", space="user")
-    error = rye.refuses("load", item_type=item_type, item_id="demo/great")
-
-    assert "ITEM_NOT_FOUND" == error["code"]
-    assert f'no {item_type} "demo/great" in the project and user and system' in (error["message"])
-    assert ["demo/greet"] == error["suggestions"]
-
-
-@pytest.mark.parametrize(
-    "item_id",
-    [
-        *("", "/", "/demo", "demo/", "a//b", ".", "..", "../a", "a/../b", "a/./b", "~/a", "a\\b"),
-        *("C:/a", "a.py", "A", "é", "a b", "a\0", "a\n", "*", "a/*", "?", "_a", "-a", ".a"),
-        *("/etc/passwd", "a" * 65, "/".join(["a" * 60] * 5), "%2e%2e/a", "file:///a", "${HOME}"),
-    ],
-)
-def test_what_is_no_id_is_told_to_be_none(rye: Rye, item_id: str) -> None:
-    for item_type in TYPES:
-        error = rye.refuses("load", item_type=item_type, item_id=item_id)
-
-        assert "INVALID_ID" == error["code"]
-        assert len(error["message"]) < 400
-
-
-@pytest.mark.parametrize("item_id", ["a", "0", "a-b_c", "a" * 64, "/".join(["a" * 60] * 4)])
-def test_what_is_an_id_is_taken(rye: Rye, item_id: str) -> None:
-    rye.put("tool", item_id)
-
-    assert item_id == rye.load("tool", item_id)["item_id"]
-
-
-@pytest.mark.parametrize(
-    "name",
-    [
-        *("_hidden", "demo/_hidden", "_demo/a", ".hidden", "demo/.git/a", "__pycache__/a"),
-        *("Upper", "a.b", "é", "a b", "~a"),
-    ],
-)
-def test_a_file_whose_path_is_no_id_is_no_item(rye: Rye, name: str) -> None:
-    for item_type in TYPES:
-        rye.put(item_type, name, well_formed(item_type, "needle") + "\n# needle\n")
-        stem = name.rpartition("/")[2]
-
-        assert rye.refuses("load", item_type=item_type, item_id=name)["code"] == "INVALID_ID"
-        assert rye.ask("load", item_type=item_type, item_id=stem)[0]
-    assert [] == rye.found("needle")
-
-
-@pytest.mark.parametrize("extension", [".json", ".sh", ".js", ".toml", ".txt", "", ".PY", ".md~"])
-def test_a_file_of_another_extension_is_no_item(rye: Rye, extension: str) -> None:
-    for item_type in TYPES:
-        path = rye.file(item_type, "demo/greet").with_name(f"greet{extension}")
-        put(path, well_formed(item_type, "demo/greet"))
-        error = rye.refuses("load", item_type=item_type, item_id="demo/greet")
-
-        assert "ITEM_NOT_FOUND" == error["code"]
-    assert [] == rye.found("", source="project")
-
-
-@pytest.mark.parametrize("item_type", TYPES)
-def test_what_is_no_regular_file_or_too_long_is_no_item(rye: Rye, item_type: str) -> None:
-    secret = put(rye.folder / f"outside/secret{EXTENSIONS[item_type]}", "needle\n")
-    folder = rye.file(item_type, "x").parent
-    folder.mkdir(parents=True)
-    os.mkfifo(rye.file(item_type, "pipe"))
-    rye.file(item_type, "folder").mkdir()
-    rye.file(item_type, "link").symlink_to(secret)
-    (folder / "linked").symlink_to(secret.parent)
-    rye.put(item_type, "long", "needle\n" + "#" * (1 << 20))
-    rye.put(item_type, "just", "needle\n" + "#" * ((1 << 20) - 7))
-
-    for item_id in ("pipe", "folder", "link", "linked/secret", "long"):
-        error = rye.refuses("load", item_type=item_type, item_id=item_id)
-        assert "ITEM_NOT_FOUND" == error["code"]
-    assert ["just"] == rye.found("needle")
-    assert "just" == rye.load(item_type, "just")["item_id"]
-
-
 def test_bytes_that_are_no_text_are_told_by_their_line(rye: Rye) -> None:
     rye.put("knowledge", "odd", b"one\ntwo\n\xff\n")
     error = rye.refuses("load", item_type="knowledge", item_id="odd")
 
     assert "PARSING_ERROR" == error["code"]
     assert "line 3" in error["message"]
-
-
-@pytest.mark.parametrize("character", ["x", "\n", '"', "\x01", "\U0001f600"])
-def test_a_long_text_is_cut_and_that_is_told(rye: Rye, character: str) -> None:
-    path = rye.put("knowledge", "long", knowledge("long", character * 50_000))
-    answer = rye.load("knowledge", "long")
-    text = path.read_text(encoding="utf-8")
-
-    assert (["content"], len(text)) == (answer["cut"], answer["total_characters"])
-    assert text.startswith(answer["content"])
-    assert MOST - 300 < len(json.dumps(answer, ensure_ascii=False, separators=(",", ":"))) <= MOST
 
 
 def test_reading_leaves_everything_as_it_was(rye: Rye) -> None:

@@ -1,13 +1,10 @@
 """What is searched: all items and nothing else, whole, as they are at this moment."""
 
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from rye_projects import (
-    EXTENSIONS,
-    FOLDERS,
     SYSTEM_ITEMS,
     TYPES,
     Rye,
@@ -62,15 +59,6 @@ def test_an_item_of_every_type_is_found_in_every_space(
 
 
 @pytest.mark.parametrize("item_type", TYPES)
-def test_a_type_finds_nothing_of_another(rye: Rye, item_type: str) -> None:
-    for each in TYPES:
-        rye.put(each, f"needle-{each}")
-
-    assert [f"needle-{item_type}"] == rye.found("needle", item_type)
-    assert sorted(f"needle-{each}" for each in TYPES) == sorted(rye.found("needle", "all"))
-
-
-@pytest.mark.parametrize("item_type", TYPES)
 @pytest.mark.parametrize("signed", [False, True])
 def test_the_whole_text_is_searched_signed_or_not(rye: Rye, item_type: str, signed: bool) -> None:
     """Upstream saw the first 200 characters, of which a signature took all."""
@@ -83,19 +71,6 @@ def test_the_whole_text_is_searched_signed_or_not(rye: Rye, item_type: str, sign
     assert ("far", "valid" if signed else "unsigned") == (found["id"], found["signature"])
     assert "the haystack's needle" in found["preview"]
     assert 100_000 < path.stat().st_size
-
-
-@pytest.mark.parametrize("item_type", TYPES)
-def test_the_line_of_a_signature_is_not_searched_and_hides_nothing(
-    rye: Rye, item_type: str
-) -> None:
-    rye.signed(item_type, "demo/note")
-    (found,) = rye.says("search", item_type=item_type, query="name:note")["results"]
-
-    assert [] == rye.found("rye signed", item_type, source="project")
-    assert "1.0.0" == found["metadata"]["version"]
-    assert "problems" not in found
-    assert "rye:signed" not in found["preview"]
 
 
 @pytest.mark.parametrize(
@@ -121,40 +96,6 @@ def test_a_result_says_what_the_item_says_of_itself(
         found["name"],
         found["metadata"]["version"],
     )
-
-
-@pytest.mark.parametrize("item_type", TYPES)
-def test_an_item_that_is_not_well_formed_is_found_by_its_words(rye: Rye, item_type: str) -> None:
-    rye.put(item_type, "broken", "def (:\n<needle\n---\n")
-    (found,) = rye.says("search", item_type=item_type, query="needle")["results"]
-
-    assert "broken" == found["id"]
-    assert found["problems"]
-
-
-def test_what_is_no_item_is_not_found(rye: Rye) -> None:
-    outside = put(rye.folder / "outside/secret.md", "needle\n")
-    for item_type, folder in FOLDERS.items():
-        top, end = rye.project / folder, EXTENSIONS[item_type]
-        text = text_with(item_type, "x", "needle")
-        for name in (
-            *(f"_private{end}", f"_private/a{end}", f".hidden{end}", f".hidden/a{end}"),
-            *(f"__pycache__/a{end}", f"Upper{end}", f"a b{end}", f"a.b{end}", f"{'a' * 65}{end}"),
-            *("a.json", "a.txt", "a.lock", "a", f"a{end}~", f"a{end}.bak", "a.pyc", "a.sh"),
-        ):
-            put(top / name, text)
-        put(top / f"binary{end}", b"needle \xff\xfe\x00 needle")
-        put(top / f"large{end}", "needle " + "x" * (1 << 20))
-        (top / f"link{end}").symlink_to(outside)
-        (top / "linked").symlink_to(outside.parent)
-        (top / f"folder{end}").mkdir()
-        os.mkfifo(top / f"pipe{end}")
-    put(rye.project / "needle.md", "needle")
-    put(rye.project / "parsers/needle.py", "needle")
-    rye.put("tool", "rye/core/needle", python_tool("rye/core/needle"))
-
-    assert [] == rye.found("needle")
-    assert [] == rye.found("", source="project")
 
 
 def test_no_code_of_a_project_is_run_by_a_search(rye: Rye) -> None:
@@ -186,39 +127,6 @@ def test_a_change_is_noticed_by_the_next_search(rye: Rye, item_type: str) -> Non
     assert (["other"], []) == (renamed, gone)
 
 
-def test_a_change_that_leaves_size_and_time_is_noticed(rye: Rye) -> None:
-    path = rye.put("knowledge", "note", knowledge("note", "abc"))
-    found = [rye.found("abc")]
-    known = path.stat()
-    put(path.with_suffix(".new"), knowledge("note", "xyz"))
-    os.utime(path.with_suffix(".new"), ns=(known.st_atime_ns, known.st_mtime_ns))
-    path.with_suffix(".new").replace(path)
-    found += [rye.found("abc"), rye.found("xyz")]
-
-    assert known.st_size == path.stat().st_size
-    assert [["note"], [], ["note"]] == found
-
-
-def test_many_changes_in_a_row_are_all_noticed(rye: Rye) -> None:
-    found = []
-    for number in range(50):
-        rye.put("knowledge", "note", knowledge("note", f"word{number:02}"))
-        found.append(rye.found(f"word{number:02}"))
-
-    assert [["note"]] * 50 == found
-
-
-def test_a_folder_that_moves_takes_its_items_along(rye: Rye) -> None:
-    rye.put("knowledge", "old/deep/needle")
-    found = [rye.found("needle")]
-    (rye.project / "knowledge/old").rename(rye.project / "knowledge/new")
-    found.append(rye.found("needle"))
-    (rye.project / "knowledge/new").rename(rye.project / "knowledge/_new")
-    found.append(rye.found("needle"))
-
-    assert [["old/deep/needle"], ["new/deep/needle"], []] == found
-
-
 @pytest.mark.parametrize("item_type", TYPES)
 def test_the_systems_items_are_found_among_all_and_alone(rye: Rye, item_type: str) -> None:
     rye.put(item_type, "demo/own")
@@ -227,17 +135,6 @@ def test_the_systems_items_are_found_among_all_and_alone(rye: Rye, item_type: st
     assert sorted([*SYSTEM_ITEMS[item_type], "demo/own"]) == sorted(hit["id"] for hit in everything)
     assert [*SYSTEM_ITEMS[item_type]] == sorted(rye.found("", item_type, source="system"))
     assert ["demo/own"] == rye.found("", item_type, source="project")
-
-
-def test_what_cannot_be_read_is_left_out_and_hinders_nothing(tmp_path: Path) -> None:
-    with serving(tmp_path) as rye:
-        rye.put("knowledge", "seen", knowledge("seen", "needle"))
-        hidden = rye.put("knowledge", "unseen", b"needle\xff")
-        found = [rye.found("needle")]
-        hidden.write_text(knowledge("unseen", "needle"), encoding="utf-8")
-        found.append(sorted(rye.found("needle")))
-
-    assert [["seen"], ["seen", "unseen"]] == found
 
 
 def test_the_index_lies_nowhere_that_can_be_found(tmp_path: Path) -> None:

@@ -4,9 +4,6 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
-from lanes import examples
 from rye_projects import Rye, directive, knowledge, python_tool, serving, yaml_tool
 
 TEXTS = {
@@ -18,7 +15,6 @@ TEXTS = {
     "zeta": "date",
 }
 """Bodies by the ids of the entries that have them; they say nothing else that is looked for."""
-WORDS = ("apple", "banana", "cherry", "date", "split", "nothing")
 
 
 @pytest.fixture(scope="module")
@@ -34,66 +30,6 @@ def rye(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
 def matching(rye: Rye, query: str, **given: Any) -> list[str]:
     """The entries that match, in the order of their ids."""
     return sorted(rye.found(query, "knowledge", source="project", limit=100, **given))
-
-
-def names(*letters: str) -> list[str]:
-    """The entries of some first letters."""
-    return sorted(name for name in TEXTS if name[0] in letters)
-
-
-@pytest.mark.parametrize(
-    ("query", "expected"),
-    [
-        ("", names(*"abgdez")),
-        (" \n ", names(*"abgdez")),
-        ("apple", names(*"abge")),  # a word matches those that begin with it
-        ("APPLE", names(*"abge")),
-        ('"apple"', names(*"abg")),
-        ("ppl", []),  # upstream matched any part of a word
-        ("apple banana", names(*"ab")),
-        ("apple AND banana", names(*"ab")),
-        ("apple OR banana", names(*"abgde")),
-        ("apple banana OR split", names(*"abd")),
-        ("banana AND apple OR split AND banana", names(*"abd")),
-        ("apple NOT banana", names(*"ge")),
-        ("apple AND NOT banana", names(*"ge")),
-        ("NOT apple", names(*"dz")),
-        ("NOT NOT apple", names(*"abge")),  # upstream: nothing
-        ("NOT (apple OR banana)", names("z")),
-        ('"apple banana"', names(*"ab")),
-        ('"banana apple"', []),
-        ('"apple banan"', []),
-        ('"cherry apple" OR date', names(*"gz")),
-        ("apple (cherry)", names(*"ag")),  # upstream dropped what is in the parentheses
-        ("apple (nothing)", []),
-        ("apple (cherry OR banana)", names(*"abg")),
-        ("(apple OR split) (cherry OR banana)", names(*"abgd")),
-        ("((((apple))))", names(*"abge")),
-        ("app*", names(*"abge")),
-        ("*rry", names(*"ag")),
-        ("b*na", names(*"abd")),
-        ("*", names(*"abgdez")),
-        ("*pp*", names(*"abge")),
-        ("android", names("g")),
-        ("and", names(*"ge")),  # in small letters it is a word
-        ("apple and", names(*"ge")),
-        ("or", []),
-        ("create_tool", names("e")),
-        ("create-tool", names("e")),
-        ("tool", names("e")),
-        ("name:alpha", names("a")),
-        ("name:alpha OR body:date", names(*"az")),
-        ("title:alpha", []),
-        ("body:(banana NOT split)", names(*"ab")),
-        ('body:"apple banana"', names(*"ab")),
-        ("title:t", names(*"abgdez")),
-        ("title:apple", []),
-        ("apple!!! ...banana?", names(*"ab")),
-        ("nothing", []),
-    ],
-)
-def test_a_query_finds_what_it_says(rye: Rye, query: str, expected: list[str]) -> None:
-    assert expected == matching(rye, query)
 
 
 @pytest.mark.parametrize(
@@ -129,61 +65,6 @@ def test_a_query_without_meaning_is_refused_at_its_place(
 
     assert ("INVALID_QUERY", position) == (error["code"], error["position"])
     assert words in error["message"]
-
-
-def test_what_is_deep_and_long_but_within_bounds_is_answered(rye: Rye) -> None:
-    assert names(*"abge") == matching(rye, "(" * 50 + "apple" + ")" * 50)
-    assert names(*"abge") == matching(rye, "apple " * 200)
-
-
-Found = frozenset[str]
-LEAVES = st.sampled_from(WORDS).map(lambda word: (f'"{word}"', having(word)))
-"""Queries, each with what it must find."""
-
-
-def having(word: str) -> Found:
-    return frozenset(name for name, text in TEXTS.items() if word in text.split())
-
-
-def negated(one: tuple[str, Found]) -> tuple[str, Found]:
-    return f"NOT ({one[0]})", frozenset(TEXTS) - one[1]
-
-
-def put_together(parts: tuple[str, tuple[str, Found], tuple[str, Found]]) -> tuple[str, Found]:
-    sign, (one, found), (other, more) = parts
-    return f"({one}) {sign} ({other})", found | more if sign == "OR" else found & more
-
-
-QUERIES = st.recursive(
-    LEAVES,
-    lambda inner: (
-        inner.map(negated)
-        | st.tuples(st.sampled_from(["AND", "OR", ""]), inner, inner).map(put_together)
-    ),
-    max_leaves=8,
-)
-
-
-@settings(max_examples=examples(150), deadline=None)
-@given(QUERIES)
-def test_any_query_finds_what_a_reference_finds(rye: Rye, query: tuple[str, Found]) -> None:
-    text, expected = query
-
-    assert sorted(expected) == matching(rye, text)
-
-
-PIECES = st.sampled_from([*'()"*:-', " ", "AND ", "OR ", "NOT ", "title:", "apple", "é测", "\0"])
-
-
-@settings(max_examples=examples(150), deadline=None)
-@given(st.lists(PIECES | st.characters(exclude_categories=["Cs"]), max_size=20).map("".join))
-def test_any_text_is_answered_or_refused_at_one_of_its_characters(rye: Rye, query: str) -> None:
-    failed, answer = rye.ask("search", item_type="knowledge", query=query)
-
-    if failed:
-        assert "INVALID_QUERY" == answer["error"]["code"]
-        assert 0 <= answer["error"]["position"] <= len(query)
-    assert names("a", "b") == matching(rye, "apple banana")
 
 
 @pytest.mark.thorough

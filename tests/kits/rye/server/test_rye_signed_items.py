@@ -1,13 +1,10 @@
 """What is signed runs, what was changed since does not, and who signs first makes the only key."""
 
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from rye_projects import Rye, knowledge, put, python_tool, rye_project, serving, session
-
-STRICT = 'policy = { directive = "trusted", tool = "trusted", knowledge = "trusted" }'
+from rye_projects import Rye, knowledge, put, python_tool, serving
 
 
 @pytest.fixture
@@ -44,39 +41,6 @@ def test_every_way_of_reading_an_item_says_the_same_of_it(rye: Rye) -> None:
         states.append(rye.load("knowledge", "a")["signature"]["state"])
 
     assert ["unsigned", "valid", "unsigned"] == states
-
-
-def test_where_only_trusted_ones_run_a_project_cannot_bring_its_own_key(tmp_path: Path) -> None:
-    with serving(tmp_path / "theirs", settings=STRICT) as theirs:
-        signed = theirs.signed("tool", "a", python_tool("a")).read_bytes()
-        keys = {path.name: path.read_bytes() for path in theirs.user.glob("*/*.pem")}
-        ran = run(theirs, "a")
-    with serving(tmp_path / "ours", settings=STRICT) as ours:
-        ours.put("tool", "a", signed)
-        for name, content in keys.items():
-            put(ours.project / "trusted_keys" / name, content)
-            put(ours.project / "keys" / name, content)
-        refusal = ours.refuses("execute", item_type="tool", item_id="a")
-
-    assert "ran" == ran
-    assert ("UNTRUSTED_KEY", "untrusted") == (refusal["code"], refusal["signature"]["state"])
-
-
-def test_servers_that_sign_for_the_first_time_at_once_have_one_key(tmp_path: Path) -> None:
-    root = rye_project(tmp_path / "project")
-    with (
-        session(tmp_path, root) as one,
-        session(tmp_path, root) as other,
-        ThreadPoolExecutor(2) as pool,
-    ):
-        one.put("tool", "a", python_tool("a"))
-        one.put("tool", "b", python_tool("b"))
-        asked = [pool.submit(rye.sign, "tool", name) for rye, name in ((one, "a"), (other, "b"))]
-        fingerprints = {each.result()["signature_info"]["fingerprint"] for each in asked}
-        ran = [run(rye, name) for rye, name in ((one, "b"), (other, "a"))]
-
-    assert 1 == len(fingerprints)
-    assert ["ran", "ran"] == ran
 
 
 def test_a_refusal_is_an_object_with_its_issues(rye: Rye) -> None:

@@ -13,9 +13,6 @@ from driving import context_for, on_context, server_command
 from lifelines import until
 from rye_projects import (
     HTTP_CLIENT,
-    SUBPROCESS,
-    SYSTEM_ITEMS,
-    TYPES,
     Rye,
     directive,
     frames,
@@ -26,7 +23,6 @@ from rye_projects import (
     serving,
     session,
     variables,
-    well_formed,
     yaml_tool,
 )
 from wire import Wire
@@ -174,51 +170,6 @@ def refusal(rye: Rye, item_type: str, item_id: str = "demo/a", **given: Any) -> 
     return rye.refuses("sign", item_type=item_type, item_id=item_id, **given)
 
 
-class TestWhatIsNotWellFormed:
-    """It is checked first, and every issue is named."""
-
-    @pytest.mark.parametrize(("item_type", "extension", "text", "issue"), ISSUES)
-    def test_an_issue_is_named(
-        self, rye: Rye, item_type: str, extension: str, text: str, issue: str
-    ) -> None:
-        path = rye.put(item_type, "demo/a", text, extension=extension)
-        error = refusal(rye, item_type)
-
-        assert ("VALIDATION_FAILED", [issue]) == (error["code"], error["issues"])
-        assert issue in error["message"]
-        assert text == path.read_text(encoding="utf-8")
-        assert not rye.user.exists()
-
-    @pytest.mark.parametrize("item_type", TYPES)
-    def test_all_issues_are_named_at_once(self, rye: Rye, item_type: str) -> None:
-        text = well_formed(item_type, "other/b").replace("1.0.0", "one")
-        rye.put(item_type, "demo/a", text)
-
-        assert 2 <= len(refusal(rye, item_type)["issues"])
-
-    @pytest.mark.parametrize("item_type", TYPES)
-    @pytest.mark.parametrize("text", [" \n", "x = (\n", "---\n", "\ufeff\n"])
-    def test_what_cannot_be_read_is_not_signed(self, rye: Rye, item_type: str, text: str) -> None:
-        path = rye.put(item_type, "demo/a", text)
-        error = refusal(rye, item_type)
-
-        assert "VALIDATION_FAILED" == error["code"]
-        assert text == path.read_text(encoding="utf-8")
-
-    def test_bytes_that_are_no_text_are_not(self, rye: Rye) -> None:
-        path = rye.put("tool", "demo/a", b"\xff\xfe\x00")
-
-        assert "PARSING_ERROR" == refusal(rye, "tool")["code"]
-        assert b"\xff\xfe\x00" == path.read_bytes()
-
-    @pytest.mark.parametrize("extension", [".json", ".sh", ".toml", ".js"])
-    def test_a_file_of_another_kind_is_no_tool(self, rye: Rye, extension: str) -> None:
-        """Upstream signed files of JSON, by a line that breaks them."""
-        rye.put("tool", "demo/a", "{}", extension=extension)
-
-        assert "ITEM_NOT_FOUND" == refusal(rye, "tool")["code"]
-
-
 @pytest.fixture(scope="module")
 def lax(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
     """A session that executes items without a signature."""
@@ -279,83 +230,6 @@ class TestWhere:
             signed,
             answer["path"],
         )
-
-    @pytest.mark.parametrize(
-        "given",
-        [
-            {"source": "user", "parameters": {"location": "project"}},
-            {"source": "project", "parameters": {"location": "user"}},
-            {"source": "system"},
-            {"source": "all"},
-            {"parameters": {"location": "system"}},
-            {"parameters": {"place": "user"}},
-        ],
-    )
-    def test_anything_else_is_refused(self, rye: Rye, given: dict[str, Any]) -> None:
-        paths = [rye.put("tool", "demo/a", space=name) for name in ("project", "user")]
-        error = refusal(rye, "tool", **given)
-
-        assert "VALIDATION_FAILED" == error["code"]
-        assert [False, False] == [b"rye:signed:" in path.read_bytes() for path in paths]
-
-    @pytest.mark.parametrize("item_type", TYPES)
-    def test_what_comes_with_the_server_is_not_signed(self, rye: Rye, item_type: str) -> None:
-        item_id = SYSTEM_ITEMS[item_type][0]
-        before = {path: path.read_bytes() for path in rye.system.rglob("*.*")}
-
-        assert refusal(rye, item_type, item_id)["code"] in {"ITEM_NOT_FOUND", "READ_ONLY_SPACE"}
-        assert before == {path: path.read_bytes() for path in before}
-
-    def test_what_is_not_there_is_told_with_where_it_was_looked_for(self, rye: Rye) -> None:
-        rye.put("tool", "demo/a", space="user")
-        error = refusal(rye, "tool")
-
-        assert "ITEM_NOT_FOUND" == error["code"]
-        assert "project" in error["message"]
-
-    @pytest.mark.parametrize(
-        "item_id", ["../../outside/a", "/etc/passwd", "demo/../a", "demo\\a", "demo//a", "A", ""]
-    )
-    def test_what_is_no_id_is_not(self, rye: Rye, item_id: str) -> None:
-        assert "INVALID_ID" == refusal(rye, "tool", item_id)["code"]
-
-    def test_the_ids_of_the_core_are_not_the_projects(self, rye: Rye) -> None:
-        path = rye.put("tool", SUBPROCESS, yaml_tool(SUBPROCESS), extension=".yaml")
-        before = path.read_bytes()
-        error = refusal(rye, "tool", SUBPROCESS)
-
-        assert error["code"] in {"ITEM_NOT_FOUND", "READ_ONLY_SPACE"}
-        assert before == path.read_bytes()
-
-
-class TestLinks:
-    """Nothing is signed behind a link, wherever it leads."""
-
-    @pytest.mark.parametrize("inside", [True, False])
-    def test_a_link_to_a_file_is_not_followed(self, rye: Rye, tmp_path: Path, inside: bool) -> None:
-        target = rye.project / "tools/demo/b.py" if inside else tmp_path / "a.py"
-        text = python_tool("demo/a")
-        put(target, text)
-        link = rye.project / "tools/demo/a.py"
-        link.parent.mkdir(parents=True, exist_ok=True)
-        link.symlink_to(target)
-        error = refusal(rye, "tool")
-
-        assert error["code"] in {"ITEM_NOT_FOUND", "SPACE_VIOLATION"}
-        assert text == target.read_text(encoding="utf-8")
-        assert link.is_symlink()
-
-    @pytest.mark.parametrize("item_id", ["demo/a", "demo/*", "**"])
-    def test_nor_one_to_a_folder(self, rye: Rye, tmp_path: Path, item_id: str) -> None:
-        text = python_tool("demo/a")
-        target = put(tmp_path / "demo/a.py", text)
-        link = rye.project / "tools/demo"
-        link.parent.mkdir(parents=True)
-        link.symlink_to(target.parent)
-        error = refusal(rye, "tool", item_id)
-
-        assert error["code"] in {"ITEM_NOT_FOUND", "SPACE_VIOLATION"}
-        assert text == target.read_text(encoding="utf-8")
 
 
 @contextmanager

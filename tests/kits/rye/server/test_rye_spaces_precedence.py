@@ -1,18 +1,14 @@
 """The project goes before the user and the user before the system, and all of that is told."""
 
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 from rye_projects import (
-    PYTHON_RUNTIME,
-    SUBPROCESS,
     TYPES,
     Rye,
     directive,
     knowledge,
-    put,
     python_tool,
     serving,
     yaml_tool,
@@ -89,33 +85,6 @@ def test_the_first_space_that_has_an_item_goes_before_the_others(rye: Rye, item_
     assert ("user", "From the user") == one
 
 
-@pytest.mark.parametrize("item_type", OPEN)
-def test_the_user_goes_before_the_system_and_the_project_before_the_user(
-    rye: Rye, item_type: str
-) -> None:
-    item_id = OPEN[item_type]
-    sources = [rye.load(item_type, item_id)["source"]]
-    for space in ("user", "project"):
-        lay(rye, item_type, item_id, space)
-        sources.append(rye.load(item_type, item_id)["source"])
-        assert f"From the {space}" == told_by(rye, item_type, item_id)
-
-    assert ["system", "user", "project"] == sources
-
-
-@pytest.mark.parametrize("item_type", OPEN)
-@pytest.mark.parametrize("source", SOURCES)
-def test_a_source_pins_the_space(rye: Rye, item_type: str, source: str) -> None:
-    item_id = OPEN[item_type]
-    lay(rye, item_type, item_id, "project", "user")
-
-    assert source == rye.load(item_type, item_id, source=source)["source"]
-    found = rye.says("search", item_type=item_type, query="", source=source)["results"]
-    assert {source} == {result["source"] for result in found}
-    if source != "system":
-        assert f"From the {source}" == told_by(rye, item_type, item_id, source=source)
-
-
 @pytest.mark.parametrize("item_type", TYPES)
 @pytest.mark.parametrize("source", ["project", "user"])
 def test_an_item_of_another_space_is_not_there_for_who_pins_one(
@@ -159,45 +128,6 @@ def test_search_and_load_say_who_hides_whom(rye: Rye, item_type: str) -> None:
     assert [(["user", "system"], None), (["system"], "project"), ([], "project")] == loaded
 
 
-def test_what_nobody_hides_is_told_to_hide_nothing(rye: Rye) -> None:
-    lay(rye, "tool", "demo/git", "user")
-    lay(rye, "tool", "other/git", "project")
-    lay(rye, "knowledge", "demo/git", "project")
-
-    assert [("user", [], None)] == placed(rye, "tool", "demo/git")
-    assert ([], None) == shadowing(rye.load("tool", "demo/git"))
-
-
-def test_one_id_in_two_files_of_a_space_is_the_python_one(rye: Rye) -> None:
-    rye.put("tool", "demo/git", yaml_tool("demo/git"), extension=".yml")
-    rye.put("tool", "demo/git", yaml_tool("demo/git"), extension=".yaml")
-    names = [Path(rye.load("tool", "demo/git")["path"]).name]
-    lay(rye, "tool", "demo/git", "project")
-    names.append(Path(rye.load("tool", "demo/git")["path"]).name)
-
-    assert ["git.yaml", "git.py"] == names
-    assert ["demo/git"] == rye.found("git", "tool")
-
-
-@pytest.mark.parametrize("space", ["project", "user"])
-def test_the_systems_own_tools_cannot_be_hidden(rye: Rye, space: str) -> None:
-    """Upstream, a copy in the project changed what every tool of it was run by."""
-    fake = yaml_tool(SUBPROCESS, description="needle", executor_id=None, tool_type="primitive")
-    for item_id in (SUBPROCESS, PYTHON_RUNTIME, "rye/core/new"):
-        rye.put("tool", item_id, fake, space=space, extension=".yaml")
-    lay(rye, "tool", "demo/echo", "project")
-    ran = rye.run("tool", "demo/echo")
-
-    assert ["project", "system", "system"] == [link["source"] for link in ran["chain"]]
-    assert [("system", [], None)] == placed(rye, "tool", SUBPROCESS)
-    assert [] == rye.found("needle", "tool")
-    for tool in ("load", "execute", "sign"):
-        given = {"item_type": "tool", "item_id": SUBPROCESS, "source": space}
-        expected = "READ_ONLY_SPACE" if tool == "sign" else "ITEM_NOT_FOUND"
-        assert expected == rye.refuses(tool, **given)["code"]
-    assert "ITEM_NOT_FOUND" == rye.refuses("load", item_type="tool", item_id="rye/core/new")["code"]
-
-
 @pytest.mark.parametrize("name", ["subprocess", "python_runtime"])
 def test_their_bare_names_mean_the_systems_wherever_a_tool_names_its_executor(
     rye: Rye, name: str
@@ -213,37 +143,3 @@ def test_their_bare_names_mean_the_systems_wherever_a_tool_names_its_executor(
 
     assert {"system"} == {link["source"] for link in ran["chain"][1:]}
     assert "project" == rye.load("tool", name)["source"]
-
-
-def test_a_bare_name_is_taken_from_the_first_space_that_has_one(rye: Rye) -> None:
-    lay(rye, "tool", "deep/down/git", "user")
-    lone = rye.load("tool", "git")
-    lay(rye, "tool", "other/git", "project")
-    nearer = rye.load("tool", "git")
-    pinned = rye.load("tool", "git", source="user")
-    lay(rye, "tool", "git", "user")
-    exact = rye.load("tool", "git")
-
-    assert ("user", "deep/down/git") == (lone["source"], lone["item_id"])
-    assert ("project", "other/git") == (nearer["source"], nearer["item_id"])
-    assert ("user", "deep/down/git") == (pinned["source"], pinned["item_id"])
-    assert ("user", "git") == (exact["source"], exact["item_id"])
-    assert "From the project" == told_by(rye, "tool", "other/git")
-
-
-@pytest.mark.parametrize("tool", ["load", "execute", "sign"])
-def test_a_bare_name_of_several_is_refused_with_the_ids(rye: Rye, tool: str) -> None:
-    lay(rye, "knowledge", "b/note", "project")
-    lay(rye, "knowledge", "a/note", "project")
-    lay(rye, "knowledge", "c/note", "user")
-    error = rye.refuses(tool, item_type="knowledge", item_id="note")
-
-    assert ("AMBIGUOUS_ID", ["a/note", "b/note"]) == (error["code"], error["candidates"])
-
-
-def test_a_bare_name_is_no_beginning_and_no_other_type(rye: Rye) -> None:
-    lay(rye, "knowledge", "demo/gitlab", "project")
-    lay(rye, "directive", "demo/git", "project")
-    put(rye.project / "knowledge/git.txt", "git")
-
-    assert "ITEM_NOT_FOUND" == rye.refuses("load", item_type="knowledge", item_id="git")["code"]

@@ -15,7 +15,6 @@ from driving import create_project
 from rye_projects import (
     HTTP_CLIENT,
     KITS,
-    PYTHON_RUNTIME,
     SUBPROCESS,
     SYSTEM_ITEMS,
     Rye,
@@ -129,24 +128,6 @@ def test_the_text_of_a_core_tool_can_be_signed_under_another_id(alone: Rye, item
     assert ("signed", []) == (signed["status"], signed["warnings"])
 
 
-@pytest.mark.parametrize("item_id", SYSTEM_ITEMS["tool"])
-@pytest.mark.parametrize("destination", ["project", "user"])
-def test_a_core_tool_is_never_copied(alone: Rye, item_id: str, destination: str) -> None:
-    error = alone.refuses("load", item_type="tool", item_id=item_id, destination=destination)
-
-    assert "READ_ONLY_SPACE" == error["code"]
-    assert not alone.project.exists()
-
-
-@pytest.mark.parametrize(("kind", "item_id"), EVERY)
-def test_none_of_them_is_signed_where_it_lies(alone: Rye, kind: str, item_id: str) -> None:
-    before = {path: path.read_bytes() for path in alone.system.rglob("*") if path.is_file()}
-    error = alone.refuses("sign", item_type=kind, item_id=item_id, source="system")
-
-    assert "VALIDATION_FAILED" == error["code"]
-    assert before == {path: path.read_bytes() for path in before}
-
-
 @pytest.mark.parametrize("item_id", SYSTEM_ITEMS["directive"])
 def test_a_directive_is_returned_with_its_inputs_in_its_steps(alone: Rye, item_id: str) -> None:
     answer = alone.run("directive", item_id, **INPUTS[item_id])
@@ -161,14 +142,6 @@ def test_a_directive_is_returned_with_its_inputs_in_its_steps(alone: Rye, item_i
 
 
 @pytest.mark.parametrize("item_id", SYSTEM_ITEMS["directive"])
-def test_a_directive_wants_its_required_inputs(alone: Rye, item_id: str) -> None:
-    error = alone.refuses("execute", item_type="directive", item_id=item_id)
-
-    assert "VALIDATION_FAILED" == error["code"]
-    assert '"id" is missing' in error["message"]
-
-
-@pytest.mark.parametrize("item_id", SYSTEM_ITEMS["directive"])
 def test_what_a_directive_names_is_there(alone: Rye, item_id: str) -> None:
     text = alone.load("directive", item_id)["content"]
     named = re.findall(r'item_type "(\w+)" and item_id "(rye/[\w-]+)"', text)
@@ -176,14 +149,6 @@ def test_what_a_directive_names_is_there(alone: Rye, item_id: str) -> None:
     assert named
     for kind, named_id in named:
         assert "system" == alone.load(kind, named_id)["source"]
-
-
-@pytest.mark.parametrize("item_id", SYSTEM_ITEMS["knowledge"])
-def test_knowledge_is_returned_whole(alone: Rye, item_id: str) -> None:
-    data = alone.run("knowledge", item_id)["data"]
-
-    assert (item_id, "reference") == (data["id"], data["entry_type"])
-    assert system_items()[f"knowledge/{item_id}.md"].endswith(data["content"].strip() + "\n")
 
 
 @pytest.mark.parametrize("kind", FORMATS)
@@ -236,14 +201,6 @@ def test_a_command_runs_through_the_primitive(alone: Rye) -> None:
 
     assert ["demo/say", SUBPROCESS] == chain(answer)
     assert ("hello\n", 0) == (answer["data"]["stdout"], answer["data"]["return_code"])
-
-
-def test_python_runs_through_the_runtime_and_the_primitive(alone: Rye) -> None:
-    alone.signed("tool", "demo/echo", python_tool("demo/echo"))
-    answer = alone.run("tool", "demo/echo", who="Bob")
-
-    assert ["demo/echo", PYTHON_RUNTIME, SUBPROCESS] == chain(answer)
-    assert {"params": {"who": "Bob"}, "project": str(alone.root)} == answer["data"]
 
 
 def test_a_request_goes_through_the_primitive(alone: Rye) -> None:
