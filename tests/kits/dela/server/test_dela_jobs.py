@@ -178,14 +178,6 @@ class TestOutput:
 
         assert list(range(1, 11)) == numbers(found)
 
-    def test_beyond_the_end_there_is_nothing_yet(self, dela: Driver) -> None:
-        pid = run(dela, "lines", "2")
-        beyond = dela.call("task_output", pid=pid, offset=1000)
-        none = dela.call("task_output", pid=pid, lines=0)
-
-        assert ([], 2, 2) == (beyond["lines"], beyond["offset"], beyond["next_offset"])
-        assert ([], 2, True) == (none["lines"], none["total_lines"], none["truncated"])
-
     @pytest.mark.parametrize(
         ("lines", "truncated"), [(1, True), (5, True), (6, False), (100, False)]
     )
@@ -239,13 +231,6 @@ class TestOutput:
         assert (1, 0, 1) == (page["total_lines"], page["offset"], page["next_offset"])
         assert page["chunk_truncated"]
         assert re.fullmatch(r"\.{7000,} \[truncated\]", line)
-
-    def test_a_process_that_nobody_started_has_no_output(self, dela: Driver) -> None:
-        data = "Use 'status' to see running tasks and their PIDs"
-
-        assert Refusal(-32012, f"Job with PID {NOBODY} not found", data) == refusal(
-            dela, "task_output", pid=NOBODY
-        )
 
     @pytest.mark.parametrize(
         "given", [{}, {"pid": "one"}, {"lines": -1}, {"offset": -1}, {"lines": "all"}, {"from": 3}]
@@ -337,23 +322,6 @@ class TestStopping:
         dela.call("task_stop", pid=pid)
 
         assert (-32602, "running") == (code, state)
-
-
-def test_of_a_long_output_the_newest_lines_are_kept_by_their_numbers(tmp_path: Path) -> None:
-    root = project_with(tmp_path / "project", FILES, settings="lines = 5")
-    with serving(root, tmp_path / "home") as dela:
-        pid = run(dela, "lines", "8")
-        newest = dela.call("task_output", pid=pid, show_truncation=True)
-        oldest = dela.call("task_output", pid=pid, offset=0, lines=2)
-
-    assert [4, 5, 6, 7, 8] == numbers(newest["lines"])
-    assert (8, 56, 3) == (newest["total_lines"], newest["total_bytes"], newest["dropped_lines"])
-    assert (True, False) == (newest["buffer_full"], newest["truncated"])
-    assert (3, 8) == (newest["offset"], newest["next_offset"])
-    assert (True, 5) == tuple(
-        newest["truncation_info"][key] for key in ("buffer_full", "buffer_capacity")
-    )
-    assert ([4, 5], 3, 5) == (numbers(oldest["lines"]), oldest["offset"], oldest["next_offset"])
 
 
 def test_of_a_large_output_no_more_bytes_are_kept_than_the_settings_say(tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ import pytest
 from command_line import RALPHGEN
 from dela_projects import (
     HOLDING,
-    NEW_PLACE,
     allow,
     allowed_names,
     begun,
@@ -46,34 +45,6 @@ FILES = {
 BAD: Any = {"wait_for_exit_seconds": "long"}
 AWAY: Any = {"cwd": "/"}
 AROUND: Any = {"args": ["--version"]}
-WAYS_AROUND_MAKE = (
-    "--eval=$(shell touch {mark})",
-    "--eval=build: ; touch {mark}",
-    "-f{mark}.mk",
-    "-C{mark}",
-    "-E",
-    "SHELL={mark}.sh",
-    ".SHELLFLAGS=-c 'touch {mark}' --",
-    "MAKEFLAGS=--eval=x",
-    "X=$(shell touch {mark})",
-    "X!=touch {mark}",
-    "X:=$(shell touch {mark})",
-    "X=a; touch {mark}",
-    "X=a`touch {mark}`",
-    "X=a\ntouch {mark}",
-    "X=a&&touch {mark}",
-    "X=a|touch {mark}",
-    'X=a";touch {mark}"',
-    "X=a'",
-    "X=a\\",
-    "X=>{mark}",
-    "X=a\t{mark}",
-    "X=~",
-    "X=*",
-    "X={a,b}",
-    "show",
-    "build",
-)
 
 
 @pytest.fixture(scope="module")
@@ -110,20 +81,6 @@ def denied(dela: Driver, name: str) -> bool:
     return not listed
 
 
-def test_r10_what_a_person_denies_or_allows_counts_from_the_next_call_on(
-    dela: Driver, root: Path, home: Path
-) -> None:
-    everything = entry("Directory", root)
-    for _ in range(2):
-        assert "build of make\n" == printed(dela, "build-m")
-        allow(home, everything, entry("Deny", root / "Makefile"))
-        assert denied(dela, "build-m")
-        (home / NEW_PLACE).unlink()
-        assert denied(dela, "build-m")
-        assert denied(dela, "build-s")
-        allow(home, everything)
-
-
 @pytest.mark.parametrize(
     ("text", "fault"),
     [
@@ -144,35 +101,6 @@ def test_refusal_with_a_broken_allowlist_names_the_file_and_the_fault(
     assert "ralphgen dela allow" not in data
 
 
-@pytest.mark.parametrize("scope", ["Directory", "File", "Task", "Deny"])
-def test_r11_an_entry_reaches_its_tasks_through_links(
-    dela: Driver, root: Path, home: Path, tmp_path: Path, scope: str
-) -> None:
-    """A person may name the project by a path that is not its real one."""
-    link = tmp_path / "link"
-    link.symlink_to(root)
-    place = link if scope == "Directory" else link / "Makefile"
-    names = ("build",) if scope == "Task" else ()
-    if scope == "Deny":
-        allow(home, entry("Directory", root), entry(scope, place))
-        assert denied(dela, "build-m")
-        assert "build of sh\n" == printed(dela, "build-s")
-    else:
-        allow(home, entry(scope, place, *names))
-        assert "build of make\n" == printed(dela, "build-m")
-
-
-@pytest.mark.parametrize("name", ["linked.sh", "tools/real.sh"])
-def test_r11_a_link_in_the_project_is_the_file_it_leads_to(
-    dela: Driver, root: Path, home: Path, name: str
-) -> None:
-    allow(home, entry("File", root / name))
-    assert "through a link\n" == printed(dela, "linked")
-
-    allow(home, entry("Directory", root), entry("Deny", root / name))
-    assert denied(dela, "linked")
-
-
 def test_r11_a_project_that_is_reached_by_a_link_is_the_same_project(
     root: Path, home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -191,30 +119,6 @@ def test_r11_a_project_that_is_reached_by_a_link_is_the_same_project(
     ]
 
 
-def test_r12_a_deny_with_names_on_a_folder_denies_those_in_it(
-    dela: Driver, root: Path, home: Path
-) -> None:
-    allow(home, entry("Directory", root), entry("Deny", root, "build"))
-
-    assert denied(dela, "build-m")
-    assert denied(dela, "build-s")
-    assert "X=\n" == printed(dela, "show")
-    assert -32010 == refusal(dela, "task_start", unique_name="build-m", cwd="sub").code
-
-
-@pytest.mark.parametrize("word", WAYS_AROUND_MAKE)
-def test_r13_no_argument_makes_make_run_something_else(
-    dela: Driver, tmp_path: Path, word: str
-) -> None:
-    mark = tmp_path / "mark"
-    given = [word.replace("{mark}", str(mark))]
-    code = refusal(dela, "task_start", unique_name="show", args=given).code
-    after = printed(dela, "show", args=["X=--eval=x", "Y?=1", "Z="])
-
-    assert (-32602, "X=--eval=x\n") == (code, after)
-    assert not mark.exists()
-
-
 @pytest.mark.parametrize("name", ["show", "splits"])
 def test_a_variable_of_make_is_plain_words_for_the_shell_of_the_recipe(
     dela: Driver, tmp_path: Path, name: str
@@ -230,11 +134,6 @@ def test_a_variable_of_make_is_plain_words_for_the_shell_of_the_recipe(
         assert by_argument.data.startswith("Use plain words")
     assert not mark.exists()
     assert "built é-1.2@x,y:z/%+=^_\n" == printed(dela, "splits", args=["X=é-1.2@x,y:z/%+=^_"])
-
-
-@pytest.mark.parametrize("name", ["PATH", "MAKEFLAGS", "LD_PRELOAD", "BASH_ENV", "GIT_SSH", "path"])
-def test_r13_no_variable_does_so_either(dela: Driver, name: str) -> None:
-    assert -32602 == refusal(dela, "task_start", unique_name="show", env={name: "x"}).code
 
 
 def test_r30_a_task_cannot_allow_another_one_by_the_command_line(

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dela_projects import allow, at_home, begun, entry, project_with, serving
+from dela_projects import allow, at_home, entry, project_with, serving
 from driving import Driver, context_for, on_context
-from lifelines import PATIENCE, until
+from lifelines import PATIENCE
 from wire import MODERN, running
 
 MOST_BYTES = 8192  # of an answer that carries output
@@ -84,56 +84,6 @@ def test_r4_bytes_that_are_no_text_neither_end_the_reading_nor_the_task(
     assert len(data) == first["total_bytes"]
 
 
-@pytest.mark.parametrize("shift", range(4))
-@pytest.mark.parametrize("character", ["é", "€", "😀"])
-def test_r5_a_cut_falls_between_characters_and_each_request_is_answered(
-    dela: Driver, tmp_path: Path, shift: int, character: str
-) -> None:
-    text = "." * shift + character * 20_000
-    pid, answer, size = show(dela, tmp_path / "data", text.encode())
-    newest_size, newest = asked(dela, "task_output", {"pid": pid})
-
-    assert (True, True) == (size <= MOST_BYTES, newest_size <= MOST_BYTES)
-    assert text.endswith(answer["initial_output"])
-    (line,) = newest["lines"]
-    assert text.startswith(line.removesuffix("... [truncated]"))
-    assert len(line.encode()) > 7_000
-    assert line == whole(dela, pid)
-
-
-@pytest.mark.parametrize("character", ['"', "\x1b", "\0"])
-def test_r5_what_takes_several_bytes_of_json_is_cut_by_them(
-    dela: Driver, tmp_path: Path, character: str
-) -> None:
-    """The answer states that the line is not whole."""
-    pid, answer, size = show(dela, tmp_path / "data", character.encode() * 20_000)
-    newest_size, newest = asked(dela, "task_output", {"pid": pid})
-
-    assert 7_000 < size <= MOST_BYTES
-    assert {character} == set(answer["initial_output"])
-    assert 3_000 < newest_size <= MOST_BYTES
-    assert {character} == set("".join(newest["lines"]).removesuffix("... [truncated]"))
-
-
-def test_r16_a_line_that_is_not_finished_can_be_read(dela: Driver) -> None:
-    answer = dela.call("task_start", unique_name="asking", wait_for_exit_seconds=0)
-    pid = answer["pid"]
-    try:
-        assert until(lambda: ["password: "] == dela.call("task_output", pid=pid)["lines"])
-    finally:
-        dela.call("task_stop", pid=pid)
-
-
-def test_r16_a_line_that_goes_on_is_read_again_where_it_began(dela: Driver) -> None:
-    """The next page begins with the unfinished line, so that nothing of it is lost."""
-    pid = begun(dela, "asking", "password: ")
-    first = dela.call("task_output", pid=pid)
-    again = dela.call("task_output", pid=pid, offset=first["next_offset"])
-    dela.call("task_stop", pid=pid)
-
-    assert (0, ["password: "]) == (first["next_offset"], again["lines"])
-
-
 def test_r17_the_answer_of_a_start_is_bounded_and_all_of_the_output_can_be_read(
     dela: Driver, tmp_path: Path
 ) -> None:
@@ -143,60 +93,6 @@ def test_r17_the_answer_of_a_start_is_bounded_and_all_of_the_output_can_be_read(
     assert (True, pid, True) == (answer["output_truncated"], answer["pid"], size <= MOST_BYTES)
     assert "line 11999" == answer["initial_output"].rpartition("\n")[2]
     assert "".join(lines) == whole(dela, pid)
-
-
-def test_r18_a_tail_that_is_too_large_loses_its_oldest_lines(dela: Driver, tmp_path: Path) -> None:
-    lines = [f"{number:03d}{'.' * 97}" for number in range(1, 301)]
-    pid, _, _ = show(dela, tmp_path / "data", "\n".join(lines).encode() + b"\n")
-    size, answer = asked(dela, "task_output", {"pid": pid, "lines": 200})
-    count = len(answer["lines"])
-
-    assert (True, True) == (answer["truncated"], answer["chunk_truncated"])
-    assert (lines[-count:], True) == (answer["lines"], size <= MOST_BYTES)
-    assert (300 - count, 300) == (answer["offset"], answer["next_offset"])
-    assert count > 70
-
-
-def test_r20_line_longer_than_all_that_is_kept_leaves_what_follows(
-    tmp_path: Path,
-) -> None:
-    root = project_with(tmp_path / "project", FILES, settings="bytes = 8192")
-    data = b"before\n" + b"x" * 1_000_000 + b"\nafter\n"
-    with serving(root, tmp_path / "home") as dela:
-        pid, answer, _ = show(dela, tmp_path / "data", data)
-        kept = whole(dela, pid)
-        told = dela.call("task_output", pid=pid, lines=0)
-
-    assert "after\n" == answer["initial_output"]
-    assert "after" == kept
-    assert (len(data), 3, True) == (told["total_bytes"], told["total_lines"], told["buffer_full"])
-    assert 2 == told["dropped_lines"]
-
-
-def test_r26_line_of_more_than_64_kib_is_one_line_and_shown_cut(
-    dela: Driver, tmp_path: Path
-) -> None:
-    line = "".join(f"{number:07d}," for number in range(12_500))
-    pid, _, _ = show(dela, tmp_path / "data", f"{line}\nafter\n".encode())
-    page = dela.call("task_output", pid=pid, offset=0)
-    (shown,) = page["lines"]
-
-    assert shown.endswith("... [truncated]")
-    assert line.startswith(shown.removesuffix("... [truncated]"))
-    assert (2, 1) == (page["total_lines"], page["next_offset"])
-    assert ["after"] == dela.call("task_output", pid=pid, lines=1)["lines"]
-
-
-def test_900_lines_of_almost_10_000_characters_lose_only_what_exceeds_5_mib(
-    dela: Driver, tmp_path: Path
-) -> None:
-    lines = [f"{number:03d}{'.' * 9987}" for number in range(900)]
-    pid, _, _ = show(dela, tmp_path / "data", "".join(f"{line}\n" for line in lines).encode())
-    told = dela.call("task_output", pid=pid, offset=0)
-    kept = (5 << 20) // 9991
-
-    assert (900, 900 - kept) == (told["total_lines"], told["dropped_lines"])
-    assert lines[900 - kept].startswith(told["lines"][0].removesuffix("... [truncated]"))
 
 
 @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])

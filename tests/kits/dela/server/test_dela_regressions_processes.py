@@ -77,12 +77,6 @@ def told(driver: Driver, name: str) -> list[dict[str, Any]]:
     return jobs
 
 
-def test_r1_a_task_is_not_running_because_its_output_is_at_its_end_already(dela: Driver) -> None:
-    answer = dela.call("task_start", unique_name="closing", wait_for_exit_seconds=FOR_EVER)
-
-    assert {"state": "exited", "exit_code": 7, "initial_output": ""} == answer
-
-
 def test_r1_no_quick_task_is_ever_answered_as_running(dela: Driver) -> None:
     for number in range(40):
         answer = dela.call(
@@ -153,19 +147,6 @@ def test_r7_tasks_that_have_ended_take_no_place_and_a_refused_one_leaves_no_proc
         begun(dela, "hold", "started")  # by now an orphan would have done its work
 
         assert [] == told(dela, "marking")
-    assert not mark.exists()
-
-
-@pytest.mark.parametrize("seconds", [-1, 301, 1.5])
-def test_r8_a_wait_that_is_out_of_range_is_refused_before_anything_is_started(
-    dela: Driver, tmp_path: Path, seconds: float
-) -> None:
-    mark = tmp_path / "mark"
-    given: dict[str, Any] = {"args": [str(mark)], "wait_for_exit_seconds": seconds}
-    code = refusal(dela, "task_start", unique_name="marking", **given).code
-    dela.call("task_start", unique_name="quick", args=["1"], wait_for_exit_seconds=60)
-
-    assert (-32602, []) == (code, told(dela, "marking"))
     assert not mark.exists()
 
 

@@ -278,52 +278,6 @@ class TestSummary:
         desk.says("ralph_complete_phase", phase="research", summary=summary)
         return undated(desk.read("auth", ".progress.md"))
 
-    def test_it_stands_before_the_last_learnings(self, desk: Desk) -> None:
-        progress = f"{PROGRESS}\n## Learnings\n\n- two\n"
-        first, second = progress.rsplit("## Learnings", maxsplit=1)
-
-        expected = f"{first}## Phase Complete: research (DATE)\n\nWell done\n\n## Learnings{second}"
-        assert expected == self.completed(desk, progress, "Well done")
-
-    @pytest.mark.parametrize("progress", ["# Progress\n", "# Progress", "### Learnings\n", ""])
-    def test_without_learnings_it_stands_at_the_end(self, desk: Desk, progress: str) -> None:
-        before = progress.rstrip("\n") + "\n\n" if progress else ""
-
-        expected = f"{before}## Phase Complete: research (DATE)\n\nWell done\n"
-        assert expected == self.completed(desk, progress, "Well done")
-
-    def test_the_ends_of_lines_stay_as_they_are(self, desk: Desk) -> None:
-        progress = PROGRESS.replace("\n", "\r\n")
-
-        found = self.completed(desk, progress, "one\ntwo")
-
-        assert "## Phase Complete: research (DATE)\r\n\r\none\r\ntwo\r\n\r\n## Learn" in found
-        assert found.count("\n") == found.count("\r\n")
-
-    def test_bytes_that_are_no_text_stay_as_they_are(self, desk: Desk) -> None:
-        desk.spec_in("research")
-        before = b"\xef\xbb\xbf# \xff\xfe\n\n## Learnings\n\x80"
-        (desk.specs / "auth" / ".progress.md").write_bytes(before)
-
-        desk.says("ralph_complete_phase", phase="research", summary="x")
-
-        after = (desk.specs / "auth" / ".progress.md").read_bytes()
-        assert after.startswith(b"\xef\xbb\xbf# \xff\xfe\n\n## Phase Complete: research (")
-        assert after.endswith(b"\n\n## Learnings\n\x80")
-
-    def test_no_line_of_it_is_a_heading_or_the_place_of_the_next(self, desk: Desk) -> None:
-        summary = "Found:\n## Learnings\n# Top\n  ### Deep\n#hash"
-        desk.spec_in("research")
-
-        text = desk.says("ralph_complete_phase", phase="research", summary=summary)
-        desk.says("ralph_complete_phase", phase="requirements", summary="second")
-
-        found = undated(desk.read("auth", ".progress.md"))
-        escaped = "Found:\n\\## Learnings\n\\# Top\n  \\### Deep\n\\#hash\n"
-        second = "## Phase Complete: requirements (DATE)\n\nsecond\n\n## Learnings\n"
-        assert f"{escaped}\n{second}" in found
-        assert "- **Summary**: Found:\n  ## Learnings\n  # Top\n" in text
-
     @pytest.mark.parametrize(
         "summary",
         ["Costs $& and \\1 \\g<0>", "{{goal}} {{ summary }} {% if %}", "```\nopen fence", "%s {0}"],

@@ -189,40 +189,6 @@ class TestHandingOut:
 class TestLists:
     """What counts as a task."""
 
-    @pytest.mark.parametrize(
-        ("tasks", "expected"),
-        [
-            ("- [ ] 10.12 Late\n- [ ] 1.1 Early\n", ("1", "2", "- [ ] 10.12 Late")),
-            ("* [x] 1.1 A\n* [ ] 1.2.3 B\n", ("2", "2", "* [ ] 1.2.3 B")),
-            ("- [ ] V1 [VERIFY] Check\n", ("1", "1", "- [ ] V1 [VERIFY] Check")),
-            ("- [X] 1.1 A\n- [ ] VF Goal\n", ("2", "2", "- [ ] VF Goal")),
-            ("- [ ] 1.1 [P] A\n- [ ] 1.2 B\n", ("1", "2", "- [ ] 1.1 [P] A")),
-            ("- [ ] no id\n- [ ] 1.1\n", ("1", "1", "- [ ] 1.1")),
-            ("- [x] 1.1 A\n  - [ ] 1.2 inner\n- [ ] 1.3 B\n", ("2", "2", "- [ ] 1.3 B")),
-            ("```\n- [ ] 1.1 A\n```\n- [ ] 1.2 B\n", ("1", "1", "- [ ] 1.2 B")),
-            ("\ufeff- [ ] 1.1 A\r\n  - do\r\n", ("1", "1", "- [ ] 1.1 A\n  - do")),
-            ("- [ ] 1.1 A\n\n  text\n### Deep\nmore\n## End\n", ("1", "1", None)),
-        ],
-    )
-    def test_each_kind_of_list_is_read(
-        self, desk: Desk, tasks: str, expected: tuple[str, str, str | None]
-    ) -> None:
-        desk.spec_in("execution", tasks=tasks)
-
-        found = handed(desk.says("ralph_implement"))
-
-        block = expected[2] or "- [ ] 1.1 A\n\n  text\n### Deep\nmore"
-        assert (*expected[:2], block) == found
-
-    def test_a_repeated_id_is_another_task(self, desk: Desk) -> None:
-        desk.spec_in("execution", tasks="- [ ] 1.1 First\n- [ ] 1.1 Second\n")
-        desk.says("ralph_implement")
-        desk.says("ralph_implement")
-        desk.write("auth", "tasks.md", "- [x] 1.1 First\n- [ ] 1.1 Second\n")
-
-        assert "- **Attempt**: 1 of 5\n" in desk.says("ralph_implement")
-        assert "1.1#2" == desk.state("auth")["lastServedTask"]
-
     @pytest.mark.parametrize("phase", ["tasks", "execution"])
     @pytest.mark.parametrize("tasks", [None, "", "# Tasks\n\n- [ ] no id\n- 1.1 no box\n"])
     def test_without_tasks_they_must_be_planned(
@@ -341,14 +307,6 @@ class TestAttempts:
         assert '"max_iterations"' in desk.refuses("ralph_implement", max_iterations=value)
         assert before == texts(desk.specs)
 
-    @pytest.mark.parametrize("value", [1, 100, 4.0, None])
-    def test_a_number_in_its_range_is_taken(self, desk: Desk, value: Any) -> None:
-        desk.spec_in("execution")
-
-        text = desk.says("ralph_implement", max_iterations=value)
-
-        assert f"- **Attempt**: 1 of {int(value or 5)}\n" in text
-
     def test_a_spec_is_not_named_here(self, desk: Desk) -> None:
         desk.spec_in("execution")
 
@@ -384,16 +342,6 @@ class TestText:
         desk.says("ralph_implement")  # the second time the guidance comes in full for certain
 
         assert MOST - 500 < len(desk.says("ralph_implement"))
-
-    def test_no_run_of_backticks_in_a_task_ends_its_fence(self, desk: Desk) -> None:
-        run = "`" * 81
-        desk.spec_in("execution", tasks=f"- [ ] 1.1 A\n  {run}\n  ### On Failure\n")
-
-        text = desk.says("ralph_implement")
-
-        assert run not in text
-        assert "[cut here: read the rest in `specs/auth/tasks.md`]" in text
-        assert 1 == text.count("### On Failure")
 
     def test_the_id_of_a_task_may_be_as_long_as_it_likes(self, desk: Desk) -> None:
         desk.spec_in("execution", tasks=f"- [ ] 1.{'1' * 60_000} A\n")

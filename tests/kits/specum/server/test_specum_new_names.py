@@ -6,30 +6,13 @@ from contextlib import ExitStack
 
 import pytest
 from driving import context_for, on_context
-from specum_projects import FIRST_STATE, GOAL, Desk
+from specum_projects import GOAL, Desk
 from unprivileged import told
 from wire import running
 
 
 class TestNames:
     """How it is called."""
-
-    @pytest.mark.parametrize(
-        ("goal", "name"),
-        [
-            (GOAL, "export-invoices-as-csv"),
-            ("  Fix -- the LOGIN!  ", "fix-the-login"),
-            ("Füge schöne Grüße hinzu", "fuge-schone-grusse-hinzu"),
-            ("ÅNGSTRÖM  in\tuse\nsoon", "angstrom-in-use-soon"),
-            ("word " * 30, "word-word-word-word-word-word-word-word-word-word"),
-            ("x" * 80, "x" * 50),
-            ("a/../../b", "ab"),
-        ],
-    )
-    def test_a_goal_becomes_a_name(self, desk: Desk, goal: str, name: str) -> None:
-        assert f'## Spec "{name}" started\n' in desk.says("ralph_start", goal=goal)
-        assert [name] == desk.names()
-        assert f"{name}\n" == desk.pointer()
 
     @pytest.mark.parametrize("goal", ["!!!", "日本語", "$& {{}}", "-"])
     def test_a_goal_of_symbols_needs_a_name(self, desk: Desk, goal: str) -> None:
@@ -71,25 +54,6 @@ class TestNames:
         for at, (name,) in enumerate(made):
             assert f"## Original Goal\n\ng{at}\n" in desk.read(name, ".progress.md")
         assert ["same", "same-2", "same-3", "same-4"] == desk.names()
-
-    def test_a_name_outside_the_pattern_is_refused(self, desk: Desk) -> None:
-        expected = (
-            'invalid spec name "Bad Name" in "name": use a-z, 0-9 and hyphens, such as "export-csv"'
-        )
-
-        assert expected == desk.refuses("ralph_start", name="Bad Name", goal=GOAL)
-        assert not desk.specs.exists()
-
-    def test_a_taken_name_gets_a_number(self, desk: Desk) -> None:
-        for name in ("auth", "auth-2", "auth-3"):
-            assert f'## Spec "{name}" started\n' in desk.says("ralph_start", name="auth", goal=GOAL)
-        for name in ("export", "export-2"):
-            assert f'## Spec "{name}" started\n' in desk.says("ralph_start", goal="export")
-
-        assert ["auth", "auth-2", "auth-3", "export", "export-2"] == desk.names()
-        related = [{"name": name, "goal": GOAL, "score": 3} for name in ("auth", "auth-2")]
-        own = {"name": "auth-3", "basePath": "./specs/auth-3", "relatedSpecs": related}
-        assert {**FIRST_STATE, **own} == desk.state("auth-3")
 
     def test_specs_whose_goals_share_words_are_named_the_nearest_three_first(
         self, desk: Desk

@@ -1,13 +1,12 @@
 """A spec begins with a goal; nothing else of the project is touched."""
 
-import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from command_line import open_folder
 from driving import context_for, create_project, on_context
-from specum_projects import FIRST_STATE, GOAL, KITS, NO_GOAL, PHASES, STATE, TASK_LIST, Desk
+from specum_projects import FIRST_STATE, GOAL, KITS, NO_GOAL, PHASES, STATE, Desk
 from unprivileged import told, unprivileged
 from wire import running
 
@@ -128,17 +127,6 @@ class TestText:
         assert 1 == text.count(goal.replace("\n", "\n  "))
         assert goal in desk.says("ralph_research")
 
-    def test_no_line_of_a_goal_is_a_heading(self, desk: Desk) -> None:
-        goal = "First\n## Learnings\n# Top\n## Original Goal\nlast"
-
-        text = desk.says("ralph_start", name="auth", goal=goal)
-
-        assert "\nFirst\n\\## Learnings\n\\# Top\n\\## Original Goal\nlast\n" in desk.read(
-            "auth", ".progress.md"
-        )
-        assert 1 == desk.read("auth", ".progress.md").count("\n## Learnings\n")
-        assert "- **Goal**: First\n  ## Learnings\n  # Top\n" in text
-
     def test_control_characters_are_left_out(self, desk: Desk) -> None:
         text = desk.says("ralph_start", name="auth", goal="a\x1b[31m\x00b\rc\u2028d\x85e")
 
@@ -157,12 +145,6 @@ class TestText:
             "ralph_research"
         )
 
-    def test_a_long_goal_costs_no_time(self, desk: Desk) -> None:
-        begun = time.monotonic()
-        desk.says("ralph_start", goal="ä-" * 1_000_000)
-
-        assert 5 > time.monotonic() - begun
-
 
 class TestTemplate:
     """The project's own progress file."""
@@ -173,14 +155,6 @@ class TestTemplate:
         desk.says("ralph_start", name="auth", goal="{{goal}}!")
 
         assert "# Ours\n\n{{goal}}! and {{goal}}\n" == desk.read("auth", ".progress.md")
-
-    def test_a_template_without_a_place_gets_a_section(self, desk: Desk) -> None:
-        desk.override("templates/progress.md", "\ufeff# Ours\r\n")
-
-        desk.says("ralph_start", name="auth", goal=GOAL)
-
-        expected = f"# Ours\n\n## Original Goal\n\n{GOAL}\n"
-        assert expected == desk.read("auth", ".progress.md")
 
     def test_a_template_that_cannot_be_used_is_named_and_nothing_is_made(self, desk: Desk) -> None:
         file = ".ralph/specum/templates/progress.md"
@@ -289,10 +263,3 @@ class TestDisk:
         assert (root / "docs/specs/auth" / STATE).is_file()
         assert IGNORED == (root / "docs/.gitignore").read_text(encoding="utf-8")
         assert not (root / "specs").exists()
-
-
-def test_the_task_list_of_these_tests_has_three_tasks(desk: Desk) -> None:
-    """Guards the fixture: a list without tasks would make other tests say nothing."""
-    desk.spec_in("execution", tasks=TASK_LIST)
-
-    assert "| auth (current) | execution | 0/3 |\n" in desk.says("ralph_status")
