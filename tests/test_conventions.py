@@ -86,8 +86,6 @@ UPWARD = {
     ("generate.connected", "skills"),
     ("ledger.undo", "kits.ralph.rows"),
     ("ledger.undo", "kits.registry"),
-    ("agents.launch", "worktrees.record"),
-    ("agents.launch", "worktrees.trees"),
     ("runtime.http.command", "runtime.start"),
 }
 # What a server loads costs milliseconds at every start; these are cheap or needed.

@@ -72,10 +72,14 @@ from ralphgen.sessions.decide import Request, Subject
 from ralphgen.sessions.end import end_session
 from ralphgen.sessions.launched import launched_in
 from ralphgen.sessions.model import PreparedSession
-from ralphgen.sessions.snapshot import begin_protection, end_protection, read_snapshot
+from ralphgen.sessions.snapshot import (
+    begin_protection,
+    current_tree,
+    end_protection,
+    read_snapshot,
+    recorded_tree,
+)
 from ralphgen.sessions.store import CLIENT, OURS_ALONE, TRANSCRIPT, remove_inner
-from ralphgen.worktrees.record import recorded_tree
-from ralphgen.worktrees.trees import current_tree
 
 if TYPE_CHECKING:
     from ralphgen.runtime.engine import Database

@@ -11,7 +11,7 @@ from typing import Any
 
 from ralphgen.errors import ProgramError
 from ralphgen.ledger.tables import now, read_state
-from ralphgen.project.database import opened_database
+from ralphgen.project.database import open_database, opened_database
 from ralphgen.project.inspect import FACTS
 from ralphgen.project.root import FOLDER, database_path, is_on_server, project_home
 from ralphgen.runtime.encoding import sha256_hex
@@ -23,7 +23,13 @@ from ralphgen.runtime.engine.ledger import (
     end_baseline,
     open_baseline,
 )
-from ralphgen.runtime.files.checkout import TreeError, TreeGit, copied_marks, unlike_commit
+from ralphgen.runtime.files.checkout import (
+    TreeError,
+    TreeGit,
+    copied_marks,
+    unlike_commit,
+    write_tree,
+)
 from ralphgen.runtime.files.git import ATTRIBUTES
 from ralphgen.runtime.files.main_tree import is_agents_tree, repository_of
 from ralphgen.runtime.files.work_tree import (
@@ -38,6 +44,8 @@ from ralphgen.runtime.files.work_tree import (
     watched_files,
 )
 from ralphgen.runtime.processes.secrets import passed_on
+from ralphgen.runtime.tasks import proof
+from ralphgen.runtime.tasks.proof import RecordedTree
 from ralphgen.sessions.launched import launcher_of
 from ralphgen.sessions.model import PreparedSession
 from ralphgen.sessions.store import CONTEXT, SNAPSHOT, stored_session
@@ -271,6 +279,21 @@ def worktree_git(root: Path, work_tree: Path) -> TreeGit:
         raise ProgramError(text, 'run "git worktree list"')
     settings = [(key, value) for key, value in trusted_settings(root) if _OF_CONTENT.fullmatch(key)]
     return TreeGit(repository, settings, passed_on(str(root / FOLDER), also=("*",)))
+
+
+def current_tree(root: Path, work_tree: Path) -> str:
+    """Return the tree that git would commit in an agent's worktree, empty if it cannot."""
+    git = worktree_git(root, work_tree)
+    try:
+        return write_tree(git, git.say("rev-parse", "--verify", "HEAD").decode("ascii").strip())[0]
+    except TreeError:
+        return ""
+
+
+def recorded_tree(root: Path, session_id: str, task: int) -> RecordedTree | None:
+    """Return the tree that a session recorded for a task last, None without one."""
+    with open_database(root) as database:
+        return proof.recorded_tree(database, session_id, task)
 
 
 def _tree_rules(root: Path, work_tree: Path) -> dict[str, Any]:

@@ -24,10 +24,10 @@ from ralphgen.runtime.files.checkout import (
 from ralphgen.runtime.files.protection import RALPH, pattern_of
 from ralphgen.runtime.files.work_tree import nested_repositories
 from ralphgen.runtime.tasks.proof import RecordedTree
-from ralphgen.sessions.snapshot import worktree_git
+from ralphgen.sessions.snapshot import recorded_tree, worktree_git
 from ralphgen.worktrees.checks import ALL, CheckFailure, failed_check
 from ralphgen.worktrees.git import Git, base_branch, hooks_among, top_of, tree_at
-from ralphgen.worktrees.record import record_merge, recorded_tree
+from ralphgen.worktrees.record import record_merge
 from ralphgen.worktrees.trees import (
     BRANCH,
     MERGE,

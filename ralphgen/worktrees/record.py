@@ -7,8 +7,6 @@ from pathlib import Path
 from ralphgen.ledger.tables import state_of
 from ralphgen.project.database import open_database, opened_database
 from ralphgen.runtime.engine.ledger import UNMERGED
-from ralphgen.runtime.tasks import proof
-from ralphgen.runtime.tasks.proof import RecordedTree
 
 _DONE = "SELECT id FROM tasks WHERE status = 'done'"
 _DISCIPLINES = "SELECT id, discipline FROM tasks WHERE id IN ({marks}) ORDER BY id"
@@ -21,12 +19,6 @@ class Unmerged:
     task: int
     session_id: str
     worktree: Path
-
-
-def recorded_tree(root: Path, session_id: str, task: int) -> RecordedTree | None:
-    """Return the tree that a session recorded for a task last, None without one."""
-    with open_database(root) as database:
-        return proof.recorded_tree(database, session_id, task)
 
 
 def record_merge(root: Path, session_id: str, commit: str) -> None:

@@ -22,14 +22,12 @@ from ralphgen.runtime.files.checkout import (
     SUFFIX,
     WORK,
     Checkout,
-    TreeError,
     add_worktree,
     copy_file,
     discard,
     matching_files,
     setup_mark,
     write_git_file,
-    write_tree,
 )
 from ralphgen.runtime.files.main_tree import linked_trees
 from ralphgen.runtime.files.protection import is_of_git
@@ -513,15 +511,6 @@ def checkout(
         git.variables,
         lambda command, folder: _set_up(root, command, Path(folder), say, stop),
     )
-
-
-def current_tree(root: Path, work_tree: Path) -> str:
-    """Return the tree that git would commit in an agent's worktree, empty if it cannot."""
-    git = worktree_git(root, work_tree)
-    try:
-        return write_tree(git, git.say("rev-parse", "--verify", "HEAD").decode("ascii").strip())[0]
-    except TreeError:
-        return ""
 
 
 def worktrees_folder(root: Path) -> Path:
