@@ -7,7 +7,7 @@ from pathlib import Path
 from ralphgen.errors import Problem, ProjectError
 from ralphgen.files import MARK, collected, decoded, linkless_bytes, named_files
 
-FOLDER = ".ralph/prompts"
+PROMPTS = ".ralph/prompts"
 SUFFIX = ".md"
 ALL = "all"  # the file that every session is told
 LONGEST = 40_000  # bytes of a file
@@ -23,7 +23,7 @@ class Words:
 
 def prompt_names(root: Path) -> tuple[str, ...]:
     """Return the recipes that the project has words for, sorted, `ALL` among them."""
-    return tuple(name.removesuffix(SUFFIX) for name in named_files(root, FOLDER, SUFFIX))
+    return tuple(name.removesuffix(SUFFIX) for name in named_files(root, PROMPTS, SUFFIX))
 
 
 def read_words(root: Path, names: Iterable[str]) -> tuple[Words, ...]:
@@ -45,7 +45,7 @@ def read_words(root: Path, names: Iterable[str]) -> tuple[Words, ...]:
 
 
 def _words(root: Path, name: str) -> Words:
-    file = f"{FOLDER}/{name}{SUFFIX}"
+    file = f"{PROMPTS}/{name}{SUFFIX}"
     shorter = "keep the essentials, and refer to a file for the rest"
     data = linkless_bytes(root, file, LONGEST, shorter)
     return Words(file, decoded(data, file).removeprefix(MARK))

@@ -10,7 +10,7 @@ from ralphgen.files import WRITE_HINT
 from ralphgen.planning.model import PROFILES
 from ralphgen.project.config import BriefConfig
 from ralphgen.project.model import OwnRecipe, Project
-from ralphgen.project.prompts import ALL, FOLDER, SUFFIX, Words, prompt_names, read_words
+from ralphgen.project.prompts import ALL, PROMPTS, SUFFIX, Words, prompt_names, read_words
 from ralphgen.project.rows import ProjectRows
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.files import reason, write_new
@@ -64,7 +64,7 @@ def session_words(
     prompts = read_words(root, (ALL, subject.base, subject.recipe))
     known = {ALL, *PROFILES, *own, *rows.names("recipe_configs")}
     useless = (
-        f"{FOLDER}/{one_line(name)}{SUFFIX} has no effect: there is no such recipe"
+        f"{PROMPTS}/{one_line(name)}{SUFFIX} has no effect: there is no such recipe"
         for name in prompt_names(root)
         if name not in known
     )

@@ -74,7 +74,7 @@ class Lock:
         return sum(_ended(pid, context, self._file) for pid in _numbers())
 
 
-def end_session(root: Path, session_id: str) -> Ended:
+def stop_session(root: Path, session_id: str) -> Ended:
     """End a session: no server can start in it any more, and those that run are ended.
 
     Its files go first, so that a server which starts meanwhile either is seen or refuses. A server
