@@ -421,13 +421,11 @@ class TestDoors:
             "ralphgen/agents/calls.py",  # a file for one call, in a folder of its own
             "ralphgen/ledger/undo.py",  # makes a file of lines that was removed
             "ralphgen/loop/record.py",  # removes its own files of loops long ago
-            "ralphgen/sessions/held.py",  # puts a file that tells of us in the place of another
-            "ralphgen/sessions/launched.py",  # removes the mark that it has made
+            "ralphgen/sessions/store.py",  # its own locks and marks, and folders of old sessions
             "ralphgen/agents/gemini.py",  # a home for one session, in its folder
             "ralphgen/cli/row_editor.py",  # removes what it gave an editor, once that is saved
             "ralphgen/environment/build.py",
             "ralphgen/ledger/backup.py",
-            "ralphgen/sessions/store.py",
             "ralphgen/init/scaffold.py",
             "ralphgen/files.py",
             "ralphgen/project/git.py",  # a repository for one question, in a temporary folder

@@ -70,7 +70,6 @@ from ralphgen.sessions.claims import keep_claim
 from ralphgen.sessions.create import create_session
 from ralphgen.sessions.decide import Request, Subject
 from ralphgen.sessions.end import end_session
-from ralphgen.sessions.launched import launched_in
 from ralphgen.sessions.model import PreparedSession
 from ralphgen.sessions.snapshot import (
     begin_protection,
@@ -79,7 +78,7 @@ from ralphgen.sessions.snapshot import (
     read_snapshot,
     recorded_tree,
 )
-from ralphgen.sessions.store import CLIENT, OURS_ALONE, TRANSCRIPT, remove_inner
+from ralphgen.sessions.store import CLIENT, OURS_ALONE, TRANSCRIPT, launched_in, remove_inner
 
 if TYPE_CHECKING:
     from ralphgen.runtime.engine import Database

@@ -22,8 +22,7 @@ from ralphgen.loop.conduct import Ask
 from ralphgen.loop.events import FREQUENT, Event, event
 from ralphgen.project.root import sessions_folder
 from ralphgen.runtime.files import AT_ONCE, NO_LINK, open_file, reason
-from ralphgen.sessions.held import HeldFile, is_locked, may_hold
-from ralphgen.sessions.store import OURS_ALONE
+from ralphgen.sessions.store import OURS_ALONE, HeldFile, is_locked, may_hold
 from ralphgen.suggestion import suggestion
 
 ASKS: tuple[Ask, ...] = get_args(Ask)

@@ -46,9 +46,8 @@ from ralphgen.runtime.files.work_tree import (
 from ralphgen.runtime.processes.secrets import passed_on
 from ralphgen.runtime.tasks import proof
 from ralphgen.runtime.tasks.proof import RecordedTree
-from ralphgen.sessions.launched import launcher_of
 from ralphgen.sessions.model import PreparedSession
-from ralphgen.sessions.store import CONTEXT, SNAPSHOT, stored_session
+from ralphgen.sessions.store import CONTEXT, SNAPSHOT, launcher_of, stored_session
 
 ACCEPT = 'review and accept with "ralphgen trust"'
 # The settings of git that decide about the content of a tree or a checkout.

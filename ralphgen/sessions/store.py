@@ -1,4 +1,9 @@
-"""The sessions on disk: a folder for each, written whole; which run, and pruning old ones."""
+"""The sessions on disk: a folder for each, with its lock and the mark of its launcher.
+
+A folder is written whole. A process holds a file locked while it lives, so that others can tell
+that it does. Agents can write these directories: a file that was removed, or whose beginning was
+changed, is restored at the next look.
+"""
 
 import json
 import os
@@ -17,7 +22,7 @@ from ralphgen.errors import ProgramError, ProjectError
 from ralphgen.files import WRITE_HINT
 from ralphgen.project.root import sessions_folder
 from ralphgen.runtime.context import LOCK
-from ralphgen.runtime.files import open_file, read_file, write_new
+from ralphgen.runtime.files import AT_ONCE, NO_LINK, open_file, read_file, reason, write_new
 from ralphgen.runtime.protocol.call_log import FILE as CALLS
 
 CONTEXT = "context.json"
@@ -275,4 +280,191 @@ def try_lock(lock: int) -> bool:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         return False
+    return True
+
+
+NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | NO_LINK
+PATIENCE = 1.0  # seconds for those who only look whether a new file is held
+PAUSE = 0.01
+MOST = 16 * 1024 * 1024  # bytes that are put back
+PROCESSES = Path("/proc")
+
+
+class HeldFile:
+    """A file of ours alone, with this beginning, that is held until it is closed.
+
+    What is written to it comes to its end. On Windows nobody can tell that it is held.
+    """
+
+    def __init__(self, path: Path, begin: bytes) -> None:
+        """Make the file; raises `ProjectError` where it cannot be written."""
+        self._path = path
+        self._begin = begin
+        try:
+            self._file = _new_locked(path, begin)
+        except OSError as error:
+            text = f'"{path}" cannot be written: {reason(error)}'
+            raise ProgramError(text, WRITE_HINT) from error
+
+    @property
+    def is_longer(self) -> bool:
+        """Return whether anything stands behind its beginning."""
+        return os.fstat(self._file).st_size > len(self._begin)
+
+    def write(self, data: bytes) -> None:
+        """Add to its end; raises `OSError` where the disk is full."""
+        os.write(self._file, data)
+
+    def keep(self) -> None:
+        """Put it back with what it holds where it is not at its path any more, or was changed.
+
+        Where that cannot be done it is tried again the next time.
+        """
+        if not self._is_there():
+            with suppress(OSError):
+                held = os.pread(self._file, MOST, 0)
+                file = _new_locked(
+                    self._path, held if held.startswith(self._begin) else self._begin
+                )
+                os.close(self._file)
+                self._file = file
+
+    def close(self) -> None:
+        """Hold it no longer."""
+        os.close(self._file)
+
+    def _is_there(self) -> bool:
+        try:
+            if not os.path.samestat(os.lstat(self._path), os.fstat(self._file)):
+                return False
+            return os.pread(self._file, len(self._begin), 0) == self._begin
+        except OSError:
+            return False
+
+
+def is_locked(file: int) -> bool:
+    """Return whether a process holds an open file; those who only look do not hinder each other."""
+    try:
+        import fcntl
+    except ImportError:
+        return False
+    try:
+        fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return True
+    fcntl.flock(file, fcntl.LOCK_UN)
+    return False
+
+
+def may_hold(pid: int, file: int) -> bool:
+    """Return whether a process has a file open; True where the machine does not tell."""
+    own = os.fstat(file)
+    try:
+        for entry in (PROCESSES / str(pid) / "fd").iterdir():
+            with suppress(OSError):
+                if os.path.samestat(entry.stat(), own):
+                    return True
+    except OSError as error:
+        return isinstance(error, PermissionError) or not (PROCESSES / "self").exists()
+    return False
+
+
+def _new_locked(path: Path, begin: bytes) -> int:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError:
+        if not path.is_dir():
+            raise
+        path.rename(path.with_name(f"{path.name}.{secrets.token_hex(4)}"))
+    file = os.open(path, NEW, OURS_ALONE)
+    try:
+        _lock(file)
+        os.write(file, begin)
+    except OSError:
+        os.close(file)
+        raise
+    return file
+
+
+def _lock(file: int) -> None:
+    """Take the lock of a new file; raises `OSError` where another process keeps it."""
+    try:
+        import fcntl
+    except ImportError:
+        return
+    end = time.monotonic() + PATIENCE
+    while True:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if time.monotonic() >= end:
+                raise
+            time.sleep(PAUSE)
+        else:
+            return
+
+
+ASKED = b"stop\n"
+LOOK = 0.1  # seconds between two looks at whether an agent has ended
+
+
+@contextmanager
+def launched_in(folder: Path) -> Iterator[Callable[[], bool]]:
+    """Mark the session in a folder as one whose agent this process watches, as long as this lasts.
+
+    What this yields returns whether somebody has asked that the agent ends. Raises `ProjectError`
+    where the mark cannot be written.
+    """
+    path = folder / MARK
+    mark = HeldFile(path, f"{os.getpid()}\n".encode())
+
+    def asked() -> bool:
+        mark.keep()
+        return mark.is_longer
+
+    try:
+        yield asked
+    finally:
+        with suppress(OSError):
+            path.unlink(missing_ok=True)
+        mark.close()
+
+
+def launcher_of(folder: Path) -> int | None:
+    """Return the process that watches an agent in the session of a folder, None where none does."""
+    try:
+        file = os.open(folder / MARK, os.O_RDONLY | AT_ONCE | NO_LINK)
+    except OSError:
+        return None
+    try:
+        first = os.read(file, 32).partition(b"\n")[0]
+        return int(first) if first.isdigit() and is_locked(file) else None
+    except OSError:  # no file of ours: a folder, or a pipe
+        return None
+    finally:
+        os.close(file)
+
+
+def ask_to_stop(folder: Path) -> bool:
+    """Ask that the agent in the session of a folder ends; False where no process watches one."""
+    if launcher_of(folder) is None:
+        return False
+    try:
+        file = os.open(folder / MARK, os.O_WRONLY | os.O_APPEND | AT_ONCE | NO_LINK)
+    except OSError:  # it has ended meanwhile
+        return False
+    try:
+        os.write(file, ASKED)
+    finally:
+        os.close(file)
+    return True
+
+
+def has_stopped(folder: Path, patience: float) -> bool:
+    """Return whether no agent is watched in a folder any more, or not after so many seconds."""
+    end = time.monotonic() + patience
+    while launcher_of(folder) is not None:
+        if time.monotonic() >= end:
+            return False
+        time.sleep(LOOK)
     return True

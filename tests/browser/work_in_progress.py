@@ -12,8 +12,7 @@ from making_sessions import opened
 from proved_projects import git
 
 from ralphgen.project.root import SESSIONS
-from ralphgen.sessions.held import HeldFile
-from ralphgen.sessions.launched import launched_in
+from ralphgen.sessions.store import HeldFile, launched_in
 
 LIVE = "task_execution-3-20261121T090000Z-c0de"
 OVER = "task_execution-2-20261120T100000Z-a1b2"

@@ -25,7 +25,7 @@ from ralphgen.board.stored_text import paragraph
 from ralphgen.errors import RalphgenError
 from ralphgen.loop.record import stored_loops
 from ralphgen.project.root import sessions_folder
-from ralphgen.sessions.launched import launcher_of
+from ralphgen.sessions.store import launcher_of
 
 PATIENCE = 20.0  # seconds that a start is waited for
 LOOK = 0.05  # seconds between two looks at whether it has begun

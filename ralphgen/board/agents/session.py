@@ -25,8 +25,7 @@ from ralphgen.runtime.files import AT_ONCE, NO_LINK
 from ralphgen.runtime.files.entry_log import without_controls
 from ralphgen.runtime.files.main_tree import home_of, repository_of
 from ralphgen.runtime.protocol.call_log import FILE as CALLS
-from ralphgen.sessions.launched import launcher_of
-from ralphgen.sessions.store import TRANSCRIPT, session_folder, stored_session
+from ralphgen.sessions.store import TRANSCRIPT, launcher_of, session_folder, stored_session
 
 MOST = 200_000  # bytes of a diff
 FILES = 100  # that are shown, and as many new ones

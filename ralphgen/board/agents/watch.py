@@ -9,8 +9,7 @@ from threading import Lock
 
 from ralphgen.loop.record import StoredLoop, stored_loops
 from ralphgen.runtime.protocol.call_log import FILE as CALLS
-from ralphgen.sessions.launched import launcher_of
-from ralphgen.sessions.store import TRANSCRIPT, session_folder
+from ralphgen.sessions.store import TRANSCRIPT, launcher_of, session_folder
 
 PACE = 2.0
 """Seconds between two looks at which loops there are, and at sessions that say nothing."""

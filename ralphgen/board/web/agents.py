@@ -38,8 +38,7 @@ from ralphgen.ledger.backup import backed_up
 from ralphgen.ledger.record import shown, without_hidden
 from ralphgen.ledger.undo import LineResult, RowResult, Undone, finish_undone, undo_session
 from ralphgen.runtime.errors import one_line
-from ralphgen.sessions.launched import ask_to_stop, has_stopped
-from ralphgen.sessions.store import MARK, stored_session
+from ralphgen.sessions.store import MARK, ask_to_stop, has_stopped, stored_session
 
 LONGEST = 300  # characters of a value
 MOST = 500  # rows and lines that are shown

@@ -15,9 +15,7 @@ from lifelines import until
 from loop_projects import LoopProject, wait_until_gone
 
 from ralphgen.project.root import SESSIONS
-from ralphgen.sessions.held import HeldFile
-from ralphgen.sessions.launched import launcher_of
-from ralphgen.sessions.store import stored_sessions
+from ralphgen.sessions.store import HeldFile, launcher_of, stored_sessions
 
 pytestmark = pytest.mark.slow
 

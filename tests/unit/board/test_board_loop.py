@@ -12,7 +12,7 @@ from loop_projects import LoopProject, kill, wait_until_gone
 
 from ralphgen.loop.record import ask_loops, stored_loops
 from ralphgen.project.root import SESSIONS
-from ralphgen.sessions.held import HeldFile
+from ralphgen.sessions.store import HeldFile
 
 pytestmark = pytest.mark.slow
 

@@ -15,8 +15,7 @@ from ralphgen.board.agents.watch import StreamWatch
 from ralphgen.board.web.loop import read_loops
 from ralphgen.project.root import SESSIONS
 from ralphgen.runtime.context import LOCK
-from ralphgen.sessions.launched import ask_to_stop, launcher_of
-from ralphgen.sessions.store import CONTEXT, MARK, stored_sessions
+from ralphgen.sessions.store import CONTEXT, MARK, ask_to_stop, launcher_of, stored_sessions
 
 
 @pytest.fixture

@@ -9,9 +9,8 @@ from ralphgen.board.agents.watch import MOST_FOLLOWED, StreamWatch, stream_name,
 from ralphgen.board.changes import ChangeWatch
 from ralphgen.project.root import SESSIONS
 from ralphgen.runtime.context import hold
-from ralphgen.sessions.launched import launched_in
 from ralphgen.sessions.processes import Lock
-from ralphgen.sessions.store import CONTEXT
+from ralphgen.sessions.store import CONTEXT, launched_in
 
 
 class Watched:

@@ -11,8 +11,7 @@ from loop_projects import PATIENCE, LoopProject, kill, wait_until_gone
 
 from ralphgen.errors import UsageError
 from ralphgen.loop.record import ask_loops, read_events, stored_loops
-from ralphgen.sessions.launched import ask_to_stop, launcher_of
-from ralphgen.sessions.store import stored_sessions
+from ralphgen.sessions.store import ask_to_stop, launcher_of, stored_sessions
 
 pytestmark = pytest.mark.slow
 

@@ -12,9 +12,14 @@ from loop_projects import PATIENCE, LoopProject, wait_until_gone
 
 from ralphgen.loop.record import ask_loops, read_events, recorded_loop, stored_loops
 from ralphgen.project.root import SESSIONS
-from ralphgen.sessions.held import HeldFile
-from ralphgen.sessions.launched import ask_to_stop, has_stopped, launched_in, launcher_of
-from ralphgen.sessions.store import MARK
+from ralphgen.sessions.store import (
+    MARK,
+    HeldFile,
+    ask_to_stop,
+    has_stopped,
+    launched_in,
+    launcher_of,
+)
 
 LOOP = "loop-20260101T000000Z-00aa"
 
