@@ -132,9 +132,9 @@ def list_(project: Project = Path(), as_json: Json = False) -> None:
 def end(session_id: SessionId, project: Project = Path(), as_json: Json = False) -> None:
     """End an idle session and release its task."""
     from ralphgen.project.root import database_place
+    from ralphgen.sessions.claims import task_state
     from ralphgen.sessions.end import end_session
     from ralphgen.sessions.login import revoke_login
-    from ralphgen.sessions.states import task_state
 
     root = _place(project, "end").root
     ended, task = end_session(root, session_id)

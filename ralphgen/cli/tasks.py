@@ -408,7 +408,7 @@ def _state(tools: RowTools, task: int, stored: str) -> str:
 
 def _why(project: Path, feature: str | None, discipline: str | None) -> Problem:
     """Return why no task is ready."""
-    from ralphgen.sessions.states import why_none_is_ready
+    from ralphgen.sessions.claims import why_none_is_ready
 
     return why_none_is_ready(project_place(project).root, feature or "", discipline or "")
 

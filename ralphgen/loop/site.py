@@ -21,11 +21,10 @@ from ralphgen.project.git import branch_in
 from ralphgen.project.model import Schema
 from ralphgen.project.root import FOLDER, project_home
 from ralphgen.project.rows import open_rows
-from ralphgen.sessions.claims import NOT_MADE, NothingReadyError, end_claim, keep_claim
+from ralphgen.sessions.claims import NOT_MADE, NothingReadyError, end_claim, keep_claim, next_tasks
 from ralphgen.sessions.create import create_session
 from ralphgen.sessions.decide import Request
 from ralphgen.sessions.model import PreparedSession
-from ralphgen.sessions.states import next_tasks
 from ralphgen.sessions.store import remove
 from ralphgen.worktrees.git import refuse_task_branch
 

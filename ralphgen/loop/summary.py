@@ -17,7 +17,7 @@ from ralphgen.loop.events import MOMENT, Event, duration
 from ralphgen.loop.limits import NOTHING_READY
 from ralphgen.loop.record import read_events, stored_loops
 from ralphgen.project.git import ask_git, begin_of_git, work_tree_around
-from ralphgen.sessions.states import task_states
+from ralphgen.sessions.claims import task_states
 from ralphgen.sessions.store import TRANSCRIPT, session_folder
 from ralphgen.terminal.console import as_typed
 

@@ -21,7 +21,7 @@ from ralphgen.project.inspect import read_schema
 from ralphgen.project.model import Names
 from ralphgen.project.rows import open_rows
 from ralphgen.runtime.engine.ledger import MARKER
-from ralphgen.sessions.states import next_tasks
+from ralphgen.sessions.claims import next_tasks
 
 PATIENCE = 20.0  # seconds that a start is waited for
 LOOK = 0.05  # seconds between two looks at whether it has begun
