@@ -21,8 +21,8 @@ from ralphgen.project.root import FOLDER
 from ralphgen.runtime.processes import GUARD, Jobs, NotRunningError, Pipes, Tail
 from ralphgen.runtime.processes.guard import VARIABLE
 from ralphgen.runtime.processes.secrets import MASK, Masker, passed_on
+from ralphgen.sessions.create import ServerQueryError, query_server
 from ralphgen.sessions.model import PreparedSession, Served
-from ralphgen.sessions.server_query import ServerQueryError, query_server
 
 GRACE = 5.0  # seconds to clean up in; Claude Code takes up to 1.5 for the commands it runs
 FOREVER = threading.TIMEOUT_MAX

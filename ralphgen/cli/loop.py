@@ -212,7 +212,7 @@ def _looped(
     from ralphgen.loop.events import FREQUENT, event
     from ralphgen.loop.record import recorded_loop
     from ralphgen.loop.run import Run
-    from ralphgen.sessions.items import project_items
+    from ralphgen.sessions.create import project_items
 
     root, limits, telling = prepared.root, prepared.limits, prepared.telling
     events: list[Event] = []

@@ -21,7 +21,7 @@ def trust(project: Project = Path(), yes: Yes = False) -> None:
     """Review and approve the commands a project runs."""
     from ralphgen.emit.trust import database_items
     from ralphgen.project.root import has_database, written_root
-    from ralphgen.sessions.items import project_items
+    from ralphgen.sessions.create import project_items
 
     root = written_root(project, "trust")
     if _recorded(root, database_items(root), yes=yes) and not has_database(root):

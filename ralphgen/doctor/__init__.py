@@ -49,8 +49,7 @@ from ralphgen.runtime.own_tools.child import OPTION
 from ralphgen.runtime.processes.secrets import passed_on
 from ralphgen.runtime.tasks.claims import live_claims, stale_tasks
 from ralphgen.runtime.tasks.readiness import needed_tasks
-from ralphgen.sessions.items import require_server
-from ralphgen.sessions.server_query import run_to_end
+from ralphgen.sessions.create import require_server, run_to_end
 from ralphgen.spelling import sql_name
 from ralphgen.suggestion import counted
 from ralphgen.worktrees.look import worktree_notes

@@ -1,33 +1,54 @@
 """Creates a session: decides what it may see, writes its files, and checks its servers."""
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+import subprocess
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from ralphgen.emit.trust import Ask, TrustItem, context_items, record_items, servers_of, untrusted
+from ralphgen.emit.trust import (
+    Ask,
+    Servers,
+    TrustItem,
+    content_items,
+    context_items,
+    git_items,
+    own_items,
+    record_items,
+    require_trust,
+    run_items,
+    server_items,
+    servers_of,
+    untrusted,
+    words_items,
+    written_items,
+)
 from ralphgen.emit.verify import TRUST_EDITED, refuse_edited
 from ralphgen.emit.write import finish_interrupted
 from ralphgen.environment.program import server_program
-from ralphgen.errors import ProjectError, Say, UsageError
-from ralphgen.files import interrupted, put, refuse_irregular
+from ralphgen.errors import ProgramError, ProjectError, Say, UsageError
+from ralphgen.files import WRITE_HINT, interrupted, put, refuse_irregular
+from ralphgen.generate.removals import refuse_behind, refuse_unstartable
 from ralphgen.init.scaffold import any_database, serves_any_database
 from ralphgen.kits.registry import KITS, read_settings
-from ralphgen.planning.model import Names, ServerPlan
+from ralphgen.planning.model import PROFILES, Names, ServerPlan
 from ralphgen.planning.server import plan_server
-from ralphgen.project.config import Config
+from ralphgen.project.approvals import RUNNING
+from ralphgen.project.config import BriefConfig, Config
 from ralphgen.project.inspect import inspect_project, without_new_columns
-from ralphgen.project.model import Project
+from ralphgen.project.model import OwnRecipe, Project
+from ralphgen.project.prompts import ALL, PROMPTS, SUFFIX, Words, prompt_names, read_words
 from ralphgen.project.root import FOLDER, sessions_folder
-from ralphgen.project.rows import open_rows
+from ralphgen.project.rows import ProjectRows, open_rows
+from ralphgen.rendering.server import render_files
 from ralphgen.runtime.context import BY_CLIENT
 from ralphgen.runtime.engine.schema import WAITING
 from ralphgen.runtime.errors import one_line
+from ralphgen.runtime.files import reason, write_new
 from ralphgen.runtime.policy import Policy
 from ralphgen.runtime.session import DEFAULT_FILE
-from ralphgen.sessions.brief import session_words, write_system
 from ralphgen.sessions.claims import claim_next, claim_task, held_while_made, next_task
 from ralphgen.sessions.decide import (
     TASKS,
@@ -39,21 +60,208 @@ from ralphgen.sessions.decide import (
     no_tasks,
     project_facts,
 )
-from ralphgen.sessions.items import ask_trust, session_items
 from ralphgen.sessions.model import Brief, PreparedSession, Served, TaskClaim
-from ralphgen.sessions.server_query import ServerQueryError, query_server
 from ralphgen.sessions.snapshot import ACCEPT, fixed_rules
 from ralphgen.sessions.store import (
     CHANCE,
     CONTEXT,
     MCP_CONFIG,
+    OURS_ALONE,
     SNAPSHOT,
+    SYSTEM,
     make_folder,
     new_id,
     prune_sessions,
     remove,
 )
 from ralphgen.suggestion import suggestion
+
+OWN_NAME = "server.py: "  # with which a server's line begins
+PATIENCE = 60.0  # seconds
+
+
+class ServerQueryError(Exception):
+    """Why a server gave no answer: its own line, or that it cannot be run at all."""
+
+
+def run_to_end(
+    command: Sequence[str],
+    given: str = "",
+    *,
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
+) -> subprocess.CompletedProcess[str]:
+    """Run a program on an input that is `given`; return its exit code and both streams as text.
+
+    Raises `OSError` where it cannot be run, and `subprocess.TimeoutExpired` where it does not end.
+    """
+    return subprocess.run(
+        command,
+        input=given,
+        capture_output=True,
+        cwd=cwd,
+        env=env,
+        encoding="utf-8",
+        errors="replace",
+        timeout=PATIENCE,
+        check=False,
+    )
+
+
+def query_server(command: Sequence[str], option: str) -> str:
+    """Return what a server prints for `--check` or `--describe`; raises `ServerQueryError`."""
+    try:
+        done = run_to_end([*command, option])
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise ServerQueryError(f'"{command[0]}" cannot be run: {error}') from error
+    if done.returncode:
+        said = (done.stderr.splitlines() or [""])[-1].removeprefix(OWN_NAME)
+        raise ServerQueryError(said or f"it ended with exit code {done.returncode}")
+    return done.stdout
+
+
+def session_items(
+    root: Path,
+    plan: ServerPlan,
+    config: Config,
+    servers: Mapping[str | None, Servers],
+    words: Sequence[TrustItem],
+    work_tree: Path | None = None,
+    *,
+    trust_edited: bool = False,
+) -> list[TrustItem]:
+    """Return what has to be trusted for a session: the server, settings, others' servers, words.
+
+    `servers` are those that disciplines bring along, by discipline; `words` are what the project
+    says to agents. `work_tree` is where these work, without one `root`. Raises `UntrustedError` for
+    generated files that were edited, unless `trust_edited`.
+    """
+    run = run_items(root, config)
+    return [
+        *server_items(root, lambda: render_files(plan), run, trust_edited=trust_edited),
+        *own_items(root, config, servers, words, work_tree or root),
+    ]
+
+
+def project_items(root: Path) -> list[TrustItem]:
+    """Return what has to be trusted for every session of the project in `root`.
+
+    Raises `UntrustedError` for generated files that were edited, and `ProjectError` for a project
+    that cannot be read.
+    """
+    project, _ = without_new_columns(root, inspect_project(root, KITS))
+    plan, config = plan_server(project, KITS), read_settings(root)
+    server = server_items(
+        root, lambda: render_files(plan), run_items(root, config), trust_edited=False
+    )
+    git = git_items(root, remote=config.loop.remote is not None)
+    return [*server, *written_items(root, project), *git]
+
+
+def ask_trust(root: Path, project: Project, items: Sequence[TrustItem], ask: Ask) -> str:
+    """Ask for those of the items that are not trusted, as `require_trust` does.
+
+    Raises `ProjectError` before where the server would not start on the database: nobody is asked
+    in vain.
+    """
+    if items:
+        refuse_unstartable(root, project)
+    return require_trust(root, items, ask, is_whole=True)
+
+
+def require_server(root: Path, kits: Collection[str] = (), *, trust_edited: bool = False) -> None:
+    """Return where the project's server may start: it is on record, or what ralphgen writes.
+
+    The checks and tools that it would run come first: a server that is put on record is not asked
+    for again.
+    Raises `UntrustedError` where it may not, and `ProjectError` where nobody can say, or the
+    database is behind: a server that a pull has brought is then none that could be written here.
+    """
+    project, _ = without_new_columns(root, inspect_project(root, KITS))
+    plan = plan_server(project, KITS)
+    require_content(root, kits)
+    run = run_items(root, read_settings(root))
+    require_trust(root, run, lambda _shown: False)
+    items = server_items(root, lambda: render_files(plan), run, trust_edited=trust_edited)
+    if items:
+        refuse_behind(root, project)
+    require_trust(root, items, lambda _shown: False)
+
+
+def require_content(root: Path, kits: Collection[str]) -> None:
+    """Raise `UntrustedError` if one of the kits would run content that is not trusted.
+
+    Without names, all kits of the project count.
+    """
+    on = set(read_settings(root).kits)
+    if RUNNING & on & (set(kits) or on):
+        require_trust(root, content_items(root), lambda _shown: False)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionWords:
+    """What the project itself says to the agents of a session: its prompts, its own recipe.
+
+    `warnings` say of which prompts no session is ever told.
+    """
+
+    prompts: tuple[Words, ...]
+    recipe: OwnRecipe | None
+    warnings: tuple[str, ...]
+
+    @property
+    def model(self) -> str:
+        """The model that the recipe asks for, empty where it asks for none."""
+        return self.recipe.model if self.recipe is not None else ""
+
+    @property
+    def items(self) -> list[TrustItem]:
+        """What of it has to be trusted."""
+        return words_items(self.prompts, [self.recipe] if self.recipe is not None else [])
+
+    def facts(self, config: BriefConfig) -> dict[str, object]:
+        """Return what the session's context says of its brief, by key; nothing that is empty."""
+        facts = {
+            "max_characters": config.max_characters,
+            "features": config.features if config.features != "inline" else "",
+            "description": self.recipe.description if self.recipe is not None else "",
+            "prompt": self.recipe.prompt if self.recipe is not None else "",
+            "words": [{"file": words.file, "text": words.text} for words in self.prompts],
+        }
+        return {key: value for key, value in facts.items() if value}
+
+
+def session_words(
+    root: Path, project: Project, subject: Subject, rows: ProjectRows
+) -> SessionWords:
+    """Return what the project in `root` says to the agents of a session.
+
+    That is what it says to all, and to those of the recipe: of a row of `recipe_configs` first what
+    it says to those of its base. Raises `ProjectError` for files that cannot be used.
+    """
+    own = {recipe.name: recipe for recipe in project.recipes}
+    prompts = read_words(root, (ALL, subject.base, subject.recipe))
+    known = {ALL, *PROFILES, *own, *rows.names("recipe_configs")}
+    useless = (
+        f"{PROMPTS}/{one_line(name)}{SUFFIX} has no effect: there is no such recipe"
+        for name in prompt_names(root)
+        if name not in known
+    )
+    return SessionWords(prompts, own.get(subject.base), tuple(useless))
+
+
+def write_system(folder: Path, served: Sequence[Served]) -> None:
+    """Write the system part of the brief into the folder of a session, where it has a brief.
+
+    Raises `ProjectError` where that cannot be.
+    """
+    try:
+        for brief in [one.brief for one in served if one.brief is not None][:1]:
+            write_new(str(folder / SYSTEM), f"{brief.system}\n".encode(), mode=OURS_ALONE)
+    except OSError as error:
+        text = f'"{folder / SYSTEM}" cannot be written: {reason(error)}'
+        raise ProgramError(text, WRITE_HINT) from error
+
 
 MARGIN = 60  # seconds to look at the files before and after them
 

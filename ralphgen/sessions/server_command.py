@@ -60,13 +60,13 @@ def _require_trust(root: str | Path, kits: Collection[str], *, trust_edited: boo
     if recorded is None:
         from pathlib import Path
 
-        from ralphgen.sessions.items import require_server
+        from ralphgen.sessions.create import require_server
 
         require_server(Path(root), kits, trust_edited=trust_edited)
     elif RUNNING & ({*kits} or recorded):  # the common start imports little
         from pathlib import Path
 
-        from ralphgen.sessions.items import require_content
+        from ralphgen.sessions.create import require_content
 
         require_content(Path(root), kits)
 

@@ -12,11 +12,10 @@ from ralphgen.project.root import database_name, database_named, has_database
 from ralphgen.runtime.engine.ledger import SESSION_ID
 from ralphgen.runtime.errors import StartError, ToolError, one_line
 from ralphgen.sessions.claims import hand_over, held_while_made, release_held
-from ralphgen.sessions.create import basis_of, claimed_subject
+from ralphgen.sessions.create import OWN_NAME, basis_of, claimed_subject, run_to_end
 from ralphgen.sessions.decide import Request, Subject
 from ralphgen.sessions.end import ENDED
 from ralphgen.sessions.server_command import no_http, server_command
-from ralphgen.sessions.server_query import OWN_NAME, run_to_end
 from ralphgen.sessions.store import new_id
 
 CHANCE = 8  # bytes of it in an id: other machines make sessions too, unseen

@@ -20,7 +20,7 @@ from proved_projects import check, git, proved_project, python
 from ralphgen.emit.trust import check_items
 from ralphgen.kits.registry import read_settings
 from ralphgen.project.approvals import add_to_record
-from ralphgen.sessions.items import project_items
+from ralphgen.sessions.create import project_items
 from ralphgen.terminal.table import COMMANDS as TABLE
 
 pytestmark = pytest.mark.slow

@@ -22,7 +22,7 @@ from ralphgen.agents.registry import find_agent
 from ralphgen.errors import UsageError
 from ralphgen.project.approvals import add_to_record
 from ralphgen.project.config import AgentSettings, Config, LoopConfig
-from ralphgen.sessions.items import project_items
+from ralphgen.sessions.create import project_items
 from ralphgen.sessions.model import PreparedSession
 
 pytestmark = pytest.mark.slow

@@ -21,9 +21,8 @@ from proved_projects import TESTS, check, git, python
 
 from ralphgen.project.approvals import add_to_record
 from ralphgen.project.config import LoopConfig
-from ralphgen.sessions.create import create_session
+from ralphgen.sessions.create import create_session, project_items
 from ralphgen.sessions.decide import Request
-from ralphgen.sessions.items import project_items
 from ralphgen.worktrees.trees import prepare
 
 pytestmark = pytest.mark.slow

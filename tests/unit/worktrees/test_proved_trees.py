@@ -20,9 +20,8 @@ from ralphgen.kits.registry import read_settings
 from ralphgen.project.approvals import add_to_record
 from ralphgen.project.config import LoopConfig
 from ralphgen.runtime.files.checkout import discard, write_tree
-from ralphgen.sessions.create import create_session
+from ralphgen.sessions.create import create_session, project_items
 from ralphgen.sessions.decide import Request
-from ralphgen.sessions.items import project_items
 from ralphgen.sessions.snapshot import worktree_git
 from ralphgen.worktrees.begin import left_merges
 from ralphgen.worktrees.merge import LOST, Merged, RedCheck, merge

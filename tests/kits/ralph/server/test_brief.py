@@ -116,7 +116,7 @@ class TestParts:
         def failing(_path: str, _data: bytes, *, mode: int) -> None:
             raise OSError(mode, "No space left on device")
 
-        monkeypatch.setattr("ralphgen.sessions.brief.write_new", failing)
+        monkeypatch.setattr("ralphgen.sessions.create.write_new", failing)
         with pytest.raises(ProjectError, match="cannot be written: no space left"):
             opened(own, "yap")
 
