@@ -39,7 +39,7 @@ from ralphgen.project.root import (
 from ralphgen.project.schema import column_names, relation_names
 from ralphgen.runtime.context import LOCK
 from ralphgen.runtime.tasks.claims import Claim
-from ralphgen.sessions.processes import Lock
+from ralphgen.sessions.end import Lock
 from ralphgen.sessions.store import CONTEXT
 
 PACE = 2.0

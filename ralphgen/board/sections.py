@@ -26,7 +26,7 @@ from ralphgen.project.database import open_database
 from ralphgen.project.inspect import read_schema
 from ralphgen.project.model import Names
 from ralphgen.project.root import FOLDER
-from ralphgen.sessions.processes import stop_session
+from ralphgen.sessions.end import stop_session
 
 RELOAD = "load the page again"
 NOTHING_ASKED = RecordQuery()

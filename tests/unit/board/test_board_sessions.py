@@ -21,8 +21,8 @@ from ralphgen.board.views.sessions import KitTools, read_sessions
 from ralphgen.errors import MissingError, ProjectError
 from ralphgen.ledger.tables import add_tables
 from ralphgen.project.root import SESSIONS
+from ralphgen.sessions.end import stop_session
 from ralphgen.sessions.model import PreparedSession
-from ralphgen.sessions.processes import stop_session
 from ralphgen.sessions.store import stored_sessions
 
 pytestmark = pytest.mark.slow

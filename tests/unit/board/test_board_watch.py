@@ -9,7 +9,7 @@ from ralphgen.board.agents.watch import MOST_FOLLOWED, StreamWatch, stream_name,
 from ralphgen.board.changes import ChangeWatch
 from ralphgen.project.root import SESSIONS
 from ralphgen.runtime.context import hold
-from ralphgen.sessions.processes import Lock
+from ralphgen.sessions.end import Lock
 from ralphgen.sessions.store import CONTEXT, launched_in
 
 
