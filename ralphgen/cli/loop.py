@@ -12,14 +12,13 @@ import typer
 
 from ralphgen.cli.completion import complete_agents
 from ralphgen.errors import ProjectError, Say, plain
-from ralphgen.loop.limits import LEAST_COST, MOST_PARALLEL
+from ralphgen.loop.run import LEAST_COST, MOST_PARALLEL
 from ralphgen.terminal.app import App, Project, Quiet, TrustEdited
 from ralphgen.terminal.console import drop_output, print_json, progress, say
 
 if TYPE_CHECKING:
     from ralphgen.loop.conduct import Show, Telling
-    from ralphgen.loop.events import Event
-    from ralphgen.loop.limits import Limits
+    from ralphgen.loop.run import Event, Limits
     from ralphgen.loop.start import PreparedLoop
     from ralphgen.project.root import ProjectPlace
 
@@ -91,7 +90,7 @@ def loop(
     at a limit. Ctrl-C waits for the running sessions; a second Ctrl-C stops them.
     """
     from ralphgen.generate.outdated import warn_if_outdated
-    from ralphgen.loop.limits import Limits, parse_duration
+    from ralphgen.loop.run import Limits, parse_duration
     from ralphgen.loop.start import prepare_loop
     from ralphgen.project.database import shared_connections
     from ralphgen.project.root import project_place
@@ -176,7 +175,7 @@ def _asked_for(
 
 def _show_first(prepared: "PreparedLoop", *, as_json: bool) -> None:
     """Print the branch that it would work on, and the tasks that it would begin with, in order."""
-    from ralphgen.loop.events import event_lines
+    from ralphgen.loop.run import event_lines
     from ralphgen.project.rows import open_rows
 
     target = prepared.site.target()
@@ -209,9 +208,8 @@ def _looped(
     from ralphgen.emit.trust import require_trust
     from ralphgen.ledger.backup import backed_up
     from ralphgen.loop.conduct import conduct
-    from ralphgen.loop.events import FREQUENT, event
     from ralphgen.loop.record import recorded_loop
-    from ralphgen.loop.run import Run
+    from ralphgen.loop.run import FREQUENT, Run, event
     from ralphgen.sessions.create import project_items
 
     root, limits, telling = prepared.root, prepared.limits, prepared.telling
@@ -253,7 +251,7 @@ def _looped(
 
 def _summarize(root: Path, events: "Sequence[Event]", tell: Say) -> None:
     """Print the summary of a loop that has ended; only its reason if there is no database."""
-    from ralphgen.loop.events import event_lines
+    from ralphgen.loop.run import event_lines
     from ralphgen.loop.summary import summarize, summary_lines
 
     try:
@@ -286,7 +284,7 @@ def _as_long_as_it_can(show: "Show", telling: "Telling") -> "Show":
 @contextmanager
 def _view(prepared: "PreparedLoop", *, as_json: bool, tell: Say) -> Iterator["Show"]:
     """What shows events: lines of JSON, a live view in a terminal, lines for people elsewhere."""
-    from ralphgen.loop.events import event_lines
+    from ralphgen.loop.run import event_lines
 
     if as_json:
         yield _print_event
@@ -305,7 +303,7 @@ def _view(prepared: "PreparedLoop", *, as_json: bool, tell: Say) -> Iterator["Sh
 
 
 def _print_event(told: "Event | None") -> None:
-    from ralphgen.loop.events import FREQUENT
+    from ralphgen.loop.run import FREQUENT
 
     if told is not None and told["event"] not in FREQUENT:
         print(json.dumps(told), flush=True)

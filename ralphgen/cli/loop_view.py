@@ -13,7 +13,7 @@ from rich.text import Text
 
 from ralphgen.cli.row_tables import page_console
 from ralphgen.errors import plain
-from ralphgen.loop.events import Event, duration, event_lines
+from ralphgen.loop.run import Event, duration, event_lines
 from ralphgen.terminal.console import fitted
 
 PAUSE = 3.0  # seconds between two looks at the database, at least

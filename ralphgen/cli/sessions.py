@@ -188,7 +188,7 @@ def _print_token(
     root: Path, request: Request, ttl: str, *, as_json: bool, tell: Say, trust_edited: bool
 ) -> None:
     from ralphgen.agents.launch import record_begin
-    from ralphgen.loop.limits import parse_duration
+    from ralphgen.loop.run import parse_duration
     from ralphgen.sessions.token import session_token
 
     seconds = int(parse_duration(ttl))
@@ -214,7 +214,7 @@ def _make_with_login(
 ) -> None:
     """Make a session, and a login to PostgreSQL for it; print the login's DSN."""
     from ralphgen.agents.launch import open_record
-    from ralphgen.loop.limits import parse_duration
+    from ralphgen.loop.run import parse_duration
     from ralphgen.project.root import ADMIN_DSN, database_place
     from ralphgen.sessions.claims import hand_over
     from ralphgen.sessions.end import end_session

@@ -9,10 +9,7 @@ from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import Literal
 
-from ralphgen.loop.events import Event, event
-from ralphgen.loop.limits import STUCK_CODE, StopReason
-from ralphgen.loop.run import Run
-from ralphgen.loop.worker import Workplace, start_workers
+from ralphgen.loop.run import STUCK_CODE, Event, Run, StopReason, Workplace, event, start_workers
 
 FOREVER = float("inf")
 PATIENCE = (

@@ -19,7 +19,7 @@ from typing import get_args
 from ralphgen.errors import ProjectError, RalphgenError, UsageError
 from ralphgen.files import WRITE_HINT
 from ralphgen.loop.conduct import Ask
-from ralphgen.loop.events import FREQUENT, Event, event
+from ralphgen.loop.run import FREQUENT, Event, event
 from ralphgen.project.root import sessions_folder
 from ralphgen.runtime.files import AT_ONCE, NO_LINK, open_file, reason
 from ralphgen.sessions.store import OURS_ALONE, HeldFile, is_locked, may_hold

@@ -1,19 +1,148 @@
-"""What a loop has done and may still do: budgets, stops and pauses, for all of its workers."""
+"""The work of a loop: its limits, its events, its budget, and the workers that do sessions.
 
+A `Run` decides for all workers whether another session may begin.
+"""
+
+import re
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from threading import Condition
+from typing import Any, Protocol
 
-from ralphgen.errors import RalphgenError
-from ralphgen.loop.limits import (
-    BUDGET_CODE,
-    NOTHING_READY,
-    STUCK_CODE,
-    Limits,
-    StopReason,
-    spell_duration,
-)
+from ralphgen.errors import ProgramError, RalphgenError, UsageError, harmless, plain
+from ralphgen.runtime.errors import one_line
+from ralphgen.sessions.claims import NothingReadyError
+
+UNITS = {"s": 1, "m": 60, "h": 3_600, "d": 86_400}
+BUDGET_CODE, STUCK_CODE = 7, 5
+MOST_PARALLEL = 64  # agents at once
+LEAST_COST = 0.01  # US dollars
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What a person asks of a loop; None where nothing was said.
+
+    `parallel` agents work at once. `max_cost` is in US dollars, `max_seconds` counts from the start
+    of the loop, and after each `review_every` tasks that are done a review looks at them. The loop
+    stops after `no_progress` different tasks in a row that nobody closed. A session ends after
+    `timeout` seconds.
+    """
+
+    parallel: int = 1
+    max_tasks: int | None = None
+    max_cost: float | None = None
+    max_seconds: float | None = None
+    review_every: int | None = None
+    no_progress: int = 3
+    timeout: float = 1_800
+
+
+@dataclass(frozen=True, slots=True)
+class StopReason:
+    """Why a loop begins nothing any more: a sentence, and the exit code of the command."""
+
+    reason: str
+    exit_code: int
+
+
+NOTHING_READY = StopReason("no task is ready", 0)
+
+
+def parse_duration(text: str) -> float:
+    """Return the seconds of a duration such as 30s, 10m or 4h; raise `UsageError` for no such."""
+    found = re.fullmatch(r"(\d{1,6})([smhd])", text.strip())
+    if found is None or int(found[1]) == 0:
+        raise UsageError(f'invalid duration "{text}": use 30s, 10m or 4h')
+    return float(int(found[1]) * UNITS[found[2]])
+
+
+def spell_duration(seconds: float) -> str:
+    """Return the shortest text that `parse_duration` reads as these seconds."""
+    unit = next(unit for unit in reversed(UNITS) if seconds % UNITS[unit] == 0)
+    return f"{seconds / UNITS[unit]:.0f}{unit}"
+
+
+Event = Mapping[str, Any]
+"""An event: its kind under `event`, its time under `time` (ISO 8601, UTC), and facts by name."""
+
+Tell = Callable[[Event], None]
+MINUTE = 60  # seconds
+MOMENT = "%Y-%m-%dT%H:%M:%SZ"
+PAUSES = {
+    "away": "the database cannot be reached: retrying",
+    "pause": "rate limited: retrying",
+}
+FREQUENT = frozenset({"call"})  # kinds that only a live view shows
+
+
+def event(kind: str, **facts: object) -> Event:
+    """Return an event that happens now."""
+    moment = time.strftime(MOMENT, time.gmtime())
+    return {"event": kind, "time": moment, **facts}
+
+
+def event_lines(told: Event) -> Iterator[str]:
+    """Yield what a person is told of an event, where nothing else shows it."""
+    match told:
+        case {"event": "target", "branch": str(branch), "folder": folder, "merges": merges}:
+            work = "work is merged into" if merges else "agents work on"
+            if branch:
+                yield plain(f'{work} the branch "{branch}" of "{folder}"')
+        case {"event": "begin", "agent": agent, "workers": workers, "ready": ready}:
+            many = "1 agent" if workers == 1 else f"{workers} agents in parallel"
+            yield f"{agent}, {many}, {ready} {'task' if ready == 1 else 'tasks'} ready"
+        case {"event": "session", "worker": worker, "session": session, "task": None}:
+            yield f"{worker}: review, session {session}"
+        case {"event": "session", "worker": worker, "session": session, "task": task}:
+            yield plain(f"{worker}: task {task}, {told['title']}, session {session}")
+        case {"event": "end", "outcome": outcome, "task": task}:
+            yield plain(_outcome(told, task, outcome))
+        case {"event": "merge", "task": task, "outcome": outcome, "text": text}:
+            yield plain(f"task {task}: {outcome}: {text}")
+        case {"event": "pause" | "away" as why, "seconds": seconds}:
+            yield f"{PAUSES[why]} in {duration(seconds)}"
+        case {"event": "stopping" | "backup" | "held" | "resumed", "text": text}:
+            yield one_line(text)
+        case {"event": "note", "worker": worker, "text": text}:
+            yield plain(f"{worker}: {text}" if worker else text)
+        case {"event": "stop", "reason": reason}:
+            yield from harmless(reason).split("\n")
+            yield from _recorded(told)
+
+
+def _recorded(told: Event) -> Iterator[str]:
+    if files := told.get("recorded"):
+        yield plain(f"changed by completed tasks and approved: {', '.join(files)}")
+
+
+def duration(seconds: float) -> str:
+    """Return a time in seconds, minutes, or hours and minutes."""
+    whole = int(seconds)
+    if whole < MINUTE:
+        return f"{whole} s"
+    hours, minutes = divmod(whole // MINUTE, 60)
+    return f"{hours} h {minutes:02d} min" if hours else f"{minutes} min {whole % 60:02d} s"
+
+
+def _outcome(told: Event, task: int | None, outcome: str) -> str:
+    """Return the outcome of a session with its time, the results of the checks, and its cost."""
+    if task is None:
+        return f"review {outcome} after {duration(told['seconds'])}"
+    words = "in" if outcome in {"done", "skipped"} else "after"
+    results = [f"{name} {result}" for name, result in (told.get("checks") or {}).items()]
+    details = [f"checks: {', '.join(results)}" if results else "no checks", *_used(told)]
+    return f"task {task} {outcome} {words} {duration(told['seconds'])} ({'; '.join(details)})"
+
+
+def _used(told: Event) -> Iterator[str]:
+    if (turns := told.get("turns")) is not None:
+        yield "1 turn" if turns == 1 else f"{turns} turns"
+    if (cost := told.get("cost_usd")) is not None:
+        yield f"${cost:.4f}"
+
 
 RATE_LIMITED = "rate limited"
 PENDING = "merge pending"
@@ -276,3 +405,91 @@ def _no_progress(tasks: int) -> str:
     if tasks == 1:
         return "one task made no progress"
     return f"{WORDS[tasks] if tasks < len(WORDS) else tasks} tasks in a row made no progress"
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """How a session ended: `task` is None where it had none, `cost` where it does not say.
+
+    `error` is why no further session can be done or merged, None as long as one can.
+    """
+
+    task: int | None
+    outcome: str
+    cost: float | None
+    error: RalphgenError | None = None
+
+
+class PushRefusedError(RalphgenError):
+    """The remote takes no work, so that no session is worth its cost (exit code 5)."""
+
+    exit_code = STUCK_CODE
+
+
+class Workplace(Protocol):
+    """Where sessions are made and agents work.
+
+    `recorded` are the files that agents follow or run, and that a task has changed.
+    """
+
+    recorded: list[str]
+
+    def merges(self, worker: int, /) -> list[tuple[int, str]]:
+        """Make the merges that had to wait; return what came of each task for which one was."""
+
+    def left_for_user(self) -> Collection[int]:
+        """Return the tasks that this loop has blocked, and those whose merge is pending."""
+
+    def is_away(self) -> bool:
+        """Return whether the database cannot be reached now."""
+
+    def disk_fault(self, error: RalphgenError, /) -> ProgramError | None:
+        """Return the error of a full disk if that can be why a session was broken off."""
+
+    def session(self, job: Assignment, worker: int) -> Result:
+        """Do one session; raise `NothingReadyError` where there is no task for it."""
+
+
+def start_workers(run: Run, site: Workplace) -> list[threading.Thread]:
+    """Start the workers of a run, which end by themselves when it is over."""
+    threads = [
+        threading.Thread(target=_work, args=(run, site, number), daemon=True)
+        for number in range(1, run.limits.parallel + 1)
+    ]
+    for thread in threads:
+        thread.start()
+    return threads
+
+
+def _work(run: Run, site: Workplace, worker: int) -> None:
+    while (job := run.next_job()) is not None:
+        try:
+            for task, outcome in site.merges(worker):
+                run.merged(task, outcome)
+            result = site.session(job, worker)
+        except NothingReadyError:
+            run.nothing_ready(job)
+        except (ProgramError, PushRefusedError, UsageError) as error:  # no pause makes it better
+            run.stop(StopReason(str(error), error.exit_code))
+            run.troubled(job, error)
+        except RalphgenError as error:
+            if site.is_away():
+                run.away(job)
+                continue
+            if (full := site.disk_fault(error)) is not None:
+                run.stop(StopReason(str(full), full.exit_code))
+            run.troubled(job, error)
+        except OSError as error:  # such as of a full disk
+            fault = ProgramError(f"cannot continue: {error}")
+            run.stop(StopReason(str(fault), fault.exit_code))
+            run.troubled(job, fault)
+        except BaseException as error:
+            run.stop(StopReason(f"cannot continue: {type(error).__name__}: {error}", 1))
+            raise
+        else:
+            if result.error is not None:
+                run.stop(StopReason(str(result.error), result.error.exit_code))
+            cut_off = result.outcome not in CLOSED and site.is_away()  # that is not the task's
+            run.ended(job, None if cut_off else result.task, result.outcome, result.cost)
+            if cut_off:
+                run.away()

@@ -13,9 +13,7 @@ from ralphgen.emit.trust import content_items, record_items, untrusted
 from ralphgen.errors import ProgramError, ProjectError, RalphgenError
 from ralphgen.files import FULL, refuse_full_disk, reserved_space
 from ralphgen.ledger.record import blocked_since, last_entry
-from ralphgen.loop.events import Event, Tell, event
-from ralphgen.loop.run import Assignment
-from ralphgen.loop.worker import Result
+from ralphgen.loop.run import Assignment, Event, Result, Tell, event
 from ralphgen.project.database import is_away
 from ralphgen.project.git import branch_in
 from ralphgen.project.model import Schema

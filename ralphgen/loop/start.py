@@ -12,7 +12,7 @@ from ralphgen.errors import UsageError
 from ralphgen.init.scaffold import any_database
 from ralphgen.kits.registry import KITS, read_settings
 from ralphgen.loop.conduct import Telling
-from ralphgen.loop.limits import Limits
+from ralphgen.loop.run import Limits
 from ralphgen.loop.site import ProjectWorkplace
 from ralphgen.loop.trees import TreeWorkplace
 from ralphgen.project.config import Config

@@ -13,9 +13,8 @@ from typing import Any
 from ralphgen.errors import plain
 from ralphgen.kits.registry import read_settings
 from ralphgen.ledger.record import last_sessions
-from ralphgen.loop.events import MOMENT, Event, duration
-from ralphgen.loop.limits import NOTHING_READY
 from ralphgen.loop.record import read_events, stored_loops
+from ralphgen.loop.run import MOMENT, NOTHING_READY, Event, duration
 from ralphgen.project.git import ask_git, begin_of_git, work_tree_around
 from ralphgen.sessions.claims import task_states
 from ralphgen.sessions.store import TRANSCRIPT, session_folder

@@ -11,10 +11,8 @@ from typing import Any
 from ralphgen.agents.agent import DONE
 from ralphgen.agents.launch import SessionEnd
 from ralphgen.errors import ProgramError, ProjectError, RalphgenError, plain
-from ralphgen.loop.events import Event, event
-from ralphgen.loop.run import PENDING, Assignment
+from ralphgen.loop.run import PENDING, Assignment, Event, PushRefusedError, Result, event
 from ralphgen.loop.site import ProjectWorkplace
-from ralphgen.loop.worker import PushRefusedError, Result
 from ralphgen.project.config import Config
 from ralphgen.project.database import opened_database
 from ralphgen.runtime.errors import one_line

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from ralphgen.board.requests import FieldProblem
 from ralphgen.board.stored_text import line
 from ralphgen.errors import UsageError
-from ralphgen.loop.limits import LEAST_COST, MOST_PARALLEL, parse_duration
+from ralphgen.loop.run import LEAST_COST, MOST_PARALLEL, parse_duration
 
 HINT = "hint: "
 SAYS = "error: "  # before the first sentence of a refusal

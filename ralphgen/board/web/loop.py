@@ -21,8 +21,8 @@ from ralphgen.board.stored_text import line, moment
 from ralphgen.board.web.desk import PageDesk, in_thread
 from ralphgen.board.web.pages import BoardPlace, html
 from ralphgen.errors import RalphgenError
-from ralphgen.loop.events import Event, duration, event_lines
 from ralphgen.loop.record import StoredLoop, ask_loops, read_events, stored_loops
+from ralphgen.loop.run import Event, duration, event_lines
 from ralphgen.worktrees.look import worktree_notes
 
 LINES = 200  # of what has happened, the newest

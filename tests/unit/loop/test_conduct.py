@@ -8,10 +8,7 @@ from typing import Any
 
 from ralphgen.errors import ProgramError, ProjectError, RalphgenError, UsageError
 from ralphgen.loop.conduct import Telling, conduct
-from ralphgen.loop.events import Event, event, event_lines
-from ralphgen.loop.limits import Limits, StopReason
-from ralphgen.loop.run import Assignment, Run
-from ralphgen.loop.worker import Result
+from ralphgen.loop.run import Assignment, Event, Limits, Result, Run, StopReason, event, event_lines
 from ralphgen.sessions.claims import NothingReadyError
 
 PATIENCE = 60

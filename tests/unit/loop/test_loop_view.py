@@ -5,7 +5,7 @@ import io
 from rich.console import Console
 
 from ralphgen.cli.loop_view import LiveView, LoopScreen
-from ralphgen.loop.events import Event, event
+from ralphgen.loop.run import Event, event
 
 
 def shown(screen: LoopScreen) -> list[str]:

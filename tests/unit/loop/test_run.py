@@ -5,8 +5,7 @@ import threading
 import pytest
 
 from ralphgen.errors import ProjectError, UsageError
-from ralphgen.loop.limits import Limits, StopReason, parse_duration
-from ralphgen.loop.run import Assignment, Run
+from ralphgen.loop.run import Assignment, Limits, Run, StopReason, parse_duration
 
 
 class Clock:
