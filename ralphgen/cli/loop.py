@@ -17,9 +17,8 @@ from ralphgen.terminal.app import App, Project, Quiet, TrustEdited
 from ralphgen.terminal.console import drop_output, print_json, progress, say
 
 if TYPE_CHECKING:
-    from ralphgen.loop.conduct import Show, Telling
+    from ralphgen.loop.conduct import PreparedLoop, Show, Telling
     from ralphgen.loop.run import Event, Limits
-    from ralphgen.loop.start import PreparedLoop
     from ralphgen.project.root import ProjectPlace
 
 app = App()
@@ -90,8 +89,8 @@ def loop(
     at a limit. Ctrl-C waits for the running sessions; a second Ctrl-C stops them.
     """
     from ralphgen.generate.outdated import warn_if_outdated
+    from ralphgen.loop.conduct import prepare_loop
     from ralphgen.loop.run import Limits, parse_duration
-    from ralphgen.loop.start import prepare_loop
     from ralphgen.project.database import shared_connections
     from ralphgen.project.root import project_place
     from ralphgen.terminal.person import refuse_agents
