@@ -28,8 +28,7 @@ from ralphgen.loop.run import (
     event,
     start_workers,
 )
-from ralphgen.loop.site import ProjectWorkplace
-from ralphgen.loop.trees import TreeWorkplace
+from ralphgen.loop.site import ProjectWorkplace, TreeWorkplace
 from ralphgen.project.config import Config
 from ralphgen.project.inspect import inspect_project
 from ralphgen.sessions.claims import refuse_without_ledger

@@ -1,30 +1,65 @@
-"""The project that a loop works on: makes sessions, lets agents work in them, says what came."""
+"""The places that a loop works in: the project's own directory, or worktrees for its tasks.
+
+A place creates sessions, lets agents work in them, and ends or merges their work.
+"""
 
 import os
 import threading
 import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, suppress
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from ralphgen.agents.agent import BLOCKED, DONE, Agent, AgentLine, LaunchOptions
 from ralphgen.agents.launch import SessionEnd, launch_session
 from ralphgen.emit.trust import content_items, record_items, untrusted
-from ralphgen.errors import ProgramError, ProjectError, RalphgenError
+from ralphgen.errors import ProgramError, ProjectError, RalphgenError, plain
 from ralphgen.files import FULL, refuse_full_disk, reserved_space
 from ralphgen.ledger.record import blocked_since, last_entry
-from ralphgen.loop.run import Assignment, Event, Result, Tell, event
-from ralphgen.project.database import is_away
+from ralphgen.loop.run import PENDING, Assignment, Event, PushRefusedError, Result, Tell, event
+from ralphgen.project.config import Config
+from ralphgen.project.database import is_away, opened_database
 from ralphgen.project.git import branch_in
 from ralphgen.project.model import Schema
 from ralphgen.project.root import FOLDER, project_home
 from ralphgen.project.rows import open_rows
-from ralphgen.sessions.claims import NOT_MADE, NothingReadyError, end_claim, keep_claim, next_tasks
+from ralphgen.runtime.errors import one_line
+from ralphgen.runtime.tasks.claims import live_claims
+from ralphgen.sessions.claims import (
+    NOT_MADE,
+    NothingReadyError,
+    end_claim,
+    give_back,
+    keep_claim,
+    next_tasks,
+)
 from ralphgen.sessions.create import create_session
 from ralphgen.sessions.decide import Request
-from ralphgen.sessions.model import PreparedSession
+from ralphgen.sessions.model import PreparedSession, TaskClaim
 from ralphgen.sessions.store import remove
-from ralphgen.worktrees.git import refuse_task_branch
+from ralphgen.worktrees.begin import (
+    foreign_commits,
+    left_merges,
+    refuse_missing_script,
+    refuse_red_base,
+    refuse_uncommittable,
+    refuse_unmergeable,
+)
+from ralphgen.worktrees.checks import ALL
+from ralphgen.worktrees.git import Git, base_branch, refuse_task_branch, skipped_hooks
+from ralphgen.worktrees.merge import (
+    COMMIT,
+    Conflict,
+    Merged,
+    Pending,
+    RedCheck,
+    Refused,
+    merge,
+    merging,
+)
+from ralphgen.worktrees.trees import Worktree, free_number, prepare
 
 RECIPE, REVIEW = "task_execution", "opus_review"
 
@@ -249,3 +284,271 @@ class ProjectWorkplace:
 
     def _note(self, worker: int, line: str) -> None:
         self._tell(event("note", worker=worker, text=line))
+
+
+NOT_MERGED = "not merged"
+KINDS = dict.fromkeys(("post-checkout", "post-merge"), "a setup of [loop]")
+MESSAGE_HOOKS = ("commit-msg", "prepare-commit-msg")
+PUSH_HINT = 'change the rule there, then run "ralphgen loop --worktrees", which pushes first'
+SHOWN = 5  # foreign commits that one line names
+SHORT = 12  # characters of a commit, as git itself shortens those of great repositories
+LONGEST = 1_500  # characters of a check's output in a comment
+
+
+@dataclass(frozen=True, slots=True)
+class WaitingMerge:
+    """Work that is done, and whose task its session holds until it is merged.
+
+    `kept` renews the claim as long as it is open.
+    """
+
+    tree: Worktree
+    title: str
+    claim: TaskClaim
+    kept: ExitStack = field(default_factory=ExitStack)
+
+
+class TreeWorkplace(ProjectWorkplace):
+    """Work trees below the project's `.ralph`, one for each worker, and one in which is merged."""
+
+    def __init__(
+        self,
+        *places: Any,
+        config: Config,
+        workers: int,
+        allow_failing_base: bool = False,
+        **options: Any,
+    ) -> None:
+        """Work as in a project, with so many workers.
+
+        With `allow_failing_base`, tasks start even if a check fails on the base branch.
+        """
+        super().__init__(*places, **options)
+        self._allow_failing_base = allow_failing_base
+        self._config = config
+        self._workers = workers
+        self._numbers: list[int] = []  # of the workers' work trees
+        self._locks = ExitStack()  # on these numbers, as long as we are
+        self._trees: dict[int, Worktree] = {}
+        self._waiting: list[WaitingMerge] = []
+        self._error: RalphgenError | None = None  # by which no session can be merged
+        self._looking = threading.Lock()  # while one worker makes merges that had to wait
+        self._noticing = threading.Lock()
+        self._seen = ""  # the commit of the base branch up to which foreign commits are named
+        self._is_checked = True  # whether the checks have passed on these
+        self._tasks: Sequence[int] = ()
+
+    def target(self) -> Event:
+        """Return the branch that work is merged into; raise `ProjectError` if there is none."""
+        branch = base_branch(self._root)
+        return event("target", branch=branch, folder=str(self._root), merges=True)
+
+    def notes(self) -> list[str]:
+        """Return the hooks of the repository that do not run, and what can replace each."""
+        hooks = skipped_hooks(self._root)
+        notes = [
+            f"note: hook {name} does not run in the loop; make it {KINDS.get(name, 'a check')}"
+            for name in hooks
+        ]
+        if self._config.loop.message is None and not {*hooks}.isdisjoint(MESSAGE_HOOKS):
+            notes.append('note: "message" of [loop] sets the message of its commits')
+        return notes
+
+    def begin(self, tasks: Sequence[int]) -> None:
+        """Look whether the base can be merged into, and passes the checks of the tasks."""
+        super().begin(tasks)
+        base = refuse_unmergeable(self._root, self._config.loop)
+        self._refuse_second_machine()
+        refuse_uncommittable(self._root, base, self._config.loop)
+        for _ in range(self._workers):
+            self._numbers.append(self._locks.enter_context(free_number(self._root)))
+        self._waiting = self._left()
+        self._tasks = tasks
+        self._seen = Git(self._root).say("rev-parse", f"refs/heads/{base}")
+        if tasks:
+            self._refuse_red(tasks, 0)
+            refuse_missing_script(self._root, self._agent.script)
+
+    def left_for_user(self) -> set[int]:
+        """Return the tasks that this loop has blocked, and those whose merge is pending."""
+        return super().left_for_user() | {one.claim.task for one in self._waiting}
+
+    def merges(self, worker: int) -> list[tuple[int, str]]:
+        """Make the merges that had to wait; return what came of each task for which one was."""
+        if not self._waiting or not self._looking.acquire(blocking=False):
+            return []
+        try:
+            refuse_unmergeable(self._root, self._config.loop)
+            found = []
+            for one in [*self._waiting]:
+                found.append((one, self._merged(one, worker)))
+                if found[-1][1] == PENDING:  # what keeps it waiting keeps the others too
+                    break
+        except ProjectError:  # what a person is about to do goes on
+            return []
+        finally:
+            self._looking.release()
+        made = [(one, outcome) for one, outcome in found if outcome != PENDING]
+        for one, _ in made:
+            self._waiting.remove(one)
+            one.kept.close()
+        return [(one.claim.task, outcome) for one, outcome in made]
+
+    def session(self, job: Assignment, worker: int) -> Result:
+        """Do one session, as in a project; raise the error by which none can be merged."""
+        if self._error is not None:
+            raise self._error
+        result = super().session(job, worker)
+        return replace(result, error=self._error or result.error)
+
+    def _tree_of(self, worker: int) -> Callable[[int], Path]:
+        def tree(task: int) -> Path:
+            number, told = self._numbers[worker - 1], self._told(worker)
+            config, stop = self._config.loop, self._stop
+            self._trees[worker] = prepare(self._root, number, task, config, told, stop)
+            self._notice(worker)
+            with self._noticing:
+                if not self._is_checked and not self._allow_failing_base:
+                    self._refuse_red([*self._tasks, task], worker)
+                self._is_checked = True
+            return self._trees[worker].root
+
+        return tree
+
+    def _notice(self, worker: int) -> None:
+        """Name the commits that have come into the base branch past merges."""
+        with self._noticing:
+            base = base_branch(self._root)
+            tip, found = self._foreign(base)
+            if found:
+                with merging(self._root):  # of which one may not be on record yet
+                    tip, found = self._foreign(base)
+            self._seen = tip
+            if found:
+                self._is_checked = False
+                more = f" and {len(found) - SHOWN} more" if found[SHOWN:] else ""
+                shown = ", ".join(map(one_line, found[:SHOWN]))
+                self._note(worker, f'"{base}" was changed by others: {shown}{more}')
+
+    def _foreign(self, base: str) -> tuple[str, list[str]]:
+        """Return the commit of the base branch, and those that have come into it past merges."""
+        tip = Git(self._root).say("rev-parse", f"refs/heads/{base}")
+        return tip, foreign_commits(self._root, self._seen, tip, self._config.loop)
+
+    def _refuse_red(self, tasks: Sequence[int], worker: int) -> None:
+        """Raise `ProjectError` if a check of one of the tasks fails on the base branch.
+
+        With `--allow-failing-base`, only prepare the worktree for merges.
+        """
+        refuse_red_base(
+            self._root,
+            tasks,
+            self._config.loop,
+            self._told(worker),
+            trust_edited=self._trust_edited,
+            stop=self._stop,
+            allow_failing=self._allow_failing_base,
+        )
+
+    def _concluded(
+        self, session: PreparedSession, end: SessionEnd, worker: int, held: ExitStack
+    ) -> str:
+        self._notice(worker)
+        if session.claim is None or end.outcome.word != DONE:
+            return super()._concluded(session, end, worker, held)
+        done = WaitingMerge(self._trees[worker], self._title(session.task), session.claim)
+        outcome = self._merged(done, worker)
+        if outcome == PENDING:
+            self._waiting.append(replace(done, kept=held.pop_all()))
+        return outcome
+
+    def _merged(self, done: WaitingMerge, worker: int) -> str:
+        """Merge what was done, and let its task go unless that has to wait; return the outcome."""
+        claim = done.claim
+        try:
+            found = merge(
+                self._root,
+                done.tree,
+                claim.task,
+                claim.session_id,
+                self._config.loop,
+                self._told(worker),
+                title=done.title,
+                trust_edited=self._trust_edited,
+                stop=self._stop,
+                allow_failing_base=self._allow_failing_base,
+            )
+            outcome, text, comment = _words(found)
+            if isinstance(found, Pending) and found.refused:
+                self._error = PushRefusedError(found.reason, PUSH_HINT)
+            if isinstance(found, Refused):  # no further attempt can make it better
+                claim = replace(claim, attempts=1)
+            if isinstance(found, Merged):
+                self.recorded += found.recorded
+            if outcome != PENDING:
+                status = give_back(claim, outcome, comment, reopens=outcome == NOT_MERGED)
+                self._say_given_up(claim.task, status, outcome, worker)
+        except ProgramError as error:  # no other merge can be made either
+            self._error = error
+            outcome, text = PENDING, error.problems[0].text
+        except ProjectError as error:
+            outcome, text = PENDING, str(error)
+        word = "merged" if outcome == DONE else outcome
+        self._tell(event("merge", worker=worker, task=claim.task, outcome=word, text=text))
+        return outcome
+
+    def _left(self) -> list[WaitingMerge]:
+        """Return the merges that an earlier loop has left, but for those of one that runs."""
+        with opened_database(self._root) as database:
+            live = database.reading(lambda: live_claims(database))
+        lease, attempts = self._config.claims.lease, self._config.loop.attempts
+        return [
+            WaitingMerge(
+                tree,
+                self._title(task),
+                TaskClaim(self._root, session_id, task, 0, lease, attempts, self._schema),
+            )
+            for tree, task, session_id in left_merges(self._root, live, self._told(0))
+        ]
+
+    def _refuse_second_machine(self) -> None:
+        """Raise `ProjectError` where agents work on another machine, and no remote joins both."""
+        with opened_database(self._root) as database:
+            live = database.reading(lambda: live_claims(database))
+            hosts = {claim.host for claim in live.values()}
+        others = sorted(host for host in hosts if host and host != os.uname().nodename)
+        if others and self._config.loop.remote is None:
+            text = f'agents also work on the machine "{others[0]}", but there is no shared remote'
+            raise ProjectError(text, 'set the remote of the base branch: [loop] remote = "origin"')
+
+    def _told(self, worker: int) -> Callable[[str], None]:
+        return lambda line: self._note(worker, line)
+
+
+def _words(found: Merged | Conflict | RedCheck | Refused | Pending) -> tuple[str, str, str]:
+    """Return what came of a merge: the outcome, a line for people, and a comment on the task."""
+    match found:
+        case Merged(commit=commit, recorded=recorded, late=late, is_checked=is_checked):
+            more = "" if is_checked else " (no check)"
+            more += f"; approved: {', '.join(recorded)}" if recorded else ""
+            more += f"; changes after the close are kept on {late}" if late else ""
+            return DONE, f"as {commit[:SHORT]}{more}", ""
+        case Refused(files=files, branch=branch):
+            text = f"tasks must not change {', '.join(files)}; the work is kept on {branch}"
+            return NOT_MERGED, text, plain(f"It was not merged: {text}.")
+        case Conflict(files=files, branch=branch):
+            text = (
+                f"conflict with the base branch in {', '.join(files)}; the work is kept on {branch}"
+            )
+            return NOT_MERGED, text, plain(f"It was not merged: {text}.")
+        case RedCheck(name=name, tail=tail, branch=branch):
+            failed = f'"{name}" failed on the merged files'
+            if name == COMMIT:
+                last = tail.rpartition("\n")[2]
+                failed = f"it could not be committed ({one_line(last)})"
+            elif name == ALL:
+                failed = "the checks give no proof on the merged files"
+            text = f"{failed}; the work is kept on {branch}"
+            return NOT_MERGED, text, f"It was not merged: {plain(text)}.\n\n{tail[-LONGEST:]}"
+        case Pending(reason=reason):
+            return PENDING, reason, ""
