@@ -64,7 +64,7 @@ LAYERS = {
     "sessions": (("sessions",),),
     "exchange": (("exchange",),),
     "agents": (("agents.clients",), ("skills",), ("agents",)),
-    "loop": (("worktrees",), ("loop",)),
+    "loop": (("loop",),),
     "doctor": (("doctor",),),
     "board": (
         ("board.requests", "board.stored_text"),
@@ -430,7 +430,7 @@ class TestDoors:
             "ralphgen/files.py",
             "ralphgen/project/git.py",  # a repository for one question, in a temporary folder
             "ralphgen/project/approvals.py",  # removes a link in the place of its mark
-            "ralphgen/worktrees/trees.py",  # in work trees that it has made
+            "ralphgen/loop/trees.py",  # in work trees that it has made
         } >= outside
 
     def test_only_the_command_line_prints(self) -> None:

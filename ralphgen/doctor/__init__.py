@@ -22,6 +22,7 @@ from ralphgen.generate.connected import all_entries, client_file
 from ralphgen.generate.workflows import Generated, generate
 from ralphgen.init.scaffold import serves_any_database
 from ralphgen.ledger.tables import VERSION, read_state
+from ralphgen.loop.trees import worktree_notes
 from ralphgen.planning.access import LOGINS
 from ralphgen.planning.indexes import MANY, missing_indexes
 from ralphgen.project.database import connected, open_database, open_without_trace
@@ -52,7 +53,6 @@ from ralphgen.runtime.tasks.readiness import needed_tasks
 from ralphgen.sessions.create import require_server, run_to_end
 from ralphgen.spelling import sql_name
 from ralphgen.suggestion import counted
-from ralphgen.worktrees.look import worktree_notes
 
 if TYPE_CHECKING:
     import psycopg

@@ -18,7 +18,26 @@ from ralphgen.emit.trust import content_items, record_items, untrusted
 from ralphgen.errors import ProgramError, ProjectError, RalphgenError, plain
 from ralphgen.files import FULL, refuse_full_disk, reserved_space
 from ralphgen.ledger.record import blocked_since, last_entry
+from ralphgen.loop.git import Git, base_branch, refuse_task_branch, skipped_hooks
+from ralphgen.loop.merge import (
+    ALL,
+    COMMIT,
+    Conflict,
+    Merged,
+    Pending,
+    RedCheck,
+    Refused,
+    foreign_commits,
+    left_merges,
+    merge,
+    merging,
+    refuse_missing_script,
+    refuse_red_base,
+    refuse_uncommittable,
+    refuse_unmergeable,
+)
 from ralphgen.loop.run import PENDING, Assignment, Event, PushRefusedError, Result, Tell, event
+from ralphgen.loop.trees import Worktree, free_number, prepare
 from ralphgen.project.config import Config
 from ralphgen.project.database import is_away, opened_database
 from ralphgen.project.git import branch_in
@@ -39,27 +58,6 @@ from ralphgen.sessions.create import create_session
 from ralphgen.sessions.decide import Request
 from ralphgen.sessions.model import PreparedSession, TaskClaim
 from ralphgen.sessions.store import remove
-from ralphgen.worktrees.begin import (
-    foreign_commits,
-    left_merges,
-    refuse_missing_script,
-    refuse_red_base,
-    refuse_uncommittable,
-    refuse_unmergeable,
-)
-from ralphgen.worktrees.checks import ALL
-from ralphgen.worktrees.git import Git, base_branch, refuse_task_branch, skipped_hooks
-from ralphgen.worktrees.merge import (
-    COMMIT,
-    Conflict,
-    Merged,
-    Pending,
-    RedCheck,
-    Refused,
-    merge,
-    merging,
-)
-from ralphgen.worktrees.trees import Worktree, free_number, prepare
 
 RECIPE, REVIEW = "task_execution", "opus_review"
 

@@ -15,8 +15,8 @@ from figures import Topic, topic
 from merging_projects import merging_project, say
 from proved_projects import TESTS, git
 
+from ralphgen.loop import trees
 from ralphgen.project.config import LoopConfig
-from ralphgen.worktrees import trees
 
 pytestmark = pytest.mark.benchmark
 

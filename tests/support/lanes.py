@@ -133,6 +133,11 @@ THOROUGH = (
     "unit/launch/test_named_agents.py",
     "unit/launch/test_recorded_sessions.py",
     "unit/loop/test_asked_loops.py",
+    "unit/loop/test_begin.py",
+    "unit/loop/test_killed_merges.py",
+    "unit/loop/test_left_branches.py",
+    "unit/loop/test_merging.py",
+    "unit/loop/test_trees.py",
     "unit/loop/test_loop_command.py",
     "unit/loop/test_loop_worktrees.py",
     "unit/loop/test_stopped_loops.py",
@@ -158,11 +163,6 @@ THOROUGH = (
     "unit/trust/test_trust.py",
     "unit/trust/test_trust_record.py",
     "unit/trust/test_trusted_words.py",
-    "unit/worktrees/test_begin.py",
-    "unit/worktrees/test_killed_merges.py",
-    "unit/worktrees/test_left_branches.py",
-    "unit/worktrees/test_merging.py",
-    "unit/worktrees/test_trees.py",
 )
 STARTS = (
     "os.exec",

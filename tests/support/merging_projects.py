@@ -9,13 +9,13 @@ from driving import query
 from proved_projects import TESTS, git, proved_project
 
 from ralphgen.emit.trust import git_items
+from ralphgen.loop.merge import Outcome, merge
+from ralphgen.loop.trees import Worktree, prepare
 from ralphgen.project.approvals import add_to_record
 from ralphgen.project.config import LoopConfig
 from ralphgen.runtime.engine.ledger import RECORDED
 from ralphgen.runtime.files.checkout import TreeError, write_tree
 from ralphgen.sessions.snapshot import worktree_git
-from ralphgen.worktrees.merge import Outcome, merge
-from ralphgen.worktrees.trees import Worktree, prepare
 
 SETTLED = LoopConfig()
 

@@ -18,9 +18,9 @@ from ralphgen.errors import RalphgenError
 from ralphgen.kits.ralph.rows import Rows
 from ralphgen.ledger.record import spent_since
 from ralphgen.ledger.tables import state_of
+from ralphgen.loop.trees import unmerged
 from ralphgen.project.database import open_database
 from ralphgen.runtime.errors import one_line
-from ralphgen.worktrees.record import unmerged
 
 MOST = 20
 

@@ -23,7 +23,7 @@ from ralphgen.board.web.pages import BoardPlace, html
 from ralphgen.errors import RalphgenError
 from ralphgen.loop.record import StoredLoop, ask_loops, read_events, stored_loops
 from ralphgen.loop.run import Event, duration, event_lines
-from ralphgen.worktrees.look import worktree_notes
+from ralphgen.loop.trees import worktree_notes
 
 LINES = 200  # of what has happened, the newest
 OLDER = 5  # loops before the newest that are named

@@ -19,11 +19,11 @@ from merging_projects import base, closed, refusing_hook, with_origin
 from planned_agent import Steps, agent_command
 from proved_projects import TESTS, check, git, python
 
+from ralphgen.loop.trees import prepare
 from ralphgen.project.approvals import add_to_record
 from ralphgen.project.config import LoopConfig
 from ralphgen.sessions.create import create_session, project_items
 from ralphgen.sessions.decide import Request
-from ralphgen.worktrees.trees import prepare
 
 pytestmark = pytest.mark.slow
 

@@ -1,4 +1,4 @@
-"""Makes work trees ready: a branch for a task, what git ignores, and what the settings run."""
+"""Makes worktrees ready for tasks, and reads which of them wait for a merge."""
 
 import json
 import os
@@ -16,8 +16,12 @@ from ralphgen.emit.trust import trusted_settings
 from ralphgen.errors import ProgramError, ProjectError, Say
 from ralphgen.files import put, refuse_irregular
 from ralphgen.kits.registry import read_settings
+from ralphgen.ledger.tables import state_of
+from ralphgen.loop.git import OWN_BRANCHES, Git, base_branch, run, top_of, tree_at
 from ralphgen.project.config import LoopConfig
+from ralphgen.project.database import open_database, opened_database
 from ralphgen.project.root import project_home
+from ralphgen.runtime.engine.ledger import UNMERGED
 from ralphgen.runtime.files.checkout import (
     SUFFIX,
     WORK,
@@ -38,13 +42,59 @@ from ralphgen.runtime.files.work_tree import (
     submodules,
     tree_files,
 )
-from ralphgen.sessions.snapshot import (
-    ACCEPT,
-    accept_fetched,
-    changed_protection,
-    worktree_git,
-)
-from ralphgen.worktrees.git import OWN_BRANCHES, Git, base_branch, run, top_of, tree_at
+from ralphgen.sessions.snapshot import ACCEPT, accept_fetched, changed_protection, worktree_git
+
+_DONE = "SELECT id FROM tasks WHERE status = 'done'"
+_DISCIPLINES = "SELECT id, discipline FROM tasks WHERE id IN ({marks}) ORDER BY id"
+
+
+@dataclass(frozen=True, slots=True)
+class Unmerged:
+    """A task that a session has done in a work tree, and whose merge is not on record."""
+
+    task: int
+    session_id: str
+    worktree: Path
+
+
+def record_merge(root: Path, session_id: str, commit: str) -> None:
+    """Put on record by which commit the work of a session came into the base branch."""
+    sql = "UPDATE ralphgen_sessions SET merged = ? WHERE id = ?"
+    with opened_database(root) as database:
+        database.writing(lambda: database.change(sql, (commit, session_id)))
+
+
+def merge_commits(root: Path) -> set[str]:
+    """Return the commits by which loops have merged the work of sessions."""
+    with open_database(root) as connection:
+        found = connection.rows("SELECT merged FROM ralphgen_sessions WHERE merged IS NOT NULL")
+    return {commit for (commit,) in found}
+
+
+def unmerged(root: Path) -> tuple[Unmerged, ...]:
+    """Return the tasks that are done but for their merge, by number.
+
+    Raises `ProjectError` where the database cannot be read.
+    """
+    with open_database(root) as connection:
+        if state_of(connection).version is None:
+            return ()
+        found = connection.rows(UNMERGED)
+        done = {task for (task,) in connection.rows(_DONE)}
+    return tuple(Unmerged(row[0], row[1], Path(row[2])) for row in sorted(found) if row[0] in done)
+
+
+def one_of_each(root: Path, tasks: Iterable[int]) -> list[int]:
+    """Return the first of the tasks of each discipline, which have the same checks to pass."""
+    wanted = [*tasks]
+    sql = _DISCIPLINES.format(marks=", ".join("?" * len(wanted)))
+    with open_database(root) as connection:
+        rows = connection.rows(sql, wanted)
+    first: dict[object, int] = {}
+    for task, discipline in rows:
+        first.setdefault(discipline, task)
+    return [*first.values()]
+
 
 FOLDER = ".ralph/worktrees"
 MERGE = "merge"  # the work tree in which merges are made
@@ -520,3 +570,28 @@ def worktrees_folder(root: Path) -> Path:
     if not (folder / ".gitignore").exists():
         put(folder / ".gitignore", "*\n")
     return folder.resolve()
+
+
+def worktree_notes(root: Path) -> Iterator[str]:
+    """Yield a sentence each on work trees, kept branches and merges that wait; nothing for none.
+
+    Raises `ProjectError` where git or the database cannot be asked.
+    """
+    folder = project_home(root) / FOLDER
+    paths = [path for path in sorted(folder.glob("*")) if not path.name.endswith(SUFFIX)]
+    trees = [tree for path in paths if (tree := tree_at(root, path))]
+    waiting = unmerged(root)
+    if waiting:
+        tasks = ", ".join(str(one.task) for one in waiting)
+        yield f'done but not merged: task {tasks}; "ralphgen loop --worktrees" continues the merge'
+    if not trees:
+        return
+    yield f"{len(trees)} in {FOLDER}, kept for the next loop"
+    for tree in trees:
+        words = ("--porcelain", "--ignore-submodules=all")
+        is_agents = tree.folder.name != MERGE
+        if is_agents and tree.asked("--no-optional-locks", "status", *words).output:
+            yield f'"{tree.folder}" contains uncommitted work'
+    kept = [name for name in Git(root).branches(f"{BRANCH}*") if KEPT.match(name)]
+    if kept:
+        yield f"unmerged branches: {', '.join(kept)}"

@@ -12,13 +12,13 @@ from proved_projects import TESTS, git, written
 
 from ralphgen.emit.trust import git_items
 from ralphgen.errors import ProjectError
+from ralphgen.loop.git import TAIL, Git, skipped_hooks
+from ralphgen.loop.merge import Merged, RedCheck, Refused, merge
+from ralphgen.loop.trees import Worktree, prepare
 from ralphgen.project.approvals import add_to_record
 from ralphgen.project.config import LoopConfig
 from ralphgen.project.git import read_files_of_git
 from ralphgen.runtime.files.work_tree import nested_repositories, tree_files
-from ralphgen.worktrees.git import TAIL, Git, skipped_hooks
-from ralphgen.worktrees.merge import Merged, RedCheck, Refused, merge
-from ralphgen.worktrees.trees import Worktree, prepare
 
 pytestmark = pytest.mark.slow
 

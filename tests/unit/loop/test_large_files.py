@@ -9,9 +9,9 @@ from merging_projects import merged, merging_project, worked
 from proved_projects import git, written
 
 from ralphgen.emit.trust import git_items
+from ralphgen.loop.merge import Merged, Pending
 from ralphgen.project.approvals import add_to_record
 from ralphgen.project.config import LoopConfig
-from ralphgen.worktrees.merge import Merged, Pending
 
 pytestmark = pytest.mark.slow
 

@@ -17,14 +17,14 @@ from proved_projects import git
 
 from ralphgen.emit.trust import git_items
 from ralphgen.errors import ProjectError
-from ralphgen.project.approvals import add_to_record
-from ralphgen.worktrees.begin import (
+from ralphgen.loop.merge import (
     refuse_missing_script,
     refuse_red_base,
     refuse_uncommittable,
     refuse_unmergeable,
 )
-from ralphgen.worktrees.trees import prepare
+from ralphgen.loop.trees import prepare
+from ralphgen.project.approvals import add_to_record
 
 pytestmark = pytest.mark.slow
 

@@ -17,15 +17,14 @@ from proved_projects import check, git, python, written
 from ralphgen.emit.trust import git_items
 from ralphgen.errors import ProjectError
 from ralphgen.kits.registry import read_settings
+from ralphgen.loop.merge import LOST, Merged, RedCheck, left_merges, merge
+from ralphgen.loop.trees import Worktree, prepare
 from ralphgen.project.approvals import add_to_record
 from ralphgen.project.config import LoopConfig
 from ralphgen.runtime.files.checkout import discard, write_tree
 from ralphgen.sessions.create import create_session, project_items
 from ralphgen.sessions.decide import Request
 from ralphgen.sessions.snapshot import worktree_git
-from ralphgen.worktrees.begin import left_merges
-from ralphgen.worktrees.merge import LOST, Merged, RedCheck, merge
-from ralphgen.worktrees.trees import Worktree, prepare
 
 pytestmark = pytest.mark.slow
 

@@ -24,13 +24,10 @@ from merging_projects import (
 from proved_projects import TESTS, check, git, python, written
 
 from ralphgen.errors import ProgramError
+from ralphgen.loop.git import Git
+from ralphgen.loop.merge import Conflict, Merged, Pending, RedCheck, Refused, left_merges
+from ralphgen.loop.trees import changed_in, fetch_base, prepare, unmerged, worktree_notes
 from ralphgen.project.config import LoopConfig
-from ralphgen.worktrees.begin import left_merges
-from ralphgen.worktrees.git import Git
-from ralphgen.worktrees.look import worktree_notes
-from ralphgen.worktrees.merge import Conflict, Merged, Pending, RedCheck, Refused
-from ralphgen.worktrees.record import unmerged
-from ralphgen.worktrees.trees import changed_in, fetch_base, prepare
 
 pytestmark = pytest.mark.slow
 
@@ -164,7 +161,7 @@ def test_base_moves_alone_if_another_branch_is_checked_out_meanwhile(
         git(root, "switch", "--quiet", *["--create"][existing:], "feature")
         return found
 
-    monkeypatch.setattr("ralphgen.worktrees.trees.changed_in", switches)
+    monkeypatch.setattr("ralphgen.loop.trees.changed_in", switches)
     outcome = merged(root, tree, 1)
 
     assert isinstance(outcome, Merged)
@@ -427,7 +424,7 @@ class TestWithARemote:
         outcome: type[Merged] | type[Pending],
     ) -> None:
         """A server that dies gives no verdict, whether it has the commit or not."""
-        monkeypatch.setattr("ralphgen.worktrees.git.PAUSES", (0.0,))
+        monkeypatch.setattr("ralphgen.loop.git.PAUSES", (0.0,))
         kills = tmp_path / "origin/hooks" / hook
         kills.parent.mkdir(exist_ok=True)
         kills.write_text("#!/bin/sh\nkill -9 $PPID\nsleep 1\n", encoding="utf-8")
@@ -456,7 +453,7 @@ class TestWithARemote:
         lock = tmp_path / "origin/refs/heads" / f"{tree.base}.lock"
         lock.parent.mkdir(parents=True, exist_ok=True)
         lock.touch()
-        monkeypatch.setattr("ralphgen.worktrees.git.PAUSES", (0.0,))
+        monkeypatch.setattr("ralphgen.loop.git.PAUSES", (0.0,))
         if not stays:
             unlocks = f"#!/bin/sh\ntest -e seen && rm -f '{lock}'\ntouch seen\n"
             hook = tmp_path / "origin/hooks/pre-receive"

@@ -16,9 +16,8 @@ from merging_projects import (
 )
 from proved_projects import git
 
-from ralphgen.worktrees.begin import left_merges
-from ralphgen.worktrees.merge import Merged, RedCheck
-from ralphgen.worktrees.trees import prepare
+from ralphgen.loop.merge import Merged, RedCheck, left_merges
+from ralphgen.loop.trees import prepare
 
 pytestmark = pytest.mark.slow
 

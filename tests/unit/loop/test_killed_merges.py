@@ -13,9 +13,8 @@ from lifelines import until
 from merging_projects import base, merged, merging_project, move_base, worked
 from proved_projects import git
 
-from ralphgen.worktrees.begin import left_merges
-from ralphgen.worktrees.git import Git
-from ralphgen.worktrees.merge import Conflict, Merged
+from ralphgen.loop.git import Git
+from ralphgen.loop.merge import Conflict, Merged, left_merges
 
 pytestmark = pytest.mark.slow
 
@@ -66,8 +65,8 @@ MERGING = """
 import sys
 from pathlib import Path
 from merging_projects import SETTLED, merged, say
-from ralphgen.worktrees import merge as room
-from ralphgen.worktrees.begin import left_merges
+from ralphgen.loop import merge as room
+from ralphgen.loop.merge import left_merges
 
 def killed(name):
     def instead(*_values, **_named):
@@ -129,7 +128,7 @@ def test_a_loop_that_is_killed_while_git_merges_leaves_a_whole_tree(root: Path) 
     git(root, "config", "--file", str(home / ".gitconfig"), "filter.slow.smudge", slow)
     worked(root, 1, [("new.txt", "x"), (".gitattributes", "new.txt filter=slow\n")])
     program = "import sys; from pathlib import Path; from merging_projects import *; "
-    program += "from ralphgen.worktrees.begin import left_merges; root = Path(sys.argv[1]); "
+    program += "from ralphgen.loop.merge import left_merges; root = Path(sys.argv[1]); "
     program += "((tree, task, _),) = left_merges(root); merged(root, tree, task)"
     running = subprocess.Popen(
         [sys.executable, "-c", program, str(root)],

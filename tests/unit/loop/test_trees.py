@@ -7,9 +7,9 @@ from merging_projects import SETTLED, branches, merged, merging_project, say, wo
 from proved_projects import git, python
 
 from ralphgen.errors import ProjectError
+from ralphgen.loop.merge import Merged
+from ralphgen.loop.trees import free_number, prepare
 from ralphgen.project.config import LoopConfig
-from ralphgen.worktrees.merge import Merged
-from ralphgen.worktrees.trees import free_number, prepare
 
 pytestmark = pytest.mark.slow
 

@@ -1,1 +1,0 @@
-"""Lets agents work in work trees of git of their own, and merges what they did, once it passed."""
