@@ -184,7 +184,8 @@ def _targets(path: Path, node: ast.Import | ast.ImportFrom, names: set[str]) -> 
         return
     module = absolute(path, "." * node.level + (node.module or ""))
     for alias in node.names:
-        yield from (name for name in (f"{module}.{alias.name}", module) if name in names)
+        inner = f"{module}.{alias.name}"  # a module of a package, or a name of a module
+        yield from (name for name in ([inner] if inner in names else [module]) if name in names)
 
 
 def circle(ahead: Mapping[str, set[str]]) -> list[str]:
@@ -492,7 +493,7 @@ class TestDoors:
             "ralphgen/cli/row_editor.py: stderr, stdout",  # the user's editor
             "ralphgen/cli/serve.py: stderr, stdout",  # becomes the server
             "ralphgen/agents/launch.py: stderr, stdout",  # an agent in the terminal, a server
-            "ralphgen/runtime/statements/processes.py: stderr",  # the log of its server
+            "ralphgen/runtime/statements/calls.py: stderr",  # the log of its server
         } == inheriting
 
     def test_text_is_opened_with_its_encoding(self) -> None:

@@ -84,7 +84,7 @@ ASKING = {
         "ledger/record.py": "flag",
         "planning/indexes.py": "place",
         "project/served_tables.py": "flag",  # only untyped databases have virtual tables
-        "runtime/rows/table.py": "flag",
+        "runtime/rows/__init__.py": "flag",
     },
     "entries of state files are rows or lines": {
         "ledger/undo.py": "flag",  # also the types of values

@@ -12,7 +12,7 @@ from ralphgen.spelling import Construction
 from ralphgen.suggestion import suggestion
 
 NOUN = "own_tools"
-MODULE = "runtime.own_tools.tools"
+MODULE = "runtime.own_tools"
 ABOUT = (
     "Some tools are custom functions of the project. Their authors wrote the descriptions and the "
     "error messages. A call is stopped at its time limit."

@@ -292,8 +292,8 @@ def _tools_need(kit: KitPlan) -> Iterator[str]:
         *(["runtime.rows.resources"] if kit.row_resources else []),
     ):
         path = module.replace(".", "/")
-        yield f"{path}.py"
-        yield f"{path.rpartition('/')[0]}/__init__.py"
+        parents = [path, path.rpartition("/")[0]]
+        yield from (f"{path}.py", *(f"{parent}/__init__.py" for parent in parents))
 
 
 def _imported(path: str, text: str) -> Iterator[str]:

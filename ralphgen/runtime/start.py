@@ -69,7 +69,7 @@ def start(arguments: Sequence[str], folder: str, kits: Sequence[str]) -> int:
         status: int = serve(folder)
         return status
     if STATEMENTS in arguments:
-        serve = __import__("runtime.statements.child", None, None, ["serve"]).serve
+        serve = __import__("runtime.statements.calls", None, None, ["serve"]).serve
         name = next(word for word in arguments if word in kits)
         status = serve(lambda described: _open_again(folder, name, described))
         return int(status)

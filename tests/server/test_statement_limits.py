@@ -367,13 +367,13 @@ def test_the_process_runs_verified_modules_only(tmp_path: Path) -> None:
         regenerate(root, force=False, say=quiet)
         with connected(root) as client:
             client.call("get_task", id=1)
-            child = root / ".ralph/mcp/runtime/statements/child.py"
-            text = child.read_text(encoding="utf-8")
-            child.write_text(f"{text}# more\n", encoding="utf-8")
+            module = root / ".ralph/mcp/runtime/statements/calls.py"
+            text = module.read_text(encoding="utf-8")
+            module.write_text(f"{text}# more\n", encoding="utf-8")
 
             assert "the process that ran this ended" in client.refusal("list_notes")
             assert "title" in client.call("get_task", id=1)
-            child.write_text(text, encoding="utf-8")
+            module.write_text(text, encoding="utf-8")
             assert [] == client.call("list_notes")["notes"]
 
 

@@ -69,7 +69,7 @@ class ToolTable:
         return self.served.noun or self.snake
 
     def kind(self, column: str) -> str:
-        """Return what a column holds, in the words of runtime/rows/table.py."""
+        """Return what a column holds, in the words of `runtime.rows`."""
         kind = self.columns[column].type
         if kind.endswith(ARRAY):
             return "blobs" if kind == "BLOB[]" else "list"

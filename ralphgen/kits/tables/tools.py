@@ -25,7 +25,7 @@ from ralphgen.runtime.engine.schema import TABLES, fold
 from ralphgen.spelling import Construction, Lines, Name, Value
 from ralphgen.suggestion import suggestion
 
-TABLE, FUNCTIONS = "runtime.rows.table", "runtime.rows.tools"
+TABLE, FUNCTIONS = "runtime.rows", "runtime.rows.tools"
 HINTS: Mapping[str, Hints] = {
     "list": "READ_ONLY",
     "get": "READ_ONLY",

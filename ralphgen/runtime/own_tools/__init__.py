@@ -1,1 +1,57 @@
-"""Tools that a project has written itself: run in processes of their own, which ask the server."""
+"""Tools that a project has written itself, each call in a process that asks the server.
+
+This much is loaded with the tables of tools, the rest by the first call.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from ..deferred import DeferredResult
+
+
+ANYTHING: Mapping[str, Any] = {}
+
+
+class OwnFunction:
+    """A function of a file in `.ralph/tools/`, whose bytes have this sha256.
+
+    It is stopped after so many `seconds`, and may not write where it only `reads`. Its
+    statements do not see the columns in `hide`, each "table.column". `answers` is the
+    JSON Schema of what it answers: what is no object and no text is the `result` of an object.
+    """
+
+    __slots__ = ("answers", "file", "hide", "name", "reads", "seconds", "sha256")
+
+    def __init__(
+        self,
+        name: str,
+        file: str,
+        sha256: str,
+        *,
+        seconds: int,
+        reads: bool = False,
+        hide: Sequence[str] = (),
+        answers: Mapping[str, Any] = ANYTHING,
+    ) -> None:
+        self.answers = answers
+        self.hide = hide
+        self.name = name
+        self.file = file
+        self.sha256 = sha256
+        self.seconds = seconds
+        self.reads = reads
+
+
+def own_tool(tool: OwnFunction) -> Callable[[Any, dict[str, Any]], DeferredResult]:
+    """Return what runs a tool of the project's own; its answer is waited for."""
+
+    def call(workspace: Any, arguments: dict[str, Any]) -> DeferredResult:
+        from .calls import begin
+
+        return begin(workspace, tool, arguments)
+
+    return call

@@ -1,28 +1,440 @@
-"""Calls of a project's own tools: each in a process, which is stopped where it takes too long."""
+"""Calls of a project's own tools: the processes that run them, and the requests of those.
+
+A process has no database: it asks the server for rows, queries and checks. It is stopped if a call
+takes too long.
+"""
 
 from __future__ import annotations
 
 import _thread
+import json
 import os
+import re
+import sys
 import time
 
 from ..deferred import DeferredResult, settled
 from ..errors import ToolError, log, log_exception
-from ..processes import Latch
-from ..processes.secrets import Masker
-from ..values import MAX_CHARACTERS, fitted, misfits
-from .child import TOO_LONG
-from .processes import LOOK, Children
-from .requests import answer
+from ..processes import Jobs, Latch, NotRunningError, Pipes
+from ..processes.secrets import Masker, passed_on
+from ..statements import in_child
+from ..values import MAX_CHARACTERS, check_arguments, fitted, misfits, nearest, shortened
+from .child import LONGEST_LINE, OPTION, TOO_LONG
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from queue import SimpleQueue
     from typing import Any
 
-    from .processes import Child
-    from .tools import OwnFunction
+    from ..processes import Job
+    from . import OwnFunction
 
-ENDING = 0.5  # seconds for a tool that was stopped to be gone
+
+MOST_ROWS = 10_000
+_WORDS = {
+    "rows": ("SELECT", "VALUES", "WITH", "EXPLAIN"),
+    "write": ("INSERT", "UPDATE", "DELETE", "REPLACE", "WITH"),
+}
+_FIRST_WORD = r"(?s)(?:\s|--[^\n]*\n|/\*.*?\*/)*([A-Za-z]*)"
+_SQL_PARTS = r"(?s)'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|::|:([A-Za-z_]\w*)|\?"
+
+
+def answer_request(workspace: Any, tool: OwnFunction, asked: dict[str, Any]) -> Any:
+    """Return what a tool asks for, or a `DeferredResult` that waits for it.
+
+    Raises `ToolError` where it may not, or asks for nothing.
+    """
+    what = asked.get("ask")
+    if what in _WORDS:
+        return run_statement(tool)(workspace, asked)
+    if what == "query":
+        return _query(workspace, tool, asked)
+    if what == "run":
+        return _check(workspace, tool, str(asked.get("check")))
+    raise ToolError(f"a tool cannot ask for {shortened(what)}")
+
+
+def place_parameters(sql: str, parameters: Mapping[str, object]) -> tuple[str, list[object]]:
+    """Return a statement with "?" for each `:name`, and the values in their order.
+
+    Raises `ToolError` for a name that has no value, and for a value that nothing asks for.
+    """
+    values: list[object] = []
+    used: set[str] = set()
+
+    def place(found: re.Match[str]) -> str:
+        name = found[1]
+        if found[0] == "?":
+            raise ToolError('the statement contains "?": use named parameters, such as ":name"')
+        if name is None:
+            return " " if found[0].startswith(("--", "/*")) else found[0]
+        if name not in parameters:
+            raise ToolError(f'the statement uses ":{name}", but no such parameter was passed')
+        used.add(name)
+        values.append(_parameter(parameters[name]))
+        return "?"
+
+    text = re.sub(_SQL_PARTS, place, sql)
+    if left := sorted({*parameters} - used):
+        raise ToolError(f'the statement does not use the parameter ":{left[0]}"')
+    return text, values
+
+
+def _parameter(given: object) -> object:
+    if isinstance(given, dict) and [*given] == ["bytes in hex"]:
+        return bytes.fromhex(given["bytes in hex"])
+    if given is None or isinstance(given, str | int | float):
+        return given
+    raise ToolError(f"a parameter is {shortened(given)}: expected a string, a number or None")
+
+
+@in_child
+def run_statement(tool: OwnFunction) -> Callable[[Any, dict[str, Any]], Any]:
+    """Return what runs a statement of a tool."""
+    return lambda workspace, asked: _statement(workspace, tool, str(asked["ask"]), asked)
+
+
+def _statement(workspace: Any, tool: OwnFunction, what: str, asked: dict[str, Any]) -> Any:
+    """Run one statement that reads or writes."""
+    sql = str(asked.get("sql"))
+    first = re.match(_FIRST_WORD, sql)
+    if first is None or first[1].upper() not in _WORDS[what]:
+        expected = ", ".join(_WORDS[what])
+        raise ToolError(f"project.{what} requires one statement of these: {expected}")
+    text, values = place_parameters(sql, asked.get("parameters") or {})
+    if what == "write":
+        return _write_rows(workspace, tool, text, values)
+    return _read_rows(workspace, tool, text, values)
+
+
+def _read_rows(
+    workspace: Any, tool: OwnFunction, sql: str, values: list[object]
+) -> list[dict[str, Any]]:
+    statements = workspace.database.statements
+    database = statements.reader(workspace, tool.hide)
+
+    def work() -> list[dict[str, Any]]:
+        workspace.refuse_moved_schema()
+        rows = statements.read_records(database, sql, values, MOST_ROWS + 1, tool.hide)
+        return [{name: _json_value(value) for name, value in row.items()} for row in rows]
+
+    found: list[dict[str, Any]] = _own_errors_named(database.reading, work)
+    if len(found) > MOST_ROWS:
+        raise ToolError(f"there are more than {MOST_ROWS:,} rows: ask for fewer with LIMIT")
+    return found
+
+
+def _write_rows(
+    workspace: Any, tool: OwnFunction, sql: str, values: list[object]
+) -> dict[str, Any]:
+    if tool.reads:
+        raise ToolError(
+            f'"{tool.name}" is declared read-only: ask the user to declare it as writing'
+        )
+    database = workspace.database
+
+    def work() -> dict[str, Any]:
+        workspace.refuse_moved_schema()
+        workspace.tool = tool.name
+        write_records = database.statements.write_records
+        rows, changed = write_records(database, sql, values, MOST_ROWS, tool.hide)
+        shown = [{name: _json_value(value) for name, value in row.items()} for row in rows]
+        return {"changed": max(changed, 0), "rows": shown}
+
+    by_rules = _service(workspace, "write_by_rules")
+
+    def transaction(write: Callable[[], Any]) -> Any:
+        if by_rules is None:
+            return database.writing(write)
+        return by_rules(workspace, {"write": write})
+
+    done: dict[str, Any] = _own_errors_named(transaction, work)
+    return done
+
+
+def _own_errors_named(
+    transaction: Callable[[Callable[[], Any]], Any], work: Callable[[], Any]
+) -> Any:
+    """Return what comes of a transaction; an error of the tool's own SQL is told as it is."""
+    told: list[str] = []
+
+    def noting() -> Any:
+        try:
+            return work()
+        except ToolError:
+            raise
+        except Exception as error:
+            told[:] = [str(error).partition("\n")[0]]
+            raise
+
+    try:
+        return transaction(noting)
+    except ToolError as error:
+        if told and "doctor" in str(error):  # said where nothing else is known
+            raise ToolError(f"the database refuses this statement: {told[0]}") from error
+        raise
+
+
+def _json_value(value: object) -> object:
+    """Return a value of a column as JSON can hold it."""
+    if value is None or isinstance(value, str | int | float | list | dict):
+        return value
+    if isinstance(value, bytes | memoryview):
+        return {"bytes in hex": bytes(value).hex()}
+    return str(value)
+
+
+def _query(workspace: Any, tool: OwnFunction, asked: dict[str, Any]) -> Any:
+    """Return what a named query answers."""
+    name = str(asked.get("name"))
+    try:
+        tools = __import__(f"{workspace.session.kit}.queries", None, None, ["TOOLS"]).TOOLS
+    except ImportError:
+        tools = ()
+    queries = {one.name: one for one in tools}
+    if name not in queries:
+        near = nearest(name, queries)
+        hint = f': did you mean "{near}"?' if near else ""
+        raise ToolError(f"there is no query {shortened(name)}{hint}")
+    query = queries[name]
+    if tool.reads and not query.hints.get("readOnlyHint"):
+        raise ToolError(f'"{tool.name}" is declared read-only, but the query "{name}" writes')
+    given = check_arguments(query.input_schema(), asked.get("parameters"))
+    return query.function()(workspace, given)
+
+
+def _check(workspace: Any, tool: OwnFunction, name: str) -> Any:
+    """Run a check of the project, by a service of the kit that has them."""
+    if tool.reads:
+        raise ToolError(
+            f'"{tool.name}" is declared read-only, but a check runs commands: ask the user to '
+            "declare it as writing"
+        )
+    run = _service(workspace, "run_check")
+    if run is None:
+        raise ToolError("the project has no checks")
+    return run(workspace, {"check": name})
+
+
+def _service(workspace: Any, name: str) -> Callable[[Any, dict[str, Any]], Any] | None:
+    """Return a service of the session's kit, None where it has no such thing."""
+    found: Callable[[Any, dict[str, Any]], Any] | None
+    found = __import__(workspace.session.kit).KIT.import_services().get(name)
+    return found
+
+
+PROCESSES = 4  # calls of a session that run at once; the next ones wait
+LONGEST_PRINTED = 2_000  # characters of a line that a tool prints
+MOST_PRINTED = 1_000  # lines of a process that are logged
+START_WAIT = 20  # seconds for a process to be there
+POLL = 0.5  # seconds between two looks at whether a call is wanted still
+
+
+class Replies:
+    """Makes messages of what a process writes, a line each, for one thread that waits for them."""
+
+    weight = 0
+
+    def __init__(self) -> None:
+        from queue import SimpleQueue
+
+        self._data = bytearray()
+        self.lines: SimpleQueue[bytes | None] = SimpleQueue()
+
+    def add(self, data: bytes) -> None:
+        """Take the next bytes; too many without an end are the end."""
+        self._data += data
+        *whole, rest = self._data.split(b"\n")
+        for line in whole:
+            self.lines.put(bytes(line))
+        self._data = bytearray(rest)
+        if len(self._data) > LONGEST_LINE:
+            self._data = bytearray()
+            self.lines.put(None)
+
+    def end(self) -> None:
+        """Say that nothing more comes."""
+        self.lines.put(None)
+
+    def drop(self) -> None:
+        """Keep nothing."""
+
+
+class PrintedLines:
+    """Logs what a tool prints, a line each, as far as anybody could read it."""
+
+    weight = 0
+
+    def __init__(self, kit: str) -> None:
+
+        self._kit = kit
+        self._data = b""
+        self._lines = 0
+        self._masker = Masker()
+
+    def add(self, data: bytes) -> None:
+        """Take the next bytes."""
+        *whole, self._data = (self._data + data).split(b"\n")
+        for line in whole:
+            self._log(line)
+        if len(self._data) > LONGEST_PRINTED:
+            self._log(self._data)
+            self._data = b""
+
+    def end(self) -> None:
+        """Log what has no end of its own."""
+        if self._data:
+            self._log(self._data)
+            self._data = b""
+
+    def drop(self) -> None:
+        """Keep nothing."""
+
+    def _log(self, line: bytes) -> None:
+        self._lines += 1
+        if self._lines <= MOST_PRINTED:
+            text = self._masker.text(line.decode("utf-8", "replace"))[:LONGEST_PRINTED]
+            log("info", self._kit, {"printed by a tool": text})
+        elif self._lines == MOST_PRINTED + 1:
+            log("warning", self._kit, "a tool prints more than is logged")
+
+
+class Channel(Pipes):
+    """The streams of a process that is asked again and again: its input stays open."""
+
+    __slots__ = ("_requests", "replies")
+
+    def __init__(self, kit: str) -> None:
+        self.replies = Replies()
+        self._requests = -1
+        super().__init__(self.replies, PrintedLines(kit))
+
+    def _make(self) -> None:
+        super()._make()
+        os.close(self.stdin)
+        self.stdin, self._requests = os.pipe()
+
+    def send(self, message: dict[str, Any]) -> None:
+        """Write a message; raises OSError where nobody reads any more."""
+        data = json.dumps(message).encode() + b"\n"
+        while data:
+            data = data[os.write(self._requests, data) :]
+
+    def close(self) -> None:
+        """Let the process read its end."""
+        requests, self._requests = self._requests, -1
+        if requests >= 0:
+            os.close(requests)
+
+
+class Child:
+    """A process that runs tools, and what it is told and tells."""
+
+    __slots__ = ("channel", "job")
+
+    def __init__(self, channel: Channel, job: Job) -> None:
+        self.channel = channel
+        self.job = job
+
+    def next(self, seconds: float | None = None) -> dict[str, Any] | None:
+        """Return its next message, None where it has come to an end or is late."""
+        from queue import Empty
+
+        try:
+            line = self.channel.replies.lines.get(timeout=seconds)
+            message: Any = None if line is None else json.loads(line)
+        except (Empty, ValueError, RecursionError):
+            return None
+        return message if isinstance(message, dict) else None
+
+
+class Children:
+    """The processes of one session, of which each runs one call at a time."""
+
+    __slots__ = ("_folder", "_idle", "_jobs", "_kit", "_root", "_slots")
+
+    def __init__(self, workspace: Any) -> None:
+        self._folder = workspace.folder
+        self._kit = workspace.session.kit
+        self._root = workspace.work_tree
+        self._jobs = Jobs(most=PROCESSES)
+        self._idle: list[Child] = []
+        from queue import SimpleQueue
+
+        self._slots: SimpleQueue[None] = SimpleQueue()
+        for _ in range(PROCESSES):
+            self._slots.put(None)
+
+    def take(self, is_over: Callable[[], bool]) -> Child | None:
+        """Return a process for a call, whose turn is waited for; None where nobody wants it.
+
+        Raises `ToolError` where none can be started.
+        """
+        from queue import Empty
+
+        while not is_over():
+            try:
+                self._slots.get(timeout=POLL)
+            except Empty:
+                continue
+            try:
+                return self._ready()
+            except ToolError:
+                self._slots.put(None)
+                raise
+        return None
+
+    def give_back(self, child: Child, *, whole: bool) -> None:
+        """Keep a process for the next call, or end it where it did not answer."""
+        try:
+            if whole and not child.job.ended.is_open:
+                self._idle.append(child)
+            else:
+                self.stop(child)
+        finally:
+            self._slots.put(None)
+
+    def stop(self, child: Child) -> None:
+        """End a process and all that it has started."""
+        child.channel.replies.end()  # its pipes are not read while the log is not
+        try:
+            self._jobs.stop(child.job, 0)
+        except NotRunningError:
+            child.job.wait(POLL)
+        child.channel.close()
+        self._jobs.forget(child.job)
+
+    def close(self) -> None:
+        """End all of them."""
+        self._jobs.close()
+
+    def _ready(self) -> Child:
+        while self._idle:
+            child = self._idle.pop()
+            if not child.job.ended.is_open:
+                return child
+            self.stop(child)
+        channel = Channel(self._kit)
+        trusting = [word for word in sys.argv if word == "--trust-edited"]
+        program = os.path.join(self._folder, "server.py")
+        try:
+            job = self._jobs.start(
+                [sys.executable, "-I", "-S", program, self._kit, OPTION, *trusting],
+                pipes=channel,
+                cwd=self._root,
+                environment=passed_on(self._folder),
+            )
+        except OSError as error:
+            raise ToolError(f"cannot start a process for it: {error}") from error
+        child = Child(channel, job)
+        if child.next(START_WAIT) is None:
+            self.stop(child)
+            raise ToolError("its process does not start; see the server's log")
+        return child
+
+
+STOP_WAIT = 0.5  # seconds for a tool that was stopped to be gone
 
 
 def begin(workspace: Any, tool: OwnFunction, arguments: dict[str, Any]) -> DeferredResult:
@@ -106,9 +518,9 @@ class OwnCall:
     def outcome(self) -> Any:
         """Wait for the answer and return it; raises `ToolError`, also where it takes too long."""
         left = float(self._tool.seconds)
-        while not self._done.wait(min(left, LOOK)) and left > 0:
+        while not self._done.wait(min(left, POLL)) and left > 0:
             if not self._paused:
-                left -= LOOK
+                left -= POLL
         if not self._done.is_open:
             seconds = "1 second" if self._tool.seconds == 1 else f"{self._tool.seconds} seconds"
             self._stopped = (
@@ -116,7 +528,7 @@ class OwnCall:
                 "writes remain"
             )
             _thread.start_new_thread(self._stop, ())
-            self._done.wait(ENDING)
+            self._done.wait(STOP_WAIT)
         if self._stopped:
             raise ToolError(self._stopped)
         if self._problem is not None:
@@ -178,7 +590,7 @@ class OwnCall:
     def _answered(self, asked: dict[str, Any]) -> dict[str, Any]:
         self._paused = time.monotonic() if asked.get("ask") == "run" else 0.0
         try:
-            found = answer(self._workspace, self._tool, asked)
+            found = answer_request(self._workspace, self._tool, asked)
             if isinstance(found, DeferredResult):
                 self._statement = found
                 if self.over:
@@ -206,14 +618,14 @@ class OwnCall:
         if isinstance(result, dict):
             return fitted(result)
         if isinstance(result, str) and answers.get("type") in (None, "string"):
-            return _cut(result)
+            return _cut_text(result)
         found = fitted({"result": result})
         if "result" not in found:
             raise ToolError(TOO_LONG.format(self._tool.name))
         return found
 
 
-def _cut(text: str) -> str:
+def _cut_text(text: str) -> str:
     """Return a text as an answer holds it, cut where it is too long."""
     whole = text.encode("utf-8", "replace").decode()
     if len(whole) <= MAX_CHARACTERS:

@@ -19,12 +19,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from types import ModuleType
     from typing import Any
+
 else:
     ModuleType = type(sys)
 
 OPTION = "--own-tools"  # with which server.py runs this
-HIGH = 200  # the descriptors that a function hardly closes by their numbers begin here
-LONGEST = 200_000  # bytes of a file
+HIGH_DESCRIPTOR = 200  # the descriptors that a function hardly closes by their numbers begin here
+LONGEST_FILE = 200_000  # bytes of a file
 LONGEST_LINE = 8_000_000  # bytes of a message
 LONGEST_ANSWER = 4_000_000  # characters of JSON, of which far fewer are shown
 TOO_LONG = '"{}" returned too much: make it return less'
@@ -59,10 +60,12 @@ class CallStreams:
         from fcntl import F_DUPFD_CLOEXEC, fcntl
         from threading import Lock
 
-        self._source = os.fdopen(fcntl(0, F_DUPFD_CLOEXEC, HIGH), encoding="utf-8", newline="\n")
-        self._target = fcntl(1, F_DUPFD_CLOEXEC, HIGH)
-        self._error = fcntl(2, F_DUPFD_CLOEXEC, HIGH)
-        self._nothing = fcntl(os.open(os.devnull, os.O_RDONLY), F_DUPFD_CLOEXEC, HIGH)
+        self._source = os.fdopen(
+            fcntl(0, F_DUPFD_CLOEXEC, HIGH_DESCRIPTOR), encoding="utf-8", newline="\n"
+        )
+        self._target = fcntl(1, F_DUPFD_CLOEXEC, HIGH_DESCRIPTOR)
+        self._error = fcntl(2, F_DUPFD_CLOEXEC, HIGH_DESCRIPTOR)
+        self._nothing = fcntl(os.open(os.devnull, os.O_RDONLY), F_DUPFD_CLOEXEC, HIGH_DESCRIPTOR)
         self._lock = Lock()
         self._process = os.getpid()
         self._call = 0  # the number of the one that may ask
@@ -215,7 +218,7 @@ def _function(
 
         path = os.path.join(tools, file)
         try:
-            data, _ = read_file(path, LONGEST, links=False)
+            data, _ = read_file(path, LONGEST_FILE, links=False)
         except FileNotFoundError as error:
             raise ToolError(STALE.format(file, "was removed")) from error
         except OSError as error:

@@ -14,7 +14,7 @@ from ..errors import (
     log,
     log_exception,
 )
-from ..statements.tools import in_child
+from ..statements import in_child
 from ..tool import named
 from .messages import half_pair
 

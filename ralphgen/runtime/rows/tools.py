@@ -1,12 +1,162 @@
-"""The tools on any table: listing, reading, creating, changing and deleting its rows."""
+"""The tools on any table: listing, reading, creating, changing and deleting its rows.
+
+A refusal names the rows that a foreign key lacks or that need a row, or the rule that a row breaks.
+"""
 
 from __future__ import annotations
 
+import re
+
 from ..engine import quoted
+from ..engine.entries import PREFIX
 from ..errors import ToolError
-from ..statements.tools import in_child
+from ..statements import in_child
 from ..values import PAGE, fitted, nearest, page, shortened
-from .table import ANY, JSON, LIST, OPAQUE, RowTable
+from . import ANY, JSON, LIST, OPAQUE, RowTable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Any
+
+    from ..engine import Database
+
+
+LISTED_VALUES = 20  # values in a refusal
+NAMED = 1_000  # values that are looked through for one that may be meant
+
+
+def refuse_missing(database: Database, table: RowTable, values: Mapping[str, Any]) -> None:
+    """Raise `ToolError`, with what there is, where a row would name another one that is not there.
+
+    `values` are those of its columns that are written. Keys of which only some columns are written
+    are left to the database.
+    """
+    for parent, pairs in database.catalog.parents(database, table.name):
+        wanted = [values.get(column) for column, _ in pairs]
+        if None in wanted:
+            continue
+        where = " AND ".join(f"{quoted(theirs)} = ?" for _, theirs in pairs)
+        if database.row(f"SELECT 1 FROM {quoted(parent)} WHERE {where}", wanted) is None:
+            own = {
+                _field(table, column): value
+                for (column, _), value in zip(pairs, wanted, strict=True)
+            }
+            named = ", ".join(f'"{name}" is {shortened(value)}' for name, value in own.items())
+            theirs = [column for _, column in pairs]
+            there = ""
+            if not any(_is_hidden(table, parent, column) for column in theirs):
+                there = _what_there_is(database, parent, theirs, wanted)
+            raise ToolError(f'{named}, but there is no such row of "{parent}"{there}')
+
+
+def refuse_needed(
+    database: Database, table: RowTable, key: Sequence[Any], *, is_bound: bool
+) -> None:
+    """Raise `ToolError`, with how many, where other rows name this one that would not go with it.
+
+    In a session that `is_bound` to rows those that would go count too: they may not be its own.
+    """
+    for child, pairs in database.catalog.children(database, table.name, also_following=is_bound):
+        own = ", ".join(table.column(theirs) for _, theirs in pairs)
+        sql = f"SELECT {own} FROM {table.quoted} WHERE {table.is_key()}"
+        row = database.row(sql, key)
+        if row is None or None in row:
+            continue
+        where = " AND ".join(f"{quoted(column)} = ?" for column, _ in pairs)
+        values = [*row]
+        if child == table.name:  # a row does not keep itself
+            where += f" AND NOT ({table.is_key()})"
+            values += key
+        sql = f"SELECT COUNT(*) FROM {quoted(child)} WHERE {where}"
+        (count,) = database.row(sql, values) or (0,)
+        if count and any(_is_hidden(table, child, column) for column, _ in pairs):
+            raise ToolError(f"this {table.words} cannot be deleted: another row refers to it")
+        if count:
+            told = (
+                f'1 row of "{child}" refers' if count == 1 else f'{count} rows of "{child}" refer'
+            )
+            by = ", ".join(f'"{column}"' for column, _ in pairs)
+            raise ToolError(
+                f"this {table.words} cannot be deleted: {told} to it in {by}; "
+                "change or delete them first"
+            )
+
+
+def _is_hidden(table: RowTable, parent: str, column: str) -> bool:
+    """Return whether a column of another table is hidden."""
+    name = f"{parent}.{column}".lower()
+    return name in table.hidden or name.startswith(PREFIX)
+
+
+def _field(table: RowTable, column: str) -> str:
+    return table.field(column) if column in table.columns else column
+
+
+def _what_there_is(
+    database: Database, parent: str, columns: Sequence[str], wanted: Sequence[Any]
+) -> str:
+    """Return what may be meant, or what there is, where one column tells a row."""
+    if len(columns) != 1:
+        return ""
+    name = quoted(columns[0])
+    sql = f"SELECT {name} FROM {quoted(parent)} WHERE {name} IS NOT NULL ORDER BY 1 LIMIT {NAMED}"
+    known = [row[0] for row in database.rows(sql)]
+    if not known:
+        return ": there is none yet"
+    near = None
+    if isinstance(wanted[0], str):
+        near = nearest(wanted[0], [one for one in known if isinstance(one, str)])
+    if near:
+        return f": did you mean {shortened(near)}?"
+    more = " and more" if len(known) > LISTED_VALUES else ""
+    there = "there is only" if len(known) == 1 else "there are"
+    return f": {there} {', '.join(map(shortened, known[:LISTED_VALUES]))}{more}"
+
+
+LONGEST_RULE = 300  # characters of a rule that is told whole
+_WORD = r"[^\W\d][\w$]*"
+
+
+def refusal(database: Database, table: RowTable, error: ToolError) -> ToolError:
+    """Return what is said of a write that failed: where a CHECK refused it, which one that is.
+
+    Of one on a column that is hidden nothing is told.
+    """
+    cause = error.__cause__
+    rules = database.catalog
+    if not rules.is_broken_rule(cause):
+        return error
+    rule = database.reading(lambda: rules.broken_rule(database, table.name, cause))
+    words = {word.lower() for word in re.findall(_WORD, rule)}
+    own = f"{table.name}.".lower()
+    hidden = {name.removeprefix(own) for name in table.hidden if name.startswith(own)}
+    if not rule or any(words & {*re.findall(_WORD, name)} for name in hidden):
+        return error
+    told = " ".join(rule.split())
+    if len(told) > LONGEST_RULE:
+        told = f"{told[:LONGEST_RULE]}…"
+    return ToolError(f"the database refuses this: it breaks a rule of its table, {told}")
+
+
+def alone(database: Database, table: RowTable, write: Callable[[], Any], *, new: int) -> Any:
+    """Return `write()`, which makes so many `new` rows of a table, where it is not ignored.
+
+    Raises `ToolError` where another row would have to go for it, as a table can say of its UNIQUEs.
+    """
+    if not database.catalog.replaces_rows(database, table.name):
+        return write()
+    sql = f"SELECT COUNT(*) FROM {table.quoted}"
+    (before,) = database.row(sql) or (0,)
+    done = write()
+    (after,) = database.row(sql) or (0,)
+    if after < before + (new if done else 0):
+        raise ToolError(
+            f"another {table.words} has one of these values already, and would be deleted: "
+            f"{shortened(table.name)} replaces rows on conflict; change or delete it first"
+        )
+    return done
+
 
 __all__ = ["RowTable", "creating", "deleting", "getting", "listing", "updating"]
 
@@ -35,11 +185,12 @@ if TYPE_CHECKING:
             """Raise `ToolError` where a migration took a column from under the server."""
 
 
-NAMED = 1_000  # keys that are looked through for one that may be meant
 HOLDS = "LIKE lower(?) ESCAPE '!'"
 REJECTED = "a trigger or an ON CONFLICT clause rejected it"
-FARTHEST = 10**15  # rows that a cursor may lead behind
-LONGEST = 10_000  # characters that are searched for: a pattern of SQLite has 50,000 bytes at most
+FARTHEST_CURSOR = 10**15  # rows that a cursor may lead behind
+LONGEST_SEARCH = (
+    10_000  # characters that are searched for: a pattern of SQLite has 50,000 bytes at most
+)
 
 
 @in_child
@@ -68,8 +219,6 @@ def creating(table: RowTable) -> Run:
     """Return the tool that adds a row; it answers the key."""
 
     def create(rows: Rows, arguments: dict[str, Any]) -> dict[str, Any]:
-        from .references import refuse_missing
-        from .refusals import alone
 
         values = {**table.stored(rows.database, arguments), **table.own_row(rows.session)}
         refuse_missing(rows.database, table, values)
@@ -110,7 +259,6 @@ def deleting(table: RowTable) -> Run:
     """Return the tool that deletes a row that no other one needs."""
 
     def delete(rows: Rows, arguments: dict[str, Any]) -> dict[str, Any]:
-        from .references import refuse_needed
 
         key, own = _given_row(rows, table, arguments)
         refuse_needed(rows.database, table, key, is_bound=bool(own))
@@ -142,8 +290,6 @@ def _writing(run: Run, table: RowTable, tool: str) -> Run:
         try:
             return fitted(rows.database.writing(work))
         except ToolError as error:
-            from .refusals import refusal
-
             raise refusal(rows.database, table, error) from error.__cause__
 
     return call
@@ -181,8 +327,8 @@ def _pattern(text: str) -> str:
         raise ToolError(
             '"search" contains the character U+0000, which no value contains: remove it'
         )
-    if len(text) > LONGEST:
-        raise ToolError(f'"search" has {len(text):,} characters: use at most {LONGEST:,}')
+    if len(text) > LONGEST_SEARCH:
+        raise ToolError(f'"search" has {len(text):,} characters: use at most {LONGEST_SEARCH:,}')
     for special in "!%_":
         text = text.replace(special, f"!{special}")
     return f"%{text}%"
@@ -192,8 +338,8 @@ def _first(cursor: str | None) -> int:
     """Return how many rows stand before a page; raises `ToolError` for a cursor that is none."""
     if cursor is None:
         return 0
-    digits = cursor.isascii() and cursor.isdecimal() and len(cursor) <= len(str(FARTHEST))
-    if not digits or int(cursor) > FARTHEST:
+    digits = cursor.isascii() and cursor.isdecimal() and len(cursor) <= len(str(FARTHEST_CURSOR))
+    if not digits or int(cursor) > FARTHEST_CURSOR:
         raise ToolError(
             f'invalid cursor {shortened(cursor)}: use "next_cursor" of a page, '
             "or omit it to start at the beginning"
@@ -205,9 +351,6 @@ def _changed(
     database: Database, table: RowTable, key: Sequence[Any], values: Mapping[str, Any]
 ) -> list[str]:
     """Store the values in a row; return the fields that are different now, sorted."""
-    from .references import refuse_missing
-    from .refusals import alone
-
     if not values:
         raise ToolError("nothing to change: give at least one field")
     refuse_missing(database, table, values)

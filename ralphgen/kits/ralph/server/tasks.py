@@ -7,7 +7,7 @@ import re
 from ralphgen.runtime.engine.closing import is_done
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.policy import FULL
-from ralphgen.runtime.statements.tools import stating
+from ralphgen.runtime.statements import stating
 from ralphgen.runtime.tasks import comments
 from ralphgen.runtime.tasks.claims import add_holders, forget, other_claim, refuse_claimed
 from ralphgen.runtime.tasks.readiness import (

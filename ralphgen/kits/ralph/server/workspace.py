@@ -10,7 +10,7 @@ from ralphgen.runtime.errors import ContextError, ToolError
 from ralphgen.runtime.kit import OpenProject
 from ralphgen.runtime.loader import is_known
 from ralphgen.runtime.start import read_manifest
-from ralphgen.runtime.statements.tools import stating
+from ralphgen.runtime.statements import stating
 from ralphgen.runtime.tasks.rows import refuse_changed, refuse_unknown, task_row
 
 TYPE_CHECKING = False

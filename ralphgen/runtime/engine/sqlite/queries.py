@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from ...deferred import take_time
 from ...errors import ToolError
-from ...statements.tools import in_child
+from ...statements import in_child
 from ..queries import MOVED, Query, answer, changing_by, records
 
 TYPE_CHECKING = False
