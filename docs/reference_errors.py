@@ -11,7 +11,7 @@ from ralphgen import runtime
 from ralphgen.agents.agent import CLOSED, AgentEnd, outcome_of
 from ralphgen.errors import ProjectError, RalphgenError
 from ralphgen.runtime import errors
-from ralphgen.runtime.protocol.tools import UNFORESEEN
+from ralphgen.runtime.protocol.handlers import UNFORESEEN_CODE
 from ralphgen.spelling import markdown_cell
 
 SOURCES = Path(str(runtime.__file__)).parents[1]
@@ -137,7 +137,7 @@ def _rye(said: list[Said]) -> Iterator[tuple[object, ...]]:
             such.setdefault(one.words[0], markdown_cell(one.words[1]))
     codes = sorted(name for name, value in values.items() if name.isupper() and value == name)
     yield from ((f"`{code}`", such.get(code, "")) for code in codes)
-    yield f"`{UNFORESEEN}`", "what the server did not foresee; its log says more"
+    yield f"`{UNFORESEEN_CODE}`", "what the server did not foresee; its log says more"
 
 
 def _messages(said: list[Said]) -> Iterator[tuple[object, ...]]:

@@ -19,10 +19,10 @@ from ralphgen.emit.verify import TRUST_EDITED
 from ralphgen.errors import Problem, ProjectError, RalphgenError, Say, UsageError, plain
 from ralphgen.project.root import FOLDER, ProjectPlace
 from ralphgen.project.rows import open_rows
-from ralphgen.runtime.context import BY_COMMAND
 from ralphgen.runtime.encoding import JsonReader, sha256_hex, write_written_json, written_number
 from ralphgen.runtime.errors import StartError
 from ralphgen.runtime.policy import FULL, Policy, Recipe
+from ralphgen.runtime.session import BY_COMMAND
 from ralphgen.runtime.system import launched_session
 from ralphgen.sessions.decide import (
     TASKS,

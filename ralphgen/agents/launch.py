@@ -51,7 +51,6 @@ from ralphgen.project.database import open_database, opened_database
 from ralphgen.project.git import ask_git, in_repository
 from ralphgen.project.root import FOLDER, ProjectPlace, project_home
 from ralphgen.project.rows import open_rows
-from ralphgen.runtime.context import BY_CLIENT
 from ralphgen.runtime.engine.ledger import (
     Evidence,
     close_session,
@@ -63,6 +62,7 @@ from ralphgen.runtime.files import write_new
 from ralphgen.runtime.files.main_tree import is_agents_tree
 from ralphgen.runtime.files.work_tree import differing_files, tree_digest, tree_files
 from ralphgen.runtime.processes.secrets import Masker, passed_on
+from ralphgen.runtime.session import BY_CLIENT
 from ralphgen.runtime.system import SESSION_VARIABLE
 from ralphgen.runtime.tasks.claims import claim_of
 from ralphgen.runtime.tasks.proof import last_runs

@@ -37,7 +37,7 @@ from ralphgen.project.root import (
     sessions_folder,
 )
 from ralphgen.project.schema import column_names, relation_names
-from ralphgen.runtime.context import LOCK
+from ralphgen.runtime.session import LOCK
 from ralphgen.runtime.tasks.claims import Claim
 from ralphgen.sessions.end import Lock
 from ralphgen.sessions.store import CONTEXT

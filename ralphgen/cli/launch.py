@@ -22,7 +22,7 @@ from ralphgen.cli.sessions import (
     open_session,
 )
 from ralphgen.errors import ProjectError, RalphgenError, Say, UsageError, plain
-from ralphgen.runtime.context import BY_TERMINAL
+from ralphgen.runtime.session import BY_TERMINAL
 from ralphgen.sessions.decide import Request
 from ralphgen.terminal.app import App, Project, Quiet, TrustEdited, help_hint
 from ralphgen.terminal.console import progress, say

@@ -15,7 +15,7 @@ from ralphgen.cli.completion import (
 from ralphgen.cli.recipes import RecipeCommand
 from ralphgen.cli.trust import asked
 from ralphgen.errors import ProjectError, Say, UsageError, plain
-from ralphgen.runtime.context import BY_CLIENT
+from ralphgen.runtime.session import BY_CLIENT
 from ralphgen.sessions.decide import Request
 from ralphgen.terminal.app import App, Json, Project, Quiet, TrustEdited
 from ralphgen.terminal.console import print_json, progress, say

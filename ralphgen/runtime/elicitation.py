@@ -1,11 +1,17 @@
-"""What is asked of a person within a call: by a form that the client shows, where it can."""
+"""Asks the user within a call by a form that the client shows, if it can.
+
+The call is made again, from its beginning, once the answer is there; so nothing waits for the user
+inside a transaction. In the stateless version the client makes it again itself, with the answers;
+in a handshake version the server sends a request of its own and makes it again when that is
+answered (`OpenQuestions`).
+"""
 
 from __future__ import annotations
 
 import _thread
 
 from .encoding import sha256_hex, write_json
-from .errors import AskError, ToolError
+from .errors import AskError, ToolError, one_line
 from .values import check_arguments
 
 TYPE_CHECKING = False
@@ -13,9 +19,14 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any, TypeVar
 
+    from .deferred import DeferredResult
+    from .session import Session
+
+    Answer = dict[str, Any] | DeferredResult
+
     Result = TypeVar("Result")
 
-KEY = 16  # characters of the digest by which an answer names its question
+KEY_DIGITS = 16  # characters of the digest by which an answer names its question
 CONFIRM = "confirm"
 DECLINED = "the user declined"
 SILENT = "the user gave no answer"
@@ -39,7 +50,9 @@ class Question:
             "properties": dict(properties),
             "required": [*properties],
         }
-        self.key = sha256_hex(write_json([message, self.schema]).encode("utf-8", "replace"))[:KEY]
+        self.key = sha256_hex(write_json([message, self.schema]).encode("utf-8", "replace"))[
+            :KEY_DIGITS
+        ]
 
 
 def confirmation(message: str, title: str) -> Question:
@@ -130,3 +143,53 @@ def knowing(told: KnownWords, work: Callable[[], Result]) -> Result:
         return work()
     finally:
         del _told[thread]
+
+
+MOST_QUESTIONS = 4  # questions of one call
+LONGEST_CLIENT = 60  # characters of a client's name
+METHOD = "elicitation/create"
+
+
+def may_ask(session: Session) -> bool:
+    """Return whether the server may ask the user questions in a session.
+
+    The session's context decides, not the client: an agent can send any answer.
+    """
+    return session.user is not None
+
+
+def answered_by_person(
+    error: AskError,
+    params: Mapping[str, Any],
+    call: Callable[[], Answer],
+    refuse: Callable[[str], dict[str, Any]],
+) -> Answer:
+    """Return what a call comes to that needs a person's word, or what asks for it.
+
+    `params` are the request's, empty if the session may not ask: with `asks`, the name of a client
+    that can ask, and `inputResponses` where it has. `call` makes it again, and `refuse` makes the
+    answer of a refusal.
+    """
+    client, answers = params.get("asks"), params.get("inputResponses") or {}
+    told = KnownWords(is_all=client is None)
+    for _ in range(MOST_QUESTIONS):
+        question: Question = error.question
+        if question.key in answers:
+            through = one_line(str(client or "its client"))[:LONGEST_CLIENT]
+            told.words[question.key] = judged(question, answers[question.key], through)
+        elif client is not None:
+            return input_required(question)
+        elif str(error):
+            break
+        try:
+            return knowing(told, call)
+        except AskError as another:
+            error = another
+    return refuse(str(error) or "this call requires too many confirmations: nothing was changed")
+
+
+def input_required(question: Question) -> dict[str, Any]:
+    """Return the result that asks the client for a person's answer."""
+    params = {"message": question.message, "requestedSchema": question.schema}
+    asked = {question.key: {"method": METHOD, "params": params}}
+    return {"resultType": "input_required", "inputRequests": asked}

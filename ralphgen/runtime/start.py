@@ -9,7 +9,6 @@ from .deferred import settled
 from .encoding import read_json
 from .errors import RefusedError, StartError, ToolError, log, one_line
 from .loader import settle, stamp
-from .protocol.stdio import Ending, Wire
 from .system import os
 
 TYPE_CHECKING = False
@@ -20,7 +19,7 @@ if TYPE_CHECKING:
     from .kit import Kit
     from .loader import Stamp
     from .policy import Policy
-    from .protocol.connection import Connection
+    from .protocol.connection import Connection, Ending
     from .protocol.handlers import Handlers
     from .session import Session
     from .tool import Tool
@@ -73,6 +72,8 @@ def start(arguments: Sequence[str], folder: str, kits: Sequence[str]) -> int:
         name = next(word for word in arguments if word in kits)
         status = serve(lambda described: _open_again(folder, name, described))
         return int(status)
+    from .protocol.connection import Ending
+
     ending = Ending()
     try:
         asked = _parse(arguments, kits)
@@ -174,12 +175,11 @@ def _serve(asked: CommandLine, name: str, folder: str, ending: Ending) -> int:
     if os.path.lexists(os.path.join(folder, ".commit")):
         raise StartError('a "ralphgen regen" was interrupted: run it again')
     manifest = read_manifest(folder)
+    from .protocol.connection import Connection, Wire
+    from .session import hold, read_session
+
     wire = Wire()
-    from .session import read_session
-
     if asked.context is not None and not (asked.check or asked.describe):
-        from .context import hold
-
         hold(asked.context)
     policy = emitted_policy(manifest)
     session = read_session(
@@ -199,8 +199,6 @@ def _serve(asked: CommandLine, name: str, folder: str, ending: Ending) -> int:
             workspace.close()
             settle("")
             return 0
-        from .protocol.connection import Connection
-
         _announce(session, name)
         if kit.connected is not None:
             kit.connected(workspace)

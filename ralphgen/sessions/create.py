@@ -43,12 +43,11 @@ from ralphgen.project.prompts import ALL, PROMPTS, SUFFIX, Words, prompt_names, 
 from ralphgen.project.root import FOLDER, sessions_folder
 from ralphgen.project.rows import ProjectRows, open_rows
 from ralphgen.rendering.server import render_files
-from ralphgen.runtime.context import BY_CLIENT
 from ralphgen.runtime.engine.schema import WAITING
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.files import reason, write_new
 from ralphgen.runtime.policy import Policy
-from ralphgen.runtime.session import DEFAULT_FILE
+from ralphgen.runtime.session import BY_CLIENT, DEFAULT_FILE
 from ralphgen.sessions.claims import claim_next, claim_task, held_while_made, next_task
 from ralphgen.sessions.decide import (
     TASKS,
@@ -301,7 +300,7 @@ def create_session(
     and does nothing else: what other sessions bring in order is an error then. What the project
     makes a person run goes to `ask`, unless it is on record. `trust_edited` starts servers whose
     files were edited. `user` is how the user takes part, by the profile if that decides (see
-    `runtime/context.py`); an agent alone has none. `leaves_out` makes a session without the
+    `runtime/session.py`); an agent alone has none. `leaves_out` makes a session without the
     settings of clients that are not on record, in place of asking. Raises `UsageError` for what
     cannot be met, `UntrustedError`, `ClaimedError`, `NothingReadyError`, and `ProjectError` for
     what has to be fixed first; nothing is left then.

@@ -14,9 +14,9 @@ from ralphgen.errors import MissingError, ProjectError
 from ralphgen.ledger.tables import now, read_state
 from ralphgen.project.database import opened_database
 from ralphgen.project.root import SESSIONS, sessions_folder
-from ralphgen.runtime.context import LOCK
 from ralphgen.runtime.engine.ledger import close_session
 from ralphgen.runtime.errors import one_line
+from ralphgen.runtime.session import LOCK
 from ralphgen.sessions.claims import release_held
 from ralphgen.sessions.snapshot import end_protection
 from ralphgen.sessions.store import (

@@ -21,9 +21,9 @@ from typing import Any
 from ralphgen.errors import ProgramError, ProjectError
 from ralphgen.files import WRITE_HINT
 from ralphgen.project.root import sessions_folder
-from ralphgen.runtime.context import LOCK
 from ralphgen.runtime.files import AT_ONCE, NO_LINK, open_file, read_file, reason, write_new
-from ralphgen.runtime.protocol.call_log import FILE as CALLS
+from ralphgen.runtime.protocol.answers import LOG_FILE as CALLS
+from ralphgen.runtime.session import LOCK
 
 CONTEXT = "context.json"
 MCP_CONFIG = "mcp.json"

@@ -172,7 +172,7 @@ def test_a_module_that_is_not_listed_is_not_found(either: Path, mark: Path) -> N
     assert not mark.exists()
 
 
-@pytest.mark.parametrize("file", ["policy.py", "server.py", "runtime/protocol/long_calls.py"])
+@pytest.mark.parametrize("file", ["policy.py", "server.py", "runtime/protocol/background.py"])
 def test_an_edited_module_is_refused_until_it_is_restored(either: Path, file: str) -> None:
     """Even one that is imported later, or that has run already."""
     path = generated(either, file)

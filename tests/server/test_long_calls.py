@@ -16,8 +16,8 @@ from mcp.client.extension import ClientExtension, ResultClaim
 from proved_projects import check, proved_project, python
 from wire import MODERN, Wire, running
 
-from ralphgen.runtime.protocol.long_calls import PATIENCE, LongCall
-from ralphgen.runtime.protocol.requests import RpcRequest
+from ralphgen.runtime.protocol.background import TASK_AFTER, LongCall
+from ralphgen.runtime.protocol.messages import RpcRequest
 
 FILES = {
     "hold.sh": HOLDING,
@@ -127,14 +127,14 @@ def test_a_call_that_its_client_has_cancelled_becomes_no_task(wire: Wire, tmp_pa
     wire.send("tools/call", start("stubborn", str(begun)), id="call")
     assert until(begun.exists)
     wire.send("notifications/cancelled", {"requestId": "call"})
-    time.sleep(PATIENCE + 1)
+    time.sleep(TASK_AFTER + 1)
 
     assert wire.ask("tools/list", {"_meta": TASKS})["result"]["tools"]
 
 
 def test_a_task_of_a_call_that_nobody_wants_is_cancelled(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where that is said in the moment in which it becomes one."""
-    monkeypatch.setattr("ralphgen.runtime.protocol.long_calls.PATIENCE", 0.01)
+    monkeypatch.setattr("ralphgen.runtime.protocol.background.TASK_AFTER", 0.01)
     kept: list[LongCall] = []
     task = LongCall(RpcRequest(1, "tools/call", {}), lambda *_: None)
     task.wait(kept.append)

@@ -8,7 +8,7 @@ import pytest
 
 from ralphgen.runtime.errors import CodedError
 from ralphgen.runtime.kit import Kit
-from ralphgen.runtime.protocol.tools import tool_methods
+from ralphgen.runtime.protocol.handlers import tool_methods
 from ralphgen.runtime.tool import READ_ONLY, STRING, Tool
 
 

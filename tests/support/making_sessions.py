@@ -12,7 +12,7 @@ from driving import Driver, Era, context_for, on_context, quiet, server_command,
 
 from ralphgen.project.config import LaunchConfig
 from ralphgen.project.root import SESSIONS
-from ralphgen.runtime.context import BY_CLIENT
+from ralphgen.runtime.session import BY_CLIENT
 from ralphgen.sessions.create import create_session
 from ralphgen.sessions.decide import Request
 from ralphgen.sessions.model import PreparedSession, Served

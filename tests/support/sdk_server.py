@@ -22,23 +22,19 @@ from mcp.shared.message import SessionMessage
 
 from ralphgen.runtime.encoding import JsonReader, written_number
 from ralphgen.runtime.errors import INTERNAL_ERROR, INVALID_REQUEST, RefusedError, log_exception
-from ralphgen.runtime.protocol.connection import DRAIN, LOOK, Connection
+from ralphgen.runtime.protocol.background import ANSWER_WITHIN, NO_ANSWER, outcome_of
+from ralphgen.runtime.protocol.connection import DRAIN, POLL, Connection
 from ralphgen.runtime.protocol.malformed import refused, unreadable
-from ralphgen.runtime.protocol.messages import AT_ONCE, MODERN, can_ask, progress
-from ralphgen.runtime.protocol.questions import PATIENCE, SILENCE
-from ralphgen.runtime.protocol.requests import CALL
-from ralphgen.runtime.protocol.worker import outcome_of
+from ralphgen.runtime.protocol.messages import CALL, MODERN, STATIC_METHODS, can_ask, progress_line
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from anyio.streams.memory import MemoryObjectReceiveStream
 
-    from ralphgen.runtime.protocol.handlers import Handlers
-    from ralphgen.runtime.protocol.stdio import Wire
-    from ralphgen.runtime.protocol.subscriptions import Subscriptions
-    from ralphgen.runtime.protocol.tools import Answer
-    from ralphgen.runtime.protocol.worker import Worker
+    from ralphgen.runtime.protocol.background import Subscriptions, Worker
+    from ralphgen.runtime.protocol.connection import Wire
+    from ralphgen.runtime.protocol.handlers import Answer, Handlers
 
     Handler = Callable[["Context", Any], Awaitable[t.Result | dict[str, Any]]]
     Token = int | str | None
@@ -122,7 +118,7 @@ class KitServer(Server[None]):
             if name == CALL:
                 return await self._called(context, given)
             work = partial(method, given)
-            if name in AT_ONCE:
+            if name in STATIC_METHODS:
                 try:
                     return model.model_validate(work())
                 except RefusedError as error:
@@ -166,15 +162,15 @@ def _who_asks(context: Context) -> str | None:
 
 async def _answer_of(context: Context, asked: dict[str, Any]) -> dict[str, Any]:
     """Return what a client answers to a form; what is no answer says that there is none."""
-    with anyio.move_on_after(PATIENCE):
+    with anyio.move_on_after(ANSWER_WITHIN):
         try:
             found = await context.session.elicit_form(
                 asked["message"], asked["requestedSchema"], context.request_id
             )
         except (MCPError, ValueError):
-            return SILENCE
+            return NO_ANSWER
         return found.model_dump(by_alias=True, exclude_none=True)
-    return SILENCE
+    return NO_ANSWER
 
 
 class SdkServer:
@@ -312,7 +308,7 @@ class SdkServer:
         """Return what comes of a call; raises `MCPError` where it is refused."""
 
         def tell_progress(done: int, total: int, message: str) -> None:
-            self._send(progress(token, done, total, message))
+            self._send(progress_line(token, done, total, message))
 
         outcome = await outcome_of(
             asyncio.get_running_loop(),
@@ -355,7 +351,7 @@ class SdkConnection(Connection):
         super()._close()
         owed, since = self._owed(), time.monotonic()
         while any(owed) and time.monotonic() - since < 3 * DRAIN:
-            time.sleep(LOOK)
+            time.sleep(POLL)
             left = self._owed()
             if left != owed:
                 owed, since = left, time.monotonic()

@@ -24,7 +24,7 @@ from ralphgen.project.inspect import read_schema
 from ralphgen.runtime.files import AT_ONCE, NO_LINK
 from ralphgen.runtime.files.entry_log import without_controls
 from ralphgen.runtime.files.main_tree import home_of, repository_of
-from ralphgen.runtime.protocol.call_log import FILE as CALLS
+from ralphgen.runtime.protocol.answers import LOG_FILE as CALLS
 from ralphgen.sessions.store import TRANSCRIPT, launcher_of, session_folder, stored_session
 
 MOST = 200_000  # bytes of a diff

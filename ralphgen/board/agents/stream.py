@@ -12,7 +12,7 @@ from ralphgen.board.agents.lines import LogPage, page_of_log
 from ralphgen.board.stored_text import line, paragraph
 from ralphgen.errors import RalphgenError
 from ralphgen.kits.registry import read_settings
-from ralphgen.runtime.protocol.call_log import FILE as CALLS
+from ralphgen.runtime.protocol.answers import LOG_FILE as CALLS
 from ralphgen.sessions.store import TRANSCRIPT
 
 LONG_WORDS = 4_000  # characters of what is said at once

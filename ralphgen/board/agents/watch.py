@@ -8,7 +8,7 @@ from pathlib import Path
 from threading import Lock
 
 from ralphgen.loop.record import StoredLoop, stored_loops
-from ralphgen.runtime.protocol.call_log import FILE as CALLS
+from ralphgen.runtime.protocol.answers import LOG_FILE as CALLS
 from ralphgen.sessions.store import TRANSCRIPT, launcher_of, session_folder
 
 PACE = 2.0

@@ -26,12 +26,12 @@ from ..errors import (
 )
 from ..protocol import messages
 from ..protocol.malformed import refused, unreadable
-from ..protocol.requests import (
+from ..protocol.messages import (
     CALL,
-    CAPABILITIES,
+    CAPABILITIES_KEY,
     HANDSHAKES,
     UNSUPPORTED_VERSION,
-    VERSION,
+    VERSION_KEY,
     cancelled,
     read_message,
     unsupported,
@@ -103,7 +103,7 @@ class Exchange:
         """Send an error as a message of the protocol that answers no certain request."""
         code = INTERNAL_ERROR if error.status >= FAILED else INVALID_REQUEST
         told = {"jsonrpc": "2.0", "id": None, "error": {"code": code, "message": error.text}}
-        await self.answer(error.status, messages.line(told), JSON, error.headers)
+        await self.answer(error.status, messages.encode_line(told), JSON, error.headers)
 
     def line(self, method: str, path: str, seconds: float) -> str:
         """Return a line on the request: who asked for what, and nothing of what was said."""
@@ -329,7 +329,7 @@ class HttpApp:
             line = requests.answer(request, outcome)
         except RefusedError as error:
             status = STATUS.get(error.code, 200) if modern else 200
-            await exchange.answer(status, messages.refusal(frame["id"], error))
+            await exchange.answer(status, messages.refusal_line(frame["id"], error))
             return
         if outcome.get("isError"):
             self._metrics.add("failed_calls")
@@ -343,9 +343,9 @@ def _accepted(
     is_response = type(frame.get("method")) is not str
     if modern and is_response:
         error = RefusedError(INVALID_REQUEST, "this server sent no request to respond to")
-        return 400, messages.refusal(None, error)
+        return 400, messages.refusal_line(None, error)
     if modern and version != messages.MODERN:
-        return 400, messages.refusal(None, unsupported(version))
+        return 400, messages.refusal_line(None, unsupported(version))
     identity = None if is_response else cancelled(frame)
     if identity is not None:
         session.cancel(identity)
@@ -362,12 +362,12 @@ def _check_routing(headers: Headers, frame: dict[str, Any]) -> None:
         raise RefusedError(HEADER_MISMATCH, text)
     params, method = frame.get("params") or {}, frame["method"]
     meta = params.get("_meta")
-    if type(meta) is not dict or VERSION not in meta or CAPABILITIES not in meta:
+    if type(meta) is not dict or VERSION_KEY not in meta or CAPABILITIES_KEY not in meta:
         return
     version, routed = (headers.get(name, b"").decode("latin-1") for name in ROUTING[:2])
     key = NAMED_BY.get(method)
     wrong = ""
-    if version != meta[VERSION]:
+    if version != meta[VERSION_KEY]:
         wrong = "mcp-protocol-version header does not match the request envelope's protocol version"
     elif routed != method:
         wrong = "mcp-method header does not match the request body's method"

@@ -18,9 +18,9 @@ from ..errors import (
 )
 from ..policy import FULL
 from ..protocol import messages
+from ..protocol.background import Worker, outcome_of
 from ..protocol.handlers import Handlers
-from ..protocol.requests import RequestReader
-from ..protocol.worker import Worker, outcome_of
+from ..protocol.messages import RequestReader
 from ..session import session_of
 from ..tasks.claims import renew
 
@@ -32,8 +32,8 @@ if TYPE_CHECKING:
     from ..engine import Database
     from ..kit import Kit
     from ..policy import Policy
-    from ..protocol.requests import RpcRequest
-    from ..protocol.tools import Answer
+    from ..protocol.handlers import Answer
+    from ..protocol.messages import RpcRequest
     from .app import Receive
 
     Use = Mapping[str, Any]  # what a kit withholds over HTTP, as `http_settings` has it
@@ -203,7 +203,7 @@ class OpenSession:
         method, params = self.handlers.methods[request.method], request.params
         begun: Answer
         try:
-            if request.method in messages.AT_ONCE:
+            if request.method in messages.STATIC_METHODS:
                 begun = method(params)
             else:
                 begun = self._worker.at_once(lambda: method(params))

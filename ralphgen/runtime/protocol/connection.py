@@ -1,32 +1,160 @@
-"""Answers the lines of one connection, to its end."""
+"""Serves one client on the standard streams, until it leaves or a signal ends the server."""
 
 from __future__ import annotations
 
+import _thread
+import sys
 import time
 
 from ..deferred import DeferredResult, Reader, wait_as
-from ..errors import DeferError, RefusedError
-from .messages import AT_ONCE, TASKS, progress, refusal
-from .requests import CALL, RequestReader, cancelled, read_message
+from ..errors import DeferError, RefusedError, StartError
+from ..system import os
+from .messages import (
+    CALL,
+    STATIC_METHODS,
+    TASK_METHODS,
+    RequestReader,
+    cancelled,
+    progress_line,
+    read_message,
+    refusal_line,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import Any
+    from collections.abc import Callable, Iterator
+    from typing import Any, NoReturn
 
-    from .handlers import Handlers
-    from .long_calls import LongCall, LongCalls
-    from .questions import OpenQuestions
-    from .requests import RpcRequest
-    from .stdio import Ending, Wire
-    from .subscriptions import Subscriptions
-    from .tools import Answer
-    from .worker import Outcome, Worker
+    from ..kit import Workspace
+    from .background import LongCall, LongCalls, OpenQuestions, Outcome, Subscriptions, Worker
+    from .handlers import Answer, Handlers
+    from .messages import RpcRequest
+
+
+signal = __import__("_signal")  # all of `signal` but its enumerations, which import `enum`
+READ_SIZE = 1 << 16
+HANG_UP = getattr(signal, "SIGHUP", signal.SIGTERM)  # Windows has none
+END_SIGNALS = (signal.SIGINT, signal.SIGTERM, HANG_UP)
+
+
+class Ending:
+    """How the process ends on SIGINT, SIGTERM and SIGHUP: at once, cleanly, with exit code 0.
+
+    Claude Code sends SIGINT, and SIGTERM 100 ms later; a terminal that is closed sends SIGHUP.
+    Threads may wait for anything then, so that the interpreter cannot end by itself.
+    """
+
+    __slots__ = ("_ending", "_last", "_thread", "_watching", "_workspace")
+
+    def __init__(self) -> None:
+        self._ending: set[int] = set()  # threads that end the process
+        self._last = _thread.allocate_lock()  # held by the one that does
+        self._thread = _thread.get_ident()
+        self._watching = False
+        self._workspace: Workspace | None = None
+        for number in END_SIGNALS:
+            if signal.getsignal(number) != signal.SIG_IGN or number != HANG_UP:  # as `nohup` asks
+                signal.signal(number, self._stop)
+        if hasattr(signal, "SIGCHLD"):  # ignored by a client, it would be so here: no exit codes
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+
+    def hold(self, workspace: Workspace) -> None:
+        """Close the workspace before the end."""
+        self._workspace = workspace
+
+    def watch(self) -> None:
+        """End on signals from a thread of its own too, from now on.
+
+        A signal may reach any thread, and one that reaches the first just before it begins to read
+        does not interrupt that.
+        """
+        if self._watching:
+            return
+        self._watching = True
+        told, tell = os.pipe()
+        os.set_blocking(tell, False)
+        signal.set_wakeup_fd(tell)
+
+        def wait() -> None:
+            os.read(told, 1)
+            self.end()
+
+        _thread.start_new_thread(wait, ())
+
+    def end(self) -> NoReturn:
+        """Let go of everything and leave; a further signal no longer interrupts this.
+
+        Any thread may call this; whichever comes second waits for the end.
+        """
+        thread = _thread.get_ident()
+        self._ending.add(thread)
+        self._last.acquire()
+        if thread == self._thread:
+            for number in END_SIGNALS:
+                signal.signal(number, signal.SIG_IGN)
+        if self._workspace is not None:
+            self._workspace.close()
+        os._exit(0)
+
+    def _stop(self, _signal: int, _frame: object) -> None:
+        if self._workspace is None:
+            raise SystemExit(0)  # a database that is being opened is closed on the way out
+        if _thread.get_ident() not in self._ending:
+            self.end()
+
+
+class Wire:
+    """Keeps the protocol's two streams from everything else that runs in this process.
+
+    `source` and `sink` are the streams, as file descriptors of our own. What a module prints goes
+    to standard error, and a child process reads nothing.
+    """
+
+    __slots__ = ("_writing", "sink", "source")
+
+    def __init__(self) -> None:
+        # Where one was closed at the start, its number may be that of a file of ours by now.
+        if sys.stdin is None or sys.stdout is None:
+            text = "standard input or output is closed: an MCP client must start this server"
+            raise StartError(text)
+        self.source, self.sink = os.dup(0), os.dup(1)
+        self._writing = _thread.allocate_lock()
+        nothing = os.open(os.devnull, os.O_RDONLY)
+        os.dup2(nothing, 0)
+        os.close(nothing)
+        os.dup2(2, 1)
+
+    def lines(self) -> Iterator[bytes]:
+        """Yield each line that is not empty, without its end: a line feed or a carriage return."""
+        begun: list[bytes] = []
+        while chunk := os.read(self.source, READ_SIZE):
+            *ends, last = chunk.replace(b"\r", b"\n").split(b"\n")
+            for end in ends:
+                line = b"".join((*begun, end)) if begun else end
+                begun.clear()
+                if line:
+                    yield line
+            if last:
+                begun.append(last)
+        if begun:
+            yield b"".join(begun)
+
+    def send(self, line: bytes) -> None:
+        """Write a line of the protocol, whole; raises OSError where the client is gone."""
+        with self._writing:
+            while line:
+                line = line[os.write(self.sink, line) :]
+
+    def write(self, text: str) -> None:
+        """Write text that is not the protocol's to where it would go."""
+        with os.fdopen(self.sink, "w", encoding="utf-8") as stream:
+            stream.write(text)
+
 
 # Seconds without an answer, after which what has begun is given up when the client says no more.
 DRAIN = 1.0
 CHILD_DRAIN = 3.0  # the same for a call in a child process, which may have been started just before
-LOOK = 0.002  # seconds between two looks whether it has
+POLL = 0.002  # seconds between two looks whether it has
 
 
 class Connection:
@@ -91,18 +219,18 @@ class Connection:
         try:
             request = self._requests.read(frame)
         except RefusedError as error:
-            self._wire.send(refusal(frame["id"], error))
+            self._wire.send(refusal_line(frame["id"], error))
         else:
             self._answer(request)
 
     def _answer(self, request: RpcRequest) -> None:
         """Answer a request, or have it answered where that takes time."""
         answer: Answer | RefusedError | None
-        beside = request.method in self._handlers.listening or request.method in TASKS
+        beside = request.method in self._handlers.listening or request.method in TASK_METHODS
         work = self._work(request)
         try:
             known = request.result is not None
-            if self._worker is None or known or beside or request.method in AT_ONCE:
+            if self._worker is None or known or beside or request.method in STATIC_METHODS:
                 answer = work()
             else:
                 answer = self._worker.at_once(work)
@@ -121,7 +249,7 @@ class Connection:
         """Return what answers a request, or begins to."""
         if request.method in self._handlers.listening:
             return lambda: self._listen(request)
-        if request.method in TASKS:
+        if request.method in TASK_METHODS:
             return lambda: self._opened_long_calls().answer(request)
 
         def work() -> Answer:
@@ -135,7 +263,7 @@ class Connection:
         """Write the answer to a request, or ask the client first what it needs."""
         if type(outcome) is dict and "inputRequests" in outcome and not request.modern:
             if self._questions is None:
-                from .questions import OpenQuestions
+                from .background import OpenQuestions
 
                 self._started_worker()
                 self._questions = OpenQuestions(self._wire.send, self._again)
@@ -156,7 +284,7 @@ class Connection:
         waiting: DeferredResult | None = None,
     ) -> None:
         """Have a request answered on a thread of its own: in its turn, or beside all others."""
-        from .worker import Call
+        from .background import Call
 
         worker = self._started_worker()
         task = self._task(request)
@@ -171,7 +299,7 @@ class Connection:
             if task is not None and task.is_task:
                 task.note(message)
             elif request.token is not None:
-                self._wire.send(progress(request.token, done, total, message))
+                self._wire.send(progress_line(request.token, done, total, message))
 
         reads = self._handlers.only_reads(request.method, request.params)
         call = Call(
@@ -197,7 +325,7 @@ class Connection:
 
     def _opened_long_calls(self) -> LongCalls:
         if self._long_calls is None:
-            from .long_calls import LongCalls
+            from .background import LongCalls
 
             self._started_worker()
             self._long_calls = LongCalls(self._send)
@@ -211,7 +339,7 @@ class Connection:
         if request.method == "resources/unsubscribe":
             return subscriptions.unsubscribe(params["uri"])
         if "taskIds" in params["notifications"] and self._handlers.long_tools:
-            from .long_calls import refuse_undeclared
+            from .background import refuse_undeclared
 
             refuse_undeclared(request)
         subscriptions.listen(request.identity or 0, params["notifications"])
@@ -230,7 +358,7 @@ class Connection:
 
     def _started_worker(self) -> Worker:
         if self._worker is None:
-            from .worker import Worker
+            from .background import Worker
 
             self._ending.watch()
             self._worker = Worker(self._ending.end)
@@ -238,7 +366,7 @@ class Connection:
 
     def _opened_subscriptions(self) -> Subscriptions:
         if self._subscriptions is None:
-            from .subscriptions import Subscriptions
+            from .background import Subscriptions
 
             self._ending.watch()
             self._subscriptions = Subscriptions(
@@ -255,7 +383,7 @@ class Connection:
         self._worker.close()
         owed, since = len(self._worker.calls), time.monotonic()
         while owed and time.monotonic() - since < self._drain():
-            time.sleep(LOOK)
+            time.sleep(POLL)
             left = len(self._worker.calls)
             if left != owed:
                 owed, since = left, time.monotonic()

@@ -1,19 +1,24 @@
-"""What a server answers, whoever carries it: every request of one kit in one session."""
+"""Answers every request of one kit in one session, whichever transport carries it."""
 
 from __future__ import annotations
 
-from ..deferred import DeferredResult, then
+from ..deferred import DeferredResult, settled, then
+from ..encoding import write_json
 from ..errors import (
     INTERNAL_ERROR,
     INVALID_PARAMS,
+    AskError,
+    CodedError,
     DeferError,
     NotThereError,
     RefusedError,
     ToolError,
+    log,
     log_exception,
 )
-from .messages import TASKS, TASKS_EXTENSION
-from .tools import refuse_cursor, tool_methods
+from ..statements import in_child
+from ..tool import named
+from .messages import TASK_METHODS, TASKS_EXTENSION, half_pair, refuse_cursor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,16 +28,205 @@ if TYPE_CHECKING:
     from ..kit import Kit, Prompt, Workspace
     from ..session import Session
     from ..tool import Tool
+    from .answers import CallLog
     from .skills import ServedSkill
-    from .tools import Answer, Method, Params
 
+    Params = Mapping[str, Any]
+    Answer = dict[str, Any] | DeferredResult
+    Result = Answer | str
+    Method = Callable[[Params], Answer]
     Given = TypeVar("Given")
 
-LISTENING = ("resources/subscribe", "resources/unsubscribe", "subscriptions/listen")
-EXTENSION = "io.modelcontextprotocol/skills"
-SKILLS = "skill://"
-BROKEN = "the request failed inside the server: tell the user; see the server's log"
-MOST_VALUES = 100  # of one completion, by the protocol
+INVALID_CODE = "VALIDATION_FAILED"  # the code of wrong arguments
+LONGEST_LOGGED_NAME = 100  # characters of a tool that was called, in the log of calls
+UNFORESEEN_CODE = "UNKNOWN_ERROR"  # the code of what went wrong inside
+
+
+def tool_methods(
+    kit: Kit, session: Session, tools: Mapping[str, Tool], workspace: Workspace
+) -> dict[str, Method]:
+    """Return, by the name of a request, what answers it.
+
+    `tools` guards both the list and the calls. A session that has a folder keeps a log of these.
+    """
+    logs: list[CallLog] = []
+
+    def list_tools(params: Params) -> dict[str, Any]:
+        refuse_cursor(params)
+        entries = [tool.entry() for tool in tools.values()]
+        if kit.answers and kit.is_structured(session):
+            from .answers import add_schemas
+
+            add_schemas(entries, named(kit.answers))
+        return {"tools": entries}
+
+    def call_tool(params: Params) -> Answer:
+        if session.folder is None:
+            return called(params)
+        if not logs:
+            from .answers import CallLog
+
+            logs.append(CallLog(session.folder, session.kit))
+        return logs[0].recorded(params["name"][:LONGEST_LOGGED_NAME], lambda: called(params))
+
+    def called(params: Params) -> Answer:
+        tool = tools.get(params["name"])
+        if tool is None:
+            from ..values import shortened
+
+            why = session.why_hidden(params["name"])
+            text = f"Unknown tool: {shortened(params['name'])}: {why}"
+            raise RefusedError(INVALID_PARAMS, text, f"The tools here: {', '.join(tools)}")
+        if getattr(tool.function(), "states", "") in getattr(workspace, "own_code", ()):
+            return _called_in_child(kit, tool.name, workspace, params)
+        return _call(kit, tool, workspace, params, session)
+
+    return {"tools/list": list_tools, "tools/call": call_tool}
+
+
+def _call(kit: Kit, tool: Tool, workspace: Workspace, params: Params, session: Session) -> Answer:
+    """Run one call, or begin it if its answer takes time, or ask the user."""
+
+    def begin() -> Result:
+        return tool.function()(
+            workspace, tool.completed(_checked_arguments(kit, tool, params.get("arguments")))
+        )
+
+    is_structured = kit.is_structured(session)
+    try:
+        return _answer(kit, tool, begin, is_structured=is_structured)
+    except AskError as error:
+        from ..elicitation import answered_by_person, may_ask
+
+        return answered_by_person(
+            error,
+            params if may_ask(session) else {},
+            lambda: _answer(kit, tool, begin, is_structured=is_structured),
+            lambda text: _result(_refusal_text(kit, ToolError(text)), failed=True),
+        )
+
+
+class ToolName:
+    """The name of a tool, from which a child process finds it."""
+
+    __slots__ = ("name",)
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+
+@in_child
+def calling(tool: ToolName) -> Callable[[Any, Any], Answer]:
+    """Return a function that answers a call of a tool from the parameters of the request."""
+
+    def run(workspace: Any, params: Params) -> Answer:
+        session = workspace.session
+        kit: Kit = __import__(session.kit).KIT
+        found = session.tools([one for one in kit.tools if one.name == tool.name])
+        return _call(kit, found[tool.name], workspace, params, session)
+
+    return run
+
+
+def _called_in_child(kit: Kit, name: str, workspace: Any, params: Params) -> Answer:
+    """Begin one call in a child process, which answers it as `_called` does."""
+
+    def refusing(work: Callable[[], Answer]) -> Answer:
+        try:
+            return work()
+        except ToolError as error:
+            return _result(_refusal_text(kit, error), failed=True)
+
+    from ..values import decoded
+
+    plain = {**params, "arguments": decoded({}, params.get("arguments"))}
+    answer = refusing(lambda: calling(ToolName(name))(workspace, plain))
+    if not isinstance(answer, DeferredResult):
+        return answer
+    outcome = answer.outcome
+    return DeferredResult(
+        lambda: settled(refusing(outcome)), answer.leave, finishes=answer.finishes
+    )
+
+
+def _answer(kit: Kit, tool: Tool, work: Callable[[], Result], *, is_structured: bool) -> Answer:
+    """Return what a call comes to.
+
+    Whatever goes wrong comes back as words, never as a traceback.
+    """
+    try:
+        result = work()
+        if isinstance(result, DeferredResult):
+            outcome = result.outcome
+            return DeferredResult(
+                lambda: settled(_answer(kit, tool, outcome, is_structured=is_structured)),
+                result.leave,
+                finishes=result.finishes,
+            )
+        text = result if isinstance(result, str) else write_json(result)
+        text.encode()
+    except (AskError, DeferError, RefusedError):
+        raise
+    except ToolError as error:
+        if kit.logs_refusals:
+            log("error", kit.server_name, {"tool": tool.name, "error": str(error)})
+        return _result(_refusal_text(kit, error), failed=True)
+    except Exception:
+        log_exception(kit.server_name, tool=tool.name)
+        text = (
+            f'"{tool.name}" failed inside the server: continue without it and tell the user; '
+            "see the server's log"
+        )
+        return _result(_refusal_text(kit, CodedError(UNFORESEEN_CODE, text)), failed=True)
+    answer = _result(text, failed=False)
+    if is_structured and not isinstance(result, str):
+        answer["structuredContent"] = result
+    return answer
+
+
+def _refusal_text(kit: Kit, error: ToolError) -> str:
+    """Return what an agent reads of a failure: a sentence, or an object where the kit says so."""
+    if kit.refusals != "object":
+        return str(error)
+    code, facts = (error.code, error.facts) if isinstance(error, CodedError) else (INVALID_CODE, {})
+    return write_json({"status": "error", "error": {"code": code, "message": str(error), **facts}})
+
+
+def _checked_arguments(kit: Kit, tool: Tool, given: object) -> dict[str, object]:
+    """Return the arguments of a call.
+
+    Wrong ones are an error of the protocol where the kit says so.
+    """
+    from ..values import check_arguments
+
+    try:
+        _refuse_half_pairs(given)
+        return check_arguments(tool.input_schema(), given, tool.refusals)
+    except ToolError as error:
+        if kit.refusals == "error":
+            takes = ", ".join(tool.input_schema()["properties"]) or "no arguments"
+            data = f"The arguments of '{tool.name}': {takes}"
+            raise RefusedError(INVALID_PARAMS, str(error), data) from error
+        raise
+
+
+def _refuse_half_pairs(given: object) -> None:
+    """Raise `ToolError` for what a client makes of a text that it has cut within a character."""
+    half = half_pair(given)
+    if half:
+        text = f"the arguments hold {half}, half of a surrogate pair: send well-formed Unicode"
+        raise ToolError(text)
+
+
+def _result(text: str, *, failed: bool) -> dict[str, Any]:
+    return {"content": [{"type": "text", "text": text}], "isError": failed}
+
+
+LISTEN_METHODS = ("resources/subscribe", "resources/unsubscribe", "subscriptions/listen")
+SKILLS_EXTENSION = "io.modelcontextprotocol/skills"
+SKILL_SCHEME = "skill://"
+BROKEN_REQUEST = "the request failed inside the server: tell the user; see the server's log"
+MOST_COMPLETIONS = 100  # of one completion, by the protocol
 
 
 class Handlers:
@@ -72,7 +266,7 @@ class Handlers:
         self.version = kit.version or version
         seen = [*tools.values()]
         self._reading = frozenset(tool.name for tool in seen if tool.hints.get("readOnlyHint"))
-        self.listening = LISTENING if kit.resources else ()
+        self.listening = LISTEN_METHODS if kit.resources else ()
         self.instructions = kit.instructions(session, seen)
         methods: dict[str, Method] = tool_methods(kit, session, tools, workspace)
         capabilities: dict[str, Any] = {"tools": {}}
@@ -90,7 +284,7 @@ class Handlers:
         if kit.skill and tools:
             methods |= skill_methods(kit, session.kit, tools, methods)
             self.stateless_capabilities = {"resources": {}, **capabilities}
-            self._extend(EXTENSION)
+            self._extend(SKILLS_EXTENSION)
         if self.long_tools:
             self._extend(TASKS_EXTENSION)
         self.methods = {
@@ -113,7 +307,7 @@ class Handlers:
     def answers(self, method: str) -> bool:
         """Return whether a request is one that this server has."""
         known = method in self.methods or method in self.listening
-        return known or (method in TASKS and bool(self.long_tools))
+        return known or (method in TASK_METHODS and bool(self.long_tools))
 
     def only_reads(self, method: str, params: Params) -> bool:
         """Return whether a request changes nothing."""
@@ -144,7 +338,7 @@ def guarded(
             raise RefusedError(INTERNAL_ERROR, str(error), data) from error
         except Exception as error:
             log_exception(logger, request=request, **(data or {}))
-            raise RefusedError(INTERNAL_ERROR, BROKEN, data) from error
+            raise RefusedError(INTERNAL_ERROR, BROKEN_REQUEST, data) from error
 
     return answer
 
@@ -158,7 +352,7 @@ def prompt_methods(prompts: Mapping[str, Prompt], workspace: Any) -> dict[str, M
 
     def get_prompt(params: Params) -> dict[str, Any]:
         given = params.get("arguments") or {}
-        prompt = _named(prompts, params["name"], given)
+        prompt = _find_prompt(prompts, params["name"], given)
         try:
             text = prompt.text(workspace, given)
         except ToolError as error:
@@ -218,7 +412,7 @@ def skill_methods(
         return made[0]
 
     def read(params: Params) -> Answer:
-        if others is None or params["uri"].startswith(SKILLS):
+        if others is None or params["uri"].startswith(SKILL_SCHEME):
             return skill().read(params)
         return others(params)
 
@@ -245,7 +439,7 @@ def completion_method(kit: Kit, prompts: Mapping[str, Prompt], workspace: Any) -
     def complete(params: Params) -> Answer:
         ref, argument = params["ref"], params["argument"]
         if ref["type"] == "ref/prompt":
-            _named(prompts, ref["name"], [argument["name"]])
+            _find_prompt(prompts, ref["name"], [argument["name"]])
         template = ref.get("uri")
         resources = kit.import_resources()
         found = resources.completed(workspace, template, argument["name"], argument["value"])
@@ -253,13 +447,13 @@ def completion_method(kit: Kit, prompts: Mapping[str, Prompt], workspace: Any) -
         return answer
 
     def completion(values: list[str]) -> dict[str, Any]:
-        first = {"values": values[:MOST_VALUES], "total": len(values)}
-        return {"completion": {**first, "hasMore": len(values) > MOST_VALUES}}
+        first = {"values": values[:MOST_COMPLETIONS], "total": len(values)}
+        return {"completion": {**first, "hasMore": len(values) > MOST_COMPLETIONS}}
 
     return {"completion/complete": complete}
 
 
-def _named(prompts: Mapping[str, Prompt], name: str, arguments: Iterable[str]) -> Prompt:
+def _find_prompt(prompts: Mapping[str, Prompt], name: str, arguments: Iterable[str]) -> Prompt:
     """Return the prompt.
 
     Raises `RefusedError` where there is none, or where it has no such argument.

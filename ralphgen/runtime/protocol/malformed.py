@@ -6,14 +6,15 @@ import re
 
 from ..encoding import BLANKS, NESTED, JsonReader, too_deep
 from ..errors import INVALID_REQUEST, PARSE_ERROR, RefusedError
-from .messages import half_pair, refusal
+from .messages import half_pair, refusal_line
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-DIGITS = 4300  # of an integer; Python reads no longer ones
-EXACT = 2**53  # from here on a floating-point number is not the integer that was written
+
+LONGEST_INTEGER = 4300  # of an integer; Python reads no longer ones
+FIRST_INEXACT = 2**53  # from here on a floating-point number is not the integer that was written
 TOO_DEEP = f"the message is nested more than {NESTED} levels deep"
 UNREADABLE = "the message cannot be read"
 # What decides how deep a part of a text stands, and the value of an id.
@@ -32,7 +33,7 @@ def refused(line: bytes) -> bytes | None:
     long: list[str] = []
 
     def integer(digits: str) -> int | None:
-        if len(digits) <= DIGITS:
+        if len(digits) <= LONGEST_INTEGER:
             return int(digits)
         long.append(digits)
         return None
@@ -47,11 +48,11 @@ def refused(line: bytes) -> bytes | None:
         return b""
     problem = _problem(frame)
     if not problem and long:
-        problem = f"an integer has more than {DIGITS:,} digits"
+        problem = f"an integer has more than {LONGEST_INTEGER:,} digits"
     if not problem:
         return None
     identity = frame.get("id") if type(frame) is dict else None
-    return refusal(_echoed(identity), RefusedError(INVALID_REQUEST, problem))
+    return refusal_line(_echoed(identity), RefusedError(INVALID_REQUEST, problem))
 
 
 def unreadable(line: bytes) -> bytes:
@@ -86,7 +87,7 @@ def _needs_no_answer(frame: dict[str, Any]) -> bool:
 
 
 def _refused(text: str, code: int, problem: str) -> bytes:
-    return refusal(_echoed(_identity(text)), RefusedError(code, problem))
+    return refusal_line(_echoed(_identity(text)), RefusedError(code, problem))
 
 
 def _identity(text: str) -> Any:
@@ -112,7 +113,7 @@ def _value(text: str) -> Any:
 
 def _echoed(identity: Any) -> int | str | None:
     """Return an id that a client can have back: a text, an integer, or None for any other."""
-    if type(identity) is float and abs(identity) < EXACT and identity.is_integer():
+    if type(identity) is float and abs(identity) < FIRST_INEXACT and identity.is_integer():
         return int(identity)
     if type(identity) not in (int, str) or half_pair(identity):
         return None

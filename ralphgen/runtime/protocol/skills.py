@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from ..encoding import sha256_hex, write_json
 from ..errors import NotThereError
-from .tools import refuse_cursor
+from .messages import refuse_cursor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..tool import Tool
-    from .tools import Params
+    from .handlers import Params
 
 TEXT, GUIDE = "SKILL.md", "references/tool-guide.md"
 MARKDOWN = "text/markdown"

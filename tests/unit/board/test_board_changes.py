@@ -14,7 +14,7 @@ from making_sessions import opened
 from ralphgen.board.changes import PACE, ChangeWatch, Marks
 from ralphgen.ledger.tables import add_tables
 from ralphgen.project.root import DATABASE, FOLDER, SESSIONS
-from ralphgen.runtime.context import LOCK
+from ralphgen.runtime.session import LOCK
 from ralphgen.sessions.store import remove
 
 ALL = {*Marks._fields}

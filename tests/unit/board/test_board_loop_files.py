@@ -14,7 +14,7 @@ from ralphgen.agents.gemini import GeminiReader
 from ralphgen.board.agents.watch import StreamWatch
 from ralphgen.board.web.loop import read_loops
 from ralphgen.project.root import SESSIONS
-from ralphgen.runtime.context import LOCK
+from ralphgen.runtime.session import LOCK
 from ralphgen.sessions.store import CONTEXT, MARK, ask_to_stop, launcher_of, stored_sessions
 
 

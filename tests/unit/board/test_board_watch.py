@@ -8,7 +8,7 @@ import pytest
 from ralphgen.board.agents.watch import MOST_FOLLOWED, StreamWatch, stream_name, tree_name
 from ralphgen.board.changes import ChangeWatch
 from ralphgen.project.root import SESSIONS
-from ralphgen.runtime.context import hold
+from ralphgen.runtime.session import hold
 from ralphgen.sessions.end import Lock
 from ralphgen.sessions.store import CONTEXT, launched_in
 
@@ -112,7 +112,7 @@ def test_a_lock_is_opened_again_only_where_a_server_may_hold_it(
 
     monkeypatch.setattr("ralphgen.board.changes.Lock", Noted)
     held: list[int] = []
-    monkeypatch.setattr("ralphgen.runtime.context._held", held)
+    monkeypatch.setattr("ralphgen.runtime.session._held", held)
     idle, used = watched.session("idle"), watched.session("used")
     now = [0.0]
     watch = ChangeWatch(watched.root, lambda: now[0])

@@ -5,10 +5,10 @@ from __future__ import annotations
 import _thread
 import time
 
-from ralphgen.runtime.context import is_same
 from ralphgen.runtime.errors import ContextError, ToolError
 from ralphgen.runtime.kit import OpenProject
 from ralphgen.runtime.loader import is_known
+from ralphgen.runtime.session import is_same
 from ralphgen.runtime.start import read_manifest
 from ralphgen.runtime.statements import stating
 from ralphgen.runtime.tasks.rows import refuse_changed, refuse_unknown, task_row

@@ -14,8 +14,8 @@ from lifelines import until
 from mcp.types import ElicitRequestParams, ElicitResult
 from proved_projects import LEDGER, MARKER
 
-from ralphgen.runtime.protocol.questions import OpenQuestions
-from ralphgen.runtime.protocol.requests import RpcRequest
+from ralphgen.runtime.protocol.background import OpenQuestions
+from ralphgen.runtime.protocol.messages import RpcRequest
 
 ERAS = pytest.mark.parametrize("era", ["auto", "legacy"])
 
@@ -228,7 +228,7 @@ def test_of_a_task_that_another_session_holds_only_the_claim_is_asked_about(
 def test_a_question_that_is_answered_by_nobody_in_time_is_taken_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("ralphgen.runtime.protocol.questions.PATIENCE", 0.01)
+    monkeypatch.setattr("ralphgen.runtime.protocol.background.ANSWER_WITHIN", 0.01)
     sent: list[dict[str, Any]] = []
     again: list[RpcRequest] = []
     questions = OpenQuestions(lambda line: sent.append(json.loads(line)), again.append)
