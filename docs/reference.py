@@ -11,10 +11,10 @@ from reference_errors import errors_page
 from reference_resources import resources_page
 
 from ralphgen.cli.commands import load
+from ralphgen.emit.editor_schemas import config_schema, recipe_schema
+from ralphgen.emit.scaffold import CONTEXT
 from ralphgen.generate.initialize import InitOptions, initialize
 from ralphgen.generate.workflows import generate
-from ralphgen.init.editor_schemas import config_schema, recipe_schema
-from ralphgen.init.scaffold import CONTEXT
 from ralphgen.kits.registry import KITS
 from ralphgen.runtime.policy import FULL
 from ralphgen.skills import GUIDE, render_skills

@@ -60,7 +60,7 @@ LAYERS = {
     "ledger": (("ledger",),),
     "render": (("rendering",),),
     "kits": (("kits.*",), ("kits",), ("kits.*.commands",)),
-    "emit": (("emit",), ("init",), ("generate",)),
+    "emit": (("emit",), ("generate",)),
     "sessions": (("sessions",),),
     "exchange": (("exchange",),),
     "agents": (("agents.clients",), ("skills",), ("agents",)),
@@ -351,9 +351,9 @@ class TestDoors:
             "ralphgen/project/database.py",
             "ralphgen/runtime/engine/sqlite/database.py",  # the server's own
             "ralphgen/kits/rye/server/search_index.py",  # a temporary one, of no name
-            "ralphgen/init/recorded.py",  # one in memory, to compare with
+            "ralphgen/emit/recorded.py",  # one in memory, to compare with
             "ralphgen/project/queries/sqlite.py",  # one in memory, to ask what columns are called
-            "ralphgen/init/scaffold.py",  # creates one where there is none
+            "ralphgen/emit/scaffold.py",  # creates one where there is none
             "ralphgen/ledger/backup.py",  # copies one whole
         } == opening
 
@@ -427,7 +427,7 @@ class TestDoors:
             "ralphgen/cli/row_editor.py",  # removes what it gave an editor, once that is saved
             "ralphgen/environment/build.py",
             "ralphgen/ledger/backup.py",
-            "ralphgen/init/scaffold.py",
+            "ralphgen/emit/scaffold.py",
             "ralphgen/files.py",
             "ralphgen/project/git.py",  # a repository for one question, in a temporary folder
             "ralphgen/project/approvals.py",  # removes a link in the place of its mark

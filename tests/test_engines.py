@@ -31,7 +31,7 @@ SETTINGS = {"database", "plan", "project"}  # variables with the attributes `pla
 ASKING = {
     "the settings name the engine": {
         "cli/project.py": "name place",  # also `--watch`, which watches a file
-        "init/scaffold.py": "driver place",  # also makes the file of a new project
+        "emit/scaffold.py": "class driver place",  # also makes the file of a new project
         "generate/initialize.py": "class name place",
         "planning/model.py": "name",
         "planning/queries.py": "name",
@@ -52,7 +52,7 @@ ASKING = {
         "emit/trust.py": "place",
     },
     "makes a file from definitions, which only a file has": {
-        "init/recorded.py": "class driver",
+        "emit/recorded.py": "class driver",
         "project/definitions.py": "class driver flag",
     },
     "moves rows from a file to a server": {
@@ -61,7 +61,6 @@ ASKING = {
     },
     "a server's logins, rights, variable or connection, which a file does not have": {
         "cli/sessions.py": "place",
-        "init/postgresql.py": "class driver place",
         "kits/access.py": "class place",
         "kits/ralph/access.py": "place",
         "kits/ralph/kit.py": "place",

@@ -12,8 +12,8 @@ from typing import Any, TypeVar
 from ralphgen.board.agents.watch import StreamWatch
 from ralphgen.board.changes import ChangeWatch, Marks
 from ralphgen.board.stored_text import line
+from ralphgen.emit.scaffold import serves_any_database
 from ralphgen.errors import ProjectError, RalphgenError
-from ralphgen.init.scaffold import serves_any_database
 from ralphgen.project.rows import open_rows
 
 BESIDES = {

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from ralphgen.agents.calls import read_policy
+from ralphgen.emit.scaffold import CONTEXT
 from ralphgen.errors import RalphgenError
-from ralphgen.init.scaffold import CONTEXT
 from ralphgen.project.approvals import read_record
 from ralphgen.project.rows import open_rows
 from ralphgen.runtime.policy import FULL

@@ -27,6 +27,6 @@ def schema(
     _: Project = Path(),
 ) -> None:
     """Print the JSON Schema of a settings file."""
-    from ralphgen.init.editor_schemas import schema_text
+    from ralphgen.emit.editor_schemas import schema_text
 
     sys.stdout.write(schema_text(name.value))

@@ -13,9 +13,9 @@ __all__ = ["app", "indexes", "roles"]
 @db.command(example="ralphgen db indexes | psql service=shop")
 def indexes(project: Project = Path()) -> None:
     """Print SQL for missing indexes, without running it."""
+    from ralphgen.emit.scaffold import serves_any_database
     from ralphgen.errors import ProjectError
     from ralphgen.generate.workflows import generate
-    from ralphgen.init.scaffold import serves_any_database
     from ralphgen.planning.indexes import missing_indexes
     from ralphgen.project.root import project_root
     from ralphgen.project.rows import open_rows

@@ -11,7 +11,7 @@ app = App()
 @app.command(example="ralphgen status --json")
 def status(project: Project = Path(), as_json: Json = False) -> None:
     """Summarize tasks, blocked work, branches and the last loop."""
-    from ralphgen.init.scaffold import serves_any_database
+    from ralphgen.emit.scaffold import serves_any_database
     from ralphgen.loop.summary import summarize, summary_lines
     from ralphgen.project.root import project_root
 

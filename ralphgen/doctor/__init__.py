@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ralphgen.agents.clients import CLIENTS, ClientEntries
+from ralphgen.emit.scaffold import serves_any_database
 from ralphgen.emit.verify import TRUST_EDITED, UntrustedError
 from ralphgen.emit.write import compare
 from ralphgen.environment import INTERPRETER_OPTIONS, base_interpreter
@@ -20,7 +21,6 @@ from ralphgen.environment.program import server_lock
 from ralphgen.errors import ProjectError, RalphgenError
 from ralphgen.generate.connected import all_entries, client_file
 from ralphgen.generate.workflows import Generated, generate
-from ralphgen.init.scaffold import serves_any_database
 from ralphgen.ledger.tables import VERSION, read_state
 from ralphgen.loop.trees import worktree_notes
 from ralphgen.planning.access import LOGINS

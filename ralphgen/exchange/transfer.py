@@ -9,11 +9,10 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from ralphgen.emit.scaffold import STACKS, load_stack, make_tables_in
 from ralphgen.errors import Problem, ProjectError, Say, plain
 from ralphgen.exchange.own import opened_file, ralphs_tables, unreadable
 from ralphgen.exchange.rows import SHOWN, Key, key_column, shown_key, spelled
-from ralphgen.init.postgresql import make_tables
-from ralphgen.init.stacks import STACKS, load_stack
 from ralphgen.kits.registry import project_config
 from ralphgen.ledger.tables import FOLDER, LedgerState, move_in, state_of
 from ralphgen.project.database import FileSnapshot, Snapshot, first_line, opened_database
@@ -384,7 +383,7 @@ class _Move:
 
     def _make_tables(self, theirs: Facts, *, with_ledger: bool) -> None:
         """Make the tables of a new project, with those columns of the file that it has besides."""
-        make_tables(self._connection, self._schema, with_ledger=with_ledger)
+        make_tables_in(self._connection, self._schema, with_ledger=with_ledger)
         if with_ledger:
             watch(self._database)
         self.notes.append("creates the tables of a new project")

@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from ralphgen.emit.scaffold import CONTEXT, default_context
 from ralphgen.files import MANIFEST, put
-from ralphgen.init.scaffold import CONTEXT, default_context
 from ralphgen.planning.model import ServerPlan
 from ralphgen.project.root import FOLDER
 from ralphgen.runtime.errors import one_line

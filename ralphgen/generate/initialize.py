@@ -6,19 +6,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from ralphgen.emit.trust import Ask, accept_database, client_files, content_files
-from ralphgen.emit.write import finish_interrupted
-from ralphgen.errors import ProjectError, Say, UsageError, plain
-from ralphgen.generate.workflows import read_before, regenerate
-from ralphgen.init.editor_schemas import write_schemas
-from ralphgen.init.postgresql import create_tables, has_tables
-from ralphgen.init.recorded import migrations, read_committed, recorded_kits
-from ralphgen.init.scaffold import (
+from ralphgen.emit.editor_schemas import write_schemas
+from ralphgen.emit.recorded import migrations, read_committed, recorded_kits
+from ralphgen.emit.scaffold import (
     add_tables,
     any_database,
     create_database,
+    create_tables,
+    has_tables,
     ignore_home,
     kits_with,
+    load_stack,
     propose_checks,
     removed_on_refusal,
     switch_on,
@@ -26,7 +24,10 @@ from ralphgen.init.scaffold import (
     write_ignored,
     write_setup_files,
 )
-from ralphgen.init.stacks import load_stack
+from ralphgen.emit.trust import Ask, accept_database, client_files, content_files
+from ralphgen.emit.write import finish_interrupted
+from ralphgen.errors import ProjectError, Say, UsageError, plain
+from ralphgen.generate.workflows import read_before, regenerate
 from ralphgen.kits.registry import HOSTS, KITS, read_settings
 from ralphgen.ledger.tables import make_triggers
 from ralphgen.project.approvals import keep_record

@@ -7,8 +7,8 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from ralphgen.emit.scaffold import any_database
 from ralphgen.errors import Problem, ProjectError
-from ralphgen.init.scaffold import any_database
 from ralphgen.kits.registry import KITS
 from ralphgen.planning.model import ServerPlan
 from ralphgen.planning.server import plan_server

@@ -4,14 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from ralphgen.emit.editor_schemas import write_schemas
+from ralphgen.emit.scaffold import write_ignored
 from ralphgen.emit.write import compare
 from ralphgen.errors import ProjectError, Say
 from ralphgen.files import MANIFEST
 from ralphgen.generate.default_context import POLICY, Tools, tools_on_disk
 from ralphgen.generate.removals import refuse_removals
 from ralphgen.generate.workflows import generate, read_before, regenerate
-from ralphgen.init.editor_schemas import write_schemas
-from ralphgen.init.scaffold import write_ignored
 from ralphgen.ledger.backup import backed_up
 from ralphgen.ledger.tables import VERSION, add_indexes, read_state, upgrade_tables
 from ralphgen.project.root import FOLDER, has_database

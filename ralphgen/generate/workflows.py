@@ -5,6 +5,7 @@ from contextlib import nullcontext, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from ralphgen.emit.scaffold import write_ignored
 from ralphgen.emit.trust import (
     Ask,
     accept_database,
@@ -22,7 +23,6 @@ from ralphgen.generate.default_context import renew_default_context, tools_on_di
 from ralphgen.generate.project_id import name_project
 from ralphgen.generate.removals import Recorded, lag, read_recorded, refuse_removals
 from ralphgen.generate.report import Report
-from ralphgen.init.scaffold import write_ignored
 from ralphgen.kits.registry import KITS, project_config, read_settings
 from ralphgen.planning.model import ServerPlan
 from ralphgen.planning.preview import long_lists

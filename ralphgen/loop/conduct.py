@@ -15,8 +15,8 @@ from typing import Literal
 
 from ralphgen.agents.agent import Agent
 from ralphgen.agents.registry import find_agent
+from ralphgen.emit.scaffold import any_database
 from ralphgen.errors import UsageError
-from ralphgen.init.scaffold import any_database
 from ralphgen.kits.registry import KITS, read_settings
 from ralphgen.loop.run import (
     STUCK_CODE,

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ralphgen.emit.scaffold import serves_any_database
 from ralphgen.errors import Problem, ProjectError, RalphgenError, plain
-from ralphgen.init.scaffold import serves_any_database
 from ralphgen.kits.ralph.rows import stored_tables, writing_tasks
 from ralphgen.kits.registry import KITS, read_settings
 from ralphgen.ledger.tables import now

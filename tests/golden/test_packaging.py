@@ -82,10 +82,10 @@ def test_every_file_of_the_package_is_inside(wheel: dict[str, bytes]) -> None:
         "ralphgen/environment/locks/http.lock",
         "ralphgen/environment/locks/postgresql.lock",
         "ralphgen/environment/locks/rye.lock",
-        "ralphgen/init/schema.sql",
+        "ralphgen/emit/schema.sql",
         "ralphgen/ledger/entries.sql",
         "ralphgen/ledger/schema.sql",
-        "ralphgen/init/stacks/generic.toml",
+        "ralphgen/emit/stacks/generic.toml",
     } <= expected
     assert expected == {name for name in wheel if name.startswith("ralphgen/")} - {
         f"ralphgen/templates/{name}" for name in template_texts()

@@ -19,7 +19,7 @@ from ralphgen.generate.workflows import regenerate
 from ralphgen.kits.registry import read_settings
 from ralphgen.project.approvals import add_to_record
 
-INIT_SCHEMA = Path(__file__).parents[2] / "ralphgen" / "init" / "schema.sql"
+INIT_SCHEMA = Path(__file__).parents[2] / "ralphgen" / "emit" / "schema.sql"
 LEDGER = Path(__file__).parents[2] / "ralphgen" / "ledger" / "schema.sql"
 MARKER = "INSERT INTO ralphgen_ledger (created) VALUES ('2026-02-10T00:00:00Z');"
 TEST = "import sys, pathlib; sys.exit(int(pathlib.Path('code.txt').read_text()))"

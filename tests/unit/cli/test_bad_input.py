@@ -230,7 +230,7 @@ def test_a_full_disk_at_init_leaves_nothing_half_made(tmp_path: Path, size: int)
 def test_a_full_disk_keeps_the_config_that_was_there(tmp_path: Path) -> None:
     program = (
         "import resource, sys\nfrom pathlib import Path\nfrom ralphgen.errors import ProjectError\n"
-        "from ralphgen.init.scaffold import switch_on\nimport ralphgen.init.scaffold as setup\n"
+        "from ralphgen.emit.scaffold import switch_on\nimport ralphgen.emit.scaffold as setup\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (50, 50))\n"
         "try:\n    switch_on(Path(sys.argv[1]), [])\n"
         "except ProjectError as error:\n    sys.exit(str(error))\n"

@@ -13,11 +13,10 @@ from driving import ROWS, create_database, query
 from engines import CONFIG, MARKER, VARIABLE
 from postgresql import database
 
+from ralphgen.emit.scaffold import create_tables, load_stack
 from ralphgen.errors import ProjectError
 from ralphgen.exchange.move import export_text
 from ralphgen.exchange.transfer import LEDGER, move_project
-from ralphgen.init.postgresql import create_tables
-from ralphgen.init.stacks import load_stack
 from ralphgen.ledger.tables import definition
 from ralphgen.ledger.undo import undo_session
 from ralphgen.project.root import DATABASE, DatabasePlace

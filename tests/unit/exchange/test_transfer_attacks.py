@@ -17,8 +17,7 @@ from driving import ROWS, create_database
 from engines import CONFIG, VARIABLE
 from postgresql import PASSWORD, database, missing, running
 
-from ralphgen.init.postgresql import create_tables
-from ralphgen.init.stacks import load_stack
+from ralphgen.emit.scaffold import create_tables, load_stack
 from ralphgen.project.root import DatabasePlace
 
 pytestmark = pytest.mark.slow

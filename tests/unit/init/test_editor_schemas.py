@@ -7,14 +7,8 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from ralphgen.init.editor_schemas import (
-    DESCRIPTIONS,
-    FOLDER,
-    SCHEMAS,
-    config_schema,
-    write_schemas,
-)
-from ralphgen.init.scaffold import CONFIG_TEXT
+from ralphgen.emit.editor_schemas import DESCRIPTIONS, FOLDER, SCHEMAS, config_schema, write_schemas
+from ralphgen.emit.scaffold import CONFIG_TEXT
 from ralphgen.kits.registry import KITS
 from ralphgen.project.config import Config
 from ralphgen.project.recipes import RecipeFile

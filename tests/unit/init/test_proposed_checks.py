@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 from proved_projects import written
 
-from ralphgen.init.checks import Proposal, proposal_text, proposed_checks
-from ralphgen.init.scaffold import propose_checks
+from ralphgen.emit.scaffold import Proposal, proposal_text, propose_checks, proposed_checks
 
 UNITTEST = Proposal("tests", ("python", "-m", "unittest", "discover", "-s", "tests"))
 PYTEST = Proposal("tests", ("python", "-m", "pytest", "-q"))

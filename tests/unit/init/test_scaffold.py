@@ -4,15 +4,15 @@ from pathlib import Path
 
 import pytest
 
-from ralphgen.errors import ProjectError
-from ralphgen.init.scaffold import (
+from ralphgen.emit.scaffold import (
     CONFIG_TEXT,
     IGNORED,
     create_database,
+    load_stack,
     switch_on,
     write_ignored,
 )
-from ralphgen.init.stacks import load_stack
+from ralphgen.errors import ProjectError
 from ralphgen.kits.registry import KITS
 
 

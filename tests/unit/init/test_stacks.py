@@ -5,8 +5,8 @@ from itertools import combinations
 
 import pytest
 
+from ralphgen.emit.scaffold import STACKS, Discipline, Stack, load_stack
 from ralphgen.errors import UsageError
-from ralphgen.init.stacks import STACKS, Discipline, Stack, load_stack
 
 TABLE = {
     "generic": [

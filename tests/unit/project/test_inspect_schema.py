@@ -179,7 +179,7 @@ def test_what_init_lays_down_is_a8_with_overrides(tmp_path: Path) -> None:
     """And it is empty, so that no project begins with somebody's rows."""
     added = "ALTER TABLE disciplines ADD COLUMN mcp_tool_overrides TEXT;"
     (tmp_path / "init").mkdir()
-    sql = (ROOT / "ralphgen" / "init" / "schema.sql").read_text(encoding="utf-8")
+    sql = (ROOT / "ralphgen" / "emit" / "schema.sql").read_text(encoding="utf-8")
     path = make_database(tmp_path / "init", sql)
 
     assert inspect_schema(era(tmp_path, "a8", added)) == inspect_schema(path)

@@ -1,37 +1,314 @@
-"""What `init` writes into a folder, never over anything that is there."""
+"""Creates what a new project starts with: its database, settings, checks and default context."""
 
 import json
+import re
 import shlex
 import sqlite3
+import time
 import tomllib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager, suppress
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from importlib import resources
 from pathlib import Path
 from shutil import rmtree
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ralphgen.errors import ProjectError
+from ralphgen.emit.editor_schemas import FOLDER as SCHEMAS
+from ralphgen.emit.recorded import add_row, default_schema, make_tables, recorded_kits, take_away
+from ralphgen.errors import ProjectError, UsageError
 from ralphgen.files import LOCK, WRITE_HINT, exclusive, put, read_text, refuse_irregular
-from ralphgen.init.checks import proposal_text, proposed_checks
-from ralphgen.init.editor_schemas import FOLDER as SCHEMAS
-from ralphgen.init.recorded import add_row, default_schema, make_tables, recorded_kits, take_away
-from ralphgen.init.stacks import Stack, first_rows
 from ralphgen.kits.registry import KITS, read_settings
 from ralphgen.ledger.tables import definition, now, statements
 from ralphgen.planning.model import ServerPlan
 from ralphgen.project.config import FILE, config_lock
-from ralphgen.project.database import FileSnapshot
+from ralphgen.project.database import FileSnapshot, connected, first_line
 from ralphgen.project.root import (
     FOLDER,
     DatabasePlace,
     database_name,
     database_path,
     database_place,
+    place_name,
     project_home,
 )
 from ralphgen.project.toml_edit import edited
+from ralphgen.runtime.engine.postgresql import schema as catalog
+from ralphgen.runtime.engine.postgresql.library import settings, writers_lock
+from ralphgen.runtime.engine.schema import TABLES
 from ralphgen.runtime.session import DEFAULT_RECIPE
+
+if TYPE_CHECKING:
+    import psycopg
+
+
+STACKS = ("generic", "desktop", "saas", "mobile", "empty")
+"""The names for `load_stack`, in display order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Discipline:
+    """One agent persona, as a row of the table `disciplines` begins its life.
+
+    `acronym` is four letters or digits, `icon` the name of a Lucide icon, `color` is `#rrggbb`;
+    `conventions` is a text of bullets, one a line.
+    """
+
+    name: str
+    display_name: str
+    acronym: str
+    icon: str
+    color: str
+    description: str
+    system_prompt: str
+    skills: tuple[str, ...]
+    conventions: str
+
+
+@dataclass(frozen=True, slots=True)
+class Stack:
+    """The disciplines of one kind of application, in the order they are created.
+
+    `id` is what the column `stack_id` holds.
+    """
+
+    name: str
+    id: int
+    title: str
+    disciplines: tuple[Discipline, ...]
+
+
+def load_stack(name: str) -> Stack:
+    """Return the stack of that name; raises `UsageError` for a name that is not in `STACKS`."""
+    if name not in STACKS:
+        known = ", ".join(f'"{stack}"' for stack in STACKS)
+        raise UsageError(
+            f'unknown stack "{name}", expected one of {known}',
+            hint='the stack "generic" fits any project',
+        )
+    if name == "empty":
+        return Stack(name=name, id=0, title="Empty", disciplines=())
+    file = resources.files("ralphgen.emit").joinpath("stacks", f"{name}.toml")
+    content = tomllib.loads(file.read_text(encoding="utf-8"))
+    return Stack(
+        name=name,
+        id=content["id"],
+        title=content["title"],
+        disciplines=tuple(
+            Discipline(
+                **fields
+                | {
+                    "system_prompt": fields["system_prompt"].strip(),
+                    "skills": tuple(fields["skills"]),
+                    "conventions": fields["conventions"].strip(),
+                }
+            )
+            for fields in content["disciplines"]
+        ),
+    )
+
+
+def first_rows(
+    title: str, stack: Stack, description: str = ""
+) -> Iterator[tuple[str, dict[str, object]]]:
+    """Yield the rows of a project that begins today, each with its table."""
+    today = time.strftime("%Y-%m-%d", time.gmtime())
+    about = {"project_title": title, "project_description": description or None}
+    yield "metadata", {"id": 1, **about, "project_created": today}
+    for discipline in stack.disciplines:
+        skills = json.dumps(discipline.skills, ensure_ascii=False, separators=(",", ":"))
+        yield "disciplines", {**asdict(discipline), "skills": skills, "stack_id": stack.id}
+
+
+LARGEST = 1_000_000  # bytes of a file that is looked at
+LOOKED_AT = 20  # files of tests
+NPM_PLACEHOLDER = "no test specified"  # what "npm init" writes as the test of a package
+TARGET = r"(?m)^{}\s*:(?!=)"
+HEAD = """
+# Checks that must pass before a task is done. Uncomment the ones you want, then run
+# "ralphgen regen".
+"""
+HEAD_ON = """
+# Checks that must pass before a task is done. Run "ralphgen regen" after a change.
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """A check that a project could have, and the file that defines what it runs."""
+
+    name: str
+    run: tuple[str, ...]
+    protect: str = ""
+
+
+def proposed_checks(root: Path) -> list[Proposal]:
+    """Return the checks that the files of a project suggest, one for each name."""
+    found: dict[str, Proposal] = {}
+    for proposal in (*_of_node(root), *_of_python(root), *_of_make(root), *_of_others(root)):
+        found.setdefault(proposal.name, proposal)
+    return list(found.values())
+
+
+def proposal_text(proposals: list[Proposal], *, is_on: bool) -> str:
+    """Return the proposals as lines of the settings; each is a comment unless they are on."""
+    lines: list[str] = []
+    for proposal in proposals:
+        lines += ["[[done.checks]]", f"name = {json.dumps(proposal.name)}"]
+        lines += [f"run = {json.dumps(proposal.run)}", ""]
+    protect = sorted({proposal.protect for proposal in proposals if proposal.protect})
+    if protect:
+        lines += ["[done]", f"protect = {json.dumps(protect)}", ""]
+    mark = "" if is_on else "# "
+    head = HEAD_ON if is_on else HEAD
+    return head + "\n".join(f"{mark}{line}".rstrip() for line in lines[:-1]) + "\n"
+
+
+def _of_node(root: Path) -> Iterator[Proposal]:
+    try:
+        scripts = json.loads(_text(root / "package.json"))["scripts"]
+        runner = "npm"
+        if (root / "pnpm-lock.yaml").is_file():
+            runner = "pnpm"
+        elif (root / "yarn.lock").is_file():
+            runner = "yarn"
+        for script, name in (("test", "tests"), ("lint", "lint")):
+            if NPM_PLACEHOLDER not in str(scripts.get(script, NPM_PLACEHOLDER)):
+                yield Proposal(name, (runner, "run", script))
+    except (ValueError, LookupError, TypeError, AttributeError):
+        return
+
+
+def _of_python(root: Path) -> Iterator[Proposal]:
+    try:
+        tools = tomllib.loads(_text(root / "pyproject.toml")).get("tool", {})
+    except ValueError:
+        tools = {}
+    configured = "pytest" in tools or (root / "pytest.ini").is_file()
+    written = sorted((root / "tests").glob("test_*.py"))[:LOOKED_AT]
+    if configured or written:
+        is_pytest = configured or not _is_unittest(root, [_text(path) for path in written])
+        place = () if (root / "tests/__init__.py").is_file() else ("-s", "tests")
+        run = ("pytest", "-q") if is_pytest else ("unittest", "discover", *place)
+        yield Proposal("tests", ("python", "-m", *run))
+    if "ruff" in tools or (root / "ruff.toml").is_file():
+        yield Proposal("lint", ("ruff", "check", "."))
+
+
+def _is_unittest(root: Path, tests: Sequence[str]) -> bool:
+    """Return whether tests are of unittest, and nothing in the project speaks of pytest."""
+    names = ("pyproject.toml", "setup.cfg", "tox.ini", "requirements-dev.txt", "requirements.txt")
+    texts = [*tests, *(_text(root / name) for name in names)]
+    is_free = not (root / "tests/conftest.py").is_file() and not any("pytest" in t for t in texts)
+    return is_free and any("import unittest" in t or "from unittest " in t for t in tests)
+
+
+def _of_make(root: Path) -> Iterator[Proposal]:
+    text = _text(root / "Makefile")
+    for target, name in (("test", "tests"), ("lint", "lint")):
+        if re.search(TARGET.format(target), text):
+            yield Proposal(name, ("make", target))
+
+
+def _of_others(root: Path) -> Iterator[Proposal]:
+    for file, run in (
+        ("Cargo.toml", ("cargo", "test")),
+        ("go.mod", ("go", "test", "./...")),
+        ("mix.exs", ("mix", "test")),
+    ):
+        if (root / file).is_file():
+            yield Proposal("tests", run)
+    for script in ("test.sh", "scripts/test.sh"):
+        if (root / script).is_file():
+            yield Proposal("tests", (f"./{script}",), protect=script)
+
+
+def _text(path: Path) -> str:
+    """Return the text of a file; empty where there is none, or one that is too long to look at."""
+    try:
+        if not path.is_file() or path.stat().st_size > LARGEST:
+            return ""
+        return path.read_text(encoding="utf-8")
+    except (OSError, ValueError):
+        return ""
+
+
+_FOUND = (
+    "SELECT c.relname::text FROM pg_catalog.pg_class AS c "
+    "JOIN pg_catalog.pg_namespace AS n ON n.oid = c.relnamespace "
+    "WHERE n.nspname = $1 AND c.relname = ANY ($2) AND c.relkind NOT IN ('i', 'I', 'S', 't', 'c')"
+)
+_SCHEMA = "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1"
+
+
+def has_tables(place: DatabasePlace) -> bool:
+    """Return whether the schema has any table of a project.
+
+    Raises what `connected` raises, and `ProjectError` where that cannot be seen.
+    """
+    with connected(place) as connection:
+        return _has_tables(connection, place.schema)
+
+
+def create_tables(place: DatabasePlace, title: str, stack: Stack, description: str = "") -> bool:
+    """Make the tables and the ledger, with the stack's disciplines; whether there were none.
+
+    All are made or none. The schema is made too where there is none; one with any table of a
+    project is left as it is. Raises what `connected` raises, and `ProjectError` where they cannot
+    be made.
+    """
+    with connected(place) as connection:
+        import psycopg
+
+        try:
+            with connection.transaction():
+                connection.execute(
+                    f"{settings(place.schema)}; {writers_lock(place.schema)}".encode()
+                )
+                if _has_tables(connection, place.schema):
+                    return False
+                make_tables_in(connection, place.schema)
+                for table, row in first_rows(title, stack, description):
+                    _add(connection, table, row)
+        except psycopg.Error as error:
+            text = f"the tables in {place_name(place)} cannot be created: {first_line(error)}"
+            hint = "this command needs permission to create tables there"
+            raise ProjectError(text, hint) from error
+    return True
+
+
+def make_tables_in(
+    connection: "psycopg.Connection[Any]", schema: str, *, with_ledger: bool = True
+) -> None:
+    """Make the tables of a project that has none, with the schema where it is missing.
+
+    To be called within a transaction whose search path begins with that schema.
+    """
+    from psycopg import sql
+
+    named = sql.Identifier(schema)
+    if connection.execute(_SCHEMA, [schema]).fetchone() is None:
+        connection.execute(sql.SQL("CREATE SCHEMA {}").format(named))
+    connection.execute(catalog.defined(default_schema()).encode())
+    if with_ledger:
+        connection.execute(definition(catalog).encode())
+        connection.execute("INSERT INTO ralphgen_ledger (created) VALUES ($1)", [now()])
+
+
+def _has_tables(connection: "psycopg.Connection[Any]", schema: str) -> bool:
+    return connection.execute(_FOUND, [schema, list(TABLES)]).fetchone() is not None
+
+
+def _add(connection: "psycopg.Connection[Any]", table: str, row: Mapping[str, object]) -> None:
+    from psycopg import sql
+
+    statement = sql.SQL("INSERT INTO {} ({}) VALUES ({})").format(
+        sql.Identifier(table),
+        sql.SQL(", ").join(map(sql.Identifier, row)),
+        sql.SQL(", ").join(sql.SQL(f"${at}") for at in range(1, len(row) + 1)),
+    )
+    connection.execute(statement, [*row.values()])
+
 
 CONTEXT = ".ralph/mcp/context.json"
 IGNORED = ".ralph/.gitignore"

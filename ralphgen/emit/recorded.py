@@ -55,7 +55,7 @@ _DECLARED = {"ANY": "", "NUMERIC": "DATE"}
 
 def default_schema() -> str:
     """Return the SQL of a project's tables that has none of its own."""
-    return resources.files("ralphgen.init").joinpath("schema.sql").read_text(encoding="utf-8")
+    return resources.files("ralphgen.emit").joinpath("schema.sql").read_text(encoding="utf-8")
 
 
 def read_committed(root: Path) -> Mapping[str, Any]:

@@ -1,1 +1,0 @@
-"""What `ralphgen init` creates in a project: database, settings, default context."""
