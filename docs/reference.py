@@ -12,9 +12,9 @@ from reference_resources import resources_page
 
 from ralphgen.cli.commands import load
 from ralphgen.emit.editor_schemas import config_schema, recipe_schema
+from ralphgen.emit.initialize import InitOptions, initialize
 from ralphgen.emit.scaffold import CONTEXT
-from ralphgen.generate.initialize import InitOptions, initialize
-from ralphgen.generate.workflows import generate
+from ralphgen.emit.workflows import generate
 from ralphgen.kits.registry import KITS
 from ralphgen.runtime.policy import FULL
 from ralphgen.skills import GUIDE, render_skills

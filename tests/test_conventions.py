@@ -60,7 +60,7 @@ LAYERS = {
     "ledger": (("ledger",),),
     "render": (("rendering",),),
     "kits": (("kits.*",), ("kits",), ("kits.*.commands",)),
-    "emit": (("emit",), ("generate",)),
+    "emit": (("emit",),),
     "sessions": (("sessions",),),
     "exchange": (("exchange",),),
     "agents": (("agents.clients",), ("skills",), ("agents",)),
@@ -81,9 +81,9 @@ LAYERS = {
 ROWS = tuple(row for rows in LAYERS.values() for row in rows)
 # Imports that the target layout does not have. Remove a pair with its import, and add none.
 UPWARD = {
-    ("generate.connected", "agents.clients"),
-    ("generate.connected", "agents.plugin"),
-    ("generate.connected", "skills"),
+    ("emit.connected", "agents.clients"),
+    ("emit.connected", "agents.plugin"),
+    ("emit.connected", "skills"),
     ("ledger.undo", "kits.ralph.rows"),
     ("ledger.undo", "kits.registry"),
     ("runtime.http.command", "runtime.start"),

@@ -32,7 +32,7 @@ ASKING = {
     "the settings name the engine": {
         "cli/project.py": "name place",  # also `--watch`, which watches a file
         "emit/scaffold.py": "class driver place",  # also makes the file of a new project
-        "generate/initialize.py": "class name place",
+        "emit/initialize.py": "class name place",
         "planning/model.py": "name",
         "planning/queries.py": "name",
         "planning/server.py": "name",

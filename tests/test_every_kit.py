@@ -13,7 +13,7 @@ from driving import SCHEMAS, create_database, create_project
 from sources import runtime_text
 from syntax_trees import KIT_KEYS, PACKAGE, RUNTIME, SERVERS, absolute, forget, imported, parsed
 
-from ralphgen.generate.workflows import generate
+from ralphgen.emit.workflows import generate
 from ralphgen.kits.registry import KITS
 from ralphgen.planning.model import RECIPES, Hints, KitPlan, ServerPlan
 from ralphgen.project.config import Config

@@ -19,8 +19,8 @@ from ralphgen.board.views.sessions import read_sessions
 from ralphgen.board.views.specs import read_specs
 from ralphgen.board.views.status import Status, project_status
 from ralphgen.doctor import examine
+from ralphgen.emit.workflows import Generated, generate
 from ralphgen.errors import ProjectError, RalphgenError
-from ralphgen.generate.workflows import Generated, generate
 from ralphgen.kits.registry import KITS
 from ralphgen.project.database import open_database
 from ralphgen.project.inspect import read_schema

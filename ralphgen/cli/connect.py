@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from ralphgen.agents.clients import ClientForm
-    from ralphgen.generate.connected import ConnectTarget
-    from ralphgen.generate.workflows import Generated
+    from ralphgen.emit.connected import ConnectTarget
+    from ralphgen.emit.workflows import Generated
 
 app = App()
 CONNECT = """\
@@ -83,7 +83,7 @@ def connect(
 ) -> None:
     """Write the files of an MCP client, and record them as trusted."""
     from ralphgen.agents.clients import AGENTS_MD, PLUGIN, SKILLS, SUBAGENTS, client_form
-    from ralphgen.generate.workflows import generate
+    from ralphgen.emit.workflows import generate
     from ralphgen.project.root import project_root, written_root
 
     chosen = {SKILLS: skills, SUBAGENTS: subagents, PLUGIN: plugin, AGENTS_MD: agents_md}
@@ -144,7 +144,7 @@ def _targets(
 ) -> "tuple[list[ConnectTarget], bool]":
     """Return the files to write, and whether one of them starts the ralphgen on PATH."""
     from ralphgen.agents.clients import ClientEntries
-    from ralphgen.generate.connected import client_file, targets
+    from ralphgen.emit.connected import client_file, targets
     from ralphgen.project.settings import is_public_url
 
     plan = generated.plan
@@ -170,8 +170,8 @@ def _print(targets: "Sequence[ConnectTarget]") -> None:
 
 def _write(root: Path, targets: "Sequence[ConnectTarget]", tell: Say) -> None:
     """Write the files and record them as trusted."""
+    from ralphgen.emit.connected import write_targets
     from ralphgen.emit.trust import recorded_writes
-    from ralphgen.generate.connected import write_targets
 
     with recorded_writes(root, [root / target.path for target in targets]):
         for target, changed in write_targets(root, targets):

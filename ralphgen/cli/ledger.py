@@ -212,6 +212,6 @@ def _say_entries(root: Path) -> None:
 
 
 def _regenerate(root: Path, tell: Say, *, removed: Sequence[str] = ()) -> None:
-    from ralphgen.generate.workflows import regenerate
+    from ralphgen.emit.workflows import regenerate
 
     regenerate(root, force=False, say=tell, removed=removed)

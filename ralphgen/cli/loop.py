@@ -88,7 +88,7 @@ def loop(
     Exits with 0 if no task is ready, with 5 if tasks or branches need your attention, and with 7
     at a limit. Ctrl-C waits for the running sessions; a second Ctrl-C stops them.
     """
-    from ralphgen.generate.outdated import warn_if_outdated
+    from ralphgen.emit.outdated import warn_if_outdated
     from ralphgen.loop.conduct import prepare_loop
     from ralphgen.loop.run import Limits, parse_duration
     from ralphgen.project.database import shared_connections

@@ -87,8 +87,8 @@ def init(
     """
     from ralphgen.cli.next_steps import next_steps
     from ralphgen.cli.trust import asked as asked_to_trust
+    from ralphgen.emit.initialize import InitOptions, initialize
     from ralphgen.environment import base_interpreter
-    from ralphgen.generate.initialize import InitOptions, initialize
     from ralphgen.terminal.person import (
         agrees,
         at_terminal,
@@ -189,8 +189,8 @@ def regen(
 ) -> None:
     """Regenerate the server after a migration or settings change."""
     from ralphgen.cli.trust import asked
+    from ralphgen.emit.workflows import preview, regenerate
     from ralphgen.environment import base_interpreter
-    from ralphgen.generate.workflows import preview, regenerate
     from ralphgen.project.root import project_root, written_root
     from ralphgen.terminal.person import at_terminal
 
@@ -221,7 +221,7 @@ def check(
 
     A terminal shows a long diff only with --diff; a pipe always gets all of it.
     """
-    from ralphgen.generate.workflows import checked
+    from ralphgen.emit.workflows import checked
     from ralphgen.project.root import project_root
 
     tell = progress(quiet)
@@ -251,7 +251,7 @@ def check(
 @app.command(example="ralphgen inspect --json | jq .schema")
 def inspect(project: Project = Path(), as_json: Json = False) -> None:
     """Show the facts that decide the generated server."""
-    from ralphgen.generate.workflows import generate
+    from ralphgen.emit.workflows import generate
     from ralphgen.kits.registry import KITS
     from ralphgen.project.inspect import found_by_kits
     from ralphgen.project.root import database_shown, project_root
@@ -319,7 +319,7 @@ def _counted(number: int, noun: str) -> str:
 
 def _watch(root: Path, tell: Say, *, alone: bool) -> None:
     """Write the server after each change until a person stops it; then exit with 0."""
-    from ralphgen.generate.watch import watch
+    from ralphgen.emit.workflows import watch
     from ralphgen.project.root import database_place
 
     if not alone:
@@ -341,6 +341,6 @@ def _watch(root: Path, tell: Say, *, alone: bool) -> None:
 def _finish(root: Path, *, install: bool, say: Say) -> None:
     """Build the environment of a server with a lock, and compile its modules, if `install`."""
     if install:
-        from ralphgen.generate.workflows import install_environment
+        from ralphgen.emit.workflows import install_environment
 
         install_environment(root, say=say)

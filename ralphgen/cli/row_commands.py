@@ -12,8 +12,8 @@ import typer
 from ralphgen.agents.calls import KIT, Record, RefusalError, RowTools
 from ralphgen.cli.completion import Offer
 from ralphgen.cli.fields import FieldCommand, Given, arguments_of, takes_fields
+from ralphgen.emit.outdated import warn_if_outdated
 from ralphgen.errors import Problem, UsageError, plain
-from ralphgen.generate.outdated import warn_if_outdated
 from ralphgen.project.root import project_place
 from ralphgen.runtime.policy import FULL
 from ralphgen.suggestion import either

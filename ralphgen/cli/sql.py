@@ -14,8 +14,8 @@ __all__ = ["app", "indexes", "roles"]
 def indexes(project: Project = Path()) -> None:
     """Print SQL for missing indexes, without running it."""
     from ralphgen.emit.scaffold import serves_any_database
+    from ralphgen.emit.workflows import generate
     from ralphgen.errors import ProjectError
-    from ralphgen.generate.workflows import generate
     from ralphgen.planning.indexes import missing_indexes
     from ralphgen.project.root import project_root
     from ralphgen.project.rows import open_rows
@@ -40,7 +40,7 @@ def indexes(project: Project = Path()) -> None:
 @db.command(example="ralphgen db roles | psql service=shop")
 def roles(project: Project = Path()) -> None:
     """Print SQL for PostgreSQL roles and row-level security."""
-    from ralphgen.generate.workflows import generate
+    from ralphgen.emit.workflows import generate
     from ralphgen.kits.access import access_sql
     from ralphgen.project.root import project_root
 

@@ -10,8 +10,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ralphgen.cli.row_tables import HUES, page_console
+from ralphgen.emit.workflows import Generated
 from ralphgen.errors import plain
-from ralphgen.generate.workflows import Generated
 from ralphgen.ledger.record import SessionRecord
 from ralphgen.planning.model import KitPlan, ServerPlan
 from ralphgen.planning.preview import listed_bytes, listed_tools

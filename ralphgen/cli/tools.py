@@ -55,7 +55,7 @@ def tools(
 def list_(discipline: Discipline = "", as_json: Json = False, project: Project = Path()) -> None:
     """List the tools of each recipe and their size in bytes."""
     from ralphgen.cli.tables import show_tools, tool_matrix
-    from ralphgen.generate.workflows import generate
+    from ralphgen.emit.workflows import generate
     from ralphgen.project.root import project_root
 
     root = project_root(project)
@@ -123,7 +123,7 @@ def why(
     Prints the source that removed the tool or the argument, and the recipes that have it.
     """
     from ralphgen.authority.reach import Reach, asked_tools
-    from ralphgen.generate.workflows import generate
+    from ralphgen.emit.workflows import generate
     from ralphgen.kits.registry import KITS
     from ralphgen.planning.model import INTERACTIVE
     from ralphgen.project.root import project_root
@@ -169,7 +169,7 @@ def who(
     from difflib import ndiff
 
     from ralphgen.authority.reach import Reach, asked_tools
-    from ralphgen.generate.workflows import generate
+    from ralphgen.emit.workflows import generate
     from ralphgen.kits.registry import KITS
     from ralphgen.project.root import project_root
 

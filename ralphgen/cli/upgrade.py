@@ -31,10 +31,9 @@ def upgrade(
 
     Shows the changes by kind (tools, policy, facts, server), asks, and writes them.
     """
+    from ralphgen.emit.workflows import install_environment, plan_upgrade
+    from ralphgen.emit.workflows import upgrade as upgrade_project
     from ralphgen.environment import base_interpreter
-    from ralphgen.generate.upgrade import plan_upgrade
-    from ralphgen.generate.upgrade import upgrade as upgrade_project
-    from ralphgen.generate.workflows import install_environment
     from ralphgen.project.root import written_root
     from ralphgen.terminal.person import agrees
 

@@ -11,16 +11,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ralphgen.agents.clients import CLIENTS, ClientEntries
+from ralphgen.emit.connected import all_entries, client_file
 from ralphgen.emit.scaffold import serves_any_database
 from ralphgen.emit.verify import TRUST_EDITED, UntrustedError
+from ralphgen.emit.workflows import Generated, generate
 from ralphgen.emit.write import compare
 from ralphgen.environment import INTERPRETER_OPTIONS, base_interpreter
 from ralphgen.environment.build import check_environment
 from ralphgen.environment.location import environment_for
 from ralphgen.environment.program import server_lock
 from ralphgen.errors import ProjectError, RalphgenError
-from ralphgen.generate.connected import all_entries, client_file
-from ralphgen.generate.workflows import Generated, generate
 from ralphgen.ledger.tables import VERSION, read_state
 from ralphgen.loop.trees import worktree_notes
 from ralphgen.planning.access import LOGINS

@@ -8,6 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+from ralphgen.emit.removals import refuse_behind, refuse_unstartable
 from ralphgen.emit.scaffold import any_database, serves_any_database
 from ralphgen.emit.trust import (
     Ask,
@@ -31,7 +32,6 @@ from ralphgen.emit.write import finish_interrupted
 from ralphgen.environment.program import server_program
 from ralphgen.errors import ProgramError, ProjectError, Say, UsageError
 from ralphgen.files import WRITE_HINT, interrupted, put, refuse_irregular
-from ralphgen.generate.removals import refuse_behind, refuse_unstartable
 from ralphgen.kits.registry import KITS, read_settings
 from ralphgen.planning.model import PROFILES, Names, ServerPlan
 from ralphgen.planning.server import plan_server

@@ -10,8 +10,8 @@ from cases import INIT_SCHEMA
 from driving import context_for, create_database, made_here, on_context, quiet
 from processes import HANDSHAKE, Server, conversation
 
+from ralphgen.emit.workflows import regenerate
 from ralphgen.environment import INTERPRETER_OPTIONS
-from ralphgen.generate.workflows import regenerate
 
 PLAIN_SDK = Path(__file__).parent / "peers" / "plain_sdk.py"
 ROWS = """

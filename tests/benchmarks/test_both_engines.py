@@ -18,8 +18,8 @@ from projects import database as file_of
 from projects import ours, project
 from test_warm_calls import asked
 
+from ralphgen.emit.workflows import generate, regenerate
 from ralphgen.exchange.transfer import move_project
-from ralphgen.generate.workflows import generate, regenerate
 from ralphgen.planning.indexes import missing_indexes
 from ralphgen.project.rows import open_rows
 

@@ -14,7 +14,7 @@ from http_servers import CONFIG, message
 from installed import MISSING
 from projects import project
 
-from ralphgen.generate.workflows import regenerate
+from ralphgen.emit.workflows import regenerate
 
 pytestmark = pytest.mark.benchmark
 

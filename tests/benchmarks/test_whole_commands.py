@@ -14,7 +14,7 @@ from figures import topic
 from processes import Server, conversation
 from projects import ours, project
 
-from ralphgen.generate.workflows import regenerate
+from ralphgen.emit.workflows import regenerate
 
 pytestmark = pytest.mark.benchmark
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from lanes import shortened
 
-from ralphgen.generate.workflows import generate
+from ralphgen.emit.workflows import generate
 from ralphgen.planning.model import ServerPlan
 from ralphgen.planning.preview import listed_bytes, listed_tools
 from ralphgen.runtime.protocol.answers import add_schemas

@@ -16,8 +16,8 @@ from driving import quiet, server_command
 from lanes import shortened
 
 import ralphgen
+from ralphgen.emit.workflows import checked, generate, regenerate
 from ralphgen.files import Files
-from ralphgen.generate.workflows import checked, generate, regenerate
 from ralphgen.project.root import FOLDER
 
 SOURCE = Path(ralphgen.__file__).parent.parent

@@ -14,7 +14,7 @@ from tokenize import COMMENT
 import pytest
 from cases import FIXTURES, case_names, lay_down
 
-from ralphgen.generate.workflows import generate
+from ralphgen.emit.workflows import generate
 from ralphgen.kits.registry import KITS
 from ralphgen.rendering.server import UNFORMATTED
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from cases import case_names, lay_down
 
-from ralphgen.generate.workflows import Generated, generate
+from ralphgen.emit.workflows import Generated, generate
 from ralphgen.planning.preview import listed_tools
 from ralphgen.spelling import markdown_cell
 

@@ -8,7 +8,7 @@ import pytest
 from cases import lay_down
 from driving import quiet
 
-from ralphgen.generate.workflows import checked, regenerate
+from ralphgen.emit.workflows import checked, regenerate
 from ralphgen.project.root import FOLDER
 
 # What a project of another taste says: each of our modules would be written otherwise.

@@ -13,8 +13,8 @@ from goldens import WHOLE, Goldens
 from sources import PACKAGE, runtime_text
 
 import ralphgen
+from ralphgen.emit.workflows import Generated, generate
 from ralphgen.files import Files
-from ralphgen.generate.workflows import Generated, generate
 from ralphgen.planning.model import ServerPlan
 from ralphgen.planning.preview import listed_tools
 

@@ -19,7 +19,7 @@ from driving import (
     server_command,
 )
 
-from ralphgen.generate.workflows import Generated, regenerate
+from ralphgen.emit.workflows import Generated, regenerate
 from ralphgen.planning.preview import listed_tools
 from ralphgen.spelling import argument_name
 

@@ -15,7 +15,7 @@ from driving import create_project, query, quiet
 from proved_projects import git
 
 from ralphgen import __version__
-from ralphgen.generate.workflows import regenerate
+from ralphgen.emit.workflows import regenerate
 from ralphgen.kits.registry import KITS
 
 pytestmark = pytest.mark.slow

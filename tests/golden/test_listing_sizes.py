@@ -10,7 +10,7 @@ from driving import ROWS, context_for, create_database, on_context, quiet
 from proved_projects import proved_project
 from wire import running
 
-from ralphgen.generate.workflows import Generated, regenerate
+from ralphgen.emit.workflows import Generated, regenerate
 from ralphgen.planning.preview import listed_tools
 
 SCHEMA = INIT_SCHEMA.read_text(encoding="utf-8")

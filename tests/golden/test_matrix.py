@@ -9,7 +9,7 @@ from cases import lay_down
 from driving import connected, quiet
 from goldens import Goldens
 
-from ralphgen.generate.workflows import Generated, regenerate
+from ralphgen.emit.workflows import Generated, regenerate
 from ralphgen.planning.preview import listed_bytes, listed_tools
 
 CASE = "full"

@@ -15,7 +15,7 @@ from driving import create_database
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralphgen.generate.workflows import generate
+from ralphgen.emit.workflows import generate
 from ralphgen.planning.preview import listed_tools
 from ralphgen.runtime.encoding import DIGITS, JSON
 from ralphgen.runtime.tool import portable

@@ -9,8 +9,8 @@ import pytest
 from cases import lay_down
 from driving import SCHEMAS, create_database, query
 
+from ralphgen.emit.workflows import generate
 from ralphgen.files import Files
-from ralphgen.generate.workflows import generate
 
 CHECKED = """
 CREATE TABLE features (name TEXT PRIMARY KEY);

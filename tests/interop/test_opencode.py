@@ -11,7 +11,7 @@ from driving import create_project
 from node_packages import NEEDED, PATIENCE, program
 
 from ralphgen.agents.clients import ClientEntries
-from ralphgen.generate.connected import client_file
+from ralphgen.emit.connected import client_file
 
 pytestmark = NEEDED
 

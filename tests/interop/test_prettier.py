@@ -6,7 +6,7 @@ from cases import lay_down
 from driving import quiet
 from node_packages import NEEDED, program, run_node
 
-from ralphgen.generate.workflows import checked, regenerate
+from ralphgen.emit.workflows import checked, regenerate
 
 pytestmark = NEEDED
 

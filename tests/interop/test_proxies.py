@@ -30,7 +30,7 @@ from mcp.client.streamable_http import streamable_http_client
 from postgresql import needs_postgresql
 from proxies import Proxy
 
-from ralphgen.generate.workflows import regenerate
+from ralphgen.emit.workflows import regenerate
 
 pytestmark = [pytest.mark.interop, needs_postgresql]
 NOTICE = ("--notice", "5")  # as the Containerfile has it

@@ -8,7 +8,7 @@ from contexts import GOOD, beside
 from driving import connected, create_project, quiet
 from wire import running
 
-from ralphgen.generate.workflows import regenerate
+from ralphgen.emit.workflows import regenerate
 
 TAKES = """
 ALTER TABLE disciplines ADD COLUMN mcp_tool_overrides TEXT;

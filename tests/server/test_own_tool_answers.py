@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from driving import Driver, connected, create_project, made_here, quiet
 
-from ralphgen.generate.workflows import regenerate
+from ralphgen.emit.workflows import regenerate
 
 pytestmark = pytest.mark.slow
 

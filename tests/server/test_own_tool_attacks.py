@@ -12,7 +12,7 @@ import pytest
 from driving import Driver, connected, context_for, create_project, made_here, on_context, quiet
 from wire import running
 
-from ralphgen.generate.workflows import regenerate
+from ralphgen.emit.workflows import regenerate
 
 pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 

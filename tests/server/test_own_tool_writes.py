@@ -13,7 +13,7 @@ from held_tasks import READY, THIRD, row, status, taken
 from proved_projects import LEDGER, MARKER, TESTS, git
 
 from ralphgen.emit.trust import check_items
-from ralphgen.generate.workflows import regenerate
+from ralphgen.emit.workflows import regenerate
 from ralphgen.kits.registry import read_settings
 from ralphgen.project.approvals import add_to_record
 from ralphgen.project.root import database_place

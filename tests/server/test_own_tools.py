@@ -21,7 +21,7 @@ from driving import (
 )
 from wire import running
 
-from ralphgen.generate.workflows import regenerate
+from ralphgen.emit.workflows import regenerate
 from ralphgen.ledger.tables import add_tables
 
 pytestmark = pytest.mark.slow

@@ -14,7 +14,7 @@ from loop_projects import LoopProject
 from planned_agent import Steps
 from proved_projects import LEDGER, MARKER, TESTS, git
 
-from ralphgen.generate.workflows import regenerate
+from ralphgen.emit.workflows import regenerate
 
 pytestmark = [pytest.mark.slow, pytest.mark.thorough]
 

@@ -8,7 +8,7 @@ from driving import connected, made_here, quiet
 from engines import VARIABLE, on_both
 from postgresql import needs_postgresql
 
-from ralphgen.generate.workflows import regenerate
+from ralphgen.emit.workflows import regenerate
 
 with suppress(ModuleNotFoundError):  # it is not collected without it
     import psycopg

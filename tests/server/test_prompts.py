@@ -24,7 +24,7 @@ from lanes import shortened
 from making_sessions import described, opened, seen
 from wire import Speaker, running
 
-from ralphgen.generate.workflows import regenerate
+from ralphgen.emit.workflows import regenerate
 from ralphgen.kits.ralph.tools import TOOLS as PLANNED
 
 VERSIONS = ("2025-11-25", "2026-07-28")

@@ -11,7 +11,7 @@ import yaml
 from driving import SCHEMAS, context_for, create_database, create_project, on_context, quiet
 from wire import MODERN, Wire, running
 
-from ralphgen.generate.workflows import regenerate
+from ralphgen.emit.workflows import regenerate
 from ralphgen.kits.registry import KITS
 
 EXTENSION = "io.modelcontextprotocol/skills"

@@ -7,7 +7,7 @@ import pytest
 from command_line import ralphgen
 from driving import connected, create_database, create_project, made_here, query, quiet
 
-from ralphgen.generate.workflows import regenerate
+from ralphgen.emit.workflows import regenerate
 
 pytestmark = pytest.mark.slow
 

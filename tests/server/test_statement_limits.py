@@ -27,7 +27,7 @@ from http_servers import HttpServer, serving, token
 from postgresql import needs_postgresql
 from wire import Wire, running
 
-from ralphgen.generate.workflows import regenerate
+from ralphgen.emit.workflows import regenerate
 
 pytestmark = [
     pytest.mark.slow,

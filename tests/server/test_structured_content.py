@@ -11,7 +11,7 @@ from http_servers import CONFIG, http_client, serving, token
 from jsonschema import Draft202012Validator
 from wire import running
 
-from ralphgen.generate.workflows import regenerate
+from ralphgen.emit.workflows import regenerate
 
 FLAG = "--structured-output"
 CLOSED = {"additionalProperties": False}

@@ -7,8 +7,8 @@ import pytest
 from command_line import ralphgen
 from driving import connected, create_project, made_here
 
+from ralphgen.emit.workflows import generate, regenerate
 from ralphgen.errors import ProjectError
-from ralphgen.generate.workflows import generate, regenerate
 
 pytestmark = pytest.mark.slow
 

@@ -26,8 +26,8 @@ ADOPTS = 36  # PR_SET_CHILD_SUBREAPER of Linux: orphans of what a process has st
 RALPHGEN = Path(sys.executable).with_name("ralphgen")
 AS_NOBODY = """
 import encodings.unicode_escape, getpass, importlib.readers, logging, os, sys
-import ralphgen.cli.commands, ralphgen.generate.workflows, ralphgen.output
-import ralphgen.emit.scaffold
+import ralphgen.cli.commands, ralphgen.emit.workflows
+import ralphgen.emit.scaffold, ralphgen.emit.write
 from ralphgen.cli.main import main
 if os.getuid() == 0:
     os.setgroups([])

@@ -13,8 +13,8 @@ from driving import Driver, Era, connected, create_project, quiet
 from lifelines import until
 from mcp import MCPError
 
+from ralphgen.emit.workflows import regenerate
 from ralphgen.environment.location import environment_for
-from ralphgen.generate.workflows import regenerate
 
 SIX = ("list_tasks", "task_start", "status", "task_status", "task_output", "task_stop")
 NEW_PLACE = ".config/dela/allowlist.toml"

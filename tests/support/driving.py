@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any, Literal, TextIO
 from uuid import uuid4
 
 from ralphgen.emit.trust import written_items
+from ralphgen.emit.workflows import regenerate
 from ralphgen.errors import ProjectError
-from ralphgen.generate.workflows import regenerate
 from ralphgen.kits.registry import KITS
 from ralphgen.project.approvals import add_to_record
 from ralphgen.project.inspect import inspect_project

@@ -15,7 +15,7 @@ from driving import ROWS, SCHEMAS, create_project, made_here, query, quiet
 from postgresql import database, needs_postgresql, template_of
 
 from ralphgen.emit.trust import accept_database
-from ralphgen.generate.workflows import regenerate
+from ralphgen.emit.workflows import regenerate
 from ralphgen.runtime.engine.postgresql.schema import defined
 
 with suppress(ModuleNotFoundError):  # tests of SQLite run without it

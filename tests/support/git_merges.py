@@ -9,7 +9,7 @@ from pathlib import Path
 from command_line import run_sql
 from driving import create_project, quiet
 
-from ralphgen.generate.workflows import regenerate
+from ralphgen.emit.workflows import regenerate
 
 MCP = ".ralph/mcp"
 MANIFEST = f"{MCP}/manifest.json"

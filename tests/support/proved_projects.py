@@ -15,7 +15,7 @@ from shutil import which
 from driving import ROWS, create_database, made_here, quiet
 
 from ralphgen.emit.trust import check_items
-from ralphgen.generate.workflows import regenerate
+from ralphgen.emit.workflows import regenerate
 from ralphgen.kits.registry import read_settings
 from ralphgen.project.approvals import add_to_record
 

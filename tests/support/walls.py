@@ -12,7 +12,7 @@ import psycopg
 from postgresql import PASSWORD
 from psycopg.conninfo import make_conninfo
 
-from ralphgen.generate.workflows import Generated
+from ralphgen.emit.workflows import Generated
 from ralphgen.kits.access import access_sql
 from ralphgen.runtime.policy import Recipe
 

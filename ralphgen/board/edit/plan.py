@@ -13,9 +13,8 @@ from ralphgen.board.edit.forms import Edit, Server
 from ralphgen.board.views.disciplines import COLUMNS, RESERVED, Facts, Row, discipline_of
 from ralphgen.board.views.prose import stored_as
 from ralphgen.emit.scaffold import CONFIG_TEXT
+from ralphgen.emit.workflows import Generated, tools_on_disk
 from ralphgen.errors import ProjectError, RalphgenError
-from ralphgen.generate.default_context import tools_on_disk
-from ralphgen.generate.workflows import Generated
 from ralphgen.kits.registry import KITS
 from ralphgen.planning.catalog import Catalog
 from ralphgen.planning.server import full_catalog

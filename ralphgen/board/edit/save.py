@@ -15,10 +15,10 @@ from ralphgen.board.views.disciplines import (
     is_of_same_lists,
     read_facts,
 )
+from ralphgen.emit import workflows
 from ralphgen.emit.trust import items_of
 from ralphgen.errors import Problem, ProjectError, RalphgenError, Say
 from ralphgen.files import put
-from ralphgen.generate import workflows
 from ralphgen.project.approvals import keep_record
 from ralphgen.project.config import FILE, config_lock
 from ralphgen.project.database import ALONE, connected_database

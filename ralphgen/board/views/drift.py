@@ -5,10 +5,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Literal
 
+from ralphgen.emit import workflows
 from ralphgen.emit.write import Drift
 from ralphgen.errors import Problem, RalphgenError
 from ralphgen.files import MANIFEST
-from ralphgen.generate import workflows
 
 Kind = Literal["edited", "stale", "missing", "leftover", "unknown"]
 KINDS: tuple[Kind, ...] = ("edited", "stale", "missing", "leftover", "unknown")

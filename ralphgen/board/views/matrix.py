@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ralphgen.generate.workflows import Generated
+from ralphgen.emit.workflows import Generated
 from ralphgen.kits.registry import KITS
 from ralphgen.planning.model import KitPlan, Names, ServerPlan
 from ralphgen.planning.preview import entries_of, listed_bytes, suite, supposed_session

@@ -18,8 +18,8 @@ from ralphgen.board.views.sessions import read_sessions
 from ralphgen.board.views.status import project_status
 from ralphgen.board.web.pages import SECTIONS, html
 from ralphgen.emit.scaffold import serves_any_database
+from ralphgen.emit.workflows import generate
 from ralphgen.errors import Problem
-from ralphgen.generate.workflows import generate
 from ralphgen.project.database import open_database
 
 SHEET = Path(__file__).parents[1] / "assets" / "board.css"

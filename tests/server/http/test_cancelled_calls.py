@@ -31,7 +31,7 @@ from lifelines import until
 from loop_projects import is_running
 from wire import running
 
-from ralphgen.generate.workflows import regenerate
+from ralphgen.emit.workflows import regenerate
 
 pytestmark = pytest.mark.slow
 

@@ -33,7 +33,7 @@ from postgresql import needs_postgresql
 from psycopg.conninfo import conninfo_to_dict
 from test_http_equals_stdio import arguments, steady
 
-from ralphgen.generate.workflows import regenerate
+from ralphgen.emit.workflows import regenerate
 
 pytestmark = [needs_postgresql, pytest.mark.thorough]
 POOL = 4

@@ -14,7 +14,7 @@ from postgresql import needs_postgresql
 from psycopg.conninfo import make_conninfo
 from walls import Walled, run
 
-from ralphgen.generate.workflows import generate, regenerate
+from ralphgen.emit.workflows import generate, regenerate
 from ralphgen.runtime.engine.postgresql.revocations import revoke
 
 pytestmark = [needs_postgresql, pytest.mark.slow]

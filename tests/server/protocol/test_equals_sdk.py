@@ -34,7 +34,7 @@ from frames import (
 from lanes import shortened
 from wire import MODERN
 
-from ralphgen.generate.workflows import regenerate
+from ralphgen.emit.workflows import regenerate
 
 ERAS = pytest.mark.parametrize("version", shortened(VERSIONS, HANDSHAKES[-1], STATELESS))
 RECIPES = ("manual", "task_execution", "discuss")

@@ -11,7 +11,7 @@ from proved_projects import git
 
 from ralphgen.authority import NOTHING, Authority
 from ralphgen.authority.difference import changes, markdown
-from ralphgen.generate.workflows import regenerate
+from ralphgen.emit.workflows import regenerate
 from ralphgen.runtime.policy import Policy
 
 pytestmark = pytest.mark.slow

@@ -11,7 +11,7 @@ from command_line import ralphgen, ran, refused, snapshot
 from driving import connected, create_project
 
 from ralphgen.authority.reach import Reach, asked_tools
-from ralphgen.generate.workflows import generate
+from ralphgen.emit.workflows import generate
 from ralphgen.kits.registry import KITS
 from ralphgen.planning.model import ServerPlan
 from ralphgen.planning.preview import EXAMPLES, suite, supposed_session

@@ -10,7 +10,7 @@ from cases import lay_down
 from driving import create_project
 
 from ralphgen.board.views.matrix import OTHERS, Matrix, matrix
-from ralphgen.generate.workflows import Generated, generate
+from ralphgen.emit.workflows import Generated, generate
 from ralphgen.planning.preview import listed_bytes, listed_tools, suite
 from ralphgen.project.rows import open_rows
 from ralphgen.runtime.policy import RULES, WITHIN

@@ -114,7 +114,7 @@ def test_the_page_of_a_session_and_its_undo_are_the_same_on_both_engines(tmp_pat
 def test_an_edit_is_saved_and_journaled_and_one_of_what_was_changed_is_stale(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ralphgen.generate.workflows.install_environment", lambda *_, **__: None)
+    monkeypatch.setattr("ralphgen.emit.workflows.install_environment", lambda *_, **__: None)
     with on_engine("postgresql", tmp_path, ledger=True) as project:
         project.query("ALTER TABLE disciplines ADD COLUMN mcp_tool_overrides jsonb")
         before = read_disciplines(project.root).named("backend")

@@ -15,7 +15,7 @@ from postgresql import database, needs_postgresql
 from ralphgen.board.changes import ChangeWatch
 from ralphgen.board.web.report import report
 from ralphgen.emit.trust import accept_database
-from ralphgen.generate.workflows import regenerate
+from ralphgen.emit.workflows import regenerate
 from ralphgen.ledger.tables import add_tables
 
 with suppress(ModuleNotFoundError):

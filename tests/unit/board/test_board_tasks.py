@@ -12,7 +12,7 @@ from command_line import initialized, run_sql
 from driving import create_project, made_here, query
 from proved_projects import proved_project
 
-from ralphgen.generate.workflows import regenerate
+from ralphgen.emit.workflows import regenerate
 from ralphgen.ledger.tables import add_tables
 
 pytestmark = pytest.mark.slow

@@ -137,9 +137,9 @@ def test_a_terminal_without_the_characters_still_gets_the_words(root: Path) -> N
 
 BROKEN = """
 import sys
-import ralphgen.generate.workflows
+import ralphgen.emit.workflows
 from ralphgen.cli.main import main
-ralphgen.generate.workflows.checked = lambda *_, **__: {}["gone"]
+ralphgen.emit.workflows.checked = lambda *_, **__: {}["gone"]
 sys.argv = ["ralphgen", "check", sys.argv[1]]
 main()
 """

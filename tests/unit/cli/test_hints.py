@@ -11,7 +11,7 @@ from making_sessions import made
 from wire import running
 
 from ralphgen.cli.recipes import BUILT_IN
-from ralphgen.generate.workflows import regenerate
+from ralphgen.emit.workflows import regenerate
 from ralphgen.project.rows import open_rows
 from ralphgen.suggestion import counted, suggestion
 

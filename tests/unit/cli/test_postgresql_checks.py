@@ -13,7 +13,7 @@ from proved_projects import TESTS, git
 from walls import Walled, run
 
 from ralphgen.emit.trust import check_items
-from ralphgen.generate.workflows import generate, regenerate
+from ralphgen.emit.workflows import generate, regenerate
 from ralphgen.kits.registry import read_settings
 from ralphgen.project.approvals import add_to_record
 from ralphgen.sessions.snapshot import earlier_changes

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 
 from ralphgen.agents.clients import CLIENTS, ClientEntries, client_form
+from ralphgen.emit.connected import client_file
 from ralphgen.errors import ProjectError, UsageError
-from ralphgen.generate.connected import client_file
 
 WORKSPACE = {"CLAUDE_PROJECT_DIR": "${workspaceFolder}"}
 CALL = {"command": "ralphgen", "args": ["serve", "ralph"]}

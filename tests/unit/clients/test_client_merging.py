@@ -14,25 +14,25 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ralphgen.agents.clients import CLIENTS, ClientEntries
+from ralphgen.emit.connected import client_file
 from ralphgen.errors import ProjectError
-from ralphgen.generate.connected import client_file
 
 CALL = {"command": "ralphgen", "args": ["serve", "ralph"]}
 WITHOUT_RIGHTS = """
-import encodings.unicode_escape, os, ralphgen.generate.connected
+import encodings.unicode_escape, os, ralphgen.emit.connected
 if os.getuid() == 0:
     os.setgroups([])
     os.setgid(65534)
     os.setuid(65534)
 """
 WITHOUT_SPACE = """
-import ralphgen.generate.connected, resource
+import ralphgen.emit.connected, resource
 resource.setrlimit(resource.RLIMIT_FSIZE, (8, 8))
 """
 WRITE = """
 import pathlib, sys
 from ralphgen.agents.clients import ClientEntries, ProjectError
-from ralphgen.generate.connected import client_file
+from ralphgen.emit.connected import client_file
 root = pathlib.Path(sys.argv[1])
 try:
     client_file(ClientEntries("claude", root, ["ralph"])).write(root)

@@ -12,7 +12,7 @@ from driving import create_project, quiet
 from postgresql import PASSWORD, needs_postgresql
 
 from ralphgen.doctor import examine, look_at
-from ralphgen.generate.initialize import InitOptions, initialize
+from ralphgen.emit.initialize import InitOptions, initialize
 from ralphgen.planning.indexes import MANY
 from ralphgen.project.root import FOLDER, DatabasePlace
 from ralphgen.runtime.engine.postgresql.database import Database

@@ -10,10 +10,10 @@ import pytest
 from driving import quiet
 from postgresql import database, needs_postgresql
 
+from ralphgen.emit.initialize import InitOptions, initialize
 from ralphgen.emit.trust import accept_database
+from ralphgen.emit.workflows import regenerate
 from ralphgen.errors import ProjectError
-from ralphgen.generate.initialize import InitOptions, initialize
-from ralphgen.generate.workflows import regenerate
 
 pytestmark = pytest.mark.slow
 CONFIG = '[database]\nengine = "postgresql"\n'

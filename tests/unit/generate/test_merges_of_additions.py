@@ -9,7 +9,7 @@ from command_line import ralphgen, ran, refused, run_sql
 from driving import quiet
 from git_merges import MCP, RISK, Edit, conflict, git, nothing
 
-from ralphgen.generate.workflows import regenerate
+from ralphgen.emit.workflows import regenerate
 
 pytestmark = pytest.mark.slow
 

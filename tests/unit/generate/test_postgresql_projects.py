@@ -10,10 +10,10 @@ from command_line import ralphgen
 from driving import quiet
 from postgresql import PASSWORD, needs_postgresql
 
+from ralphgen.emit.initialize import InitOptions, initialize
 from ralphgen.emit.trust import accept_database
+from ralphgen.emit.workflows import checked, generate, regenerate
 from ralphgen.errors import ProjectError, UsageError
-from ralphgen.generate.initialize import InitOptions, initialize
-from ralphgen.generate.workflows import checked, generate, regenerate
 from ralphgen.ledger.tables import remove_tables
 from ralphgen.project.root import CONFIG, FOLDER
 

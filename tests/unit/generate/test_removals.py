@@ -6,8 +6,8 @@ import pytest
 from command_line import run_sql
 from driving import create_project, quiet
 
+from ralphgen.emit.workflows import checked, preview, regenerate
 from ralphgen.errors import ProjectError
-from ralphgen.generate.workflows import checked, preview, regenerate
 
 RISK = "ALTER TABLE tasks ADD COLUMN risk TEXT"
 DUE = "ALTER TABLE tasks ADD COLUMN due TEXT"

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from driving import create_project, query
 
-from ralphgen.generate.watch import watch
+from ralphgen.emit.workflows import watch
 
 pytestmark = pytest.mark.slow  # makes a project
 

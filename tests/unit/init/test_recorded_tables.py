@@ -9,10 +9,10 @@ from cases import case_names, lay_down
 from driving import create_database, query, quiet
 from lanes import shortened
 
+from ralphgen.emit.initialize import InitOptions, initialize
 from ralphgen.emit.recorded import make_tables, migrations
+from ralphgen.emit.workflows import checked, regenerate
 from ralphgen.errors import ProjectError
-from ralphgen.generate.initialize import InitOptions, initialize
-from ralphgen.generate.workflows import checked, regenerate
 
 DATABASE = ".ralph/db/ralph.db"
 

@@ -5,7 +5,7 @@ import re
 import pytest
 from cases import lay_down
 
-from ralphgen.generate.workflows import generate
+from ralphgen.emit.workflows import generate
 from ralphgen.kits.registry import KITS
 from ralphgen.planning.model import KitPlan, ServerPlan, ToolPlan
 from ralphgen.planning.preview import suite, supposed_session

@@ -8,8 +8,8 @@ from command_line import ralphgen
 from driving import connected, create_project, quiet
 
 from ralphgen.emit.trust import told_items
+from ralphgen.emit.workflows import generate, regenerate
 from ralphgen.errors import ProjectError
-from ralphgen.generate.workflows import generate, regenerate
 from ralphgen.planning.model import Wording
 
 CONFIG = """

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from driving import create_project, query, quiet
 
+from ralphgen.emit.workflows import generate, regenerate
 from ralphgen.errors import ProjectError
-from ralphgen.generate.workflows import generate, regenerate
 
 pytestmark = pytest.mark.slow
 

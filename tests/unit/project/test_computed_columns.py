@@ -7,8 +7,8 @@ import pytest
 from driving import create_project, quiet
 from engines import project_on
 
+from ralphgen.emit.workflows import regenerate
 from ralphgen.errors import ProjectError
-from ralphgen.generate.workflows import regenerate
 
 ONE = '[schema]\nhide = ["tasks.secret"]\n'
 BOTH = '[schema]\nhide = ["tasks.secret", "tasks.digest"]\n'

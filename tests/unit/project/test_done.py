@@ -6,8 +6,8 @@ import pytest
 from driving import ROWS, create_database, query
 from proved_projects import INIT_SCHEMA, LEDGER, MARKER, TESTS, check
 
+from ralphgen.emit.workflows import regenerate
 from ralphgen.errors import ProjectError
-from ralphgen.generate.workflows import regenerate
 from ralphgen.kits.registry import KITS
 from ralphgen.project.done import WATCHED, loosened
 from ralphgen.project.inspect import inspect_project

@@ -6,7 +6,7 @@ import pytest
 from proved_projects import check
 from test_done import problems, project_of
 
-from ralphgen.generate.workflows import checked, regenerate
+from ralphgen.emit.workflows import checked, regenerate
 from ralphgen.project.done import loosened
 from ralphgen.project.model import Check, DoneRules, done_facts
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from driving import SCHEMAS, create_database
 
+from ralphgen.emit.workflows import generate, regenerate
 from ralphgen.errors import ProjectError
-from ralphgen.generate.workflows import generate, regenerate
 from ralphgen.kits.registry import KITS
 from ralphgen.project.inspect import inspect_project
 

@@ -12,8 +12,8 @@ from driving import create_project, made_here, query, quiet
 from engines import ENGINES, project_on
 from making_sessions import client_of, opened
 
+from ralphgen.emit.workflows import regenerate
 from ralphgen.errors import ProjectError
-from ralphgen.generate.workflows import regenerate
 from ralphgen.project.root import SESSIONS
 
 pytestmark = pytest.mark.slow

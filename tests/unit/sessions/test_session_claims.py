@@ -13,8 +13,8 @@ from held_tasks import comments, held_on, leave, row, status, taken
 from making_sessions import opened
 
 from ralphgen.emit.verify import UntrustedError
+from ralphgen.emit.workflows import regenerate
 from ralphgen.errors import ProjectError, UsageError
-from ralphgen.generate.workflows import regenerate
 from ralphgen.project.root import SESSIONS, database_place
 from ralphgen.sessions.claims import (
     NOT_MADE,

@@ -22,8 +22,8 @@ from driving import (
 from making_sessions import client_of, described, made, opened
 from wire import refused as server_refused
 
+from ralphgen.emit.workflows import regenerate
 from ralphgen.errors import MissingError, ProjectError, UsageError
-from ralphgen.generate.workflows import regenerate
 from ralphgen.kits.ralph.server.instructions import PURPOSES
 from ralphgen.project.root import SESSIONS
 

@@ -5,8 +5,8 @@ from pathlib import Path
 import pytest
 from driving import create_project
 
+from ralphgen.emit.workflows import generate
 from ralphgen.errors import ProjectError
-from ralphgen.generate.workflows import generate
 from ralphgen.skills import BEGIN, END, render_section, with_section
 
 OLD = "<!-- ralphgen: what an earlier version had as its first mark -->"

@@ -14,7 +14,7 @@ from cases import case_names, lay_down
 from driving import SCHEMAS, create_database
 from goldens import Goldens
 
-from ralphgen.generate.workflows import generate
+from ralphgen.emit.workflows import generate
 from ralphgen.kits.registry import KITS as EVERY
 from ralphgen.planning.model import KitPlan, ServerPlan, SkillPlan
 from ralphgen.planning.preview import listed_tools

@@ -8,7 +8,7 @@ import pytest
 from command_line import ralphgen
 from driving import create_project, made_here, quiet
 
-from ralphgen.generate.workflows import regenerate
+from ralphgen.emit.workflows import regenerate
 
 pytestmark = pytest.mark.slow
 

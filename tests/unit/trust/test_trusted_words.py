@@ -8,7 +8,7 @@ from command_line import ralphgen
 from driving import create_project, made_here, quiet
 from proved_projects import git
 
-from ralphgen.generate.workflows import regenerate
+from ralphgen.emit.workflows import regenerate
 
 pytestmark = pytest.mark.slow
 

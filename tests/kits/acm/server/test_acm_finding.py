@@ -10,7 +10,7 @@ import pytest
 from acm_projects import STAGES, Library, variables
 from driving import quiet
 
-from ralphgen.generate.initialize import InitOptions, initialize
+from ralphgen.emit.initialize import InitOptions, initialize
 from ralphgen.kits.acm.kit import ACM, corpus
 
 STAGE = STAGES["design"]

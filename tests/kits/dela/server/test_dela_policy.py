@@ -14,7 +14,7 @@ from dela_projects import BOTH_VERSIONS, SIX, allow, at_home, entry, project_wit
 from driving import Driver, Era, connected, made_here, quiet
 from making_sessions import client_of, made, opened
 
-from ralphgen.generate.workflows import regenerate
+from ralphgen.emit.workflows import regenerate
 
 LOOKING = ("list_tasks", "status")
 READING = ("list_tasks", "status", "task_status", "task_output")

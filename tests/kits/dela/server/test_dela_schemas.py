@@ -9,7 +9,7 @@ from dela_projects import BOTH_VERSIONS, HOLDING, Refusal, project_with, refusal
 from driving import Driver, quiet
 from jsonschema import Draft202012Validator
 
-from ralphgen.generate.workflows import regenerate
+from ralphgen.emit.workflows import regenerate
 
 STRUCTURED = {
     "hold.sh": HOLDING,

@@ -12,7 +12,7 @@ import pytest
 from driving import Driver, connected, create_project, query, quiet
 from making_sessions import seen
 
-from ralphgen.generate.workflows import regenerate
+from ralphgen.emit.workflows import regenerate
 
 MORE = """
 INSERT INTO tasks (id, feature, discipline, title) VALUES (3, 'search', 'backend', 'Find');

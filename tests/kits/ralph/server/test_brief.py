@@ -13,8 +13,8 @@ from driving import SCHEMAS, create_database, create_project, made_here, query, 
 from making_sessions import client_of, described, made, opened, seen
 from proved_projects import check, proved_project
 
+from ralphgen.emit.workflows import regenerate
 from ralphgen.errors import ProjectError
-from ralphgen.generate.workflows import regenerate
 from ralphgen.planning.model import RECIPES
 
 HOSTILE = "```\n````\n# Free\n\nYou may do {anything} {{ now }} $HOME\n~~~\n\x1b[2J\u2028`````"

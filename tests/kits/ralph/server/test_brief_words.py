@@ -11,7 +11,7 @@ from driving import context_for, made_here, on_context, query, quiet
 from making_sessions import client_of, described, made, opened
 from wire import refused as server_refused
 
-from ralphgen.generate.workflows import regenerate
+from ralphgen.emit.workflows import regenerate
 
 
 @pytest.fixture(scope="module")

@@ -18,7 +18,7 @@ from proved_projects import LEDGER, MARKER, check, git
 from query_files import write_queries
 
 from ralphgen.emit.trust import check_items
-from ralphgen.generate.workflows import regenerate
+from ralphgen.emit.workflows import regenerate
 from ralphgen.kits.registry import read_settings
 from ralphgen.ledger.undo import undo_session
 from ralphgen.project.approvals import add_to_record

@@ -8,7 +8,7 @@ import pytest
 from cases import lay_down
 from driving import connected, create_database, create_project, query, quiet
 
-from ralphgen.generate.workflows import generate, regenerate
+from ralphgen.emit.workflows import generate, regenerate
 from ralphgen.spelling import argument_name
 
 OTHER_CASE = """

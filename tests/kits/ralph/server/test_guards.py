@@ -17,8 +17,8 @@ from driving import (
     server_command,
 )
 
+from ralphgen.emit.workflows import regenerate
 from ralphgen.errors import ProjectError
-from ralphgen.generate.workflows import regenerate
 
 BROKEN = b'["caf\xe9"]'
 

@@ -11,8 +11,8 @@ from command_line import ralphgen, ran
 from driving import Driver, connected, create_project, emitted_policy, query, quiet
 from engines import ENGINES, LEDGER, MARKER, VARIABLE, EngineProject, on_engine, project_on
 
+from ralphgen.emit.workflows import regenerate
 from ralphgen.errors import ProjectError
-from ralphgen.generate.workflows import regenerate
 
 QUERIES = """
 -- name: titled :one

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from driving import ROWS, SCHEMAS, Driver, connected, create_database, query, quiet
 
-from ralphgen.generate.workflows import regenerate
+from ralphgen.emit.workflows import regenerate
 
 LISTS = ("tags", "acceptance_criteria", "context_files", "output_artifacts")
 ODD_LISTS: dict[str, tuple[object, Any]] = {  # what is stored, what is read; None for unreadable

@@ -19,7 +19,7 @@ from driving import (
     server_command,
 )
 
-from ralphgen.generate.workflows import regenerate
+from ralphgen.emit.workflows import regenerate
 
 ALWAYS = {
     "create_task": "feature discipline title status description priority acceptance_criteria "

@@ -13,8 +13,8 @@ from postgresql import needs_postgresql
 from psycopg.conninfo import make_conninfo
 from walls import Walled, refused, run
 
+from ralphgen.emit.workflows import generate
 from ralphgen.errors import ProjectError
-from ralphgen.generate.workflows import generate
 
 pytestmark = needs_postgresql
 TOOLS = ("tasks", "task_comments", "features", "disciplines", "metadata")

@@ -10,7 +10,7 @@ from cases import lay_down
 from driving import Driver, connected, query, quiet
 from task_rows import create, stored, today
 
-from ralphgen.generate.workflows import regenerate
+from ralphgen.emit.workflows import regenerate
 
 
 def test_done_stamps_and_anything_else_takes_the_stamp_back(project: Path, server: Driver) -> None:

@@ -10,7 +10,7 @@ import pytest
 from driving import quiet
 from rye_projects import HTTP_CLIENT, Rye, python_tool, rye_project, serving, session
 
-from ralphgen.generate.workflows import regenerate
+from ralphgen.emit.workflows import regenerate
 from ralphgen.planning.model import PROFILES
 
 EVERY = ["search", "load", "execute", "sign", "help"]

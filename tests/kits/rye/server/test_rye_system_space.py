@@ -41,7 +41,7 @@ import sys
 from pathlib import Path
 sys.path.insert(0, sys.argv[1])
 import ralphgen
-from ralphgen.generate.workflows import regenerate
+from ralphgen.emit.workflows import regenerate
 assert Path(ralphgen.__file__).is_relative_to(sys.argv[1])
 regenerate(Path(sys.argv[2]), force=False, say=lambda _line: None)
 """

@@ -21,7 +21,7 @@ from specum_projects import KITS, STATE
 from specum_runs import DATABASE, TASKS, changing, lay_spec, ok, state_of
 from wire import running
 
-from ralphgen.generate.workflows import regenerate
+from ralphgen.emit.workflows import regenerate
 
 LEAST = """
 CREATE TABLE features (name TEXT PRIMARY KEY);

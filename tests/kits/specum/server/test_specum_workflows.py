@@ -19,7 +19,7 @@ from specum_runs import (
     ticked,
 )
 
-from ralphgen.generate.workflows import regenerate
+from ralphgen.emit.workflows import regenerate
 from ralphgen.kits.specum.tools import TOOLS
 
 NAME = "export-invoices-as-csv"

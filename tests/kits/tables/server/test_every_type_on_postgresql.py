@@ -22,7 +22,7 @@ from engines import CONFIG, VARIABLE
 from postgresql import database, needs_postgresql
 from query_files import write_queries
 
-from ralphgen.generate.workflows import regenerate
+from ralphgen.emit.workflows import regenerate
 
 pytestmark = needs_postgresql
 # Type: the value that is given, and another one; both spelled as PostgreSQL writes them.

@@ -14,8 +14,8 @@ from engines import CONFIG as ON_POSTGRESQL
 from engines import LEDGER, MARKER, VARIABLE
 from postgresql import database, needs_postgresql
 
-from ralphgen.generate.initialize import InitOptions, initialize
-from ralphgen.generate.workflows import regenerate
+from ralphgen.emit.initialize import InitOptions, initialize
+from ralphgen.emit.workflows import regenerate
 
 NAMES = (
     *("tasks", "features", "disciplines", "metadata", "recipe_configs", "task_comments"),

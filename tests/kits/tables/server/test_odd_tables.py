@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from driving import Driver, connected, create_project, query, quiet
 
-from ralphgen.generate.workflows import regenerate
+from ralphgen.emit.workflows import regenerate
 
 SCHEMA = """
 CREATE TABLE people (id INTEGER PRIMARY KEY, mail TEXT UNIQUE);

@@ -11,8 +11,8 @@ from engines import CONFIG, VARIABLE, on_engine
 from postgresql import database, needs_postgresql
 from walls import Walled, refused, run
 
+from ralphgen.emit.workflows import generate, regenerate
 from ralphgen.errors import ProjectError
-from ralphgen.generate.workflows import generate, regenerate
 
 pytestmark = needs_postgresql
 SCHEMA = """

@@ -15,7 +15,7 @@ from any_arguments import arguments_for
 from driving import connected, made_here, quiet
 from lanes import shortened
 
-from ralphgen.generate.workflows import regenerate
+from ralphgen.emit.workflows import regenerate
 
 SCHEMAS: Mapping[str, str] = {
     "music": """

@@ -17,7 +17,7 @@ from engines import CONFIG, VARIABLE
 from lanes import shortened
 from postgresql import database, needs_postgresql
 
-from ralphgen.generate.workflows import regenerate
+from ralphgen.emit.workflows import regenerate
 
 pytestmark = [needs_postgresql, pytest.mark.thorough]
 SCHEMAS: Mapping[str, str] = {

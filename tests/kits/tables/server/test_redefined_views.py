@@ -13,7 +13,7 @@ from engines import CONFIG as ON_POSTGRESQL
 from engines import ENGINES, VARIABLE
 from postgresql import database
 
-from ralphgen.generate.workflows import regenerate
+from ralphgen.emit.workflows import regenerate
 
 ON_SQLITE = '[database]\npath = "app.db"\n'
 TABLES = '[tables.shown]\nkey = ["id"]\n[schema]\nhide = ["risks.internal"]\n'

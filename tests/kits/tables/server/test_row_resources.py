@@ -13,7 +13,7 @@ from engines import ENGINES, project_on
 from mcp.types import ResourceTemplateReference
 from wire import MODERN, Wire, running
 
-from ralphgen.generate.workflows import regenerate
+from ralphgen.emit.workflows import regenerate
 
 SCHEMA = """
 CREATE TABLE risks (

@@ -10,8 +10,8 @@ import pytest
 from command_line import initialized, ralphgen, ran, refused, snapshot
 from driving import made_here, quiet
 
+from ralphgen.emit.workflows import generate, regenerate
 from ralphgen.errors import ProjectError
-from ralphgen.generate.workflows import generate, regenerate
 from ralphgen.kits.registry import KITS
 from ralphgen.project.inspect import inspect_project
 

@@ -9,7 +9,7 @@ from driving import Driver, connected, made_here, quiet
 from engines import CONFIG, VARIABLE
 from postgresql import database, needs_postgresql
 
-from ralphgen.generate.workflows import regenerate
+from ralphgen.emit.workflows import regenerate
 
 pytestmark = needs_postgresql
 SCHEMA = """

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 from driving import Driver, connected, create_database, made_here, quiet
 
-from ralphgen.generate.workflows import regenerate
+from ralphgen.emit.workflows import regenerate
 
 SCHEMA = """
 CREATE TABLE things (

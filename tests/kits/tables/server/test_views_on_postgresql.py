@@ -9,8 +9,8 @@ from driving import quiet
 from engines import CONFIG, VARIABLE
 from postgresql import database, needs_postgresql
 
+from ralphgen.emit.workflows import regenerate
 from ralphgen.errors import ProjectError
-from ralphgen.generate.workflows import regenerate
 
 pytestmark = needs_postgresql
 SCHEMA = """

@@ -25,7 +25,7 @@ def warn_if_outdated(
     with suppress(OSError, ValueError):
         if names_columns and note.read_text(encoding="ascii") == stamps:
             return
-    from ralphgen.generate.workflows import checked
+    from ralphgen.emit.workflows import checked
 
     with suppress(RalphgenError):
         report = checked(root, say=lambda _line: None)

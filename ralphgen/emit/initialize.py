@@ -25,9 +25,9 @@ from ralphgen.emit.scaffold import (
     write_setup_files,
 )
 from ralphgen.emit.trust import Ask, accept_database, client_files, content_files
+from ralphgen.emit.workflows import read_before, regenerate
 from ralphgen.emit.write import finish_interrupted
 from ralphgen.errors import ProjectError, Say, UsageError, plain
-from ralphgen.generate.workflows import read_before, regenerate
 from ralphgen.kits.registry import HOSTS, KITS, read_settings
 from ralphgen.ledger.tables import make_triggers
 from ralphgen.project.approvals import keep_record

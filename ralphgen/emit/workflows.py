@@ -1,0 +1,679 @@
+"""The pipeline of inspect, plan and render; regen, check, watch and upgrade as its last steps."""
+
+import ast
+import json
+import os
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from contextlib import nullcontext, suppress
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+from uuid import uuid4
+
+from ralphgen import __version__
+from ralphgen.emit.connected import connected, connected_drift, write_targets
+from ralphgen.emit.editor_schemas import write_schemas
+from ralphgen.emit.removals import Lag, Recorded, lag, read_recorded, refuse_removals
+from ralphgen.emit.scaffold import CONTEXT, default_context, write_ignored
+from ralphgen.emit.trust import (
+    Ask,
+    accept_database,
+    record_written,
+    recorded_writes,
+    run_items,
+    written_items,
+)
+from ralphgen.emit.verify import UntrustedError
+from ralphgen.emit.write import Drift, Written, compare, diff, finish_interrupted, write
+from ralphgen.errors import EditedError, Problem, ProjectError, RalphgenError, Say, plain
+from ralphgen.files import MANIFEST, Files, put, read_text
+from ralphgen.kits.registry import KITS, project_config, read_settings
+from ralphgen.ledger.backup import backed_up
+from ralphgen.ledger.tables import VERSION, add_indexes, read_state, upgrade_tables
+from ralphgen.planning.model import ServerPlan
+from ralphgen.planning.preview import long_lists
+from ralphgen.planning.server import plan_server
+from ralphgen.project.config import FILE as CONFIG
+from ralphgen.project.config import config_lock
+from ralphgen.project.git import Merge, read_merge
+from ralphgen.project.inspect import FACTS, inspect_project
+from ralphgen.project.model import Project
+from ralphgen.project.own_tools import FOLDER as TOOLS
+from ralphgen.project.patterns import pattern_notes
+from ralphgen.project.queries.files import FOLDER as QUERIES
+from ralphgen.project.root import (
+    DATABASE,
+    FOLDER,
+    RECIPES,
+    database_path,
+    has_database,
+    project_home,
+)
+from ralphgen.project.toml_edit import edited
+from ralphgen.project.versions import (
+    is_earlier,
+    refuse_earlier,
+    refuse_older,
+    refuse_unwanted,
+    written_by,
+)
+from ralphgen.rendering.server import render_files
+from ralphgen.runtime.errors import one_line
+from ralphgen.runtime.policy import ALL, FULL
+from ralphgen.runtime.session import DEFAULT_RECIPE
+
+POLICY_FILE = "policy.py"
+NAMED_TOOLS = 5
+"""Tools that a sentence names; of more it says how many there are."""
+UNREADABLE = (
+    *(OSError, ValueError, LookupError, TypeError, AttributeError),
+    *(SyntaxError, StopIteration, RecursionError),
+)
+Tools = Mapping[str, Sequence[str]]
+
+
+def tools_on_disk(root: Path, recipe: str = FULL, *, absent: bool = False) -> Tools:
+    """Return, by kit, the tools that a recipe has in the policy of the server on disk.
+
+    With `absent` also those that the project had no place for. Nothing of it is run; if it cannot
+    be read, there are none.
+    """
+    found: dict[str, list[str]] = {}
+    try:
+        tree = ast.parse((root / FOLDER / POLICY_FILE).read_bytes())
+        policy: Any = next(node.value for node in tree.body if isinstance(node, ast.Assign))
+        said = {one.arg: one.value for one in policy.keywords}
+        names = [ast.literal_eval(key) for key in said["recipes"].keys]
+        recipes = dict(zip(names, said["recipes"].values, strict=True))
+        given = {one.arg: one.value for one in recipes[recipe].keywords}
+        every = json.loads((root / FOLDER / MANIFEST).read_bytes()).get("tools", {})
+        whole = ast.literal_eval(given["tools"])
+        kits = [{kit: every[kit] if named == ALL else named for kit, named in whole.items()}]
+        kits += [ast.literal_eval(said["absent"])] if absent and "absent" in said else []
+        for tools in kits:
+            for kit, named in tools.items():
+                found.setdefault(kit, []).extend(named)
+    except UNREADABLE:
+        return {}
+    return found
+
+
+def renew_default_context(root: Path, plan: ServerPlan, known: Tools) -> list[str]:
+    """Write the default context again if it is as `init` wrote it; return lines to say.
+
+    `known` are the reading tools of the server before, by kit: a context that enables exactly
+    these was never changed. Any other is kept, and a line names the tools that it lacks and those
+    that no server has. Raises `ProjectError` if it cannot be written.
+    """
+    path = root / CONTEXT
+    try:
+        text = path.read_text(encoding="utf-8")
+        context: dict[str, Any] = json.loads(text)
+        enabled = {kit: [*tools] for kit, tools in context["enabled_tools"].items()}
+        if text == default_context(plan):
+            return []
+        if _spelled(context) == _spelled(json.loads(default_context(plan, enabled))) and (
+            {kit: sorted(tools) for kit, tools in enabled.items() if tools}
+            == {kit: sorted(tools) for kit, tools in known.items() if tools}
+        ):
+            put(path, default_context(plan))
+            return [f"wrote {CONTEXT}: it enables the read-only tools, as before"]
+        return _difference(plan, context)
+    except UNREADABLE:
+        return []  # the server itself refuses a context that cannot be read
+
+
+def _spelled(context: Mapping[str, Any]) -> str:
+    """Return a context as text, without what it takes away of nothing."""
+    return json.dumps({**context, "disabled_tools": any(context["disabled_tools"].values())})
+
+
+def _difference(plan: ServerPlan, context: Mapping[str, Any]) -> list[str]:
+    """Return a line on what a context lacks of its recipe's tools and names that is not there."""
+    policy, recipe = plan.policy, context["recipe"]
+    if recipe not in policy.recipes:
+        return []
+    enabled, disabled = context["enabled_tools"], context.get("disabled_tools", {})
+    whole = {kit.key: (*(tool.name for tool in kit.tools), *kit.absent) for kit in plan.kits}
+    lacks = [
+        f"{kit.key}:{tool.name}"
+        for kit in plan.kits
+        for tool in kit.tools
+        if tool.name in policy.allowed(recipe, kit.key)
+        if tool.name not in {*enabled.get(kit.key, ()), *disabled.get(kit.key, ())}
+    ]
+    gone = dict.fromkeys(
+        f"{kit}:{name}"
+        for named in (enabled, disabled)
+        for kit, names in named.items()
+        for name in names
+        if name not in whole.get(kit, ())
+    )
+    said = [f"lacks {_counted(lacks)}"] * bool(lacks)
+    said += [f"contains the removed {_counted([*gone])}"] * bool(gone)
+    hint = f'renew it with "ralphgen session create {recipe} --default"'
+    return [f"warning: {CONTEXT} was kept; it {' and '.join(said)}: {hint}"] if said else []
+
+
+def _counted(tools: Sequence[str]) -> str:
+    """Return the first of some tools in words, and how many more there are."""
+    more = f" and {len(tools) - NAMED_TOOLS} more" if len(tools) > NAMED_TOOLS else ""
+    return one_line(f"{', '.join(tools[:NAMED_TOOLS])}{more}")
+
+
+def name_project(root: Path) -> bool:
+    """Write an id into `[http]` of the config where it has none; return whether that was done.
+
+    It stays the same from then on. Raises `ProjectError` where the config is not valid, or cannot
+    be written without changing more than that.
+    """
+    path = root / CONFIG
+    if not os.path.lexists(path) or not _lacks_id(root):
+        return False
+    with config_lock(root):
+        if not _lacks_id(root):  # another has given it one meanwhile
+            return False
+        name = str(uuid4())
+        try:
+            put(path, edited(read_text(path, CONFIG), [(("http", "id"), name)]))
+        except ValueError as error:
+            hint = f'add this to [http] by hand: id = "{name}"'
+            raise ProjectError(f"{CONFIG} cannot be changed: {error}", hint) from error
+    return True
+
+
+def _lacks_id(root: Path) -> bool:
+    """Return whether the config has the project served over HTTP, and gives it no id."""
+    http = read_settings(root).http
+    return http is not None and http.id is None
+
+
+LISTED = 5  # files of a kind in the verdict
+
+
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What `check` found: the drift, who is behind, and what else a person should know.
+
+    `server` is the drift of the server, and `connected` that of the files that `connect` wrote.
+    `merging` says that git has left generated files unmerged.
+    """
+
+    server: Drift
+    connected: Drift
+    warnings: tuple[str, ...]
+    notes: tuple[str, ...]
+    written_by: str
+    lag: Lag
+    merging: bool
+
+    @property
+    def drift(self) -> Drift:
+        """The drift of all files."""
+        return self.server.plus(self.connected)
+
+    def summary(self) -> str:
+        """Return one sentence on what differs."""
+        if self.server.interrupted:
+            return f"a write of {FOLDER} was interrupted"
+        if self.merging:
+            return f"{FOLDER} has unmerged files{self._behind()}"
+        places = (
+            (f"{FOLDER} is out of date", self.server),
+            ("files for clients are out of date", self.connected),
+        )
+        found = [f"{text} ({_named(drift)})" for text, drift in places if drift]
+        return f"{'; '.join(found)}{self._behind()}"
+
+    def hint(self) -> str:
+        """Return what to do about it."""
+        drift = self.drift
+        behind = drift.stale or drift.missing or drift.leftover
+        ways = (
+            (drift.interrupted, 'run "ralphgen regen"'),
+            (self.lag.database, self.lag.hint()),
+            (
+                self.merging,
+                f'run "ralphgen regen", then "git add {FOLDER}"',
+            ),
+            (drift.hint, drift.hint),
+            (
+                drift.edited,
+                'save the edits you need, then run "ralphgen regen --force" to overwrite them',
+            ),
+            (behind, 'run "ralphgen regen" and commit the result'),
+        )
+        unknown = "remove them, or move your own files to another directory"
+        return next((way for applies, way in ways if applies), unknown)
+
+    def as_json(self) -> dict[str, object]:
+        """Return the report for other programs."""
+        return {
+            "ok": not self.drift,
+            "ralphgen": __version__,
+            "written_by": self.written_by,
+            "stale": list(self.drift.stale),
+            "edited": list(self.drift.edited),
+            "missing": list(self.drift.missing),
+            "leftover": list(self.drift.leftover),
+            "unknown": list(self.drift.unknown),
+            "diff": self.drift.diff,
+            "warnings": list(self.warnings),
+            "notes": list(self.notes),
+            "interrupted": self.drift.interrupted,
+            "merging": self.merging,
+            "database_lacks": list(self.lag.database),
+            "server_lacks": list(self.lag.server),
+        }
+
+    def _behind(self) -> str:
+        """Return a line on which side is behind; empty where none is."""
+        sentence = self.lag.sentence()
+        return f"\n{sentence}" if sentence else ""
+
+
+def _named(drift: Drift) -> str:
+    """Return the first paths of a drift, by kind."""
+    found = []
+    for kind in ("stale", "edited", "missing", "leftover", "unknown"):
+        paths: tuple[str, ...] = getattr(drift, kind)
+        more = f" and {len(paths) - LISTED} more" if len(paths) > LISTED else ""
+        found += [f"{kind}: {plain(', '.join(paths[:LISTED]))}{more}"] * bool(paths)
+    return "; ".join(found)
+
+
+@dataclass(frozen=True, slots=True)
+class Before:
+    """What was generated last: the facts and the versions on disk, or of both sides of a merge."""
+
+    merge: Merge | None
+    recorded: tuple[Recorded, ...]
+    versions: tuple[str, ...]
+
+    def refuse_other_versions(self, root: Path) -> None:
+        """Raise `VersionError` where another ralphgen than this one has to write the project."""
+        for version in self.versions:
+            refuse_older(version)
+        refuse_unwanted(root, CONFIG)
+
+
+def read_before(root: Path) -> Before:
+    """Return what was generated last in the project in `root`, which may be nothing.
+
+    Raises `ProjectError` where the project's own files have git's marks in them.
+    """
+    merge = read_merge(root)
+    if merge and merge.marked:
+        hint = "resolve each conflict, then run the command again"
+        texts = (f"{place}: unresolved merge conflict" for place in merge.marked)
+        raise ProjectError.of([Problem(text, hint) for text in texts])
+    manifests = merge.manifests if merge else _texts(root / FOLDER / MANIFEST)
+    facts = merge.facts if merge else _texts(root / FACTS)
+    return Before(
+        merge,
+        tuple(found for text in facts for found in read_recorded(text)),
+        tuple(version for text in manifests if (version := written_by(text))),
+    )
+
+
+def _texts(path: Path) -> tuple[bytes, ...]:
+    """Return the bytes of a file, or nothing where it cannot be read."""
+    try:
+        return (path.read_bytes(),)
+    except OSError:
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class Generated:
+    """What a project's state comes to: the facts, the decisions and the text."""
+
+    project: Project
+    plan: ServerPlan
+    files: Files
+    notes: tuple[str, ...] = ()  # on patterns, if they were looked at
+
+
+def generate(root: Path) -> Generated:
+    """Return everything that is emitted for the project in `root`; writes nothing.
+
+    Raises `ProjectError` with every problem of the project's state.
+    """
+    project = inspect_project(root, KITS)
+    plan = plan_server(project, KITS)
+    return Generated(project, plan, render_files(plan))
+
+
+def regenerate(
+    root: Path,
+    *,
+    force: bool,
+    say: Say,
+    allow_removals: bool = False,
+    removed: Collection[str] = (),
+    records: bool = True,
+    ask: Ask | None = None,
+    strict: bool = False,
+) -> Generated:
+    """Write the project's server, then the files of `connect` that exist.
+
+    Raises `EditedError` for hand edits unless forced; for those in files of `connect` only if
+    `strict`, else a warning names them. Where git has left generated files unmerged, both sides are
+    held against their manifests in place of what is on disk. Raises `VersionError` where another
+    ralphgen has to write it, unless forced, and `ProjectError` where tables, columns, values or
+    tools would go that the server on disk has, or tasks would be done with less proof, unless
+    `allow_removals`. `removed` are tables that the caller itself has taken away. Unless it
+    `records` nothing, what the user wrote is put on the record of trust, as `record_written` does
+    with `ask`.
+    """
+    if records:
+        try:
+            accept_database(root, ask)
+        except UntrustedError:
+            if ask is not None or not (root / FACTS).exists():
+                raise  # else the committed facts are enough to write the server
+    finish_interrupted(root / FOLDER)
+    before = read_before(root)
+    if not force:
+        before.refuse_other_versions(root)
+    if name_project(root):
+        say(f"wrote the project id for tokens to [http] of {CONFIG}")
+        for path in write_ignored(root):
+            say(f"wrote {path}")
+    generated = _generated(root, say)
+    if not allow_removals:
+        refuse_removals(before.recorded, generated.project, generated.plan, removed)
+    if before.merge and not force:
+        _refuse_edited_sides(before.merge)
+    known = tools_on_disk(root, DEFAULT_RECIPE)
+    merged = before.merge.listed if before.merge else None
+    is_new = not (root / FACTS).exists()
+    written = write(root / FOLDER, generated.files, force=force, merged=merged)
+    for line in (
+        _written(written, is_new=is_new),
+        *renew_default_context(root, generated.plan, known),
+        *_remarks(generated.plan),
+    ):
+        say(line)
+    if before.merge:
+        say(f'regenerated from both sides of the merge: accept it with "git add {FOLDER}"')
+    if records:
+        for warning in _recorded(root, generated, ask):
+            say(f"warning: {warning}")
+    _rewrite_connected(root, generated, say, force=force, records=records, strict=strict)
+    return generated
+
+
+def _rewrite_connected(
+    root: Path, generated: Generated, say: Say, *, force: bool, records: bool, strict: bool
+) -> None:
+    """Write the files of `connect` that exist; one that cannot be written is a warning or error."""
+    try:
+        chosen = [*connected(root, generated.project, generated.plan, say)]
+        places = [root / target.path for target in chosen]
+        with recorded_writes(root, places) if chosen and records else nullcontext():
+            for target, changed in write_targets(root, chosen, force=force):
+                if changed:
+                    say(f"wrote {target.path}")
+    except ProjectError as error:
+        if strict:
+            raise
+        say(f"warning: {error}")
+
+
+def _recorded(root: Path, generated: Generated, ask: Ask | None) -> Sequence[str]:
+    """Record what the user wrote, as `record_written` does; return its warnings.
+
+    Nothing is recorded without the database, of which a warning has told.
+    """
+    try:
+        if not has_database(root):
+            return ()
+        config, items = read_settings(root), written_items(root, generated.project)
+        run = run_items(root, config)
+    except ProjectError as error:  # such as a cell of the database that nobody can read
+        return [f"the approval was not recorded: {error.problems[0].text}"]
+    return record_written(root, generated.files[MANIFEST], items, run, ask)
+
+
+def _remarks(plan: ServerPlan) -> Iterator[str]:
+    """Yield what a person should know of the lists of tools that were written."""
+    for one in plan.wordings:
+        yield plain(one.told)
+    for line in long_lists(plan):
+        yield f"warning: {line}"
+
+
+def _refuse_edited_sides(merge: Merge) -> None:
+    """Raise `EditedError` where a file of a side of the merge is not as it was generated."""
+    if merge.problems:
+        *others, last = merge.problems
+        hint = 'save the edits you need, then run "ralphgen regen --force" to overwrite them'
+        raise EditedError.of([*map(Problem, others), Problem(last, hint)])
+
+
+def preview(root: Path, *, say: Say) -> str:
+    """Return the unified diff from the files on disk to what would be written now."""
+    before = read_before(root)
+    before.refuse_other_versions(root)
+    generated = _generated(root, say)
+    try:
+        refuse_removals(before.recorded, generated.project, generated.plan, ())
+    except ProjectError as error:
+        for problem in error.problems:
+            say(f"warning: {problem.text}")
+    drift = connected_drift(root, generated.project, generated.plan, say)
+    return diff(root / FOLDER, generated.files) + drift.diff
+
+
+def checked(root: Path, *, say: Say) -> Report:
+    """Compare the server on disk with what would be written now; writes nothing.
+
+    Raises `VersionError` where another release of ralphgen wrote it or has to, and then compares
+    nothing.
+    """
+    before = read_before(root)
+    before.refuse_other_versions(root)
+    for version in before.versions:
+        refuse_earlier(version)
+    generated = _generated(root, say)
+    return Report(
+        compare(root / FOLDER, generated.files),
+        connected_drift(root, generated.project, generated.plan, say),
+        generated.plan.warnings,
+        generated.notes,
+        max(before.versions, default=""),
+        lag(before.recorded, generated.project),
+        before.merge is not None,
+    )
+
+
+def install_environment(root: Path, *, say: Say) -> None:
+    """Build the environment of the project's server if it has a lock, and compile its modules."""
+    from ralphgen.environment.program import server_program
+    from ralphgen.runtime.loader import keep_verified
+
+    folder = (root / FOLDER).absolute()
+    server_program(folder, say)
+    with suppress(ValueError):  # a file that was edited by hand, of which the server itself tells
+        keep_verified(str(folder))
+
+
+def _generated(root: Path, say: Say) -> Generated:
+    generated = generate(root)
+    for warning in generated.plan.warnings:
+        say(f"warning: {plain(warning)}")
+    config = project_config(root)
+    notes = tuple(pattern_notes(root, config))
+    for note in notes:
+        say(f"note: {plain(note)}")
+    return replace(generated, notes=notes)
+
+
+def _written(written: Written, *, is_new: bool) -> str:
+    kinds = {"added": written.added, "changed": written.changed, "removed": written.removed}
+    counts = [f"{len(paths):,} {what}" for what, paths in kinds.items() if paths]
+    unknown = f"; left alone: {', '.join(written.unknown)}" if written.unknown else ""
+    if is_new:
+        return f"created {FOLDER} (MCP server, {len(written.added):,} files){unknown}"
+    if not counts:
+        return f"{FOLDER} is up to date{unknown}"
+    first, *rest = counts
+    noun = "file" if first.startswith("1 ") else "files"
+    number, _, what = first.partition(" ")
+    return f"regenerated {FOLDER}: {', '.join([f'{number} {noun} {what}', *rest])}{unknown}"
+
+
+WATCH_PAUSE = 0.5  # seconds between two looks
+
+
+def watch(root: Path, say: Say, wait: Callable[[float], None] = time.sleep) -> None:
+    """Write the server of the project in `root` anew after each change of what it is made from.
+
+    These are its config, its recipes, its queries, its tools and its database. What cannot be
+    written is said, and tried again after the next change. No edit by hand is overwritten, nothing
+    is taken away, and what was said the last time is not said again. `wait` waits some seconds, and
+    ends this by an exception.
+    """
+    seen: object = None
+    said: list[str] = []
+    while True:
+        stamps = [*_source_stamps(root)]
+        if stamps != seen:
+            seen = stamps
+            lines = _lines_of_regen(root)
+            if lines != said:
+                said = lines
+                say("\n".join(lines))
+        wait(WATCH_PAUSE)
+
+
+def _lines_of_regen(root: Path) -> list[str]:
+    """Write the server; return what there is to say of it."""
+    lines: list[str] = []
+    try:
+        regenerate(root, force=False, say=lines.append, records=False)
+    except RalphgenError as error:
+        lines.append(f"error: {error}")
+    return lines
+
+
+def _source_stamps(root: Path) -> Iterator[object]:
+    """Yield what changes with each of the files."""
+    try:
+        database = database_path(root)
+    except RalphgenError:  # of the config, which is told when it is read
+        database = project_home(root) / DATABASE
+    log = database.with_name(f"{database.name}-wal")
+    written = [*(root / RECIPES).glob("*.toml"), *(root / QUERIES).glob("*.sql")]
+    written += (root / TOOLS).glob("*.py")
+    for path in (root / CONFIG, database, log, *sorted(written)):
+        try:
+            found = path.stat()
+        except OSError as error:
+            yield path, error.errno
+        else:
+            yield path, found.st_mtime_ns, found.st_size, found.st_ino
+
+
+VENDORED = "vendored"
+# What a file is, by its name or its folder; any other is of a kit, and so holds tools.
+KINDS = {
+    POLICY_FILE: "policy",
+    "project.json": "facts",
+    "runtime": VENDORED,
+    "requirements.lock": VENDORED,
+    MANIFEST: VENDORED,
+    **dict.fromkeys(("server.py", "README.md", "ruff.toml"), "server"),
+    **dict.fromkeys((".gitattributes", ".gitignore", ".prettierrc"), "server"),
+}
+ORDER = ("tools", "policy", "facts", "server", VENDORED)
+
+
+@dataclass(frozen=True, slots=True)
+class Upgrade:
+    """What a project's server would become: `before` is the version that wrote it.
+
+    `gained` and `lost` are tools, as `kit:tool`; `parts` is the diff of each file by its path.
+    """
+
+    before: str
+    gained: tuple[str, ...]
+    lost: tuple[str, ...]
+    parts: Mapping[str, str]
+
+    def text(self) -> str:
+        """Return one diff with a line above each kind of files; of vendored ones, the line alone.
+
+        Nobody wrote these for the project: their number says enough.
+        """
+        whole = ""
+        for kind in ORDER:
+            paths = [path for path in self.parts if _file_kind(path) == kind]
+            if not paths:
+                continue
+            said = [f"{len(paths)} {'file' if len(paths) == 1 else 'files'}"]
+            if kind == "tools":
+                said += [f"new: {', '.join(self.gained)}"] * bool(self.gained)
+                said += [f"removed: {', '.join(self.lost)}"] * bool(self.lost)
+            whole += f"# {kind}: {'; '.join(said)}\n"
+            whole += "".join(self.parts[path] for path in paths if kind != VENDORED)
+        return whole
+
+
+def plan_upgrade(root: Path) -> Upgrade | None:
+    """Return what this ralphgen would change of the project in `root`; writes nothing.
+
+    None where an earlier release did not write the server. Raises `ProjectError` where there is
+    none, and where something would go that the database lacks, and `VersionError` where another
+    ralphgen has to write it.
+    """
+    before = read_before(root)
+    before.refuse_other_versions(root)
+    if not before.versions:
+        raise ProjectError(f"there is no server in {FOLDER}", 'run "ralphgen init"')
+    earlier = [version for version in before.versions if is_earlier(version)]
+    if not earlier:
+        return None
+    generated = generate(root)
+    refuse_removals(before.recorded, generated.project, generated.plan, ())
+    old, new = tools_on_disk(root), generated.plan.policy.recipes[FULL].tools
+    drift = compare(root / FOLDER, generated.files)
+    return Upgrade(earlier[0], _only_in(new, old), _only_in(old, new), drift.parts)
+
+
+def upgrade(root: Path, *, say: Say) -> None:
+    """Write the server with this ralphgen, and bring along what the earlier one has left.
+
+    These are the default context, which gets the tools that are new, git's list of what to ignore,
+    the schemas for editors, and the ledger, after a backup. Raises what `regenerate` does.
+    """
+    regenerate(root, force=False, say=say)
+    for written in write_ignored(root):
+        say(f"wrote {written}")
+    write_schemas(root)
+    if not has_database(root):
+        return
+    found = read_state(root).version
+    if found is None:
+        say('no ledger; to record sessions, claims and evidence, run "ralphgen db ledger on"')
+    elif found < VERSION:
+        say(backed_up(root))
+        upgrade_tables(root)
+        say(f"upgraded the ledger from version {found} to {VERSION}")
+    elif made := add_indexes(root):
+        say(f"added {made} missing ledger {'index' if made == 1 else 'indexes'}")
+
+
+def _file_kind(path: str) -> str:
+    return KINDS.get(path) or KINDS.get(path.partition("/")[0], "tools")
+
+
+def _only_in(some: Tools, others: Tools) -> tuple[str, ...]:
+    return tuple(
+        f"{kit}:{tool}"
+        for kit, tools in some.items()
+        for tool in tools
+        if tool not in others.get(kit, ())
+    )

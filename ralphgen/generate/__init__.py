@@ -1,1 +1,0 @@
-"""Composes inspection, planning, rendering and output into init, regen and check."""
