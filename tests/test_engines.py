@@ -46,7 +46,7 @@ ASKING = {
     "looks at a file, or copies it": {
         "board/changes.py": "driver place",
         "doctor/__init__.py": "driver place",
-        "exchange/own.py": "driver flag",  # another project's file; its rows have no types
+        "exchange/rows.py": "driver flag",  # another project's file; its rows have no types
         "ledger/backup.py": "driver place",
         "sessions/snapshot.py": "place",
         "emit/trust.py": "place",
@@ -79,7 +79,6 @@ ASKING = {
     "values and names depend on whether columns have types": {
         "board/views/disciplines.py": "flag",
         "exchange/move.py": "class flag",  # also the time limit, which a long import ends
-        "exchange/rows.py": "driver flag",
         "ledger/record.py": "flag",
         "planning/indexes.py": "place",
         "project/served_tables.py": "flag",  # only untyped databases have virtual tables

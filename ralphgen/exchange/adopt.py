@@ -6,16 +6,18 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ralphgen.errors import Problem, ProjectError, Say, plain
-from ralphgen.exchange.left_out import refusal_of, report_left_out
 from ralphgen.exchange.merge import MergedRows, RowEdit
 from ralphgen.exchange.move import import_planned
-from ralphgen.exchange.own import Own
-from ralphgen.exchange.peers.backlog import read_backlog
-from ralphgen.exchange.peers.beads import read_beads
-from ralphgen.exchange.peers.model import PeerRecords, PeerTask, Reader
-from ralphgen.exchange.peers.spec_kit import read_spec_kit
-from ralphgen.exchange.peers.task_master import read_task_master
-from ralphgen.exchange.rows import Row, Value
+from ralphgen.exchange.peers import (
+    PeerRecords,
+    PeerTask,
+    Reader,
+    read_backlog,
+    read_beads,
+    read_spec_kit,
+    read_task_master,
+)
+from ralphgen.exchange.rows import Own, Row, Value, refusal_of, report_left_out
 from ralphgen.project.model import Schema
 from ralphgen.runtime.tasks.readiness import prerequisite_lists
 from ralphgen.runtime.tasks.rows import decode_strings, encode

@@ -8,11 +8,11 @@ from graphlib import CycleError, TopologicalSorter
 from typing import TYPE_CHECKING, Any, Literal
 
 from ralphgen.errors import Problem, ProjectError
-from ralphgen.exchange.own import Own
 from ralphgen.exchange.rows import (
+    NAMED_ROWS,
     SECRET,
-    SHOWN,
     Key,
+    Own,
     Row,
     RowKey,
     Rows,
@@ -627,5 +627,5 @@ def _refusal(edit: RowEdit, error: Exception) -> ToolError:
 
 def _refuse(problems: Sequence[str]) -> None:
     if problems:
-        *others, last = problems[:SHOWN]
+        *others, last = problems[:NAMED_ROWS]
         raise ProjectError.of([*map(Problem, others), Problem(last, SETTLE)])

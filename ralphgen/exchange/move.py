@@ -8,7 +8,6 @@ from dataclasses import replace
 from pathlib import Path
 
 from ralphgen.errors import Problem, ProjectError, Say, plain
-from ralphgen.exchange.left_out import refusal_of, report_left_out
 from ralphgen.exchange.merge import (
     SETTLE,
     EditWriter,
@@ -22,14 +21,20 @@ from ralphgen.exchange.merge import (
     nearest,
     unreadable_lists,
 )
-from ralphgen.exchange.own import Own, own_of, ralphs_tables, read_file, read_own
 from ralphgen.exchange.rows import (
     Key,
     MovedTable,
+    Own,
     Rows,
     no_rows,
+    own_of,
+    ralphs_tables,
+    read_database_file,
     read_lines,
+    read_own,
+    refusal_of,
     refuse_unknown_columns,
+    report_left_out,
     shown_key,
     spelled,
     spelled_lines,
@@ -111,7 +116,9 @@ def import_rows(
     tables = own.tables
     left_out: list[str] = []
     theirs = (
-        read_file(file, root).rows if is_database else read_lines(file, tables, left_out=left_out)
+        read_database_file(file, root).rows
+        if is_database
+        else read_lines(file, tables, left_out=left_out)
     )
     while lost := _refused(own, theirs):
         left_out += [f"{file}: {why}" for why in lost.values()]

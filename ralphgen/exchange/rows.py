@@ -3,17 +3,22 @@
 import json
 import math
 import re
+import sqlite3
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from ralphgen.errors import Problem, ProjectError
+from ralphgen.errors import Problem, ProjectError, RalphgenError, Say, plain
 from ralphgen.files import MARK, decoded
-from ralphgen.project.database import Snapshot
+from ralphgen.kits.registry import KITS, project_config
+from ralphgen.project.database import FileSnapshot, Snapshot, open_database, open_without_trace
+from ralphgen.project.inspect import read_schema, takes_any_schema
 from ralphgen.project.model import Names, Schema, Table
 from ralphgen.project.root import CONFIG
+from ralphgen.project.schema import table_names
 from ralphgen.project.served_tables import key_of
 from ralphgen.runtime.encoding import read_written_json, write_written_json
 from ralphgen.runtime.engine import quoted
@@ -21,7 +26,7 @@ from ralphgen.runtime.engine.entries import PREFIX
 from ralphgen.runtime.files import read_file, reason
 from ralphgen.runtime.processes.secrets import MASK, masked_server
 from ralphgen.runtime.tasks.rows import decode_integers, decode_strings, encode
-from ralphgen.suggestion import suggestion
+from ralphgen.suggestion import counted, suggestion
 from ralphgen.terminal.console import escaped
 
 TABLES = ("metadata", "disciplines", "features", "tasks", "task_comments", "recipe_configs")
@@ -372,7 +377,7 @@ def _data(path: Path) -> bytes:
     return data
 
 
-SHOWN = 20  # problems of one file
+NAMED_ROWS = 20  # problems of one file
 LARGEST_NUMBER = 2**53 - 1
 """The largest integer that each reader of JSON has; a row after it still finds a number."""
 MARKERS = ("<<<<<<<", "=======", ">>>>>>>", "|||||||")
@@ -414,7 +419,7 @@ def read_lines(
                 problems.append(Problem(f"{path}:{number}: {_why(error)}", _hint(line, error)))
         else:
             rows[key] = row
-        if len(problems) == SHOWN:
+        if len(problems) == NAMED_ROWS:
             break
     if first and not rows:
         problems.append(first)
@@ -439,7 +444,7 @@ def refuse_unknown_columns(rows: Rows, columns: Mapping[str, Sequence[str]], sho
         if column not in columns.get(table, ())
     ]
     if problems:
-        raise ProjectError.of(problems[:SHOWN])
+        raise ProjectError.of(problems[:NAMED_ROWS])
 
 
 def shown_key(key: Key) -> str:
@@ -626,3 +631,115 @@ def _refuse_unstorable(text: str) -> None:
 
 def _refused(name: str) -> None:
     raise ValueError(f"{name} is not valid JSON")
+
+
+@dataclass(frozen=True, slots=True)
+class Own:
+    """The rows of a project, the tables that they are of, and its schema.
+
+    With `is_typed` a column holds values of its kind alone; in a file of SQLite
+    any value may stand anywhere. `notes` say what of the tables cannot be moved. `ralphs` are the
+    names that stand for tasks, features, disciplines and so on: none in a project of tables alone.
+    """
+
+    rows: Rows
+    tables: Mapping[str, MovedTable]
+    schema: Schema
+    is_typed: bool
+    notes: tuple[str, ...]
+    ralphs: Names
+
+    @property
+    def has_tasks(self) -> bool:
+        """Whether there are tasks, features and disciplines, which refer to each other."""
+        return bool(self.ralphs)
+
+    def ordered(self, rows: Rows) -> Rows:
+        """Return rows from elsewhere with JSON spelled as it is here."""
+        return with_json_in_order(rows, self.schema) if self.is_typed else rows
+
+
+def ralphs_tables(root: Path) -> Names:
+    """Return `TABLES`, or nothing in a project of tables alone: there no name has a meaning."""
+    config = project_config(root)
+    return () if takes_any_schema(config, KITS) else TABLES
+
+
+def read_own(root: Path) -> Own:
+    """Return the rows of the project in `root`; raises `ProjectError` where they cannot be read."""
+    with open_database(root) as connection:
+        return own_of(connection, root)
+
+
+def own_of(connection: Snapshot, root: Path) -> Own:
+    """Return the rows of a database that has the settings of the project in `root`."""
+    schema = read_schema(connection, root, KITS)
+    stored = table_names(connection)
+    ralphs = ralphs_tables(root)
+    tables = moved_tables(schema, stored, ralphs)
+    rows = read_rows(connection, tables)
+    is_typed = connection.sql.TYPED
+    notes = (*left_out(schema, stored, ralphs), *_without_key(connection, tables))
+    own = Own(rows, tables, schema, is_typed, notes, ralphs)
+    return replace(own, rows=own.ordered(rows))
+
+
+def read_database_file(file: Path, root: Path) -> Own:
+    """Return the rows of another project's file of SQLite, by what is visible in ours."""
+    with opened_file(file) as connection:
+        return own_of(FileSnapshot(connection), root)
+
+
+@contextmanager
+def opened_file(file: Path) -> Iterator[sqlite3.Connection]:
+    """A connection to the database of another project; raises `ProjectError` if it is none."""
+    try:
+        with open_without_trace(file) as connection:
+            yield connection
+    except sqlite3.Error as error:
+        raise unreadable(file, error) from error
+    except ProjectError as error:
+        problem = error.problems[0]
+        if "ralphgen init" not in problem.hint:  # which is for the database of this project
+            raise
+        raise ProjectError(problem.text, "choose the database of a project") from error
+
+
+def unreadable(file: Path, error: sqlite3.Error) -> ProjectError:
+    """Return the error for a file that SQLite cannot read."""
+    text = f'"{file}" cannot be read: {error}'
+    return ProjectError(text, "check that it is an intact SQLite database")
+
+
+def _without_key(connection: Snapshot, tables: Mapping[str, MovedTable]) -> Iterator[str]:
+    """Yield what to say of rows whose key is missing, as SQLite allows it."""
+    for name, table in tables.items():
+        if table.is_ralphs:
+            continue
+        missing = " OR ".join(f"{quoted(column)} IS NULL" for column in table.key)
+        sql = f"SELECT count(*) FROM {quoted(name)} WHERE {missing}"
+        ((count,),) = connection.rows(sql)
+        if count:
+            yield f'left out: {counted(count, "row")} of "{name}" without a key'
+
+
+HINT = "fix these records, or import the others without --strict"
+
+
+def refusal_of(left_out: Sequence[str], hint: str = HINT) -> RalphgenError:
+    """Return the error that names the records in their order, and changes nothing."""
+    further = len(left_out) - NAMED_ROWS
+    more = [counted(further, "further unreadable record")] * (further > 0)
+    *others, last = [*left_out[:NAMED_ROWS], *more]
+    error = ProjectError(last)
+    error.problems = (*map(Problem, others), Problem(last, hint))
+    return error
+
+
+def report_left_out(left_out: Sequence[str], say: Say) -> None:
+    """Name the records, and count them."""
+    for line in left_out:
+        say(f"left out {plain(line)}")
+    if left_out:
+        count = len(left_out)
+        say(f"warning: left out {count:,} unreadable {'record' if count == 1 else 'records'}")

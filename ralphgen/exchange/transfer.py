@@ -11,8 +11,16 @@ from typing import TYPE_CHECKING, Any
 
 from ralphgen.emit.scaffold import STACKS, load_stack, make_tables_in
 from ralphgen.errors import Problem, ProjectError, Say, plain
-from ralphgen.exchange.own import opened_file, ralphs_tables, unreadable
-from ralphgen.exchange.rows import SHOWN, Key, key_column, shown_key, spelled
+from ralphgen.exchange.rows import (
+    NAMED_ROWS,
+    Key,
+    key_column,
+    opened_file,
+    ralphs_tables,
+    shown_key,
+    spelled,
+    unreadable,
+)
 from ralphgen.kits.registry import project_config
 from ralphgen.ledger.tables import FOLDER, LedgerState, move_in, state_of
 from ralphgen.project.database import FileSnapshot, Snapshot, first_line, opened_database
@@ -106,7 +114,7 @@ class IncomingRows:
         keys = ", ".join(f"its.{quoted(one)}" for one in self._key)
         found = self._run(
             f"SELECT {keys} FROM {self._table} AS its JOIN {self._incoming} AS new "
-            f"ON {self._on_key} WHERE {differs} ORDER BY {keys} LIMIT {SHOWN}"
+            f"ON {self._on_key} WHERE {differs} ORDER BY {keys} LIMIT {NAMED_ROWS}"
         )
         if found:
             shown = [
@@ -162,7 +170,7 @@ class IncomingRows:
                 except ValueError as error:
                     problems.append(Problem(f'{shown_key(keys[-1])}: "{name}": {error}'))
                     values.append(None)
-            if len(problems) >= SHOWN:
+            if len(problems) >= NAMED_ROWS:
                 return
             yield values
 
@@ -460,8 +468,8 @@ class _Move:
         own = {*map(fold, self._tables), *LEDGER, MARKER}
         found = [name for (name,) in self._source.execute(_OTHERS) if fold(name) not in own]
         if found:
-            more = f" and {len(found) - SHOWN} more" if len(found) > SHOWN else ""
-            named = ", ".join(map(plain, found[:SHOWN]))
+            more = f" and {len(found) - NAMED_ROWS} more" if len(found) > NAMED_ROWS else ""
+            named = ", ".join(map(plain, found[:NAMED_ROWS]))
             self.notes.append(f"left out: tables that are not ralphgen's: {named}{more}")
 
     def _give_way(self) -> None:

@@ -1,1 +1,0 @@
-"""Reads the tasks of other tools from their files."""
