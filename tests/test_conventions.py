@@ -352,7 +352,7 @@ class TestDoors:
             "ralphgen/runtime/engine/sqlite/database.py",  # the server's own
             "ralphgen/kits/rye/server/search_index.py",  # a temporary one, of no name
             "ralphgen/emit/recorded.py",  # one in memory, to compare with
-            "ralphgen/project/queries/sqlite.py",  # one in memory, to ask what columns are called
+            "ralphgen/project/queries/prepare_sqlite.py",  # one in memory, to ask for columns
             "ralphgen/emit/scaffold.py",  # creates one where there is none
             "ralphgen/ledger/backup.py",  # copies one whole
         } == opening

@@ -70,11 +70,9 @@ ASKING = {
         "sessions/login.py": "class driver place",
     },
     "the compiler and the catalog of one engine, found by its name": {
-        "project/queries/postgresql.py": "driver",
-        "project/queries/prepare.py": "name place",
         "project/queries/prepare_postgresql.py": "class driver place",
-        "project/queries/prepare_sqlite.py": "driver",
-        "project/queries/sqlite.py": "class driver",
+        "project/queries/prepare.py": "name place",
+        "project/queries/prepare_sqlite.py": "class driver",
     },
     "values and names depend on whether columns have types": {
         "board/views/disciplines.py": "flag",

@@ -43,8 +43,8 @@ from ralphgen.project.model import (
 )
 from ralphgen.project.own_tools import NO_TOOLS, read_own_tools
 from ralphgen.project.patterns import pattern_problems
+from ralphgen.project.queries.files import is_secret
 from ralphgen.project.queries.prepare import prepared_queries
-from ralphgen.project.queries.rules import is_secret
 from ralphgen.project.recipes import read_recipes
 from ralphgen.project.root import (
     CONFIG,

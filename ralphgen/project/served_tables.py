@@ -7,7 +7,7 @@ from ralphgen.errors import Problem, ProjectError
 from ralphgen.project.config import Config
 from ralphgen.project.database import part_for
 from ralphgen.project.model import Column, Names, Schema, ServedTable, Table
-from ralphgen.project.queries.rules import SECRETS, is_secret
+from ralphgen.project.queries.files import SECRETS, is_secret
 from ralphgen.project.settings import VERBS, TableSettings
 from ralphgen.project.toml import TomlFile
 from ralphgen.runtime.engine.entries import PREFIX

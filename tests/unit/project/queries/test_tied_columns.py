@@ -2,8 +2,12 @@
 
 import pytest
 
-from ralphgen.project.queries.files import read_tokens, verb_and_table, without_comments
-from ralphgen.project.queries.rules import tied_columns
+from ralphgen.project.queries.files import (
+    read_tokens,
+    tied_columns,
+    verb_and_table,
+    without_comments,
+)
 
 
 @pytest.mark.parametrize(
