@@ -14,15 +14,15 @@ from ralphgen.files import Files, seal
 from ralphgen.planning.model import (
     KitPlan,
     Names,
+    PlannedTool,
     ServerPlan,
     SkillPlan,
     Step,
-    ToolPlan,
 )
 from ralphgen.planning.preview import listed_tools
 from ralphgen.rendering.templates import rendered
 from ralphgen.runtime.policy import GRANTS, OPTIONAL, OWN, REQUIRED, RULES, WITHIN, Policy, Recipe
-from ralphgen.runtime.protocol.skills import EFFECTS
+from ralphgen.runtime.protocol.skills import effect_of
 from ralphgen.spelling import markdown_cell
 
 _PLAIN = re.compile(r"[ -_a-{}~]+")  # ASCII that ends neither a code span nor a cell
@@ -118,7 +118,7 @@ def removal_rows(kit: KitPlan, policy: Policy) -> Rows:
     )
 
 
-def differences(kit: KitPlan, tool: ToolPlan, policy: Policy) -> tuple[str, ...]:
+def differences(kit: KitPlan, tool: PlannedTool, policy: Policy) -> tuple[str, ...]:
     """Return a line of Markdown for each recipe that has a tool otherwise than a person has it."""
     lines = []
     for name, recipe in policy.recipes.items():
@@ -283,18 +283,14 @@ def _files(plan: ServerPlan, kit: KitPlan, skill: SkillPlan, place: str) -> File
 
 
 def _tool(
-    plan: ServerPlan, kit: KitPlan, tool: ToolPlan, schema: Mapping[str, Any]
+    plan: ServerPlan, kit: KitPlan, tool: PlannedTool, schema: Mapping[str, Any]
 ) -> dict[str, object]:
     """Return what is written of one tool: its words, arguments and the sessions that have it."""
     offered = {other.name for other in kit.tools}
-    effect, effect_sentence = EFFECTS[tool.hints]
-    if tool.writes_by:
-        named = codes(tool.writes_by)
-        effect = f"{effect} with {named}"
-        effect_sentence = f"Without {named} it changes nothing. {effect_sentence}"
+    effect, effect_sentence = effect_of(tool)
     recipes = plan.policy.recipes
     seen_by = [name for name in recipes if tool.name in recipes[name].tools[kit.key]]
-    needs = {argument.name: argument.needs for argument in tool.arguments}
+    needs = {name: need for name, need in tool.needs.items() if ":" in need}
     return {
         "name": tool.name,
         "description": tool.description,

@@ -6,7 +6,6 @@ import sys
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import get_args
 
 import pytest
 from driving import SCHEMAS, create_database, create_project
@@ -15,7 +14,7 @@ from syntax_trees import KIT_KEYS, PACKAGE, RUNTIME, SERVERS, absolute, forget, 
 
 from ralphgen.emit.workflows import generate
 from ralphgen.kits.registry import KITS
-from ralphgen.planning.model import RECIPES, Hints, KitPlan, ServerPlan
+from ralphgen.planning.model import RECIPES, KitPlan, ServerPlan
 from ralphgen.project.config import Config
 from ralphgen.rendering.server import render_files
 
@@ -97,11 +96,6 @@ class TestKits:
             for tool in kit.tools:
                 assert re.fullmatch(r"[A-Z][^\n]{5,198}\.", tool.description), tool.name
 
-    def test_hints_are_the_known_ones(self, kit_plans: list[KitPlan]) -> None:
-        hints = {tool.hints for kit in kit_plans for tool in kit.tools}
-
-        assert hints <= {*get_args(Hints)}
-
     def test_the_catalog_names_what_is_offered_and_what_is_absent(
         self, plans: dict[str, ServerPlan]
     ) -> None:
@@ -119,10 +113,15 @@ class TestKits:
 
             assert offered == [*kit.allowed("manual")]
             for tool in kit.tools:
-                named = {*tool.recipes, *tool.loaded_first, *tool.narrowed, *tool.narrowed_values}
+                named = {
+                    *tool.recipes,
+                    *tool.loaded_first_in,
+                    *tool.narrowed_arguments,
+                    *tool.narrowed_values,
+                }
 
                 assert named <= {*RECIPES}, tool.name
-                assert {*tool.loaded_first} <= {*tool.recipes}, tool.name
+                assert {*tool.loaded_first_in} <= {*tool.recipes}, tool.name
                 assert {name for names in tool.reserved.values() for name in names} <= {*RECIPES}
 
     def test_every_tool_has_a_function_of_its_name(self, kit_plans: list[KitPlan]) -> None:

@@ -7,7 +7,7 @@ from itertools import combinations
 from ralphgen.errors import MissingError, UsageError, plain
 from ralphgen.planning.catalog import BROUGHT
 from ralphgen.planning.model import KitPlan, ServerPlan
-from ralphgen.planning.preview import EXAMPLES, suite, supposed_session
+from ralphgen.planning.preview import EXAMPLES, supposed_session
 from ralphgen.planning.server import KitDefinition, full_catalog
 from ralphgen.runtime.policy import ANY, REQUIRED, WITHIN, Grant, Grants
 from ralphgen.suggestion import suggestion
@@ -69,7 +69,6 @@ class Reach:
 
     def __init__(self, plan: ServerPlan) -> None:
         self.policy = plan.policy
-        self._suites = {kit.key: suite(kit) for kit in plan.kits}
 
     def why(
         self,
@@ -153,9 +152,9 @@ class Reach:
         discipline: str | None,
         rows: Mapping[str, int | str] | None,
     ) -> Grants:
-        kit = asked.kit.key
-        session = supposed_session(self.policy, recipe, kit, discipline=discipline, rows=rows)
-        return session.explained(self._suites[kit])
+        kit = asked.kit
+        session = supposed_session(self.policy, recipe, kit.key, discipline=discipline, rows=rows)
+        return session.explained(kit.tools)
 
 
 def _limits(grant: Grant, argument: str) -> Iterator[str]:

@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ralphgen.errors import Problem
-from ralphgen.planning.model import PROFILES, KitPlan, Names, ToolPlan
+from ralphgen.planning.model import PROFILES, KitPlan, Names, PlannedTool
 from ralphgen.project.model import OwnRecipe
 from ralphgen.runtime.policy import GRANTS, OWN, REQUIRED, RULES
 from ralphgen.suggestion import suggestion
@@ -87,7 +87,7 @@ def _narrow_problems(
                 yield from (Problem(f"{where}: {text}", hint) for text, hint in problems)
 
 
-def _given_by_session(recipe: OwnRecipe, kits: Sequence[KitPlan], tool: ToolPlan) -> set[str]:
+def _given_by_session(recipe: OwnRecipe, kits: Sequence[KitPlan], tool: PlannedTool) -> set[str]:
     """Return the arguments whose row every session of the recipe that has the tool knows."""
     targets = [pair for one in kits for pair in one.targets.get(recipe.base, {}).items()]
     needed = tuple(kind for kind, need in targets if need == REQUIRED)
@@ -102,7 +102,7 @@ def about(recipe: str, kit: KitPlan) -> set[str]:
     return {brought for kind in kinds for brought in BROUGHT.get(kind, (kind,))}
 
 
-def bound_rows(kinds: Names, tool: ToolPlan) -> dict[str, str]:
+def bound_rows(kinds: Names, tool: PlannedTool) -> dict[str, str]:
     """Return, by argument, the rows it may name in a session about rows of these kinds.
 
     The values are keys of `RULES`; arguments come in the order of the kinds there.
@@ -118,7 +118,7 @@ def bound_rows(kinds: Names, tool: ToolPlan) -> dict[str, str]:
 
 
 def _argument_problems(
-    recipe: OwnRecipe, tool: ToolPlan, names: Names, given: Collection[str]
+    recipe: OwnRecipe, tool: PlannedTool, names: Names, given: Collection[str]
 ) -> Iterator[tuple[str, str]]:
     """Yield (sentence, hint) for each argument that is wrong in the list of those that remain.
 
@@ -132,10 +132,9 @@ def _argument_problems(
         elif name not in left:
             text = f'the base "{recipe.base}" does not have "{name}" of "{tool.name}"'
             yield text, ONLY_TAKES
-    for argument in tool.arguments:
-        needed = argument.required and argument.name in left
-        if needed and argument.name not in names and argument.name not in given:
-            text = f'"{tool.name}" cannot be called without "{argument.name}"'
+    for name in tool.required:
+        if name in left and name not in names and name not in given:
+            text = f'"{tool.name}" cannot be called without "{name}"'
             yield text, "keep it, or do not allow the tool"
 
 

@@ -5,7 +5,8 @@ from dataclasses import dataclass, field
 from typing import Any, Literal
 
 from ralphgen.project.model import Structured
-from ralphgen.runtime.policy import FULL, Policy
+from ralphgen.runtime.policy import FULL, USER, WORDS, Policy
+from ralphgen.runtime.tool import Tool
 from ralphgen.spelling import Construction, Value
 
 Names = tuple[str, ...]
@@ -14,11 +15,8 @@ Values = tuple[str, ...] | tuple[int, ...]
 JsonObject = dict[str, Any]
 TEXT: JsonObject = {}  # in an answer, where agents read each byte of a schema in every turn
 LIST: JsonObject = {"type": "array"}
-STRING: JsonObject = {"type": "string"}
-INTEGER: JsonObject = {"type": "integer"}
 BOOLEAN: JsonObject = {"type": "boolean"}
 OBJECT: JsonObject = {"type": "object"}
-STRINGS: JsonObject = {"type": "array", "items": STRING}
 OBJECTS: JsonObject = {"type": "array", "items": OBJECT}
 
 RECIPES: Names = (
@@ -34,9 +32,6 @@ RECIPES: Names = (
 INTERACTIVE = "interactive"
 PROFILES: Names = (*RECIPES, INTERACTIVE, FULL)
 """All recipes: those of SPEC-070, the read-only default of clients, and the full set of tools."""
-
-Hints = Literal["READ_ONLY", "NON_DESTRUCTIVE", "IDEMPOTENT", "DESTRUCTIVE", "OPEN_WORLD"]
-"""The hints of a tool for clients: names of constants in `runtime/tool.py`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,8 +60,8 @@ class SkillPlan:
     """The Agent Skill of a kit, as far as no schema holds it: words that name no tool of their own.
 
     `description` is in the third person and says what the skill does and when to use it: all that
-    an agent sees before it is loaded. `overview` holds Markdown by heading. What is said of a tool
-    stands in its `ToolPlan`. `variables` are those that the server heeds in its environment, with a
+    an agent sees before it is loaded. `overview` holds Markdown by heading. `PlannedTool` has the
+    words of a tool. `variables` are those that the server reads from its environment, with a
     sentence each.
     """
 
@@ -80,14 +75,14 @@ class SkillPlan:
 
 @dataclass(frozen=True, slots=True)
 class Argument:
-    """One argument of a tool: its JSON Schema, spelled out or by name, and whether it must be.
+    """One argument of a tool: its JSON Schema, and whether it is required.
 
     `needs` is the tool, as `"kit:tool"`, that a session must have to be offered the argument.
     `refusal` is what is said of a wrong value, `{value}` in it, where the usual words will not do.
     """
 
     name: str
-    schema: Value
+    schema: JsonObject
     required: bool = False
     needs: str = ""
     refusal: str = ""
@@ -124,69 +119,66 @@ def answer_of(**fields: JsonObject) -> JsonObject:
     return {"type": "object", "properties": fields}
 
 
-@dataclass(frozen=True, slots=True)
-class ToolRun:
-    """What makes the function of a tool that is not the kit's own: a function, of some data.
+class Constant(list[Any]):
+    """The allowed values of a column, emitted as a constant that schemas refer to by its name."""
 
-    `module` is the emitted one that has the function, such as `"runtime.tables.tools"`, and `data`
-    the name of a constant of `KitPlan.data`.
+    def __init__(self, name: str, values: Values) -> None:
+        super().__init__(values)
+        self.name = name
+
+
+@dataclass(frozen=True, slots=True)
+class ToolData:
+    """The `data` of a tool: a constant `name` of its module, with the value of `call`.
+
+    `module` is the emitted module of the names in the call, such as `"runtime.rows.table"`.
     """
 
-    function: str
+    name: str
     module: str
-    data: str
-
-    @property
-    def name(self) -> str:
-        """The dotted name of the function."""
-        return f"{self.module}.{self.function}"
+    call: Construction
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ToolPlan:
-    """One tool: everything that is known of it but what it does.
+@dataclass(kw_only=True)
+class PlannedTool(Tool):
+    """A tool of a plan: a `Tool`, the sessions that have it, and its words in the skill.
 
-    What clients are given: `name`, `description`, `arguments`, `hints`, `search_hint` (words that a
-    client may search for besides the name) and `returns` (the JSON Schema of the answer, only for a
-    list or a row).
-    `module` is the module of the kit's `server/` that holds the function of the tool's name, unless
-    `run` says what makes that function; and `writes_by` names the arguments without which the tool
-    only reads, where there are such ones.
+    `properties`, `required`, `needs` and `refusals` follow from `arguments`, `reserved` and
+    `signed`. `module` is the emitted module of the kit that lists the tool. Without `run`, the
+    function has the tool's name and is in the module of this name in the kit's `server/`.
+    `returns` is the JSON Schema of the answer, for a list or a row.
 
-    Which sessions have it: those of `recipes`, those of "interactive" where it only reads, unless
-    it is not `interactive`, and those of "manual" always. `loaded_first` names the recipes whose
-    agents need it from their first turn on, and `closes` says that sessions close their work with
-    it. Only sessions of "manual" and of the recipes that `reserved` names for an argument are
-    offered that argument, and one that names no recipe is the user's alone: of these, `signed` name
-    those that put words in the user's name, which no client does; `narrowed` holds, by
-    recipe, the arguments that remain, and `narrowed_values`, by recipe and argument, the values
-    that remain. `bound` says of an argument which rows it may name in a session that is about such
-    a row, in the words of `runtime/policy.py`; `granted_by` are the kinds of rows without any of
-    which only a person has the tool, since it would write what belongs to any.
+    Sessions of `recipes` have the tool, "manual" always, and "interactive" if the tool only reads
+    there and is `interactive`. `loaded_first_in` names the recipes whose agents need it in their
+    first turn. Sessions close their work with a tool that `closes`. `reserved` names, by argument,
+    the only recipes that have it besides "manual"; without a recipe it is the user's. Of these,
+    the `signed` are the user's own words, which no client writes. `narrowed_arguments`
+    are the remaining ones by recipe, and `narrowed_values` the remaining values by recipe and
+    argument. `bound` has, by argument, the rows that it can name (see `runtime/policy.py`).
+    Sessions without a row of each kind of `granted_by` lack the tool.
 
-    What agents are told: the server's instructions hold `instruction` and, behind those of all
-    tools, `advice`. What several tools share is said once, with the names of those that the session
-    has for `{tools}`; neither may name another tool, which the session might lack. In the skill,
-    `purpose` goes on after "use it to", `answer` after "it returns", and `instead` holds, by
-    another tool of the kit, what that one is for.
+    In the skill, `purpose` completes "use it to", `answer` completes "it returns", and `instead`
+    has the purposes of other tools of the kit. `instruction` and `advice` cannot name other tools:
+    a session may lack them.
     """
 
     name: str = field(kw_only=False)
-    module: str
-    hints: Hints
     description: str
+    hints: Mapping[str, bool]
+    module: str
     arguments: tuple[Argument, ...] = ()
     returns: JsonObject = field(default_factory=dict)
     search_hint: str = ""
-    writes_by: Names = ()
-    run: ToolRun | None = None
+    writes_by: Sequence[str] = ()
+    run: str = ""
+    data: ToolData | None = None
     recipes: Names = ()
     interactive: bool = True
-    loaded_first: Names = ()
+    loaded_first_in: Names = ()
     closes: bool = False
     reserved: Mapping[str, Names] = field(default_factory=dict)
     signed: Names = ()
-    narrowed: Mapping[str, Names] = field(default_factory=dict)
+    narrowed_arguments: Mapping[str, Names] = field(default_factory=dict)
     narrowed_values: Mapping[str, Mapping[str, Names]] = field(default_factory=dict)
     bound: Mapping[str, str] = field(default_factory=dict)
     granted_by: Names = ()
@@ -196,20 +188,39 @@ class ToolPlan:
     answer: str = ""
     instead: Mapping[str, str] = field(default_factory=dict)
 
+    def __post_init__(self) -> None:
+        self.loaded_first, self.bound_arguments = False, {}
+        self.properties = {one.name: one.schema for one in self.arguments}
+        self.required = [one.name for one in self.arguments if one.required]
+        self.refusals = {one.name: one.refusal for one in self.arguments if one.refusal}
+        self.needs = {
+            one.name: one.needs or (WORDS if one.name in self.signed else USER)
+            for one in self.arguments
+            if one.needs or self.reserved.get(one.name, RECIPES) == ()
+        }
+
     @property
     def reads(self) -> bool:
         """Whether the tool changes nothing."""
-        return self.hints == "READ_ONLY"
+        return self.hints.get("readOnlyHint", False)
 
     @property
     def argument_names(self) -> Names:
         """The names of the arguments, in order."""
-        return tuple(argument.name for argument in self.arguments)
+        return tuple(self.properties)
 
     @property
-    def personal(self) -> Names:
-        """The arguments that only the user gives: a session of an agent has none of them."""
-        return tuple(name for name in self.argument_names if self.reserved.get(name, RECIPES) == ())
+    def constants(self) -> dict[str, Constant]:
+        """The lists of values in the schemas that are emitted as constants, by name."""
+        rules: list[Any] = [*self.properties.values()]
+        lists = []
+        while rules:
+            rule = rules.pop()
+            if isinstance(rule, Constant):
+                lists.append(rule)
+            elif isinstance(rule, dict):
+                rules += rule.values()
+        return {one.name: one for one in lists}
 
     def offered(self, profile: str) -> bool:
         """Return whether sessions of a profile have the tool."""
@@ -221,7 +232,7 @@ class ToolPlan:
 
     def remaining(self, profile: str) -> Names:
         """Return the names of the arguments that sessions of a profile are offered, in order."""
-        kept = self.narrowed.get(profile, self.argument_names)
+        kept = self.narrowed_arguments.get(profile, self.argument_names)
         withheld = {
             name
             for name, recipes in self.reserved.items()
@@ -260,10 +271,8 @@ class KitPlan:
     `<key>/settings.py`, `modules` are emitted besides, and `assets` are texts copied as they are,
     by path. `libraries` are packages, such as `ralphgen.kits.tables.server`, of which the modules
     that tools run are copied to `runtime/tables/`. The kit's workspace is opened with the settings,
-    if there are any, and with the constants in `workspace`, as (module, constant). `constants`
-    holds the lists of values that arguments refer to, by the name they are emitted under, and
-    `data` what `ToolRun` names: by constant, the module and the call of what it has. `absent` maps
-    the tools that the project has no place for to the reason.
+    if there are any, and with the constants in `workspace`, as (module, constant). `absent`
+    has the reason, by tool, for each tool without a place in the project.
 
     `targets` says, by profile, which kinds of rows (task, feature, discipline) a session is about
     and how much it needs one: none starts without a `"required"` one; an `"optional"` one may be
@@ -290,14 +299,12 @@ class KitPlan:
     server_name: str
     title: str
     nouns: Mapping[str, str]
-    tools: tuple[ToolPlan, ...]
+    tools: tuple[PlannedTool, ...]
     server: str
     settings: Value = None
     modules: tuple[Module, ...] = ()
     assets: Mapping[str, str] = field(default_factory=dict)
     workspace: tuple[tuple[str, str], ...] = ()
-    constants: Mapping[str, Values] = field(default_factory=dict)
-    data: Mapping[str, tuple[str, Construction]] = field(default_factory=dict)
     libraries: Names = ()
     absent: Mapping[str, str] = field(default_factory=dict)
     targets: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
@@ -317,6 +324,10 @@ class KitPlan:
     http: HttpUse | None = None
     warnings: Names = ()
 
+    def __post_init__(self) -> None:
+        for tool in self.tools:
+            tool.run = tool.run or f"runtime.{self.key}.{tool.module}.{tool.name}"
+
     def allowed(self, profile: str) -> Names:
         """Return the names of the tools that sessions of a profile have, in order."""
         return tuple(tool.name for tool in self.tools if tool.offered(profile))
@@ -326,7 +337,7 @@ class KitPlan:
         """The JSON Schemas of answers, by tool."""
         return {tool.name: tool.returns for tool in self.tools if tool.returns}
 
-    def members(self, noun: str) -> tuple[ToolPlan, ...]:
+    def members(self, noun: str) -> tuple[PlannedTool, ...]:
         """Return the tools that stand in the module of a noun, in order."""
         return tuple(tool for tool in self.tools if tool.module == noun)
 

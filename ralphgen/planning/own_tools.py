@@ -1,13 +1,13 @@
 """Plans the tools that a project has written itself."""
 
 import json
-from typing import cast
 
 from ralphgen.errors import Problem, ProjectError
-from ralphgen.planning.model import RECIPES, Argument, Hints, KitPlan, ToolPlan, ToolRun
+from ralphgen.planning.model import RECIPES, Argument, KitPlan, Names, PlannedTool, ToolData
 from ralphgen.planning.server import Addition
 from ralphgen.project.model import OwnTool, Project
 from ralphgen.project.own_tools import FOLDER
+from ralphgen.runtime import tool as runtime_tool
 from ralphgen.spelling import Construction
 from ralphgen.suggestion import suggestion
 
@@ -40,35 +40,29 @@ def plan_own_tools(project: Project, _host: KitPlan) -> Addition:
         raise ProjectError.of(problems)
     return Addition(
         nouns={NOUN: f"The project's own tools, from {FOLDER}."},
-        tools=tuple(_tool(tool) for tool in project.own_tools),
-        data={
-            _constant(tool): (
-                MODULE,
-                Construction(
-                    "OwnFunction",
-                    (tool.name, tool.file, tool.sha256),
-                    {
-                        "seconds": tool.seconds,
-                        **({"reads": True} if tool.hints == "READ_ONLY" else {}),
-                        **({"hide": project.schema.hide} if project.schema.hide else {}),
-                        **({"answers": schema} if (schema := json.loads(tool.returns)) else {}),
-                    },
-                ),
-            )
-            for tool in project.own_tools
-        },
+        tools=tuple(_tool(tool, project.schema.hide) for tool in project.own_tools),
         overview={"Custom tools of the project": ABOUT},
         used_for=USED_FOR,
         origins={tool.name: tool.origin for tool in project.own_tools},
     )
 
 
-def _tool(tool: OwnTool) -> ToolPlan:
+def _tool(tool: OwnTool, hide: Names) -> PlannedTool:
     about = dict(tool.about)
-    return ToolPlan(
+    function = Construction(
+        "OwnFunction",
+        (tool.name, tool.file, tool.sha256),
+        {
+            "seconds": tool.seconds,
+            **({"reads": True} if tool.hints == "READ_ONLY" else {}),
+            **({"hide": hide} if hide else {}),
+            **({"answers": schema} if (schema := json.loads(tool.returns)) else {}),
+        },
+    )
+    return PlannedTool(
         tool.name,
         module=NOUN,
-        hints=cast("Hints", tool.hints),
+        hints=getattr(runtime_tool, tool.hints),
         description=tool.sentence,
         arguments=tuple(
             Argument(
@@ -78,7 +72,8 @@ def _tool(tool: OwnTool) -> ToolPlan:
             )
             for name, schema, required in tool.parameters
         ),
-        run=ToolRun("own_tool", MODULE, _constant(tool)),
+        run=f"{MODULE}.own_tool",
+        data=ToolData(f"OWN_{tool.name.upper()}", MODULE, function),
         recipes=tool.recipes,
         interactive=tool.interactive,
         bound={name: f"own {row}" for name, row in tool.bind},
@@ -89,7 +84,3 @@ def _tool(tool: OwnTool) -> ToolPlan:
         purpose=f"run a function of the project: {tool.sentence}",
         answer="the result of the function",
     )
-
-
-def _constant(tool: OwnTool) -> str:
-    return f"OWN_{tool.name.upper()}"

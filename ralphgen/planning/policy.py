@@ -202,7 +202,7 @@ def _loaded_first(
         kit.key: tuple(
             tool.name
             for tool in kit.tools
-            if base in tool.loaded_first and tool.name in tools[kit.key]
+            if base in tool.loaded_first_in and tool.name in tools[kit.key]
         )
         for kit in kits
     }

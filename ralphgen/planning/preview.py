@@ -4,12 +4,11 @@ import json
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ralphgen.planning.model import KitPlan, ServerPlan, ToolPlan, Values
-from ralphgen.runtime import tool as runtime_tool
-from ralphgen.runtime.policy import OPTIONAL, Policy
+from ralphgen.planning.model import KitPlan, ServerPlan
+from ralphgen.runtime.policy import FULL, OPTIONAL, Policy
 from ralphgen.runtime.protocol.answers import add_schemas
-from ralphgen.runtime.session import ROWS, Session
-from ralphgen.spelling import Lines, Name
+from ralphgen.runtime.session import BY_COMMAND, ROWS, Session
+from ralphgen.runtime.tool import Tool
 
 MOST_BYTES = 25_000  # of a list of tools, which an agent carries along in each of its turns
 # The rows of a session that is about one, where only the size of the answer matters.
@@ -30,12 +29,10 @@ def listed_tools(
     rows where the recipe needs some.
     """
     session = supposed_session(plan.policy, recipe, kit.key, discipline=discipline, rows=rows)
-    return entries_of(plan, kit, session.tools(suite(kit)).values())
+    return entries_of(plan, kit, session.tools(kit.tools).values())
 
 
-def entries_of(
-    plan: ServerPlan, kit: KitPlan, tools: Iterable[runtime_tool.Tool]
-) -> list[dict[str, Any]]:
+def entries_of(plan: ServerPlan, kit: KitPlan, tools: Iterable[Tool]) -> list[dict[str, Any]]:
     """Return tools as `tools/list` shows them to a client that does not ask for schemas."""
     entries = [tool.entry() for tool in tools]
     if plan.structured_output is True:
@@ -51,20 +48,19 @@ def supposed_session(
     discipline: str | None = None,
     rows: Mapping[str, int | str] | None = None,
 ) -> Session:
-    """Return a session of the recipe, without a context to take more away (see `listed_tools`)."""
+    """Return a session of the recipe without a context (see `listed_tools`).
+
+    A session with every tool is the user's own.
+    """
     about = needed_rows(policy, recipe) if rows is None else rows
     facts = {
         "session_id": "",
         "recipe": recipe,
         "discipline": discipline,
         **{key: about.get(kind) for kind, key in ROWS.items()},
+        **({"user": BY_COMMAND} if policy.profile(recipe) == FULL else {}),
     }
     return Session(kit, facts, recipe, policy, None)
-
-
-def suite(kit: KitPlan) -> list[runtime_tool.Tool]:
-    """Return every tool of a kit as its emitted module builds it, before a session narrows it."""
-    return [_built(tool, kit.constants) for tool in kit.tools]
 
 
 def listed_bytes(tools: list[dict[str, Any]]) -> int:
@@ -95,37 +91,3 @@ def needed_rows(policy: Policy, recipe: str) -> dict[str, int | str]:
     brought = ["feature"] if "task" in kinds else []
     granting = [kind for one in policy.recipes[recipe].granted_by.values() for kind in one]
     return {kind: EXAMPLES[kind] for kind in (*kinds, *brought, *granting)}
-
-
-def _built(planned: ToolPlan, constants: Mapping[str, Values]) -> runtime_tool.Tool:
-    """Return the tool as the emitted module builds it."""
-    tool = runtime_tool.Tool(
-        planned.name,
-        planned.description,
-        hints=getattr(runtime_tool, planned.hints),
-        run="",
-        properties={
-            argument.name: _resolved(argument.schema, constants) for argument in planned.arguments
-        },
-        required=[argument.name for argument in planned.arguments if argument.required],
-        needs={argument.name: argument.needs for argument in planned.arguments if argument.needs},
-        refusals={
-            argument.name: argument.refusal for argument in planned.arguments if argument.refusal
-        },
-        search_hint=planned.search_hint,
-        instruction=planned.instruction,
-        advice=planned.advice,
-    )
-    return tool.reading_without(*planned.writes_by)
-
-
-def _resolved(value: Any, constants: Mapping[str, Values]) -> Any:
-    """Return a value with the constants that it names spelled out."""
-    if isinstance(value, Name):
-        named = constants.get(value.text)
-        return getattr(runtime_tool, value.text) if named is None else list(named)
-    if isinstance(value, Lines):
-        return _resolved(value.items, constants)
-    if isinstance(value, Mapping):
-        return {key: _resolved(item, constants) for key, item in value.items()}
-    return value

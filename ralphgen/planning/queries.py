@@ -10,11 +10,10 @@ from ralphgen.planning.model import (
     RECIPES,
     TEXT,
     Argument,
-    Hints,
     JsonObject,
     KitPlan,
-    ToolPlan,
-    ToolRun,
+    PlannedTool,
+    ToolData,
     answer_of,
     typed,
 )
@@ -25,7 +24,8 @@ from ralphgen.project.queries.files import PreparedQuery
 from ralphgen.runtime.encoding import DIGITS
 from ralphgen.runtime.engine.queries import ROWS, SECONDS
 from ralphgen.runtime.policy import GRANTS, REQUIRED
-from ralphgen.spelling import Construction, Lines, Name, Value, constant
+from ralphgen.runtime.tool import CURSOR, DESTRUCTIVE, NON_DESTRUCTIVE, READ_ONLY
+from ralphgen.spelling import Construction, Lines, Value, constant
 from ralphgen.suggestion import suggestion
 
 NOUN = "queries"
@@ -42,12 +42,12 @@ ANSWERS = {
     "many": "a page of rows, with a cursor if there are more",
     "exec": "the number of changed rows and their new values",
 }
-HINTS: Mapping[str, Hints] = {
-    "": "READ_ONLY",
-    "INSERT": "NON_DESTRUCTIVE",
-    "REPLACE": "DESTRUCTIVE",
-    "UPDATE": "DESTRUCTIVE",
-    "DELETE": "DESTRUCTIVE",
+HINTS: Mapping[str, Mapping[str, bool]] = {
+    "": READ_ONLY,
+    "INSERT": NON_DESTRUCTIVE,
+    "REPLACE": DESTRUCTIVE,
+    "UPDATE": DESTRUCTIVE,
+    "DELETE": DESTRUCTIVE,
 }
 
 
@@ -62,26 +62,24 @@ def plan_queries(project: Project, host: KitPlan) -> Addition:
     settings = json.loads(project.queries.settings)
     module = f"runtime.engine.{project.engine}.queries"
     problems: list[Problem] = []
-    tools: list[ToolPlan] = []
-    data: dict[str, tuple[str, Construction]] = {}
+    tools: list[PlannedTool] = []
+    names: set[str] = set()
     for query in project.queries.prepared:
         said = settings.get(query.name, {})
         problems += _recipe_problems(query, said, host)
         problems += _status_problems(query, project)
         name = f"{constant(query.name)}_QUERY"
-        if name in data:
+        if name in names:
             text = f'{query.place}: "{query.name}" differs from another query only in case'
             problems.append(Problem(text, "rename it"))
-        data[name] = (module, _call(query, settings))
-        tools.append(
-            _tool(query, said, settings["rows"], ToolRun(FUNCTIONS[query.kind], module, name))
-        )
+        names.add(name)
+        data = ToolData(name, module, _call(query, settings))
+        tools.append(_tool(query, said, settings["rows"], data))
     if problems:
         raise ProjectError.of(problems)
     return Addition(
         nouns={NOUN: TITLE},
         tools=tuple(tools),
-        data=data,
         overview={"Named queries": ABOUT},
         used_for=USED_FOR,
         origins={query.name: query.place for query in project.queries.prepared},
@@ -122,15 +120,16 @@ def _status_problems(query: PreparedQuery, project: Project) -> Iterator[Problem
         yield Problem(text, "add tasks and set their status only with the task tools")
 
 
-def _tool(query: PreparedQuery, said: Mapping[str, Any], rows: int, run: ToolRun) -> ToolPlan:
-    return ToolPlan(
+def _tool(query: PreparedQuery, said: Mapping[str, Any], rows: int, data: ToolData) -> PlannedTool:
+    return PlannedTool(
         query.name,
         module=NOUN,
         hints=HINTS[query.verb],
         description=f"{query.description.removesuffix('.')}.",
         arguments=tuple(_arguments(query, rows)),
         returns=_returns(query),
-        run=run,
+        run=f"{data.module}.{FUNCTIONS[query.kind]}",
+        data=data,
         recipes=tuple(said.get("recipes", ())),
         interactive=said.get("interactive", True),
         bound={name: f"own {kind}" for name, kind in said.get("bind", {}).items()},
@@ -150,7 +149,7 @@ def _arguments(query: PreparedQuery, rows: int) -> Iterator[Argument]:
         yield typed(one.name, kind, one.description, required=not one.optional, **rules)
     if query.kind == "many":
         yield typed("limit", "integer", minimum=1, maximum=rows)
-        yield Argument("cursor", Name("CURSOR"))
+        yield Argument("cursor", CURSOR)
 
 
 def _returns(query: PreparedQuery) -> JsonObject:

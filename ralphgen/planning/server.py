@@ -11,23 +11,19 @@ from ralphgen.errors import Problem, ProjectError
 from ralphgen.planning.access import KitAccess
 from ralphgen.planning.catalog import Catalog
 from ralphgen.planning.model import (
-    Argument,
     KitPlan,
     Module,
     Names,
+    PlannedTool,
     ServerPlan,
     SkillPlan,
-    ToolPlan,
-    Values,
     Wording,
 )
 from ralphgen.planning.policy import override_warnings, plan_policy
 from ralphgen.project.kit import Finding
 from ralphgen.project.lookup import CONFIG
 from ralphgen.project.model import Project, Replaced, project_facts
-from ralphgen.runtime import tool as runtime_tool
 from ralphgen.runtime.policy import Policy
-from ralphgen.spelling import Construction, Name
 from ralphgen.suggestion import suggestion
 
 if TYPE_CHECKING:  # commands on rows need no model of the settings
@@ -44,9 +40,7 @@ class Addition:
     """
 
     nouns: Mapping[str, str] = field(default_factory=dict)
-    tools: tuple[ToolPlan, ...] = ()
-    constants: Mapping[str, Values] = field(default_factory=dict)
-    data: Mapping[str, tuple[str, Construction]] = field(default_factory=dict)
+    tools: tuple[PlannedTool, ...] = ()
     modules: tuple[Module, ...] = ()
     libraries: Names = ()
     row_resources: tuple[tuple[str, str], ...] = ()
@@ -69,8 +63,6 @@ def with_additions(kit: KitPlan, additions: Sequence[Addition]) -> KitPlan:
             kit,
             nouns={**kit.nouns, **added.nouns},
             tools=(*kit.tools, *added.tools),
-            constants={**kit.constants, **added.constants},
-            data={**kit.data, **added.data},
             modules=(*kit.modules, *added.modules),
             libraries=tuple(dict.fromkeys((*kit.libraries, *added.libraries))),
             resources=kit.resources or bool(added.row_resources),
@@ -146,7 +138,7 @@ class KitDefinition:
         return self.server.key
 
     @property
-    def tools(self) -> tuple[ToolPlan, ...]:
+    def tools(self) -> tuple[PlannedTool, ...]:
         """All the tools that it can have."""
         return self.server.tools
 
@@ -187,7 +179,7 @@ def with_own_words(
                 text = f'{one.origin}: "{one.entry}" is described twice, also as "{other}"'
                 problems.append(Problem(text, "remove one of them"))
                 continue
-            said = _said(tool, argument) if dot else tool.description
+            said = tool.properties[argument].get("description", "") if dot else tool.description
             wordings.append(Wording(one.entry, _size(said), _size(one.text)))
             told = _told(tool, argument, one.text)
             planned[key][name] = told if dot else replace(tool, description=one.text)
@@ -197,27 +189,13 @@ def with_own_words(
     return own, tuple(wordings)
 
 
-def _told(tool: ToolPlan, argument: str, text: str) -> ToolPlan:
+def _told(tool: PlannedTool, argument: str, text: str) -> PlannedTool:
     """Return the tool with other words for one of its arguments."""
     arguments = tuple(
-        replace(one, schema={**_schema(one), "description": text}) if one.name == argument else one
+        replace(one, schema={**one.schema, "description": text}) if one.name == argument else one
         for one in tool.arguments
     )
     return replace(tool, arguments=arguments)
-
-
-def _said(tool: ToolPlan, argument: str) -> str:
-    found = next(one for one in tool.arguments if one.name == argument)
-    return str(_schema(found).get("description", ""))
-
-
-def _schema(argument: Argument) -> Mapping[str, Any]:
-    """Return the schema of an argument, spelled out where it stands for one of the runtime."""
-    schema: Any = argument.schema
-    found: Mapping[str, Any] = (
-        getattr(runtime_tool, schema.text) if isinstance(schema, Name) else schema
-    )
-    return found
 
 
 def _size(text: str) -> int:

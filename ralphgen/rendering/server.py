@@ -13,12 +13,12 @@ from ralphgen.environment import LOCK_NAME
 from ralphgen.environment.location import merged_lock
 from ralphgen.files import Files, seal
 from ralphgen.planning import own_tools
-from ralphgen.planning.model import KitPlan, Module, ServerPlan, ToolPlan
+from ralphgen.planning.model import Constant, KitPlan, Module, PlannedTool, ServerPlan
 from ralphgen.project.model import Structured
 from ralphgen.rendering.policy import policy_lines
 from ralphgen.rendering.skill import skill_module
 from ralphgen.rendering.templates import rendered
-from ralphgen.runtime.policy import USER, WORDS
+from ralphgen.runtime import tool as runtime_tool
 from ralphgen.spelling import Construction, Lines, Name, Value, import_from, keyword
 
 RUNTIME = Path(__file__).parents[1] / "runtime"
@@ -27,6 +27,8 @@ RUNTIME_IMPORT = re.compile(r"^(\s*(?:from|import) )ralphgen\.runtime\b", re.MUL
 IMPORT = re.compile(r"^\s*from (\.*)([\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
 NAME = re.compile(r"\w+")
 ANSWERS = "The JSON Schemas of answers, for clients that use structured content."
+# The values of `runtime/tool.py` that emitted modules import, by identity: equal ones are spelled.
+SHARED = {id(value): name for name, value in vars(runtime_tool).items() if isinstance(value, dict)}
 HTTP = "runtime/http/command.py"  # what a server begins with that speaks HTTP
 
 
@@ -167,54 +169,46 @@ def _package_imports(kit: KitPlan, engine: str) -> list[tuple[str, Sequence[str]
 
 
 def _tools(kit: KitPlan, noun: str) -> str:
-    """Return the table of the tools that stand in one module."""
-    spelled = [_tool(kit, tool) for tool in kit.members(noun)]
-    runs = [tool.run for tool in kit.members(noun)]
-    data = {run.data: kit.data[run.data] for run in runs if run is not None}
-    used = {name for tool in spelled for name in _names((tool["properties"], Name(tool["hints"])))}
-    imports = {"runtime.tool": {*used, "Tool"}}
-    for module, call in data.values():
-        named = {*_names(call)}
-        used |= named
-        imports.setdefault(module, set()).update(named)
-    for names in imports.values():
-        names -= {*kit.constants}
-    constants = [
-        (name, Lines(list(kit.constants[name]))) for name in sorted(used & {*kit.constants})
-    ]
+    """Return the module that constructs the tools of a noun."""
+    tools = kit.members(noun)
+    data = {tool.data.name: tool.data for tool in tools if tool.data is not None}
+    constants = {name: values for tool in tools for name, values in tool.constants.items()}
+    spelled = [(tool, _spelled(tool.hints), _properties(tool)) for tool in tools]
+    imports = {"runtime.tool": {*_names([parts for _, *parts in spelled]), "Tool"}}
+    for one in data.values():
+        imports.setdefault(one.module, set()).update(_names(one.call))
     return rendered(
         "tools.py.jinja",
         title=kit.nouns[noun],
-        constants=[*constants, *((name, call) for name, (_, call) in data.items())],
-        imports=[import_from(*one) for one in sorted(imports.items())],
+        constants=[
+            *((name, Lines(constants[name])) for name in sorted(constants)),
+            *((name, one.call) for name, one in data.items()),
+        ],
+        imports=[
+            import_from(module, names - constants.keys())
+            for module, names in sorted(imports.items())
+        ],
         tools=spelled,
     )
 
 
-def _tool(kit: KitPlan, tool: ToolPlan) -> dict[str, Any]:
-    return {
-        "name": tool.name,
-        "description": tool.description,
-        "hints": tool.hints,
-        "run": tool.run.name if tool.run else f"runtime.{kit.key}.{tool.module}.{tool.name}",
-        "data": tool.run and tool.run.data,
-        "properties": Lines({argument.name: argument.schema for argument in tool.arguments}),
-        "required": [argument.name for argument in tool.arguments if argument.required],
-        "writes_by": tool.writes_by,
-        "needs": Lines(
-            {
-                argument.name: argument.needs or (WORDS if argument.name in tool.signed else USER)
-                for argument in tool.arguments
-                if argument.needs or argument.name in tool.personal
-            }
-        ),
-        "refusals": Lines(
-            {argument.name: argument.refusal for argument in tool.arguments if argument.refusal}
-        ),
-        "search_hint": tool.search_hint,
-        "instruction": tool.instruction,
-        "advice": tool.advice,
-    }
+def _properties(tool: PlannedTool) -> Lines:
+    """Return the schemas of a tool's arguments; a field to clear has its own line."""
+    rules = _spelled(tool.properties)
+    if "enum" in (items := rules.get("clear", {}).get("items", {})):
+        items["enum"] = Lines(items["enum"])
+    return Lines(rules)
+
+
+def _spelled(value: Any) -> Any:
+    """Return a value with the names of constants in place of their values."""
+    if id(value) in SHARED:
+        return Name(SHARED[id(value)])
+    if isinstance(value, Constant):
+        return Name(value.name)
+    if isinstance(value, dict):
+        return {key: _spelled(item) for key, item in value.items()}
+    return value
 
 
 def _names(value: object) -> Iterator[str]:
@@ -265,7 +259,7 @@ def _runtime(kits: Sequence[KitPlan], engine: str, *more: str) -> Files:
         needed += _tools_need(kit)
         if kit.has_database:
             needed += [f"runtime/engine/{engine}/{name}.py" for name in ("database", "journal")]
-        if own_tools.MODULE in {tool.run.module for tool in kit.tools if tool.run is not None}:
+        if any(tool.run.startswith(f"{own_tools.MODULE}.") for tool in kit.tools):
             needed.append(f"runtime/engine/{engine}/own_statements.py")
     found: Files = {}
     while needed:
@@ -287,8 +281,8 @@ def _package(key: str, package: str) -> Files:
 def _tools_need(kit: KitPlan) -> Iterator[str]:
     """Yield the modules that tools are made with which are not the kit's own."""
     for module in (
-        *(tool.run.module for tool in kit.tools if tool.run is not None),
-        *(module for module, _ in kit.data.values()),
+        *(tool.run.rpartition(".")[0] for tool in kit.tools),
+        *(tool.data.module for tool in kit.tools if tool.data is not None),
         *(["runtime.rows.resources"] if kit.row_resources else []),
     ):
         path = module.replace(".", "/")

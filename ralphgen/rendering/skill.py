@@ -1,6 +1,6 @@
 """Spells what a server says of its kit in an Agent Skill: the data of `protocol/skills.py`."""
 
-from ralphgen.planning.model import KitPlan, Module, SkillPlan, ToolPlan, Workflow
+from ralphgen.planning.model import KitPlan, Module, PlannedTool, SkillPlan, Workflow
 from ralphgen.spelling import Lines, Value, markdown_cell
 
 
@@ -21,7 +21,7 @@ def skill_module(kit: KitPlan, skill: SkillPlan) -> Module:
     return Module(f"{kit.key}/skill.py", "constants.py.jinja", values)
 
 
-def _tool(kit: KitPlan, tool: ToolPlan) -> Value:
+def _tool(kit: KitPlan, tool: PlannedTool) -> Value:
     every = {other.name for other in kit.tools}
     said = {"purpose": markdown_cell(tool.purpose), "answer": markdown_cell(tool.answer)}
     instead = {name: markdown_cell(what) for name, what in tool.instead.items() if name in every}

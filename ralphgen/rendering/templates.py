@@ -7,6 +7,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from ralphgen.spelling import (
+    Lines,
     Value,
     assignment,
     comment,
@@ -45,7 +46,11 @@ def templates() -> Environment:
         sql_text=sql_text,
     )
     environment.globals.update(
-        assignment=assignment, keyword=keyword, docstring=docstring, import_from=import_from
+        assignment=assignment,
+        docstring=docstring,
+        import_from=import_from,
+        keyword=keyword,
+        lines=Lines,
     )
     return environment
 

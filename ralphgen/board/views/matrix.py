@@ -7,7 +7,7 @@ from typing import Any, Literal
 from ralphgen.emit.workflows import Generated
 from ralphgen.kits.registry import KITS
 from ralphgen.planning.model import KitPlan, Names, ServerPlan
-from ralphgen.planning.preview import entries_of, listed_bytes, suite, supposed_session
+from ralphgen.planning.preview import entries_of, listed_bytes, supposed_session
 from ralphgen.planning.server import full_catalog
 from ralphgen.project.model import OwnRecipe, Removal
 from ralphgen.runtime.errors import one_line
@@ -105,14 +105,13 @@ def matrix(generated: Generated, discipline: str | None) -> Matrix:
     Sessions are supposed to be about a row where the recipe needs one.
     """
     policy = generated.plan.policy
-    suites = {kit.key: suite(kit) for kit in generated.plan.kits}
     views = {
-        kit.key: tuple(_session_views(generated, policy, kit, suites[kit.key], discipline))
+        kit.key: tuple(_session_views(generated, policy, kit, discipline))
         for kit in generated.plan.kits
     }
     by_recipe = zip(*views.values(), strict=True)
     heads = tuple(_head(generated.plan, policy, columns) for columns in by_recipe)
-    grids = tuple(_grid(kit, suites[kit.key], views[kit.key]) for kit in generated.plan.kits)
+    grids = tuple(_grid(kit, views[kit.key]) for kit in generated.plan.kits)
     return Matrix(discipline, heads, grids)
 
 
@@ -120,7 +119,6 @@ def _session_views(
     generated: Generated,
     policy: Policy,
     kit: KitPlan,
-    tools: Sequence[Tool],
     discipline: str | None,
 ) -> Iterator[SessionView]:
     """Yield what a session of each recipe sees of the kit."""
@@ -134,7 +132,7 @@ def _session_views(
             policy=policy,
             kit=kit,
             session=session,
-            tools=session.tools(tools),
+            tools=session.tools(kit.tools),
             own=own.get(recipe),
             removals=() if works_as is None else taken,
         )
@@ -154,8 +152,8 @@ def _head(plan: ServerPlan, policy: Policy, views: Sequence[SessionView]) -> Rec
     )
 
 
-def _grid(kit: KitPlan, tools: Sequence[Tool], views: Sequence[SessionView]) -> KitGrid:
-    whole = {tool.name: tool for tool in tools}
+def _grid(kit: KitPlan, views: Sequence[SessionView]) -> KitGrid:
+    whole = {tool.name: tool for tool in kit.tools}
     every = full_catalog(KITS, [kit]).tools[kit.key]  # in the kit's order, then what was added
     known = [name for name in every if name in whole or name in kit.absent]
     return KitGrid(kit.key, kit.title, tuple(_row(kit, name, whole, views) for name in known))
@@ -261,7 +259,7 @@ def _values(schema: Mapping[str, Any]) -> Sequence[object]:
 
 def _who_narrowed(view: SessionView, whole: Tool, lost: Sequence[str]) -> list[str]:
     """Return a clause for each that took arguments away, except a built-in recipe itself."""
-    needed = [name for name in lost if name in whole.needs]
+    needed = [name for name in lost if ":" in whole.needs.get(name, "")]
     missing = [name for name in needed if not view.session.has(*whole.needs[name].split(":"))]
     needs = dict.fromkeys(whole.needs[name] for name in missing)
     clauses = [

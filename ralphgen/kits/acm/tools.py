@@ -1,6 +1,7 @@
 """The thirteen tools of acm. All of them read only, so every session has them."""
 
-from ralphgen.planning.model import RECIPES, ToolPlan, choice, typed
+from ralphgen.planning.model import RECIPES, PlannedTool, choice, typed
+from ralphgen.runtime.tool import READ_ONLY
 
 NOT_YET = "Stage {value} is not yet supported. Supported stages: discover, design, develop."
 PROJECT_PATH = typed("project_path", "string", "Project root path (default: this project)")
@@ -12,10 +13,10 @@ STAGE = choice(
     "stage", ("discover", "design", "develop"), "ACM stage", required=True, refusal=NOT_YET
 )
 TOOLS = (
-    ToolPlan(
+    PlannedTool(
         "get_stage",
         module="orchestration",
-        hints="READ_ONLY",
+        hints=READ_ONLY,
         description=(
             "Get the requirements of a stage. Use when you need its phases, entry and exit "
             "criteria or outputs; to go from one stage to the next, use get_transition_prompt."
@@ -28,10 +29,10 @@ TOOLS = (
         answer=WHOLE,
         instead={"get_transition_prompt": "moving from one stage to the next"},
     ),
-    ToolPlan(
+    PlannedTool(
         "get_review_prompt",
         module="orchestration",
-        hints="READ_ONLY",
+        hints=READ_ONLY,
         description=(
             "Get the prompt for a review of a stage. Use when you prepare an internal (Ralph Loop) "
             "or external review."
@@ -46,10 +47,10 @@ TOOLS = (
         purpose="review the work of a stage, internally or externally",
         answer="a prompt to follow or to give to a reviewer",
     ),
-    ToolPlan(
+    PlannedTool(
         "get_transition_prompt",
         module="orchestration",
-        hints="READ_ONLY",
+        hints=READ_ONLY,
         description=(
             "Get the prompt for the transition to the next stage. Use when a stage is complete; "
             "validate also checks the project's status, brief and design."
@@ -73,10 +74,10 @@ TOOLS = (
         answer="the prompt, preceded by the prerequisite check if requested",
         instead={"get_stage": "the requirements of the new stage"},
     ),
-    ToolPlan(
+    PlannedTool(
         "get_artifact_spec",
         module="artifacts",
-        hints="READ_ONLY",
+        hints=READ_ONLY,
         description=(
             "Get the specification of an artifact. Use when you write or review one and need its "
             "sections, front matter and rules."
@@ -98,10 +99,10 @@ TOOLS = (
         answer=WHOLE,
         instead={"get_artifact_stub": "a document template"},
     ),
-    ToolPlan(
+    PlannedTool(
         "get_artifact_stub",
         module="artifacts",
-        hints="READ_ONLY",
+        hints=READ_ONLY,
         description=(
             "Get a template for an artifact. Use when you start a project or write a new artifact."
         ),
@@ -125,10 +126,10 @@ TOOLS = (
         answer="a template with placeholders",
         instead={"get_artifact_spec": "the rules"},
     ),
-    ToolPlan(
+    PlannedTool(
         "get_project_type_guidance",
         module="project",
-        hints="READ_ONLY",
+        hints=READ_ONLY,
         description=(
             "Get the guidance for a project type. Use when you classify a project, or during "
             "discover and design: outputs, review focus, structure."
@@ -143,10 +144,10 @@ TOOLS = (
         purpose="classify a project, and read the guidance for its type, scale and scope",
         answer="the section of the specification for that type, with the requested modifiers",
     ),
-    ToolPlan(
+    PlannedTool(
         "check_project_structure",
         module="project",
-        hints="READ_ONLY",
+        hints=READ_ONLY,
         description=(
             "Check that a project has its required directories and files. Use when you audit a "
             "project, or after you create its structure."
@@ -159,10 +160,10 @@ TOOLS = (
         answer="one line per item, and how many passed",
         instead={"check_project_health": "the content of the files"},
     ),
-    ToolPlan(
+    PlannedTool(
         "check_project_health",
         module="project",
-        hints="READ_ONLY",
+        hints=READ_ONLY,
         description=(
             "Check files, front matter and required sections of a project. Use when you "
             "audit it or prepare a review; the meaning of the text is not checked."
@@ -174,10 +175,10 @@ TOOLS = (
         purpose="check a project before a review or during an audit",
         answer="the results for files, front matter and required sections, and a summary",
     ),
-    ToolPlan(
+    PlannedTool(
         "get_rules_spec",
         module="project",
-        hints="READ_ONLY",
+        hints=READ_ONLY,
         description=(
             "Get the specification of .claude/rules/: categories, files, lifecycle. Use when you "
             "set up or audit a project's rules."
@@ -187,10 +188,10 @@ TOOLS = (
         purpose="set up or audit the rules of a project",
         answer=WHOLE,
     ),
-    ToolPlan(
+    PlannedTool(
         "get_context_spec",
         module="project",
-        hints="READ_ONLY",
+        hints=READ_ONLY,
         description=(
             "Get the specification of CLAUDE.md files. Use when you write or audit one: required "
             "sections, and content by level."
@@ -201,10 +202,10 @@ TOOLS = (
         purpose="write or audit the CLAUDE.md of a user or a project",
         answer=WHOLE,
     ),
-    ToolPlan(
+    PlannedTool(
         "query_capabilities",
         module="capabilities",
-        hints="READ_ONLY",
+        hints=READ_ONLY,
         description=(
             "Search the capabilities registry by keyword, type or tags. Use when you need a skill, "
             "tool, agent or plugin for a task."
@@ -226,10 +227,10 @@ TOOLS = (
         answer="the capabilities that match every filter, with types, descriptions and tags",
         instead={"query_knowledge": "lessons learned, as articles"},
     ),
-    ToolPlan(
+    PlannedTool(
         "get_capability_detail",
         module="capabilities",
-        hints="READ_ONLY",
+        hints=READ_ONLY,
         description=(
             "Get the details of a capability by ID. Use when query_capabilities found it and you "
             "need its installation, configuration or metadata."
@@ -248,10 +249,10 @@ TOOLS = (
         purpose="read how to install and configure a capability",
         answer="its complete description",
     ),
-    ToolPlan(
+    PlannedTool(
         "query_knowledge",
         module="knowledge",
-        hints="READ_ONLY",
+        hints=READ_ONLY,
         description=(
             "Search the knowledge base for a word or topic. Use when you look for process "
             "learnings or design patterns."

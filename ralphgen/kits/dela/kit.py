@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ralphgen.kits.dela.server.formats import discover
 from ralphgen.kits.dela.tools import FURTHER, TOOLS
-from ralphgen.planning.model import KitPlan, SkillPlan, Step, ToolPlan, Workflow
+from ralphgen.planning.model import KitPlan, PlannedTool, SkillPlan, Step, Workflow
 from ralphgen.planning.server import KitDefinition
 from ralphgen.project.kit import Finding
 from ralphgen.project.model import Project
@@ -136,7 +136,7 @@ def plan_dela(project: Project) -> KitPlan:
     return replace(SERVER, settings=settings, tools=tools, services=named)
 
 
-def _without_further(tool: ToolPlan) -> ToolPlan:
+def _without_further(tool: PlannedTool) -> PlannedTool:
     """Return the tool without the arguments that make a task run otherwise."""
     kept = tuple(argument for argument in tool.arguments if argument.name not in FURTHER)
     return replace(tool, arguments=kept)

@@ -2,67 +2,74 @@
 
 from ralphgen.planning.model import (
     BOOLEAN,
-    INTEGER,
     OBJECTS,
     RECIPES,
-    STRING,
     TEXT,
     Argument,
     JsonObject,
     Names,
-    ToolPlan,
+    PlannedTool,
     answer_of,
     typed,
 )
-from ralphgen.spelling import Name
+from ralphgen.runtime.tool import (
+    CURSOR,
+    DESTRUCTIVE,
+    INTEGER,
+    LIMIT,
+    OPEN_WORLD,
+    READ_ONLY,
+    STRING,
+    STRINGS,
+)
 
 WORKING: Names = ("task_execution", "opus_review")
 """The recipes whose sessions run tasks; all others only look."""
 CWD = typed("cwd", "string", "A directory of the project (default: its root).")
 INTEGER_OR_NULL: JsonObject = {"type": ["integer", "null"]}
-PID = Argument("pid", Name("INTEGER"), required=True)
+PID = Argument("pid", INTEGER, required=True)
 FURTHER = ("args", "env")
 """The arguments of task_start that a project may do without."""
 
 TOOLS = (
-    ToolPlan(
+    PlannedTool(
         "list_tasks",
         module="tasks",
-        hints="READ_ONLY",
+        hints=READ_ONLY,
         description=("List the project's tasks, with their commands and whether they are allowed."),
         arguments=(
             typed("runner", "string", "Only tasks of this runner, such as make."),
             CWD,
-            Argument("limit", Name("LIMIT")),
-            Argument("cursor", Name("CURSOR")),
+            Argument("limit", LIMIT),
+            Argument("cursor", CURSOR),
         ),
         returns=answer_of(tasks=OBJECTS, total=INTEGER, next_cursor=TEXT, errors=OBJECTS),
         search_hint="make targets, npm scripts, run, build, test",
         recipes=RECIPES,
-        loaded_first=WORKING,
+        loaded_first_in=WORKING,
         instruction="list_tasks lists the project's tasks: make targets, scripts, and so on.",
         purpose="find the project's tasks and their names",
         answer="tasks with their unique names, runners, commands, and whether each is allowed",
         instead={"status": "the running tasks"},
     ),
-    ToolPlan(
+    PlannedTool(
         "task_start",
         module="tasks",
-        hints="OPEN_WORLD",
+        hints=OPEN_WORLD,
         description=(
             "Start a task. Returns its output and exit code if it ends within the wait, "
             "otherwise its pid."
         ),
         arguments=(
-            Argument("unique_name", Name("STRING"), required=True),
-            Argument("args", Name("STRINGS")),
-            Argument("env", {"type": "object", "additionalProperties": STRING}),
+            Argument("unique_name", STRING, required=True),
+            Argument("args", STRINGS),
+            Argument("env", {"type": "object", "additionalProperties": {"type": "string"}}),
             CWD,
             typed("wait_for_exit_seconds", "integer", "Default: 1.", minimum=0, maximum=300),
         ),
         search_hint="run a task, build, test, execute",
         recipes=WORKING,
-        loaded_first=WORKING,
+        loaded_first_in=WORKING,
         instruction=(
             "task_start runs one by its unique_name and waits a second; longer tasks continue in "
             "the background."
@@ -75,10 +82,10 @@ TOOLS = (
         answer=("output and exit code if the task ends within the wait, otherwise its pid"),
         instead={"task_output": "more output of a started task"},
     ),
-    ToolPlan(
+    PlannedTool(
         "status",
         module="jobs",
-        hints="READ_ONLY",
+        hints=READ_ONLY,
         description="List the running tasks.",
         search_hint="running tasks, processes",
         recipes=RECIPES,
@@ -87,12 +94,12 @@ TOOLS = (
         answer="the running tasks with their pids",
         instead={"task_status": "a task that may have ended"},
     ),
-    ToolPlan(
+    PlannedTool(
         "task_status",
         module="jobs",
-        hints="READ_ONLY",
+        hints=READ_ONLY,
         description="Show the state of a task's processes, or of one pid.",
-        arguments=(Argument("unique_name", Name("STRING")), Argument("pid", Name("INTEGER"))),
+        arguments=(Argument("unique_name", STRING), Argument("pid", INTEGER)),
         search_hint="exit code, task result",
         recipes=WORKING,
         instruction="task_status shows how a task ended.",
@@ -100,10 +107,10 @@ TOOLS = (
         answer="state and exit code of each of its processes",
         instead={"task_output": "its output"},
     ),
-    ToolPlan(
+    PlannedTool(
         "task_output",
         module="jobs",
-        hints="READ_ONLY",
+        hints=READ_ONLY,
         description="Read the output of a task: the last lines by default.",
         arguments=(
             PID,
@@ -122,10 +129,10 @@ TOOLS = (
         purpose="read the output of a running or ended task",
         answer="the last lines, or lines from an offset, and the next offset",
     ),
-    ToolPlan(
+    PlannedTool(
         "task_stop",
         module="jobs",
-        hints="DESTRUCTIVE",
+        hints=DESTRUCTIVE,
         description="Stop a running task and its child processes.",
         arguments=(
             PID,

@@ -4,12 +4,13 @@ from collections.abc import Collection, Mapping
 from dataclasses import dataclass, replace
 
 from ralphgen.errors import ProjectError
-from ralphgen.planning.model import Argument, Names, Values
+from ralphgen.planning.model import Argument, Constant, JsonObject, Names, Values
 from ralphgen.project.model import Column, Schema
 from ralphgen.project.schema import REQUIRED_COLUMNS
 from ralphgen.runtime.engine.schema import fold
 from ralphgen.runtime.tasks.rows import STATUSES
-from ralphgen.spelling import Name, Value, argument_name, constant
+from ralphgen.runtime.tool import INTEGER, INTEGERS, NUMBER, STRING, STRINGS
+from ralphgen.spelling import argument_name, constant
 
 PRIORITIES = ("low", "medium", "high", "critical")
 STAMPED: Mapping[str, Names] = {
@@ -34,15 +35,15 @@ ANSWERED: Mapping[str, Names] = {
 CUT = ("cut", "unreadable")
 
 # A kind is the name of a constant in runtime/tasks/rows.py; here, the schema of its argument.
-SCHEMAS: Mapping[str, Value] = {
-    "TEXT": Name("STRING"),
-    "INTEGER": Name("INTEGER"),
-    "REAL": Name("NUMBER"),
-    "NUMERIC": Name("STRING"),  # SQLite makes a number of it where it is one; dates stay text
-    "STRINGS": Name("STRINGS"),
-    "PATHS": Name("STRINGS"),
-    "INTEGERS": Name("INTEGERS"),
-    "DISCIPLINE": Name("STRING"),
+SCHEMAS: Mapping[str, JsonObject] = {
+    "TEXT": STRING,
+    "INTEGER": INTEGER,
+    "REAL": NUMBER,
+    "NUMERIC": STRING,  # SQLite makes a number of it where it is one; dates stay text
+    "STRINGS": STRINGS,
+    "PATHS": STRINGS,
+    "INTEGERS": INTEGERS,
+    "DISCIPLINE": STRING,
 }
 ARRAY = "[]"  # the end of the type of a list
 AFFINITIES = {"TEXT": "TEXT", "INTEGER": "INTEGER", "REAL": "REAL", "NUMERIC": "NUMERIC"}
@@ -69,7 +70,7 @@ class Known:
     given: bool = True
     shown: bool = True
     values: Names = ()
-    keywords: tuple[tuple[str, Value], ...] = ()
+    keywords: tuple[tuple[str, object], ...] = ()
 
 
 TEXT = Known()
@@ -77,7 +78,7 @@ KEPT = Known(given=False)  # the server writes it
 HIDDEN = Known(given=False, shown=False)
 ACRONYM = Known(keywords=(("pattern", "^[A-Z0-9]{4}$"),))
 PROSE = Known(keywords=(("maxLength", 3000),))
-STRINGS, PATHS = Known("STRINGS"), Known("PATHS")
+STRING_LIST, PATHS = Known("STRINGS"), Known("PATHS")
 
 COLUMNS: Mapping[str, Mapping[str, Known]] = {
     "tasks": {
@@ -88,13 +89,13 @@ COLUMNS: Mapping[str, Mapping[str, Known]] = {
         "description": TEXT,
         "status": Known(given=False, values=STATUSES),
         "priority": Known(values=PRIORITIES),
-        "tags": STRINGS,
+        "tags": STRING_LIST,
         "depends_on": Known("INTEGERS"),
         "blocked_by": KEPT,
         "created": KEPT,
         "updated": KEPT,
         "completed": KEPT,
-        "acceptance_criteria": STRINGS,
+        "acceptance_criteria": STRING_LIST,
         "context_files": PATHS,
         "output_artifacts": PATHS,
         "hints": TEXT,
@@ -114,7 +115,7 @@ COLUMNS: Mapping[str, Mapping[str, Known]] = {
         "architecture": PROSE,
         "boundaries": Known(keywords=(("maxLength", 1500),)),
         "learnings": Known("OBJECTS", given=False),
-        "dependencies": STRINGS,
+        "dependencies": STRING_LIST,
     },
     "disciplines": {
         "name": TEXT,
@@ -123,7 +124,7 @@ COLUMNS: Mapping[str, Mapping[str, Known]] = {
         "icon": TEXT,
         "color": Known(keywords=(("pattern", "^#[0-9A-Fa-f]{6}$"),)),
         "system_prompt": TEXT,
-        "skills": STRINGS,
+        "skills": STRING_LIST,
         "conventions": TEXT,
         "mcp_servers": Known("OBJECTS", given=False),
         "stack_id": HIDDEN,
@@ -222,10 +223,10 @@ class OfferedTable:
     def argument(self, column: str, *, required: bool = False) -> Argument:
         """Return the argument that sets a column."""
         name = argument_name(column)
-        schema: Value = SCHEMAS[self.known(column).kind]
-        extra: dict[str, Value] = dict(self.known(column).keywords)
+        schema = SCHEMAS[self.known(column).kind]
+        extra: JsonObject = dict(self.known(column).keywords)
         if self.values(column):
-            extra = {"enum": Name(self.constant(column)), **extra}
+            extra = {"enum": Constant(self.constant(column), self.values(column)), **extra}
         if name != column:
             meant = column if len(column) <= SHOWN else f"{column[:SHOWN]}…"
             extra = {**extra, "description": f'column "{meant}"'}
@@ -334,7 +335,7 @@ def _warning(table: str, declared: Column, stored: Collection[str]) -> str:
     )
 
 
-def _open(kind: str) -> Mapping[str, Value]:
+def _open(kind: str) -> JsonObject:
     """Return the schema of a kind as a mapping that takes more keywords."""
     if kind in JSON_TYPES:
         return {"type": JSON_TYPES[kind]}

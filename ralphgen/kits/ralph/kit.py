@@ -1,11 +1,10 @@
 """The kit `ralph`: which tools and arguments the schema of a project has a place for."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 from ralphgen.kits.ralph.access import ralph_access
 from ralphgen.kits.ralph.columns import (
-    PREFIXES,
     TABLES,
     OfferedTable,
     first_statuses,
@@ -14,24 +13,25 @@ from ralphgen.kits.ralph.columns import (
 from ralphgen.kits.ralph.proof_tools import NO_CHECKS, RUN_CHECKS, with_proof
 from ralphgen.kits.ralph.skill import SKILL
 from ralphgen.kits.ralph.table_tool import TableTool, answer_schema
+from ralphgen.kits.ralph.task_tools import STATUS
 from ralphgen.kits.ralph.tools import TOOLS
 from ralphgen.planning.model import (
     Argument,
+    Constant,
     HttpUse,
     KitPlan,
     Module,
     Names,
-    ToolPlan,
-    Values,
+    PlannedTool,
     typed,
 )
 from ralphgen.planning.server import KitDefinition
 from ralphgen.project.model import Project
 from ralphgen.runtime.engine.ledger import MARKER
-from ralphgen.spelling import Lines, Name, Value, argument_name
+from ralphgen.spelling import Lines, Name, argument_name
 
-REASON: Value = {"type": "string", "description": "Why the task is blocked."}
-SUMMARY: Value = {"type": "string", "description": "Stored as a comment."}
+REASON = {"type": "string", "description": "Why the task is blocked."}
+SUMMARY = {"type": "string", "description": "Stored as a comment."}
 FORCE = typed("force", "boolean", "End the claim of another session.")
 SERVER = KitPlan(
     key="ralph",
@@ -80,9 +80,8 @@ def plan_ralph(project: Project) -> KitPlan:
         planned[RUN_CHECKS.name] = Absence(NO_CHECKS)
     server = replace(
         SERVER,
-        tools=tuple(tool for tool in planned.values() if isinstance(tool, ToolPlan)),
+        tools=tuple(tool for tool in planned.values() if isinstance(tool, PlannedTool)),
         modules=(_tables_module(tables, project),),
-        constants=_constants(tables),
         absent={name: tool.reason for name, tool in planned.items() if isinstance(tool, Absence)},
         warnings=warnings,
     )
@@ -93,7 +92,7 @@ def plan_ralph(project: Project) -> KitPlan:
     return with_proof(server, project)
 
 
-def _forced(tool: ToolPlan) -> ToolPlan:
+def _forced(tool: PlannedTool) -> PlannedTool:
     """Return set_task_status with what lets a person end the claim of a session."""
     if tool.name != "set_task_status":
         return tool
@@ -101,7 +100,7 @@ def _forced(tool: ToolPlan) -> ToolPlan:
     return replace(tool, arguments=(*tool.arguments, FORCE), reserved=reserved)
 
 
-def _tool(tool: TableTool, tables: Mapping[str, OfferedTable]) -> ToolPlan | Absence:
+def _tool(tool: TableTool, tables: Mapping[str, OfferedTable]) -> PlannedTool | Absence:
     """Return the tool as the project has a place for it, or why it has none."""
     absence = _absence(tool, tables)
     if absence is not None:
@@ -116,20 +115,19 @@ def _tool(tool: TableTool, tables: Mapping[str, OfferedTable]) -> ToolPlan | Abs
     }
     useless = {recipe for recipe, left in values.items() if not all(left.values())}
     notes = [text for column, text in tool.notes if column in tables[tool.table].columns]
-    decided = {
-        "description": "; ".join([tool.description.removesuffix("."), *notes]) + ".",
-        "arguments": _arguments(tool, tables),
-        "returns": answer_schema(tool.answer_shape, tables),
-        "narrowed_values": values,
-        "recipes": tuple(recipe for recipe in tool.recipes if recipe not in useless),
-    }
-    kept = {field.name: getattr(tool, field.name) for field in fields(ToolPlan)}
-    return ToolPlan(**(kept | decided))
+    return replace(
+        tool,
+        description="; ".join([tool.description.removesuffix("."), *notes]) + ".",
+        arguments=_arguments(tool, tables),
+        returns=answer_schema(tool.answer_shape, tables),
+        narrowed_values=values,
+        recipes=tuple(recipe for recipe in tool.recipes if recipe not in useless),
+    )
 
 
 def _absence(tool: TableTool, tables: Mapping[str, OfferedTable]) -> Absence | None:
     """Return why there is no place for a tool, also for one that could never add a row."""
-    for need in tool.needs:
+    for need in tool.columns:
         table, _, column = need.partition(".")
         if table not in tables or column not in tables[table].columns:
             return Absence(f'the database has no column "{need}"')
@@ -154,23 +152,28 @@ def _fields(tool: TableTool, tables: Mapping[str, OfferedTable]) -> Names:
 
 def _arguments(tool: TableTool, tables: Mapping[str, OfferedTable]) -> tuple[Argument, ...]:
     """Return the arguments that the columns have a place for."""
+    status = Constant(tables["tasks"].constant("status"), tables["tasks"].values("status"))
+    arguments = [
+        replace(one, schema={**STATUS, "enum": status}) if one.schema is STATUS else one
+        for one in tool.arguments
+    ]
     if not tool.table:
-        return tool.arguments
-    table, arguments = tables[tool.table], [*tool.arguments]
+        return tuple(arguments)
+    table = tables[tool.table]
     given = [field for field in _fields(tool, tables) if field in table.given()]
     for field in _fields(tool, tables):
         special = _special(tool, field, tables)
         if special is not None:
             arguments.append(special)
         elif field in given:
-            arguments.append(table.argument(field, required=field in tool.required))
+            arguments.append(table.argument(field, required=field in tool.required_fields))
     if not tool.creates:  # a change may leave alone what must not be empty
-        fixed = {*tool.required, *(one.name for one in tool.arguments if one.required)}
+        fixed = {*tool.required_fields, *(one.name for one in tool.arguments if one.required)}
         arguments = [replace(one, required=one.name in fixed) for one in arguments]
     clearable = [argument_name(field) for field in given if table.clearable(field)]
     if tool.clears and clearable:
-        items: Value = {"type": "string", "enum": Lines(clearable)}
-        schema: Value = {"type": "array", "description": "fields to empty", "items": items}
+        items = {"type": "string", "enum": clearable}
+        schema = {"type": "array", "description": "fields to empty", "items": items}
         arguments.append(Argument("clear", schema))
     return tuple(arguments)
 
@@ -200,17 +203,6 @@ def comment_needs_no_more(tables: Mapping[str, OfferedTable]) -> bool:
         return False
     needed = {argument.name for argument in tool.arguments if argument.required}
     return needed <= {"task_id", "author", "body"}
-
-
-def _constants(tables: Mapping[str, OfferedTable]) -> dict[str, Values]:
-    """Return the lists of values that arguments refer to, by the name of the constant."""
-    return {
-        table.constant(column): table.values(column)
-        for name, table in tables.items()
-        if name in PREFIXES
-        for column in table.columns
-        if table.values(column)
-    }
 
 
 def _tables_module(tables: Mapping[str, OfferedTable], project: Project) -> Module:

@@ -4,21 +4,22 @@ from dataclasses import replace
 
 from ralphgen.errors import ProjectError
 from ralphgen.kits.ralph.table_tool import TableTool
-from ralphgen.planning.model import Argument, HttpUse, KitPlan, Module, ToolPlan, typed
+from ralphgen.planning.model import Argument, HttpUse, KitPlan, Module, PlannedTool, typed
 from ralphgen.project.lookup import CONFIG
 from ralphgen.project.model import Project, done_facts
-from ralphgen.spelling import Lines, Name, Value
+from ralphgen.runtime.tool import INTEGER, OPEN_WORLD
+from ralphgen.spelling import Lines, Value
 
 RUN_CHECKS = TableTool(
     "run_checks",
     module="checks",
-    hints="OPEN_WORLD",
+    hints=OPEN_WORLD,
     description="Run the checks of a task, which must pass before it is done. May take minutes.",
-    arguments=(Argument("task", Name("INTEGER"), required=True),),
+    arguments=(Argument("task", INTEGER, required=True),),
     answer_shape="checks",
     search_hint="test, lint, verify, prove a task",
     recipes=("task_execution", "opus_review"),
-    loaded_first=("task_execution", "opus_review"),
+    loaded_first_in=("task_execution", "opus_review"),
     closes=True,
     bound={"task": "own task"},
     instruction="checks: {tools}",
@@ -62,7 +63,7 @@ def with_proof(kit: KitPlan, project: Project) -> KitPlan:
     )
 
 
-def _overruled(tool: ToolPlan) -> ToolPlan:
+def _overruled(tool: PlannedTool) -> PlannedTool:
     """Return set_task_status with what lets a person close a task without proof."""
     if tool.name != "set_task_status":
         return tool

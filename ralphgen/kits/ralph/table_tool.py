@@ -5,7 +5,6 @@ from dataclasses import dataclass
 
 from ralphgen.kits.ralph.columns import OfferedTable
 from ralphgen.planning.model import (
-    INTEGER,
     LIST,
     OBJECT,
     OBJECTS,
@@ -13,12 +12,13 @@ from ralphgen.planning.model import (
     Argument,
     JsonObject,
     Names,
-    ToolPlan,
+    PlannedTool,
     answer_of,
 )
-from ralphgen.spelling import Name, argument_name
+from ralphgen.runtime.tool import CURSOR, INTEGER, LIMIT
+from ralphgen.spelling import argument_name
 
-PAGING = (Argument("limit", Name("LIMIT")), Argument("cursor", Name("CURSOR")))
+PAGING = (Argument("limit", LIMIT), Argument("cursor", CURSOR))
 ACRONYM = ("acronym", "an omitted acronym is generated")
 CHANGED = "the changed row"
 DELETED = "the deleted row, or why it cannot be deleted"
@@ -45,25 +45,24 @@ MORE: Mapping[str, Mapping[str, JsonObject]] = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TableTool(ToolPlan):
+@dataclass(kw_only=True)
+class TableTool(PlannedTool):
     """A tool whose arguments, sentence and answer follow the columns of the project.
 
-    `table` is where its `fields` are columns; a field without a column is dropped. `required`
-    are fields that must be given. `added` takes the columns that SPEC-070 does not know too;
-    `clears` adds the argument `clear`. `needs` are columns, as `table.column`, without which there
-    is no such tool, and `guards` those without which it would not be safe, where they exist.
-    `statuses` are those that it works with. `creates` says that it adds a row, so that every
-    column needs a value. `notes` are said behind its description where their column exists.
-    `answer_shape` is one of `LISTS` and `RECORDS`, empty for other answers.
+    Its `fields` are columns of `table`; a field without a column is dropped, and a call needs the
+    `required_fields`. `added` includes columns outside SPEC-070, `clears` adds the argument
+    `clear`. The tool is absent without its `columns`, as `table.column`, if one of its `guards` is
+    hidden, or if no task can have one of its `statuses`. A tool that `creates` a row needs a value
+    for every column. `notes` complete the description if their column exists. `answer_shape` is one
+    of `LISTS` and `RECORDS`, or empty for other answers.
     """
 
     table: str = ""
     fields: Names = ()
-    required: Names = ()
+    required_fields: Names = ()
     added: bool = False
     clears: bool = False
-    needs: Names = ()
+    columns: Names = ()
     guards: Names = ()
     statuses: Names = ()
     creates: bool = False

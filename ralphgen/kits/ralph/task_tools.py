@@ -2,13 +2,20 @@
 
 from functools import partial
 
-from ralphgen.kits.ralph.columns import PREFIXES
 from ralphgen.kits.ralph.table_tool import CHANGED, DELETED, ON_LISTS, PAGING, TableTool
 from ralphgen.planning.model import BOOLEAN, Argument
-from ralphgen.spelling import Name, Value
+from ralphgen.runtime.tasks.rows import STATUSES
+from ralphgen.runtime.tool import (
+    DESTRUCTIVE,
+    IDEMPOTENT,
+    INTEGER,
+    NON_DESTRUCTIVE,
+    READ_ONLY,
+    STRING,
+)
 
-ID = Argument("id", Name("INTEGER"), required=True)
-STATUS: Value = {"type": "string", "enum": Name(f"{PREFIXES['tasks']}_STATUS")}
+ID = Argument("id", INTEGER, required=True)
+STATUS = {"type": "string", "enum": [*STATUSES]}  # until a plan takes those of the project
 AGENTS_STATUSES = ("in_progress", "done", "blocked", "pending")
 """What an agent may make of its own task; drafts and skipped ones are for others to decide on."""
 FIELDS = (
@@ -22,8 +29,8 @@ FIELDS = (
     "hints",
     "estimated_turns",
 )
-TASK_ID = Argument("task_id", Name("INTEGER"), required=True)
-COMMENT_ID = Argument("comment_id", Name("INTEGER"), required=True)
+TASK_ID = Argument("task_id", INTEGER, required=True)
+COMMENT_ID = Argument("comment_id", INTEGER, required=True)
 COMMENT = ("task_comments.id", "task_comments.task_id", "task_comments.body")
 # The tools on a noun, and how instructions name them.
 _task_tool = partial(TableTool, module="tasks", instruction="tasks: {tools}")
@@ -32,21 +39,21 @@ _comment_tool = partial(TableTool, module="comments", instruction="comments: {to
 TASK_TOOLS = (
     _task_tool(
         "list_tasks",
-        hints="READ_ONLY",
+        hints=READ_ONLY,
         description=(
             "List tasks by id with status, priority, feature, discipline and whether they are "
             "ready."
         ),
         arguments=(
             Argument("filter_status", STATUS),
-            Argument("filter_feature", Name("STRING")),
-            Argument("filter_discipline", Name("STRING")),
+            Argument("filter_feature", STRING),
+            Argument("filter_discipline", STRING),
             Argument("filter_ready", BOOLEAN),
             *PAGING,
         ),
         answer_shape="tasks",
         recipes=("braindump", "yap", "ramble", "opus_review", "enrichment"),
-        loaded_first=("yap", "opus_review"),
+        loaded_first_in=("yap", "opus_review"),
         advice=ON_LISTS,
         purpose="find tasks by status, feature, discipline or readiness",
         answer="a page of tasks, with a cursor if there are more",
@@ -54,27 +61,27 @@ TASK_TOOLS = (
     ),
     _task_tool(
         "get_task",
-        hints="READ_ONLY",
+        hints=READ_ONLY,
         description="Get a task: fields, dependencies, dependents and newest comments.",
         arguments=(ID,),
         answer_shape="task",
         recipes=("yap", "task_execution", "opus_review", "enrichment"),
-        loaded_first=("task_execution", "opus_review", "enrichment"),
+        loaded_first_in=("task_execution", "opus_review", "enrichment"),
         bound={"id": "any task"},
         purpose="read a task before you work on it or change it",
         answer="every field, dependencies, dependents and the newest comments",
     ),
     _task_tool(
         "create_task",
-        hints="NON_DESTRUCTIVE",
+        hints=NON_DESTRUCTIVE,
         description="Create a task in an existing feature and discipline.",
         table="tasks",
         fields=("feature", "discipline", "title", "status", *FIELDS),
-        required=("feature", "discipline", "title"),
+        required_fields=("feature", "discipline", "title"),
         added=True,
         creates=True,
         recipes=("braindump", "yap", "opus_review", "enrichment"),
-        loaded_first=("braindump",),
+        loaded_first_in=("braindump",),
         bound={"feature": "any feature"},
         purpose="record new work in a feature and a discipline",
         answer="the new task with its id",
@@ -82,7 +89,7 @@ TASK_TOOLS = (
     ),
     _task_tool(
         "update_task",
-        hints="IDEMPOTENT",
+        hints=IDEMPOTENT,
         description="Change fields of a task.",
         table="tasks",
         arguments=(ID,),
@@ -90,8 +97,8 @@ TASK_TOOLS = (
         added=True,
         clears=True,
         recipes=("yap", "opus_review", "enrichment"),
-        loaded_first=("yap",),
-        narrowed={"opus_review": ("id", "priority", "description")},
+        loaded_first_in=("yap",),
+        narrowed_arguments={"opus_review": ("id", "priority", "description")},
         bound={"id": "own task"},
         purpose="correct a task; omitted fields are unchanged",
         answer=CHANGED,
@@ -99,7 +106,7 @@ TASK_TOOLS = (
     ),
     _task_tool(
         "delete_task",
-        hints="DESTRUCTIVE",
+        hints=DESTRUCTIVE,
         description="Delete a task that no other task depends on.",
         arguments=(ID,),
         guards=("tasks.depends_on",),
@@ -110,14 +117,14 @@ TASK_TOOLS = (
     ),
     _task_tool(
         "set_task_status",
-        hints="NON_DESTRUCTIVE",
+        hints=NON_DESTRUCTIVE,
         description="Set a task's status.",
         table="tasks",
         arguments=(ID, Argument("status", STATUS, required=True)),
         fields=("reason", "summary"),
         search_hint="start, finish, close, block or skip a task",
         recipes=("yap", "task_execution", "opus_review"),
-        loaded_first=("task_execution", "opus_review"),
+        loaded_first_in=("task_execution", "opus_review"),
         closes=True,
         narrowed_values={"task_execution": {"status": AGENTS_STATUSES}},
         bound={"id": "own task"},
@@ -127,16 +134,16 @@ TASK_TOOLS = (
     ),
     _task_tool(
         "enrich_task",
-        hints="IDEMPOTENT",
+        hints=IDEMPOTENT,
         description="Add pseudocode to a draft and make it pending.",
         table="tasks",
-        arguments=(ID, Argument("pseudocode", Name("STRING"), required=True)),
+        arguments=(ID, Argument("pseudocode", STRING, required=True)),
         fields=("acceptance_criteria", "context_files"),
-        needs=("tasks.pseudocode",),
+        columns=("tasks.pseudocode",),
         statuses=("draft", "pending"),
         search_hint="pseudocode plan for a draft",
         recipes=("enrichment",),
-        loaded_first=("enrichment",),
+        loaded_first_in=("enrichment",),
         closes=True,
         bound={"id": "own task"},
         advice="Close a draft with enrich_task, which makes it pending.",
@@ -147,18 +154,18 @@ TASK_TOOLS = (
 COMMENT_TOOLS = (
     _comment_tool(
         "add_task_comment",
-        hints="NON_DESTRUCTIVE",
+        hints=NON_DESTRUCTIVE,
         description="Add a comment to a task.",
         table="task_comments",
         arguments=(TASK_ID,),
         fields=("author", "body", "discipline", "priority"),
-        required=("author", "body"),
+        required_fields=("author", "body"),
         added=True,
         creates=True,
-        needs=COMMENT,
+        columns=COMMENT,
         search_hint="ask a question, report a problem, leave a note",
         recipes=("task_execution", "opus_review"),
-        loaded_first=("task_execution",),
+        loaded_first_in=("task_execution",),
         reserved={"author": (), "discipline": ()},
         signed=("author", "discipline"),
         bound={"task_id": "task of own feature"},
@@ -168,23 +175,23 @@ COMMENT_TOOLS = (
     ),
     _comment_tool(
         "update_task_comment",
-        hints="IDEMPOTENT",
+        hints=IDEMPOTENT,
         description="Replace the text of a comment.",
         table="task_comments",
         arguments=(TASK_ID, COMMENT_ID),
         fields=("body",),
-        required=("body",),
-        needs=COMMENT,
+        required_fields=("body",),
+        columns=COMMENT,
         bound={"task_id": "task of own feature"},
         purpose="correct a comment",
         answer=CHANGED,
     ),
     _comment_tool(
         "delete_task_comment",
-        hints="DESTRUCTIVE",
+        hints=DESTRUCTIVE,
         description="Delete a comment.",
         arguments=(TASK_ID, COMMENT_ID),
-        needs=COMMENT,
+        columns=COMMENT,
         bound={"task_id": "task of own feature"},
         purpose="remove a comment",
         answer=DELETED,

@@ -14,12 +14,19 @@ from ralphgen.kits.ralph.table_tool import (
 )
 from ralphgen.kits.ralph.task_tools import COMMENT_TOOLS, TASK_TOOLS
 from ralphgen.planning.model import RECIPES, Argument
-from ralphgen.spelling import Name, Value
+from ralphgen.runtime.tool import (
+    DESTRUCTIVE,
+    IDEMPOTENT,
+    INTEGER,
+    NON_DESTRUCTIVE,
+    READ_ONLY,
+    STRING,
+)
 
-NAME = Argument("name", Name("STRING"), required=True)
-FEATURE_NAME = Argument("feature_name", Name("STRING"), required=True)
-TEXT = Argument("text", Name("STRING"), required=True)
-SOURCE: Value = {"type": "string", "enum": ["auto", "agent", "human"]}
+NAME = Argument("name", STRING, required=True)
+FEATURE_NAME = Argument("feature_name", STRING, required=True)
+TEXT = Argument("text", STRING, required=True)
+SOURCE = {"type": "string", "enum": ["auto", "agent", "human"]}
 FEATURE_FIELDS = (
     "description",
     "acronym",
@@ -39,7 +46,7 @@ _state_file_tool = partial(TableTool, module="project", instruction="state files
 FEATURE_TOOLS = (
     _feature_tool(
         "list_features",
-        hints="READ_ONLY",
+        hints=READ_ONLY,
         description="List features with their descriptions.",
         arguments=PAGING,
         answer_shape="features",
@@ -50,12 +57,12 @@ FEATURE_TOOLS = (
     ),
     _feature_tool(
         "get_feature",
-        hints="READ_ONLY",
+        hints=READ_ONLY,
         description="Get a feature with all its knowledge and task counts.",
         arguments=(NAME,),
         answer_shape="feature",
         recipes=("braindump", "ramble", "opus_review", "enrichment"),
-        loaded_first=("ramble",),
+        loaded_first_in=("ramble",),
         bound={"name": "any feature"},
         advice=ON_LEARNINGS,
         purpose="read a feature before you plan or do one of its tasks",
@@ -63,22 +70,22 @@ FEATURE_TOOLS = (
     ),
     _feature_tool(
         "create_feature",
-        hints="NON_DESTRUCTIVE",
+        hints=NON_DESTRUCTIVE,
         description="Create a feature.",
         notes=(ACRONYM,),
         table="features",
         fields=("name", "display_name", *FEATURE_FIELDS),
-        required=("name", "display_name"),
+        required_fields=("name", "display_name"),
         added=True,
         creates=True,
         recipes=("braindump", "ramble"),
-        loaded_first=("braindump",),
+        loaded_first_in=("braindump",),
         purpose="add a part of the project that can have tasks",
         answer="the feature",
     ),
     _feature_tool(
         "update_feature",
-        hints="IDEMPOTENT",
+        hints=IDEMPOTENT,
         description="Change fields of a feature.",
         notes=(("learnings", "learnings are unchanged"),),
         table="features",
@@ -87,7 +94,7 @@ FEATURE_TOOLS = (
         added=True,
         clears=True,
         recipes=("ramble", "opus_review"),
-        loaded_first=("ramble",),
+        loaded_first_in=("ramble",),
         bound={"name": "own feature"},
         purpose="correct a feature; omitted fields are unchanged",
         answer=CHANGED,
@@ -95,7 +102,7 @@ FEATURE_TOOLS = (
     ),
     _feature_tool(
         "delete_feature",
-        hints="DESTRUCTIVE",
+        hints=DESTRUCTIVE,
         description="Delete a feature that has no tasks.",
         arguments=(NAME,),
         bound={"name": "own feature"},
@@ -104,16 +111,16 @@ FEATURE_TOOLS = (
     ),
     _feature_tool(
         "append_feature_learning",
-        hints="NON_DESTRUCTIVE",
+        hints=NON_DESTRUCTIVE,
         description="Add a learning to a feature; a repeated one only increases its count.",
         arguments=(
             FEATURE_NAME,
             TEXT,
             Argument("source", SOURCE),
-            Argument("reason", Name("STRING")),
-            Argument("task_id", Name("INTEGER")),
+            Argument("reason", STRING),
+            Argument("task_id", INTEGER),
         ),
-        needs=("features.learnings",),
+        columns=("features.learnings",),
         search_hint="record a decision, its reason, a convention",
         recipes=("ramble", "opus_review"),
         reserved={"source": ()},
@@ -126,10 +133,10 @@ FEATURE_TOOLS = (
     ),
     _feature_tool(
         "add_feature_context_file",
-        hints="IDEMPOTENT",
+        hints=IDEMPOTENT,
         description="Add a project file, by relative path, to a feature.",
-        arguments=(FEATURE_NAME, Argument("file_path", Name("STRING"), required=True)),
-        needs=("features.context_files",),
+        arguments=(FEATURE_NAME, Argument("file_path", STRING, required=True)),
+        columns=("features.context_files",),
         recipes=("ramble", "task_execution"),
         bound={"feature_name": "own feature"},
         instruction="feature knowledge: {tools}",
@@ -140,7 +147,7 @@ FEATURE_TOOLS = (
 DISCIPLINE_TOOLS = (
     _discipline_tool(
         "list_disciplines",
-        hints="READ_ONLY",
+        hints=READ_ONLY,
         description="List disciplines.",
         arguments=PAGING,
         answer_shape="disciplines",
@@ -151,24 +158,24 @@ DISCIPLINE_TOOLS = (
     ),
     _discipline_tool(
         "get_discipline",
-        hints="READ_ONLY",
+        hints=READ_ONLY,
         description="Get a discipline: prompt, skills, conventions, MCP servers.",
         arguments=(NAME,),
         answer_shape="discipline",
         recipes=("braindump", "discuss"),
-        loaded_first=("discuss",),
+        loaded_first_in=("discuss",),
         bound={"name": "any discipline"},
         purpose="read the prompt and skills of a discipline",
         answer="prompt, skills and conventions",
     ),
     _discipline_tool(
         "create_discipline",
-        hints="NON_DESTRUCTIVE",
+        hints=NON_DESTRUCTIVE,
         description="Create a discipline.",
         notes=(ACRONYM,),
         table="disciplines",
         fields=("name", "display_name", "icon", "color", *DISCIPLINE_FIELDS),
-        required=("name", "display_name", "icon", "color"),
+        required_fields=("name", "display_name", "icon", "color"),
         added=True,
         creates=True,
         recipes=("braindump",),
@@ -177,7 +184,7 @@ DISCIPLINE_TOOLS = (
     ),
     _discipline_tool(
         "update_discipline",
-        hints="IDEMPOTENT",
+        hints=IDEMPOTENT,
         description="Change fields of a discipline.",
         table="disciplines",
         arguments=(NAME,),
@@ -185,14 +192,14 @@ DISCIPLINE_TOOLS = (
         added=True,
         clears=True,
         recipes=("discuss",),
-        loaded_first=("discuss",),
+        loaded_first_in=("discuss",),
         bound={"name": "own discipline"},
         purpose="refine the prompt of a discipline; omitted fields are unchanged",
         answer=CHANGED,
     ),
     _discipline_tool(
         "delete_discipline",
-        hints="DESTRUCTIVE",
+        hints=DESTRUCTIVE,
         description="Delete a discipline that has no tasks.",
         arguments=(NAME,),
         bound={"name": "own discipline"},
@@ -203,16 +210,16 @@ DISCIPLINE_TOOLS = (
 PROJECT_TOOLS = (
     _project_tool(
         "get_project_info",
-        hints="READ_ONLY",
+        hints=READ_ONLY,
         description="Get the project's title, description and creation date.",
-        needs=("metadata.project_title",),
+        columns=("metadata.project_title",),
         recipes=RECIPES,
         purpose="read what the project does",
         answer="title, description, creation date",
     ),
     _project_tool(
         "get_project_progress",
-        hints="READ_ONLY",
+        hints=READ_ONLY,
         description="Count tasks by status and by feature; percent is done of actionable.",
         search_hint="how far, percent done, statistics",
         recipes=("opus_review",),
@@ -222,7 +229,7 @@ PROJECT_TOOLS = (
     ),
     _state_file_tool(
         "append_learning",
-        hints="IDEMPOTENT",
+        hints=IDEMPOTENT,
         description="Append an entry to the project's learnings.txt.",
         arguments=(TEXT,),
         search_hint="note a lesson for later sessions",
@@ -232,7 +239,7 @@ PROJECT_TOOLS = (
     ),
     _state_file_tool(
         "read_learnings",
-        hints="READ_ONLY",
+        hints=READ_ONLY,
         description="Read the newest entries of learnings.txt.",
         arguments=PAGING,
         recipes=("task_execution", "opus_review"),
@@ -242,7 +249,7 @@ PROJECT_TOOLS = (
     ),
     _state_file_tool(
         "append_progress",
-        hints="NON_DESTRUCTIVE",
+        hints=NON_DESTRUCTIVE,
         description="Append an entry to the project's progress.txt.",
         arguments=(TEXT,),
         search_hint="log finished work",
@@ -252,7 +259,7 @@ PROJECT_TOOLS = (
     ),
     _state_file_tool(
         "read_progress",
-        hints="READ_ONLY",
+        hints=READ_ONLY,
         description="Read the newest entries of progress.txt.",
         arguments=PAGING,
         recipes=("task_execution", "opus_review"),

@@ -2,16 +2,16 @@
 
 from ralphgen.planning.model import (
     BOOLEAN,
-    INTEGER,
     OBJECTS,
     RECIPES,
     TEXT,
     Names,
-    ToolPlan,
+    PlannedTool,
     answer_of,
     choice,
     typed,
 )
+from ralphgen.runtime.tool import DESTRUCTIVE, IDEMPOTENT, INTEGER, OPEN_WORLD, READ_ONLY
 
 NOUN = "items"
 WORKING: Names = ("task_execution", "opus_review")
@@ -31,10 +31,10 @@ SOURCE = choice(
     "Only this space (default: the first that has it)",
 )
 TOOLS = (
-    ToolPlan(
+    PlannedTool(
         "search",
         module=NOUN,
-        hints="READ_ONLY",
+        hints=READ_ONLY,
         description=(
             "Find directives (workflows), tools and knowledge of this project, the user and the "
             "system. An empty query lists all."
@@ -84,17 +84,17 @@ TOOLS = (
         ),
         search_hint="find workflows, tools, knowledge, items",
         recipes=RECIPES,
-        loaded_first=WORKING,
+        loaded_first_in=WORKING,
         instruction="search finds items; look for one before you do work by hand.",
         advice=ON_PATHS,
         purpose="find an existing item before doing the work by hand",
         answer=("ids with types, spaces, descriptions and scores, best first, and the total"),
         instead={"load": "the text of a result"},
     ),
-    ToolPlan(
+    PlannedTool(
         "load",
         module=NOUN,
-        hints="DESTRUCTIVE",
+        hints=DESTRUCTIVE,
         description=(
             "Read an item: its text, metadata and parameters, and whether its signature is valid."
         ),
@@ -116,10 +116,10 @@ TOOLS = (
         answer="its text, metadata, path and signature state",
         instead={"execute": "running it"},
     ),
-    ToolPlan(
+    PlannedTool(
         "execute",
         module=NOUN,
-        hints="OPEN_WORLD",
+        hints=OPEN_WORLD,
         description=(
             "Execute an item: run a tool, get a directive's steps to follow, or read knowledge."
         ),
@@ -133,7 +133,7 @@ TOOLS = (
         ),
         search_hint="run a tool, follow a workflow",
         recipes=WORKING,
-        loaded_first=WORKING,
+        loaded_first_in=WORKING,
         instruction=(
             "execute runs a tool, or returns a directive to follow, or knowledge; dry_run=true "
             "only checks."
@@ -143,10 +143,10 @@ TOOLS = (
         answer=("a tool's output, a directive's steps to follow, or the knowledge"),
         instead={"load": "reading it first"},
     ),
-    ToolPlan(
+    PlannedTool(
         "sign",
         module=NOUN,
-        hints="IDEMPOTENT",
+        hints=IDEMPOTENT,
         description=(
             "Check a new or changed item against its format and sign it with the user's key."
         ),
@@ -172,10 +172,10 @@ TOOLS = (
         purpose="check and sign new or changed items",
         answer="the signature, or the issues to fix; for a pattern, both lists",
     ),
-    ToolPlan(
+    PlannedTool(
         "help",
         module=NOUN,
-        hints="READ_ONLY",
+        hints=READ_ONLY,
         description="Explain these tools and the item formats.",
         arguments=(typed("topic", "string", "default: overview, which lists the topics"),),
         search_hint="how to write a directive, a tool, knowledge",

@@ -2,7 +2,8 @@
 
 from dataclasses import replace
 
-from ralphgen.planning.model import RECIPES, Names, ToolPlan, choice, typed
+from ralphgen.planning.model import RECIPES, Names, PlannedTool, choice, typed
+from ralphgen.runtime.tool import DESTRUCTIVE, IDEMPOTENT, NON_DESTRUCTIVE, READ_ONLY
 
 PLANNING: Names = ("braindump", "yap", "ramble", "enrichment")
 """The recipes whose sessions work specs out."""
@@ -16,12 +17,12 @@ NAME = replace(
 PHASES: Names = ("research", "requirements", "design", "tasks")
 
 
-def _phase(phase: str, description: str, purpose: str) -> ToolPlan:
+def _phase(phase: str, description: str, purpose: str) -> PlannedTool:
     """Return the tool that hands out what to do in a phase."""
-    return ToolPlan(
+    return PlannedTool(
         f"ralph_{phase}",
         module="phases",
-        hints="IDEMPOTENT",
+        hints=IDEMPOTENT,
         description=description,
         arguments=(SPEC,),
         search_hint="spec-driven development, plan a feature",
@@ -33,10 +34,10 @@ def _phase(phase: str, description: str, purpose: str) -> ToolPlan:
 
 
 TOOLS = (
-    ToolPlan(
+    PlannedTool(
         "ralph_start",
         module="workflow",
-        hints="NON_DESTRUCTIVE",
+        hints=NON_DESTRUCTIVE,
         description="Start a spec, from a goal through research and design to tasks.",
         arguments=(
             NAME,
@@ -55,10 +56,10 @@ TOOLS = (
         answer="the name, directory and phase of the spec, and the next step",
         instead={"ralph_switch": "work on another existing spec"},
     ),
-    ToolPlan(
+    PlannedTool(
         "ralph_status",
         module="workflow",
-        hints="READ_ONLY",
+        hints=READ_ONLY,
         description="Show all specs with their phase and progress.",
         search_hint="specs, progress, phase",
         recipes=RECIPES,
@@ -66,10 +67,10 @@ TOOLS = (
         purpose="list the specs and their progress",
         answer="the specs with their phase and progress, and which one is current",
     ),
-    ToolPlan(
+    PlannedTool(
         "ralph_switch",
         module="workflow",
-        hints="IDEMPOTENT",
+        hints=IDEMPOTENT,
         description="Switch to another spec.",
         arguments=(typed("name", "string", "Spec name to switch to", required=True),),
         recipes=PLANNING,
@@ -77,10 +78,10 @@ TOOLS = (
         purpose="make another spec the default for all calls",
         answer="the new current spec",
     ),
-    ToolPlan(
+    PlannedTool(
         "ralph_cancel",
         module="workflow",
-        hints="DESTRUCTIVE",
+        hints=DESTRUCTIVE,
         description="Cancel a spec: delete its state, keep its files.",
         arguments=(
             SPEC,
@@ -92,10 +93,10 @@ TOOLS = (
         purpose="abandon a spec at the user's request",
         answer="the removed and the kept files",
     ),
-    ToolPlan(
+    PlannedTool(
         "ralph_complete_phase",
         module="workflow",
-        hints="NON_DESTRUCTIVE",
+        hints=NON_DESTRUCTIVE,
         description="Complete the current phase of a spec and move to the next one.",
         arguments=(
             SPEC,
@@ -115,10 +116,10 @@ TOOLS = (
         purpose="complete a phase after its file is written and approved",
         answer="the next phase and the tool to call",
     ),
-    ToolPlan(
+    PlannedTool(
         "ralph_help",
         module="workflow",
-        hints="READ_ONLY",
+        hints=READ_ONLY,
         description="Explain the spec-driven workflow and its tools.",
         recipes=RECIPES,
         instruction="ralph_help explains the workflow.",
@@ -141,10 +142,10 @@ TOOLS = (
         "Get the instructions for planning the tasks of a spec.",
         "split the design into verifiable tasks",
     ),
-    ToolPlan(
+    PlannedTool(
         "ralph_implement",
         module="phases",
-        hints="NON_DESTRUCTIVE",
+        hints=NON_DESTRUCTIVE,
         description="Get the next open task of the current spec, with instructions.",
         arguments=(
             typed(
@@ -158,7 +159,7 @@ TOOLS = (
         ),
         search_hint="next task of the spec, execute",
         recipes=(EXECUTING,),
-        loaded_first=(EXECUTING,),
+        loaded_first_in=(EXECUTING,),
         instruction=(
             "ralph_implement returns the next task: do it, tick its box, and call it again until "
             "it returns ALL_TASKS_COMPLETE."

@@ -5,29 +5,30 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from ralphgen.planning.model import Argument, Names, Values
+from ralphgen.planning.model import Argument, Constant, JsonObject, Names, Values
 from ralphgen.project.model import Column, Schema, ServedTable
 from ralphgen.runtime.encoding import DIGITS, JSON
-from ralphgen.spelling import Name, Value, argument_name, constant
+from ralphgen.runtime.tool import INTEGER, INTEGERS, NUMBER, STRING, STRINGS
+from ralphgen.spelling import argument_name, constant
 
 # By the type of a column, the schema of its argument; a blob is none.
-SCHEMAS: Mapping[str, Value] = {
-    "TEXT": Name("STRING"),
-    "INTEGER": Name("INTEGER"),
-    "REAL": Name("NUMBER"),
-    "NUMERIC": Name("STRING"),  # a date, or whatever else the column takes as text
+SCHEMAS: Mapping[str, JsonObject | None] = {
+    "TEXT": STRING,
+    "INTEGER": INTEGER,
+    "REAL": NUMBER,
+    "NUMERIC": STRING,  # a date, or whatever else the column takes as text
     "DECIMAL": {"type": "string", "format": DIGITS},
     "BOOLEAN": {"type": "boolean"},
     "JSON": {"type": "string", "format": JSON},
     "ANY": {"format": DIGITS},
     "OPAQUE": {"format": DIGITS},  # a type without equality, such as point
     "BLOB": None,
-    "TEXT[]": Name("STRINGS"),  # arrays
-    "INTEGER[]": Name("INTEGERS"),
+    "TEXT[]": STRINGS,  # arrays
+    "INTEGER[]": INTEGERS,
     "REAL[]": {"type": "array", "items": {"type": "number"}},
-    "NUMERIC[]": Name("STRINGS"),
+    "NUMERIC[]": STRINGS,
     "DECIMAL[]": {"type": "array", "items": {"type": "string", "format": DIGITS}},
-    "ANY[]": Name("STRINGS"),
+    "ANY[]": STRINGS,
     "BOOLEAN[]": {"type": "array", "items": {"type": "boolean"}},
     "JSON[]": {"type": "array", "items": {"type": "string", "format": JSON}},
     "BLOB[]": None,
@@ -105,10 +106,11 @@ class ToolTable:
     def argument(self, column: str, *, prefix: str = "", required: bool = False) -> Argument:
         """Return the argument that names a value of a column."""
         kind = self.columns[column].type
-        schema = SCHEMAS[kind]
-        said: dict[str, Value] = {}
+        schema = SCHEMAS[kind] or {}
+        said: JsonObject = {}
         if self.values(column):
-            said = {"type": TYPES[kind.removesuffix(ARRAY)], "enum": Name(self.constants[column])}
+            values = Constant(self.constants[column], self.values(column))
+            said = {"type": TYPES[kind.removesuffix(ARRAY)], "enum": values}
             said = {"type": "array", "items": said} if kind.endswith(ARRAY) else said
         meant = dict(self.served.describe).get(column, "")
         if self.field(column) != column:
@@ -118,7 +120,7 @@ class ToolTable:
         if meant:
             said |= {"description": meant}
         if said and "type" not in said:
-            said = {**({"type": TYPES[kind]} if kind in TYPES else _plain(schema)), **said}
+            said = {**({"type": TYPES[kind]} if kind in TYPES else schema), **said}
         return Argument(f"{prefix}{self.field(column)}", said or schema, required=required)
 
     def keys(self) -> tuple[Argument, ...]:
@@ -126,7 +128,7 @@ class ToolTable:
         columns = [self.argument(column, required=True) for column in self.served.key]
         if len(columns) == 1:
             return tuple(columns)
-        schema: dict[str, Value] = {
+        schema: JsonObject = {
             "type": "object",
             "properties": {one.name: one.schema for one in columns},
             "required": [one.name for one in columns],
@@ -193,7 +195,3 @@ def _free(name: str, taken: set[str]) -> str:
         number += 1
     taken.add(found)
     return found
-
-
-def _plain(schema: Value) -> dict[str, Value]:
-    return dict(schema) if isinstance(schema, Mapping) else {}

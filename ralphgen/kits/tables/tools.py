@@ -6,32 +6,39 @@ from ralphgen.errors import Problem, ProjectError
 from ralphgen.kits.tables.columns import ToolTable, needed, offered
 from ralphgen.planning.catalog import about
 from ralphgen.planning.model import (
-    INTEGER,
     OBJECTS,
     RECIPES,
     TEXT,
     Argument,
-    Hints,
     KitPlan,
     Names,
-    ToolPlan,
-    ToolRun,
-    Values,
+    PlannedTool,
+    ToolData,
     answer_of,
+    typed,
 )
 from ralphgen.planning.server import Addition
 from ralphgen.project.model import Project
 from ralphgen.runtime.engine.schema import TABLES, fold
-from ralphgen.spelling import Construction, Lines, Name, Value
+from ralphgen.runtime.tool import (
+    CURSOR,
+    DESTRUCTIVE,
+    IDEMPOTENT,
+    INTEGER,
+    LIMIT,
+    NON_DESTRUCTIVE,
+    READ_ONLY,
+)
+from ralphgen.spelling import Construction, Lines, Value
 from ralphgen.suggestion import suggestion
 
 TABLE, FUNCTIONS = "runtime.rows", "runtime.rows.tools"
-HINTS: Mapping[str, Hints] = {
-    "list": "READ_ONLY",
-    "get": "READ_ONLY",
-    "create": "NON_DESTRUCTIVE",
-    "update": "IDEMPOTENT",
-    "delete": "DESTRUCTIVE",
+HINTS: Mapping[str, Mapping[str, bool]] = {
+    "list": READ_ONLY,
+    "get": READ_ONLY,
+    "create": NON_DESTRUCTIVE,
+    "update": IDEMPOTENT,
+    "delete": DESTRUCTIVE,
 }
 RUNS = {
     "list": "listing",
@@ -72,14 +79,12 @@ def plan_tables(project: Project, server: KitPlan) -> Addition:
         project.tables,
         project.schema,
         (*MODULES, *server.nouns),
-        (*CONSTANTS, *server.constants, *server.data),
+        (*CONSTANTS, *(name for tool in server.tools for name in tool.constants)),
     )
-    tools = [tool for table in tables for tool in _tools(table)]
+    tools = [tool for table in tables for tool in _tools(table, project.schema.hide)]
     return Addition(
         nouns={table.module: f"Tools for {_plural(table)}." for table in tables},
         tools=tuple(tools),
-        constants=_constants(tables),
-        data={table.data: (TABLE, _call(table, project.schema.hide)) for table in tables},
         overview={"The project's tables": ABOUT.format(kit=server.key)} if tables else {},
         used_for=_used_for(tables),
         row_resources=tuple((one.module, one.data) for one in tables if _is_spelled(one)),
@@ -104,7 +109,7 @@ def _recipe_problems(project: Project, server: KitPlan) -> Iterator[Problem]:
                 text = f'{table.origin}: unknown recipe "{recipe}" in "recipes"'
                 yield Problem(text, suggestion(recipe, RECIPES, "the recipes"))
                 continue
-            writing = [verb for verb in verbs if HINTS[verb] != "READ_ONLY"]
+            writing = [verb for verb in verbs if HINTS[verb] != READ_ONLY]
             for kind in dict.fromkeys(dict(table.bind).values()) if writing else ():
                 if kind not in about(recipe, server):
                     text = f'{table.origin}: "bind" requires a {kind} for "{writing[0]}"'
@@ -120,34 +125,38 @@ def _is_spelled(table: ToolTable) -> bool:
     return "get" in table.served.tools and kinds <= SPELLED
 
 
-def _tools(table: ToolTable) -> list[ToolPlan]:
+def _tools(table: ToolTable, hide: Names) -> list[PlannedTool]:
     absent = _absent(table)
+    data = ToolData(table.data, TABLE, _call(table, hide))
     return [
-        _tool(table, verb) for verb in table.served.tools if tool_name(table, verb) not in absent
+        _tool(table, verb, data)
+        for verb in table.served.tools
+        if tool_name(table, verb) not in absent
     ]
 
 
-def _tool(table: ToolTable, verb: str) -> ToolPlan:
+def _tool(table: ToolTable, verb: str, data: ToolData) -> PlannedTool:
     described, purpose, answer = _said(table, verb)
     arguments = _arguments(table, verb)
     kind = {table.field(column): kind for column, kind in table.served.bind}
     reach = EACH if verb == "get" else OWN
     names = {argument.name for argument in arguments}
     bound = {name: reach.format(row) for name, row in kind.items() if name in names}
-    return ToolPlan(
+    return PlannedTool(
         tool_name(table, verb),
         module=table.module,
         hints=HINTS[verb],
         description=described,
         arguments=arguments,
         returns=_returns(table, verb),
-        run=ToolRun(RUNS[verb], FUNCTIONS, table.data),
+        run=f"{FUNCTIONS}.{RUNS[verb]}",
+        data=data,
         recipes=tuple(
             recipe for recipe in RECIPES if verb in dict(table.served.recipes).get(recipe, ())
         ),
         interactive=table.served.interactive,
         bound=bound,
-        granted_by=() if HINTS[verb] == "READ_ONLY" else tuple(dict.fromkeys(kind.values())),
+        granted_by=() if HINTS[verb] == READ_ONLY else tuple(dict.fromkeys(kind.values())),
         instruction=f"{_plural(table)}: {{tools}}",
         purpose=purpose,
         answer=answer,
@@ -200,9 +209,8 @@ def _arguments(table: ToolTable, verb: str) -> tuple[Argument, ...]:
         arguments = [table.argument(column, prefix="filter_") for column in served.filter]
         if served.search:
             held = ", ".join(table.field(column) for column in served.search)
-            schema: dict[str, Value] = {"type": "string", "description": f"text in {held}"}
-            arguments.append(Argument("search", schema))
-        return (*arguments, Argument("limit", Name("LIMIT")), Argument("cursor", Name("CURSOR")))
+            arguments.append(typed("search", "string", f"text in {held}"))
+        return (*arguments, Argument("limit", LIMIT), Argument("cursor", CURSOR))
     if verb == "create":
         return tuple(
             table.argument(column, required=needed(table.columns[column]))
@@ -214,8 +222,8 @@ def _arguments(table: ToolTable, verb: str) -> tuple[Argument, ...]:
     clearable = [table.field(column) for column in fields if _clearable(table, column)]
     arguments = [table.argument(column) for column in fields]
     if clearable:
-        items: Value = {"type": "string", "enum": Lines(clearable)}
-        clear: Value = {"type": "array", "description": "fields to clear", "items": items}
+        items = {"type": "string", "enum": clearable}
+        clear = {"type": "array", "description": "fields to clear", "items": items}
         arguments.append(Argument("clear", clear))
     return (*table.keys(), *arguments)
 
@@ -236,15 +244,6 @@ def _absent(table: ToolTable) -> dict[str, str]:
     if "update" in table.served.tools and not {*table.given()} - {*table.served.key}:
         found[tool_name(table, "update")] = f'no column of "{table.served.name}" can be changed'
     return found
-
-
-def _constants(tables: tuple[ToolTable, ...]) -> dict[str, Values]:
-    return {
-        table.constants[column]: table.values(column)
-        for table in tables
-        for column in table.columns
-        if table.values(column)
-    }
 
 
 def _call(table: ToolTable, hide: Names) -> Construction:

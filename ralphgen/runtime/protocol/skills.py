@@ -21,13 +21,13 @@ if TYPE_CHECKING:
 
 TEXT, GUIDE = "SKILL.md", "references/tool-guide.md"
 MARKDOWN = "text/markdown"
-# What a tool does, by the constant of its hints in `tool.py`: in a word, and in a sentence.
+# The effect of a tool, in a word and in a sentence, by the first hint that it declares.
 EFFECTS: Mapping[str, tuple[str, str]] = {
-    "READ_ONLY": ("reads", "It changes nothing."),
-    "NON_DESTRUCTIVE": ("writes", "It writes; repeating the call may write again."),
-    "IDEMPOTENT": ("writes", "It writes; repeating the call changes nothing more."),
-    "DESTRUCTIVE": ("destructive", "It deletes or overwrites data permanently."),
-    "OPEN_WORLD": ("runs", "It runs a program, which may do anything."),
+    "readOnlyHint": ("reads", "It changes nothing."),
+    "openWorldHint": ("runs", "It runs a program, which may do anything."),
+    "destructiveHint": ("destructive", "It deletes or overwrites data permanently."),
+    "idempotentHint": ("writes", "It writes; repeating the call changes nothing more."),
+    "": ("writes", "It writes; repeating the call may write again."),
 }
 TOOLS = """\
 ## Tools
@@ -95,23 +95,16 @@ class _Told:
         self.purpose: str = words["purpose"]
         self.answer: str = words["answer"]
         self.instead: Mapping[str, str] = words.get("instead", {})
-        effect, sentence = EFFECTS[_declared(tool.hints)]
-        if tool.writes_by:
-            named = ", ".join(f"`{name}`" for name in tool.writes_by)
-            effect = f"{effect} with {named}"
-            sentence = f"Without {named} it changes nothing. {sentence}"
-        self.effect: str = effect
-        self.sentence: str = sentence
+        self.effect, self.sentence = effect_of(tool)
 
 
-def _declared(hints: Mapping[str, bool]) -> str:
-    if hints.get("readOnlyHint"):
-        return "READ_ONLY"
-    if hints.get("openWorldHint"):
-        return "OPEN_WORLD"
-    if hints.get("destructiveHint"):
-        return "DESTRUCTIVE"
-    return "IDEMPOTENT" if hints.get("idempotentHint") else "NON_DESTRUCTIVE"
+def effect_of(tool: Tool) -> tuple[str, str]:
+    """Return the effect of a tool, in a word and in a sentence."""
+    effect, sentence = next(EFFECTS[hint] for hint in EFFECTS if not hint or tool.hints.get(hint))
+    if not tool.writes_by:
+        return effect, sentence
+    named = ", ".join(f"`{name}`" for name in tool.writes_by)
+    return f"{effect} with {named}", f"Without {named} it changes nothing. {sentence}"
 
 
 def _described(uri: str, data: bytes) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from ralphgen.authority.reach import Reach, asked_tools
 from ralphgen.emit.workflows import generate
 from ralphgen.kits.registry import KITS
 from ralphgen.planning.model import ServerPlan
-from ralphgen.planning.preview import EXAMPLES, suite, supposed_session
+from ralphgen.planning.preview import EXAMPLES, supposed_session
 
 pytestmark = pytest.mark.slow
 
@@ -113,7 +113,7 @@ def sessions_with(plan: ServerPlan, tool: str, argument: str) -> Iterator[tuple[
         works_as = None if "discipline" in policy.targets(recipe) else discipline
         for rows in ({}, EXAMPLES):
             session = supposed_session(policy, recipe, kit.key, discipline=works_as, rows=rows)
-            seen = session.tools(suite(kit)).get(tool)
+            seen = session.tools(kit.tools).get(tool)
             if seen is not None and (not argument or argument in seen.properties):
                 yield recipe, discipline
 

@@ -11,10 +11,10 @@ from driving import create_project
 
 from ralphgen.board.views.matrix import OTHERS, Matrix, matrix
 from ralphgen.emit.workflows import Generated, generate
-from ralphgen.planning.preview import listed_bytes, listed_tools, suite
+from ralphgen.planning.preview import listed_bytes, listed_tools
 from ralphgen.project.rows import open_rows
-from ralphgen.runtime.policy import RULES, WITHIN
-from ralphgen.runtime.session import Session
+from ralphgen.runtime.policy import FULL, RULES, WITHIN
+from ralphgen.runtime.session import BY_COMMAND, Session
 from ralphgen.runtime.tool import Tool
 from ralphgen.sessions.decide import Request, context_facts, decide_subject
 
@@ -65,8 +65,10 @@ def real(project: Project, recipe: str, discipline: str | None) -> dict[str, Too
     with open_rows(root) as rows:
         subject = decide_subject(policy, request, rows)
     facts = context_facts(policy, subject, (kit.key,), "x", {})
+    if policy.profile(subject.base) == FULL:
+        facts["user"] = BY_COMMAND
     session = Session(kit.key, facts, subject.base, policy, "context.json")
-    return session.tools(suite(kit))
+    return session.tools(kit.tools)
 
 
 @pytest.mark.parametrize("discipline", DISCIPLINES)
@@ -109,7 +111,7 @@ def test_a_tool_is_called_visible_only_where_nothing_is_taken_from_it(
     full: Project, discipline: str | None
 ) -> None:
     (kit,) = full[1].plan.kits
-    whole = {tool.name: tool for tool in suite(kit)}
+    whole = {tool.name: tool for tool in kit.tools}
     found = matrix(full[1], discipline)
     for recipe in RECIPES:
         for name, tool in real(full, recipe, discipline).items():

@@ -7,11 +7,12 @@ from cases import lay_down
 
 from ralphgen.emit.workflows import generate
 from ralphgen.kits.registry import KITS
-from ralphgen.planning.model import KitPlan, ServerPlan, ToolPlan
-from ralphgen.planning.preview import suite, supposed_session
+from ralphgen.planning.model import KitPlan, PlannedTool, ServerPlan
+from ralphgen.planning.preview import supposed_session
 from ralphgen.planning.server import KitDefinition
 from ralphgen.runtime.kit import standard_instructions
 from ralphgen.runtime.policy import RULES
+from ralphgen.runtime.session import Session
 from ralphgen.runtime.tool import Tool, instruction_lines
 
 EVERY = [(kit, tool) for kit in KITS for tool in kit.tools]
@@ -29,12 +30,14 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> ServerPlan:
     return generate(root).plan
 
 
-def planned(plan: ServerPlan) -> list[tuple[KitPlan, ToolPlan]]:
+def planned(plan: ServerPlan) -> list[tuple[KitPlan, PlannedTool]]:
     return [(kit, tool) for kit in plan.kits for tool in kit.tools]
 
 
 @each_tool
-def test_a_tool_is_introduced_to_agents_by_itself_alone(kit: KitDefinition, tool: ToolPlan) -> None:
+def test_a_tool_is_introduced_to_agents_by_itself_alone(
+    kit: KitDefinition, tool: PlannedTool
+) -> None:
     """A sentence that named another tool would send an agent to one that its session lacks."""
     words = {*re.findall(r"[\w-]+", f"{tool.instruction} {tool.advice}")}
 
@@ -43,7 +46,7 @@ def test_a_tool_is_introduced_to_agents_by_itself_alone(kit: KitDefinition, tool
 
 
 @each_tool
-def test_a_tool_is_explained_in_the_skill(kit: KitDefinition, tool: ToolPlan) -> None:
+def test_a_tool_is_explained_in_the_skill(kit: KitDefinition, tool: PlannedTool) -> None:
     assert tool.purpose
     assert tool.answer
     assert {*tool.instead} <= {*kit.catalog} - {tool.name}
@@ -53,7 +56,7 @@ def test_what_is_said_of_an_argument_is_said_of_one_that_there_is(plan: ServerPl
     """A typo would leave an argument unbound, unreserved or with all of its values."""
     for kit, tool in planned(plan):
         named = {*tool.bound, *tool.reserved, *tool.writes_by}
-        named |= {name for names in tool.narrowed.values() for name in names}
+        named |= {name for names in tool.narrowed_arguments.values() for name in names}
         named |= {name for values in tool.narrowed_values.values() for name in values}
 
         assert named <= {*tool.argument_names}, f"{kit.key}:{tool.name}"
@@ -63,8 +66,8 @@ def test_what_is_said_of_an_argument_is_said_of_one_that_there_is(plan: ServerPl
 def test_interactive_sessions_have_exactly_what_only_reads(plan: ServerPlan) -> None:
     policy = plan.policy
     for kit in plan.kits:
-        tools = {tool.name: tool for tool in suite(kit)}
-        seen = supposed_session(policy, "interactive", kit.key).tools([*tools.values()])
+        tools = {tool.name: tool for tool in kit.tools}
+        seen = supposed_session(policy, "interactive", kit.key).tools(kit.tools)
         reading = {
             name for name, tool in tools.items() if tool.hints.get("readOnlyHint") or tool.writes_by
         }
@@ -74,6 +77,31 @@ def test_interactive_sessions_have_exactly_what_only_reads(plan: ServerPlan) -> 
             [*seen.values()]
         )
         assert all(tool.hints.get("readOnlyHint") for tool in seen.values())
+
+
+def test_only_the_user_has_the_arguments_of_the_user(plan: ServerPlan) -> None:
+    own = {
+        (kit.key, tool.name, name)
+        for kit, tool in planned(plan)
+        for name, recipes in tool.reserved.items()
+        if recipes == ()
+    }
+    assert own
+
+    for kit in plan.kits:
+        for recipe in plan.policy.recipes:
+            user = supposed_session(plan.policy, recipe, kit.key)
+            nobody = Session(
+                kit.key, {**user.described()["facts"], "user": None}, recipe, plan.policy, None
+            )
+            for session in (user, nobody):
+                found = {
+                    (kit.key, tool.name, name)
+                    for tool in session.tools(kit.tools).values()
+                    for name in tool.properties
+                }
+                mine = {one for one in own if one[0] == kit.key}
+                assert (mine if session.is_users else set()) == found & mine, recipe
 
 
 def test_what_tools_share_is_said_once_with_the_names_of_those_that_are_there() -> None:
@@ -109,6 +137,6 @@ def test_a_session_without_tools_is_told_so(plan: ServerPlan) -> None:
 
 def test_the_instructions_of_a_kit_are_within_what_clients_show(plan: ServerPlan) -> None:
     for kit in plan.kits:
-        lines = [kit.about, *instruction_lines(suite(kit))]
+        lines = [kit.about, *instruction_lines(kit.tools)]
 
         assert len("\n".join(lines)) <= 2_000, kit.key

@@ -8,33 +8,32 @@ from driving import SCHEMAS, create_database
 
 from ralphgen.errors import ProjectError
 from ralphgen.kits.registry import KITS
-from ralphgen.planning.model import Argument, KitPlan, ToolPlan, ToolRun
+from ralphgen.planning.model import Argument, Constant, KitPlan, PlannedTool, ToolData
 from ralphgen.planning.server import Addition, KitDefinition, plan_server, with_additions
 from ralphgen.project.inspect import inspect_project
 from ralphgen.project.model import Project, Removal
 from ralphgen.rendering.server import render_files
+from ralphgen.runtime.tool import READ_ONLY
 from ralphgen.spelling import Construction, Lines, Name
 
-WRITTEN = ToolPlan(
+WRITTEN = PlannedTool(
     "list_notes",
     module="notes",
-    hints="READ_ONLY",
+    hints=READ_ONLY,
     description="List notes.",
-    arguments=(Argument("kind", {"type": "string", "enum": Name("NOTE_KIND")}),),
-    run=ToolRun("shortened", "runtime.values", "NOTES"),
+    arguments=(Argument("kind", {"type": "string", "enum": Constant("NOTE_KIND", ("a", "b"))}),),
+    run="runtime.values.shortened",
+    data=ToolData(
+        "NOTES",
+        "runtime.values.nearest_notes",
+        Construction("Table", ("notes",), {"kinds": Lines({"kind": Name("NOTE_KIND")})}),
+    ),
     interactive=False,
     recipes=("yap",),
 )
 NOTES = Addition(
     nouns={"notes": "Tools on notes."},
     tools=(WRITTEN,),
-    constants={"NOTE_KIND": ("a", "b")},
-    data={
-        "NOTES": (
-            "runtime.values.nearest_notes",
-            Construction("Table", ("notes",), {"kinds": Lines({"kind": Name("NOTE_KIND")})}),
-        )
-    },
     absent={"get_note": "notes have no key"},
     origins={"list_notes": "ralphgen.toml:3"},
 )

@@ -13,13 +13,13 @@ from lanes import examples
 
 from ralphgen.errors import ProjectError
 from ralphgen.planning.catalog import Catalog
-from ralphgen.planning.model import RECIPES, Argument, KitPlan, Names, ToolPlan
+from ralphgen.planning.model import RECIPES, Argument, KitPlan, Names, PlannedTool
 from ralphgen.planning.policy import plan_policy
 from ralphgen.project.model import OwnRecipe, Project, Removal, Schema
 from ralphgen.runtime.errors import StartError, ToolError
 from ralphgen.runtime.policy import Policy
 from ralphgen.runtime.session import Session, read_session
-from ralphgen.runtime.tool import Tool
+from ralphgen.runtime.tool import IDEMPOTENT, READ_ONLY, Tool
 from ralphgen.runtime.values import check_arguments
 
 # Two kits that share a tool's name; "late" is a tool that this project has no place for.
@@ -48,6 +48,7 @@ DISCIPLINES = ("back", 'fr"ont\n')
 
 ARGUMENTS = ("id", "who", "status", "more")
 STATUSES = ("open", "done", "dropped")
+SCHEMAS = {"status": {"type": "string", "enum": [*STATUSES]}}
 # What each profile takes from: (profile, tool) to the arguments that it leaves.
 NARROWED = {("yap", "write"): ("id", "status"), ("opus_review", "run"): ("id", "more")}
 VALUES = {("yap", "write"): {"status": ("open", "done")}}
@@ -58,17 +59,21 @@ TARGETS = {
 }
 
 
-def tool_plan(key: str, name: str) -> ToolPlan:
+def tool_plan(key: str, name: str) -> PlannedTool:
     reach = "any" if name == "read" else "own"
-    return ToolPlan(
+    return PlannedTool(
         name,
         module="m",
-        hints="READ_ONLY" if (key, name) == ("one", "read") else "IDEMPOTENT",
+        hints=READ_ONLY if (key, name) == ("one", "read") else IDEMPOTENT,
         description="",
-        arguments=tuple(Argument(each, {}, required=each == "id") for each in ARGUMENTS),
+        arguments=tuple(
+            Argument(each, SCHEMAS.get(each, {}), required=each == "id") for each in ARGUMENTS
+        ),
         recipes=tuple(recipe for recipe in RECIPES if name in PROFILES[recipe][key]),
-        loaded_first=("yap",) if name == "read" else (),
-        narrowed={recipe: kept for (recipe, tool), kept in NARROWED.items() if tool == name},
+        loaded_first_in=("yap",) if name == "read" else (),
+        narrowed_arguments={
+            recipe: kept for (recipe, tool), kept in NARROWED.items() if tool == name
+        },
         narrowed_values={recipe: kept for (recipe, tool), kept in VALUES.items() if tool == name},
         bound={"id": f"{reach} task", "who": f"{reach} discipline"},
     )
@@ -88,6 +93,7 @@ def kit_plan(key: str) -> KitPlan:
 
 
 KITS = tuple(kit_plan(key) for key in TOOLS)
+SUITES = {kit.key: kit.tools for kit in KITS}
 
 
 def project(recipes: tuple[OwnRecipe, ...] = (), removals: tuple[Removal, ...] = ()) -> Project:
@@ -115,19 +121,6 @@ def session_of(policy: Policy, kit: str, facts: dict[str, Any]) -> Session:
         path.write_text(json.dumps(told), encoding="utf-8")
         digest = sha256(path.read_bytes()).hexdigest()
         return read_session(kit, str(folder), str(path), digest, policy)
-
-
-def suite(kit: str) -> list[Tool]:
-    schemas = {
-        "id": {},
-        "who": {},
-        "status": {"type": "string", "enum": list(STATUSES)},
-        "more": {},
-    }
-    return [
-        Tool(name, "", hints={}, run="", properties=schemas, required=("id",))
-        for name in TOOLS[kit]
-    ]
 
 
 @st.composite
@@ -201,7 +194,7 @@ def opened(
     """The session and its tools, or None where the context is refused, as it may be."""
     try:
         session = session_of(policy, kit, facts)
-        return session, session.tools(suite(kit))
+        return session, session.tools(SUITES[kit])
     except StartError:
         return None
 
@@ -289,7 +282,7 @@ def test_a_tie_fills_in_what_is_left_out_and_reaches_as_far_as_the_policy_says(
     recipe: str, task: int | None, target: str | None, tool: str, expected: tuple[Any, Any]
 ) -> None:
     facts = {"session_id": "x", "recipe": recipe, "task_id": task, "target_discipline": target}
-    seen = Session("one", facts, recipe, policy_of(), None).tools(suite("one"))[tool]
+    seen = Session("one", facts, recipe, policy_of(), None).tools(SUITES["one"])[tool]
     alone, other = expected
 
     assert alone == seen.completed({})
@@ -351,7 +344,7 @@ def test_a_context_that_names_an_argument_that_there_is_not_is_refused(key: str)
     session = session_of(policy_of(), "one", {**WHOLE, key: {"one": {"read": named}}})
 
     with pytest.raises(StartError, match='"read" has no argument "ide"'):
-        session.tools(suite("one"))
+        session.tools(SUITES["one"])
 
 
 @given(st.lists(st.sampled_from(ENTRIES)), st.sampled_from(["reed", "one:run", "x:read", "", ":"]))
