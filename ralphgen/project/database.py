@@ -118,9 +118,9 @@ def module_of(root: Path, name: str) -> Any:
     return import_module(f"ralphgen.runtime.engine.{engine_of(root)}.{name}")
 
 
-def part_for(connection: Snapshot, package: str) -> Any:
-    """Return the module of a package that is for the engine of a connection, by its name."""
-    return import_module(f"{package}.{str(connection.sql.__package__).rpartition('.')[2]}")
+def part_for(connection: Snapshot, module: str) -> Any:
+    """Return the module for the engine of a connection, whose name ends with that of the engine."""
+    return import_module(f"{module}_{str(connection.sql.__package__).rpartition('.')[2]}")
 
 
 @contextmanager

@@ -451,7 +451,7 @@ def _committed_facts(
 
 def _computed_from_hidden(connection: Snapshot, schema: Schema) -> Iterator[tuple[str, str]]:
     """Yield each visible generated column and a hidden column it needs, as "table.column"."""
-    part = part_for(connection, "ralphgen.project.queries")
+    part = part_for(connection, "ralphgen.project.queries.prepare")
     for table, column, source in part.computed_columns(connection):
         shown = not is_secret(table, column, schema.hidden)
         if shown and is_secret(table, source, schema.hidden):

@@ -100,7 +100,7 @@ def _secrets(connection: "Snapshot | None", schema: Schema) -> Callable[[Table],
                 yield f"{table.name}.{column.name}"
         if connection is not None:
             if not views:
-                part = part_for(connection, "ralphgen.project.queries")
+                part = part_for(connection, "ralphgen.project.queries.prepare")
                 views.append(part.view_reads(connection.connection, schema.hidden, schema.hide))
             yield from _secrets_in_view(views[0], schema, table.name)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from driving import SCHEMAS, create_database
 
 FIXTURES = SCHEMAS.parent
-INIT_SCHEMA = FIXTURES.parent / "ralphgen" / "init" / "schema.sql"
+INIT_SCHEMA = FIXTURES.parent / "ralphgen" / "emit" / "schema.sql"
 MARK = "-- schema: "
 """Begins the first line of a `database.sql` that goes on where a schema ends."""
 
