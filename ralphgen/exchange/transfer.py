@@ -135,9 +135,9 @@ class IncomingRows:
             f"(SELECT 1 FROM {self._table} AS its WHERE {self._on_key}) ORDER BY {self._by_key}"
         )
         try:
-            cursor = self._connection.execute(
+            added = self._database.change(
                 f"INSERT INTO {self._table} ({self._names}) OVERRIDING SYSTEM VALUE "
-                f"SELECT {self._names} {missing}".encode()
+                f"SELECT {self._names} {missing}"
             )
         except psycopg.IntegrityError as error:
             said = error.diag.message_primary or ""
@@ -152,7 +152,7 @@ class IncomingRows:
         kinds = [column.kind for column in self._columns if column.name in self._key]
         if kinds in (["INTEGER"], [""]):  # of the ledger nothing is said
             self._database.continue_numbers(self.table, self._key[0])
-        return cursor.rowcount
+        return added
 
     def _spelled(
         self, rows: Iterable[Sequence[Any]], keys: list[Key], problems: list[Problem]

@@ -33,3 +33,9 @@ def refused(task: object) -> str:
         f"task {task} cannot become done by this write: nothing was changed; close it with "
         f'set_task_status, or the user with "ralphgen task status {task} done"'
     )
+
+
+FORGED = (
+    "a trigger of the database writes what ralphgen keeps for itself: nothing was changed; ask the "
+    "user to remove the trigger"
+)

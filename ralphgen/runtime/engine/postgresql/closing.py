@@ -10,7 +10,8 @@ from __future__ import annotations
 
 from ...errors import ToolError
 from .. import quoted
-from ..closing import DONE
+from ..closing import DONE, FORGED
+from ..ledger import EVIDENCE
 from .library import search_path
 
 TYPE_CHECKING = False
@@ -35,11 +36,9 @@ FROM pg_catalog.pg_attribute JOIN pg_catalog.pg_class AS c ON c.oid = attrelid
 WHERE attrelid = to_regclass(?) AND relkind IN ('r', 'p') AND NOT attisdropped
     AND attname IN ('id', 'status') AND has_column_privilege(attrelid, attnum, 'SELECT')
 """
-_MET = f"""
-SELECT id, {_STATUS}, {{version}} FROM tasks WHERE {_STATUS} IN ('done', 'skipped')
-"""  # noqa: S608
+_MET = "SELECT id, {status}, {version} FROM tasks WHERE {status} IN ('done', 'skipped')"
 _VERSION = "pg_catalog.concat(tableoid, ctid)"  # of a row: its part of the table, and its place
-_KEEP = f"DECLARE ralphgen_before NO SCROLL CURSOR FOR {_MET}"
+_KEEP = "DECLARE ralphgen_before NO SCROLL CURSOR FOR "
 # A trigger can only declare it later than the transaction began.
 _IS_OURS = b"""
 SELECT pg_catalog.count(*) FROM pg_catalog.pg_cursors
@@ -49,22 +48,28 @@ WHERE name OPERATOR(pg_catalog.=) 'ralphgen_before'
 # The locks tell whether the transaction has written to the table. What it has written itself is not
 # older than its own number, which is the age 0; rows that others have committed since may be there.
 # The login of a session may not read that number, and looks at all rows, as everyone does once a
-# trigger has altered a part of the table, which another lock tells. A first row of nulls says that
-# the table itself was altered: a policy, for example, could hide rows from this comparison alone.
+# trigger has altered a part of the table, which another lock tells. Rows without an id follow
+# if the table itself was altered, so that a policy could hide rows, or evidence was written.
 _OWN = (
     "(pg_catalog.age(xmin) <= 0 OR EXISTS (SELECT 1 FROM locks WHERE mode <> 'RowExclusiveLock'))"
 )
-_WRITTEN = f"""
+_WRITTEN = """
 WITH RECURSIVE parts (part) AS (SELECT CAST(CAST('tasks' AS regclass) AS oid) UNION
     SELECT inhrelid FROM pg_catalog.pg_inherits JOIN parts ON inhparent = part),
 locks (mode, part) AS (SELECT mode, relation FROM pg_catalog.pg_locks
     WHERE pid = pg_catalog.pg_backend_pid() AND locktype = 'relation'
         AND mode NOT IN ('AccessShareLock', 'RowShareLock')
         AND relation IN (SELECT part FROM parts))
-SELECT NULL, NULL, NULL FROM locks
+(SELECT * FROM ({met} AND EXISTS (SELECT 1 FROM locks) AND {own}) AS met ORDER BY id)
+UNION ALL SELECT NULL, 'altered', NULL FROM locks
     WHERE mode = 'AccessExclusiveLock' AND part = CAST('tasks' AS regclass)
-UNION ALL (SELECT * FROM ({_MET} AND EXISTS (SELECT 1 FROM locks) AND {{own}}) AS met ORDER BY id)
-"""  # noqa: S608
+UNION ALL SELECT NULL, CASE WHEN EXISTS (SELECT 1 FROM pg_catalog.pg_trigger
+        WHERE tgrelid = relation AND NOT tgisinternal) THEN 'trigger' ELSE 'evidence' END, NULL
+    FROM pg_catalog.pg_locks
+    WHERE pid = pg_catalog.pg_backend_pid() AND locktype = 'relation'
+        AND mode NOT IN ('AccessShareLock', 'RowShareLock')
+        AND relation = pg_catalog.to_regclass('{evidence}')
+"""
 _LAST = """
 SELECT pg_catalog.concat(CAST(? AS oid), pg_catalog.currtid2(
     CAST(CAST(CAST(? AS oid) AS regclass) AS text), CAST(? AS tid)))
@@ -76,10 +81,11 @@ _RUN_WAITING = "SET CONSTRAINTS ALL IMMEDIATE; " * 3
 class Closing:
     """Which tasks a transaction finds done or skipped, and which of them may become done.
 
-    `keep` is the statement that declares the cursor, empty if there are no tasks.
+    `keep` is the statement that declares the cursor, empty if there are no tasks. `records` means
+    that the transaction has a statement that writes evidence.
     """
 
-    __slots__ = ("_before", "_version", "_written", "keep", "may_close")
+    __slots__ = ("_before", "_version", "_written", "keep", "may_close", "records")
 
     def __init__(self) -> None:
         self._before: dict[tuple[Any, ...], str] | None = None
@@ -87,19 +93,21 @@ class Closing:
         self._written = ""
         self.keep = ""
         self.may_close: list[MayClose] = []
+        self.records = False
 
     def prepare(self, database: Database) -> None:
         """Prepare for a transaction, before it begins."""
-        self._before = None
+        self._before, self.records = None, False
         self.may_close.clear()
         if self._version == database.schema_version():
             return
         schema = database.path.partition("/")[2]
         columns, sees_versions = database.row(_IS_TASKS, [f"{quoted(schema)}.tasks"]) or (0, 0)
         has_tasks = columns == len(("id", "status"))
-        version = _VERSION if sees_versions else "''"
-        self.keep = _KEEP.format(version=version) if has_tasks else ""
-        written = _WRITTEN.format(own=_OWN if sees_versions else "true", version=version)
+        met = _MET.format(status=_STATUS, version=_VERSION if sees_versions else "''")
+        self.keep = f"{_KEEP}{met}" if has_tasks else ""
+        own = _OWN if sees_versions else "true"
+        written = _WRITTEN.format(met=met, own=own, evidence=EVIDENCE)
         self._written = f"{search_path(schema)}; {written}"  # a trigger may have set another path
         self._version = database.schema_version()
 
@@ -130,12 +138,16 @@ class Closing:
         while cursor.nextset():
             continue
         written = cursor.fetchall()
-        if not written:
-            return []
-        if written[0][0] is None:
+        facts = {status for task, status, _ in written if task is None}
+        if "altered" in facts:
             raise ToolError(ALTERED)
+        if "trigger" in facts or ("evidence" in facts and not self.records):
+            raise ToolError(FORGED)
+        rows = [row for row in written if row[0] is not None]
+        if not rows:
+            return []
         before, moved = self.before(database), []
-        for task, status, version in written:
+        for task, status, version in rows:
             old = before.get((task, status))
             if version != old and (old is None or version != _last_version(database, old)):
                 moved.append((task, status))

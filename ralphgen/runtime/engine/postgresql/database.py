@@ -11,6 +11,7 @@ from ...deferred import call_began, limit, longest_run, longest_wait, pause, tak
 from ...errors import StartError, ToolError, log
 from ...loader import add_packages
 from .. import PATIENCE, DatabaseBase, SnapshotBase, busy, quoted, unstorable
+from ..ledger import EVIDENCE
 from . import library
 from .library import RECORD, dsn_of, notice, settings, writers_lock
 
@@ -158,6 +159,8 @@ class Database(DatabaseBase, Snapshot):
         """Run one writing statement; returns the number of rows that it changed."""
         if self.before_changes is not None:
             self.before_changes()
+        if self._closing is not None and EVIDENCE in sql:
+            self._closing.records = True
         return self._run(sql, values).rowcount
 
     def change_rows(self, sql: str, values: Sequence[object]) -> list[tuple[Any, ...]]:

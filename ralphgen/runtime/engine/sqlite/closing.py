@@ -1,12 +1,16 @@
 """Notices, on one connection, each task that becomes done or skipped: TEMP triggers see it.
 
 They also fire for changes by triggers of the application, foreign keys, REPLACE and UPSERT, and
-leave no trace in the database.
+leave no trace in the database. A trigger of the application that writes ralphgen's own tables does
+not compile: it could forge evidence.
 """
 
 from __future__ import annotations
 
-from ..closing import DONE, MET, nobody, refused
+from ..closing import DONE, FORGED, MET, nobody, refused
+from ..entries import PREFIX
+from ..entries import TABLE as JOURNAL
+from .library import sqlite3
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,6 +19,7 @@ if TYPE_CHECKING:
     from ..closing import MayClose
     from .database import Database
 
+WRITING = (sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE)
 OWN = "ralphgen_closing_"  # begins the names of the triggers
 _IS_TASKS = """
 SELECT count(*) FROM main.sqlite_master AS one JOIN pragma_table_xinfo(one.name, 'main') AS field
@@ -48,6 +53,7 @@ class Closing:
         self.moved: list[tuple[Any, str]] = []
         self.refused = ""
         database.connection.create_function("ralphgen_may_become", 2, self._may_become)
+        database.connection.set_authorizer(self.authorize)
 
     def begin(self, database: Database) -> None:
         """Watch the tasks in the transaction that has begun; a moved schema may have others."""
@@ -69,9 +75,24 @@ class Closing:
         """Look for the triggers again: a transaction that is rolled back may have made them."""
         self._version = -1
 
+    def authorize(
+        self, action: int, table: str | None, _column: object, _base: object, by: str | None
+    ) -> int:
+        """Return whether a part of a statement is allowed; `by` is its trigger or view."""
+        if action in WRITING and is_forged(table or "", by):
+            self.refused = FORGED
+            return sqlite3.SQLITE_DENY
+        return sqlite3.SQLITE_OK
+
     def _may_become(self, task: Any, status: str) -> bool:
         if status == DONE and not self.may_close(task):
             self.refused = refused(task)
             return False
         self.moved.append((task, status))
         return True
+
+
+def is_forged(table: str, by: str | None) -> bool:
+    """Return whether a trigger that is not the journal's writes a table of ralphgen's."""
+    is_journal = table == JOURNAL and by is not None and by.startswith(PREFIX)
+    return by is not None and table.lower().startswith(PREFIX) and not is_journal

@@ -251,6 +251,10 @@ class Database(DatabaseBase, Snapshot):
         """Return the tasks that the open transaction has made done or skipped so far."""
         return () if self._closing is None else self._closing.settled(self)
 
+    def end_restriction(self) -> None:
+        """Set the authorizer that applies if no other one does."""
+        self.connection.set_authorizer(None if self._closing is None else self._closing.authorize)
+
     def close(self) -> None:
         """Stop what runs, roll it back and let go of the file; safe from any thread.
 

@@ -8,6 +8,7 @@ from ...errors import ToolError
 from .. import quoted
 from ..entries import PREFIX
 from ..queries import kept_records
+from .closing import WRITING, is_forged
 from .database import Database, in_memory
 from .library import sqlite3
 from .query_rules import WARMING
@@ -28,7 +29,6 @@ ALWAYS_HIDDEN = ("disciplines.mcp_servers",)  # may hold secrets
 _INTERNAL = (PREFIX, "sqlite_", "pragma_")
 _ROWIDS = {"rowid", "oid", "_rowid_"}
 _FUNCTIONS = ("last_insert_rowid",)  # return the key of a row, which may be hidden
-_WRITING = (sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE)
 _READING = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE, sqlite3.SQLITE_FUNCTION)
 _DEFINITION = "CREATE VIEW "  # how the schema table spells the start of each view
 _TOKENS = (
@@ -68,10 +68,10 @@ class StatementGuard:
         """Return whether a part of a statement is allowed; `by` is its trigger or view."""
         table, column = (first or "").lower(), (second or "").lower()
         reason = ""
-        if action in _WRITING:
+        if action in WRITING:
             if not self._writes:
                 reason = READS
-            elif table.startswith(PREFIX) and not (by or "").lower().startswith(PREFIX):
+            elif table.startswith(PREFIX) if by is None else is_forged(table, by):
                 reason = LEDGER
             is_status = action == sqlite3.SQLITE_INSERT or column == "status"
             self.closes |= table == "tasks" and is_status and by is None
@@ -182,7 +182,7 @@ def read_records(
             raise ToolError(guard.refused) from error
         raise
     finally:
-        connection.set_authorizer(None)
+        database.end_restriction()
 
 
 def write_records(
@@ -234,7 +234,7 @@ def write_records(
             raise ToolError(guard.refused) from error
         raise
     finally:
-        connection.set_authorizer(None)
+        database.end_restriction()
 
 
 def _records(

@@ -326,6 +326,38 @@ def test_triggers_that_defer_others_close_no_task_beside_a_tool(root: Path) -> N
     assert "pending" == status(root, 2)
 
 
+FORGE = "UPDATE ralphgen_evidence SET exit_code = 0"
+
+
+@pytest.mark.parametrize("table", ["notes", "ralphgen_evidence"])
+def test_a_trigger_forges_no_evidence(root: Path, table: str) -> None:
+    is_sqlite = database_place(root) is None
+    with client(root) as server:
+        if table == "notes":
+            server.call("run_checks", task=1)
+    if is_sqlite:
+        run(root, f"CREATE TRIGGER forge AFTER INSERT ON {table} BEGIN {FORGE}; END")
+    else:
+        run(
+            root,
+            "CREATE FUNCTION forge() RETURNS trigger LANGUAGE plpgsql AS "
+            f"$$ BEGIN {FORGE}; RETURN NULL; END $$; CREATE TRIGGER forge AFTER INSERT ON {table} "
+            "FOR EACH ROW EXECUTE FUNCTION forge()",
+        )
+    try:
+        with client(root) as server:
+            if table == "notes":
+                said = server.refusal("create_note", body="x", task=1)
+            else:
+                said = server.refusal("run_checks", task=1)
+    finally:
+        run(root, "DROP TRIGGER forge" if is_sqlite else "DROP FUNCTION forge CASCADE")
+    passed = query(root, "SELECT number FROM ralphgen_evidence WHERE exit_code = 0")
+
+    assert "a trigger of the database writes what ralphgen keeps for itself" in said
+    assert [] == passed
+
+
 def test_undo_leaves_a_task_open_that_is_not_proved_any_more(root: Path) -> None:
     (root / "good").touch()
     ran("task", "check", "1", "--project", root)
