@@ -65,7 +65,6 @@ def begun(projects: list[LoopProject], event: str) -> Counter[int]:
 @pytest.mark.parametrize(
     ("tasks", "workers"),
     [
-        (2, 1),
         pytest.param(6, 3, marks=pytest.mark.thorough),
         pytest.param(200, 4, marks=pytest.mark.soak),
         pytest.param(1_000, 25, marks=pytest.mark.soak),

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from command_line import ralphgen
+from lanes import shortened
 from loop_projects import LoopProject
 from merging_projects import base, with_origin
 from planned_agent import Steps
@@ -50,7 +51,7 @@ MOVES = {
 }
 
 
-@pytest.mark.parametrize("way", MOVES)
+@pytest.mark.parametrize("way", shortened(MOVES, "commit"))
 def test_protected_change_of_an_agent_past_the_loop_stops_the_merges(
     tmp_path: Path, way: str
 ) -> None:
@@ -74,6 +75,7 @@ def test_protected_change_of_an_agent_past_the_loop_stops_the_merges(
     assert [1] == [line["task"] for line in project.log("begin")]
 
 
+@pytest.mark.thorough
 def test_accepted_change_lets_the_loop_go_on(tmp_path: Path) -> None:
     project = repository(tmp_path, 1)
     moves = in_shell(project, *MOVES["commit"])
@@ -102,6 +104,7 @@ def test_commit_of_the_user_while_the_loop_runs_is_named_checked_and_kept(tmp_pa
     assert {"b.txt", "task-1.txt", "task-2.txt"} <= {*git(project.root, "ls-files").split()}
 
 
+@pytest.mark.thorough
 def test_base_that_an_agent_moves_back_is_named_with_the_lost_commit(tmp_path: Path) -> None:
     project = repository(tmp_path, 2)
     written(project.root, [("fix.txt", "a")])
@@ -118,6 +121,7 @@ def test_base_that_an_agent_moves_back_is_named_with_the_lost_commit(tmp_path: P
     assert "task-2.txt" in git(project.root, "ls-files").split()
 
 
+@pytest.mark.thorough
 def test_base_that_fails_after_a_foreign_commit_gets_no_session(tmp_path: Path) -> None:
     project = repository(tmp_path, 2)
     commits = in_shell(project, "echo 1 > code.txt", "git commit -qam broken")
@@ -129,7 +133,7 @@ def test_base_that_fails_after_a_foreign_commit_gets_no_session(tmp_path: Path) 
     assert [1] == [line["task"] for line in project.log("begin")]
 
 
-@pytest.mark.parametrize("by_hand", [False, True])
+@pytest.mark.parametrize("by_hand", shortened([False, True], True))
 def test_pull_of_protected_files_while_the_loop_runs(tmp_path: Path, *, by_hand: bool) -> None:
     project = repository(tmp_path, 2, f'{CHECK}[loop]\nremote = "origin"\n')
     with_origin(project.root)
