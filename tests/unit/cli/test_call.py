@@ -10,17 +10,21 @@ from pathlib import Path
 import pytest
 from command_line import RALPHGEN, ralphgen, ran, refused
 from dela_projects import at_home
-from driving import create_project, edit, made_here, query
+from driving import create_project, edit, made_here, query, quiet
 from making_sessions import made
+
+from ralphgen.generate.workflows import install_environment
 
 pytestmark = pytest.mark.slow
 
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return create_project(
+    root = create_project(
         tmp_path_factory.mktemp("calling") / "p", config='kits = ["ralph", "dela"]\n'
     )
+    install_environment(root, say=quiet)  # the first call would tell of it
+    return root
 
 
 @pytest.fixture
