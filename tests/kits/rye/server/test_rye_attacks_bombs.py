@@ -13,9 +13,10 @@ from rye_projects import (
     directive,
     knowledge,
     python_tool,
-    serving,
     yaml_tool,
 )
+
+SETTINGS = OFF
 
 SOON = 10.0  # seconds, of which the slowest takes one where the machine is idle
 ROOM = 1 << 20  # bytes of the largest item
@@ -91,23 +92,16 @@ QUERIES = [
 ]
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
-    """A session in which no signature is asked for."""
-    with serving(tmp_path_factory.mktemp("bombs"), settings=OFF) as rye:
-        yield rye
-
-
 @pytest.fixture
-def rye(served: Rye) -> Iterator[Rye]:
+def rye(shared: Rye) -> Iterator[Rye]:
     """The same, without items; whatever is asked is answered soon, and the session goes on."""
-    served.clear()
+    shared.clear()
     begun = time.monotonic()
-    yield served
+    yield shared
 
     assert time.monotonic() - begun < SOON
-    served.clear()
-    assert 9 == served.says("search", item_type="all", query="", source="system")["total"]
+    shared.clear()
+    assert 9 == shared.says("search", item_type="all", query="", source="system")["total"]
 
 
 @pytest.mark.parametrize("kind", DOCTYPES)

@@ -18,6 +18,8 @@ from rye_projects import (
     yaml_tool,
 )
 
+SETTINGS = TRUSTED
+
 STATES: dict[str, tuple[Callable[[Path], object], str]] = {
     "unsigned": (lambda path: path.write_text(unsigned(path), "utf-8"), "UNSIGNED"),
     "modified": (
@@ -33,19 +35,12 @@ def unsigned(path: Path) -> str:
     return path.read_text("utf-8").split("\n", 1)[1]
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
-    """A session that trusts nothing but what a key has signed."""
-    with serving(tmp_path_factory.mktemp("chains"), settings=TRUSTED) as rye:
-        yield rye
-
-
 @pytest.fixture
-def rye(served: Rye) -> Rye:
+def rye(shared: Rye) -> Rye:
     """The same, without items."""
-    served.clear()
-    (served.folder / "marker").unlink(missing_ok=True)
-    return served
+    shared.clear()
+    (shared.folder / "marker").unlink(missing_ok=True)
+    return shared
 
 
 def signed_chain(rye: Rye, *ids: str, script: str = "echo done") -> list[Path]:

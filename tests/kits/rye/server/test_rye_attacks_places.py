@@ -3,12 +3,14 @@
 import os
 import shutil
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from rye_attacks import OFF, code, items_of, marking, tree
-from rye_projects import FOLDERS, TYPES, Rye, knowledge, put, python_tool, serving
+from rye_projects import FOLDERS, TYPES, Rye, knowledge, put, python_tool
+
+SETTINGS = OFF
 
 LEADING_OUT = (
     "../../../outside/evil",
@@ -94,32 +96,25 @@ KINDS: dict[str, Callable[[Path], object]] = {
 }
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
-    """A session in which no signature is asked for, so that nothing else keeps an attacker out."""
-    with serving(tmp_path_factory.mktemp("places"), settings=OFF) as rye:
-        yield rye
-
-
 @pytest.fixture
-def outside(served: Rye) -> Path:
+def outside(shared: Rye) -> Path:
     """A folder beside the project, with files that could be items."""
-    folder = served.folder / "outside"
+    folder = shared.folder / "outside"
     shutil.rmtree(folder, ignore_errors=True)
     for name in ("evil", "tools/evil"):
-        put(folder / f"{name}.py", python_tool("evil", marking(served.folder / "marker")))
+        put(folder / f"{name}.py", python_tool("evil", marking(shared.folder / "marker")))
         put(folder / f"{name}.md", knowledge("evil"))
     return folder
 
 
 @pytest.fixture
-def rye(served: Rye, outside: Path) -> Rye:
+def rye(shared: Rye, outside: Path) -> Rye:
     """The session with one item of each type, beside that folder."""
     assert outside.is_dir()
-    served.clear()
+    shared.clear()
     for item_type in TYPES:
-        served.put(item_type, "demo/a")
-    return served
+        shared.put(item_type, "demo/a")
+    return shared
 
 
 def marker(rye: Rye) -> bool:

@@ -11,8 +11,10 @@ from typing import Any
 import pytest
 from lifelines import PATIENCE, Lifeline
 from rye_attacks import OFF, code, holding, ran, shell
-from rye_projects import MOST, Rye, frames, python_tool, rye_project, serving, variables, yaml_tool
+from rye_projects import MOST, Rye, frames, python_tool, rye_project, variables, yaml_tool
 from wire import Wire
+
+SETTINGS = OFF
 
 FRAME = '{"jsonrpc":"2.0","id":1,"result":{"content":[]}}'
 LOUD = {
@@ -48,20 +50,6 @@ STUBBORN = {
     "group": f"{sys.executable} -c '{GROUP}' & sleep 600",
 }
 KILLING = {**STUBBORN, "parent's end": "kill -9 $PPID; sleep 600"}
-
-
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
-    """A session in which no signature is asked for."""
-    with serving(tmp_path_factory.mktemp("processes"), settings=OFF) as rye:
-        yield rye
-
-
-@pytest.fixture
-def rye(served: Rye) -> Rye:
-    """The same, without items."""
-    served.clear()
-    return served
 
 
 @pytest.fixture

@@ -10,10 +10,12 @@ from typing import Any
 
 import pytest
 from rye_attacks import INTEGRITY, ran, stamped
-from rye_projects import Rye, python_tool, serving
+from rye_projects import Rye, python_tool
 
 from ralphgen.kits.rye.server import schema_check
 from ralphgen.kits.rye.server import values as parameters
+
+SETTINGS = INTEGRITY
 
 SOON = 20.0  # seconds, of which it takes about two where the machine is idle
 LETTERS = "a" * 40 + "!"
@@ -30,19 +32,12 @@ SLOW: dict[str, tuple[dict[str, Any], object]] = {
 USUAL = ("a regular expression",)  # the others take the same way, as a test below says
 
 
-@pytest.fixture(scope="module")
-def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
-    """A session whose user permits any intact tool: anybody's stamp lets one pass."""
-    with serving(tmp_path_factory.mktemp("schemas"), settings=INTEGRITY) as rye:
-        yield rye
-
-
 @pytest.fixture
-def rye(served: Rye) -> Iterator[Rye]:
+def rye(shared: Rye) -> Iterator[Rye]:
     """The same, without items; whatever is asked is answered soon."""
-    served.clear()
+    shared.clear()
     begun = time.monotonic()
-    yield served
+    yield shared
 
     assert time.monotonic() - begun < SOON
 

@@ -1,6 +1,5 @@
 """From a tool to its primitive: every step is looked up, checked and reported, at every call."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -11,25 +10,12 @@ from rye_projects import (
     SUBPROCESS,
     Rye,
     python_tool,
-    serving,
     yaml_tool,
 )
 
+SETTINGS = 'policy = { tool = "off" }'
+
 SHOW = {"command": "sh", "args": ["-c", 'echo "$A|$B|$C"']}
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
-    """A session for all tests of the module; its tools need no signature."""
-    with serving(tmp_path_factory.mktemp("chains"), settings='policy = { tool = "off" }') as rye:
-        yield rye
-
-
-@pytest.fixture
-def rye(shared: Rye) -> Rye:
-    """The same, without any item."""
-    shared.clear()
-    return shared
 
 
 def lay(rye: Rye, item_id: str, executor: object, *, space: str = "project", **more: Any) -> Path:

@@ -1,10 +1,9 @@
 """A directive that is executed: its inputs are checked and put in, and nothing of it is lost."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from rye_projects import Rye, directive, knowledge, python_tool, serving
+from rye_projects import Rye, directive, knowledge, python_tool
 
 INPUTS = """
 <inputs>
@@ -17,20 +16,6 @@ INPUTS = """
 </inputs>
 """
 GREET = {"item_type": "directive", "item_id": "demo/greet"}
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
-    """A session for all tests of the module."""
-    with serving(tmp_path_factory.mktemp("directives")) as rye:
-        yield rye
-
-
-@pytest.fixture
-def rye(shared: Rye) -> Rye:
-    """The same, without any item."""
-    shared.clear()
-    return shared
 
 
 def greeting(rye: Rye, **parts: str) -> None:

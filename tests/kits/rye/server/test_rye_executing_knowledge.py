@@ -1,11 +1,10 @@
 """Knowledge that is executed: all that it says of itself and its whole text, also when signed."""
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from rye_projects import Rye, knowledge, serving
+from rye_projects import Rye, knowledge
 
 ENTRY = {"item_type": "knowledge", "item_id": "api/retry"}
 FIELDS = """\
@@ -50,20 +49,6 @@ SHAPES = {
     "front matter": f"---\n{FIELDS}---\n\n{BODY}",
     "fenced": f"# Retries\n\n```yaml\n{FIELDS}```\n\n{BODY}",
 }
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
-    """A session for all tests of the module."""
-    with serving(tmp_path_factory.mktemp("knowledge")) as rye:
-        yield rye
-
-
-@pytest.fixture
-def rye(shared: Rye) -> Rye:
-    """The same, without any item."""
-    shared.clear()
-    return shared
 
 
 def told(rye: Rye) -> dict[str, Any]:

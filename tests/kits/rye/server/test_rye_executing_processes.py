@@ -2,7 +2,6 @@
 
 import json
 import os
-from collections.abc import Iterator
 from concurrent.futures import Future
 from contextlib import nullcontext
 from pathlib import Path
@@ -23,23 +22,11 @@ from rye_projects import (
 from wire import MODERN, Wire
 
 FREE = 'policy = { tool = "off" }'
+
+SETTINGS = FREE
 HOLDS = 'exec 3>"$1"; echo held >&3; {more} sleep 600'
 NO_DRIVER: Any = None  # nothing is called through it
 GATE = 'read -r line < "$1"; echo "$line"'
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
-    """A session for most tests of the module; its tools need no signature."""
-    with serving(tmp_path_factory.mktemp("processes"), settings=FREE) as rye:
-        yield rye
-
-
-@pytest.fixture
-def rye(shared: Rye) -> Rye:
-    """The same, without any item."""
-    shared.clear()
-    return shared
 
 
 def unserved(folder: Path) -> Rye:

@@ -1,12 +1,13 @@
 """Tools that are executed: what they return, write and refuse is what the agent is told."""
 
 import json
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rye_projects import MOST, PYTHON_RUNTIME, SUBPROCESS, Rye, python_tool, serving, yaml_tool
+from rye_projects import MOST, PYTHON_RUNTIME, SUBPROCESS, Rye, python_tool, yaml_tool
+
+SETTINGS = 'policy = { tool = "off" }'
 
 SCHEMA = {
     "type": "object",
@@ -22,20 +23,6 @@ SCHEMA = {
     "additionalProperties": False,
 }
 TOOL = {"item_type": "tool", "item_id": "demo/t"}
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
-    """A session for all tests of the module; its tools need no signature."""
-    with serving(tmp_path_factory.mktemp("tools"), settings='policy = { tool = "off" }') as rye:
-        yield rye
-
-
-@pytest.fixture
-def rye(shared: Rye) -> Rye:
-    """The same, without any item."""
-    shared.clear()
-    return shared
 
 
 def python(rye: Rye, code: str, **names: Any) -> Path:

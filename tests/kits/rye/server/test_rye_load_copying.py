@@ -1,7 +1,6 @@
 """A copy has the id and the text of what was copied, and takes the place of nothing unasked."""
 
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,20 +22,6 @@ OTHERS = {
     "knowledge": "rye/tool-format",
 }
 """Of the system's items, those that may be copied."""
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
-    """A person's session on a project."""
-    with serving(tmp_path_factory.mktemp("copying")) as found:
-        yield found
-
-
-@pytest.fixture
-def rye(server: Rye) -> Rye:
-    """The same, with nothing in the project and with the user."""
-    server.clear()
-    return server
 
 
 def copy(rye: Rye, item_type: str, item_id: str, **given: Any) -> dict[str, Any]:

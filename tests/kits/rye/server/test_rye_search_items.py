@@ -1,6 +1,5 @@
 """What is searched: all items and nothing else, whole, as they are at this moment."""
 
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -19,20 +18,6 @@ from rye_projects import (
 )
 
 LINE = "words of no interest here\n"
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
-    """A person's session on a project."""
-    with serving(tmp_path_factory.mktemp("items")) as found:
-        yield found
-
-
-@pytest.fixture
-def rye(server: Rye) -> Rye:
-    """The same, with nothing in the project and with the user."""
-    server.clear()
-    return server
 
 
 def text_with(item_type: str, item_id: str, body: str) -> str:

@@ -1,11 +1,10 @@
 """The order of results and their pages, filters, typing errors, and what a result holds."""
 
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from rye_projects import TYPES, Rye, knowledge, serving, session
+from rye_projects import TYPES, Rye, knowledge, session
 
 FIELDS = {
     *("id", "type", "name", "title", "category", "source", "path", "score"),
@@ -15,20 +14,6 @@ ANSWER = {
     *("status", "results", "total", "query", "search_type", "item_type", "source"),
     *("limit", "offset"),
 }
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
-    """A person's session on a project."""
-    with serving(tmp_path_factory.mktemp("pages")) as found:
-        yield found
-
-
-@pytest.fixture
-def rye(server: Rye) -> Rye:
-    """The same, with nothing in the project and with the user."""
-    server.clear()
-    return server
 
 
 def entry(rye: Rye, item_id: str, body: str = "needle", **values: Any) -> Path:

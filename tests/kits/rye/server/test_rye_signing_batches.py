@@ -12,27 +12,12 @@ from rye_projects import (
     put,
     python_tool,
     rye_project,
-    serving,
     variables,
     well_formed,
     yaml_tool,
 )
 
 NOWHERE = Path("/proc/rye/.ai")  # where nobody can make a folder, not even root
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
-    """A session for all tests of the module."""
-    with serving(tmp_path_factory.mktemp("batches")) as rye:
-        yield rye
-
-
-@pytest.fixture
-def rye(shared: Rye) -> Rye:
-    """The same, without any item and without a key."""
-    shared.clear()
-    return shared
 
 
 def is_signed(path: Path) -> bool:

@@ -1,11 +1,10 @@
 """What signing does to a file: one line more, at its place, and nothing else is changed."""
 
 import re
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from rye_projects import Rye, knowledge, put, python_tool, serving, well_formed, yaml_tool
+from rye_projects import Rye, knowledge, put, python_tool, well_formed, yaml_tool
 
 TIME = r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z"
 PAYLOAD = rf"rye:signed:{TIME}:[0-9a-f]{{64}}:[A-Za-z0-9_-]{{86}}==:[0-9a-f]{{16}}"
@@ -22,20 +21,6 @@ KINDS = (
     ("tool", ".yaml"),
     ("tool", ".yml"),
 )
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
-    """A session for all tests of the module."""
-    with serving(tmp_path_factory.mktemp("signing")) as rye:
-        yield rye
-
-
-@pytest.fixture
-def rye(shared: Rye) -> Rye:
-    """The same, without any item and without a key."""
-    shared.clear()
-    return shared
 
 
 def text_of(item_type: str, extension: str) -> str:

@@ -152,20 +152,6 @@ ISSUES: tuple[tuple[str, str, str, str], ...] = (
 )
 
 
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
-    """A session for all tests of the module."""
-    with serving(tmp_path_factory.mktemp("refusals")) as rye:
-        yield rye
-
-
-@pytest.fixture
-def rye(shared: Rye) -> Rye:
-    """The same, without any item and without a key."""
-    shared.clear()
-    return shared
-
-
 def refusal(rye: Rye, item_type: str, item_id: str = "demo/a", **given: Any) -> dict[str, Any]:
     return rye.refuses("sign", item_type=item_type, item_id=item_id, **given)
 

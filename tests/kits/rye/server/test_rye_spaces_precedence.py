@@ -1,6 +1,5 @@
 """The project goes before the user and the user before the system, and all of that is told."""
 
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,9 +9,10 @@ from rye_projects import (
     directive,
     knowledge,
     python_tool,
-    serving,
     yaml_tool,
 )
+
+SETTINGS = 'policy = "off"'
 
 SOURCES = ("project", "user", "system")
 SHARED = {
@@ -23,20 +23,6 @@ SHARED = {
 """By type, an id that the system has."""
 OPEN = {"directive": SHARED["directive"], "knowledge": SHARED["knowledge"]}
 """Those that may be shadowed."""
-
-
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
-    """A session on a project whose items all may be executed."""
-    with serving(tmp_path_factory.mktemp("precedence"), settings='policy = "off"') as found:
-        yield found
-
-
-@pytest.fixture
-def rye(server: Rye) -> Rye:
-    """The same, with nothing in the project and with the user."""
-    server.clear()
-    return server
 
 
 def text_from(item_type: str, item_id: str, space: str) -> str:

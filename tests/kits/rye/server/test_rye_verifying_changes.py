@@ -12,11 +12,12 @@ from rye_projects import (
     on_server,
     put,
     python_tool,
-    serving,
     variables,
 )
 
 STRICT = 'policy = "integrity"'
+
+SETTINGS = STRICT
 SHEBANG = "#!/usr/bin/env python3\n"
 TEXTS = {
     "directive": directive(
@@ -25,20 +26,6 @@ TEXTS = {
     "tool": SHEBANG + python_tool("demo/a"),
     "knowledge": knowledge("demo/a", "The body.\n"),
 }
-
-
-@pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rye]:
-    """A session for all tests of the module; nothing that was changed is executed."""
-    with serving(tmp_path_factory.mktemp("changes"), settings=STRICT) as rye:
-        yield rye
-
-
-@pytest.fixture
-def rye(shared: Rye) -> Rye:
-    """The same, without any item and without a key."""
-    shared.clear()
-    return shared
 
 
 def seen(rye: Rye, item_type: str, item_id: str = "demo/a") -> tuple[str, str, str]:
