@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 import pytest
-from acm_projects import CAPABILITIES, YAML, Library, put
+from acm_projects import YAML, Library, put
 
 ALL = """\
 Found 4 capabilities:
@@ -77,11 +77,6 @@ class TestSearch:
     def test_nothing_found_is_no_failure(self, library: Library, given: dict[str, Any]) -> None:
         assert NOTHING == library.says("query_capabilities", **given)
 
-    def test_a_bare_list_is_an_inventory_too(self, library: Library) -> None:
-        rewrite(library, b"\xef\xbb\xbf" + json.dumps(CAPABILITIES).encode())
-
-        assert ALL == library.says("query_capabilities")
-
     @pytest.mark.parametrize("empty", [[], {"capabilities": []}])
     def test_an_empty_registry_is_named(self, library: Library, empty: object) -> None:
         rewrite(library, empty)
@@ -142,21 +137,6 @@ class TestSearch:
         assert text.startswith("Found 1000 capabilities:")
         assert f"and {1000 - shown} more: narrow the search" in text
         assert 50 < shown <= 100
-
-    def test_a_change_is_seen_at_the_next_call(self, library: Library) -> None:
-        before = library.says("query_capabilities")
-        rewrite(library, CAPABILITIES[:1])
-
-        assert ALL == before
-        assert library.says("query_capabilities").startswith("Found 1 capability:\n")
-
-    @pytest.mark.parametrize(
-        "given", [{"type": "library"}, {"tags": "review"}, {"tags": [1]}, {"keyword": "x"}]
-    )
-    def test_wrong_arguments_are_named(self, library: Library, given: dict[str, Any]) -> None:
-        (wrong,) = given
-
-        assert wrong in library.refuses("query_capabilities", **given)
 
 
 class TestDetail:
@@ -230,11 +210,3 @@ class TestDetail:
 
         text = library.says("get_capability_detail", capability_id="unlisted")
         assert text.startswith("name: unlisted\r\n")
-
-    def test_a_folder_in_place_of_the_file_is_no_failure_of_the_server(
-        self, library: Library
-    ) -> None:
-        (library.registry / "capabilities/odd/capability.yaml").mkdir(parents=True)
-
-        text = library.refuses("get_capability_detail", capability_id="odd")
-        assert '"capabilities/odd/capability.yaml" is not a file' in text

@@ -1,7 +1,5 @@
 """Guidance for a type of project: what the specification says of it, and what it lacks."""
 
-from typing import Any
-
 import pytest
 from acm_projects import TYPES, TYPES_SPEC, Library
 
@@ -98,18 +96,3 @@ class TestGuidance:
         assert "## Project Type Guidance: app" in library.says(
             "get_project_type_guidance", type="app", scale="personal"
         )
-
-    def test_a_missing_spec_is_named(self, library: Library) -> None:
-        (library.documents / TYPES_SPEC).unlink()
-
-        assert f'"{TYPES_SPEC}" does not exist' in library.refuses(
-            "get_project_type_guidance", type="app"
-        )
-
-    @pytest.mark.parametrize(
-        "arguments", [{}, {"type": "library"}, {"type": "app", "scale": "community"}]
-    )
-    def test_wrong_arguments_are_named(self, library: Library, arguments: dict[str, Any]) -> None:
-        (wrong,) = {"type", "scale"} & ({*arguments} - {"type"} or {"type"})
-
-        assert f'argument "{wrong}"' in library.refuses("get_project_type_guidance", **arguments)

@@ -55,9 +55,6 @@ def health(library: Library, project: Path) -> str:
 class TestHealth:
     """Files, front matter and sections."""
 
-    def test_a_complete_project_is_healthy(self, library: Library) -> None:
-        assert HEALTHY == health(library, library.project())
-
     def test_an_empty_project_is_no_failure(self, library: Library) -> None:
         library.projects.mkdir()
         text = health(library, library.projects)
@@ -158,14 +155,6 @@ class TestHealth:
 
         assert "✓ docs/status.md — valid\n" in text
         assert "✓ docs/status.md: Current State\n" in text
-
-    def test_a_folder_in_place_of_a_file_is_no_failure(self, library: Library) -> None:
-        project = library.project(docs__brief_md=None)
-        (project / "docs/brief.md").mkdir()
-        text = health(library, project)
-
-        assert "✗ docs/brief.md — not a file\n" in text
-        assert "Sections: 5/10\n" in text
 
     def test_a_change_is_seen_at_the_next_call(self, library: Library) -> None:
         project = library.project()

@@ -53,10 +53,6 @@ Path: kb/tornado-by-name.md"""
     assert expected == library.says("query_knowledge", query=" tornado\n")
 
 
-def test_front_matter_is_searched_too(library: Library) -> None:
-    assert ["kb/Zebra.md"] == paths(library.says("query_knowledge", query="tags: [A]"))
-
-
 def test_a_term_is_plain_text(library: Library) -> None:
     only(library, a="What (.*) costs: 3 $ [sic]\n", b="What else\n")
 
@@ -154,14 +150,6 @@ def test_bytes_and_names_that_are_not_utf8_are_shown_as_such(library: Library) -
     assert "Path: kb/caf\\udce9.md" in text
 
 
-def test_a_change_is_seen_at_the_next_call(library: Library) -> None:
-    before = library.says("query_knowledge", query="xyzzy")
-    put(library.documents / "kb/new.md", "xyzzy\n")
-
-    assert NOTHING == before
-    assert ["kb/new.md"] == paths(library.says("query_knowledge", query="xyzzy"))
-
-
 def test_every_entry_can_be_found_by_each_of_its_words(library: Library) -> None:
     for name, text in ENTRIES.items():
         for word in text.split():
@@ -197,10 +185,3 @@ def test_a_long_entry_is_cut(library: Library) -> None:
     only(library, long="x" * 50_000)
 
     assert 'characters in "kb/long.md"]' in library.says("query_knowledge", query="kb/long.md")
-
-
-@pytest.mark.parametrize("given", [{}, {"query": 7}, {"query": "a", "topic": "b"}])
-def test_wrong_arguments_are_named(library: Library, given: dict[str, object]) -> None:
-    (wrong,) = {*given} - {"query"} or {"query"}
-
-    assert f'"{wrong}"' in library.refuses("query_knowledge", **given)

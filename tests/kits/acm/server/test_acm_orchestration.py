@@ -46,12 +46,6 @@ def refused(library: Library, project: Path) -> str:
 class TestDocuments:
     """What is handed out is the file, byte by byte."""
 
-    @pytest.mark.parametrize(("stage", "name"), STAGES.items())
-    def test_a_stage_is_its_whole_spec(self, library: Library, stage: str, name: str) -> None:
-        expected = (library.documents / name).read_text(encoding="utf-8")
-
-        assert expected == library.says("get_stage", stage=stage)
-
     @pytest.mark.parametrize(("key", "name"), REVIEWS.items())
     def test_a_review_is_its_prompt(
         self, library: Library, key: tuple[str, str], name: str
@@ -106,11 +100,6 @@ class TestDocuments:
         assert whole.startswith(shown)
         left = f"{len(whole) - len(shown):,}"
         assert f'{left} more characters in "{STAGES["design"]}"]\n' == note
-
-    def test_a_document_of_the_greatest_length_is_whole(self, library: Library) -> None:
-        library.write(STAGES["design"], "é" * 40_000)
-
-        assert "é" * 40_000 == library.says("get_stage", stage="design")
 
 
 class TestTrouble:
@@ -264,13 +253,6 @@ class TestValidation:
         status = b"\xef\xbb\xbf" + STATUS.replace("\n", "\r\n").encode()
 
         assert "✓ Prerequisites met" in validated(library, library.project(status_md=status))
-
-    def test_the_second_transition_asks_for_design(self, library: Library) -> None:
-        project = library.project(status_md=IN_DESIGN, docs__design_md="# Design\n")
-        text = validated(library, project, "design_to_develop")
-
-        assert "Transition: design → develop\n" in text
-        assert "✓ Prerequisites met\nChecked: stage in status.md, docs/design.md\n" in text
 
     def test_the_second_transition_requires_the_design(self, library: Library) -> None:
         none = validated(library, library.project("one", status_md=IN_DESIGN), "design_to_develop")
