@@ -96,33 +96,11 @@ class TestScopes:
             {"sub"} if allowlist.current().allows("sub", "sub", below) else set()
         )
 
-    @pytest.mark.parametrize("name", ["build-m", "Build", "buil", ""])
-    def test_a_task_is_allowed_by_its_plain_name_alone(self, project: Path, name: str) -> None:
-        """Another task can have the unique name tomorrow."""
-        path = project / "Makefile"
-        allowlist = written(project.parent / "list.toml", entry(path, "Task", name))
-
-        assert not allowlist.current().allows("build", "build-m", str(path))
-
     def test_the_file_of_a_task_may_be_given_through_a_link(self, project: Path) -> None:
         path = project / "Makefile"
         allowlist = written(project.parent / "list.toml", entry(path, "Task", "build"))
 
         assert allowlist.current().allows("build", "build", str(project.parent / "link/Makefile"))
-
-    def test_a_tilde_is_the_home(self, home: Path) -> None:
-        (home / "p").mkdir()
-        allowlist = written(home / HOME_FILE, entry("~/p", "Directory"))
-
-        assert allowlist.current().allows("build", "build", str(home / "p/Makefile"))
-        assert not allowlist.current().allows("build", "build", str(home / "q/Makefile"))
-
-    def test_entries_may_stand_in_a_list_and_have_keys_of_others(self, project: Path) -> None:
-        text = f'more = 1\nentries = [{{path = "{project}", scope = "Directory", note = "x"}}]\n'
-        allowlist = written(project.parent / "list.toml", text)
-
-        assert allowlist.current().allows("build", "build", str(project / "Makefile"))
-        assert [] == allowlist.current().problems()
 
 
 class TestDeny:
@@ -388,9 +366,3 @@ class TestPlaces:
         allowlist = written(path, entry("/p", "Directory"))
 
         assert allowlist.current() is allowlist.current()
-
-    def test_a_byte_order_mark_is_no_fault(self, tmp_path: Path) -> None:
-        path = tmp_path / "list.toml"
-        path.write_text("\ufeff" + entry("/p", "Directory"), encoding="utf-8")
-
-        assert read_rules(str(path)).allows(*self.TASK)

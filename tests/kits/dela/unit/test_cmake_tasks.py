@@ -71,13 +71,6 @@ def test_cmake_itself_knows_the_same_targets(tmp_path: Path) -> None:
     assert set(TARGETS) == shown - OF_CMAKE
 
 
-def test_a_target_is_a_word_of_the_command(tmp_path: Path) -> None:
-    task = next(iter(cmake_tasks(folder(tmp_path, "add_custom_target(docs)"))))
-
-    assert ("cmake", "--build", "build", "--target", "docs") == task.argv
-    assert ("cmake", str((tmp_path / "CMakeLists.txt").resolve())) == (task.runner, task.path)
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

@@ -41,29 +41,6 @@ def test_up_and_down_come_before_the_services_in_the_order_of_the_file(tmp_path:
     }
 
 
-@pytest.mark.parametrize(
-    ("body", "description"),
-    [
-        ("{image: 'postgres:16'}", "image postgres:16"),
-        ("{build: ./api}", "built from ./api"),
-        ("{build: {context: ./api, target: dev}}", "built from ./api"),
-        ("{build: {dockerfile: D}}", "built from ."),
-        ("{image: i, build: .}", "image i, built from ."),
-        ("{image: 3}", "image 3"),
-        ("{image: [a], build: {context: [b]}}", None),
-        ("{}", None),
-        ("", None),
-        ("[image]", None),
-    ],
-)
-def test_a_service_is_described_by_what_it_is_made_of(
-    tmp_path: Path, body: str, description: str | None
-) -> None:
-    found = services(tmp_path, f"services:\n  one: {body}")
-
-    assert [("one", (*COMPOSE, "run", "one"), description)] == found
-
-
 def test_merged_keys_are_followed_and_are_no_services(tmp_path: Path) -> None:
     text = """
 x-services: &shared {one: {image: shared}, two: {image: two}}
@@ -76,26 +53,6 @@ services:
     found = [(name, description) for name, _, description in services(tmp_path, text)]
 
     assert [("one", "image base"), ("two", "image two"), ("three", "image first")] == found
-
-
-def test_services_named_like_a_command_are_run_as_services(tmp_path: Path) -> None:
-    found = services(tmp_path, "services: {up: {}, down: {}}")
-
-    assert [
-        ("up", (*COMPOSE, "run", "up"), None),
-        ("down", (*COMPOSE, "run", "down"), None),
-    ] == found
-
-
-def test_names_that_compose_refuses_or_takes_for_options_are_skipped(tmp_path: Path) -> None:
-    text = 'services: {"-v": {}, "": {}, "a b": {}, "a\\nb": {}, "$X": {}, 3: {}, on: {}}'
-
-    assert ["3", "on"] == [name for name, _, _ in services(tmp_path, text)]
-
-
-@pytest.mark.parametrize("text", ["services:", "services: {}", "name: x"])
-def test_a_project_without_services_of_its_own_starts_and_stops(tmp_path: Path, text: str) -> None:
-    assert [] == services(tmp_path, text)
 
 
 def test_the_file_that_compose_prefers_counts_alone(tmp_path: Path) -> None:
@@ -325,17 +282,6 @@ def test_compose_lists_the_same_services(
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=True)
 
     assert sorted(names) == sorted(done.stdout.split())
-
-
-@pytest.mark.parametrize("at", range(len(OVERRIDES)))
-def test_only_the_first_override_counts(tmp_path: Path, at: int) -> None:
-    texts = {name: service(f"s{number}") for number, name in enumerate(OVERRIDES)}
-    root = written(tmp_path, {"compose.yaml": "", **dict([*texts.items()][at:])})
-    (tmp_path / "compose.yaml").write_text("name: x\n", encoding="utf-8")
-    found = list(compose_tasks(root))
-
-    assert [f"s{at}"] == [task.name for task in found[2:]]
-    assert OVERRIDES[at] == Path(found[2].path).name
 
 
 def test_a_service_is_of_the_first_file_and_described_by_all(tmp_path: Path) -> None:

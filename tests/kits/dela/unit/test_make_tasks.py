@@ -276,13 +276,6 @@ def test_a_very_long_chain_of_includes_is_followed(tmp_path: Path) -> None:
     assert not folder.problems
 
 
-def test_a_prefix_that_an_include_sets_holds_for_what_follows(tmp_path: Path) -> None:
-    written(tmp_path, rules__mk=".RECIPEPREFIX = >\n")
-    folder = written(tmp_path, Makefile="a:\n\tb: c\ninclude rules.mk\nd:\n>e: f\n")
-
-    assert [("a", None), ("d", None)] == listed(folder)
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [

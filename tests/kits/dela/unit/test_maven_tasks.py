@@ -13,7 +13,6 @@ from ralphgen.kits.dela.server.formats.maven import maven_tasks
 from ralphgen.kits.dela.server.task import Folder, UnreadableError, unchanged
 
 PHASES = ["clean", "validate", "compile", "test", "package", "verify", "install", "deploy", "site"]
-NAMESPACE = 'xmlns="http://maven.apache.org/POM/4.0.0"'
 
 
 def plugin(artifact: str, *goals: str, group: str = "") -> str:
@@ -42,50 +41,6 @@ def goals(root: Path, text: str) -> list[tuple[str, tuple[str, ...], str | None]
     tasks = list(maven_tasks(Folder(str(root), str(root))))
     assert [task.name for task in tasks[: len(PHASES)]] == PHASES
     return [(task.name, task.argv, task.description) for task in tasks[len(PHASES) :]]
-
-
-def test_every_project_has_the_nine_phases_each_with_a_description(tmp_path: Path) -> None:
-    pom = tmp_path / "pom.xml"
-    pom.write_text("<project/>", encoding="utf-8")
-
-    tasks = list(maven_tasks(Folder(str(tmp_path), str(tmp_path))))
-
-    assert [(name, ("mvn", name), "mvn") for name in PHASES] == [
-        (task.name, task.argv, task.runner) for task in tasks
-    ]
-    assert {str(pom.resolve())} == {task.path for task in tasks}
-    assert len(PHASES) == len({task.description for task in tasks})
-
-
-@pytest.mark.parametrize(
-    ("artifact", "group", "name"),
-    [
-        ("maven-compiler-plugin", "", "compiler:do"),
-        ("spring-boot-maven-plugin", "org.springframework.boot", "spring-boot:do"),
-        ("maven-plugin-plugin", "", "plugin:do"),
-        ("protobuf-plugin", "com.example", "com.example:protobuf-plugin:do"),
-        ("protobuf", "", "org.apache.maven.plugins:protobuf:do"),
-    ],
-)
-def test_a_goal_is_named_as_maven_takes_it(
-    tmp_path: Path, artifact: str, group: str, name: str
-) -> None:
-    """`maven-compiler-plugin:compile` is no prefix that Maven knows."""
-    found = goals(tmp_path, pom(plugin(artifact, "do", group=group)))
-
-    assert [(name, ("mvn", name), f"run the goal 'do' of {artifact}")] == found
-
-
-def test_namespaces_and_spaces_do_not_hide_a_goal(tmp_path: Path) -> None:
-    text = pom(plugin(" exec-maven-plugin\n", "\n java "), attributes=NAMESPACE)
-
-    assert ["exec:java"] == [name for name, _, _ in goals(tmp_path, text)]
-
-
-def test_a_goal_of_several_executions_is_listed_once(tmp_path: Path) -> None:
-    text = pom(plugin("exec-maven-plugin", "java", "exec"), plugin("exec-maven-plugin", "java"))
-
-    assert ["exec:java", "exec:exec"] == [name for name, _, _ in goals(tmp_path, text)]
 
 
 @pytest.mark.parametrize(

@@ -130,12 +130,6 @@ def test_names_that_no_runner_takes_as_one_are_no_tasks(tmp_path: Path, table: s
     assert ["e f"] == [task.name for task in found(tmp_path, text)]
 
 
-def test_what_is_private_to_poe_is_no_task(tmp_path: Path) -> None:
-    text = '[tool.poe.tasks]\n_a = "b"\n[project.scripts]\n_c = "d"\n'
-
-    assert [(("uv", "run", "_c"), "python script: d")] == listed(tmp_path, text)
-
-
 @pytest.mark.parametrize(
     "text",
     [

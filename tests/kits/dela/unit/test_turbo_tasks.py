@@ -80,37 +80,6 @@ def test_the_fixture_has_its_own_tasks_and_those_of_its_package() -> None:
     assert [] == folder.problems
 
 
-def test_a_task_is_run_by_turbo_run_and_its_arguments_stand_apart(tmp_path: Path) -> None:
-    (task,) = listed(write(tmp_path, {"turbo.json": tasks("a b")}))
-
-    assert "turbo" == task.runner
-    assert ("turbo", "run", "a b") == task.argv
-    assert ("--",) == task.before_arguments
-    assert None is task.description
-
-
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
-        ('{"tasks": {"b": {}, "a": {}}}', ["b", "a"]),
-        ('{"pipeline": {"old": {}}}', ["old"]),
-        ('{"tasks": {"new": {}}, "pipeline": {"old": {}}}', ["new"]),
-        ("// one\n{/* two */ 'tasks': {a: {}, \"b\": {},},}", ["a", "b"]),
-        ('\ufeff{"tasks": {"a": {}}}', ["a"]),
-        ('{"tasks": {"web#a": {}, "//#b": {}, "@x/y#c:d": {}}}', ["web#a", "//#b", "@x/y#c:d"]),
-        ('{"tasks": {"": {}, " ": {}, "a\\nb": {}, "-x": {}, "--": {}, "c": {}}}', ["c"]),
-        ('{"tasks": {"a": null, "b": 3, "c": [], "d": "", "e": {"extends": true}}}', ["e"]),
-        ('{"extends": [], "tasks": {"a": {}}}', ["a"]),
-        *((text, []) for text in ("{}", "[]", "3", "null", '{"tasks": []}', '{"tasks": null}')),
-    ],
-)
-def test_the_tasks_of_one_file(text: str, expected: list[str], tmp_path: Path) -> None:
-    folder = write(tmp_path, {"turbo.json": text})
-
-    assert expected == names(folder)
-    assert [] == folder.problems
-
-
 WORKSPACES: dict[str, tuple[Files, list[str]]] = {
     "npm": ({"package.json": {"workspaces": ["packages/*", "!packages/no"]}}, ["a", "c"]),
     "yarn": (

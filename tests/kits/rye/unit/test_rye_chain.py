@@ -70,15 +70,6 @@ class TestLinks:
 
         assert ["project", "user", "system"] == [link["source"] for link in answer["chain"]]
 
-    def test_a_tool_may_stand_before_one_of_its_own_id(self, workspace: Workspace) -> None:
-        """It is another item, as long as it lies in another space."""
-        put_yaml(workspace, "demo/x", "demo/run")
-        put_yaml(workspace, "demo/run", "demo/x", space="user", **RUNTIME)
-        put_yaml(workspace, "demo/x", "subprocess", space="user", **RUNTIME)
-        answer = workspace.execute("tool", "demo/x", dry_run=True)
-
-        assert ["demo/x", "demo/run", "demo/x", SUBPROCESS] == ids(answer)
-
     def test_no_file_of_the_project_stands_for_a_primitive(self, workspace: Workspace) -> None:
         put_yaml(workspace, "subprocess", None)
         put_yaml(workspace, SUBPROCESS, None)
@@ -119,25 +110,6 @@ class TestEnds:
 
         assert ("AMBIGUOUS_ID", ["a/run", "b/run"]) == (error.code, error.facts["candidates"])
         assert ("demo/x", "run") == (error.facts["item_id"], error.facts["executor_id"])
-
-    @pytest.mark.parametrize(
-        ("executor", "suggestions"),
-        [
-            ("python-runtme", ["python_runtime"]),
-            ("sub_process", ["subprocess"]),
-            ("rye/core/primitive/http_client", ["rye/core/primitives/http_client"]),
-            ("demo/python_runtime", ["python_runtime"]),
-            ("demo/none", []),
-        ],
-    )
-    def test_only_built_in_executors_are_suggested(
-        self, workspace: Workspace, executor: str, suggestions: list[str]
-    ) -> None:
-        for item_id in ("demo/non", "demo/nones", "python-runtmes"):
-            put_yaml(workspace, item_id, "subprocess")
-        put_yaml(workspace, "demo/x", executor)
-
-        assert suggestions == workspace.refuses("tool", "demo/x").facts["suggestions"]
 
     @pytest.mark.parametrize("executor", ["../../x", "/etc/x", "A", "a//b", "*"])
     def test_an_executor_that_is_no_id_is_not_looked_for(

@@ -35,18 +35,6 @@ def like(status: os.stat_result) -> tuple[int, int, int]:
 class TestChanges:
     """Each is seen by the next search."""
 
-    def test_files_that_come_change_and_go(self, workspace: Workspace) -> None:
-        assert [] == found(workspace, "needle")
-        file = put(workspace, "a/b/one", "a needle")
-        assert ["a/b/one"] == found(workspace, "needle")
-        put(workspace, "a/b/one", "a pin")
-        put(workspace, "a/two", "a needle")
-        assert ["a/two"] == found(workspace, "needle")
-        assert ["a/b/one"] == found(workspace, "pin")
-        file.unlink()
-        assert [] == found(workspace, "pin")
-        assert ["a/two"] == found(workspace, "needle")
-
     def test_a_change_in_place_that_leaves_size_and_times_as_they_were(
         self, workspace: Workspace
     ) -> None:

@@ -146,11 +146,6 @@ class TestReading:
 
         assert ("mood" in found) is ("good" in found) is True
 
-    def test_text_and_attribute_of_one_name_are_both_kept(self) -> None:
-        found = metadata('<outputs><output description="short">long</output></outputs>')
-
-        assert {"outputs": [{"description": "short\nlong"}]} == found
-
 
 class TestOpaqueSections:
     """Sections that are no XML."""
@@ -176,23 +171,12 @@ class TestOpaqueSections:
         assert f"'action': 'Fill {name} in'" in str(found["steps"])
         assert "'attributes': {'kind': 'k'}" in str(found["steps"])
 
-    def test_each_has_a_placeholder_of_its_own(self) -> None:
-        found = metadata("<raw>a</raw><template>b</template><raw>a</raw>")
-
-        assert {"[[raw-1]]": "a", "[[template-2]]": "b", "[[raw-3]]": "a"} == found["templates"]
-
     @pytest.mark.parametrize("around", [("<![CDATA[", "]]>"), ("<!-- ", " -->")])
     def test_in_other_text_they_are_text(self, around: tuple[str, str]) -> None:
         found = parsed(f"<author>me {around[0]}<raw><!DOCTYPE a>\n```\n{around[1]}</author>")
 
         assert () == found.problems
         assert {} == found.metadata["templates"]
-
-    @pytest.mark.parametrize(
-        "inner", ["<raw/>", "<raw />", "<rawest>a</rawest>", "<raw-x>a</raw-x>"]
-    )
-    def test_other_elements_are_none(self, inner: str) -> None:
-        assert "templates" not in metadata(inner)
 
     def test_one_without_an_end_is_a_problem(self) -> None:
         found = parsed('\n<template name="x">')
@@ -208,23 +192,6 @@ class TestOpaqueSections:
 class TestFences:
     """Where the XML stands."""
 
-    def test_without_one_it_is_said_what_is_expected(self) -> None:
-        found = parse_directive("<directive/>", "greet")
-
-        problem = (
-            'no XML block: expected a line "```xml", the element "directive", and a line "```"'
-        )
-
-        assert (problem,) == found.problems
-        assert "greet" == found.title
-
-    @pytest.mark.parametrize("line", ["```XML", "``` xml", " ```xml", "```xml x", "~~~xml", "`xml"])
-    def test_only_three_backticks_and_xml_open_it(self, line: str) -> None:
-        assert "no XML block" in parse_directive(f"{line}\n<directive/>\n```\n", "a").problems[0]
-
-    def test_blanks_after_a_fence_are_fine(self) -> None:
-        assert () == parse_directive("```xml \t\n<directive/>\n``` \t\nbody", "a").problems
-
     def test_a_block_within_one_of_more_backticks_is_none(self) -> None:
         outer = '````md\n```xml\n<directive name="a"/>\n```\n`````x\n````\n'
         found = parse_directive(f'{outer}```xml\n<directive name="b"/>\n```\n', "c")
@@ -232,11 +199,6 @@ class TestFences:
         assert "b" == found.metadata["name"]
         assert outer.strip() == found.metadata["preamble"]
         assert "no XML block" in parse_directive(outer, "c").problems[0]
-
-    def test_what_follows_is_body_whatever_it_holds(self) -> None:
-        body = "```xml\n<!DOCTYPE a>\n<template>\n```\n---"
-
-        assert body == parse_directive(block("") + body, "a").body
 
     def test_a_block_without_an_end_is_a_problem(self) -> None:
         found = parse_directive("```xml\n<directive></directive>\n", "a")

@@ -187,13 +187,6 @@ class TestOrder:
     def test_one_item_that_is_not_there_is_told(self, workspace: Workspace) -> None:
         assert "ITEM_NOT_FOUND" == workspace.refuses("tool", "demo/none").code
 
-    def test_one_item_that_cannot_be_read_is_told(self, workspace: Workspace) -> None:
-        workspace.put("tool", "demo/x", "def main(:\n")
-        error = workspace.refuses("tool", "demo/x")
-
-        assert "PARSING_ERROR" == error.code
-        assert [] != error.facts["problems"]
-
     @pytest.mark.slow
     def test_no_failure_shows_the_servers_own_traceback(self, workspace: Workspace) -> None:
         put_python(workspace, "def main():\n    raise KeyError('k')")

@@ -17,18 +17,6 @@ import pytest
 from ralphgen.kits.rye.server.spaces import LARGEST, Item, Space, has_no_link, read_item, write_item
 from ralphgen.runtime.errors import CodedError
 
-TEXTS = (
-    "",
-    "x",
-    "a\nb\n",
-    "a\r\nb\r\n",
-    "a\rb",
-    "\ufeffa\n",
-    "a\0b",
-    "é — 漢字 🙂\n",
-    "\n\n",
-    "\x85",
-)
 CODE_TO_WRITE = """
 import sys
 from ralphgen.kits.rye.server.spaces import write_item
@@ -103,13 +91,6 @@ def names(folder: Path) -> list[str]:
 
 class TestReading:
     """What is read is the text of a regular file of the space, as it is."""
-
-    @pytest.mark.parametrize("text", TEXTS)
-    def test_a_text_is_read_as_it_was_written(self, item: Item, text: str) -> None:
-        write_item(item, text, exclusive=True)
-
-        assert text == read_item(item)
-        assert text.encode() == Path(item.path).read_bytes()
 
     @pytest.mark.parametrize(
         ("data", "why"),
@@ -309,15 +290,6 @@ class TestWriting:
 
         assert "EXECUTION_FAILED" == error.code
         assert OUTSIDE == (root / blocked).read_text(encoding="utf-8")
-
-    def test_a_folder_in_the_place_of_the_file_stays(
-        self, item: Item, file: Path, root: Path
-    ) -> None:
-        file.mkdir()
-        error = refusal(lambda: write_item(item, "x", exclusive=False), root)
-
-        assert "EXECUTION_FAILED" == error.code
-        assert ["git.py"] == names(file.parent)
 
     @pytest.mark.parametrize(
         ("item_id", "space", "folder", "code"),

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ralphgen.kits.rye.server.http import ready_request, url_of
-from ralphgen.kits.rye.server.values import LEFT_OUT, Filling
+from ralphgen.kits.rye.server.values import Filling
 from ralphgen.runtime.errors import CodedError
 
 VARIABLES = {"HOME": "/far/x", "EMPTY": "", "BASE": "https://api.example.com"}
@@ -83,20 +83,6 @@ class TestArgument:
     def test_it_is_none_where_it_is_nothing_but_what_was_not_given(self, author: str) -> None:
         assert filling(("absent",), null=None).argument(author) is None
 
-    @pytest.mark.parametrize(
-        ("author", "expected"),
-        [
-            ("{many}", '["a b", "c"]'),
-            ("{spaces}", "a b; c"),
-            ("{empty}", ""),
-            ("${NO}", ""),
-        ],
-    )
-    def test_else_it_is_a_text(self, author: str, expected: str) -> None:
-        found = filling(("absent",), many=["a b", "c"], spaces="a b; c", empty="")
-
-        assert expected == found.argument(author)
-
 
 @pytest.mark.parametrize("author", ["{names}", "out/{names}", "${HOME}/{names}"])
 def test_a_name_that_no_parameter_has_is_refused_and_the_nearest_named(author: str) -> None:
@@ -115,25 +101,6 @@ def test_a_parameter_that_was_not_given_is_refused_within_a_longer_text(author: 
         with pytest.raises(CodedError, match=r'"\{absent\}" is not filled: give "absent"'):
             fill(author)
     assert "--x=" == found.text("--x={null}")
-
-
-class TestBody:
-    """A body keeps the types of what is put into it."""
-
-    def test_a_placeholder_alone_is_the_value_itself(self) -> None:
-        body = {"n": "{n}", "list": ["{list}", "{absent}", "is {n}"], "absent": "{absent}", "t": 1}
-        found = filling(("absent",), n=5, list=[True]).value(body)
-
-        assert {"n": 5, "list": [[True], "is 5"], "t": 1} == found
-
-    def test_null_is_a_value_there(self) -> None:
-        assert {"a": None} == filling(a=None).value({"a": "{a}"})
-
-    def test_it_is_left_out_where_it_is_nothing_but_what_was_not_given(self) -> None:
-        assert LEFT_OUT is filling(("a",)).value("{a}")
-
-    def test_keys_are_the_authors(self) -> None:
-        assert {"{a}": "x"} == filling(a="x").value({"{a}": "{a}"})
 
 
 class TestUrl:

@@ -64,14 +64,6 @@ class TestConnecting:
         )
         assert 1 == len(names.known["late.test"])
 
-    def test_no_pause_is_begun_that_is_longer_than_the_time(self) -> None:
-        name = f"127.0.0.1:{_free_port()}"
-        before = time.monotonic()
-        error = refusal_of(f"http://{name}/", name, timeout=0.9, max_attempts=5)
-
-        assert "connection refused" in str(error)
-        assert time.monotonic() - before < 0.9
-
     def test_an_answer_that_breaks_off_is_not_asked_for_again(self) -> None:
         """The host may have done what was asked."""
         with host(lambda _asked, write: write(b"HTTP/1.1 2")) as found:

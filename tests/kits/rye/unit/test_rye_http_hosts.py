@@ -54,26 +54,6 @@ class TestHosts:
     @pytest.mark.parametrize(
         ("allowed", "asked"),
         [
-            ("EXAMPLE.test.:{port}", "http://example.TEST:{port}/"),
-            ("example.test:{port}", "http://EXAMPLE.test.:{port}/"),
-            ("bücher.test:{port}", "http://xn--bcher-kva.test:{port}/"),
-            ("xn--bcher-kva.test:{port}", "http://BÜCHER.test:{port}/"),
-            ("127.0.0.1:{port}", "http://127.0.0.1:{port}/"),
-            ("127.0.0.1:{port}", "http://１２７.0.0.1:{port}/"),  # noqa: RUF001 - wide digits
-        ],
-    )
-    def test_one_is_known_in_all_of_its_spellings(
-        self, names: Names, allowed: str, asked: str
-    ) -> None:
-        names.known = {name: [["127.0.0.1"]] for name in ("example.test", "xn--bcher-kva.test")}
-        with host(answering(b"here")) as found:
-            response = ask(asked.format(port=found.port), allowed.format(port=found.port))
-
-        assert "here" == response.body
-
-    @pytest.mark.parametrize(
-        ("allowed", "asked"),
-        [
             ("example.com", "http://example.com.evil.test/"),
             ("example.com", "http://evil.example.com/"),
             ("example.com", "http://example.com:8080/"),

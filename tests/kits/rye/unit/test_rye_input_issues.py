@@ -99,7 +99,3 @@ def test_a_name_that_is_no_input_is_an_issue_wherever_it_stands(place: str, writ
     assert ['the text uses an undeclared input "typo": did you mean "type"?'] == issues(
         'name="type"', **told
     )
-
-
-def test_what_is_put_into_nothing_may_name_anything() -> None:
-    assert [] == issues('name="a"', action="<template>{input:typo}</template>")

@@ -4,7 +4,6 @@ import os
 import subprocess
 import sys
 import tempfile
-from base64 import urlsafe_b64decode
 from collections.abc import Callable
 from hashlib import sha256
 from pathlib import Path
@@ -67,13 +66,6 @@ def mode_of(path: Path) -> int:
 class TestOwnKey:
     """It is made by the first who asks, and stays."""
 
-    def test_it_is_made_where_there_is_none_and_found_there_later(self, user: Path) -> None:
-        first = own_key(str(user))
-        second = own_key(str(user))
-
-        assert first.fingerprint == second.fingerprint
-        assert [private(user)] == [*(user / "keys").iterdir()]
-
     def test_it_is_ed25519_without_a_password(self, user: Path) -> None:
         key = own_key(str(user))
         found = pem.load_pem_private_key(private(user).read_bytes(), None)
@@ -82,14 +74,6 @@ class TestOwnKey:
         raw = found.public_key().public_bytes_raw()
         assert sha256(raw).hexdigest()[:16] == key.fingerprint
         assert private(user).read_bytes().startswith(b"-----BEGIN PRIVATE KEY-----\n")
-
-    def test_what_it_signs_is_base64_for_urls_with_its_padding(self, user: Path) -> None:
-        signature = own_key(str(user)).signature_of(b"text")
-        found = pem.load_pem_private_key(private(user).read_bytes(), None)
-
-        assert isinstance(found, Ed25519PrivateKey)
-        found.public_key().verify(urlsafe_b64decode(signature), b"text")
-        assert (88, "==") == (len(signature), signature[-2:])
 
     def test_nobody_else_may_look_at_it_whatever_the_umask_is(self, user: Path) -> None:
         before = os.umask(0)

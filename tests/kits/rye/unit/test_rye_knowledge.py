@@ -61,15 +61,6 @@ class TestKnowledge:
         assert ("http", "waiting") == found.tags
         assert "Retry --- and wait" == found.title
 
-    @pytest.mark.parametrize(
-        "text", ["", "# Title\n", "text\n---\nid: a\n---\n", "---", "--- a\n---\n"]
-    )
-    def test_without_metadata_it_is_said_what_is_expected(self, text: str) -> None:
-        found = parse_knowledge(text, "a")
-
-        assert ('no metadata: expected YAML between two lines "---" at the top',) == found.problems
-        assert text == found.body
-
     @pytest.mark.parametrize("text", ["---\nid: a\n", "```yaml\nid: a\n", "---\nid: a\n--- b\n"])
     def test_metadata_without_an_end_are_a_problem(self, text: str) -> None:
         assert ('the metadata block is not closed: add a line "---"',) == parse_knowledge(

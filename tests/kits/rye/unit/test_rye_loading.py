@@ -13,14 +13,12 @@ from rye_projects import EXTENSIONS, FOLDERS, INTERNALS, directive, knowledge, p
 from ralphgen.kits.rye.server.loading import load
 from ralphgen.kits.rye.server.spaces import TYPES
 from ralphgen.kits.rye.server.workspace import Rye, open_workspace
-from ralphgen.runtime.encoding import sha256_hex
 from ralphgen.runtime.errors import CodedError
 from ralphgen.runtime.policy import WHOLE, Grants
 from ralphgen.runtime.session import Session
 from ralphgen.runtime.values import MAX_CHARACTERS, size
 
 SETTINGS = {"policy": {"directive": "trusted", "tool": "trusted", "knowledge": "trusted"}}
-LINE = "rye:validated:2026-01-02T03:04:05Z:"
 Load = Callable[..., dict[str, Any]]
 
 
@@ -109,26 +107,6 @@ class TestReading:
         assert "unsigned" == found["signature"]["state"]
         assert not {"shadows", "shadowed_by", "cut", "copied_to", "noop"} & found.keys()
 
-    def test_the_line_of_a_signature_is_shown_and_is_no_metadata(
-        self, root: Path, loaded: Load
-    ) -> None:
-        bare = knowledge("note")
-        text = f"<!-- {LINE}{sha256_hex(bare.encode())} -->\n{bare}"
-        lay(root, "project", "knowledge", "note", text)
-        found = loaded("note", "knowledge")
-
-        assert text == found["content"]
-        assert "On note" == found["metadata"]["title"]
-        assert "problems" not in found["metadata"]
-        assert "untrusted" == found["signature"]["state"]
-
-    def test_a_modified_item_is_shown(self, root: Path, loaded: Load) -> None:
-        text = f"<!-- {LINE}{'0' * 64} -->\n{knowledge('note')}"
-        lay(root, "project", "knowledge", "note", text)
-        found = loaded("note", "knowledge")
-
-        assert (text, "modified") == (found["content"], found["signature"]["state"])
-
     @pytest.mark.parametrize("item_type", TYPES)
     def test_an_item_that_cannot_be_parsed_is_shown_with_its_problems(
         self, root: Path, loaded: Load, item_type: str
@@ -175,13 +153,6 @@ class TestReading:
         assert text.startswith(found["content"])
         assert MAX_CHARACTERS - 200 < size(found) <= MAX_CHARACTERS
 
-    def test_a_text_that_fits_is_whole(self, root: Path, loaded: Load) -> None:
-        path = lay(root, "project", "knowledge", "fits", knowledge("fits", "x" * 35_000))
-        found = loaded("fits", "knowledge")
-
-        assert path.read_text(encoding="utf-8") == found["content"]
-        assert not {"cut", "total_characters"} & found.keys()
-
     def test_long_metadata_leaves_room_for_the_text(self, root: Path, loaded: Load) -> None:
         inputs = "".join(
             f'<input name="i{number}" type="string" required="true">{"y" * 200}</input>'
@@ -212,24 +183,6 @@ class TestReading:
 
 class TestCopying:
     """A copy is the bytes that were read, under the same id, over nothing that was there."""
-
-    @pytest.mark.parametrize("item_type", TYPES)
-    @pytest.mark.parametrize(
-        ("source", "destination"),
-        [("project", "user"), ("user", "project"), ("system", "user"), ("system", "project")],
-    )
-    def test_a_copy_is_the_same_in_its_folder(
-        self, root: Path, loaded: Load, item_type: str, source: str, destination: str
-    ) -> None:
-        path = lay(root, source, item_type, "demo/deep/greet")
-        copy = place(root, destination, item_type, "demo/deep/greet")
-        found = loaded("demo/deep/greet", item_type, source=source, destination=destination)
-
-        assert (destination, str(copy)) == (found["copied_to"], found["destination_path"])
-        assert path.read_bytes() == copy.read_bytes()
-        assert path.read_text(encoding="utf-8") == found["content"]
-        assert found["resign_recommended"] is True
-        assert 0 == stat.S_IMODE(copy.stat().st_mode) & 0o133
 
     @pytest.mark.parametrize("text", ["\ufeffx\r\ny", "", "a\0\r", "é" * 100_000])
     def test_odd_and_long_texts_are_copied_whole(self, root: Path, loaded: Load, text: str) -> None:

@@ -1,7 +1,6 @@
 """Tools in Python: what they say is read from their syntax, and nothing of them runs."""
 
 import sys
-import warnings
 from pathlib import Path
 
 import pytest
@@ -72,25 +71,6 @@ class TestReading:
         assert not trace.exists()
         assert not {"antigravity", "this"} & (set(sys.modules) - before)
 
-    def test_what_is_not_said_is_not_there(self) -> None:
-        assert {"description": "", "entry": "main"} == parse_python_tool(
-            "def main(): pass", "a"
-        ).metadata
-
-    @pytest.mark.parametrize(
-        ("docstring", "line"),
-        [
-            ('"""\n  First. \n\n  More."""', "First."),
-            ('"one"', "one"),
-            ('"\\ud800"', "?"),
-            ("1", ""),
-        ],
-    )
-    def test_the_docstring_describes_what_describes_itself_nowhere(
-        self, docstring: str, line: str
-    ) -> None:
-        assert line == parse_python_tool(f"{docstring}\ndef main(): pass", "a").description
-
     @pytest.mark.parametrize(
         ("text", "entry"),
         [
@@ -106,17 +86,6 @@ class TestReading:
     )
     def test_the_entry_is_a_name_at_the_top_level(self, text: str, entry: str | None) -> None:
         assert entry == parse_python_tool(text, "a").metadata["entry"]
-
-    def test_the_last_of_two_values_counts(self) -> None:
-        text = "CONFIG = {'a': 1}\nCONFIG = {'a': 2}\ndef main(): pass"
-
-        assert {"a": 2} == parse_python_tool(text, "a").metadata["config"]
-
-    def test_doubtful_escapes_are_nobodys_warning(self) -> None:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error")
-
-            assert () == problems('x = "\\d"\ndef main(): pass')
 
 
 class TestProblems:
@@ -209,8 +178,3 @@ class TestProblems:
         text = first + spelling.format(coding) + "\ndef main(): pass"
 
         assert (f'must be UTF-8, found the encoding "{coding}"',) == problems(text)
-
-    @pytest.mark.parametrize("coding", ["utf-8", "UTF8", "utf_8"])
-    def test_its_own_encoding_may_be_named(self, coding: str) -> None:
-        assert () == problems(f"# coding: {coding}\ndef main(): pass")
-        assert () == problems("\n\n# coding: latin-1\ndef main(): pass")

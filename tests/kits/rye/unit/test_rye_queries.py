@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralphgen.kits.rye.server.queries import Both, Either, Leaf, Without, leaves_of, parse_query
+from ralphgen.kits.rye.server.queries import Both, Either, Leaf, Without, parse_query
 from ralphgen.runtime.errors import CodedError
 
 
@@ -86,11 +86,6 @@ class TestMeanings:
     )
     def test_a_query_means_what_it_says(self, query: str, meaning: str) -> None:
         assert meaning == spelled(parse_query(query))
-
-    def test_what_must_not_be_there_is_not_looked_for(self) -> None:
-        found = leaves_of(parse_query("a OR (b NOT c)"))
-
-        assert [("a",), ("b",)] == [leaf.words for leaf in found]
 
 
 class TestRefusals:

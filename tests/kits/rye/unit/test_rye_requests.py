@@ -122,12 +122,6 @@ def test_a_host_that_is_not_allowed_is_refused_before_anything_is_sent(
     assert "demo/x" == error.facts["item_id"]
 
 
-def test_a_parameter_may_be_the_whole_of_an_allowed_url(workspace: Workspace, host: str) -> None:
-    put_request(workspace, "{url}")
-
-    assert "/a/200" == workspace.run("demo/x", url=f"http://{host}/a/200")["data"]["body"]["path"]
-
-
 def test_without_hosts_one_of_this_machine_is_refused(tmp_path: Path, host: str) -> None:
     with opened(tmp_path) as workspace:
         put_request(workspace, f"http://{host}/200")

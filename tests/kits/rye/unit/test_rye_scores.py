@@ -127,27 +127,6 @@ class TestScores:
         assert {"n0", "n1", "n2"} == narrow.keys()
         assert narrow == {item_id: wide[item_id] for item_id in narrow}
 
-    def test_scores_depend_neither_on_the_order_of_writing_nor_on_earlier_searches(
-        self, workspace: Workspace, tmp_path: Path
-    ) -> None:
-        texts = {f"n{number}": "needle " * number + "hay " * 20 for number in range(1, 9)}
-        for item_id, text in texts.items():
-            self.put(workspace, item_id, text)
-            scored(workspace, "needle", item_type="all", source="all")
-        with opened(tmp_path / "again") as other:
-            for item_id in reversed(texts):
-                self.put(other, item_id, texts[item_id])
-
-            assert scored(other, "needle OR h*y") == scored(workspace, "needle OR h*y")
-
-    def test_equals_are_in_the_order_of_their_ids(self, workspace: Workspace) -> None:
-        for item_id in ("c", "a", "x/b", "b"):
-            self.put(workspace, item_id, "needle", title="t", category="", id="x")
-
-        assert ["a", "b", "c"] == [
-            name for name in self.order(workspace, "needle") if "/" not in name
-        ]
-
     def test_what_must_not_be_there_alone_makes_no_item_better(self, workspace: Workspace) -> None:
         self.put(workspace, "b", "hay")
         self.put(workspace, "a", "hay hay")
@@ -201,16 +180,6 @@ class TestScores:
         told.append([*scored(workspace, query, fuzzy={"enabled": fuzzy})])
 
         assert [[], ["a"], [], ["a"], []] == told
-
-    def test_letters_may_be_wrong_anywhere_in_a_word(self, workspace: Workspace) -> None:
-        near = "eedle nedle needl edle need nele xneedle xxneedle neexdle needlex needlexx nxxdle"
-        for number, word in enumerate(near.split()):
-            self.put(workspace, f"n{number}", word)
-        for number, word in enumerate(("eexl", "xxxneedle", "nee", "nxedxx")):
-            self.put(workspace, f"far{number}", word)
-
-        expected = {f"n{number}" for number in range(len(near.split()))}
-        assert expected == scored(workspace, "needle", fuzzy={"enabled": True}).keys()
 
     @pytest.mark.parametrize(
         ("word", "typed", "most"),

@@ -55,13 +55,6 @@ def test_where_no_field_is_like_it_none_is_suggested(workspace: Workspace) -> No
     assert f'"xyz:" is not a field: {FIELDS}' == hint(workspace, "xyz:web")
 
 
-@pytest.mark.parametrize(
-    "query", ["tags:web", "title:t", "https://x.org", "std::map", '"tag:web"', "scraper:", "10:30"]
-)
-def test_what_is_or_means_no_field_is_not_named(workspace: Workspace, query: str) -> None:
-    assert "is not a field" not in (hint(workspace, query) or "")
-
-
 def test_a_filter_for_what_no_item_says_is_named(workspace: Workspace) -> None:
     asks = "matches no field of the searched items"
 

@@ -84,14 +84,6 @@ class TestOneItem:
         assert expected.encode() == path.read_bytes()
         assert VALID == state(workspace, TOOL, "a", ".py")
 
-    def test_a_file_that_does_not_end_with_a_line_end_still_does_not(
-        self, workspace: Workspace
-    ) -> None:
-        path = workspace.put(TOOL, "a", yaml_tool("a").rstrip(), extension=".yaml")
-        signed(workspace, TOOL, "a")
-
-        assert path.read_bytes().endswith(yaml_tool("a").rstrip().encode())
-
     @pytest.mark.parametrize("mode", [0o755, 0o600, 0o664])
     def test_its_file_keeps_its_mode(self, workspace: Workspace, mode: int) -> None:
         path = workspace.put(TOOL, "a", python_tool("a"))
@@ -100,11 +92,6 @@ class TestOneItem:
 
         assert mode == path.stat().st_mode & 0o7777
         assert [path] == [*path.parent.iterdir()]
-
-    def test_warnings_do_not_hold_it_up(self, workspace: Workspace) -> None:
-        workspace.put(DIRECTIVE, "a", directive("a", metadata=""))
-
-        assert 2 == len(signed(workspace, DIRECTIVE, "a")["warnings"])
 
 
 class TestAgain:

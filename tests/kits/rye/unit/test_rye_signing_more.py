@@ -22,35 +22,6 @@ class TestSpaces:
     """Items of the project and of the user are signed, each where it is said."""
 
     @pytest.mark.parametrize(
-        ("given", "location"),
-        [
-            ({}, "project"),
-            ({"parameters": {}}, "project"),
-            ({"source": "project"}, "project"),
-            ({"source": "user"}, "user"),
-            ({"parameters": {"location": "user"}}, "user"),
-            ({"parameters": {"location": "project"}}, "project"),
-            ({"source": "user", "parameters": {"location": "user"}}, "user"),
-        ],
-    )
-    def test_one_is_signed_where_it_is_said(
-        self, workspace: Workspace, given: dict[str, Any], location: str
-    ) -> None:
-        paths = {
-            space: workspace.put(TOOL, "a", python_tool("a"), space=space)
-            for space in ("project", "user")
-        }
-        answer = signed(workspace, TOOL, "a", **given)
-        changed = [
-            space
-            for space, path in paths.items()
-            if "rye:signed:" in path.read_text(encoding="utf-8")
-        ]
-
-        assert (location, str(paths[location])) == (answer["location"], answer["path"])
-        assert [location] == changed
-
-    @pytest.mark.parametrize(
         ("given", "code", "told"),
         [
             (
@@ -138,15 +109,6 @@ class TestTheKey:
         assert f"the key {fingerprint} is not trusted: to trust it" in warning
         assert f'"trusted_keys/{fingerprint}.pem" in the user space' in warning
         assert UNTRUSTED == state(workspace, TOOL, "a", ".py")
-
-    def test_one_that_a_person_puts_in_its_place_is_trusted(self, workspace: Workspace) -> None:
-        workspace.put(TOOL, "a", python_tool("a"))
-        first = signed(workspace, TOOL, "a")["signature_info"]["fingerprint"]
-        (workspace.user / "keys/private_key.pem").unlink()
-        answer = signed(workspace, TOOL, "a")
-
-        assert first != answer["signature_info"]["fingerprint"]
-        assert ([], VALID) == (answer["warnings"], state(workspace, TOOL, "a", ".py"))
 
     def test_one_that_could_not_be_trusted_is_when_that_is_mended(
         self, workspace: Workspace

@@ -144,27 +144,6 @@ class TestPrecedence:
         assert [["user", "system"], ["system"], []] == [spaces.shadows(item) for item in items]
         assert [None, "project", "project"] == [spaces.shadowed_by(item) for item in items]
 
-    def test_of_two_extensions_the_first_counts_everywhere(self, spaces: Spaces, lay: Lay) -> None:
-        for extension in ("yml", "yaml", "py"):
-            lay("project", f"git.{extension}")
-            found = spaces.find("tool", "git")
-
-            assert f".{extension}" == found.extension
-            assert [found.path] == [i.path for i in spaces.matching("tool", "*", "project")]
-
-    def test_a_first_extension_that_is_no_item_hides_none(self, spaces: Spaces, lay: Lay) -> None:
-        lay("project", "git.py", text="x" * (LARGEST + 1))
-        lay("project", "git.yml")
-
-        assert ".yml" == spaces.find("tool", "git").extension
-        assert [".yml"] == [item.extension for item in spaces.matching("tool", "git")]
-
-    def test_missing_spaces_have_no_items(self, spaces: Spaces) -> None:
-        found = [spaces.matching(item_type, "*", name) for name in SOURCES for item_type in TYPES]
-
-        assert [[]] * 9 == found
-        assert "ITEM_NOT_FOUND" == refusal(spaces, "git").code
-
 
 class TestStems:
     """A bare stem is good where it is the only one of the first space that has any."""
@@ -353,18 +332,6 @@ class TestListing:
         assert [] == spaces.matching("tool", "**")
         assert "ITEM_NOT_FOUND" == refusal(spaces, "demo/git").code
         assert "ITEM_NOT_FOUND" == refusal(spaces, "git").code
-
-    def test_a_pattern_means_an_id_once_out_of_the_first_space(
-        self, spaces: Spaces, lay: Lay
-    ) -> None:
-        for name, item_id in (("system", "c"), ("user", "b"), ("user", "a"), ("project", "b")):
-            lay(name, f"demo/{item_id}.py")
-        found = spaces.matching("tool", "demo/*")
-
-        assert [("a", "user"), ("b", "project"), ("c", "system")] == [
-            (item.name, item.source) for item in found
-        ]
-        assert ["a", "b"] == [item.name for item in spaces.matching("tool", "*", "user")]
 
     def test_a_pattern_that_means_too_many_is_refused(self, spaces: Spaces, lay: Lay) -> None:
         for number in range(MOST_MATCHES):

@@ -55,15 +55,6 @@ def facts_below(folder: Path) -> dict[Path, tuple[int, int, int, int]]:
 class TestPublishing:
     """The public half is laid down, and trusted."""
 
-    def test_it_is_trusted_under_its_fingerprint(self, user: Path) -> None:
-        key = own_key(str(user))
-        publish(str(user), key)
-        public = (user / "keys/public_key.pem").read_bytes()
-
-        assert public == (user / f"trusted_keys/{key.fingerprint}.pem").read_bytes()
-        assert public.startswith(b"-----BEGIN PUBLIC KEY-----\n")
-        assert is_signed(str(user), key.fingerprint, key.signature_of(b"text"), b"text")
-
     def test_doing_it_again_changes_nothing(self, user: Path) -> None:
         key = own_key(str(user))
         publish(str(user), key)
@@ -97,11 +88,6 @@ class TestPublishing:
 
 class TestTrustedKeys:
     """A key counts where its file is under its own name and nobody else could have put it there."""
-
-    def test_one_that_a_person_puts_there_is_trusted(self, user: Path) -> None:
-        key = Ed25519PrivateKey.generate()
-
-        assert says(trusting(user, key), key)
 
     def test_a_signature_of_something_else_is_not_that_of_the_key(self, user: Path) -> None:
         key = Ed25519PrivateKey.generate()

@@ -4,18 +4,6 @@ import pytest
 
 from ralphgen.kits.rye.server.formats.tools import parse_yaml_tool
 
-TOOL = """\
-tool_type: python
-version: 1.0.0
-executor_id: null
-category: demo
-description: Say hello
-tags: [words]
-config: {command: echo, args: ["{name}"]}
-anchor: {enabled: true}
-since: 2026-02-03
-"""
-
 
 def problems(text: str) -> tuple[str, ...]:
     return parse_yaml_tool(text, "hello").problems
@@ -23,24 +11,6 @@ def problems(text: str) -> tuple[str, ...]:
 
 class TestReading:
     """What a tool says."""
-
-    def test_everything_of_it_is_there_as_it_stands(self) -> None:
-        found = parse_yaml_tool(TOOL, "hello")
-
-        assert () == found.problems
-        assert found.metadata == {
-            "tool_type": "python",
-            "version": "1.0.0",
-            "executor_id": None,
-            "category": "demo",
-            "description": "Say hello",
-            "tags": ["words"],
-            "config": {"command": "echo", "args": ["{name}"]},
-            "anchor": {"enabled": True},
-            "since": "2026-02-03",
-        }
-        assert ("hello", "Say hello", ("words",)) == (found.title, found.description, found.tags)
-        assert TOOL == found.body
 
     def test_what_is_not_said_is_not_there(self) -> None:
         assert {"version": "1.0.0"} == parse_yaml_tool("version: 1.0.0", "a").metadata

@@ -9,7 +9,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ralphgen.kits.specum.server.specs import (
-    NO_GOAL,
     goal_of,
     new_progress,
     with_goal,
@@ -33,35 +32,12 @@ def summarized(text: str, summary: str = "Done.") -> str:
 class TestGoal:
     """The goal is kept word for word."""
 
-    @pytest.mark.parametrize(
-        "goal", ["Add login", "$& \\1 \\g<0>", "{{goal}} {{ x }} {% if %}", "two\n\nparagraphs"]
-    )
-    def test_it_is_inserted_once_and_literally(self, goal: str) -> None:
-        text = new_progress(TEMPLATE, goal)
-
-        assert TEMPLATE.replace("{{goal}}", goal, 1) == text
-        assert goal == goal_of(text)
-
-    @pytest.mark.parametrize("goal", ["", " \n\t", "\x00"])
-    def test_without_a_goal_a_sentence_asks_for_it(self, goal: str) -> None:
-        text = new_progress(TEMPLATE, goal)
-
-        assert TEMPLATE.replace("{{goal}}", NO_GOAL) == text
-        assert goal_of(text) is None
-
     def test_a_second_place_in_a_template_of_the_project_is_left_alone(self) -> None:
         assert "## Goal\na\n{{goal}}\n" == new_progress("## Goal\n{{goal}}\n{{goal}}\n", "a")
 
     def test_a_template_without_a_place_gets_a_section(self) -> None:
         assert "# P\n\n## Original Goal\n\nLogin\n" == new_progress("# P\n", "Login")
         assert "## Original Goal\n\nLogin\n" == new_progress("", "Login")
-
-    def test_no_line_of_a_goal_is_a_heading(self) -> None:
-        goal = "Login\n## Learnings\n  # b\n\\# c\n    # code"
-        text = new_progress(TEMPLATE, goal)
-
-        assert "Login\n\\## Learnings\n  \\# b\n\\\\# c\n    # code\n\n## Completed" in text
-        assert goal == goal_of(text)
 
     @pytest.mark.parametrize(
         ("text", "goal"),

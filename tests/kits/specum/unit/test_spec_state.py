@@ -13,7 +13,6 @@ from lanes import examples
 from specum_projects import FIRST_STATE as FRESH
 
 from ralphgen.kits.specum.server.specs import (
-    PHASES,
     Corrupt,
     State,
     new_state,
@@ -96,27 +95,10 @@ class TestReading:
         assert [4, 0, 1, 5, 1, 100] == [state.count(field) for field, _ in COUNTERS]
         assert "1.2#2" == state.last_served
 
-    @pytest.mark.parametrize("phase", PHASES)
-    def test_a_phase_alone_is_enough(self, root: Path, phase: str) -> None:
-        assert {**FRESH, "phase": phase} == fields(root, {"phase": phase})
-
-    def test_a_state_of_the_plugin_is_completed_after_its_own_keys(self, root: Path) -> None:
-        found = fields(root, OF_THE_PLUGIN)
-
-        assert {**FRESH, **OF_THE_PLUGIN} == found
-        assert list(OF_THE_PLUGIN) == list(found)[:5]
-
     def test_a_quick_spec_is_not_committed_unless_it_says_so(self, root: Path) -> None:
         assert fields(root, {"phase": "tasks", "source": "plan"})["commitSpec"] is False
         assert fields(root, {"phase": "tasks", "source": "direct"})["commitSpec"] is True
         assert fields(root, {"phase": "tasks", "source": "plan", "commitSpec": True})["commitSpec"]
-
-    @pytest.mark.parametrize("key", [key for key in FRESH if key != "phase"])
-    def test_null_counts_as_missing(self, root: Path, key: str) -> None:
-        assert FRESH == fields(root, {**FRESH, key: None})
-
-    def test_a_byte_order_mark_is_no_fault(self, root: Path) -> None:
-        assert FRESH == fields(root, b"\xef\xbb\xbf" + json.dumps(FRESH).encode())
 
     def test_an_integer_may_be_spelled_as_a_fraction_of_none(self, root: Path) -> None:
         found = fields(root, b'{"phase": "tasks", "taskIndex": 2.0, "totalTasks": 1e1}')
@@ -298,21 +280,6 @@ TEXT = st.text(
 
 class TestSettingAside:
     """A state that cannot be used is kept, and so are all before it."""
-
-    def test_backups_rotate_and_the_newest_is_bak(self, root: Path, specs: Specs) -> None:
-        for content in ("one", "two", "three"):
-            (root / FILE).write_text(content, encoding="utf-8")
-
-            assert ".ralph-state.json.bak" == set_aside(specs, "auth")
-            assert read_state(specs, "auth") is None
-
-        assert {
-            ".ralph-state.json.bak": "three",
-            ".ralph-state.json.bak.1": "two",
-            ".ralph-state.json.bak.2": "one",
-        } == {
-            path.name: path.read_text(encoding="utf-8") for path in (root / FILE).parent.iterdir()
-        }
 
     def test_a_gap_between_backups_is_filled(self, root: Path, specs: Specs) -> None:
         for name, content in (("", "now"), (".bak", "old"), (".bak.2", "oldest")):

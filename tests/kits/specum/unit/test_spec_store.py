@@ -242,23 +242,6 @@ class TestReading:
         assert specs.read("gone", "research.md") is None
         assert specs.read_bytes("auth", "research.md") is None
 
-    @pytest.mark.parametrize(
-        ("content", "text"),
-        [
-            (b"", ""),
-            ("Füße\r\n".encode(), "Füße\r\n"),
-            (b"\xef\xbb\xbf# A\n", "# A\n"),
-            (b"a\xffb", "a\ufffdb"),
-        ],
-    )
-    def test_text_is_read_as_far_as_it_is_text(
-        self, auth: Path, specs: Specs, content: bytes, text: str
-    ) -> None:
-        (auth / "research.md").write_bytes(content)
-
-        assert text == specs.read("auth", "research.md")
-        assert content == specs.read_bytes("auth", "research.md")
-
     def test_a_long_file_is_cut_after_a_line_with_a_note(self, auth: Path, specs: Specs) -> None:
         (auth / "research.md").write_bytes(("ü" * 49 + "\n").encode() * 12_000)
 
@@ -269,11 +252,6 @@ class TestReading:
         assert "[cut here: the file has 1,188,000 bytes, more than 1,048,576]\n" == note
         assert {"ü" * 49} == set(shown.split("\n"))
         assert SHOWN - 99 <= len(shown.encode()) <= SHOWN
-
-    def test_a_file_as_long_as_may_be_is_whole(self, auth: Path, specs: Specs) -> None:
-        (auth / "research.md").write_bytes(b"x" * SHOWN)
-
-        assert "x" * SHOWN == specs.read("auth", "research.md")
 
     @pytest.mark.parametrize("target", ["../../../secret.md", "../auth-2/a.md", "../.current-spec"])
     def test_a_link_out_of_the_spec_is_refused(self, auth: Path, specs: Specs, target: str) -> None:
@@ -434,12 +412,6 @@ class TestWriting:
         specs.write("auth", "a.md", "new")
 
         assert mode == (auth / "a.md").stat().st_mode & 0o777
-
-    def test_a_new_file_has_the_mode_of_any_new_file(self, auth: Path, specs: Specs) -> None:
-        specs.write("auth", "a.md", "")
-        (auth / "b.md").touch()
-
-        assert (auth / "b.md").stat().st_mode == (auth / "a.md").stat().st_mode
 
     def test_a_spec_that_is_not_there_is_not_written_to(self, root: Path, specs: Specs) -> None:
         with pytest.raises(ToolError) as caught:

@@ -183,14 +183,6 @@ class TestFences:
     def test_a_box_in_fenced_code_is_no_task(self, text: str) -> None:
         assert ["1.1"] == ids(text)
 
-    def test_a_box_in_an_indented_fence_is_part_of_the_task(self) -> None:
-        text = "- [ ] 1.1 a\n  ```\n  - [ ] 9.9 no\n# no\n- [x] no\n  ```\n  - Commit: c\n# End\n"
-
-        (task,) = parse_tasks(text)
-
-        assert text[: -len("\n# End\n")] == task.block
-        assert {"Commit": "c"} == task.fields
-
     @pytest.mark.parametrize("fence", ["  ```sh", "    ~~~", "\t```", "- ```", "1. ~~~"])
     def test_an_unclosed_fence_in_a_task_ends_with_it(self, fence: str) -> None:
         text = f"- [ ] 1.1 a\n{fence}\n  ls\n- [ ] 1.2 b\n  ```sh\n  ls\n  ```\n- [ ] 1.3 c\n"
@@ -251,45 +243,6 @@ class TestFields:
         assert {} == third.fields
 
     @pytest.mark.parametrize(
-        "label",
-        [
-            "  - **Done when**: ",
-            "  - **Done when:** ",
-            "  - Done when: ",
-            "  * done WHEN:",
-            "  **Done when** : ",
-            "  Done  when: ",
-            "- __Done when__: ",
-            "\t- *Done when*: ",
-        ],
-    )
-    def test_each_way_to_write_a_label(self, label: str) -> None:
-        (task,) = parse_tasks(f"- [ ] 1.1 a\r\n{label}it **runs**\r\n")
-
-        assert {"Done when": "it **runs**"} == task.fields
-
-    @pytest.mark.parametrize("line", ["  - Doing: x", "  - Do not: x", "  - To Do: x", "  - Do x"])
-    def test_other_words_are_no_labels(self, line: str) -> None:
-        assert {} == parse_tasks(f"- [ ] 1.1 a\n{line}\n")[0].fields
-
-    def test_a_blank_field_is_none(self) -> None:
-        text = "- [ ] 1.1 a\n  - **Do**:\n  - **Files**: \n\n  - **Verify**: v\n"
-
-        assert {"Verify": "v"} == parse_tasks(text)[0].fields
-
-    def test_a_label_in_code_or_deeper_than_the_others_is_text(self) -> None:
-        text = (
-            "- [ ] 1.1 a\n  - **Do**: run\n    ```\n  Verify: no\n  **b**:\n    ```\n"
-            "    - Commit: no\n    - **Note**: deep\n"
-            "   - **Verify**: yes\n"
-        )
-
-        assert {
-            "Do": "run\n  ```\nVerify: no\n**b**:\n  ```\n  - Commit: no\n  - **Note**: deep",
-            "Verify": "yes",
-        } == parse_tasks(text)[0].fields
-
-    @pytest.mark.parametrize(
         "other", ["  - _Design: x_", "  _Requirements: FR-1_", "  - **Notes**: x", "### H"]
     )
     def test_a_field_ends_at_another_label(self, other: str) -> None:
@@ -343,13 +296,6 @@ class TestTicking:
         text = f"- [{box}] 1.1 a\n"
 
         assert text == tick(text, parse_tasks(text)[0])
-
-    def test_a_task_is_found_where_it_has_moved(self) -> None:
-        task = parse_tasks("- [ ] 1.2 b\n")[0]
-
-        assert "# New\n- [ ] 1.1 a\n- [x] 1.2 B\n" == tick(
-            "# New\n- [ ] 1.1 a\n- [ ] 1.2 B\n", task
-        )
 
     def test_a_task_that_is_gone_cannot_be_ticked(self) -> None:
         task = parse_tasks("- [ ] 1.2 b\n")[0]
