@@ -142,6 +142,15 @@ class TestInterpreters:
             tmp_path, interpreter=PYTHON
         ).interpreters
 
+    def test_a_file_that_is_no_program_is_not_taken(self, tmp_path: Path) -> None:
+        put(tmp_path / ".venv/bin/python", "no")
+        fallback = put_program(tmp_path / "programs/snake")
+        found = ToolEnvironment(str(tmp_path), ())
+        found.variables["PATH"] = str(fallback.parent)
+        found.add("demo/x", {"interpreter": {**PYTHON, "fallback": "snake"}})
+
+        assert str(fallback) == found.variables["RYE_PYTHON"]
+
     def test_at_last_the_servers_own_python_does(self, tmp_path: Path) -> None:
         found = ToolEnvironment(str(tmp_path), ())
         found.variables["PATH"] = str(tmp_path)
