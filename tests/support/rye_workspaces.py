@@ -1,4 +1,4 @@
-"""Items of a project that is driven directly, without a server around it."""
+"""Items of a project, and calls of the tools on them without a server around them."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -12,6 +12,8 @@ from rye_projects import EXTENSIONS, FOLDERS, permissions, put
 
 from ralphgen.kits.rye.kit import system_items
 from ralphgen.kits.rye.server.executing import execute
+from ralphgen.kits.rye.server.signing import sign
+from ralphgen.kits.rye.server.spaces import Item, read_item
 from ralphgen.kits.rye.server.workspace import Rye
 from ralphgen.runtime.deferred import settled
 from ralphgen.runtime.errors import CodedError
@@ -99,3 +101,27 @@ def _lay_system(server: Path) -> None:
         put(server / name, text)
         digests[name] = sha256(text.encode()).hexdigest()
     put(server / "manifest.json", json.dumps({"files": digests}))
+
+
+def signed(workspace: Workspace, item_type: str, item_id: str, **given: Any) -> dict[str, Any]:
+    """The answer of `sign`; raises `CodedError`."""
+    arguments = {"item_type": item_type, "item_id": item_id, "project_path": str(workspace.root)}
+    return sign(workspace.rye, {**arguments, **given})
+
+
+def refused(workspace: Workspace, item_type: str, item_id: str, **given: Any) -> CodedError:
+    """The error of `sign`, which must fail."""
+    with pytest.raises(CodedError) as caught:
+        signed(workspace, item_type, item_id, **given)
+    return caught.value
+
+
+def item_at(workspace: Workspace, item_type: str, item_id: str, extension: str) -> Item:
+    space = workspace.rye.spaces(str(workspace.root)).of("project")
+    return Item(item_type, item_id, extension, space)
+
+
+def state(workspace: Workspace, item_type: str, item_id: str, extension: str) -> str:
+    """How far an item of the project can be trusted."""
+    item = item_at(workspace, item_type, item_id, extension)
+    return workspace.rye.trust().verdict(item, read_item(item)).state

@@ -14,8 +14,7 @@ from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 from lanes import examples
 from rye_projects import knowledge
-from rye_searching import scored
-from rye_words import distance, words_of
+from rye_searching import distance, scored, words_of
 from rye_workspaces import Workspace, opened
 
 from ralphgen.kits.rye.server.queries import MOST_WILDCARDS

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 from rye_projects import directive, knowledge
-from rye_searching import scored
-from rye_words import words_of
+from rye_searching import scored, words_of
 from rye_workspaces import Workspace, opened
 
 from ralphgen.kits.rye.server.queries import allowed_distance, distance_between, pattern_near

@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 from rye_projects import directive, knowledge, put, python_tool, well_formed, yaml_tool
-from rye_signing import item_at, refused, signed, state
-from rye_workspaces import Workspace
+from rye_workspaces import Workspace, item_at, refused, signed, state
 
 from ralphgen.kits.rye.server.signing import replace_unchanged
 from ralphgen.kits.rye.server.spaces import DIRECTIVE, KNOWLEDGE, TOOL, TYPES

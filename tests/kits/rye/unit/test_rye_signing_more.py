@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 from rye_projects import knowledge, python_tool, well_formed, yaml_tool
-from rye_signing import refused, signed, state
-from rye_workspaces import Workspace
+from rye_workspaces import Workspace, refused, signed, state
 
 from ralphgen.kits.rye.server.spaces import DIRECTIVE, KNOWLEDGE, TOOL
 from ralphgen.kits.rye.server.trust import UNTRUSTED, VALID
