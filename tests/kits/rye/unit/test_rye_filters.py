@@ -26,7 +26,6 @@ class TestFilters:
         put(workspace, "area/b", "x", version="1.10.0", tags=["beta"], created_at="2026-01-02")
         put(workspace, "c", "x", version="2.0", tags=[], created_at="2026-01-31T12:00:00+02:00")
 
-    @pytest.mark.thorough
     @pytest.mark.parametrize(
         ("filters", "expected"),
         [
