@@ -12,17 +12,14 @@ from ralphgen.runtime.tool import Tool
 class Authority:
     """What one emitted server lets sessions do, for each recipe and discipline.
 
-    `suites` are the tools of each kit before a session narrows them, `removed` what disciplines
-    take away, by discipline and kit. `runs` holds, by `"kit:tool"`, the definition of what is run,
-    where the project has written that itself: a query, a function, a table. `done` are the rules by
-    which a task is done, None where there are none. `settings` are those of each kit that has some,
-    and `shown` the columns, by table, of which sessions see what they hold. `rules` are, by recipe,
-    the patterns of tools that the project says it never has.
+    `suites` are the tools of each kit before a session narrows them. `runs` has, by `"kit:tool"`,
+    the definition of a query, function or table that the project wrote itself. `done` are the rules
+    by which a task is done, or None. `settings` are those of each kit, and `shown` the columns, by
+    table, that sessions can read. `rules` are, by recipe, the patterns of forbidden tools.
     """
 
     policy: Policy
     suites: Mapping[str, Sequence[Tool]] = field(default_factory=dict)
-    removed: Mapping[str, Mapping[str, Sequence[str]]] = field(default_factory=dict)
     runs: Mapping[str, str] = field(default_factory=dict)
     done: Mapping[str, Any] | None = None
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)

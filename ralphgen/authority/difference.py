@@ -7,10 +7,10 @@ from typing import Any
 
 from ralphgen.authority import Authority, AuthorityChange
 from ralphgen.errors import ProjectError, plain
-from ralphgen.planning.preview import supposed_session
+from ralphgen.planning.preview import EXAMPLES, supposed_session
 from ralphgen.project.done import loosened_facts
 from ralphgen.runtime.errors import StartError
-from ralphgen.runtime.policy import GRANTS, OPTIONAL, REQUIRED, RULES
+from ralphgen.runtime.policy import GRANTS, OPTIONAL, REACHES, REQUIRED, RULES, Grant, Grants
 from ralphgen.runtime.tool import Tool
 
 MOST = 20  # names of a list, before the rest is counted
@@ -49,7 +49,6 @@ def _line(change: AuthorityChange) -> str:
     return f"- {''.join(who)}{change.text}"
 
 
-REACHES = ("own", "within", "any")  # of a bound argument; one that is not bound reaches farther
 NEEDS = {REQUIRED: 0, GRANTS: 1, OPTIONAL: 2}  # of rows; none at all is the loosest
 # What bounds a value: whether more of it lets more through.
 BOUNDS = {"maximum": True, "maxLength": True, "maxItems": True, "minimum": False}
@@ -71,7 +70,7 @@ def changes(before: Authority, after: Authority) -> list[AuthorityChange]:
         for said in (*_of_recipe(recipe, before, after), *ruled):
             by_recipe.setdefault(said, []).append(recipe)
     by_discipline: dict[Said, list[str]] = {}
-    for discipline in sorted({*before.removed, *after.removed}):
+    for discipline in sorted({*before.policy.removed_tools, *after.policy.removed_tools}):
         for said in _of_discipline(discipline, before, after):
             by_discipline.setdefault(said, []).append(discipline)
     found = [AuthorityChange(*said, recipes=tuple(who)) for said, who in by_recipe.items()]
@@ -113,24 +112,23 @@ def _shown(
 
 
 def _of_recipe(recipe: str, before: Authority, after: Authority) -> Iterator[Said]:
-    old, new = _seen(recipe, before), _seen(recipe, after)
-    if old is None and new is None:
-        return
+    """Yield the differences between the grants of two recipes, or that one of them is missing."""
+    old, new = _granted(recipe, before), _granted(recipe, after)
     if old is None or new is None:
-        there = new if old is None else old or {}
-        tools = f"with {listed(there or {})}" if there else "without tools"
-        yield old is None, "", f"{'new' if old is None else 'removed'} recipe, {tools}"
+        there = new or old
+        if there is not None:
+            tools = f"with {listed(there[0].tools)}" if there[0].tools else "without tools"
+            yield old is None, "", f"{'new' if old is None else 'removed'} recipe, {tools}"
         return
     yield from _rows(before.policy.targets(recipe), after.policy.targets(recipe))
-    for entry in dict.fromkeys((*new, *old)):
-        if entry not in old or entry not in new:
-            gain = entry in new
+    (has, tools_after), (had, tools_before) = new, old
+    for entry in dict.fromkeys((*has.tools, *had.tools)):
+        if entry in had.tools and entry in has.tools:
+            yield from _of_grant(entry, had.tools[entry], has.tools[entry])
+            yield from _of_tool(entry, tools_before[entry], tools_after[entry])
+        else:
+            gain = entry in has.tools
             yield gain, entry, f"{named(entry)} {'can' if gain else 'can no longer'} be called"
-            continue
-        kit, _, tool = entry.partition(":")
-        rules = [one.policy.bound(recipe, kit).get(tool, {}) for one in (before, after)]
-        yield from _of_tool(entry, old[entry], new[entry], {*rules[0], *rules[1]})
-        yield from _bound(entry, *rules)
 
 
 def _of_rules(old: Collection[str], new: Collection[str]) -> Iterator[Said]:
@@ -142,19 +140,33 @@ def _of_rules(old: Collection[str], new: Collection[str]) -> Iterator[Said]:
             yield True, "", f"no rule forbids tools like {named(pattern)} any more"
 
 
-def _seen(recipe: str, authority: Authority) -> dict[str, Tool] | None:
-    """Return the tools of a recipe's sessions by `"kit:tool"`, None where there is no such one."""
+def _granted(recipe: str, authority: Authority) -> tuple[Grants, dict[str, Tool]] | None:
+    """Return the grants of sessions about all kinds of rows, and their tools, by `"kit:tool"`.
+
+    The values of a grant include those of the schema. Returns None without such a recipe.
+    """
     if recipe not in authority.policy.recipes:
         return None
-    seen: dict[str, Tool] = {}
+    grants: dict[str, Grant] = {}
+    tools: dict[str, Tool] = {}
     for kit, suite in authority.suites.items():
         try:
-            tools = supposed_session(authority.policy, recipe, kit).tools(suite)
+            session = supposed_session(authority.policy, recipe, kit, rows=EXAMPLES)
+            schemas = Grants("", {tool.name: _values(tool) for tool in suite})
+            granted = session.explained(suite) & schemas
+            for tool in suite:
+                if (grant := granted.tools.get(tool.name)) is not None:
+                    grants[f"{kit}:{tool.name}"] = grant
+                    tools[f"{kit}:{tool.name}"] = tool.tailored(grant, loaded_first=False)
         except (StartError, LookupError, TypeError, AttributeError, ValueError) as error:
             text = f'the recipe "{recipe}" of the server is invalid: {error}'
             raise ProjectError(text, 'run "ralphgen check" there') from error
-        seen.update({f"{kit}:{name}": tool for name, tool in tools.items()})
-    return seen
+    return Grants("", grants), tools
+
+
+def _values(tool: Tool) -> Grant:
+    rules = tool.properties.items()
+    return Grant(values={name: rule["enum"] for name, rule in rules if "enum" in rule})
 
 
 def _rows(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Said]:
@@ -166,39 +178,54 @@ def _rows(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Said]:
             yield False, "", f"sessions are more restricted to their own {kind}"
 
 
-def _of_tool(entry: str, old: Tool, new: Tool, bound: Collection[str]) -> Iterator[Said]:
-    """Yield what one of two tools takes; whether `bound` arguments must be given is not theirs."""
+def _of_grant(entry: str, old: Grant, new: Grant) -> Iterator[Said]:
+    """Yield the arguments, values and rows that one of two grants allows and the other does not."""
+    had, has = old.arguments or frozenset(), new.arguments or frozenset()
+    for name in sorted(had ^ has):
+        accepts = "accepts" if name in has else "no longer accepts"
+        yield name in has, entry, f"{named(entry)} {accepts} {named(name)}"
+    for name in sorted(had & has):
+        where = f"{named(name)} of {named(entry)}"
+        yield from _of_values(entry, where, old.values.get(name), new.values.get(name))
+    for name in sorted({*old.rows, *new.rows}):
+        was, now = old.rows.get(name), new.rows.get(name)
+        if was is not None and now is not None and (was.kind, was.reach) == (now.kind, now.reach):
+            continue
+        far = [len(REACHES) if one is None else REACHES.index(one.reach) for one in (was, now)]
+        rows = "any row, not only that of the session"
+        if now is not None:
+            rows = named(next(rule for rule in RULES if RULES[rule] == (now.kind, now.reach)))
+        yield far[1] >= far[0], entry, f"{named(name)} of {named(entry)} can name {rows}"
+
+
+def _of_tool(entry: str, old: Tool, new: Tool) -> Iterator[Said]:
+    """Yield the differences between two tools that are not in their grants."""
     if old.hints != new.hints:
         reads = bool(new.hints.get("readOnlyHint"))
         says = "only reads" if reads else f"declares {_json(new.hints)}"
         yield not reads, entry, f"{named(entry)} {says}"
-    for name in dict.fromkeys((*new.properties, *old.properties)):
-        if name not in old.properties:
-            yield True, entry, f"{named(entry)} accepts {named(name)}"
-        elif name not in new.properties:
-            yield False, entry, f"{named(entry)} no longer accepts {named(name)}"
-        else:
-            where = f"{named(name)} of {named(entry)}"
-            yield from _of_schema(entry, where, old.properties[name], new.properties[name])
-    for name in sorted((old.properties.keys() & new.properties.keys()) - {*bound}):
-        if (name in old.required) != (name in new.required):
+    for name in sorted(old.properties.keys() & new.properties.keys()):
+        where = f"{named(name)} of {named(entry)}"
+        yield from _of_schema(entry, where, old.properties[name], new.properties[name])
+        is_bound = name in old.bound_arguments or name in new.bound_arguments
+        if not is_bound and (name in old.required) != (name in new.required):
             gain = name in old.required
-            word = "is optional" if gain else "is required"
-            yield gain, entry, f"{named(name)} of {named(entry)} {word}"
+            yield gain, entry, f"{where} {'is optional' if gain else 'is required'}"
 
 
 def _of_schema(
     entry: str, where: str, old: Mapping[str, Any], new: Mapping[str, Any]
 ) -> Iterator[Said]:
-    """Yield what a schema lets through and another does not; words and defaults do not count."""
-    yield from _of_values(entry, where, old.get("enum"), new.get("enum"))
+    """Yield the values that one of two schemas allows, but for a list; texts do not count."""
     for key, more in BOUNDS.items():
         was, now = old.get(key), new.get(key)
         if was != now:
             gain = now is None or (was is not None and (now > was) == more)
             yield gain, entry, f"{where}: {key} is {_json(now)}, previously {_json(was)}"
-    if isinstance(old.get("items"), dict) and isinstance(new.get("items"), dict):
-        yield from _of_schema(entry, where, old["items"], new["items"])
+    was, now = old.get("items"), new.get("items")
+    if isinstance(was, dict) and isinstance(now, dict):
+        yield from _of_values(entry, where, was.get("enum"), now.get("enum"))
+        yield from _of_schema(entry, where, was, now)
     weighed = {"enum", "items", "description", "default", *BOUNDS}
     rest = [{key: one[key] for key in sorted(one.keys() - weighed)} for one in (old, new)]
     if rest[0] != rest[1] or ("items" in old) != ("items" in new):
@@ -206,42 +233,25 @@ def _of_schema(
 
 
 def _of_values(
-    entry: str, where: str, old: Sequence[Any] | None, new: Sequence[Any] | None
+    entry: str, where: str, old: Collection[Any] | None, new: Collection[Any] | None
 ) -> Iterator[Said]:
     if old is None or new is None:
         if old is not new:
-            yield (
-                new is None,
-                entry,
-                f"{where} accepts {'any' if new is None else 'only some'} values",
-            )
+            allowed = "any" if new is None else "only some"
+            yield new is None, entry, f"{where} accepts {allowed} values"
         return
-    more = [one for one in new if one not in old]
-    fewer = [one for one in old if one not in new]
-    if more:
-        yield True, entry, f"{where} accepts {listed(map(_json, more))}"
-    if fewer:
-        yield False, entry, f"{where} no longer accepts {listed(map(_json, fewer))}"
-
-
-def _bound(entry: str, old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[Said]:
-    for name in sorted({*old, *new}):
-        was, now = old.get(name), new.get(name)
-        far = [_reach(one) for one in (was, now)]
-        if far[0] == far[1]:
-            continue
-        rows = named(now) if now else "any row, not only that of the session"
-        yield far[1] > far[0], entry, f"{named(name)} of {named(entry)} can name {rows}"
-
-
-def _reach(rule: str | None) -> int:
-    """Return how far the rule of a bound argument reaches; one that nobody knows holds nothing."""
-    _, reach = RULES.get(rule or "", ("", ""))
-    return REACHES.index(reach) if reach else len(REACHES)
+    if more := sorted(_json(one) for one in new if one not in old):
+        yield True, entry, f"{where} accepts {listed(more)}"
+    if fewer := sorted(_json(one) for one in old if one not in new):
+        yield False, entry, f"{where} no longer accepts {listed(fewer)}"
 
 
 def _of_discipline(discipline: str, before: Authority, after: Authority) -> Iterator[Said]:
-    old, new = (set(_entries(one.removed.get(discipline, {}))) for one in (before, after))
+    old, new = (
+        {f"{kit}:{tool}" for kit, tools in removed.items() for tool in tools}
+        for one in (before, after)
+        for removed in [one.policy.removed_tools.get(discipline, {})]
+    )
     had, has = (
         {f"{kit}:{tool.name}" for kit, suite in one.suites.items() for tool in suite}
         for one in (before, after)
@@ -250,10 +260,6 @@ def _of_discipline(discipline: str, before: Authority, after: Authority) -> Iter
         yield True, entry, f"{named(entry)} is no longer removed"
     for entry in sorted((new - old) & had):
         yield False, entry, f"{named(entry)} is removed"
-
-
-def _entries(by_kit: Mapping[str, Iterable[str]]) -> Iterator[str]:
-    return (f"{kit}:{tool}" for kit, tools in by_kit.items() for tool in tools)
 
 
 def _json(value: object) -> str:

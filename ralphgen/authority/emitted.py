@@ -31,8 +31,7 @@ def read_authority(files: Mapping[str, str], where: str) -> Authority:
         read = POLICY
         given = _keywords(_assigned(_parsed(files[POLICY])).get("POLICY"), "Policy", {})
         recipes = {name: Recipe(**given_one) for name, given_one in given["recipes"].items()}
-        removed = given["removed_tools"]
-        policy = Policy(recipes=recipes, removed_tools=removed, absent=given["absent"])
+        policy = Policy(**{**given, "recipes": recipes})
         suites: dict[str, tuple[Tool, ...]] = {}
         runs: dict[str, str] = {}
         settings: dict[str, dict[str, Any]] = {}
@@ -57,7 +56,7 @@ def read_authority(files: Mapping[str, str], where: str) -> Authority:
         raise _unreadable(read, where, error) from error
     except (StartError, RecursionError, MemoryError) as error:
         raise _unreadable(read, where, error) from error
-    return Authority(policy, suites, removed, runs, done, settings, shown, rules)
+    return Authority(policy, suites, runs, done, settings, shown, rules)
 
 
 def _rules(facts: str) -> dict[str, list[str]]:

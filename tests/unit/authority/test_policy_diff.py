@@ -19,6 +19,7 @@ pytestmark = pytest.mark.slow
 RISK = "ALTER TABLE tasks ADD COLUMN risk TEXT CHECK (risk IN ('low', 'high'))"
 CONFIG = '[disciplines.frontend]\ndisable = ["create_task"]\n'
 RULES = {"checks": [{"name": "<!-- *x* @all"}], "protect": ["**/tests/**"], "watch": []}
+BOUND = '"ralph:set_task_status": {"id": "own feature"}'
 OWN = 'base = "task_execution"\nallow = { ralph = ["get_task", "set_task_status"] }\n'
 
 
@@ -149,6 +150,13 @@ def test_a_binding_a_need_and_a_list_of_values_are_weighed(root: Path) -> None:
     assert ['`status` of `ralph:set_task_status` no longer accepts `"pending"`'] == texts_of(
         found, gain=False
     )
+
+
+def test_a_binding_to_another_kind_of_row_is_a_gain(root: Path) -> None:
+    edit(root, "policy.py", ('"ralph:set_task_status": {"id": "own task"}', BOUND))
+    found = diff(root)
+
+    assert ["`id` of `ralph:set_task_status` can name `own feature`"] == texts_of(found, gain=True)
 
 
 def test_a_tool_that_declares_to_read_and_then_writes_is_a_gain(root: Path) -> None:
