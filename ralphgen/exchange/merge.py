@@ -31,7 +31,7 @@ from ralphgen.project.database import first_line
 from ralphgen.runtime.engine import quoted
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.processes.secrets import MASK
-from ralphgen.runtime.tasks.readiness import prerequisite_lists
+from ralphgen.runtime.tasks.claims import prerequisite_lists
 
 if TYPE_CHECKING:
     from ralphgen.runtime.engine import Database

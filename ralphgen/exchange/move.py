@@ -46,8 +46,8 @@ from ralphgen.project.database import opened_database
 from ralphgen.project.root import project_home
 from ralphgen.runtime.engine.sqlite.database import STEPS
 from ralphgen.runtime.files import reason
+from ralphgen.runtime.tasks.claims import prerequisite_lists
 from ralphgen.runtime.tasks.proof import IMPORTED, record_reason
-from ralphgen.runtime.tasks.readiness import prerequisite_lists
 from ralphgen.runtime.tasks.rows import STATUSES
 
 BASE = ".ralph/last-export.jsonl"

@@ -33,9 +33,8 @@ from ralphgen.runtime.engine import quoted
 from ralphgen.runtime.engine.closing import DONE
 from ralphgen.runtime.engine.entries import KEPT, finish_undo
 from ralphgen.runtime.files.entry_log import count_entry, rewrite_entries
-from ralphgen.runtime.tasks.claims import holder_of, live_claims
+from ralphgen.runtime.tasks.claims import holder_of, live_claims, prerequisite_lists
 from ralphgen.runtime.tasks.proof import RESTORED, record_reason
-from ralphgen.runtime.tasks.readiness import prerequisite_lists
 
 if TYPE_CHECKING:
     from ralphgen.runtime.engine import Database

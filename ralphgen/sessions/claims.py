@@ -20,9 +20,15 @@ from ralphgen.project.root import has_database
 from ralphgen.runtime.engine.closing import MET
 from ralphgen.runtime.engine.ledger import MARKER, close_session
 from ralphgen.runtime.errors import one_line
-from ralphgen.runtime.tasks import assignment, claims, readiness
-from ralphgen.runtime.tasks.claims import Claim, all_claims, is_live
-from ralphgen.runtime.tasks.readiness import NO_FILTER, TaskFilter, needed_tasks
+from ralphgen.runtime.tasks import assignment, claims
+from ralphgen.runtime.tasks.claims import (
+    NO_FILTER,
+    Claim,
+    TaskFilter,
+    all_claims,
+    is_live,
+    needed_tasks,
+)
 from ralphgen.sessions.decide import Request
 from ralphgen.sessions.model import PreparedSession, TaskClaim
 from ralphgen.sessions.store import CHANCE, new_id
@@ -63,7 +69,7 @@ class TaskState:
 def next_tasks(root: Path, schema: Schema, wanted: TaskFilter = NO_FILTER) -> list[int]:
     """Return the ready tasks of a project, the next one first."""
     with open_database(root) as connection:
-        return readiness.next_tasks(connection, stored_tables(schema), wanted)
+        return claims.next_tasks(connection, stored_tables(schema), wanted)
 
 
 def task_states(root: Path) -> list[TaskState]:
@@ -78,11 +84,11 @@ def task_states(root: Path) -> list[TaskState]:
         columns = tables.tasks.chosen(COLUMNS)
         rows = connection.rows(tables.tasks.select(columns, "ORDER BY id"))
         tasks = [_stored(dict(zip(columns, row, strict=True))) for row in rows]
-        ready = {*readiness.next_tasks(connection, tables)}
+        ready = {*claims.next_tasks(connection, tables)}
         known = all_claims(connection) if tables.ledger else {}
-    claims = {task.id: known.get(task.id) if task.is_open else None for task in tasks}
+    holders = {task.id: known.get(task.id) if task.is_open else None for task in tasks}
     return [
-        TaskState(task, _state(task, claims[task.id], ready), claims[task.id]) for task in tasks
+        TaskState(task, _state(task, holders[task.id], ready), holders[task.id]) for task in tasks
     ]
 
 

@@ -17,7 +17,7 @@ from ralphgen.kits.ralph.rows import writing_tasks
 from ralphgen.kits.registry import KITS
 from ralphgen.project.inspect import inspect_project
 from ralphgen.runtime.tasks.assignment import claim_task
-from ralphgen.runtime.tasks.readiness import next_tasks
+from ralphgen.runtime.tasks.claims import next_tasks
 
 pytestmark = pytest.mark.benchmark
 

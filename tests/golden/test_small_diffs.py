@@ -62,7 +62,7 @@ def test_one_more_value_of_a_check_is_recorded_by_a_line_and_four_digests(tmp_pa
     [
         ("tasks", {"ralph/answers.py": 2, "ralph/tables.py": 4, "ralph/tasks.py": 3}),
         ("features", {"ralph/answers.py": 2, "ralph/tables.py": 4, "ralph/features.py": 3}),
-        ("disciplines", {"ralph/answers.py": 2, "ralph/tables.py": 4, "ralph/disciplines.py": 3}),
+        ("disciplines", {"ralph/answers.py": 2, "ralph/tables.py": 4, "ralph/features.py": 3}),
     ],
 )
 def test_a_new_column_is_a_line_at_each_place_that_must_know_it(
@@ -100,9 +100,9 @@ def test_a_new_column_of_comments_is_also_named_where_arguments_are_withheld(
 
     changed = reviewed(old, new)
 
-    assert {"policy.py", "ralph/comments.py", "ralph/tables.py"} == changed.keys()
+    assert {"policy.py", "ralph/tasks.py", "ralph/tables.py"} == changed.keys()
     assert {'+                    "extra",'} == set(changed["policy.py"])
-    assert 1 == len(changed["ralph/comments.py"])
+    assert 1 == len(changed["ralph/tasks.py"])
 
 
 def test_a_second_new_column_moves_nothing_else(tmp_path: Path) -> None:

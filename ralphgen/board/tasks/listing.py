@@ -22,7 +22,7 @@ from ralphgen.board.views.open_tasks import (
 from ralphgen.board.views.open_tasks import read_tasks as read_open
 from ralphgen.board.views.task_record import ShownPage, page_number, page_of, typed_task
 from ralphgen.kits.ralph.rows import Rows
-from ralphgen.runtime.tasks.readiness import inferred, met, prerequisite_lists
+from ralphgen.runtime.tasks.claims import inferred, met, prerequisite_lists
 from ralphgen.runtime.tasks.rows import STATUSES, plain
 
 A_PAGE = 50

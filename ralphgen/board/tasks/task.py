@@ -20,7 +20,7 @@ from ralphgen.board.views.task_record import (
 from ralphgen.kits.ralph.rows import Rows, best, decode_learnings
 from ralphgen.ledger.record import sessions_of
 from ralphgen.ledger.tables import state_of
-from ralphgen.runtime.tasks.readiness import prerequisite_lists
+from ralphgen.runtime.tasks.claims import prerequisite_lists
 from ralphgen.runtime.tasks.rows import decode_strings
 
 COMMENTS = 30

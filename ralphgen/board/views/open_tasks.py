@@ -14,7 +14,7 @@ from ralphgen.board.stored_text import days_since, line
 from ralphgen.board.views.waiting import Waiting, waiting
 from ralphgen.kits.ralph.rows import Rows
 from ralphgen.runtime.engine.closing import MET
-from ralphgen.runtime.tasks.readiness import PRIORITIES, UNKNOWN, inferred, met, prerequisite_lists
+from ralphgen.runtime.tasks.claims import PRIORITIES, UNKNOWN, inferred, met, prerequisite_lists
 from ralphgen.runtime.tasks.rows import plain
 
 MOST_OPEN = 20_000

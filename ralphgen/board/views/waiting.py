@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from heapq import heappush, heappushpop
 
-from ralphgen.runtime.tasks.readiness import in_order, waiters
+from ralphgen.runtime.tasks.claims import in_order, waiters
 
 Needs = Sequence[Sequence[int]]
 """Task by task, the others that it waits for; a task is its place in a list."""

@@ -38,11 +38,9 @@ SERVER = KitPlan(
     server_name="ralph-project",
     title="The project's tasks, features, disciplines and state files.",
     nouns={
-        "tasks": "Tools on tasks.",
+        "tasks": "Tools on tasks and their comments.",
         "checks": "Tools that prove that a task is done.",
-        "comments": "Tools on the comments of tasks.",
-        "features": "Tools on features.",
-        "disciplines": "Tools on disciplines.",
+        "features": "Tools on features and disciplines.",
         "project": "Tools on the project as a whole, its progress and its learnings.",
     },
     tools=TOOLS,

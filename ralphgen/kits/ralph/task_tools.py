@@ -34,7 +34,7 @@ COMMENT_ID = Argument("comment_id", INTEGER, required=True)
 COMMENT = ("task_comments.id", "task_comments.task_id", "task_comments.body")
 # The tools on a noun, and how instructions name them.
 _task_tool = partial(TableTool, module="tasks", instruction="tasks: {tools}")
-_comment_tool = partial(TableTool, module="comments", instruction="comments: {tools}")
+_comment_tool = partial(TableTool, module="tasks", instruction="comments: {tools}")
 
 TASK_TOOLS = (
     _task_tool(

@@ -39,7 +39,7 @@ FEATURE_FIELDS = (
 DISCIPLINE_FIELDS = ("acronym", "description", "system_prompt", "skills", "conventions")
 # The tools on a noun, and how instructions name them.
 _feature_tool = partial(TableTool, module="features", instruction="features: {tools}")
-_discipline_tool = partial(TableTool, module="disciplines", instruction="disciplines: {tools}")
+_discipline_tool = partial(TableTool, module="features", instruction="disciplines: {tools}")
 _project_tool = partial(TableTool, module="project", instruction="project: {tools}")
 _state_file_tool = partial(TableTool, module="project", instruction="state files: {tools}")
 

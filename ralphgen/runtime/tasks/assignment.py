@@ -15,11 +15,13 @@ from .claims import (
     add_attempt,
     claim_of,
     is_live,
+    met,
+    needed_tasks,
+    next_tasks,
     release,
     take,
 )
 from .comments import write
-from .readiness import met, needed_tasks, next_tasks
 from .rows import Ralphgen, task_row, today
 from .status import set_status
 
@@ -28,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from ..engine import Database
-    from .readiness import TaskFilter
+    from .claims import TaskFilter
     from .rows import Tables
 
 

@@ -1,4 +1,4 @@
-"""Claims on tasks, with a lease and a token: who may take, keep and release one.
+"""Which tasks are ready, in which order, and which of them a session has claimed.
 
 A claim is a row of `ralphgen_claims`, which remains after its release: the token only grows, so an
 old one identifies a session that lost its claim. No caller waits for a claim.
@@ -7,22 +7,29 @@ old one identifies a session that lost its claim. No caller waits for a claim.
 from __future__ import annotations
 
 import os
+import re
 import time
 
+from ..deferred import take_time
+from ..encoding import read_json
 from ..engine.closing import MET
 from ..errors import StartError, ToolError, one_line
 from ..policy import FULL
 from ..system import is_below_launch
+from ..values import shortened
+from .rows import decode_integers, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Any
 
     from ..engine import Database, Snapshot
     from .rows import Actor, Tables
 
     Place = tuple[str, str, str]  # host, boot and pid namespace; empty if unknown
+    Needs = Sequence[Sequence[int]]  # task by task, the others that it waits for
+    Order = tuple[int, int, int]  # where a task is among the ready ones
 
 COLUMNS = (
     "task_id, session, token, taken, expires, host, boot, namespace, pid, started, began, attempts"
@@ -422,3 +429,433 @@ def _start_of(pid: int) -> str:
     except OSError:
         return ""
     return "ended" if words[0] in _ENDED else words[_STARTED_AT].decode("ascii")
+
+
+CHUNK = 500  # ids in one statement
+LIMIT = 2**63  # of the ids that SQLite can hold
+LISTED = 20  # ids in a refusal
+SHOWN = 1_000  # dependents of one task
+EXAMINED = 5_000  # dependents of which it is found out whether they still wait: a tenth of a second
+UNKNOWN = "unknown"
+INFERRED = {
+    "draft": "draft",
+    "blocked": "externally_blocked",
+    "in_progress": "in_progress",
+    "done": "done",
+    "skipped": "skipped",
+}
+PRIORITIES = ("critical", "high", "medium", "low")  # any other, and none, comes after them
+MANY = 2_000  # tasks: to order more of them takes a while
+_PLAIN_LIST = r"\[[0-9, ]*\]"
+_CURSOR = r"([0-9])\.([0-9]{1,9})\.(-?[0-9]{1,19})"
+AT_ONCE = 4_000  # tasks that are counted at once: half a kilobyte for each task that holds any up
+
+
+def ready(database: Snapshot, tables: Tables) -> list[Order]:
+    """Return the place of each task that can be begun, the next one first.
+
+    A pending task is ready if no session claims it and every dependency is done or skipped; a stale
+    task, if the same holds. A task with an unreadable `depends_on` is not ready. A place is the
+    rank of the priority (stale before ready), the negative number of tasks that wait for it, also
+    through others, and the id.
+    """
+    tasks = tables.tasks
+    held, left_behind = _holders(database, tables)
+    columns = tasks.chosen(["id", "status", "priority", "depends_on"])
+    every = database.each(tasks.select(columns))
+    rows = [dict(zip(columns, row, strict=True)) for row in every]
+    if len(rows) > MANY:
+        take_time()
+    unmerged = unmerged_tasks(database, tables)
+    done = {row["id"] for row in rows if row["status"] in MET and row["id"] not in unmerged}
+    left: dict[int, list[int]] = {}
+    free: dict[int, int] = {}
+    for row in rows:
+        if row["id"] in done:
+            continue
+        needed = needed_tasks(row.get("depends_on"))
+        left[row["id"]] = [] if needed is None else [one for one in needed if one not in done]
+        stale = row["status"] == "in_progress" and row["id"] in left_behind
+        waits = needed is None or left[row["id"]] or row["id"] in held
+        if (stale or row["status"] == "pending") and not waits:
+            free[row["id"]] = 2 * _rank(row.get("priority")) + (not stale)
+    counts = waiting(left, free)
+    return sorted((rank, -counts[task], task) for task, rank in free.items())
+
+
+class TaskFilter:
+    """The tasks to choose from: of a feature and a discipline, unless empty.
+
+    Those in `behind` come after all others.
+    """
+
+    __slots__ = ("behind", "discipline", "feature")
+
+    def __init__(
+        self, feature: str = "", discipline: str = "", behind: Collection[int] = ()
+    ) -> None:
+        self.feature = feature
+        self.discipline = discipline
+        self.behind = behind
+
+
+NO_FILTER = TaskFilter()
+
+
+def next_tasks(database: Snapshot, tables: Tables, wanted: TaskFilter = NO_FILTER) -> list[int]:
+    """Return the tasks that can be begun, the next one first."""
+    ordered = [place[2] for place in ready(database, tables)]
+    places = sorted(ordered, key=lambda task: task in wanted.behind)
+    named = {"feature": wanted.feature, "discipline": wanted.discipline}
+    given = {column: name for column, name in named.items() if name}
+    if not given:
+        return places
+    where = " AND ".join(f"{column} = ?" for column in given)
+    sql = tables.tasks.select(["id"], f"WHERE {where}")
+    matching = {row[0] for row in database.rows(sql, [*given.values()])}
+    return [task for task in places if task in matching]
+
+
+def ready_page(
+    database: Snapshot,
+    tables: Tables,
+    matching: str,
+    values: Sequence[object],
+    cursor: str | None,
+    most: int,
+) -> tuple[list[int], list[str], int]:
+    """Return at most `most` tasks that can be begun, from the cursor on, the next one first.
+
+    Returns their ids, the cursor after each, and the number of all. `matching` is SQL that selects
+    the wanted ids, with its `values`; empty for all. Raises `ToolError` for an invalid cursor.
+    """
+    places = ready(database, tables)
+    if matching:
+        wanted = {row[0] for row in database.each(matching, values)}
+        places = [place for place in places if place[2] in wanted]
+    last = _place(cursor)
+    shown = [place for place in places if place > last][:most]
+    return [place[2] for place in shown], [_cursor(place) for place in shown], len(places)
+
+
+def waiting(needs: Mapping[int, Sequence[int]], wanted: Iterable[int]) -> dict[int, int]:
+    """Return how many other tasks wait for each of the wanted ones, directly or through others.
+
+    `needs` are, by task, the tasks that it waits for.
+    """
+    counts, places = dict.fromkeys(wanted, 0), {task: at for at, task in enumerate(needs)}
+    links = [[places[one] for one in needed if one in places] for needed in needs.values()]
+    order, circles = in_order(links)
+    for first in range(0, sum(map(bool, links)), AT_ONCE):
+        behind = waiters(links, order, circles, first, AT_ONCE)
+        for task in counts:
+            counts[task] += behind[places[task]].bit_count()
+    return counts
+
+
+def in_order(needs: Needs) -> tuple[Sequence[int], list[list[int]]]:
+    """Return the tasks, each after those that it waits for; a task is a place in `needs`.
+
+    The second value has the tasks of circles and after them, in groups that wait for each other:
+    Kosaraju's strongly connected components.
+    """
+    if all(max(needed) < task for task, needed in enumerate(needs) if needed):
+        return range(len(needs)), []
+    dependents: list[list[int]] = [[] for _ in needs]
+    for task, needed in enumerate(needs):
+        for other in needed:
+            dependents[other].append(task)
+    left = [len(needed) for needed in needs]
+    order = [task for task, count in enumerate(left) if not count]
+    for task in order:  # which grows meanwhile
+        for other in dependents[task]:
+            left[other] -= 1
+            if not left[other]:
+                order.append(other)
+    rest = {*range(len(needs))}.difference(order)
+    free, finished, circles = set(rest), list[int](), list[list[int]]()
+    for task in sorted(rest):
+        if task in free:
+            finished += _walked(task, dependents, free)
+    free = set(rest)
+    for task in reversed(finished):
+        if task in free:
+            circles.append(_walked(task, needs, free))
+    return order, circles
+
+
+def _walked(start: int, ways: Needs, free: set[int]) -> list[int]:
+    """Return the free tasks that can be reached, in post-order; they are free no longer.
+
+    Without recursion: a way may be of any length.
+    """
+    free.remove(start)
+    path, walked = [(start, iter(ways[start]))], list[int]()
+    while path:
+        step = next((task for task in path[-1][1] if task in free), None)
+        if step is None:
+            walked.append(path.pop()[0])
+        else:
+            free.remove(step)
+            path.append((step, iter(ways[step])))
+    return walked
+
+
+def waiters(
+    needs: Needs,
+    order: Sequence[int],
+    circles: Sequence[Sequence[int]],
+    first: int = 0,
+    most: float = float("inf"),
+) -> list[int]:
+    """Return task by task, a number with one bit for each other that waits for it.
+
+    `order` and `circles` are those of `in_order`. Of the tasks that wait for any, `most` have a bit
+    from the `first` on. They are taken from the end: a number is as long as the tasks are many that
+    come after it.
+    """
+    behind, number = [0] * len(needs), -first
+
+    def bit() -> int:
+        nonlocal number
+        number += 1
+        return 1 << number - 1 if 0 < number <= most else 0
+
+    for group in reversed(circles):
+        own = {task: bit() for task in group}
+        whole = 0
+        for task in group:
+            whole |= behind[task] | own[task]
+        for task in group:
+            for other in needs[task]:
+                behind[other] |= whole
+        for task in group:
+            behind[task] = whole ^ own[task]
+    for task in reversed(order):
+        if needs[task]:
+            whole = behind[task] | bit()
+            for other in needs[task]:
+                before = behind[other]
+                behind[other] = before | whole if before else whole
+    return behind
+
+
+def _holders(database: Snapshot, tables: Tables) -> tuple[set[int], set[int]]:
+    """Return the claimed tasks, and the tasks that sessions left in progress."""
+    if not tables.ledger:
+        return set(), set()
+
+    found = claims(database)
+    held = {task for task, claim in found.items() if is_live(claim)}
+    begun = {task for task, claim in found.items() if claim.began is not None}
+    return held, begun - held
+
+
+def _cursor(place: Order) -> str:
+    rank, count, task = place
+    return f"{rank}.{-count}.{task}"
+
+
+def _place(cursor: str | None) -> Order:
+    """Return the place of a cursor; without one, a place before all others."""
+    if cursor is None:
+        return -1, 0, 0
+    found = re.fullmatch(_CURSOR, cursor)
+    if found is None:
+        raise unknown_cursor(cursor)
+    return int(found[1]), -int(found[2]), int(found[3])
+
+
+def needed_tasks(stored: object) -> list[int] | None:
+    """Return the ids in a stored `depends_on`, None if it is unreadable."""
+    if stored is None or stored == "[]":
+        return []
+    found = decode_integers(stored)
+    return list(found.values) if found.readable else None
+
+
+def _rank(priority: object) -> int:
+    name = str(plain(priority)).lower()
+    return PRIORITIES.index(name) if name in PRIORITIES else len(PRIORITIES)
+
+
+def unknown_cursor(cursor: str) -> ToolError:
+    """Return the error for a cursor that is not from a page of a list."""
+    return ToolError(
+        f'invalid cursor {shortened(cursor)}: use "next_cursor" of a page, or '
+        "omit it to start at the beginning"
+    )
+
+
+def prerequisites(stored: object) -> list[int]:
+    """Return the ids in a stored `depends_on`, none if it is unreadable."""
+    return list(decode_integers(stored).values)
+
+
+def prerequisite_lists(stored: Sequence[object]) -> list[list[int] | None]:
+    """Return the ids in each stored `depends_on`, None for one that cannot be read.
+
+    Plain JSON lists of numbers are read all at once: one by one, 20,000 take a tenth of a second.
+    """
+    texts = {
+        at: text
+        for at, text in enumerate(stored)
+        if isinstance(text, str) and re.fullmatch(_PLAIN_LIST, text)
+    }
+    try:
+        lists = read_json(f"[{','.join(texts.values())}]")
+    except ValueError:
+        texts, lists = {}, []
+    known: dict[int, list[int]] = dict(zip(texts, lists, strict=True))
+    return [known[at] if at in known else needed_tasks(text) for at, text in enumerate(stored)]
+
+
+def rows_by_id(
+    database: Snapshot, tables: Tables, ids: Iterable[int], columns: Sequence[str]
+) -> dict[int, Any]:
+    """Return the columns of the existing tasks among `ids`; one statement for 500 ids."""
+    tasks = tables.tasks
+    wanted = sorted({task for task in ids if -LIMIT <= task < LIMIT})
+    rows: dict[int, Any] = {}
+    for at in range(0, len(wanted), CHUNK):
+        part = wanted[at : at + CHUNK]
+        marks = ", ".join("?" * len(part))
+        sql = tasks.select(["id", *columns], f"WHERE id IN ({marks})")
+        rows.update({row[0]: row[1:] for row in database.rows(sql, part)})
+    return rows
+
+
+def unmerged_tasks(
+    database: Snapshot, tables: Tables, among: Iterable[int] | None = None
+) -> set[int]:
+    """Return the tasks, all or `among` some, whose work in a worktree is not merged yet.
+
+    They meet no dependency, even if they are done.
+    """
+    if not tables.ledger:
+        return set()
+    from ..engine.ledger import NOT_MERGED, UNMERGED
+
+    # The login of a session may not read the journal, and goes by the claims alone.
+    sees_all = database.sql.may_read(database, "ralphgen_journal", "after")
+    chosen = f"SELECT task_id FROM ({NOT_MERGED if sees_all else UNMERGED}) AS one"
+    if among is None:
+        return {row[0] for row in database.each(chosen)}
+    wanted, left = sorted(among), set[int]()
+    for at in range(0, len(wanted), CHUNK):
+        part = wanted[at : at + CHUNK]
+        marks = ", ".join("?" * len(part))
+        left.update(row[0] for row in database.each(f"{chosen} WHERE task_id IN ({marks})", part))
+    return left
+
+
+def met(database: Snapshot, tables: Tables, ids: Iterable[int]) -> set[int]:
+    """Return the tasks among `ids` that meet a dependency: done or skipped, and merged."""
+    rows = rows_by_id(database, tables, ids, ["status"])
+    done = {task for task, (status,) in rows.items() if status in MET}
+    return done - unmerged_tasks(database, tables, done)
+
+
+def inferred(status: str, *, waits: bool) -> str:
+    """Return the inferred state: a pending task is ready, or waits for others."""
+    if status == "pending":
+        return "waiting_on_deps" if waits else "ready"
+    return INFERRED.get(status, UNKNOWN)
+
+
+def dependents(
+    database: Database, tables: Tables, task: int, status: str | None = None, first: int = -LIMIT
+) -> Iterator[dict[str, Any]]:
+    """Yield the tasks that depend on this one, by id, with their prerequisites.
+
+    Only tasks with this `status`, if given, and from the id `first` on.
+    """
+    for row in _naming(database, tables, task, status, first):
+        needed = prerequisites(row[3])
+        if task in needed:
+            title, found_status = plain(row[1]), plain(row[2])
+            yield {"id": row[0], "title": title, "status": found_status, "depends_on": needed}
+
+
+def unreadable_dependents(database: Database, tables: Tables, task: int) -> Iterator[int]:
+    """Yield the other tasks with an unreadable `depends_on` that may name this one."""
+    rows = _naming(database, tables, task, None, -LIMIT)
+    return (row[0] for row in rows if not decode_integers(row[3]).readable)
+
+
+def _naming(
+    database: Database, tables: Tables, task: int, status: str | None, first: int
+) -> Iterator[tuple[Any, ...]]:
+    """Yield id, title, status and `depends_on` of the other tasks that may name this one, by id.
+
+    Numbers may be spelled in another way (1e1).
+    """
+    tasks = tables.tasks
+    if "depends_on" not in tasks:
+        return iter(())
+    wanted = "" if status is None else "AND status = ? "
+    may_name, values = database.sql.naming(database, task)
+    where = f"WHERE id >= ? AND {may_name} AND id <> ? {wanted}ORDER BY id"
+    sql = tasks.select(["id", "title", "status", "depends_on"], where)
+    more = [] if status is None else [status]
+    return database.each(sql, [first, *values, task, *more])
+
+
+def unblocked(database: Database, tables: Tables, task: int) -> tuple[list[int], bool]:
+    """Return the pending tasks that waited for this one and now wait for nothing.
+
+    At most `EXAMINED` dependents are examined; the second value is whether that was all.
+    """
+    waiting = dependents(database, tables, task, "pending")
+    free: list[int] = []
+    for _ in range(0, EXAMINED, CHUNK):
+        part = [row for row, _ in zip(waiting, range(CHUNK), strict=False)]
+        done = met(database, tables, [needed for row in part for needed in row["depends_on"]])
+        free += [row["id"] for row in part if done.issuperset(row["depends_on"])]
+        if len(part) < CHUNK:
+            return free, True
+    return free, next(waiting, None) is None
+
+
+def checked(database: Snapshot, tables: Tables, task: int, ids: Sequence[int]) -> list[int]:
+    """Return the ids without repeats.
+
+    Raises `ToolError` if one is the task itself, does not exist, or waits for the task.
+    """
+    wanted = list(dict.fromkeys(ids))
+    rows = rows_by_id(database, tables, wanted, ["depends_on"])
+    missing = [needed for needed in wanted if needed not in rows]
+    if missing:
+        raise ToolError(f'"depends_on" names tasks that do not exist: {_listed(missing)}')
+    if task in wanted:
+        raise ToolError(f'task {task} cannot depend on itself: remove {task} from "depends_on"')
+    circle = _circle(database, tables, task, wanted)
+    if circle:
+        raise ToolError(f'"depends_on" would create a cycle: {_listed(circle, " → ")}')
+    return wanted
+
+
+def _listed(ids: Sequence[int], between: str = ", ") -> str:
+    """Return the ids as text; the middle of a long list is left out."""
+    shown = [shortened(task) for task in ids]
+    return between.join(shown if len(shown) <= LISTED else [*shown[:-2][:LISTED], "…", shown[-1]])
+
+
+def _circle(database: Snapshot, tables: Tables, task: int, wanted: Sequence[int]) -> list[int]:
+    """Return the path from the task over stored prerequisites back to itself, or an empty list."""
+    came_from: dict[int, int] = dict.fromkeys(wanted, task)
+    frontier = list(wanted)
+    while frontier:
+        rows = rows_by_id(database, tables, frontier, ["depends_on"])
+        frontier = []
+        for step, (stored,) in rows.items():
+            for needed in prerequisites(stored):
+                if needed == task:
+                    way = [task, step]
+                    while way[-1] != task:
+                        way.append(came_from[way[-1]])
+                    return way[::-1]
+                if needed not in came_from:
+                    came_from[needed] = step
+                    frontier.append(needed)
+    return []

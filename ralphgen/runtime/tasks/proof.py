@@ -19,7 +19,7 @@ from ..errors import ToolError
 from ..policy import FULL
 from ..system import is_below_launch
 from ..values import shortened
-from .readiness import prerequisites, rows_by_id, unmerged_tasks
+from .claims import prerequisites, rows_by_id, unmerged_tasks
 from .rows import plain, task_row
 
 TYPE_CHECKING = False

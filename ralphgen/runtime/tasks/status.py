@@ -9,9 +9,8 @@ from __future__ import annotations
 from ..engine.closing import DONE, MET, SKIPPED, is_done
 from ..errors import ToolError
 from ..system import is_below_launch
-from .claims import follow_status, forget
+from .claims import dependents, follow_status, forget, unblocked
 from .comments import delete_all, write
-from .readiness import dependents, unblocked
 from .rows import plain, task_row, today
 
 TYPE_CHECKING = False

@@ -20,7 +20,7 @@ from ralphgen.kits.registry import KITS
 from ralphgen.project.database import FileSnapshot, open_without_trace
 from ralphgen.project.inspect import read_schema
 from ralphgen.project.root import DATABASE
-from ralphgen.runtime.tasks.readiness import prerequisite_lists
+from ralphgen.runtime.tasks.claims import prerequisite_lists
 from ralphgen.runtime.tasks.rows import decode_integers
 
 STATUSES = ("draft", "pending", "in_progress", "done", "blocked", "skipped", "odd")

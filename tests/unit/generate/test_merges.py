@@ -89,12 +89,12 @@ def test_a_side_whose_commit_nobody_knows_loses_nothing(root: Path) -> None:
 
 
 def test_an_edit_of_what_was_squashed_is_named(tmp_path: Path) -> None:
-    edit = append(f"{MCP}/ralph/comments.py", "# mine\n")
+    edit = append(f"{MCP}/ralph/features.py", "# mine\n")
     root = conflict(tmp_path / "p", theirs=edit, operation="merge --squash")
     git(root, "add", "-A")
     run_sql(root, RISK)
 
-    assert '"ralph/comments.py" was edited by hand on side "theirs"' in refused("regen", root)
+    assert '"ralph/features.py" was edited by hand on side "theirs"' in refused("regen", root)
 
 
 def test_a_database_without_one_sides_column_is_refused_as_for_removals(root: Path) -> None:

@@ -1,4 +1,4 @@
-"""The project as resources: its features, disciplines and tasks, and its two state files."""
+"""The project as resources: features, disciplines, tasks part by part, and two state files."""
 
 from __future__ import annotations
 
@@ -6,8 +6,10 @@ import json
 import os
 import re
 
+from ralphgen.runtime.encoding import write_json
 from ralphgen.runtime.errors import NotThereError, ToolError
-from ralphgen.runtime.tasks.readiness import LIMIT
+from ralphgen.runtime.tasks import comments
+from ralphgen.runtime.tasks.claims import LIMIT, SHOWN, dependents, rows_by_id
 from ralphgen.runtime.tasks.rows import plain, refuse_unknown
 from ralphgen.runtime.values import (
     AROUND,
@@ -16,34 +18,161 @@ from ralphgen.runtime.values import (
     PAGE,
     decode_segment,
     encode_segment,
+    fitted,
     shortened,
     size,
 )
 
-from .disciplines import get_discipline
-from .features import get_feature
+from .features import get_discipline, get_feature
 from .project import LEARNINGS, PROGRESS
+from .tasks import dependencies, described
 from .workspace import Workspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
+    from typing import Any
 
     from ralphgen.runtime.engine import WriteNotices
     from ralphgen.runtime.tasks.rows import StoredTable
 
+    Items = Iterator[tuple[int, object]]
     Entry = dict[str, str]
+
+MOST_COMMENTS = 100  # of a task that is given whole
+POINTED_AT = 20  # parts of a task of which it is said where they are whole
+PAGE_ROOM = MAX_CHARACTERS - AROUND  # of a page
+ROOM_OF_TASK = MAX_CHARACTERS - 4 * AROUND  # of a task that says so of its parts
+_PART_CURSOR = r"([A-Za-z0-9_.-]+?)(?::(-?[0-9]{1,19})(?:\.([0-9]{1,12}))?)?"
+
+
+def task_in_parts(workspace: Workspace, task: int, uri: str, cursor: str | None) -> dict[str, Any]:
+    """Return a task, or the page of one of its parts that a cursor leads to.
+
+    A task that an answer has room for is whole. Else it is what `get_task` answers, and `more` has
+    the URI of each part that is cut. A page of a part has the next one's URI in `next`. An item
+    that is longer than a page comes in pieces of its JSON, as `piece`. Runs in a transaction that
+    is open. Raises `ToolError` where there is no such task, `NotThereError` for a cursor that leads
+    nowhere.
+    """
+    if cursor is None:
+        return _task_row(workspace, task, uri)
+    place = re.fullmatch(_PART_CURSOR, cursor)
+    first = int(place[2] or -LIMIT) if place else 0
+    if place is None or not -LIMIT <= first < LIMIT:
+        raise _nowhere(task, cursor)
+    name, offset = place[1], int(place[3] or 0)
+    tasks = workspace.tables.tasks
+    columns = list(tasks.columns)
+    record = tasks.decoded(columns, workspace.task(task, columns))
+    value = record.get(name)
+    if isinstance(value, str):
+        start = max(first, 0)
+        piece = _piece(value, start)
+        end = start + len(piece)
+        return _page_of_part(uri, task, name, {name: piece}, str(end) if end < len(value) else "")
+    items = _items(workspace, task, record, name, first)
+    if items is None:
+        raise _nowhere(task, cursor)
+    return _page_of_part(uri, task, name, *_filled(items, name, first, offset))
+
+
+def _task_row(workspace: Workspace, task: int, uri: str) -> dict[str, Any]:
+    record = described(workspace, task, MOST_COMMENTS)
+    more_comments = record.get("comments_total", 0) > MOST_COMMENTS
+    long = any(len(record.get(name, ())) > SHOWN for name in ("dependencies", "dependents"))
+    if not (more_comments or long) and size(record) <= MAX_CHARACTERS:
+        return record
+    total = record.get("comments_total", 0)
+    if total:
+        record["comments"] = record["comments"][-comments.NEWEST :]
+    short = fitted(record, ROOM_OF_TASK)
+    cuts = [f"{name}." for name in short.get("cut", ())]
+    parts = {name for name in record if any(cut.startswith(f"{name}.") for cut in cuts)}
+    if total > comments.NEWEST:
+        parts.add("comments")
+    return {**short, "more": {name: f"{uri}?cursor={name}" for name in sorted(parts)[:POINTED_AT]}}
+
+
+def _items(
+    workspace: Workspace, task: int, record: Mapping[str, Any], name: str, first: int
+) -> Items | None:
+    """Return the items of a part from a place on, each with its place; None where it has none."""
+    if name == "comments":
+        return comments.each(workspace.database, workspace.tables, task, first)
+    if name == "dependents":
+        return (
+            (row["id"], {key: row[key] for key in ("id", "title", "status")})
+            for row in dependents(workspace.database, workspace.tables, task, first=first)
+        )
+    if name == "dependencies":
+        return _dependencies(workspace, record.get("depends_on", []), max(first, 0))
+    value = record.get(name)
+    if isinstance(value, dict):
+        value = [{key: item} for key, item in value.items()]
+    if isinstance(value, list):
+        return ((at, value[at]) for at in range(max(first, 0), len(value)))
+    return None
+
+
+def _dependencies(workspace: Workspace, ids: Sequence[int], first: int) -> Items:
+    for at in range(first, len(ids), PAGE):
+        some = ids[at : at + PAGE]
+        rows = rows_by_id(workspace.database, workspace.tables, some, ["title", "status"])
+        yield from enumerate(dependencies(workspace, some, rows), at)
+
+
+def _filled(items: Items, name: str, first: int, offset: int) -> tuple[dict[str, Any], str]:
+    """Return as many items as a page has room for, and the place of the next, empty at the end."""
+    kept: list[object] = []
+    room = PAGE_ROOM
+    for place, item in items:
+        length = size(item)
+        if length > PAGE_ROOM and not kept:
+            start = offset if place == first else 0
+            text = write_json(item)
+            piece = _piece(text, start)
+            end = start + len(piece)
+            after = f"{place}.{end}" if end < len(text) else str(place + 1)
+            return {name: [], "piece": piece}, after
+        room -= length + 1
+        if room < 0:
+            return {name: kept}, str(place)
+        kept.append(item)
+    return {name: kept}, ""
+
+
+def _piece(text: str, start: int) -> str:
+    """Return as much of a text from a place on as a page has room for."""
+    piece = text[start : start + PAGE_ROOM]
+    while size(piece) > PAGE_ROOM:
+        piece = piece[: len(piece) // 2]
+    return piece
+
+
+def _page_of_part(
+    uri: str, task: int, name: str, held: dict[str, Any], after: str
+) -> dict[str, Any]:
+    next_page = {"next": f"{uri}?cursor={name}:{after}"} if after else {}
+    return {"id": task, **held, **next_page}
+
+
+def _nowhere(task: int, cursor: str) -> NotThereError:
+    return NotThereError(
+        f"invalid cursor {shortened(cursor)} for task {task}: omit it to start at the beginning"
+    )
+
 
 JSON = "application/json"
 TEXT = "text/plain"
 SCHEME = "ralph://"
 AT = "?cursor="  # behind the URI of what is too long for one answer
-FILES = {
+STATE_FILES = {
     "progress": (PROGRESS, "Completed work"),
     "learnings": (LEARNINGS, "Learnings of earlier sessions"),
 }
 NAMED = {"features": ("feature", get_feature), "disciplines": ("discipline", get_discipline)}
-FEATURES, DISCIPLINES, TASKS = (
+FEATURES, DISCIPLINES, TASK_URI = (
     "ralph://features/{name}",
     "ralph://disciplines/{name}",
     "ralph://tasks/{id}",
@@ -52,7 +181,7 @@ FEATURES, DISCIPLINES, TASKS = (
 VARIABLES = {
     (FEATURES, "name"): "feature",
     (DISCIPLINES, "name"): "discipline",
-    (TASKS, "id"): "task",
+    (TASK_URI, "id"): "task",
     (None, "feature"): "feature",
     (None, "discipline"): "discipline",
     (None, "task"): "task",
@@ -78,7 +207,7 @@ TEMPLATES = (
     _template(FEATURES, "feature", "A feature with its knowledge and task counts."),
     _template(DISCIPLINES, "discipline", "A discipline: its prompt, skills and conventions."),
     _template(
-        TASKS,
+        TASK_URI,
         "task",
         "A task. If it is long, `more` has the URI of each shortened part.",
     ),
@@ -111,7 +240,7 @@ class ProjectResources:
         bare, marked, rest = uri.partition(AT)
         cursor = rest if marked else None
         kind, name = located(bare)
-        if name is None and kind in FILES:
+        if name is None and kind in STATE_FILES:
             return TEXT, _entries(workspace, kind, cursor)
         if name is not None and kind in NAMED and cursor is None:
             return JSON, _row(workspace, kind, name)
@@ -146,7 +275,7 @@ class ProjectResources:
     def moved(self, workspace: Workspace) -> object:
         """Return a value that differs after a write of another connection or to a state file."""
         version = workspace.database.reading(workspace.database.moved)
-        files = [os.path.join(workspace.ralph_folder, name) for name, _ in FILES.values()]
+        files = [os.path.join(workspace.ralph_folder, name) for name, _ in STATE_FILES.values()]
         return (version, *(_stamp(path) for path in files))
 
     def notices(self, workspace: Workspace) -> WriteNotices | None:
@@ -186,7 +315,7 @@ def _page(workspace: Workspace, cursor: str | None) -> tuple[list[Entry], str]:
                 f"{holds}, the newest at the end ({file}).",
                 TEXT,
             )
-            for name, (file, holds) in FILES.items()
+            for name, (file, holds) in STATE_FILES.items()
         ]
         entries += _own_task(workspace)
     else:
@@ -295,7 +424,7 @@ def _entries(workspace: Workspace, kind: str, cursor: str | None) -> str:
 
     try:
         page = workspace.database.entries.read_page(
-            workspace, FILES[kind][0], PAGE_CHARACTERS, cursor
+            workspace, STATE_FILES[kind][0], PAGE_CHARACTERS, cursor
         )
     except ToolError as error:
         if cursor is None:
@@ -307,8 +436,6 @@ def _entries(workspace: Workspace, kind: str, cursor: str | None) -> str:
 
 def _task(workspace: Workspace, name: str, cursor: str | None) -> str:
     """Return a task, whole if it is short, or the part of it at the cursor."""
-    from .task_parts import task_in_parts
-
     task = int(name) if re.fullmatch(_ID, name) else None
     if task is None or not -LIMIT <= task < LIMIT:
         raise NotThereError(f"there is no task {shortened(name)}: an id is a number")

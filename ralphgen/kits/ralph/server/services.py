@@ -4,8 +4,15 @@ from __future__ import annotations
 
 from ralphgen.runtime.engine.closing import MET, is_done
 from ralphgen.runtime.errors import ToolError
-from ralphgen.runtime.tasks.claims import all_claims, follow_status, forget, refuse_claimed
-from ralphgen.runtime.tasks.readiness import met, prerequisites, rows_by_id
+from ralphgen.runtime.tasks.claims import (
+    all_claims,
+    follow_status,
+    forget,
+    met,
+    prerequisites,
+    refuse_claimed,
+    rows_by_id,
+)
 from ralphgen.runtime.tasks.rows import decode_strings, plain, today
 from ralphgen.runtime.tasks.status import add_task
 

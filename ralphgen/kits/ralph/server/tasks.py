@@ -1,4 +1,4 @@
-"""The tools on tasks: listing, reading, creating, changing, closing and deleting them."""
+"""The tools on tasks and their comments."""
 
 from __future__ import annotations
 
@@ -6,19 +6,22 @@ import re
 
 from ralphgen.runtime.engine.closing import is_done
 from ralphgen.runtime.errors import ToolError
-from ralphgen.runtime.policy import FULL
+from ralphgen.runtime.policy import FULL, WITHIN
 from ralphgen.runtime.statements import stating
 from ralphgen.runtime.tasks import comments
-from ralphgen.runtime.tasks.claims import add_holders, forget, other_claim, refuse_claimed
-from ralphgen.runtime.tasks.readiness import (
+from ralphgen.runtime.tasks.claims import (
     LIMIT,
     SHOWN,
     UNKNOWN,
+    add_holders,
     checked,
     dependents,
+    forget,
     inferred,
     met,
+    other_claim,
     ready_page,
+    refuse_claimed,
     rows_by_id,
     unknown_cursor,
     unmerged_tasks,
@@ -29,8 +32,7 @@ from ralphgen.runtime.tasks.status import add_task, move, set_status
 from ralphgen.runtime.tasks.status import delete_task as remove_task
 from ralphgen.runtime.values import AROUND, PAGE, fitted, page, shortened, size
 
-from .features import mentions
-from .named_rows import display_names
+from .features import display_names, mentions
 from .workspace import reading, writing
 
 TYPE_CHECKING = False
@@ -41,6 +43,56 @@ if TYPE_CHECKING:
     from ralphgen.runtime.tasks.proof import Look
 
     from .workspace import Workspace
+
+
+@writing
+def add_task_comment(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Add a comment to a task; answers its id (SPEC-070, category 2)."""
+    database, tables, task = workspace.database, workspace.tables, arguments["task_id"]
+    workspace.task(task, ["id"])
+    _refuse_foreign(workspace, "add_task_comment", task)
+    refuse_blank(arguments, "body", "author")
+    if tables.comments is not None:
+        arguments = Changes(workspace.work_tree, tables.comments, arguments, key="task_id").values
+    comment = comments.write(database, tables, workspace.session, task, arguments)
+    return {"id": comment, "task_id": task}
+
+
+@writing
+def update_task_comment(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Replace the text of a comment of a task (SPEC-070, category 2)."""
+    database, tables = workspace.database, workspace.tables
+    task, comment = arguments["task_id"], arguments["comment_id"]
+    comments.refuse_missing(database, tables, task, comment)
+    _refuse_foreign(workspace, "update_task_comment", task)
+    comments.refuse_other_authors(database, tables, workspace.session, comment)
+    refuse_blank(arguments, "body")
+    comments.change(database, tables, comment, arguments["body"])
+    return {"id": comment, "task_id": task}
+
+
+@writing
+def delete_task_comment(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Delete a comment of a task (SPEC-070, category 2)."""
+    task, comment = arguments["task_id"], arguments["comment_id"]
+    comments.refuse_missing(workspace.database, workspace.tables, task, comment)
+    _refuse_foreign(workspace, "delete_task_comment", task)
+    comments.delete(workspace.database, workspace.tables, comment)
+    return {"deleted": comment, "task_id": task}
+
+
+def _refuse_foreign(workspace: Workspace, tool: str, task: int) -> None:
+    """Raise `ToolError` for a task outside the feature that the session is bound to."""
+    session = workspace.session
+    bound = session.bound_arguments(tool).get("task_id")
+    if bound is None or bound.reach != WITHIN or task == bound.value:
+        return
+    if workspace.task(task, ["feature"]) != (session.feature,):
+        raise ToolError(
+            f"task {shortened(task)} belongs to another feature: this session can comment only on "
+            f"tasks of {shortened(session.feature)}"
+        )
+
 
 _CURSOR = "-?[0-9]{1,19}"
 LISTED = ("id", "title", "status", "priority", "feature", "discipline", "depends_on")

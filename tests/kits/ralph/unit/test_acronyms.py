@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralphgen.kits.ralph.server.named_rows import DIGITS, acronym
+from ralphgen.kits.ralph.server.features import DIGITS, acronym
 from ralphgen.runtime.errors import ToolError
 
 FEW = "07AQZ"  # in the order of DIGITS
@@ -63,7 +63,7 @@ def test_after_999_collisions_letters_come_in() -> None:
 @pytest.fixture
 def every_one(monkeypatch: pytest.MonkeyPatch) -> set[str]:
     """Every acronym that "zebra" can get, of an alphabet of five: 36^4 would take seconds."""
-    monkeypatch.setattr("ralphgen.kits.ralph.server.named_rows.DIGITS", FEW)
+    monkeypatch.setattr("ralphgen.kits.ralph.server.features.DIGITS", FEW)
     numbered = {f"Z{number:03}" for number in range(1, 1_000)}
     return {"ZEBR", "ZBRR", *numbered, *map("".join, product(FEW, repeat=4))}
 

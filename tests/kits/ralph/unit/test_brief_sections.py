@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lanes import examples
 
-from ralphgen.kits.ralph.server.sections import (
+from ralphgen.kits.ralph.server.brief import (
     BETWEEN,
-    SHORTEST,
+    SHORTEST_TEXT,
     Section,
     clean,
     fenced,
@@ -136,7 +136,7 @@ def test_a_text_is_shown_as_far_as_there_is_room(text: str, most: int) -> None:
     assert most == len(section.text())
     assert section.kept[0].endswith("…")
     assert text.startswith(section.kept[0][:-1])
-    assert len(section.kept[0]) > SHORTEST
+    assert len(section.kept[0]) > SHORTEST_TEXT
 
 
 def test_the_newest_comments_and_the_best_learnings_stay_longest() -> None:

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralphgen.kits.ralph.server.named_rows import name_problem, similar
+from ralphgen.kits.ralph.server.features import name_problem, similar
 
 RULE = 'use lower-case letters and digits, separated by single "-" or "_"'
 

@@ -4,7 +4,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from lanes import examples
 
-from ralphgen.runtime.tasks import readiness
+from ralphgen.runtime.tasks import claims
 
 TASKS = range(12)
 ACYCLIC = st.tuples(*(st.lists(st.integers(0, task)) if task else st.just([]) for task in TASKS))
@@ -28,13 +28,13 @@ def followed(needs: dict[int, list[int]], task: int) -> int:
 def test_all_that_wait_are_counted_once(wanted: tuple[list[int], ...]) -> None:
     needs = {task: [one for one in needed if one < task] for task, needed in enumerate(wanted)}
 
-    assert {task: followed(needs, task) for task in needs} == readiness.waiting(needs, needs)
+    assert {task: followed(needs, task) for task in needs} == claims.waiting(needs, needs)
 
 
 def test_more_tasks_than_are_counted_at_once() -> None:
-    chain = {task: [task - 1] if task else [] for task in range(readiness.AT_ONCE * 2 + 7)}
+    chain = {task: [task - 1] if task else [] for task in range(claims.AT_ONCE * 2 + 7)}
 
-    assert {0: len(chain) - 1, 5: len(chain) - 6} == readiness.waiting(chain, [0, 5])
+    assert {0: len(chain) - 1, 5: len(chain) - 6} == claims.waiting(chain, [0, 5])
 
 
 @settings(max_examples=examples(100))
@@ -43,4 +43,4 @@ def test_circles_end_nothing_and_lose_nobody(wanted: list[list[int]]) -> None:
     """What waits in a circle waits for what the circle waits for."""
     needs = {task: needed if task else [] for task, needed in enumerate(wanted)}
 
-    assert followed(needs, 0) <= readiness.waiting(needs, [0])[0] < len(needs)
+    assert followed(needs, 0) <= claims.waiting(needs, [0])[0] < len(needs)
