@@ -53,7 +53,7 @@ ASKING = {
     },
     "makes a file from definitions, which only a file has": {
         "emit/recorded.py": "class driver",
-        "project/definitions.py": "class driver flag",
+        "project/schema.py": "class driver flag",
     },
     "moves rows from a file to a server": {
         "cli/exchange.py": "name place",

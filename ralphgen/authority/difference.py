@@ -8,7 +8,7 @@ from typing import Any
 from ralphgen.authority import Authority, AuthorityChange
 from ralphgen.errors import ProjectError, plain
 from ralphgen.planning.preview import EXAMPLES, supposed_session
-from ralphgen.project.done import loosened_facts
+from ralphgen.project.inspect import loosened_facts
 from ralphgen.runtime.errors import StartError
 from ralphgen.runtime.policy import GRANTS, OPTIONAL, REACHES, REQUIRED, RULES, Grant, Grants
 from ralphgen.runtime.tool import Tool

@@ -8,8 +8,8 @@ from typing import Any
 
 from ralphgen.authority import NOTHING, Authority
 from ralphgen.errors import ProjectError, UsageError
-from ralphgen.project.done import loosened_facts
 from ralphgen.project.git import ask_git, read_files_of_git, work_tree_around
+from ralphgen.project.inspect import loosened_facts
 from ralphgen.project.root import FOLDER
 from ralphgen.runtime import tool as runtime_tool
 from ralphgen.runtime.errors import StartError

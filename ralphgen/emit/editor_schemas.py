@@ -10,8 +10,7 @@ from pydantic import BaseModel
 from ralphgen.files import put, refuse_irregular
 from ralphgen.kits.registry import KITS
 from ralphgen.project.config import config_model
-from ralphgen.project.inspect import settings_models
-from ralphgen.project.recipes import RecipeFile
+from ralphgen.project.inspect import RecipeFile, settings_models
 
 FOLDER = ".ralph/schemas"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"

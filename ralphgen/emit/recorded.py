@@ -11,19 +11,19 @@ from typing import Any
 
 from ralphgen.errors import ProjectError
 from ralphgen.ledger.tables import definition, now, statements
-from ralphgen.project.definitions import (
+from ralphgen.project.disciplines import KEY, LIST_COLUMN, REMOVALS_COLUMN
+from ralphgen.project.inspect import FACTS
+from ralphgen.project.schema import (
     COLLATE,
     CREATED,
     FOREIGN_KEY,
     GENERATED,
     VIEW,
     Definitions,
+    Facts,
     read_definitions,
     recorded_parts,
 )
-from ralphgen.project.disciplines import COLUMN, KEY, LIST_COLUMN
-from ralphgen.project.inspect import FACTS
-from ralphgen.project.schema import Facts
 from ralphgen.runtime.engine.ledger import MARKER
 from ralphgen.runtime.engine.schema import TABLES, differences, fold
 from ralphgen.runtime.engine.sqlite.schema import read_tables
@@ -329,11 +329,13 @@ def add_row(connection: sqlite3.Connection, table: str, values: Mapping[str, obj
 def take_away(connection: sqlite3.Connection, disciplines: Mapping[str, Sequence[str]]) -> None:
     """Let disciplines take away the tools that are on record; those that are missing are added."""
     there = {fold(column["name"]) for column in read_tables(connection).get("disciplines", ())}
-    column = LIST_COLUMN if COLUMN not in there and LIST_COLUMN in there else COLUMN
+    column = (
+        LIST_COLUMN if REMOVALS_COLUMN not in there and LIST_COLUMN in there else REMOVALS_COLUMN
+    )
     sql = _OVERRIDE.replace("COLUMN", column)
     for name, tools in sorted(disciplines.items()):
         listed = sorted(tools)
-        override = json.dumps({KEY: listed} if column == COLUMN else listed)
+        override = json.dumps({KEY: listed} if column == REMOVALS_COLUMN else listed)
         if not connection.execute(sql, (override, name)).rowcount:
             known = {"name": name, "display_name": name, "acronym": name, column: override}
             add_row(connection, "disciplines", known)

@@ -12,12 +12,16 @@ from ralphgen.errors import Problem, ProjectError
 from ralphgen.kits.registry import KITS
 from ralphgen.planning.model import ServerPlan
 from ralphgen.planning.server import plan_server
-from ralphgen.project.definitions import Parts, recorded_parts
-from ralphgen.project.done import loosened
-from ralphgen.project.inspect import FACTS
+from ralphgen.project.inspect import FACTS, loosened
 from ralphgen.project.model import Project, table_facts
 from ralphgen.project.root import FOLDER
-from ralphgen.project.schema import Facts, missing_required_columns, schema_from_facts
+from ralphgen.project.schema import (
+    Facts,
+    Parts,
+    missing_required_columns,
+    recorded_parts,
+    schema_from_facts,
+)
 from ralphgen.runtime.engine.schema import fingerprint, fold
 
 Recorded = Mapping[str, Any]

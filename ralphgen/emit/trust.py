@@ -39,10 +39,13 @@ from ralphgen.project.config import (
     HttpSettings,
     LaunchConfig,
     LoopConfig,
+    Words,
     config_model,
+    prompt_names,
+    read_words,
     shown_url,
 )
-from ralphgen.project.discipline_servers import discipline_servers
+from ralphgen.project.disciplines import discipline_servers
 from ralphgen.project.git import (
     committed_texts,
     has_objects_of,
@@ -50,11 +53,9 @@ from ralphgen.project.git import (
     known_texts,
     settings_of,
 )
-from ralphgen.project.inspect import settings_models
+from ralphgen.project.inspect import RecipeFile, settings_models
 from ralphgen.project.model import OwnRecipe, Project
 from ralphgen.project.own_tools import tool_files
-from ralphgen.project.prompts import Words, prompt_names, read_words
-from ralphgen.project.recipes import RecipeFile
 from ralphgen.project.root import (
     DATABASE,
     FOLDER,

@@ -35,7 +35,14 @@ from ralphgen.planning.model import ServerPlan
 from ralphgen.planning.preview import long_lists
 from ralphgen.planning.server import plan_server
 from ralphgen.project.config import FILE as CONFIG
-from ralphgen.project.config import config_lock
+from ralphgen.project.config import (
+    config_lock,
+    is_earlier,
+    refuse_earlier,
+    refuse_older,
+    refuse_unwanted,
+    written_by,
+)
 from ralphgen.project.git import Merge, read_merge
 from ralphgen.project.inspect import FACTS, inspect_project
 from ralphgen.project.model import Project
@@ -51,13 +58,6 @@ from ralphgen.project.root import (
     project_home,
 )
 from ralphgen.project.toml_edit import edited
-from ralphgen.project.versions import (
-    is_earlier,
-    refuse_earlier,
-    refuse_older,
-    refuse_unwanted,
-    written_by,
-)
 from ralphgen.rendering.server import render_files
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.policy import ALL, FULL

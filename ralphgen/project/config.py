@@ -1,18 +1,31 @@
 """The project's own settings: `.ralph/ralphgen.toml`."""
 
 import json
+import operator
 import os
 import re
-from collections.abc import Callable, Collection, Iterator, Mapping
+import tomllib
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, WrapValidator, create_model
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WrapValidator, create_model
+from pydantic_core import PydanticCustomError
 
-from ralphgen.errors import Problem, ProjectError
-from ralphgen.files import exclusive, explained
+from ralphgen import __version__
+from ralphgen.errors import Problem, ProjectError, RalphgenError
+from ralphgen.files import (
+    MARK,
+    collected,
+    decoded,
+    exclusive,
+    explained,
+    linkless_bytes,
+    named_files,
+)
 from ralphgen.project.model import PolicyRule
 from ralphgen.project.root import CONFIG, FOLDER
 from ralphgen.project.settings import (
@@ -35,8 +48,184 @@ from ralphgen.project.settings import (
     VariableName,
 )
 from ralphgen.project.toml import TomlFile, read_toml
-from ralphgen.project.versions import Specifier
 from ralphgen.suggestion import suggestion
+
+Release = tuple[int, ...]
+RELEASE = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9})*")
+CLAUSE = re.compile(
+    rf"(==|!=|~=|<=|>=|<|>)\s*({RELEASE.pattern})(\.\*)?(?:\.?(?:a|b|rc|post|dev)[0-9]+)*"
+)
+COMPARED: dict[str, Callable[[Release, Release], bool]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+}
+
+
+class VersionError(RalphgenError):
+    """Another ralphgen has to write this project (exit code 2)."""
+
+    exit_code = 2
+
+
+def _checked(text: str) -> str:
+    """Return a range of versions; raise PydanticCustomError for what is none."""
+    if not is_specifier(text):
+        blank = not all(part.strip() for part in text.split(","))
+        words = (
+            "versions of ralphgen on both sides of each comma" if blank else "versions of ralphgen"
+        )
+        raise PydanticCustomError("versions", f'{words}, such as ">=0.2,<0.3"')
+    return text
+
+
+Specifier = Annotated[str, AfterValidator(_checked)]
+
+
+def is_specifier(text: str) -> bool:
+    """Return whether a text is what `requires` may be, such as `>=0.2,<0.3` (PEP 440)."""
+    clauses = [CLAUSE.fullmatch(part.strip()) for part in text.split(",")]
+    return all(clause is not None and _is_sound(*clause.groups()) for clause in clauses)
+
+
+def contains(specifier: str, version: Release) -> bool:
+    """Return whether each clause of a specifier holds for a release."""
+    clauses = (CLAUSE.fullmatch(part.strip()) for part in specifier.split(","))
+    return all(clause is not None and _holds(version, *clause.groups()) for clause in clauses)
+
+
+def release(version: str) -> Release | None:
+    """Return the numbers of a version's release, without zeros at its end; None of what is none."""
+    found = RELEASE.match(version)
+    return _trimmed(found[0]) if found else None
+
+
+def _is_sound(sign: str, version: str, star: str | None) -> bool:
+    """Return whether a clause has a meaning: `~=` wants two numbers, `.*` an equation."""
+    if star:
+        return sign in {"==", "!="}
+    return sign != "~=" or "." in version
+
+
+def _holds(found: Release, sign: str, version: str, star: str | None) -> bool:
+    parts = tuple(map(int, version.split(".")))
+    if sign == "~=":
+        return found >= _trimmed(version) and _padded(found, len(parts))[:-1] == parts[:-1]
+    if sign in {"==", "!="}:
+        equal = _padded(found, len(parts)) == parts if star else found == _trimmed(version)
+        return equal == (sign == "==")
+    return COMPARED[sign](found, _trimmed(version))
+
+
+def _trimmed(version: str) -> Release:
+    return tuple(map(int, re.sub(r"(\.0+)+$", "", version).split(".")))
+
+
+def _padded(version: Release, length: int) -> Release:
+    return (*version, *[0] * length)[:length]
+
+
+def written_by(manifest: bytes) -> str:
+    """Return the version of the ralphgen that wrote a manifest; empty where it does not say."""
+    try:
+        return str(json.loads(manifest)["ralphgen"])
+    except (ValueError, LookupError, TypeError, RecursionError):
+        return ""
+
+
+def refuse_unwanted(root: Path, config: str) -> None:
+    """Raise `VersionError` where the project in `root` requires another ralphgen than this one.
+
+    `config` is the path of its settings, which are read as far as they can be: a later version may
+    have keys that this one does not know. What is wrong with them is told where they are read
+    whole.
+    """
+    try:
+        wanted = tomllib.loads((root / config).read_text(encoding="utf-8-sig"))["requires"]
+    except (OSError, ValueError, LookupError, RecursionError):
+        return
+    here = release(__version__)
+    if not isinstance(wanted, str) or not is_specifier(wanted) or here is None:
+        return
+    if not contains(wanted, here):
+        text = f'{config}: "requires" is "{wanted}", but this is ralphgen {__version__}'
+        raise VersionError(text, f"install ralphgen {wanted}")
+
+
+def refuse_older(version: str) -> None:
+    """Raise `VersionError` where a server was written by a later release than this one."""
+    if _compared(version) > 0:
+        raise VersionError(
+            f"{FOLDER} was generated by ralphgen {version}, but this is {__version__}",
+            'install that version or later; to downgrade the server, run "ralphgen regen --force"',
+        )
+
+
+def refuse_earlier(version: str) -> None:
+    """Raise `ProjectError` where a server was written by an earlier release than this one."""
+    if is_earlier(version):
+        raise ProjectError(
+            f"{FOLDER} was generated by ralphgen {version}, but this is {__version__}",
+            'run "ralphgen upgrade", which shows the changes and then writes them',
+        )
+
+
+def is_earlier(version: str) -> bool:
+    """Return whether a version is of an earlier release than this ralphgen."""
+    return _compared(version) < 0
+
+
+def _compared(version: str) -> int:
+    """Return -1, 0 or 1 as a version is of an earlier, the same or a later release than this."""
+    found, here = release(version), release(__version__)
+    if found is None or here is None:
+        return 0
+    return (found > here) - (found < here)
+
+
+PROMPTS = ".ralph/prompts"
+SUFFIX = ".md"
+ALL = "all"  # the file that every session is told
+LONGEST = 40_000  # bytes of a file
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """What a person has written for agents in one file, whose path is relative to the project."""
+
+    file: str
+    text: str
+
+
+def prompt_names(root: Path) -> tuple[str, ...]:
+    """Return the recipes that the project has words for, sorted, `ALL` among them."""
+    return tuple(name.removesuffix(SUFFIX) for name in named_files(root, PROMPTS, SUFFIX))
+
+
+def read_words(root: Path, names: Iterable[str]) -> tuple[Words, ...]:
+    """Return the words for those of the names that there is a file for, in the order of the names.
+
+    Raises `ProjectError` with every file that cannot be read, is a link or too long: words are
+    never cut, and a link of a clone may lead to what no agent should read.
+    """
+    known = {*prompt_names(root)}
+    words: list[Words] = []
+    problems: list[Problem] = []
+    for name in dict.fromkeys(names):
+        if name in known:
+            with collected(problems):
+                words.append(_words(root, name))
+    if problems:
+        raise ProjectError.of(problems)
+    return tuple(one for one in words if one.text.strip())
+
+
+def _words(root: Path, name: str) -> Words:
+    file = f"{PROMPTS}/{name}{SUFFIX}"
+    shorter = "keep the essentials, and refer to a file for the rest"
+    data = linkless_bytes(root, file, LONGEST, shorter)
+    return Words(file, decoded(data, file).removeprefix(MARK))
 
 
 class RuleSettings(BaseModel):

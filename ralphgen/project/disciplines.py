@@ -1,19 +1,31 @@
-"""The tools that disciplines remove: by two columns of the database, and by the config."""
+"""Reads the disciplines of a project, and the MCP servers that they add."""
 
 import json
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
+from pydantic import TypeAdapter, ValidationError
+
 from ralphgen.errors import Problem, ProjectError
-from ralphgen.project.config import Config
+from ralphgen.project.config import (
+    AnyNamedServer,
+    Config,
+    McpServer,
+    NamedMcpServer,
+    NamedRemoteServer,
+    NamedServer,
+    RemoteServer,
+    server_name_problem,
+)
 from ralphgen.project.database import Snapshot
 from ralphgen.project.model import Removal, Schema
 from ralphgen.project.toml import TomlFile
 from ralphgen.runtime.values import nearest
 
-COLUMN = "mcp_tool_overrides"
+REMOVALS_COLUMN = "mcp_tool_overrides"
 KEY = "additional_disabled"
 LIST_COLUMN = "disabled_tools"
-EXPECTED = {COLUMN: f'{{"{KEY}": ["tool", …]}}', LIST_COLUMN: '["tool", …]'}
+EXPECTED_REMOVALS = {REMOVALS_COLUMN: f'{{"{KEY}": ["tool", …]}}', LIST_COLUMN: '["tool", …]'}
 
 
 def discipline_rows(connection: Snapshot, *columns: str) -> list[tuple[Any, ...]]:
@@ -35,7 +47,7 @@ def stored_removals(connection: Snapshot, schema: Schema) -> tuple[Removal, ...]
     there = {schema.folded(column.name) for column in disciplines.columns} if disciplines else set()
     removals: list[Removal] = []
     problems: list[Problem] = []
-    for column in EXPECTED:
+    for column in EXPECTED_REMOVALS:
         for name, value in discipline_rows(connection, column) if column in there else ():
             entries = stored_entries(column, value)
             if entries is None:
@@ -47,7 +59,9 @@ def stored_removals(connection: Snapshot, schema: Schema) -> tuple[Removal, ...]
     return tuple(sorted(removals, key=lambda one: one.discipline))
 
 
-def stored_removal(discipline: str, entries: tuple[str, ...], column: str = COLUMN) -> Removal:
+def stored_removal(
+    discipline: str, entries: tuple[str, ...], column: str = REMOVALS_COLUMN
+) -> Removal:
     """Return a removal from a column of the database."""
     return Removal(discipline, entries, f'{column} of the discipline "{discipline}"')
 
@@ -90,7 +104,7 @@ def stored_entries(column: str, stored: object) -> tuple[str, ...] | None:
         names = stored if is_list else json.loads(str(stored), object_pairs_hook=_distinct)
     except (ValueError, RecursionError):
         return None
-    if column == COLUMN:
+    if column == REMOVALS_COLUMN:
         if names == {}:
             return ()
         names = names.get(KEY) if isinstance(names, dict) and set(names) <= {KEY} else None
@@ -106,9 +120,98 @@ def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
     return dict(pairs)
 
 
-def unreadable_override(name: str, column: str = COLUMN) -> Problem:
+def unreadable_override(name: str, column: str = REMOVALS_COLUMN) -> Problem:
     """Return the problem of a discipline with a column that cannot be read."""
     return Problem(
         f'discipline "{name}" has an invalid {column}',
-        f"expected {EXPECTED[column]}; a typo would give its sessions more tools",
+        f"expected {EXPECTED_REMOVALS[column]}; a typo would give its sessions more tools",
     )
+
+
+SERVERS_COLUMN = "mcp_servers"
+EXPECTED_SERVERS = (
+    'expected [{"name": "…", "command": "…", "args": ["…"], "env": {"NAME": "…"}}] (args '
+    'and env are optional), or {"name": "…", "type": "http", "url": "…", "headers": {…}}'
+)
+_SERVERS: TypeAdapter[list[NamedServer]] = TypeAdapter(list[AnyNamedServer])
+
+
+def discipline_servers(
+    discipline: str,
+    stored: object,
+    configured: Mapping[str, McpServer | RemoteServer],
+    reserved: Collection[str],
+) -> dict[str, dict[str, Any]]:
+    """Return the entries of an MCP config, by name: first the database's, then the config's.
+
+    `stored` is the text of the column; `reserved` are names of the project's own servers. Raises
+    `ProjectError` with every problem; values are never shown, since they may be secrets.
+    """
+    problems: list[Problem] = []
+    found: dict[str, dict[str, Any]] = {}
+    for name, server in (*stored_servers(discipline, stored), *configured.items()):
+        problem = name_problem(name, found, reserved)
+        if problem:
+            problems.append(Problem(f'discipline "{discipline}": {problem}', "rename it"))
+        found[name] = _entry(server)
+    if problems:
+        raise ProjectError.of(problems)
+    return found
+
+
+def unusable_servers(
+    connection: Snapshot, schema: Schema, config: Config, reserved: Collection[str]
+) -> Iterator[Problem]:
+    """Yield why sessions of a discipline cannot start, of all disciplines of the database.
+
+    `reserved` are names of the project's own servers.
+    """
+    table = schema.table("disciplines")
+    if table is None or SERVERS_COLUMN not in {column.name.lower() for column in table.columns}:
+        return
+    for name, stored in discipline_rows(connection, SERVERS_COLUMN):
+        settings = config.disciplines.get(name)
+        try:
+            discipline_servers(name, stored, settings.mcp_servers if settings else {}, reserved)
+        except ProjectError as error:
+            yield from error.problems
+
+
+def stored_servers(discipline: str, text: object) -> list[tuple[str, NamedServer]]:
+    """Return the servers in the column's text, by name, in order; names may be bad or repeated.
+
+    Raises `ProjectError` where the text cannot be read, without its values.
+    """
+    if text is None or text == "":
+        return []
+    try:
+        servers = _SERVERS.validate_json(str(text), strict=True)
+    except ValidationError as error:
+        places = sorted({_place(details["loc"]) for details in error.errors()})
+        raise ProjectError(
+            f'discipline "{discipline}" has an invalid {SERVERS_COLUMN}: see {", ".join(places)}',
+            EXPECTED_SERVERS,
+        ) from None  # what pydantic says holds the values
+    return [(server.name, server) for server in servers]
+
+
+def _place(keys: tuple[int | str, ...]) -> str:
+    """Return where something stands in the list, without names that somebody made up."""
+    known = {*NamedMcpServer.model_fields, *NamedRemoteServer.model_fields}
+    shown = [str(key) for key in keys[:2] if isinstance(key, int) or key in known]
+    return f'"{".".join(shown)}"' if shown else "the whole value"
+
+
+def name_problem(name: str, found: Collection[str], reserved: Collection[str]) -> str:
+    """Return what is wrong with the name of a server that comes after those that were `found`."""
+    if name in found:
+        return f'duplicate MCP server "{name}"'
+    return server_name_problem(name, reserved)
+
+
+def _entry(server: McpServer | RemoteServer) -> dict[str, Any]:
+    if isinstance(server, RemoteServer):
+        remote: dict[str, Any] = {"type": server.type, "url": server.url}
+        return {**remote, "headers": dict(server.headers)} if server.headers else remote
+    entry: dict[str, Any] = {"command": server.command, "args": list(server.args)}
+    return {**entry, "env": dict(server.env)} if server.env else entry

@@ -2,16 +2,18 @@
 
 import json
 import os
+import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
+from pydantic_core import PydanticCustomError
 
 from ralphgen.errors import Problem, ProjectError
-from ralphgen.files import collected
+from ralphgen.files import collected, named_files
 from ralphgen.project.config import Config, kit_settings, no_config, policy_rules, read_config
 from ralphgen.project.database import (
     NoConnectionError,
@@ -20,17 +22,18 @@ from ralphgen.project.database import (
     open_database,
     part_for,
 )
-from ralphgen.project.definitions import definitions_of, recorded_parts
-from ralphgen.project.discipline_servers import unusable_servers
 from ralphgen.project.disciplines import (
     configured_removals,
+    discipline_rows,
     stored_removal,
     stored_removals,
     unknown_disciplines,
+    unusable_servers,
 )
-from ralphgen.project.done import done_problems, done_rules, done_warnings, ledger_problem
 from ralphgen.project.kit import Finding, InspectedKit
 from ralphgen.project.model import (
+    Check,
+    DoneRules,
     Names,
     OwnRecipe,
     Project,
@@ -39,17 +42,18 @@ from ralphgen.project.model import (
     Replaced,
     Schema,
     ServedTable,
+    done_facts,
     table_facts,
 )
 from ralphgen.project.own_tools import NO_TOOLS, read_own_tools
-from ralphgen.project.patterns import pattern_problems
+from ralphgen.project.patterns import pattern_problems, unsupported
 from ralphgen.project.queries.files import is_secret
 from ralphgen.project.queries.prepare import prepared_queries
-from ralphgen.project.recipes import read_recipes
 from ralphgen.project.root import (
     CONFIG,
     DATABASE,
     DATABASE_VARIABLE,
+    RECIPES,
     DatabasePlace,
     OutsideDatabaseError,
     database_name,
@@ -62,15 +66,239 @@ from ralphgen.project.root import (
 from ralphgen.project.schema import (
     REQUIRED_COLUMNS,
     Facts,
+    definitions_of,
     missing_required_columns,
+    recorded_parts,
     relation_names,
     schema_from_facts,
     table_names,
 )
 from ralphgen.project.served_tables import hidden_columns, names_of, served_tables
-from ralphgen.project.toml import TomlFile
+from ralphgen.project.toml import TomlFile, read_toml
 from ralphgen.runtime.engine.ledger import MARKER
 from ralphgen.runtime.engine.schema import fingerprint, fold, new_columns, only_served
+from ralphgen.runtime.values import nearest
+
+SUFFIX = ".toml"
+KINDS = ("task", "feature", "discipline")
+LONGEST_DESCRIPTION = 200  # characters
+LONGEST_PROMPT = 40_000
+Name = Annotated[str, Field(min_length=1)]
+
+
+def _is_line(text: str) -> str:
+    """Return `text`; raise PydanticCustomError where it is no sentence on one line."""
+    if not text.strip() or not text.isprintable() or len(text) > LONGEST_DESCRIPTION:
+        raise PydanticCustomError(
+            "description", f"one line of at most {LONGEST_DESCRIPTION} characters"
+        )
+    return text
+
+
+def _is_prompt(text: str) -> str:
+    """Return `text`; raise PydanticCustomError where it says nothing or is too long to be read."""
+    if not text.strip() or len(text) > LONGEST_PROMPT:
+        raise PydanticCustomError(
+            "prompt", f"a non-blank string of at most {LONGEST_PROMPT:,} characters"
+        )
+    return text
+
+
+def _is_model(text: str) -> str:
+    """Return `text`; raise PydanticCustomError where a client would take it for an option."""
+    if not re.fullmatch(r"[^\s-]\S*", text) or not text.isprintable():
+        raise PydanticCustomError("model", 'a model name without spaces or a leading "-"')
+    return text
+
+
+class RecipeFile(BaseModel):
+    """One recipe: its `base`, and by kit the tools that it keeps of the base's.
+
+    `narrow` holds the arguments that it keeps of a tool, `bind` the rows that a session needs.
+    `description` is a sentence for people and agents, `prompt` stands in place of the base's steps,
+    and `model` is the one that `launch` uses where it is asked for no other.
+    """
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
+
+    base: Name
+    allow: dict[str, list[Name]] = {}
+    narrow: dict[str, list[Name]] = {}
+    bind: list[Literal["task", "feature", "discipline"]] = []
+    description: Annotated[str, AfterValidator(_is_line)] | None = None
+    prompt: Annotated[str, AfterValidator(_is_prompt)] | None = None
+    model: Annotated[str, AfterValidator(_is_model)] | None = None
+
+
+def read_recipes(root: Path) -> tuple[OwnRecipe, ...]:
+    """Return the recipes of the project in `root`, by name, which is the file's without `.toml`.
+
+    Raises `ProjectError` with every problem of every file.
+    """
+    recipes: list[OwnRecipe] = []
+    problems: list[Problem] = []
+    for name in named_files(root, RECIPES, SUFFIX):
+        path = root / RECIPES / os.fsdecode(name.encode())
+        with collected(problems):
+            file = read_toml(path, RecipeFile, f"{RECIPES}/{name}")
+            recipes.append(_recipe(name.removesuffix(SUFFIX), file))
+    if problems:
+        raise ProjectError.of(problems)
+    return tuple(sorted(recipes, key=lambda recipe: recipe.name))
+
+
+def _recipe(name: str, file: TomlFile[RecipeFile]) -> OwnRecipe:
+    places = {"base": file.place("base")}
+    allowed = sorted(file.values.allow.items())
+    for kit, tools in allowed:
+        places[kit] = file.place("allow", kit)
+        places |= {f"{kit}:{tool}": file.place("allow", kit, at) for at, tool in enumerate(tools)}
+    allow = tuple((kit, tuple(sorted(set(tools)))) for kit, tools in allowed)
+    narrow = tuple((tool, tuple(names)) for tool, names in sorted(file.values.narrow.items()))
+    places |= {f"narrow {tool}": file.place("narrow", tool) for tool, _ in narrow}
+    if file.values.bind:
+        places["bind"] = file.place("bind")
+    return OwnRecipe(
+        name,
+        file.values.base,
+        allow,
+        file.shown,
+        narrow=narrow,
+        bind=tuple(kind for kind in KINDS if kind in file.values.bind),
+        description=file.values.description or "",
+        prompt=file.values.prompt or "",
+        model=file.values.model or "",
+        places=tuple(places.items()),
+    )
+
+
+WATCHED = (
+    "**/__tests__/**",
+    "**/spec/**",
+    "**/test/**",
+    "**/tests/**",
+    "**/*.spec.*",
+    "**/*.test.*",
+    "**/*_test.*",
+    "**/test_*.py",
+    "**/conftest.py",
+    "**/.gitignore",
+    "**/Cargo.toml",
+    "**/Makefile",
+    "**/Taskfile.yml",
+    "**/go.mod",
+    "**/go.sum",
+    "**/justfile",
+    "**/package.json",
+    "**/package-lock.json",
+    "**/pnpm-lock.yaml",
+    "**/pyproject.toml",
+    "**/setup.cfg",
+    "**/tox.ini",
+    "**/*.lock",
+)
+"""What `watch` is where the config does not say: tests, and what defines a check's command."""
+NOTHING = DoneRules((), (), ())
+
+
+def done_rules(config: Config) -> DoneRules | None:
+    """Return what the config asks of a task before it is done; None without a check."""
+    done = config.done
+    if not done.checks:
+        return None
+    checks = tuple(
+        Check(one.name, tuple(one.run or ()), one.dela or "", one.timeout, tuple(one.disciplines))
+        for one in done.checks
+    )
+    watch = WATCHED if done.watch is None else tuple(done.watch)
+    return DoneRules(checks, tuple(done.protect), watch)
+
+
+def done_problems(config: TomlFile[Config]) -> list[Problem]:
+    """Return what is wrong with the checks, each with its line."""
+    problems: list[Problem] = []
+    names: set[str] = set()
+    for at, check in enumerate(config.values.done.checks):
+        where = f'{config.place("done", "checks", at)}: check "{check.name}"'
+        if check.name in names:
+            problems.append(Problem(f"{where} is defined twice", "give each check a unique name"))
+        names.add(check.name)
+        if (check.run is None) == (check.dela is None):
+            found = 'neither "run" nor' if check.run is None else 'both "run" and'
+            problems.append(
+                Problem(
+                    f'{where} has {found} "dela"',
+                    'set either run = ["program", "argument"] or dela = "task"',
+                )
+            )
+        if check.run is not None and not (check.run and check.run[0].strip()):
+            problems.append(
+                Problem(f'{where} has an empty "run"', 'set run = ["program", "argument"]')
+            )
+    return problems
+
+
+def ledger_problem(config: TomlFile[Config], schema: Schema) -> list[Problem]:
+    """Return that evidence has no place to be kept, where the ledger's tables are missing."""
+    if not config.values.done.checks or schema.table(MARKER) is not None:
+        return []
+    where = config.place("done", "checks")
+    text = f"{where}: checks need the ledger, which stores their evidence"
+    return [Problem(text, 'run "ralphgen db ledger on"')]
+
+
+def done_warnings(connection: Snapshot, config: TomlFile[Config]) -> list[str]:
+    """Return warnings on disciplines that the database does not have, and on useless keys."""
+    done = config.values.done
+    if not done.checks and (done.protect or done.watch):
+        where = config.place("done")
+        return [f"{where}: [done] has no effect without [[done.checks]]"]
+    names = [name for (name,) in discipline_rows(connection)]
+    warnings: list[str] = []
+    for at, check in enumerate(done.checks):
+        for name in check.disciplines:
+            if name not in names:
+                near = nearest(name, names)
+                hint = f'; did you mean "{near}"?' if near else ""
+                where = config.place("done", "checks", at, "disciplines")
+                text = f'{where}: check "{check.name}" names the unknown discipline "{name}"'
+                warnings.append(f"{text}{hint}")
+    return warnings
+
+
+def loosened(before: Mapping[str, Any], after: DoneRules | None) -> list[str]:
+    """Return, in words, what `before`, the facts of earlier rules, asked for and `after` does not.
+
+    Facts that cannot be read asked for nothing.
+    """
+    return loosened_facts(before, done_facts(after or NOTHING))
+
+
+def loosened_facts(before: Mapping[str, Any], facts: Mapping[str, Any]) -> list[str]:
+    """Return the same of two rules that are both told by their facts (see `loosened`)."""
+    try:
+        earlier = {check["name"]: check for check in before["checks"]}
+        protected = [str(one).removeprefix("./") for one in before["protect"]]
+    except (LookupError, TypeError):
+        return []
+    checks = {check["name"]: check for check in facts["checks"]}
+    found: list[str] = []
+    for name, old in earlier.items():
+        new = checks.get(name)
+        if new is None:
+            found.append(f'check "{name}" would be removed')
+            continue
+        if any(old.get(key) != new.get(key) for key in ("run", "dela")):
+            found.append(f'check "{name}" would change')
+        if new.get("disciplines") and not {*old.get("disciplines", ["*"])} <= {*new["disciplines"]}:
+            found.append(f'check "{name}" would apply to fewer disciplines')
+    found += [
+        f'"{one}" would no longer be protected'
+        for one in protected
+        if one not in facts["protect"] and unsupported(one) is None
+    ]
+    return found
+
 
 _Tables = tuple[ServedTable, ...]
 _DatabaseFacts = tuple[

@@ -36,10 +36,18 @@ from ralphgen.kits.registry import KITS, read_settings
 from ralphgen.planning.model import PROFILES, Names, ServerPlan
 from ralphgen.planning.server import plan_server
 from ralphgen.project.approvals import RUNNING
-from ralphgen.project.config import BriefConfig, Config
+from ralphgen.project.config import (
+    ALL,
+    PROMPTS,
+    SUFFIX,
+    BriefConfig,
+    Config,
+    Words,
+    prompt_names,
+    read_words,
+)
 from ralphgen.project.inspect import inspect_project, without_new_columns
 from ralphgen.project.model import OwnRecipe, Project
-from ralphgen.project.prompts import ALL, PROMPTS, SUFFIX, Words, prompt_names, read_words
 from ralphgen.project.root import FOLDER, sessions_folder
 from ralphgen.project.rows import ProjectRows, open_rows
 from ralphgen.rendering.server import render_files

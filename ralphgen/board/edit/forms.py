@@ -14,7 +14,7 @@ from ralphgen.board.views.prose import LONGEST as LONGEST_PROSE
 from ralphgen.board.views.prose import ProseField
 from ralphgen.planning.catalog import Catalog
 from ralphgen.project.config import NamedMcpServer
-from ralphgen.project.discipline_servers import name_problem
+from ralphgen.project.disciplines import name_problem
 from ralphgen.project.toml import EXPECTED
 from ralphgen.runtime.errors import one_line
 

@@ -18,7 +18,7 @@ from ralphgen.errors import ProjectError, RalphgenError
 from ralphgen.kits.registry import KITS
 from ralphgen.planning.catalog import Catalog
 from ralphgen.planning.server import full_catalog
-from ralphgen.project import discipline_servers, disciplines
+from ralphgen.project import disciplines
 from ralphgen.project.config import (
     FILE,
     DisciplineSettings,
@@ -78,28 +78,28 @@ def plan_write(root: Path, facts: Facts, edit: Edit) -> PlannedWrite:
     settings = facts.settings(edit.discipline)
     listed = {"database": row.listed()[0], "config": facts.configured(edit.discipline)}
     if edit.servers is not None:
-        home = facts.homes[discipline_servers.COLUMN]
+        home = facts.homes[disciplines.SERVERS_COLUMN]
         old = listed[home].servers
         wanted = tuple(_with_values(edit.servers, old or ()))
         if home == "config":
             by_name = {one.name: without_name(one) for one in wanted}
             settings = settings.model_copy(update={"mcp_servers": by_name})
         elif wanted != old:
-            values[discipline_servers.COLUMN] = _json([one.model_dump() for one in wanted])
+            values[disciplines.SERVERS_COLUMN] = _json([one.model_dump() for one in wanted])
         # What would stop a session is refused here, whatever the checks before have said.
-        column = row.columns.get(discipline_servers.COLUMN)
+        column = row.columns.get(disciplines.SERVERS_COLUMN)
         known = column.value if column is not None else None
-        stored = values.get(discipline_servers.COLUMN, known)
-        discipline_servers.discipline_servers(row.name, stored, settings.mcp_servers, RESERVED)
+        stored = values.get(disciplines.SERVERS_COLUMN, known)
+        disciplines.discipline_servers(row.name, stored, settings.mcp_servers, RESERVED)
     if edit.disabled is not None:
-        home = facts.homes[disciplines.COLUMN]
+        home = facts.homes[disciplines.REMOVALS_COLUMN]
         before = listed[home].disabled
         if before is not None and set(before) == set(edit.disabled):
             pass
         elif home == "config":
             settings = settings.model_copy(update={"disable": list(edit.disabled)})
         else:
-            values[disciplines.COLUMN] = _json({disciplines.KEY: list(edit.disabled)})
+            values[disciplines.REMOVALS_COLUMN] = _json({disciplines.KEY: list(edit.disabled)})
     shown = {one.column: one.text for one in discipline_of(facts, row).prose}
     values |= {
         column: stored_as(column, text)

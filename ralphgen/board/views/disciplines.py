@@ -13,7 +13,7 @@ from ralphgen.board.stored_text import line
 from ralphgen.board.views.prose import ProseField, prose_columns, prose_fields, without_values
 from ralphgen.errors import Problem, ProjectError
 from ralphgen.kits.registry import KITS, project_config
-from ralphgen.project import discipline_servers, disciplines
+from ralphgen.project import disciplines
 from ralphgen.project.config import (
     Config,
     DisciplineSettings,
@@ -35,7 +35,7 @@ Home = Literal["database", "config"]
 RESERVED = tuple(kit.key for kit in KITS)
 """Names that no server of a discipline may bear."""
 OTHER: Mapping[Home, Home] = {"database": "config", "config": "database"}
-COLUMNS = (discipline_servers.COLUMN, disciplines.COLUMN)
+COLUMNS = (disciplines.SERVERS_COLUMN, disciplines.REMOVALS_COLUMN)
 SHOWN = ("display_name", "color")
 
 
@@ -80,18 +80,18 @@ class Row:
         problems: list[Problem] = []
         values = {column: stored.value for column, stored in self.columns.items()}
         try:
-            text = values.get(discipline_servers.COLUMN)
-            found = [server for _, server in discipline_servers.stored_servers(self.name, text)]
+            text = values.get(disciplines.SERVERS_COLUMN)
+            found = [server for _, server in disciplines.stored_servers(self.name, text)]
         except ProjectError as error:
             found = None
             problems += error.problems
         entries, also = (
             disciplines.stored_entries(column, values.get(column))
-            for column in disciplines.EXPECTED
+            for column in disciplines.EXPECTED_REMOVALS
         )
         problems += [
             disciplines.unreadable_override(self.name, column)
-            for column, one in zip(disciplines.EXPECTED, (entries, also), strict=True)
+            for column, one in zip(disciplines.EXPECTED_REMOVALS, (entries, also), strict=True)
             if one is None
         ]
         servers = None if found is None else tuple(found)
@@ -224,8 +224,8 @@ def _facts(connection: Snapshot, config: TomlFile[Config], problems: tuple[Probl
     # A session looks for its servers under this very spelling, for overrides under any of SQLite.
     lowered = there if dialect.TYPED else {name.lower(): one for name, one in there.items()}
     found = {
-        discipline_servers.COLUMN: there.get(discipline_servers.COLUMN),
-        **{column: lowered.get(column) for column in disciplines.EXPECTED},
+        disciplines.SERVERS_COLUMN: there.get(disciplines.SERVERS_COLUMN),
+        **{column: lowered.get(column) for column in disciplines.EXPECTED_REMOVALS},
         **{column: lowered.get(column) for column in SHOWN},
     }
     prose = prose_columns(facts, config.values.db_schema.hide)
@@ -257,7 +257,7 @@ def discipline_of(facts: Facts, row: Row) -> DisciplineView:
     shown = one_line(row.name)
     values = {column: known.value for column, known in row.columns.items()}
     server_rows = {
-        "database": _servers(stored.servers, lambda _: _column(discipline_servers.COLUMN, shown)),
+        "database": _servers(stored.servers, lambda _: _column(disciplines.SERVERS_COLUMN, shown)),
         "config": _servers(
             configured.servers,
             lambda name: facts.config.place("disciplines", row.name, "mcp_servers", name),
@@ -265,7 +265,7 @@ def discipline_of(facts: Facts, row: Row) -> DisciplineView:
     }
     disable = facts.config.place("disciplines", row.name, "disable")
     disabled_rows = {
-        "database": _disabled(stored.disabled, _column(disciplines.COLUMN, shown)),
+        "database": _disabled(stored.disabled, _column(disciplines.REMOVALS_COLUMN, shown)),
         "config": _disabled(configured.disabled, disable),
     }
     also = _disabled(stored.also_disabled, _column(disciplines.LIST_COLUMN, shown)) or ()

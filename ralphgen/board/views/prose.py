@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ralphgen.project import discipline_servers, disciplines
+from ralphgen.project import disciplines
 from ralphgen.runtime.processes.secrets import masked_text
 from ralphgen.runtime.tasks.rows import decode_strings
 
@@ -15,7 +15,13 @@ FIRST = ("description", "system_prompt", "skills", "conventions")
 SKILLS = "skills"
 OTHERWISE = {
     *("name", "display_name", "acronym", "icon", "color", "stack_id"),
-    *("image_path", "crops", "image_prompt", discipline_servers.COLUMN, *disciplines.EXPECTED),
+    *(
+        "image_path",
+        "crops",
+        "image_prompt",
+        disciplines.SERVERS_COLUMN,
+        *disciplines.EXPECTED_REMOVALS,
+    ),
     *("discipline", "fingerprint", "edits", "disabled", "notice"),
 }
 """Columns that are no prose, are edited otherwise, or have the name of another field."""

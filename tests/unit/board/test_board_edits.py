@@ -17,7 +17,7 @@ from ralphgen.errors import ProjectError
 from ralphgen.kits.registry import KITS
 from ralphgen.planning.server import full_catalog
 from ralphgen.project.config import McpServer
-from ralphgen.project.discipline_servers import discipline_servers
+from ralphgen.project.disciplines import discipline_servers
 
 PRIVATE = "s3cr3t"
 CATALOG = full_catalog(KITS, ())

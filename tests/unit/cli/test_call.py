@@ -13,7 +13,7 @@ from dela_projects import at_home
 from driving import create_project, edit, made_here, query, quiet
 from making_sessions import made
 
-from ralphgen.generate.workflows import install_environment
+from ralphgen.emit.workflows import install_environment
 
 pytestmark = pytest.mark.slow
 

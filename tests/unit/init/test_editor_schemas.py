@@ -11,7 +11,7 @@ from ralphgen.emit.editor_schemas import DESCRIPTIONS, FOLDER, SCHEMAS, config_s
 from ralphgen.emit.scaffold import CONFIG_TEXT
 from ralphgen.kits.registry import KITS
 from ralphgen.project.config import Config
-from ralphgen.project.recipes import RecipeFile
+from ralphgen.project.inspect import RecipeFile
 
 PAGE = (Path(__file__).parents[3] / "docs/settings.md").read_text(encoding="utf-8")
 SETTINGS = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)[0]

@@ -9,8 +9,7 @@ from proved_projects import INIT_SCHEMA, LEDGER, MARKER, TESTS, check
 from ralphgen.emit.workflows import regenerate
 from ralphgen.errors import ProjectError
 from ralphgen.kits.registry import KITS
-from ralphgen.project.done import WATCHED, loosened
-from ralphgen.project.inspect import inspect_project
+from ralphgen.project.inspect import WATCHED, inspect_project, loosened
 from ralphgen.project.model import Check, DoneRules, done_facts
 
 NAMED = '[[done.checks]]\nname = "a"\n'

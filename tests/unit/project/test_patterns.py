@@ -7,7 +7,7 @@ from proved_projects import check
 from test_done import problems, project_of
 
 from ralphgen.emit.workflows import checked, regenerate
-from ralphgen.project.done import loosened
+from ralphgen.project.inspect import loosened
 from ralphgen.project.model import Check, DoneRules, done_facts
 
 NO_FILE = "matches no file"

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ralphgen.errors import ProjectError
-from ralphgen.project.prompts import LONGEST, Words, prompt_names, read_words
+from ralphgen.project.config import LONGEST, Words, prompt_names, read_words
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ralphgen.errors import ProjectError
-from ralphgen.project.recipes import read_recipes
+from ralphgen.project.inspect import read_recipes
 from ralphgen.project.root import RECIPES as FOLDER
 
 

@@ -5,9 +5,16 @@ from pathlib import Path
 import pytest
 
 from ralphgen.errors import ProjectError
-from ralphgen.project import versions
-from ralphgen.project.config import FILE, read_config
-from ralphgen.project.versions import VersionError, contains, is_specifier, refuse_unwanted, release
+from ralphgen.project import config
+from ralphgen.project.config import (
+    FILE,
+    VersionError,
+    contains,
+    is_specifier,
+    read_config,
+    refuse_unwanted,
+    release,
+)
 
 
 @pytest.mark.parametrize(
@@ -56,7 +63,7 @@ def test_a_comma_with_nothing_beside_it_is_named(text: str, tmp_path: Path) -> N
 def test_a_range_without_this_version_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(versions, "__version__", "0.2.0.dev3")
+    monkeypatch.setattr(config, "__version__", "0.2.0.dev3")
     path = tmp_path / FILE
     path.parent.mkdir()
     path.write_text('requires = ">=0.2"\n', encoding="utf-8")
