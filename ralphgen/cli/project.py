@@ -1,4 +1,4 @@
-"""The commands that write, check and show a project's server."""
+"""The commands that write, upgrade, check and show a project's server, its status and schemas."""
 
 import sys
 from enum import StrEnum
@@ -89,12 +89,7 @@ def init(
     from ralphgen.cli.trust import asked as asked_to_trust
     from ralphgen.emit.initialize import InitOptions, initialize
     from ralphgen.environment import base_interpreter
-    from ralphgen.terminal.person import (
-        agrees,
-        at_terminal,
-        confirmed,
-        refuse_writes_of_agents,
-    )
+    from ralphgen.terminal.person import agrees, at_terminal, confirmed, refuse_writes_of_agents
 
     path = chosen_project(path, project)
     refuse_writes_of_agents("init", path)
@@ -344,3 +339,84 @@ def _finish(root: Path, *, install: bool, say: Say) -> None:
         from ralphgen.emit.workflows import install_environment
 
         install_environment(root, say=say)
+
+
+class SchemaName(StrEnum):
+    """The files of a project that people write in TOML."""
+
+    config = "config"
+    recipe = "recipe"
+
+
+@app.command(example="ralphgen schema recipe > recipe.schema.json")
+def schema(
+    name: Annotated[
+        SchemaName, typer.Argument(help="Of .ralph/ralphgen.toml, or of .ralph/recipes/*.toml.")
+    ] = SchemaName.config,
+    _: Project = Path(),
+) -> None:
+    """Print the JSON Schema of a settings file."""
+    from ralphgen.emit.editor_schemas import schema_text
+
+    sys.stdout.write(schema_text(name.value))
+
+
+@app.command(example="ralphgen status --json")
+def status(project: Project = Path(), as_json: Json = False) -> None:
+    """Summarize tasks, blocked work, branches and the last loop."""
+    from ralphgen.emit.scaffold import serves_any_database
+    from ralphgen.loop.summary import summarize, summary_lines
+    from ralphgen.project.root import project_root
+
+    root = project_root(project)
+    facts = summarize(root)
+    if as_json:
+        print_json(facts)
+        return
+    has_tasks = not serves_any_database(root)
+    for line in summary_lines(facts, last=True, has_tasks=has_tasks):
+        print_result(line)
+
+
+@app.command(example="ralphgen upgrade --dry-run")
+def upgrade(
+    path: Folder = Path(),
+    project: Project = Path(),
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Show the changes without making them.")
+    ] = (False),
+    yes: Yes = False,
+    no_install: Annotated[
+        bool, typer.Option("--no-install", help="Do not build the server's environment.")
+    ] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Upgrade a project to this version of ralphgen.
+
+    Shows the changes by kind (tools, policy, facts, server), asks, and writes them.
+    """
+    from ralphgen.emit.workflows import install_environment, plan_upgrade
+    from ralphgen.emit.workflows import upgrade as upgrade_project
+    from ralphgen.environment import base_interpreter
+    from ralphgen.project.root import written_root
+    from ralphgen.terminal.person import agrees
+
+    root = written_root(chosen_project(path, project), "upgrade")
+    planned = plan_upgrade(root)
+    if planned is None:
+        say(f"the server is already from ralphgen {__version__}")
+        return
+    sys.stdout.write(harmless(planned.text()))
+    sys.stdout.flush()
+    question = f"go from {planned.before} to {__version__}?"
+    if dry_run:
+        return
+    if not agrees(question, yes=yes):
+        say("nothing was changed")
+        raise typer.Exit(1)
+    tell = progress(quiet)
+    if not no_install:
+        base_interpreter()  # an unusable one is refused before anything is written
+    upgrade_project(root, say=tell)
+    if not no_install:
+        install_environment(root, say=tell)

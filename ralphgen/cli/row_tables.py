@@ -1,17 +1,35 @@
-"""Tables and whole rows of the project, as wide as the terminal is."""
+"""Tables and whole rows of the project, as wide as the terminal is, on guarded consoles of rich."""
 
 import os
 import shutil
 import sys
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Mapping, Sequence
+from typing import IO, Any
 
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 from rich.text import Text
 
 from ralphgen.errors import harmless, plain
-from ralphgen.terminal.console import say
-from ralphgen.terminal.pages import PageConsole
+from ralphgen.terminal.console import escaped, say
+
+
+class PageConsole(Console):
+    """A console on a standard stream, unless it has another file."""
+
+    def __init__(self, *, stderr: bool = False, file: IO[str] | None = None, **more: Any) -> None:
+        """Write to the stream of this moment: a live view takes its place later."""
+        own = sys.stderr if stderr else sys.stdout
+        super().__init__(stderr=stderr, file=file or own, **more)
+
+    def render(
+        self, renderable: RenderableType, options: ConsoleOptions | None = None
+    ) -> Iterable[Segment]:
+        """Yield the segments of what is shown; those that control the terminal are rich's own."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=escaped(segment.text))
+
 
 Row = Mapping[str, Any]
 UNLIMITED = 1_000  # columns, where nothing says how wide the page is

@@ -9,7 +9,7 @@ from rich.console import Console, RenderableType
 from rich.table import Table
 from rich.text import Text
 
-from ralphgen.cli.row_tables import HUES, page_console
+from ralphgen.cli.row_tables import HUES, PageConsole, page_console
 from ralphgen.emit.workflows import Generated
 from ralphgen.errors import plain
 from ralphgen.ledger.record import SessionRecord
@@ -22,7 +22,6 @@ from ralphgen.project.root import database_shown
 from ralphgen.sessions.store import StoredSession, age_words
 from ralphgen.suggestion import counted
 from ralphgen.terminal.console import print_result
-from ralphgen.terminal.pages import PageConsole
 
 Entries = list[dict[str, Any]]
 """Tools as `tools/list` gives them."""

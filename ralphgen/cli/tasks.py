@@ -1,4 +1,4 @@
-"""The commands on tasks: what agents do with tools, a person does here, by the same rules."""
+"""The commands on tasks, features and disciplines; the rules are those of the tools of agents."""
 
 import shlex
 from pathlib import Path
@@ -16,21 +16,23 @@ from ralphgen.cli.completion import (
     complete_statuses,
     complete_tasks,
 )
-from ralphgen.cli.fields import (
-    FieldCommand,
-    Given,
-    arguments_of,
-    list_field,
-    takes_fields,
-    text_field,
-)
 from ralphgen.cli.row_commands import (
     Clear,
+    FieldCommand,
+    Given,
+    add_creator,
+    add_deleter,
+    add_editor,
+    add_readers,
+    arguments_of,
     change_row,
+    list_field,
     listed,
     matching,
     row_tools,
     show_change,
+    takes_fields,
+    text_field,
 )
 from ralphgen.errors import Problem, UsageError, harmless, plain
 from ralphgen.project.root import project_place
@@ -78,7 +80,7 @@ Priority = Annotated[
         autocompletion=complete_priorities,
     ),
 ]
-FIELDS = {
+TASK_FIELDS = {
     "depends_on": list_field(
         "Id of a task to finish first. Repeatable.", "N", complete=complete_tasks
     ),
@@ -93,12 +95,12 @@ OF_NEW = {
     "discipline": Discipline,
     "priority": Priority,
     "status": Status,
-    **FIELDS,
+    **TASK_FIELDS,
 }
 OF_OLD = {
     "title": text_field("Title of the task."),
     "priority": Priority,
-    **FIELDS,
+    **TASK_FIELDS,
     "clear": Clear,
 }
 
@@ -481,3 +483,68 @@ def _show_checks(task: int, answer: Record) -> None:
         print(f"task {task} can be closed while the files stay unchanged")
     else:
         print(f"task {task} cannot be closed yet: not every check passed")
+
+
+features = App(name="feature", help="Add, list and edit features.")
+app.add_typer(features)
+FEATURE_FIELDS = {
+    "display_name": text_field("Display name."),
+    "acronym": text_field("Four capital letters or digits."),
+    "description": text_field("Description, in Markdown."),
+    "architecture": text_field("Architecture, in Markdown."),
+    "boundaries": text_field("Limits of the feature, in Markdown."),
+}
+
+
+add_creator(features, "feature", FEATURE_FIELDS, example="auth --display-name Accounts")
+add_readers(
+    features,
+    "feature",
+    about="Show a feature, with the number of tasks by status.",
+    example="auth",
+    complete=complete_features,
+)
+add_editor(
+    features,
+    "feature",
+    FEATURE_FIELDS,
+    example="auth --boundaries 'no billing'",
+    complete=complete_features,
+)
+add_deleter(features, "feature", example="auth", complete=complete_features)
+
+
+disciplines = App(name="discipline", help="List and edit agent roles.")
+app.add_typer(disciplines)
+DISCIPLINE_FIELDS = {
+    "display_name": text_field("Display name."),
+    "description": text_field("Description, in Markdown."),
+    "system_prompt": text_field("System prompt of the agent."),
+    "skills": list_field("A skill of the agent. Repeatable."),
+    "conventions": text_field("Conventions that the agent follows."),
+}
+add_creator(
+    disciplines,
+    "discipline",
+    {
+        **DISCIPLINE_FIELDS,
+        "icon": text_field("Icon on the board."),
+        "color": text_field("Color on the board.", "#RRGGBB"),
+    },
+    example="data --description 'Keeps the data.'",
+)
+add_readers(
+    disciplines,
+    "discipline",
+    about="Show a discipline, its skills and its conventions.",
+    example="backend",
+    complete=complete_disciplines,
+)
+add_editor(
+    disciplines,
+    "discipline",
+    DISCIPLINE_FIELDS,
+    example="backend --conventions 'No ORM.'",
+    complete=complete_disciplines,
+)
+add_deleter(disciplines, "discipline", example="data", complete=complete_disciplines)

@@ -20,13 +20,13 @@ PANELS = {
             "Find problems in the setup and explain how to fix them.", "ralphgen.cli.project"
         ),
         "status": CommandEntry(
-            "Summarize tasks, blocked work, branches and the last loop.", "ralphgen.cli.status"
+            "Summarize tasks, blocked work, branches and the last loop.", "ralphgen.cli.project"
         ),
     },
     "Plan": {
         "task": CommandEntry("Add, list, edit and close tasks.", "ralphgen.cli.tasks"),
-        "feature": CommandEntry("Add, list and edit features.", "ralphgen.cli.features"),
-        "discipline": CommandEntry("List and edit agent roles.", "ralphgen.cli.disciplines"),
+        "feature": CommandEntry("Add, list and edit features.", "ralphgen.cli.tasks"),
+        "discipline": CommandEntry("List and edit agent roles.", "ralphgen.cli.tasks"),
         "project": CommandEntry(
             "Show and edit the project's title and description.", "ralphgen.cli.project"
         ),
@@ -39,7 +39,7 @@ PANELS = {
         "loop": CommandEntry("Run agents on ready tasks until none are left.", "ralphgen.cli.loop"),
         "launch": CommandEntry("Run one agent session.", "ralphgen.cli.launch"),
         "session": CommandEntry(
-            "Create, list and end sessions for other MCP clients.", "ralphgen.cli.brief"
+            "Create, list and end sessions for other MCP clients.", "ralphgen.cli.sessions"
         ),
         "trust": CommandEntry(
             "Review and approve the commands a project runs.", "ralphgen.cli.trust"
@@ -58,9 +58,9 @@ PANELS = {
             "Exit with 1 if the generated server is out of date (for CI).", "ralphgen.cli.project"
         ),
         "upgrade": CommandEntry(
-            "Upgrade a project to this version of ralphgen.", "ralphgen.cli.upgrade"
+            "Upgrade a project to this version of ralphgen.", "ralphgen.cli.project"
         ),
-        "db": CommandEntry("Back up, tune and prune the database.", "ralphgen.cli.sql"),
+        "db": CommandEntry("Back up, tune and prune the database.", "ralphgen.cli.ledger"),
     },
     "Advanced": {
         "tools": CommandEntry(
@@ -79,7 +79,7 @@ HIDDEN = {
     "inspect": CommandEntry(
         "Show the facts that decide the generated server.", "ralphgen.cli.project"
     ),
-    "schema": CommandEntry("Print the JSON Schema of a settings file.", "ralphgen.cli.schema"),
+    "schema": CommandEntry("Print the JSON Schema of a settings file.", "ralphgen.cli.project"),
 }
 COMMANDS = {name: entry for panel in PANELS.values() for name, entry in panel.items()} | HIDDEN
 RENAMED = {
