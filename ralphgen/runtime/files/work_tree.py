@@ -70,6 +70,7 @@ _DATABASE = {  # the form of a database of SQLite, by the end of its name
     "-shm": rb"(?s:(?:(?:\0{4}|\x18\xe2-\0|\0-\xe2\x18).*)?)",
     "-journal": rb"(?s:(?:(?:\xd9\xd5\x05\xf9\x20\xa1\x63\xd7|\0{8}).*)?)",
 }
+_descriptors: dict[str, int] = {}  # of a database's files that were read, by path
 _UNFINISHED = re.compile(r"\.ralph/(?:.*/)?\.[^/]+\.\d+-[0-9a-f]{8}\.tmp")  # before it has its name
 _MAPPED = re.compile(rb"(?m)^\S+ .w.s \S+ ([0-9a-f]+):([0-9a-f]+) ([1-9]\d*)")  # shared, written
 RULES = ".gitignore"
@@ -163,13 +164,13 @@ def listed_files(
         forms[f"{os.path.dirname(spec)}/{POINTER}"] = _WORD
     if database:
         forms |= {f"{database}{end}": form for end, form in _DATABASE.items()}
-    own = {path for path, form in forms.items() if _has_form(os.path.join(root, path), form)}
     for _ in range(TRIES):
-        listed = {*_listed(root, rules)} - own
+        listed = {*_listed(root, rules)}
         if not any(map(_UNFINISHED.fullmatch, listed)):
             break
         time.sleep(TICK / SECOND)  # until it has its name; one that a kill has left counts
-    names = {path for path in listed if not _is_own(root, path, rules)}
+    own = {path for path in forms if path in listed and _has_form(f"{root}/{path}", forms[path])}
+    names = {path for path in listed - own if not _is_own(root, path, rules)}
     ticked = {f"{spec}/{TICKED}" for spec in specs} - protected
     return sorted(names | protected), frozenset(ticked)
 
@@ -488,6 +489,22 @@ def _is_own(root: str, path: str, rules: Rules | None) -> bool:
     return _has_form(os.path.join(root, path), form)
 
 
+def _first_bytes(path: str) -> bytes:
+    """Return the first bytes of a file, and keep it open while it has its name.
+
+    To close a database or its index ends the locks of all connections of this process (POSIX).
+    """
+    if not hasattr(os, "pread"):
+        with open(path, "rb") as file:
+            return file.read(1 << 12)
+    descriptor = _descriptors.get(path)
+    if descriptor is None or not os.path.samestat(os.fstat(descriptor), os.stat(path)):
+        if descriptor is not None:
+            os.close(descriptor)
+        descriptor = _descriptors[path] = os.open(path, os.O_RDONLY)
+    return os.pread(descriptor, 1 << 12, 0)
+
+
 def _has_form(path: str, form: bytes | str) -> bool:
     """Return whether a file is regular and has a form, or is not there."""
     import json
@@ -498,9 +515,13 @@ def _has_form(path: str, form: bytes | str) -> bool:
         if form == _TEXT:
             return True
         if isinstance(form, bytes):
-            size = 1 << 12 if b"(?s:" in form else -1  # the beginning decides
-            with open(path, "rb") as file:
-                return re.fullmatch(form, file.read(size)) is not None
+            if form in _DATABASE.values():
+                data = _first_bytes(path)
+            else:
+                size = 1 << 12 if b"(?s:" in form else -1  # the beginning decides
+                with open(path, "rb") as file:
+                    data = file.read(size)
+            return re.fullmatch(form, data) is not None
         for left in reversed(range(2)):
             with open(path, "rb") as file:
                 data = file.read()

@@ -2,7 +2,11 @@
 
 import json
 import os
+import sqlite3
+import subprocess
+import sys
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -503,3 +507,25 @@ def test_a_pipe_in_place_of_a_file_is_not_waited_for(tree: Path) -> None:
     os.mkfifo(tree / "pipe")
 
     assert "" == mark_of(str(tree / "pipe"))
+
+
+OTHER = "import sqlite3, sys; sqlite3.connect(sys.argv[1], timeout=0).execute('BEGIN IMMEDIATE')"
+
+
+@pytest.mark.parametrize("mode", ["wal", "delete"])
+def test_a_look_at_the_files_leaves_the_locks_of_a_connection_alone(
+    tmp_path: Path, mode: str
+) -> None:
+    path = tmp_path / ".ralph/db/ralph.db"
+    path.parent.mkdir(parents=True)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(f"PRAGMA journal_mode = {mode}")
+        connection.execute("CREATE TABLE a (b)")
+        connection.execute("BEGIN IMMEDIATE")
+        connection.execute("INSERT INTO a VALUES (1)")
+        assert {} == tree_files(str(tmp_path))
+        other = subprocess.run(
+            [sys.executable, "-c", OTHER, str(path)], check=False, capture_output=True, text=True
+        )
+
+    assert "database is locked" in other.stderr
