@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from itertools import combinations
 
 from ralphgen.errors import MissingError, UsageError, plain
-from ralphgen.planning.catalog import BROUGHT
 from ralphgen.planning.model import KitPlan, ServerPlan
+from ralphgen.planning.policy import BROUGHT
 from ralphgen.planning.preview import EXAMPLES, supposed_session
 from ralphgen.planning.server import KitDefinition, full_catalog
 from ralphgen.runtime.policy import ANY, REQUIRED, WITHIN, Grant, Grants

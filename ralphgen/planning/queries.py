@@ -5,7 +5,6 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ralphgen.errors import Problem, ProjectError
-from ralphgen.planning.catalog import BROUGHT
 from ralphgen.planning.model import (
     RECIPES,
     TEXT,
@@ -17,6 +16,7 @@ from ralphgen.planning.model import (
     answer_of,
     typed,
 )
+from ralphgen.planning.policy import BROUGHT
 from ralphgen.planning.server import Addition
 from ralphgen.project.config import FILE as CONFIG
 from ralphgen.project.model import Project

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from ralphgen.errors import Problem, ProjectError
 from ralphgen.planning.access import KitAccess
-from ralphgen.planning.catalog import Catalog
 from ralphgen.planning.model import (
     KitPlan,
     Module,
@@ -19,7 +18,7 @@ from ralphgen.planning.model import (
     SkillPlan,
     Wording,
 )
-from ralphgen.planning.policy import override_warnings, plan_policy
+from ralphgen.planning.policy import Catalog, override_warnings, plan_policy
 from ralphgen.project.kit import Finding
 from ralphgen.project.lookup import CONFIG
 from ralphgen.project.model import Project, Replaced, project_facts

@@ -1,4 +1,4 @@
-"""Spells a plan as text: templates for what varies, runtime modules unchanged."""
+"""Renders a plan: templates for what varies, runtime modules unchanged."""
 
 import json
 import re
@@ -13,13 +13,21 @@ from ralphgen.environment import LOCK_NAME
 from ralphgen.environment.location import merged_lock
 from ralphgen.files import Files, seal
 from ralphgen.planning import own_tools
-from ralphgen.planning.model import Constant, KitPlan, Module, PlannedTool, ServerPlan
+from ralphgen.planning.model import (
+    Constant,
+    KitPlan,
+    Module,
+    Names,
+    PlannedTool,
+    ServerPlan,
+    SkillPlan,
+    Workflow,
+)
 from ralphgen.project.model import Structured
-from ralphgen.rendering.policy import policy_lines
-from ralphgen.rendering.skill import skill_module
 from ralphgen.rendering.templates import rendered
 from ralphgen.runtime import tool as runtime_tool
-from ralphgen.spelling import Construction, Lines, Name, Value, import_from, keyword
+from ralphgen.runtime.policy import ALL, FULL, Policy, Recipe
+from ralphgen.spelling import Construction, Lines, Name, Value, import_from, keyword, markdown_cell
 
 RUNTIME = Path(__file__).parents[1] / "runtime"
 UNFORMATTED = "# fmt: off\n"  # black knows no settings of a folder, only this mark
@@ -325,3 +333,78 @@ def _digest(files: Mapping[str, str]) -> str:
     """Return one sha256 over everything that the plan decided."""
     whole = json.dumps(sorted(files.items()), ensure_ascii=True)
     return sha256(whole.encode()).hexdigest()
+
+
+def policy_lines(policy: Policy, every: Mapping[str, Names]) -> dict[str, Any]:
+    """Return the policy with one name a line, so that a change of one is a diff of one line.
+
+    Where a person's own sessions have every tool of a kit, one word says so: for them alone, so
+    that what an agent gets is always a diff.
+    """
+    recipes = {name: _recipe_lines(recipe) for name, recipe in policy.recipes.items()}
+    recipes[FULL]["tools"] = Lines(
+        {
+            kit: ALL if names == every[kit] else Lines(list(names))
+            for kit, names in policy.recipes[FULL].tools.items()
+        }
+    )
+    return {
+        "recipes": recipes,
+        "removed_tools": _nested(policy.removed_tools),
+        "grants": any(recipe.granted_by for recipe in policy.recipes.values()),
+        "absent": Lines({kit: Lines(reasons) for kit, reasons in policy.absent.items()}),
+    }
+
+
+def _recipe_lines(recipe: Recipe) -> dict[str, Value]:
+    """Return what a recipe leaves, without what nothing is said of."""
+    spelled: dict[str, Value] = {
+        "tools": _one_a_line(recipe.tools),
+        "base": recipe.base,
+        "targets": recipe.targets,
+        "narrowed_arguments": _one_a_line(recipe.narrowed_arguments),
+        "narrowed_values": _nested(recipe.narrowed_values),
+        "bound_arguments": Lines(recipe.bound_arguments),
+        "granted_by": _one_a_line(recipe.granted_by),
+        "loaded_first": Lines(recipe.loaded_first),
+    }
+    return {name: value for name, value in spelled.items() if getattr(recipe, name)}
+
+
+def _nested(mapping: Mapping[str, Mapping[str, Sequence[str]]]) -> Value:
+    return Lines({name: _one_a_line(members) for name, members in mapping.items()})
+
+
+def _one_a_line(mapping: Mapping[str, Sequence[str]]) -> Value:
+    return Lines({name: Lines(list(names)) for name, names in mapping.items()})
+
+
+def skill_module(kit: KitPlan, skill: SkillPlan) -> Module:
+    """Return the module that holds the words of a kit's skill, and of each of its tools."""
+    words = Lines(
+        {
+            "name": skill.name,
+            "title": skill.title,
+            "description": skill.description,
+            "overview": Lines(skill.overview),
+            "tools": Lines({tool.name: _tool(kit, tool) for tool in kit.tools}),
+            "workflows": Lines([_workflow(workflow) for workflow in skill.workflows]),
+        }
+    )
+    title = "The skill of this server, which clients read as a resource."
+    values = {"title": title, "constants": [("SKILL", words)]}
+    return Module(f"{kit.key}/skill.py", "constants.py.jinja", values)
+
+
+def _tool(kit: KitPlan, tool: PlannedTool) -> Value:
+    every = {other.name for other in kit.tools}
+    said = {"purpose": markdown_cell(tool.purpose), "answer": markdown_cell(tool.answer)}
+    instead = {name: markdown_cell(what) for name, what in tool.instead.items() if name in every}
+    return Lines({**said, "instead": instead} if instead else said)
+
+
+def _workflow(workflow: Workflow) -> Value:
+    steps: list[Value] = [
+        {"tool": step.tool, "given": dict(step.given), "text": step.text} for step in workflow.steps
+    ]
+    return Lines({"title": workflow.title, "needs": list(workflow.needs), "steps": Lines(steps)})

@@ -12,7 +12,7 @@ from ralphgen.board.requests import WAS, FieldProblem, Form
 from ralphgen.board.views.disciplines import RESERVED, DisciplineView, ServerRow
 from ralphgen.board.views.prose import LONGEST as LONGEST_PROSE
 from ralphgen.board.views.prose import ProseField
-from ralphgen.planning.catalog import Catalog
+from ralphgen.planning.policy import Catalog
 from ralphgen.project.config import NamedMcpServer
 from ralphgen.project.disciplines import name_problem
 from ralphgen.project.toml import EXPECTED

@@ -16,7 +16,7 @@ from ralphgen.emit.scaffold import CONFIG_TEXT
 from ralphgen.emit.workflows import Generated, tools_on_disk
 from ralphgen.errors import ProjectError, RalphgenError
 from ralphgen.kits.registry import KITS
-from ralphgen.planning.catalog import Catalog
+from ralphgen.planning.policy import Catalog
 from ralphgen.planning.server import full_catalog
 from ralphgen.project import disciplines
 from ralphgen.project.config import (

@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping
 
 from ralphgen.errors import Problem, ProjectError
 from ralphgen.kits.tables.columns import ToolTable, needed, offered
-from ralphgen.planning.catalog import about
 from ralphgen.planning.model import (
     OBJECTS,
     RECIPES,
@@ -17,6 +16,7 @@ from ralphgen.planning.model import (
     answer_of,
     typed,
 )
+from ralphgen.planning.policy import about
 from ralphgen.planning.server import Addition
 from ralphgen.project.model import Project
 from ralphgen.runtime.engine.schema import TABLES, fold

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from lanes import examples
 
 from ralphgen.errors import ProjectError
-from ralphgen.planning.catalog import Catalog
 from ralphgen.planning.model import RECIPES, Argument, KitPlan, Names, PlannedTool
-from ralphgen.planning.policy import plan_policy
+from ralphgen.planning.policy import Catalog, plan_policy
 from ralphgen.project.model import OwnRecipe, Project, Removal, Schema
 from ralphgen.runtime.errors import StartError, ToolError
 from ralphgen.runtime.policy import Policy
