@@ -192,6 +192,16 @@ class TestOpaqueSections:
 class TestFences:
     """Where the XML stands."""
 
+    def test_without_one_it_is_said_what_is_expected(self) -> None:
+        found = parse_directive("<directive/>", "greet")
+
+        problem = (
+            'no XML block: expected a line "```xml", the element "directive", and a line "```"'
+        )
+
+        assert (problem,) == found.problems
+        assert "greet" == found.title
+
     def test_a_block_within_one_of_more_backticks_is_none(self) -> None:
         outer = '````md\n```xml\n<directive name="a"/>\n```\n`````x\n````\n'
         found = parse_directive(f'{outer}```xml\n<directive name="b"/>\n```\n', "c")
