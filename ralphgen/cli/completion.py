@@ -93,7 +93,7 @@ def complete_recipes(context: typer.Context, incomplete: str) -> list[Offer]:
     """Return the recipes that start with a text, each with its purpose and number of tools."""
 
     def offers(root: Path) -> list[Offer]:
-        from ralphgen.cli.sessions import described_recipes
+        from ralphgen.cli.recipes import described_recipes
 
         found = described_recipes(root).items()
         return [(name, text) for name, text in found if name.startswith(incomplete)]

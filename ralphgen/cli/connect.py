@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ralphgen.cli.completion import complete_clients, complete_recipes
-from ralphgen.cli.sessions import RecipeCommand
+from ralphgen.cli.recipes import RecipeCommand
 from ralphgen.errors import Say, UsageError, plain
 from ralphgen.terminal.app import App, Project, Quiet, ShellCommand
 from ralphgen.terminal.console import progress, say

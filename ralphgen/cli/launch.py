@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ralphgen.cli.completion import complete_agents
+from ralphgen.cli.recipes import RecipeCommand
 from ralphgen.cli.sessions import (
     CLAIMING,
     Discipline,
@@ -17,7 +18,6 @@ from ralphgen.cli.sessions import (
     Kits,
     Next,
     Recipe,
-    RecipeCommand,
     Task,
     open_session,
 )

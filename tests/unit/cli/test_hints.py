@@ -10,7 +10,7 @@ from driving import create_project, made_here, query, quiet
 from making_sessions import made
 from wire import running
 
-from ralphgen.cli.sessions import BUILT_IN
+from ralphgen.cli.recipes import BUILT_IN
 from ralphgen.emit.workflows import regenerate
 from ralphgen.project.rows import open_rows
 from ralphgen.suggestion import counted, suggestion
