@@ -322,6 +322,7 @@ def test_a_hand_edited_file_is_a_warning_of_other_commands(root: Path) -> None:
     assert f"warning: {RALPH}/SKILL.md was edited by hand; not overwritten\n" in done.stderr
 
 
+@pytest.mark.thorough
 def test_a_hand_edited_file_does_not_make_the_server_out_of_date(root: Path) -> None:
     append(written(root) / RALPH / "SKILL.md", "mine\n")
 

@@ -37,6 +37,7 @@ def test_init_builds_no_environment_and_sessions_start_on_the_base_interpreter(
     assert not (tmp_path / "home/environments").exists()
 
 
+@pytest.mark.thorough
 def test_regen_builds_the_environment_of_a_kit_that_is_added_later(root: Path) -> None:
     config = root / ".ralph/ralphgen.toml"
     text = config.read_text(encoding="utf-8")

@@ -200,6 +200,7 @@ def test_a_loop_waits_for_a_database_that_is_away(
         assert "the database cannot be reached" in said
 
 
+@pytest.mark.thorough
 def test_a_further_session_does_not_log_in(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     counts = []
     for sessions in (2, 4):

@@ -133,7 +133,7 @@ def test_base_that_fails_after_a_foreign_commit_gets_no_session(tmp_path: Path) 
     assert [1] == [line["task"] for line in project.log("begin")]
 
 
-@pytest.mark.parametrize("by_hand", shortened([False, True], True))
+@pytest.mark.parametrize("by_hand", shortened([False, True]))
 def test_pull_of_protected_files_while_the_loop_runs(tmp_path: Path, *, by_hand: bool) -> None:
     project = repository(tmp_path, 2, f'{CHECK}[loop]\nremote = "origin"\n')
     with_origin(project.root)

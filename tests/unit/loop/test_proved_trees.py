@@ -10,6 +10,7 @@ from time import sleep, time
 
 import pytest
 from driving import Driver, query
+from lanes import shortened
 from making_sessions import client_of
 from merging_projects import branches, merging_project, say
 from proved_projects import check, git, python, written
@@ -94,7 +95,7 @@ def test_late_changes_of_code_tests_and_settings_do_not_reach_the_base(tmp_path:
     assert "BROKEN(" == git(root, "show", "ralph/task-1-late:src/mod.py")
 
 
-@pytest.mark.parametrize("path", ["src/mod.py", "tests/run.sh"])
+@pytest.mark.parametrize("path", shortened(["src/mod.py", "tests/run.sh"], "src/mod.py"))
 def test_files_that_flip_while_the_checks_run_prove_nothing_else(tmp_path: Path, path: str) -> None:
     """The agent's worktree has the good file only while the checks run."""
     wait = "while test -e {go}; do sleep 0.05; done; sh tests/run.sh"
@@ -155,6 +156,7 @@ def test_ignored_code_is_in_no_checkout(tmp_path: Path, line: str) -> None:
     assert not answer["passed"]
 
 
+@pytest.mark.thorough
 def test_ignored_files_that_are_added_by_force_are_part_of_the_tree(tmp_path: Path) -> None:
     root = project(tmp_path, check("t", "test", "-e", "out.log"))
     written(root, [("out.log", "base")])
@@ -244,8 +246,8 @@ TAMPERS = {
 }
 
 
-@pytest.mark.parametrize("source", [False, True])
-@pytest.mark.parametrize("way", TAMPERS)
+@pytest.mark.parametrize("source", shortened([False, True], False))
+@pytest.mark.parametrize("way", shortened(TAMPERS, "content"))
 def test_code_under_test_changes_no_later_proof(tmp_path: Path, way: str, *, source: bool) -> None:
     test = (
         "test -e tamper && sh tamper && exit 0\n"
@@ -267,6 +269,7 @@ def test_code_under_test_changes_no_later_proof(tmp_path: Path, way: str, *, sou
     assert source or count.read_text(encoding="utf-8").count("1-checks.") <= 2
 
 
+@pytest.mark.thorough
 def test_a_protected_file_that_is_replaced_while_later_checks_run_proves_nothing(
     tmp_path: Path,
 ) -> None:
@@ -289,6 +292,7 @@ def test_a_protected_file_that_is_replaced_while_later_checks_run_proves_nothing
     assert 'files were changed while the checks ran: "tests/run.sh"' in answer["not_proved"]
 
 
+@pytest.mark.thorough
 def test_a_check_that_writes_the_same_content_is_named(tmp_path: Path) -> None:
     root = project(tmp_path, check("t", *python("open('code.txt', 'r+').write('1')")))
     with session(root) as (tree, client, _):
@@ -298,6 +302,7 @@ def test_a_check_that_writes_the_same_content_is_named(tmp_path: Path) -> None:
     assert 'files were changed while the checks ran: "code.txt"' in answer["not_proved"]
 
 
+@pytest.mark.thorough
 def test_a_run_leaves_no_ignored_file_that_is_protected(tmp_path: Path) -> None:
     test = "test -e gen/helper.log && exit 0; sh src/a.sh; false\n"
     config = RUN + '[done]\nprotect = ["**/helper.log"]\n'
@@ -310,6 +315,7 @@ def test_a_run_leaves_no_ignored_file_that_is_protected(tmp_path: Path) -> None:
         assert not client.call("run_checks")["passed"]
 
 
+@pytest.mark.thorough
 def test_an_edit_within_the_second_of_a_look_is_recorded(tmp_path: Path) -> None:
     root = project(tmp_path, check("t", "true"))
     tree = prepare(root, 1, 1, loop_of(root), say)
@@ -325,6 +331,7 @@ def test_an_edit_within_the_second_of_a_look_is_recorded(tmp_path: Path) -> None
     assert "1" == git(root, "show", f"{found}:code.txt")
 
 
+@pytest.mark.thorough
 def test_a_folder_that_becomes_a_link_is_recorded(tmp_path: Path) -> None:
     root = project(tmp_path, check("t", "test", "-L", "src"), *FILES)
     with session(root) as (tree, client, session_id):
@@ -337,6 +344,7 @@ def test_a_folder_that_becomes_a_link_is_recorded(tmp_path: Path) -> None:
     assert "lib" == git(root, "show", "HEAD:src")
 
 
+@pytest.mark.thorough
 def test_setup_runs_again_if_a_file_changes_that_it_depends_on(tmp_path: Path) -> None:
     root, count = with_modules(tmp_path, "test -e node_modules/runner\n")
     with session(root, 1) as (tree, client, _):
@@ -352,6 +360,7 @@ def test_setup_runs_again_if_a_file_changes_that_it_depends_on(tmp_path: Path) -
     )
 
 
+@pytest.mark.thorough
 def test_setup_that_fails_for_a_tree_is_told_with_its_output(tmp_path: Path) -> None:
     program = (
         "import sys; t = open('code.txt').read(); sys.exit('no such package' if t > '0' else 0)"
@@ -394,6 +403,7 @@ def test_protected_files_are_compared_with_the_base_and_ignored_ones_with_the_st
         assert client.call("run_checks")["passed"]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("attributes", "is_refused"),
     [
@@ -419,6 +429,7 @@ def test_attributes_that_check_out_a_protected_file_in_another_way(
     assert is_refused == ('".gitattributes"' in said), said
 
 
+@pytest.mark.thorough
 def test_attributes_of_the_repository_that_an_agent_writes_convert_no_file(tmp_path: Path) -> None:
     test = "test $(wc -c < tests/data.txt) = 2\n"
     root = project(tmp_path, RUN + PROTECTS, ("tests/run.sh", test), ("tests/data.txt", "1\n"))
@@ -431,6 +442,7 @@ def test_attributes_of_the_repository_that_an_agent_writes_convert_no_file(tmp_p
     assert [lines in item.shown for item in git_items(root, remote=False)] == [True]
 
 
+@pytest.mark.thorough
 def test_protected_ignored_file_that_checkouts_copy_is_compared(tmp_path: Path) -> None:
     rules = '[done]\nprotect = ["secret/**"]\n[loop]\ncopy = ["secret/**"]\n'
     ignored = (".gitignore", "*.log\n/context-*.json\nsecret/\n")
@@ -487,6 +499,7 @@ def refs(root: Path) -> list[str]:
     return git(root, "for-each-ref", "--format=%(refname)", "refs/ralph").split()
 
 
+@pytest.mark.thorough
 def test_proved_tree_is_not_pruned_and_its_ref_is_local_until_the_merge(tmp_path: Path) -> None:
     root = project(tmp_path, RUN, *FILES)
     git(tmp_path, "init", "--quiet", "--bare", "origin")
@@ -510,6 +523,7 @@ def test_proved_tree_is_not_pruned_and_its_ref_is_local_until_the_merge(tmp_path
     assert ["refs/ralph/branches/ralph/task-1-late"] == refs(root)
 
 
+@pytest.mark.thorough
 def test_tree_that_is_lost_is_named_as_the_cause(tmp_path: Path) -> None:
     root = project(tmp_path, RUN, *FILES)
     with session(root, 1) as (tree, client, session_id):
@@ -526,6 +540,7 @@ def test_tree_that_is_lost_is_named_as_the_cause(tmp_path: Path) -> None:
     assert LOST == outcome.tail
 
 
+@pytest.mark.thorough
 def test_refs_of_a_task_that_is_reopened_are_deleted(tmp_path: Path) -> None:
     root = project(tmp_path, RUN, *FILES)
     query(root, "UPDATE tasks SET depends_on = '[]'")
