@@ -19,15 +19,15 @@ ERROR_CLASS = re.compile(r"^class \w+\((RalphgenError|ProjectError)\)", re.MULTI
 INTRODUCTION = """\
 # Errors and exit codes
 
-What says no, to whom, and in which form. A sentence names what is wrong and what was expected, and
-a line `hint:` says what to do. Where a message holds a name or a value, `…` stands for it here.
+Each message names the fault and the expected value, and a line `hint:` names the next step. On this
+page, `…` replaces names and values.
 
-| who is told | how |
+| from, to | form |
 |---|---|
-| a person, by a command | `error: …` on standard error, and an exit code |
-| an agent, by a tool | an answer with `isError`, whose text says what to do next |
-| a client, by the server | an error of JSON-RPC, or over HTTP a status |
-| a client, by a server that does not start | a line on standard error, and exit code 2 |
+| a command, to the user | `error: …` on standard error, and an exit code |
+| a tool, to an agent | an answer with `isError`, whose text names the next step |
+| a server, to a client | an error of JSON-RPC, or over HTTP a status |
+| a server that does not start, to a client | a line on standard error, and exit code 2 |
 """
 PROTOCOL = {
     "PARSE_ERROR": "the line is no JSON",

@@ -172,7 +172,7 @@ class OutputReader(ABC):
 
     @abstractmethod
     def take(self, line: str) -> AgentLine | None:
-        """Return what a line is; None where it is no event, but is to be said to a person."""
+        """Return the event of a line; None if the line is not an event, but text for the user."""
 
     def taken(self, line: str) -> AgentLine | None:
         """Return what a line is, as `take` does; none is an event that its agent would not write.
@@ -209,11 +209,11 @@ class OutputReader(ABC):
 class Agent(ABC):
     """A program that works in sessions.
 
-    `name` is what people call it, and what is on record; `title` what it is called in sentences.
-    `lacks` says in sentences what it cannot do that ralphgen would have it do. `converses` says
-    that it can talk with a person in a terminal, `reports_cost` that it says what it has cost.
-    `variables` are the names of those with its keys and settings; "*" stands for any end.
-    `script` is the word after its program, which may name a file of the project.
+    `name` is its name in commands and records, `title` its name in sentences. `lacks` has one
+    sentence for each feature of ralphgen that it does not support. `converses` is whether it can
+    talk with the user in a terminal, `reports_cost` whether it reports its cost. `variables` are
+    the environment variables with its keys and settings; "*" matches any end of a name. `script` is
+    the word after its program, which may name a file of the project.
     """
 
     name: str

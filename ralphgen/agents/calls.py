@@ -344,10 +344,10 @@ def from_words(words: Sequence[str]) -> dict[str, str]:
 
 
 def typed(given: Mapping[str, str], properties: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the values of texts, as the input schema has them.
+    """Return the values of texts, with the types of the input schema.
 
-    What is no text by its schema is read as JSON. Where it is none it stays as it is: the server
-    refuses it, and says what it expected.
+    A text for another type is read as JSON. Invalid JSON stays a text: the server refuses it and
+    names the expected type.
     """
     return {key: _value(text, properties.get(key)) for key, text in given.items()}
 

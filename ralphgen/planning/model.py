@@ -274,25 +274,21 @@ class KitPlan:
     if there are any, and with the constants in `workspace`, as (module, constant). `absent`
     has the reason, by tool, for each tool without a place in the project.
 
-    `targets` says, by profile, which kinds of rows (task, feature, discipline) a session is about
-    and how much it needs one: none starts without a `"required"` one; an `"optional"` one may be
-    named; and `"grants"` lets a session start without one, which then lacks the tools that may
-    change nothing but such a row (those with an argument bound to the session's `own` one).
-    `about` opens the server's instructions, before what its tools say; it is empty where the server
-    has a module `instructions` that writes them.
-    `refusals` says how wrong arguments are answered: as a `"result"` that the agent reads, as an
-    `"error"` of the protocol, or, like all failures, as an `"object"` of JSON. `logs_refusals`
-    writes one log line for each refused call. `version` is the version of the server, if that is
-    not ralphgen's. `skill` is what
-    agents are told of the kit beyond its schemas. `proves` says that it holds tasks to the checks
-    of the project, and `has_database` that its workspace works on the database. `prompts`,
-    `resources` and `services` say whether the kit's server has such a module; of the tables in
-    `row_resources`, each the module of its tools and its constant there, rows are resources too.
-    `brief` says whether `prompts` has a function of this name, which makes
-    what agents are told when a session begins; `connected` says that its `workspace` has such a
-    function, for when a client is there. `http` says how the kit is served over HTTP; it is None
-    for one that works on the project's files, and so stays on their machine. `warnings` are
-    sentences for people.
+    `targets` has the kinds of rows (task, feature, discipline) that a session can be about, by
+    profile. A `"required"` row must be named, an `"optional"` one can be. A session can start
+    without a `"grants"` row; it then lacks the tools that change only such a row (with an argument
+    bound to the session's `own` row). `about` starts the server's instructions; it is empty if the
+    server has a module `instructions`. `refusals` is the form of an answer to wrong arguments: a
+    `"result"` for the agent, an `"error"` of the protocol, or, for all failures, an `"object"` of
+    JSON. `logs_refusals` writes one log line for each refused call. `version` is the server's
+    version, if it is not ralphgen's. `skill` is the kit's Agent Skill. `proves` is whether its
+    tasks need the project's checks, `has_database` whether its workspace uses the database.
+    `prompts`, `resources` and `services` are whether the kit's server has such a module. The rows
+    of the tables in `row_resources` (module of the tools, constant there) are resources, too.
+    `brief` is whether `prompts` has a function of this name, for the brief of a session;
+    `connected` is whether `workspace` has such a function, for a new client. `http` is how the kit
+    works over HTTP; it is None if the kit needs the project's files, and so their machine.
+    `warnings` are sentences for the user.
     """
 
     key: str

@@ -110,15 +110,14 @@ class KitDefinition:
     `key` is the kit's name in the config, in `.ralph/mcp/` and on the server's command line. `plan`
     returns it as one project gets it, from the facts alone.
 
-    `settings` is the model of the config's table of the same name as the kit. `survey` takes the
-    project's folder and the settings, reads what the kit needs of the project's files and returns
-    it as a value of JSON; it raises `ProjectError` for what it cannot use. `find` takes the same
-    and says what there would be to serve, which the server itself finds when it is asked. `setup`
-    holds the files, by path below the project's folder, that `init --kit` writes where there are
-    none. `access` returns what the database lets the sessions' own logins do with the kit's tables.
-    `additions` plan what a project adds of its own to the server, where this kit is the first
-    that is on and has any: each takes the project and the server as it is so far. With `any_schema`
-    it serves any database, so that the project need not have tasks, features and disciplines.
+    `settings` is the model of the config table with the kit's name. `survey` takes the project's
+    directory and the settings, and returns facts from the project's files as JSON; it raises
+    `ProjectError` for files that it cannot use. `find` takes the same and returns what the server
+    would find. `setup` has the files, by path below the project's directory, that `init --kit`
+    creates if they do not exist. `access` returns the permissions of the sessions' own logins on
+    the kit's tables. `additions` plan the project's own tools; the first enabled kit that has any
+    plans them, each from the project and the server so far. With `any_schema` the kit works on any
+    database, also without tasks, features and disciplines.
     """
 
     server: KitPlan
