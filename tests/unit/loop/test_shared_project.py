@@ -62,7 +62,7 @@ def pull_settings(root: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "refusal"),
     [
-        (add_recipe, "stopped after"),
+        (add_recipe, '.ralph/recipes/short.toml:1: there is no base "nothing"'),
         (add_tool, "sessions run .ralph/tools/notes.py"),
         (withdraw_trust, "this project has not been approved on this machine"),
         (pull_settings, "./new.sh"),
@@ -80,5 +80,5 @@ def test_a_loop_notices_changes_of_the_user_before_the_next_session(
     _, printed = loop.communicate(timeout=90)
 
     assert loop.returncode in {1, 2}, printed
-    assert refusal in printed
+    assert refusal in printed, printed
     assert [1] == [line["task"] for line in project.log("begin")]
