@@ -200,7 +200,7 @@ def render_section(plan: ServerPlan, checks: Sequence[str]) -> str:
     """Return the section with its marks; `checks` names what a task has to pass to be done."""
     kits = [kit for kit in plan.kits if kit.skill is not None]
     named = codes(checks) if checks else ""
-    return rendered("agents_md.md.jinja", begin=BEGIN, end=END, kits=kits, checks=named)
+    return rendered("skills/agents_md.md.jinja", begin=BEGIN, end=END, kits=kits, checks=named)
 
 
 def with_section(section: str, text: str) -> str:
@@ -276,8 +276,8 @@ def _files(plan: ServerPlan, kit: KitPlan, skill: SkillPlan, place: str) -> File
         "entry": ClientEntries("claude", Path(), (kit.key,)).text.rstrip(),
     }
     texts = {
-        TEXT: rendered("skill.md.jinja", **values),
-        GUIDE: rendered("tool_guide.md.jinja", **values),
+        TEXT: rendered("skills/skill.md.jinja", **values),
+        GUIDE: rendered("skills/tool_guide.md.jinja", **values),
     }
     return seal({**OURS, **texts}, {"ralphgen": __version__, "kit": kit.key})
 

@@ -585,13 +585,12 @@ class TestTemplates:
         words = {*re.findall(r"{%-?\s*(\w+)", text)}
 
         assert words <= {"for", "endfor", "if", "elif", "else", "endif", "include"}
-        assert len(text.splitlines()) <= (50 if path.name == "server.py.jinja" else 40)
 
     def test_every_template_is_used(self) -> None:
         source = "".join(path.read_text(encoding="utf-8") for path in MODULES)
 
         source += "".join(path.read_text(encoding="utf-8") for path in self.TEMPLATES)
-        named = re.compile(r'"(?:board/)?([\w.]+\.jinja)"')
+        named = re.compile(r'"(?:\w+/)?([\w.]+\.jinja)"')
 
         assert [] == sorted({path.name for path in self.TEMPLATES} - {*named.findall(source)})
 

@@ -91,7 +91,7 @@ def _agent_text(persona: Persona) -> str:
     about = f" {plain(persona.description)}" if persona.description else ""
     arguments = ["serve", KIT, "--recipe", RECIPE, "--discipline", persona.name, "--next"]
     return rendered(
-        "agent.md.jinja",
+        "claude/agent.md.jinja",
         name=persona.agent,
         description=json.dumps(
             f"{title}: does the next task of this discipline that is ready, and closes it.{about}"
@@ -115,12 +115,13 @@ _PLUGIN_SETTINGS = {
 }
 _CHECK_COMMAND = "check"  # the command that only projects with checks have
 COMMANDS = {
-    "next": "command_next.md.jinja",
-    "brief": "command_brief.md.jinja",
-    _CHECK_COMMAND: "command_check.md.jinja",
-    "done": "command_done.md.jinja",
+    "next": "claude/command_next.md.jinja",
+    "brief": "claude/command_brief.md.jinja",
+    _CHECK_COMMAND: "claude/command_check.md.jinja",
+    "done": "claude/command_done.md.jinja",
 }
-LEFT_ALONE = {".prettierrc": "prettierrc.jinja", "ruff.toml": "ruff.toml.jinja"}  # by formatters
+# Formatters leave the plugin alone.
+LEFT_ALONE = {".prettierrc": "server/prettierrc.jinja", "ruff.toml": "server/ruff.toml.jinja"}
 ABOUT = "The project's tasks and tools, and guardrails for its sessions."
 HOOKS = (
     "agents/gate.py",

@@ -66,7 +66,7 @@ def access_sql(project: Project, plan: ServerPlan) -> str:
         raise ProjectError(text, "change it: it would end a block of the SQL")
     has_ledger = project.schema.table(MARKER) is not None
     return rendered(
-        "roles.sql.jinja",
+        "sql/roles.sql.jinja",
         agents=AGENTS,
         claims=has_ledger,
         first_statuses=own.first_statuses,

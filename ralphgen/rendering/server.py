@@ -49,22 +49,22 @@ def render_files(plan: ServerPlan) -> Files:
     every = {kit.key: tuple(tool.name for tool in kit.tools) for kit in plan.kits}
     lock = merged_lock((*every, plan.engine, "http" if plan.http is not None else ""))
     files = {
-        "server.py": rendered("server.py.jinja", kits=plan.kits),
-        "policy.py": rendered("policy.py.jinja", policy=policy_lines(plan.policy, every)),
-        "README.md": rendered("README.md.jinja", **_readme(plan), has_lock=lock != ""),
+        "server.py": rendered("server/server.py.jinja", kits=plan.kits),
+        "policy.py": rendered("server/policy.py.jinja", policy=policy_lines(plan.policy, every)),
+        "README.md": rendered("server/README.md.jinja", **_readme(plan), has_lock=lock != ""),
         "project.json": _facts(plan.facts),
         **({LOCK_NAME: lock} if lock else {}),
-        ".gitattributes": rendered("gitattributes.jinja", has_lock=lock != ""),
-        ".gitignore": rendered("gitignore.jinja"),
-        ".prettierrc": rendered("prettierrc.jinja"),
-        "ruff.toml": rendered("ruff.toml.jinja"),
+        ".gitattributes": rendered("server/gitattributes.jinja", has_lock=lock != ""),
+        ".gitignore": rendered("server/gitignore.jinja"),
+        ".prettierrc": rendered("server/prettierrc.jinja"),
+        "ruff.toml": rendered("server/ruff.toml.jinja"),
     }
     for kit in plan.kits:
         files.update(_kit(kit, plan.engine, plan.structured_output))
     if plan.http is not None:
         title = "How the project is served over HTTP: [http] of .ralph/ralphgen.toml."
         values = {"title": title, "constants": [("SETTINGS", Lines(plan.http))]}
-        files["http_settings.py"] = rendered("constants.py.jinja", **values)
+        files["http_settings.py"] = rendered("server/constants.py.jinja", **values)
     more = [HTTP, f"runtime/engine/{plan.engine}/revocations.py"] if plan.http is not None else []
     files.update(_runtime(plan.kits, plan.engine, *more))
     files = {
@@ -98,7 +98,7 @@ def _kit(kit: KitPlan, engine: str, structured: Structured) -> Files:
     }
     return {
         **kit.assets,
-        f"{kit.key}/__init__.py": rendered("kit.py.jinja", **package),
+        f"{kit.key}/__init__.py": rendered("server/kit.py.jinja", **package),
         **{f"{kit.key}/{noun}.py": _tools(kit, noun) for noun in kit.emitted_nouns},
         **{
             module.path: rendered(module.template, **module.values)
@@ -136,12 +136,12 @@ def _modules_of(kit: KitPlan, structured: Structured) -> tuple[Module, ...]:
     found = list(kit.modules)
     if structured and kit.answers:
         schemas = {"title": ANSWERS, "constants": [("ANSWERS", Lines(kit.answers))]}
-        found.append(Module(f"{kit.key}/answers.py", "constants.py.jinja", schemas))
+        found.append(Module(f"{kit.key}/answers.py", "server/constants.py.jinja", schemas))
     if kit.skill is not None:
         found.insert(0, skill_module(kit, kit.skill))
     if kit.settings:
         values = {"title": "The settings of the kit.", "constants": [("SETTINGS", kit.settings)]}
-        found.insert(0, Module(f"{kit.key}/settings.py", "constants.py.jinja", values))
+        found.insert(0, Module(f"{kit.key}/settings.py", "server/constants.py.jinja", values))
     return tuple(found)
 
 
@@ -186,7 +186,7 @@ def _tools(kit: KitPlan, noun: str) -> str:
     for one in data.values():
         imports.setdefault(one.module, set()).update(_names(one.call))
     return rendered(
-        "tools.py.jinja",
+        "server/tools.py.jinja",
         title=kit.nouns[noun],
         constants=[
             *((name, Lines(constants[name])) for name in sorted(constants)),
@@ -393,7 +393,7 @@ def skill_module(kit: KitPlan, skill: SkillPlan) -> Module:
     )
     title = "The skill of this server, which clients read as a resource."
     values = {"title": title, "constants": [("SKILL", words)]}
-    return Module(f"{kit.key}/skill.py", "constants.py.jinja", values)
+    return Module(f"{kit.key}/skill.py", "server/constants.py.jinja", values)
 
 
 def _tool(kit: KitPlan, tool: PlannedTool) -> Value:

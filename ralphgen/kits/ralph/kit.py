@@ -232,7 +232,7 @@ def _tables_module(tables: Mapping[str, OfferedTable], project: Project) -> Modu
         "takes_reason": _takes_reason(tables),
         "database": project.place.named if project.place else project.database,
     }
-    return Module(f"{SERVER.key}/tables.py", "tables.py.jinja", values)
+    return Module(f"{SERVER.key}/tables.py", "server/tables.py.jinja", values)
 
 
 RALPH = KitDefinition(SERVER, plan_ralph, access=ralph_access)

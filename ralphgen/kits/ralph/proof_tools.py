@@ -56,7 +56,7 @@ def with_proof(kit: KitPlan, project: Project) -> KitPlan:
     return replace(
         kit,
         tools=tuple(map(_overruled, kit.tools)),
-        modules=(*kit.modules, Module(f"{kit.key}/done.py", "constants.py.jinja", values)),
+        modules=(*kit.modules, Module(f"{kit.key}/done.py", "server/constants.py.jinja", values)),
         workspace=(*kit.workspace, ("done", "DONE")),
         http=REMOTE,
         proves=True,
