@@ -1,1 +1,1 @@
-"""What the program says to people."""
+"""The greetings of the program."""

@@ -29,7 +29,7 @@ CREATE TABLE task_comments (
     created TEXT
 );
 
-INSERT INTO features VALUES ('greetings', 'What the program says to people.');
+INSERT INTO features VALUES ('greetings', 'The greetings of the program.');
 INSERT INTO disciplines VALUES
     ('python', 'Python', 'You write small functions, and the shortest code that is clear.');
 INSERT INTO tasks (id, feature, discipline, title, priority, depends_on, effort) VALUES

@@ -1,4 +1,4 @@
-"""Whatever the program says names the person, and ends with a full stop."""
+"""Tests that each greeting is a sentence with a name."""
 
 import unittest
 
@@ -8,8 +8,8 @@ import greetings
 class Greetings(unittest.TestCase):
     """Every function of the module is a greeting."""
 
-    def test_each_names_the_person(self) -> None:
-        """Each greeting is a sentence with the name in it."""
+    def test_each_greeting_has_the_name(self) -> None:
+        """Each greeting starts with a capital and ends with a full stop."""
         for name, function in vars(greetings).items():
             if not name.startswith("_"):
                 self.assertRegex(function("Ada"), r"^[A-Z].*Ada.*\.$")

@@ -5,9 +5,9 @@ from ralphgen.tools import Project, ToolError, reads
 
 @reads
 def shelf_label(project: Project, isbn: str) -> str:
-    """Return what stands on the back of a book: shelf, author, number.
+    """Return the label for the back of a book: shelf, author, number.
 
-    isbn: as "list_books" has it
+    isbn: the number from "list_books"
     """
     found = project.rows("SELECT shelf, author FROM books WHERE isbn = :isbn", isbn=isbn)
     if not found:
