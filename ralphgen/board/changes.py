@@ -39,7 +39,7 @@ from ralphgen.project.root import (
 from ralphgen.project.schema import column_names, relation_names
 from ralphgen.runtime.session import LOCK
 from ralphgen.runtime.tasks.claims import Claim
-from ralphgen.sessions.end import Lock
+from ralphgen.sessions.end import Lock as SessionLock
 from ralphgen.sessions.store import CONTEXT
 
 PACE = 2.0
@@ -240,7 +240,7 @@ class ChangeWatch:
             stamp = _stamp(f"{folder}/{name}/{LOCK}")
             held = before.get(name) != (stamp, False)
             if held:
-                with Lock(folder / name) as lock:
+                with SessionLock(folder / name) as lock:
                     held = lock.is_held()
             self._locks[name] = stamp, held
             yield name, _stamp(f"{folder}/{name}/{CONTEXT}"), stamp, held

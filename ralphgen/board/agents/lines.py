@@ -8,8 +8,8 @@ from pathlib import Path
 from ralphgen.runtime.files import AT_ONCE, NO_LINK
 
 PIECE = 64 * 1024  # bytes read at once
-MOST = 1024 * 1024  # bytes of a page
-COUNTED = 16 * MOST
+PAGE_BYTES = 1024 * 1024  # bytes of a page
+COUNTED = 16 * PAGE_BYTES
 LINES = 60  # lines of a page, if so many are there
 
 
@@ -43,7 +43,7 @@ def page_of_log(path: Path, end: int | None, lines: int = LINES) -> LogPage:
         size = os.fstat(file).st_size
         stop = size if end is None else max(0, min(end, size))
         text, first = b"", stop
-        while first and len(text) < MOST and text.count(b"\n") <= lines:
+        while first and len(text) < PAGE_BYTES and text.count(b"\n") <= lines:
             start = max(0, first - PIECE)
             text, first = os.pread(file, first - start, start) + text, start
     except OSError:
@@ -60,7 +60,7 @@ def count_lines(path: Path) -> int:
     except OSError:
         return 0
     try:
-        pieces = (os.pread(file, MOST, at) for at in range(0, COUNTED, MOST))
+        pieces = (os.pread(file, PAGE_BYTES, at) for at in range(0, COUNTED, PAGE_BYTES))
         return sum(piece.count(b"\n") for piece in takewhile(bool, pieces))
     except OSError:
         return 0
@@ -75,8 +75,8 @@ def _page(text: bytes, first: int, lines: int, *, newest: bool) -> LogPage:
         text, first = text[cut:], first + cut
     found: list[tuple[int, bytes]] = []
     at = first
-    for line in text.split(b"\n")[:-1]:  # behind the last line end there is nothing, or a half line
-        found.append((at, line))
-        at += len(line) + 1
+    for part in text.split(b"\n")[:-1]:  # behind the last line end there is nothing, or a half line
+        found.append((at, part))
+        at += len(part) + 1
     kept = tuple(found[-lines:])
     return LogPage(kept, kept[0][0] if kept else begin, newest)

@@ -27,9 +27,9 @@ from ralphgen.runtime.files.main_tree import home_of, repository_of
 from ralphgen.runtime.protocol.answers import LOG_FILE as CALLS
 from ralphgen.sessions.store import TRANSCRIPT, launcher_of, session_folder, stored_session
 
-MOST = 200_000  # bytes of a diff
+LONGEST_DIFF = 200_000  # bytes of a diff
 FILES = 100  # that are shown, and as many new ones
-NEW = 20_000  # bytes of a new file
+LONGEST_NEW_FILE = 20_000  # bytes of a new file
 PLAIN = (
     *("--no-ext-diff", "--no-textconv", "--no-color", "--find-renames"),
     *("--submodule=short", "--ignore-submodules=dirty"),  # git would start filters in them
@@ -79,14 +79,14 @@ def tree_diff(root: Path, tree: str | None, base: str | None) -> TreeDiff:
     top = Path(repository.top)
     since = base if base is not None and COMMIT.fullmatch(base) else "HEAD"
     commit = (ask_git(top, ["rev-parse", "--verify", since]) or b"").decode().strip()
-    text = begin_of_git(top, ["diff", *PLAIN, commit, "--"], MOST) if commit else None
+    text = begin_of_git(top, ["diff", *PLAIN, commit, "--"], LONGEST_DIFF) if commit else None
     if text is None:
         return TreeDiff("", (), cut=False, problem=NO_GIT)
-    listed = begin_of_git(top, ["ls-files", "-z", "--others", "--exclude-standard"], MOST)
+    listed = begin_of_git(top, ["ls-files", "-z", "--others", "--exclude-standard"], LONGEST_DIFF)
     new = [os.fsdecode(name) for name in (listed or b"").split(b"\0")[:-1]]  # the last may be cut
     changed = [*_files(text.decode(errors="replace"))]
     made = [_new_file(top, name) for name in new[:FILES]]
-    cut = len(text) >= MOST or len(changed) > FILES or len(new) > FILES
+    cut = len(text) >= LONGEST_DIFF or len(changed) > FILES or len(new) > FILES
     return TreeDiff(since[:10], (*changed[:FILES], *made), cut=cut)
 
 
@@ -96,11 +96,11 @@ def merge_diff(root: Path, merged: str) -> TreeDiff:
     if repository is None or not COMMIT.fullmatch(merged):
         return TreeDiff("", (), cut=False, problem=NO_GIT)
     top = Path(repository.top)
-    text = begin_of_git(top, ["diff", *PLAIN, f"{merged}^1", merged, "--"], MOST)
+    text = begin_of_git(top, ["diff", *PLAIN, f"{merged}^1", merged, "--"], LONGEST_DIFF)
     if text is None:
         return TreeDiff("", (), cut=False, problem=f"git has no commit {merged[:10]}")
     changed = [*_files(text.decode(errors="replace"))]
-    cut = len(text) >= MOST or len(changed) > FILES
+    cut = len(text) >= LONGEST_DIFF or len(changed) > FILES
     return TreeDiff(f"{merged[:10]}^", tuple(changed[:FILES]), cut=cut)
 
 
@@ -117,7 +117,7 @@ def _new_file(top: Path, name: str) -> FileDifference:
     try:
         file = os.open(top / name, os.O_RDONLY | AT_ONCE | NO_LINK)
         try:
-            data = os.read(file, NEW)
+            data = os.read(file, LONGEST_NEW_FILE)
         finally:
             os.close(file)
     except OSError:
@@ -125,7 +125,7 @@ def _new_file(top: Path, name: str) -> FileDifference:
     if b"\0" in data:
         return FileDifference(line(name), "a new binary file", 0, 0)
     lines = data.decode(errors="replace").splitlines()
-    more = "\n…" if len(data) == NEW else ""
+    more = "\n…" if len(data) == LONGEST_NEW_FILE else ""
     return _file_diff(name, "\n".join(f"+{one}" for one in lines) + more)
 
 
@@ -136,7 +136,7 @@ def _file_diff(name: str, body: str) -> FileDifference:
 
 
 OVER = "the session is not running here, and its worktree may contain other work by now"
-LONGEST = 200  # characters of an id
+LONGEST_ID = 200  # characters of an id
 CHANGES, RUNS = 100, 50
 """Of a session the newest so many are shown."""
 
@@ -183,7 +183,7 @@ class SessionWork:
 
 def is_known(root: Path, session_id: str) -> bool:
     """Return whether there is a session of this id, here or on record."""
-    if not session_id.isprintable() or len(session_id) > LONGEST:
+    if not session_id.isprintable() or len(session_id) > LONGEST_ID:
         return False
     return stored_session(root, session_id) is not None or _record(root, session_id) is not None
 

@@ -23,10 +23,6 @@ from ralphgen.project.rows import open_rows
 from ralphgen.runtime.engine.ledger import MARKER
 from ralphgen.sessions.claims import next_tasks
 
-PATIENCE = 20.0  # seconds that a start is waited for
-LOOK = 0.05  # seconds between two looks at whether it has begun
-SAID = 8_000  # bytes of what a command has said that are shown
-MOST_KEPT = 64  # starts that are remembered
 READY = 20  # tasks that are named where an agent is to be started
 
 

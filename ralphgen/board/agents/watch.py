@@ -11,7 +11,7 @@ from ralphgen.loop.record import StoredLoop, stored_loops
 from ralphgen.runtime.protocol.answers import LOG_FILE as CALLS
 from ralphgen.sessions.store import TRANSCRIPT, launcher_of, session_folder
 
-PACE = 2.0
+LOG_PACE = 2.0
 """Seconds between two looks at which loops there are, and at sessions that say nothing."""
 MOST_FOLLOWED = 64
 """Sessions that are watched."""
@@ -58,7 +58,7 @@ class StreamWatch:
         with self._looking:
             known = self._known
             if self._clock() >= self._next:
-                self._next = self._clock() + PACE
+                self._next = self._clock() + LOG_PACE
                 stamps = {one: self._stamp(one) for one in self._followed}
                 self._busy = tuple(_recent(stamps))
                 self._loops = tuple(stored_loops(self._root))
@@ -66,7 +66,9 @@ class StreamWatch:
             else:
                 streams = {stream_name(one): self._stamp(one) for one in self._busy}
                 self._known = {**known, **streams}
-            self._known[LOOPS] = [(one.path, one.running, _stamp(one.path)) for one in self._loops]
+            self._known[LOOPS] = [
+                (one.path, one.running, _log_stamp(one.path)) for one in self._loops
+            ]
             found = self._known.items()
             return tuple(name for name, now in found if name in known and known[name] != now)
 
@@ -74,7 +76,7 @@ class StreamWatch:
         folder = session_folder(self._root, session_id)
         if folder is None:
             return (None, None, (0, 0))
-        logs = tuple(_stamp(folder / name) for name in (TRANSCRIPT, CALLS))
+        logs = tuple(_log_stamp(folder / name) for name in (TRANSCRIPT, CALLS))
         return (*logs, (launcher_of(folder) or 0, 0))
 
 
@@ -107,7 +109,7 @@ def _short(session_id: str) -> str:
     return sha256(session_id.encode("utf-8", "surrogateescape")).hexdigest()[:12]
 
 
-def _stamp(path: Path) -> tuple[int, int] | None:
+def _log_stamp(path: Path) -> tuple[int, int] | None:
     try:
         found = path.stat()
     except OSError:

@@ -17,9 +17,9 @@ from ralphgen.board.views.open_tasks import (
     URGENCY,
     WAITS,
     open_tasks,
+    read_tasks,
     shown_id,
 )
-from ralphgen.board.views.open_tasks import read_tasks as read_open
 from ralphgen.board.views.task_record import ShownPage, page_number, page_of, typed_task
 from ralphgen.kits.ralph.rows import Rows
 from ralphgen.runtime.tasks.claims import inferred, met, prerequisite_lists
@@ -38,7 +38,7 @@ RANKED = (
     + " ".join(f"WHEN '{name}' THEN {rank}" for name, rank in URGENCY.items())
     + f" ELSE {NO_URGENCY} END"
 )
-COUNTED = "SELECT STATUS, COUNT(*) FROM tasks WHERE GIVEN GROUP BY 1"
+COUNT_BY_STATUS = "SELECT STATUS, COUNT(*) FROM tasks WHERE GIVEN GROUP BY 1"
 DISTINCT = "SELECT DISTINCT NAME FROM tasks LIMIT ?"
 Condition = tuple[str, tuple[object, ...]]
 
@@ -163,7 +163,7 @@ def _patterns(search: str) -> list[str]:
 
 def _in_state(rows: Rows, state: str) -> list[object]:
     """Return the ids of the open tasks in a state: the same as the lists below name."""
-    tasks = open_tasks(rows, read_open(rows))
+    tasks = open_tasks(rows, read_tasks(rows))
     holds = {
         task: hold
         for task, one in enumerate(tasks.ids)
@@ -187,7 +187,7 @@ def _in_state(rows: Rows, state: str) -> list[object]:
 
 def _counted(rows: Rows, condition: Condition) -> dict[Any, int]:
     where, values = condition
-    sql = COUNTED.replace("STATUS", rows.exactly("status")).replace("GIVEN", where)
+    sql = COUNT_BY_STATUS.replace("STATUS", rows.exactly("status")).replace("GIVEN", where)
     counts: dict[Any, int] = {}
     for status, count in rows.execute(sql, *values):
         counts[status] = counts.get(status, 0) + count

@@ -174,15 +174,15 @@ def _sentence(task: int, needs: Mapping[int, Sequence[int]], lines: Mapping[int,
     dependents = [other for other, needed in needs.items() if task in needed]
     parts = [f'task {line.id} "{line.title}" is {line.status}']
     if needs[task]:
-        parts.append(f"waits for {_named(needs[task], lines)}")
+        parts.append(f"waits for {_task_names(needs[task], lines)}")
     if dependents:
-        parts.append(f"is waited for by {_named(dependents, lines)}")
+        parts.append(f"is waited for by {_task_names(dependents, lines)}")
     if line.held_up > len(dependents):
         parts.append(f"holds up {line.held_up} in all")
     return ", ".join(parts)
 
 
-def _named(tasks: Sequence[int], lines: Mapping[int, TaskLine]) -> str:
+def _task_names(tasks: Sequence[int], lines: Mapping[int, TaskLine]) -> str:
     names = [str(lines[task].id) for task in tasks[:NAMED]]
     more = [f"{len(tasks) - NAMED} more"] if len(tasks) > NAMED else []
     *first, last = [*names, *more]

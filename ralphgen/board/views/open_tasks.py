@@ -20,8 +20,8 @@ from ralphgen.runtime.tasks.rows import plain
 MOST_OPEN = 20_000
 """Open tasks that are looked at; what follows from all of many more would fill the memory."""
 IS_OPEN = f"(status IS NULL OR STATUS NOT IN {MET})"
-OPEN = f"WHERE {IS_OPEN} ORDER BY id LIMIT ?"
-COUNTED = "SELECT FEATURE, STATUS, COUNT(*) FROM tasks GROUP BY 1, 2"
+OPEN_TASKS = f"WHERE {IS_OPEN} ORDER BY id LIMIT ?"
+COUNT_BY_FEATURE = "SELECT FEATURE, STATUS, COUNT(*) FROM tasks GROUP BY 1, 2"
 WORDED = f"WHERE trim(blocked_by) <> '' AND {IS_OPEN} ORDER BY id LIMIT ?"
 READY, WAITS, BLOCKED = "ready", "waiting_on_deps", "externally_blocked"
 IN_PROGRESS, DRAFT = "in_progress", "draft"
@@ -110,9 +110,11 @@ class ReadTasks:
 def read_tasks(rows: Rows) -> ReadTasks:
     """Read the columns that all lists need."""
     columns = ["id", "status", "feature", *rows.chosen("tasks", "depends_on", "priority")]
-    read = rows.read("tasks", columns, OPEN.replace("STATUS", rows.exactly("status")), MOST_OPEN)
+    read = rows.read(
+        "tasks", columns, OPEN_TASKS.replace("STATUS", rows.exactly("status")), MOST_OPEN
+    )
     by_column = [*zip(*read, strict=True)] or [()] * len(columns)
-    counted = COUNTED.replace("FEATURE", rows.exactly("feature"))
+    counted = COUNT_BY_FEATURE.replace("FEATURE", rows.exactly("feature"))
     counts = Counter[tuple[Any, Any]]()
     for feature, status, count in rows.execute(counted.replace("STATUS", rows.exactly("status"))):
         counts[feature, status] += count

@@ -22,7 +22,7 @@ from ralphgen.loop.trees import unmerged
 from ralphgen.project.database import open_database
 from ralphgen.runtime.errors import one_line
 
-MOST = 20
+MOST_WAITING = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,12 +68,12 @@ def what_waits(root: Path, drifted: Drifted, *, has_tasks: bool) -> Attention:
         drift="" if drifted.ok else line(drifted.summary),
         merges=tuple(
             PendingMerge(one.task, line(one.session_id), one_line(one.worktree.name))
-            for one in merges[:MOST]
+            for one in merges[:MOST_WAITING]
         ),
         merges_total=len(merges),
         disciplines=tuple(
             (row.name, "; ".join(problem.text for problem in row.problems))
-            for row in unreadable[:MOST]
+            for row in unreadable[:MOST_WAITING]
         ),
         disciplines_total=len(unreadable),
         config=tuple(problem.text for problem in found.problems),

@@ -8,7 +8,7 @@ from ralphgen.board.stored_text import line
 from ralphgen.kits.specum.progress import SpecProgress, spec_progress
 from ralphgen.runtime.errors import ToolError
 
-MOST = 200
+MOST_SPECS = 200
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,5 +29,5 @@ def read_specs(root: Path) -> SpecList | None:
         found = spec_progress(root, settings)
     except ToolError as error:
         return SpecList(0, (), line(error))
-    shown = (replace(row, problem=line(row.problem)) for row in found[:MOST])
+    shown = (replace(row, problem=line(row.problem)) for row in found[:MOST_SPECS])
     return SpecList(len(found), tuple(shown))

@@ -40,8 +40,8 @@ from ralphgen.ledger.undo import LineResult, RowResult, Undone, finish_undone, u
 from ralphgen.runtime.errors import one_line
 from ralphgen.sessions.store import MARK, ask_to_stop, has_stopped, stored_session
 
-LONGEST = 300  # characters of a value
-MOST = 500  # rows and lines that are shown
+LONGEST_VALUE = 300  # characters of a value
+MOST_UNDONE = 500  # rows and lines that are shown
 
 
 @dataclass(frozen=True, slots=True)
@@ -102,14 +102,16 @@ def _told(root: Path, found: Undone) -> tuple[str, ...]:
 
 
 def _preview(found: Undone, hidden: Collection[str]) -> UndoPreview:
-    rows = [_row(one, hidden) for one in found.rows]
+    rows = [_undone_row(one, hidden) for one in found.rows]
     rows += [_line(one) for one in found.lines if not one.gone or one.left]
     rows.sort(key=lambda row: not row.left)
     left = sum(bool(row.left) for row in rows)
-    return UndoPreview(found.changed, left, tuple(rows[:MOST]), max(0, len(rows) - MOST))
+    return UndoPreview(
+        found.changed, left, tuple(rows[:MOST_UNDONE]), max(0, len(rows) - MOST_UNDONE)
+    )
 
 
-def _row(row: RowResult, hidden: Collection[str]) -> UndoneRow:
+def _undone_row(row: RowResult, hidden: Collection[str]) -> UndoneRow:
     key = row.key[0] if len(row.key) == 1 else row.key
     columns = f": {', '.join(row.columns)}" if row.done == "set back" else ""
     versions = ("", "")
@@ -135,7 +137,7 @@ def _line(found: LineResult) -> UndoneRow:
 def _values(values: Mapping[str, Any] | None) -> str:
     if values is None:
         return "not there"
-    return paragraph(json.dumps(shown(dict(values)), ensure_ascii=False), LONGEST)
+    return paragraph(json.dumps(shown(dict(values)), ensure_ascii=False), LONGEST_VALUE)
 
 
 PATIENCE = 15.0  # seconds for an agent to clean up, and for its task to be given back
@@ -174,7 +176,7 @@ def _is_over(session_id: str, started: StartedProcesses) -> bool:
     return not started.runs(session_id)
 
 
-NEW = "/sessions/new"
+NEW_SESSION = "/sessions/new"
 ACTIONS = ("end", "start", "stop", "undo")
 """What is sent to an address below that of sessions, and names none."""
 TYPED = ("task", "recipe", "discipline", "agent")
@@ -194,7 +196,7 @@ def session_area(desk: PageDesk, started: StartedProcesses) -> Sequence[Route]:
         Route("/sessions/start", pages.start, methods=["POST"]),
         Route("/sessions/stop", pages.stop, methods=["POST"]),
         Route("/sessions/undo", pages.undo, methods=["POST"]),
-        Route(NEW, pages.new, methods=["GET"]),
+        Route(NEW_SESSION, pages.new, methods=["GET"]),
         Route("/sessions/{session_id}", pages.page, methods=["GET"]),
         Route("/sessions/{session_id}/undo", pages.preview, methods=["GET"]),
         Route("/sessions/{session_id}/parts/{part}", pages.part, methods=["GET"]),
@@ -252,7 +254,7 @@ class SessionPages:
             ready = ready_tasks(self._root)
             return html("session_start.html.jinja", choices=choices, typed=typed, ready=ready)
 
-        place = BoardPlace(NEW, "Start an agent")
+        place = BoardPlace(NEW_SESSION, "Start an agent")
         asked = tuple(typed.values())
         return await self._desk.page(place, {"start": draw}, asked, query.get("notice", ""))
 
@@ -266,7 +268,7 @@ class SessionPages:
         if started.outcome.ok:
             return self._desk.answered(request, started.outcome, "/sessions#sessions")
         typed = [(name, form.text(name)) for name in TYPED]
-        return self._desk.answered(request, started.outcome, f"{NEW}#start", typed)
+        return self._desk.answered(request, started.outcome, f"{NEW_SESSION}#start", typed)
 
     async def stop(self, request: Request) -> Response:
         """End the agent of a session."""

@@ -22,7 +22,17 @@ from starlette.responses import HTMLResponse, RedirectResponse, Response, Stream
 from ralphgen.board.project import Board, ProjectHeading
 from ralphgen.board.requests import ActionResult, wants_json
 from ralphgen.board.stored_text import line
-from ralphgen.board.web import pages
+from ralphgen.board.web.pages import (
+    UNHURRIED,
+    BoardPlace,
+    beginning,
+    has,
+    late,
+    places_of,
+    problem,
+    refusal,
+    rest,
+)
 from ralphgen.errors import RalphgenError
 from ralphgen.terminal.console import show_crash
 
@@ -81,7 +91,7 @@ class PageDesk:
 
     async def page(
         self,
-        place: pages.BoardPlace,
+        place: BoardPlace,
         sections: Mapping[str, Draw],
         query: Hashable,
         outcome: ActionResult | str | None = None,
@@ -98,29 +108,29 @@ class PageDesk:
         await self.look()
         number, _ = self.board.changed_since(0)
         heading = await self._heading()
-        if not pages.has(heading, place):
+        if not has(heading, place):
             raise HTTPException(404, "this project has no tasks, features or disciplines")
-        beginning = pages.beginning(place, heading, number)
-        parts = self._parts(beginning, place, sections, query, kept)
+        begun = beginning(place, heading, number)
+        parts = self._parts(begun, place, sections, query, kept)
         return StreamingResponse(parts, status, media_type="text/html")
 
     async def _parts(
         self,
-        beginning: str,
-        place: pages.BoardPlace,
+        begun: str,
+        place: BoardPlace,
         sections: Mapping[str, Draw],
         query: Hashable,
         outcome: ActionResult | None,
     ) -> AsyncIterator[str]:
         """Yield a page: what a browser can paint at once, and its sections once they are drawn."""
-        yield beginning
+        yield begun
         drawing = await self._begun(sections, query)
         drawn = [
-            task.result() if task.done() else pages.late(name, place)
+            task.result() if task.done() else late(name, place)
             for name in sections
             for task in [drawing[name]]
         ]
-        yield pages.rest(drawn, outcome)
+        yield rest(drawn, outcome)
 
     async def refused(self, request: Request, error: Exception) -> Response:
         """Answer what has no page: a program gets JSON, a person what was asked and where to go."""
@@ -133,10 +143,10 @@ class PageDesk:
         else:
             heading = await self._heading()
             found = "Not found" if error.status_code == HTTPStatus.NOT_FOUND else "Not answered"
-            place = pages.BoardPlace(request.url.path, found)
-            drawn = pages.refusal(place, asked, text, pages.places_of(heading))
+            place = BoardPlace(request.url.path, found)
+            drawn = refusal(place, asked, text, places_of(heading))
             number, _ = self.board.changed_since(0)
-            whole = pages.beginning(place, heading, number) + pages.rest([drawn], None)
+            whole = beginning(place, heading, number) + rest([drawn], None)
             answer = HTMLResponse(whole, error.status_code)
         answer.headers.update(error.headers or {})
         return answer
@@ -147,7 +157,7 @@ class PageDesk:
         """Return the drawings of sections when they are done, or late; the unhurried come last."""
         found: dict[str, asyncio.Task[Markup]] = {}
         for unhurried, patience in ((False, PATIENCE), (True, BRIEFLY)):
-            names = [name for name in sections if (name in pages.UNHURRIED) is unhurried]
+            names = [name for name in sections if (name in UNHURRIED) is unhurried]
             found |= {name: self.drawn(name, query, sections[name]) for name in names}
             if names:
                 await asyncio.wait({*found.values()}, timeout=patience)
@@ -207,7 +217,7 @@ class PageDesk:
             return drawn
         if not isinstance(drawn, RalphgenError):
             show_crash(type(drawn), drawn, drawn.__traceback__)
-        return pages.problem(name, drawn)
+        return problem(name, drawn)
 
 
 def json_answer(value: object, status: int = 200) -> Response:

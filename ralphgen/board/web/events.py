@@ -12,10 +12,10 @@ from ralphgen.board.project import Board
 from ralphgen.board.requests import query_of
 from ralphgen.board.web.desk import in_thread
 
-HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8")]
+STREAM_HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8")]
 INTERVAL = 0.25  # seconds between two looks, while somebody listens
 BEAT = 15.0  # seconds after which a silent stream says that it is still there
-PATIENCE = 15.0  # seconds for a client to take a few bytes
+WRITE_PATIENCE = 15.0  # seconds for a client to take a few bytes
 
 
 class Events:
@@ -39,7 +39,7 @@ class Events:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one stream until its client leaves, takes nothing any more, or the board ends."""
-        await send({"type": "http.response.start", "status": 200, "headers": HEADERS})
+        await send({"type": "http.response.start", "status": 200, "headers": STREAM_HEADERS})
         if scope["method"] == "HEAD":
             await send({"type": "http.response.body"})
             return
@@ -106,7 +106,7 @@ async def _left(receive: Receive) -> None:
 
 async def _send(send: Send, text: str) -> None:
     """Send a part of the stream; raises `TimeoutError` where nobody takes it."""
-    async with asyncio.timeout(PATIENCE):
+    async with asyncio.timeout(WRITE_PATIENCE):
         await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
 
 

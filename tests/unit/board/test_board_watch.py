@@ -110,7 +110,7 @@ def test_a_lock_is_opened_again_only_where_a_server_may_hold_it(
             opened.append(folder.name)
             super().__init__(folder)
 
-    monkeypatch.setattr("ralphgen.board.changes.Lock", Noted)
+    monkeypatch.setattr("ralphgen.board.changes.SessionLock", Noted)
     held: list[int] = []
     monkeypatch.setattr("ralphgen.runtime.session._held", held)
     idle, used = watched.session("idle"), watched.session("used")
