@@ -67,14 +67,16 @@ LAYERS = {
     "loop": (("loop",),),
     "doctor": (("doctor",),),
     "board": (
-        ("board.requests", "board.stored_text"),
-        ("board.claims",),
-        ("board.agents.watch", "board.changes"),
+        ("board.text",),
         ("board.project",),  # no page: pages import it
-        ("board.views",),
-        ("board.edit",),
-        ("board",),
-        ("board.web",),
+        ("board.page",),
+        ("board.disciplines", "board.matrix", "board.record"),
+        ("board.agents", "board.discipline_forms", "board.tasks"),
+        ("board.sessions",),
+        ("board.overview",),
+        ("board.sections",),
+        ("board.task",),
+        ("board.server",),
     ),
     "cli": (("cli",), ("__main__",)),
 }
@@ -418,7 +420,7 @@ class TestDoors:
         outside = changers - {"ralphgen/emit/write.py"}
 
         assert {
-            "ralphgen/board/edit/save.py",  # takes back a config that it has made
+            "ralphgen/board/discipline_forms.py",  # takes back a config that it has made
             "ralphgen/agents/calls.py",  # a file for one call, in a folder of its own
             "ralphgen/ledger/undo.py",  # makes a file of lines that was removed
             "ralphgen/loop/record.py",  # removes its own files of loops long ago

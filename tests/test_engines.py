@@ -44,7 +44,7 @@ ASKING = {
     },
     "opens the database": {"project/database.py": "class driver place"},
     "looks at a file, or copies it": {
-        "board/changes.py": "driver place",
+        "board/project.py": "driver place",
         "doctor/__init__.py": "driver place",
         "exchange/rows.py": "driver flag",  # another project's file; its rows have no types
         "ledger/backup.py": "driver place",
@@ -75,7 +75,7 @@ ASKING = {
         "project/queries/prepare_sqlite.py": "class driver",
     },
     "values and names depend on whether columns have types": {
-        "board/views/disciplines.py": "flag",
+        "board/disciplines.py": "flag",
         "exchange/move.py": "class flag",  # also the time limit, which a long import ends
         "ledger/record.py": "flag",
         "planning/indexes.py": "place",

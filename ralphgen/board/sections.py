@@ -1,26 +1,37 @@
-"""The sections of the board's pages, each with the function that reads it, and their actions."""
+"""The sections of pages with the functions that read them, their actions, and the report."""
 
+from base64 import b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
+from datetime import date
 from functools import partial
+from hashlib import sha256
+from operator import attrgetter
+from pathlib import Path
 
-from ralphgen.board.edit import save as edits
-from ralphgen.board.edit.forms import DisciplineForm, FormError, fields_of, problems_of
-from ralphgen.board.edit.plan import catalog_of
-from ralphgen.board.project import Board, has_tables_alone
-from ralphgen.board.requests import ActionResult, FieldProblem, Form, fieldless
-from ralphgen.board.views import overview
-from ralphgen.board.views.disciplines import is_of_same_lists, read_disciplines
-from ralphgen.board.views.drift import drift
-from ralphgen.board.views.matrix import matrix
-from ralphgen.board.views.overview import what_waits
-from ralphgen.board.views.record import RecordQuery, project_record, record_of_tables
-from ralphgen.board.views.sessions import read_sessions
-from ralphgen.board.views.specs import read_specs
-from ralphgen.board.views.status import Status, project_status
+from markupsafe import Markup
+
+from ralphgen.board import discipline_forms as edits
+from ralphgen.board import overview
+from ralphgen.board.discipline_forms import (
+    DisciplineForm,
+    FormError,
+    catalog_of,
+    fields_of,
+    problems_of,
+)
+from ralphgen.board.disciplines import is_of_same_lists, read_disciplines
+from ralphgen.board.matrix import matrix
+from ralphgen.board.overview import Drifted, Status, drift, project_status, read_specs, what_waits
+from ralphgen.board.page import SECTIONS, html
+from ralphgen.board.project import Board, has_tables_alone, project_title
+from ralphgen.board.record import RecordQuery, project_record, record_of_tables, reported_record
+from ralphgen.board.sessions import read_sessions
+from ralphgen.board.text import ActionResult, FieldProblem, Form, fieldless
 from ralphgen.doctor import examine
+from ralphgen.emit.scaffold import serves_any_database
 from ralphgen.emit.workflows import Generated, generate
-from ralphgen.errors import ProjectError, RalphgenError
+from ralphgen.errors import Problem, ProjectError, RalphgenError
 from ralphgen.kits.registry import KITS
 from ralphgen.project.database import open_database
 from ralphgen.project.inspect import read_schema
@@ -206,3 +217,61 @@ VIEWS: Mapping[str, Callable[[Board, PageQuery], Values]] = {
     "diagnosis": lambda board, _: {"view": board.findings},
 }
 """The function that reads each section."""
+
+
+SHEET = Path(__file__).parent / "assets" / "board.css"
+LEFT_OUT = ("attention", "overview", "knowledge", "specs", "diagnosis")
+"""What depends on the machine alone, and what is told elsewhere in a report."""
+OF_TASKS = ("status", "disciplines")
+"""What a project without tasks, features and disciplines has nothing of."""
+NO_DAY = date.min
+"""With it nothing has an age: a report is the same on every day."""
+
+
+def report(root: Path, *, sessions: bool = False) -> str:
+    """Return the report on the project in `root` as HTML, a function of the project's state.
+
+    Nothing in it depends on the machine, the folder or the day, but for what `sessions` adds: those
+    on record and those of this machine, with ids and times, and the claims as of now.
+    Raises `ProjectError` where the project cannot be read.
+    """
+    generated = generate(root)
+    schema = generated.project.schema
+    alone = serves_any_database(root)
+    with open_database(root) as connection:
+        status = (
+            None if alone else project_status(connection, schema, root, NO_DAY, claims=sessions)
+        )
+        if not sessions:
+            record = None
+        elif alone:
+            record = record_of_tables(connection, schema, RecordQuery(), reported=True)
+        else:
+            record = reported_record(connection, schema)
+    left_out = {*LEFT_OUT, *(OF_TASKS if alone else [])}
+    left_out |= {*(["record"] if record is None else []), *([] if sessions else ["sessions"])}
+    sheet = SHEET.read_text(encoding="utf-8")
+    filled = html(
+        "report.html.jinja",
+        linked=False,
+        title=project_title(root),
+        sections=[(name, title) for name, title in SECTIONS.items() if name not in left_out],
+        sheet=Markup(sheet),
+        digest=b64encode(sha256(sheet.encode()).digest()).decode(),
+        matrix=matrix(generated, None),
+        status=status,
+        record=record,
+        drift=_anywhere(drift(root), root),
+        disciplines=read_disciplines(root),
+        sessions=sorted(read_sessions(root), key=attrgetter("session_id")) if sessions else (),
+    )
+    return str(filled)
+
+
+def _anywhere(found: Drifted, root: Path) -> Drifted:
+    """Return the same with paths below the project's folder, wherever that is."""
+    problems = (
+        Problem(problem.text.replace(f"{root}/", ""), problem.hint.replace(f"{root}/", ""))
+        for problem in found.problems
+    )
+    return replace(found, problems=tuple(problems))

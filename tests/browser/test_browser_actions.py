@@ -13,7 +13,7 @@ from lifelines import until
 from making_sessions import opened
 
 from browser.browsing import BROWSER, Chromium, Page
-from ralphgen.board.views.sessions import read_sessions
+from ralphgen.board.sessions import read_sessions
 from ralphgen.ledger.tables import add_tables
 
 pytestmark = BROWSER

@@ -12,7 +12,7 @@ from board_browsers import BoardProcess, board_process
 from driving import connected, create_project, query
 
 from browser.browsing import BROWSER, Chromium, Page
-from ralphgen.board.changes import PACE
+from ralphgen.board.project import PACE
 from ralphgen.files import SETTLED
 
 pytestmark = BROWSER

@@ -20,7 +20,7 @@ from urllib.parse import urlencode, urlsplit
 from command_line import RALPHGEN, started_beside
 from lifelines import PATIENCE
 
-from ralphgen.board.web.server import LOOPBACK, BoardServer, quiet_log
+from ralphgen.board.server import LOOPBACK, BoardServer, quiet_log
 
 PLACES = ("", "tasks", "sessions", "knowledge", "access", "health")
 COOKIES: dict[str, str] = {}
@@ -213,8 +213,8 @@ def running_board(root: Path, *, crash: str = "") -> Iterator[Running]:
         crashes.append(error)
 
     with ExitStack() as stack:
-        for module in ("desk", "server"):
-            stack.enter_context(patch(f"ralphgen.board.web.{module}.show_crash", note))
+        for module in ("page", "server"):
+            stack.enter_context(patch(f"ralphgen.board.{module}.show_crash", note))
         stack.enter_context(quiet_log())
         listening = stack.enter_context(socket.create_server((LOOPBACK, 0)))
         printed: list[str] = []

@@ -9,8 +9,8 @@ from typing import Any
 from command_line import initialized, ran, run_sql
 from driving import query
 
-from ralphgen.board.edit.forms import Edit, Server, Variable
-from ralphgen.board.views.disciplines import DisciplineView, read_disciplines
+from ralphgen.board.discipline_forms import Edit, Server, Variable
+from ralphgen.board.disciplines import DisciplineView, read_disciplines
 
 PRIVATE, FRESH = "s3cr3t-1", "s3cr3t-2"
 DOCS = {"name": "docs", "command": "docs-server", "args": ["--port", "1"], "env": {"KEY": PRIVATE}}

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from datetime import date
 from pathlib import Path
 
-from ralphgen.board.views.status import Status, project_status
+from ralphgen.board.overview import Status, project_status
 from ralphgen.ledger.tables import definition
 from ralphgen.project.database import FileSnapshot
 from ralphgen.project.model import Schema

@@ -6,7 +6,7 @@ from dataclasses import asdict
 
 from board_rows import add_row
 
-from ralphgen.board.views.record import ProjectRecord, RecordQuery, project_record
+from ralphgen.board.record import ProjectRecord, RecordQuery, project_record
 from ralphgen.project.database import FileSnapshot
 from ralphgen.project.model import Schema
 

@@ -14,9 +14,9 @@ from command_line import ralphgen, ran, run_sql
 from driving import create_project, query
 from making_sessions import opened
 
+from ralphgen.board.disciplines import read_disciplines
 from ralphgen.board.project import Board
 from ralphgen.board.sections import diagnose, end
-from ralphgen.board.views.disciplines import read_disciplines
 
 pytestmark = pytest.mark.slow
 

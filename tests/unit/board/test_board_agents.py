@@ -128,7 +128,7 @@ def test_an_agent_that_takes_its_mark_away_is_stopped(
 def test_a_mark_that_no_agents_watcher_holds_is_told_of_when_it_is_not_heeded(
     project: LoopProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ralphgen.board.web.agents.PATIENCE", 0.0)
+    monkeypatch.setattr("ralphgen.board.sessions.PATIENCE", 0.0)
     folder = project.root / SESSIONS / "forged"
     folder.mkdir(parents=True)
     with running_board(project.root) as board, closing(HeldFile(folder / "launched", b"1\n")):

@@ -18,9 +18,9 @@ from making_sessions import opened
 from markupsafe import Markup
 from starlette.responses import StreamingResponse
 
+from ralphgen.board import page as pages
+from ralphgen.board.page import PageDesk
 from ralphgen.board.project import Board
-from ralphgen.board.web import pages
-from ralphgen.board.web.desk import PageDesk
 from ralphgen.ledger.tables import add_tables
 
 pytestmark = pytest.mark.slow

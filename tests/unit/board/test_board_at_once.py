@@ -15,11 +15,9 @@ from driving import connected
 from engines import ENGINES, VARIABLE, EngineProject, on_engine
 from other_writers import servers_of, waits_for_lock, writer_on
 
-from ralphgen.board.edit.forms import Edit
-from ralphgen.board.edit.plan import plan_write
-from ralphgen.board.edit.save import WriteResult
-from ralphgen.board.edit.save import stored as saved
-from ralphgen.board.views.disciplines import read_disciplines, read_facts
+from ralphgen.board.discipline_forms import Edit, WriteResult, plan_write
+from ralphgen.board.discipline_forms import stored as saved
+from ralphgen.board.disciplines import read_disciplines, read_facts
 
 pytestmark = [
     pytest.mark.slow,

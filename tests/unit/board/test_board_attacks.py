@@ -15,10 +15,10 @@ from command_line import initialized
 from driving import query
 from starlette.routing import Route
 
+from ralphgen.board.page import SECTIONS
 from ralphgen.board.project import Board
-from ralphgen.board.web.app import Site
-from ralphgen.board.web.pages import SECTIONS
-from ralphgen.board.web.report import report
+from ralphgen.board.sections import report
+from ralphgen.board.server import Site
 from ralphgen.project.root import DATABASE
 
 pytestmark = pytest.mark.slow

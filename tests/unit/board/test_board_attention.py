@@ -13,7 +13,7 @@ from command_line import ralphgen
 from driving import create_project, query
 from specum_projects import FIRST_STATE, TASK_LIST
 
-from ralphgen.board.changes import ChangeWatch
+from ralphgen.board.project import ChangeWatch
 from ralphgen.ledger.tables import add_tables
 from ralphgen.project.root import DATABASE
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from colours import VISIONS, Triple, ciede2000, contrast, distance
 
-from ralphgen.board.web.report import SHEET
+from ralphgen.board.sections import SHEET
 
 STATUSES = ("done", "in-progress", "blocked", "draft", "pending", "skipped", "other")
 STATES = ("visible", "narrowed", "bound", "removed")

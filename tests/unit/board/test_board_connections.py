@@ -11,9 +11,8 @@ from board_browsers import Running, board_process, running_board
 from driving import create_project
 from lifelines import PATIENCE
 
-from ralphgen.board import sections
-from ralphgen.board.web import server
-from ralphgen.board.web.server import quiet_log
+from ralphgen.board import sections, server
+from ralphgen.board.server import quiet_log
 from ralphgen.doctor import CheckResult
 
 MOST_FILES = 256

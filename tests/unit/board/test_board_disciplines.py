@@ -10,12 +10,7 @@ import pytest
 from command_line import initialized, run_sql, snapshot
 from driving import SCHEMAS, create_database, create_project, query
 
-from ralphgen.board.views.disciplines import (
-    DisabledRow,
-    DisciplineView,
-    ServerRow,
-    read_disciplines,
-)
+from ralphgen.board.disciplines import DisabledRow, DisciplineView, ServerRow, read_disciplines
 from ralphgen.errors import ProjectError
 
 PRIVATE = "s3cr3t"

@@ -10,8 +10,8 @@ import pytest
 from command_line import initialized, ralphgen, ran, run_sql, snapshot, texts
 from driving import quiet
 
-from ralphgen.board.edit.save import regenerate
-from ralphgen.board.views.drift import Drifted, drift
+from ralphgen.board.discipline_forms import regenerate
+from ralphgen.board.overview import Drifted, drift
 from ralphgen.doctor import examine
 
 pytestmark = pytest.mark.slow

@@ -11,8 +11,15 @@ from driving import create_project
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralphgen.board.edit.forms import Edit, FormError, Server, Variable, parse_edit, problems_of
-from ralphgen.board.views.disciplines import RESERVED, DisciplineView, ServerRow, read_disciplines
+from ralphgen.board.discipline_forms import (
+    Edit,
+    FormError,
+    Server,
+    Variable,
+    parse_edit,
+    problems_of,
+)
+from ralphgen.board.disciplines import RESERVED, DisciplineView, ServerRow, read_disciplines
 from ralphgen.errors import ProjectError
 from ralphgen.kits.registry import KITS
 from ralphgen.planning.server import full_catalog

@@ -8,8 +8,7 @@ from board_rows import add_task, add_tasks, lax_database, stands
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralphgen.board.views.graph import HEIGHT, NODES, WIDTH, Graph
-from ralphgen.board.views.waiting import waiting
+from ralphgen.board.tasks import HEIGHT, NODES, WIDTH, Graph, waiting
 
 
 def drawn(connection: sqlite3.Connection) -> Graph:

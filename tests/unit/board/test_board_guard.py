@@ -11,7 +11,7 @@ from board_browsers import Answer, Running, running_board
 from command_line import texts
 from driving import create_project
 
-from ralphgen.board.web.server import AccessGuard
+from ralphgen.board.server import AccessGuard
 
 LIMIT = 256 * 1024
 HEADERS = {

@@ -225,7 +225,7 @@ def test_a_file_that_another_process_holds_is_told_of_and_a_start_says_how_to_me
 def test_a_start_that_takes_its_time_is_known_once_it_has_begun(
     project: LoopProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ralphgen.board.agents.processes.PATIENCE", 0.0)
+    monkeypatch.setattr("ralphgen.board.agents.PATIENCE", 0.0)
     with running_board(project.root) as board:
         first = board.act("loop/start", FIELDS)
         second = board.act("loop/start", FIELDS)
@@ -241,7 +241,7 @@ def test_a_start_that_takes_its_time_is_known_once_it_has_begun(
 def test_a_start_that_fails_after_nobody_waits_is_told_of_on_the_next_page(
     project: LoopProject, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ralphgen.board.agents.processes.PATIENCE", 0.0)
+    monkeypatch.setattr("ralphgen.board.agents.PATIENCE", 0.0)
     name_agent(project)
     with running_board(project.root) as board:
         started = board.act("loop/start", {**FIELDS, "agent": "own", "max_cost": "2"})

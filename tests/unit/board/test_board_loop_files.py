@@ -11,8 +11,8 @@ from ralphgen.agents.agent import OutputReader
 from ralphgen.agents.claude import ClaudeReader
 from ralphgen.agents.codex import CodexReader
 from ralphgen.agents.gemini import GeminiReader
-from ralphgen.board.agents.watch import StreamWatch
-from ralphgen.board.web.loop import read_loops
+from ralphgen.board.agents import read_loops
+from ralphgen.board.project import StreamWatch
 from ralphgen.project.root import SESSIONS
 from ralphgen.runtime.session import LOCK
 from ralphgen.sessions.store import CONTEXT, MARK, ask_to_stop, launcher_of, stored_sessions

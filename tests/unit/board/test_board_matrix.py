@@ -9,7 +9,7 @@ import pytest
 from cases import lay_down
 from driving import create_project
 
-from ralphgen.board.views.matrix import OTHERS, Matrix, matrix
+from ralphgen.board.matrix import OTHERS, Matrix, matrix
 from ralphgen.emit.workflows import Generated, generate
 from ralphgen.planning.preview import listed_bytes, listed_tools
 from ralphgen.project.rows import open_rows

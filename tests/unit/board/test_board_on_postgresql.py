@@ -7,19 +7,21 @@ import psycopg
 import pytest
 from engines import EngineProject, on_engine
 
-from ralphgen.board.agents.session import is_known, read_session, tree_of, work_of
-from ralphgen.board.changes import PACE, ChangeWatch
-from ralphgen.board.edit.forms import Edit
-from ralphgen.board.edit.save import save
-from ralphgen.board.project import Board
-from ralphgen.board.sections import PageQuery, view
-from ralphgen.board.views.disciplines import read_disciplines
-from ralphgen.board.views.record import RecordQuery, project_record
-from ralphgen.board.views.sessions import read_sessions
-from ralphgen.board.views.status import project_status
-from ralphgen.board.web.agents import undo_preview
-from ralphgen.board.web.pages import SECTIONS
-from ralphgen.board.web.report import report
+from ralphgen.board.discipline_forms import Edit, save
+from ralphgen.board.disciplines import read_disciplines
+from ralphgen.board.overview import project_status
+from ralphgen.board.page import SECTIONS
+from ralphgen.board.project import PACE, Board, ChangeWatch
+from ralphgen.board.record import RecordQuery, project_record
+from ralphgen.board.sections import PageQuery, report, view
+from ralphgen.board.sessions import (
+    is_known,
+    read_session,
+    read_sessions,
+    tree_of,
+    undo_preview,
+    work_of,
+)
 from ralphgen.kits.registry import KITS
 from ralphgen.project.database import open_database
 from ralphgen.project.inspect import read_schema
@@ -135,7 +137,7 @@ def test_an_edit_is_saved_and_journaled_and_one_of_what_was_changed_is_stale(
 def test_a_write_of_anybody_is_noticed_at_the_next_slower_look(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ralphgen.board.changes.SETTLED", 1e9)
+    monkeypatch.setattr("ralphgen.board.project.SETTLED", 1e9)
     with on_engine("postgresql", tmp_path, ledger=True) as project:
         now = [0.0]
         watch = ChangeWatch(project.root, lambda: now[0])

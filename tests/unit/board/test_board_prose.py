@@ -9,7 +9,7 @@ from board_edits import editable_project, row
 from command_line import run_sql
 from driving import query
 
-from ralphgen.board.views.prose import LONGEST, stored_as, without_values
+from ralphgen.board.disciplines import LONGEST, stored_as, without_values
 
 PRIVATE = "s3cr3t-value"
 BAD = (

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from board_rows import add_task, lax_database, stands
 
-from ralphgen.board.stored_text import LONG_TEXT
-from ralphgen.board.views.recent import MOST_CHARACTERS, NEWEST, SHORT
+from ralphgen.board.overview import MOST_CHARACTERS, NEWEST, SHORT
+from ralphgen.board.text import LONG_TEXT
 from ralphgen.runtime.files.entry_log import append_entry
 
 

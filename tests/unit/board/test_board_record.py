@@ -6,7 +6,7 @@ import pytest
 from board_rows import LAX, add_claim, add_row, add_task, lax_database, recorded_database, stands
 from ledger_rows import BEGAN, FUTURE, PAST, add_session, recorded
 
-from ralphgen.board.views.record import A_PAGE, RecordQuery
+from ralphgen.board.record import A_PAGE, RecordQuery
 
 
 @pytest.fixture

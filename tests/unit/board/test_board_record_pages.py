@@ -12,8 +12,8 @@ from driving import create_project, query
 from lanes import examples
 from ledger_rows import BEGAN, FUTURE, PAST, add_change, add_run, add_session
 
-from ralphgen.board.views.record import A_PAGE
-from ralphgen.board.web.report import report
+from ralphgen.board.record import A_PAGE
+from ralphgen.board.sections import report
 from ralphgen.ledger.tables import add_tables
 from ralphgen.project.root import DATABASE
 

@@ -14,8 +14,8 @@ from command_line import ralphgen, refused
 from driving import create_project, made_here, query
 from making_sessions import opened
 
-from ralphgen.board.views import open_tasks
-from ralphgen.board.web.report import report
+from ralphgen.board import tasks as open_tasks
+from ralphgen.board.sections import report
 
 pytestmark = pytest.mark.slow
 

@@ -28,9 +28,8 @@ from command_line import ralphgen, ran
 from driving import create_project, query, quiet
 from making_sessions import client_of, opened
 
-from ralphgen.board.edit.forms import Server, Variable
-from ralphgen.board.edit.save import save
-from ralphgen.board.views.disciplines import read_disciplines
+from ralphgen.board.discipline_forms import Server, Variable, save
+from ralphgen.board.disciplines import read_disciplines
 from ralphgen.kits.registry import read_settings
 
 pytestmark = pytest.mark.slow

@@ -27,10 +27,15 @@ from board_edits import (
 from command_line import run_sql, texts
 from driving import query, quiet
 
-from ralphgen.board.edit.forms import Server, Variable
-from ralphgen.board.edit.plan import PlannedWrite
-from ralphgen.board.edit.save import WriteResult, save, stored
-from ralphgen.board.views.disciplines import read_disciplines
+from ralphgen.board.discipline_forms import (
+    PlannedWrite,
+    Server,
+    Variable,
+    WriteResult,
+    save,
+    stored,
+)
+from ralphgen.board.disciplines import read_disciplines
 from ralphgen.files import put
 from ralphgen.project.root import DATABASE
 
@@ -281,7 +286,7 @@ def test_no_other_program_writes_meanwhile_though_the_board_reads(
         found.append(done.stdout)
         put(path, text)
 
-    monkeypatch.setattr("ralphgen.board.edit.save.put", meanwhile)
+    monkeypatch.setattr("ralphgen.board.discipline_forms.put", meanwhile)
 
     assert WriteResult("stored") == stored(planned(root))
     assert ["database is locked\n"] == found

@@ -17,7 +17,7 @@ from driving import create_project, made_here, query
 from making_sessions import empty_sessions, opened
 from wire import Wire, refused, running
 
-from ralphgen.board.views.sessions import KitTools, read_sessions
+from ralphgen.board.sessions import KitTools, read_sessions
 from ralphgen.errors import MissingError, ProjectError
 from ralphgen.ledger.tables import add_tables
 from ralphgen.project.root import SESSIONS

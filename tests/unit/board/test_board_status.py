@@ -13,8 +13,8 @@ from driving import SCHEMAS, connected, create_project, query
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralphgen.board.views.open_tasks import TaskLine
-from ralphgen.board.views.status import FEATURES, LISTED, STATUS_NAMES, Status, project_status
+from ralphgen.board.overview import FEATURES, LISTED, STATUS_NAMES, Status, project_status
+from ralphgen.board.tasks import TaskLine
 from ralphgen.errors import ProjectError
 from ralphgen.kits.registry import KITS
 from ralphgen.project.database import FileSnapshot, open_without_trace
@@ -99,7 +99,7 @@ def test_of_many_open_tasks_the_first_are_looked_at(tasks: Tasks) -> None:
     closed = {task for task, (status, _) in tasks.items() if status in ("done", "skipped")}
     opened = sorted(tasks.keys() - closed)
     first = opened[:3]
-    with patch("ralphgen.board.views.open_tasks.MOST_OPEN", 3):
+    with patch("ralphgen.board.tasks.MOST_OPEN", 3):
         found = stands(database_of(tasks))
 
     assert (len(opened), len(first)) == (found.open_total, found.looked_at)

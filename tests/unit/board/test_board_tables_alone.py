@@ -12,8 +12,8 @@ from driving import create_database, made_here, quiet
 from engines import CONFIG, ENGINES, VARIABLE
 from postgresql import database, needs_postgresql
 
-from ralphgen.board.changes import ChangeWatch
-from ralphgen.board.web.report import report
+from ralphgen.board.project import ChangeWatch
+from ralphgen.board.sections import report
 from ralphgen.emit.trust import accept_database
 from ralphgen.emit.workflows import regenerate
 from ralphgen.ledger.tables import add_tables
@@ -112,7 +112,7 @@ def test_the_report_has_what_there_is(tmp_path: Path, engine: str) -> None:
 def test_what_others_change_is_seen(
     tmp_path: Path, engine: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("ralphgen.board.changes.SETTLED", 1e9)  # however long a call takes
+    monkeypatch.setattr("ralphgen.board.project.SETTLED", 1e9)  # however long a call takes
     with tables_alone(engine, tmp_path / "p") as root:
         now = [0.0]
         watch = ChangeWatch(root, lambda: now[0])

@@ -7,9 +7,16 @@ import pytest
 from board_rows import add_row, add_task, recorded_database
 from ledger_rows import add_change, add_run, add_session, recorded
 
-from ralphgen.board.stored_text import LONG_LINE
-from ralphgen.board.views.record import A_PAGE, RUNS, RecordQuery, project_record
-from ralphgen.board.views.task_record import FILES, LONGEST_VALUE, TaskRecord
+from ralphgen.board.record import (
+    A_PAGE,
+    FILES,
+    LONGEST_VALUE,
+    RUNS,
+    RecordQuery,
+    TaskRecord,
+    project_record,
+)
+from ralphgen.board.text import LONG_LINE
 from ralphgen.project.database import FileSnapshot
 from ralphgen.project.model import Schema
 from ralphgen.runtime.tasks.proof import IMPORTED, OVERRULED, RESTORED

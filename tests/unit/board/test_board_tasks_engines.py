@@ -8,12 +8,9 @@ from engines import ENGINES, on_engine
 from postgresql import needs_postgresql
 
 from ralphgen.agents.edits import ClashError, EditedProject
-from ralphgen.board.requests import Form
-from ralphgen.board.tasks.fields import WAS, fields_for
-from ralphgen.board.tasks.listing import task_listing
-from ralphgen.board.tasks.query import SORTS, STATES, TaskQuery
-from ralphgen.board.tasks.task import TaskView, task_view
-from ralphgen.board.web.tasks import UPDATE, TaskActions
+from ralphgen.board.task import UPDATE, WAS, TaskActions, TaskView, fields_for, task_view
+from ralphgen.board.tasks import SORTS, STATES, TaskQuery, task_listing
+from ralphgen.board.text import Form
 from ralphgen.kits.ralph.rows import project_rows
 from ralphgen.kits.registry import KITS
 

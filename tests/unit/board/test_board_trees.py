@@ -6,7 +6,7 @@ from threading import Event, Thread
 import pytest
 from proved_projects import git
 
-from ralphgen.board.agents.session import tree_diff
+from ralphgen.board.sessions import tree_diff
 
 pytestmark = pytest.mark.slow
 

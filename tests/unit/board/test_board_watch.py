@@ -5,8 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from ralphgen.board.agents.watch import MOST_FOLLOWED, StreamWatch, stream_name, tree_name
-from ralphgen.board.changes import ChangeWatch
+from ralphgen.board.project import MOST_FOLLOWED, ChangeWatch, StreamWatch, stream_name, tree_name
 from ralphgen.project.root import SESSIONS
 from ralphgen.runtime.session import hold
 from ralphgen.sessions.end import Lock
@@ -110,7 +109,7 @@ def test_a_lock_is_opened_again_only_where_a_server_may_hold_it(
             opened.append(folder.name)
             super().__init__(folder)
 
-    monkeypatch.setattr("ralphgen.board.changes.SessionLock", Noted)
+    monkeypatch.setattr("ralphgen.board.project.SessionLock", Noted)
     held: list[int] = []
     monkeypatch.setattr("ralphgen.runtime.session._held", held)
     idle, used = watched.session("idle"), watched.session("used")

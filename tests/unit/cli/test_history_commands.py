@@ -17,10 +17,10 @@ from command_line import ralphgen, ran, refused, run_sql
 from driving import connected, create_project, made_here, query, server_command
 from making_sessions import client_of, opened
 
+from ralphgen.board.disciplines import read_disciplines
 from ralphgen.board.project import Board
-from ralphgen.board.requests import Form
 from ralphgen.board.sections import save
-from ralphgen.board.views.disciplines import read_disciplines
+from ralphgen.board.text import Form
 from ralphgen.project.root import DATABASE
 from ralphgen.runtime.engine.sqlite.database import Database
 from ralphgen.runtime.engine.sqlite.journal import Journal

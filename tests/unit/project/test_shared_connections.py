@@ -30,8 +30,8 @@ def notice(event, arguments):
             opened.append("".join(lines[-6:]))
 
 from ralphgen.board.project import Board
-from ralphgen.board.web import pages
-from ralphgen.board.web.app import Site
+from ralphgen.board import page as pages
+from ralphgen.board.server import Site
 from ralphgen.cli.main import main
 from ralphgen.project.database import opened_database, shared_connections
 

@@ -19,8 +19,8 @@ from held_tasks import GONE, held_on
 from ledger_rows import FUTURE
 from making_sessions import client_of, opened
 
-from ralphgen.board.requests import Form
-from ralphgen.board.web.tasks import TaskActions
+from ralphgen.board.task import TaskActions
+from ralphgen.board.text import Form
 from ralphgen.ledger.undo import undo_session
 from ralphgen.runtime.tasks.rows import STATUSES
 

@@ -1,32 +1,286 @@
-"""Runs the board on loopback, and lets in only whom it knows, from a page of its own."""
+"""The local web server of the board: its routes, access checks and events."""
 
 import asyncio
+import json
 import logging
 import os
+import re
 import secrets
 import signal
 import socket
 import sys
 import webbrowser
 from asyncio import CancelledError
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from threading import Thread
 from typing import cast
 
 import uvicorn
+from starlette.applications import Starlette
 from starlette.datastructures import Headers, MutableHeaders
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
+from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from ralphgen.board import page as pages
+from ralphgen.board import sections
+from ralphgen.board.agents import StartedProcesses, loop_area
+from ralphgen.board.page import Draw, PageDesk, in_thread, json_answer
 from ralphgen.board.project import Board
-from ralphgen.board.web.app import Site
+from ralphgen.board.record import RecordQuery
+from ralphgen.board.sections import PageQuery
+from ralphgen.board.sessions import session_area
+from ralphgen.board.task import task_routes
+from ralphgen.board.text import ActionResult, Form, form_of, number_of, query_of, wants_json
 from ralphgen.errors import ProjectError, plain
 from ralphgen.kits.registry import project_config
 from ralphgen.project.config import FILE as CONFIG
 from ralphgen.terminal.console import say, show_crash
+
+STREAM_HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8")]
+INTERVAL = 0.25  # seconds between two looks, while somebody listens
+BEAT = 15.0  # seconds after which a silent stream says that it is still there
+WRITE_PATIENCE = 15.0  # seconds for a client to take a few bytes
+
+
+class Events:
+    """The streams that are open; they share one check of the project every quarter of a second.
+
+    A listener keeps a number alone: what it has not taken yet never piles up. Everything here
+    belongs to the event loop.
+    """
+
+    def __init__(self, board: Board) -> None:
+        """Start without a listener."""
+        self._board = board
+        self._listeners: set[asyncio.Event] = set()
+        self._checking: asyncio.Task[None] | None = None
+        self._closed = False
+
+    def close(self) -> None:
+        """End every stream, and let no new one begin."""
+        self._closed = True
+        self._wake()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one stream until its client leaves, takes nothing any more, or the board ends."""
+        await send({"type": "http.response.start", "status": 200, "headers": STREAM_HEADERS})
+        if scope["method"] == "HEAD":
+            await send({"type": "http.response.body"})
+            return
+        woken = asyncio.Event()
+        self._listeners.add(woken)
+        if self._checking is None:
+            self._checking = asyncio.create_task(self._check())
+        leaving = asyncio.create_task(_left(receive))
+        stream = asyncio.create_task(self._stream(_seen(Request(scope)), woken, send))
+        try:
+            ended, _ = await asyncio.wait({leaving, stream}, return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            self._listeners.discard(woken)
+            leaving.cancel()
+            stream.cancel()
+        if stream in ended:
+            with suppress(TimeoutError):  # nobody takes anything
+                stream.result()
+
+    async def _check(self) -> None:
+        """Wake the listeners after each check that found something, until there are none.
+
+        Where a check fails, the next listener has another one begun.
+        """
+        last = self._board.changed_since(0)
+        try:
+            with self._board.listening():
+                while self._listeners and not self._closed:
+                    await asyncio.sleep(INTERVAL)
+                    await in_thread(self._board.check)
+                    found = self._board.changed_since(0)
+                    if found != last:
+                        last = found
+                        self._wake()
+        finally:
+            self._checking = None
+
+    def _wake(self) -> None:
+        for woken in self._listeners:
+            woken.set()
+
+    async def _stream(self, seen: int, woken: asyncio.Event, send: Send) -> None:
+        await _send(send, ": begin\n\n")
+        while not self._closed:
+            woken.clear()
+            number, sections = self._board.changed_since(seen)
+            if sections:
+                seen = number
+                data = json.dumps({"sections": sections})
+                await _send(send, f"id: {number}\nevent: changed\ndata: {data}\n\n")
+                continue
+            try:
+                await asyncio.wait_for(woken.wait(), BEAT)
+            except TimeoutError:
+                await _send(send, ": beat\n\n")
+        await send({"type": "http.response.body"})
+
+
+async def _left(receive: Receive) -> None:
+    """Return when the client is gone."""
+    while (await receive())["type"] != "http.disconnect":
+        pass
+
+
+async def _send(send: Send, text: str) -> None:
+    """Send a part of the stream; raises `TimeoutError` where nobody takes it."""
+    async with asyncio.timeout(WRITE_PATIENCE):
+        await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
+
+
+def _seen(request: Request) -> int:
+    """Return the number of what a page has shown already; 0 where it does not say."""
+    number = request.headers.get("last-event-id") or query_of(request).get("since", "")
+    return int(number) if re.fullmatch("[0-9]{1,15}", number) else 0
+
+
+ASSETS = Path(__file__).parent / "assets"
+KINDS = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+LARGEST_BODY = 256 * 1024
+
+
+class Site:
+    """The board over HTTP; `app` is what answers. All of it belongs to the event loop."""
+
+    def __init__(self, board: Board) -> None:
+        """Build the routes for a project's board."""
+        self._board = board
+        self._events = Events(board)
+        self._desk = PageDesk(board)
+        started = StartedProcesses(board.root, self._desk.tell)
+        actions: Mapping[str, Callable[[Request], object]] = {
+            "/regenerate": self._regenerate,
+            "/diagnosis": self._diagnose,
+            "/sessions/end": self._end,
+            "/disciplines/check": self._check,
+            "/disciplines/save": self._save,
+            "/project": self._save_project,
+        }
+        routes = [
+            *(Route(path, action, methods=["POST"]) for path, action in actions.items()),
+            *session_area(self._desk, started),
+            *loop_area(self._desk, started),
+            *task_routes(self._desk),
+            *(Route(place.address, partial(self._page, place)) for place in pages.PLACES),
+            Route("/sections/{name}", self._section),
+            Route("/assets/{name}", _asset),
+            Route("/events", self._events, methods=["GET"]),
+        ]
+        handlers = {HTTPException: self._desk.refused}
+        self.app = Starlette(routes=routes, exception_handlers=handlers, max_body_size=LARGEST_BODY)
+
+    def close(self) -> None:
+        """End the streams that are open."""
+        self._events.close()
+
+    async def _page(self, place: pages.BoardPlace, request: Request) -> Response:
+        query = query_of(request)
+        return await self._drawn_page(place, _page_query(query), query.get("notice", ""))
+
+    async def _drawn_page(
+        self,
+        place: pages.BoardPlace,
+        query: PageQuery,
+        outcome: ActionResult | str,
+        status: int = 200,
+    ) -> Response:
+        drawings = {name: self._drawing(name, query) for name in place.sections}
+        return await self._desk.page(place, drawings, query, outcome, status)
+
+    def _drawing(self, name: str, query: PageQuery) -> Draw:
+        return lambda: pages.section(name, sections.view(self._board, name, query))
+
+    async def _section(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        if name not in pages.SECTIONS:
+            raise HTTPException(404)
+        await self._desk.look()
+        query = _page_query(query_of(request))
+        drawn = self._desk.drawn(name, query, self._drawing(name, query))
+        return HTMLResponse(await asyncio.shield(drawn))
+
+    async def _regenerate(self, request: Request) -> Response:
+        return await self._done(request, await form_of(request), "drift", sections.regenerate)
+
+    async def _diagnose(self, request: Request) -> Response:
+        return await self._done(request, await form_of(request), "diagnosis", sections.diagnose)
+
+    async def _end(self, request: Request) -> Response:
+        form = await form_of(request)
+        act = partial(sections.end, session_id=form.text("session"))
+        return await self._done(request, form, "sessions", act)
+
+    async def _check(self, request: Request) -> Response:
+        form = await form_of(request)
+        problems = await in_thread(partial(sections.problems, self._board, form))
+        return json_answer({"ok": not problems, "problems": [asdict(one) for one in problems]})
+
+    async def _save(self, request: Request) -> Response:
+        """Save; what was typed into a plain form stays there where it cannot be saved."""
+        form = await form_of(request)
+        outcome = await in_thread(partial(sections.save, self._board, form))
+        query = PageQuery("" if outcome.ok else form.text("discipline"), typed=form)
+        return await self._saved(request, form, "disciplines", outcome, query)
+
+    async def _save_project(self, request: Request) -> Response:
+        """Save title and description, as `_save` does."""
+        form = await form_of(request)
+        outcome = await in_thread(partial(sections.save_project, self._board, form))
+        return await self._saved(request, form, "overview", outcome, PageQuery(typed=form))
+
+    async def _saved(
+        self, request: Request, form: Form, section: str, outcome: ActionResult, query: PageQuery
+    ) -> Response:
+        """Answer with the outcome, and what was typed if that could not be saved."""
+        status = 409 if outcome.stale else 200
+        if wants_json(request):
+            return json_answer(asdict(outcome), status)
+        if outcome.ok:
+            return self._answered(request, form, section, outcome)
+        return await self._drawn_page(pages.PLACE_OF[section], query, outcome, status)
+
+    async def _done(
+        self, request: Request, form: Form, section: str, act: Callable[[Board], ActionResult]
+    ) -> Response:
+        return self._answered(request, form, section, await in_thread(partial(act, self._board)))
+
+    def _answered(
+        self, request: Request, form: Form, section: str, outcome: ActionResult
+    ) -> Response:
+        """Answer with the outcome as JSON, or redirect to the section, which shows it once."""
+        shown = [("discipline", name) for name in form.texts("discipline")]
+        address = f"{pages.PLACE_OF[section].address}#{section}"
+        return self._desk.answered(request, outcome, address, shown)
+
+
+def _page_query(query: Mapping[str, str]) -> PageQuery:
+    """Return what the fields behind the question mark ask for."""
+    pages = (number_of(query.get(name, "")) for name in ("sessions", "changes"))
+    return PageQuery(query.get("discipline", ""), RecordQuery(query.get("task", ""), *pages))
+
+
+async def _asset(request: Request) -> Response:
+    """Return a file of the assets; a name leads nowhere else."""
+    name = request.path_params["name"]
+    found = {path.name: path for path in ASSETS.iterdir() if path.suffix in KINDS}
+    if name not in found:
+        raise HTTPException(404)
+    return Response(found[name].read_bytes(), media_type=KINDS[found[name].suffix])
+
 
 MOST_WAITING = 32
 """Connections without a request; a browser has six. Of more, the one that waits longest ends."""

@@ -1,10 +1,14 @@
-"""The routes of tasks: the list, each task's page, and the forms on them."""
+"""A task's page, its forms, and the routes of tasks."""
 
+import json
+import re
 import shlex
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import partial
+from hashlib import sha256
+from json import dumps
 from pathlib import Path
 from threading import Lock
 from typing import TYPE_CHECKING, Any
@@ -15,50 +19,498 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from ralphgen.agents.calls import KIT, Record, RefusalError, RowTools, open_server
-from ralphgen.board.requests import (
+from ralphgen.agents.calls import (
+    KIT,
+    Record,
+    RefusalError,
+    RowTools,
+    open_server,
+    stored_column,
+    typed,
+)
+from ralphgen.board import page as pages
+from ralphgen.board import tasks as lists
+from ralphgen.board.disciplines import read_disciplines
+from ralphgen.board.page import PageDesk, in_thread, json_answer
+from ralphgen.board.project import Hold, holds_of, read_claims
+from ralphgen.board.record import (
+    LARGEST_ID,
+    Hidden,
+    SessionLine,
+    ShownPage,
+    TaskRecord,
+    page_number,
+    page_of,
+    session_lines,
+    task_record,
+)
+from ralphgen.board.sections import PageQuery, view
+from ralphgen.board.tasks import ListedTask, listed_tasks, task_listing
+from ralphgen.board.text import (
     ActionResult,
     FieldProblem,
     Form,
     fieldless,
     form_of,
+    line,
     number_of,
+    paragraph,
     query_of,
     wants_json,
 )
-from ralphgen.board.sections import PageQuery, view
-from ralphgen.board.stored_text import line
-from ralphgen.board.tasks import query as lists
-from ralphgen.board.tasks.fields import (
-    EditField,
-    FieldConflict,
-    changes_of_form,
-    columns_read,
-    conflicts,
-    fields_for,
-    fingerprint,
-    given_values,
-    said,
-    with_more,
-)
-from ralphgen.board.tasks.listing import task_listing
-from ralphgen.board.tasks.task import needed_tasks, stored_task, task_view
-from ralphgen.board.views.disciplines import read_disciplines
-from ralphgen.board.views.task_record import LARGEST_ID
-from ralphgen.board.web import pages
-from ralphgen.board.web.desk import PageDesk, in_thread, json_answer
 from ralphgen.errors import Problem, ProjectError, RalphgenError
 from ralphgen.files import MANIFEST
-from ralphgen.kits.ralph.rows import project_rows
+from ralphgen.kits.ralph.rows import Rows, best, decode_learnings, project_rows
 from ralphgen.kits.registry import KITS, read_settings
+from ralphgen.ledger.record import sessions_of
+from ralphgen.ledger.tables import state_of
 from ralphgen.project.root import FOLDER, project_place
 from ralphgen.runtime.policy import FULL, NOTHING
-from ralphgen.runtime.tasks.rows import plain
+from ralphgen.runtime.tasks.claims import prerequisite_lists
+from ralphgen.runtime.tasks.rows import decode_integers, decode_strings, plain
 from ralphgen.sessions.decide import Request as SessionRequest
 from ralphgen.sessions.decide import RowAsRead
 
 if TYPE_CHECKING:
     from ralphgen.project.config import CheckSettings
+
+WAS, MORE = "was.", ".more"
+"""What stands before a field's name where a form says what was read, and after, what to add."""
+NEVER = ("id", "task_id", "clear", "status")
+"""Arguments that are no fields to edit: a status has a form of its own."""
+ONE_LINE = ("title", "author")
+_UNSPEAKABLE = {0: "\ufffd", **dict.fromkeys(range(0xD800, 0xE000), "\ufffd")}
+
+
+@dataclass(frozen=True, slots=True)
+class EditField:
+    """A field of a form: `text` is what stands in it, and `was` what is stored.
+
+    `kind` is line, text, list, ids, number, choice or flag; `choices` are the values of a choice,
+    `needed` says that it may not be empty.
+    """
+
+    name: str
+    kind: str
+    text: str = ""
+    was: str = ""
+    choices: tuple[str, ...] = ()
+    needed: bool = False
+
+    @property
+    def label(self) -> str:
+        """Return the name as people say it."""
+        return self.name.replace("_", " ").capitalize()
+
+
+@dataclass(frozen=True, slots=True)
+class FieldConflict:
+    """A field that somebody else has changed: as it was read, as it is now, and as it was typed."""
+
+    label: str
+    read: str
+    now: str
+    typed: str
+
+    @property
+    def both(self) -> bool:
+        """Return whether whoever typed has changed it too, so that one of the two has to go."""
+        return self.typed != self.read
+
+
+def fields_for(
+    schema: Mapping[str, Any], row: Mapping[str, object], given: Form | None = None
+) -> tuple[EditField, ...]:
+    """Return the fields that a tool can set, with what a row holds, or a form says.
+
+    `schema` is the input schema of the tool.
+    """
+    properties: Mapping[str, Any] = schema.get("properties", {})
+    needed = schema.get("required", ())
+    found = []
+    for name, rule in properties.items():
+        if name in NEVER:
+            continue
+        stored = spelled(row.get(stored_column(name, rule)), rule)
+        field = EditField(name, _kind(name, rule, stored), stored, stored, needed=name in needed)
+        field = replace(field, choices=tuple(map(str, rule.get("enum", ()))))
+        found.append(field if given is None else _as_typed(field, given))
+    return tuple(found)
+
+
+def _as_typed(field: EditField, given: Form) -> EditField:
+    """Return a field as a form says it; what nobody has typed there is what is stored by now."""
+    read = _said(given, f"{WAS}{field.name}", field.was)
+    text = _said(given, field.name, read)
+    return replace(field, text=field.was if text == read else text)
+
+
+def conflicts(
+    schema: Mapping[str, Any], row: Mapping[str, object], given: Form
+) -> tuple[FieldConflict, ...]:
+    """Return the fields of a form that somebody else has changed since they were read.
+
+    Those that both have changed come first.
+    """
+    found = (
+        FieldConflict(
+            field.label, _said(given, f"{WAS}{field.name}", field.was), field.was, typed_text
+        )
+        for field in fields_for(schema, row)
+        for typed_text in [_said(given, field.name, field.was)]
+    )
+    changed = (one for one in found if one.now not in (one.read, one.typed))
+    return tuple(sorted(changed, key=lambda one: not one.both))
+
+
+def columns_read(
+    schema: Mapping[str, Any], row: Mapping[str, object], given: Form
+) -> dict[str, object]:
+    """Return what a row holds in the columns of a form's fields, as `RowAsRead` has it."""
+    names = {name.removeprefix(WAS) for name in given.names}.difference(NEVER)
+    properties: Mapping[str, Any] = schema.get("properties", {})
+    columns = (stored_column(name, properties[name]) for name in properties if name in names)
+    return {column: plain(row[column]) for column in columns if column in row}
+
+
+def fingerprint(fields: Sequence[EditField]) -> str:
+    """Return what differs when something else is stored in one of the fields."""
+    return sha256(repr([(field.name, field.was) for field in fields]).encode()).hexdigest()[:16]
+
+
+def said(given: Form | None) -> Mapping[str, str]:
+    """Return what was sent in each field, by its name; nothing where no form was."""
+    return {} if given is None else {name: given.texts(name)[-1] for name in given.names}
+
+
+def with_more(given: Form) -> Form:
+    """Return a form in which what is to be added to a field stands in that field."""
+    pairs = [(name, text) for name in given.names for text in given.texts(name)]
+    more = {name: _said(given, f"{name}{MORE}", "") for name in given.names}
+    return Form(
+        tuple((name, f"{text}, {more[name]}" if more[name] else text) for name, text in pairs)
+    )
+
+
+def _said(given: Form, name: str, other: str) -> str:
+    """Return what a form says in a field, or else the other text."""
+    return (*given.texts(name)[-1:], other)[0]
+
+
+def _kind(name: str, rule: Mapping[str, Any], stored: str) -> str:
+    if rule.get("enum"):
+        return "choice"
+    kind = rule.get("type")
+    if kind == "array":
+        return "ids" if rule.get("items", {}).get("type") == "integer" else "list"
+    if kind in ("integer", "number"):
+        return "number"
+    if kind == "boolean":
+        return "flag"
+    return "line" if name in ONE_LINE and "\n" not in stored else "text"
+
+
+def spelled(value: object, rule: Mapping[str, Any]) -> str:
+    """Return a stored value as a form has it; a list that cannot be read is as it is stored.
+
+    A list has an item on each line, or is JSON where an item could be taken for something else.
+    """
+    text = "" if value is None else str(plain(value))
+    if rule.get("type") == "array":
+        of_ids = rule.get("items", {}).get("type") == "integer"
+        found = decode_integers(value) if of_ids else decode_strings(value)
+        if found.readable:
+            items = list(map(str, found.values))
+            fits = all(item == item.strip() and item and "\n" not in item for item in items)
+            text = (", " if of_ids else "\n").join(items)
+            if not of_ids and (not fits or text.startswith("[")):
+                text = json.dumps(items, ensure_ascii=False) if items else ""
+    return text.replace("\r\n", "\n").replace("\r", "\n").translate(_UNSPEAKABLE)
+
+
+def value_of(text: str, rule: Mapping[str, Any]) -> object:
+    """Return the value of a typed text; where it is none of its type, the tool says so."""
+    if rule.get("type") != "array" or text.lstrip().startswith("["):
+        return typed({"": text}, {"": rule})[""]
+    items: Mapping[str, Any] = rule.get("items", {})
+    of_ids = items.get("type") == "integer"
+    parts = re.split(r"[\s,;#]+", text) if of_ids else text.split("\n")
+    return [typed({"": part.strip()}, {"": items})[""] for part in parts if part.strip()]
+
+
+def changes_of_form(
+    schema: Mapping[str, Any], row: Mapping[str, object], given: Form
+) -> dict[str, Any]:
+    """Return the arguments that make a row what a form says: only what differs from the row."""
+    properties: Mapping[str, Any] = schema.get("properties", {})
+    changes: dict[str, Any] = {}
+    emptied: list[str] = []
+    for field in fields_for(schema, row):
+        texts = given.texts(field.name)
+        if not texts or texts[-1] == field.text:
+            continue
+        text = texts[-1]
+        if not text.strip() and "clear" in properties and field.name != "title":
+            emptied.append(field.name)
+        else:
+            changes[field.name] = value_of(text, properties[field.name])
+    return {**changes, "clear": emptied} if emptied else changes
+
+
+def given_values(schema: Mapping[str, Any], given: Form) -> dict[str, Any]:
+    """Return the arguments that a form fills in; an empty field is left out."""
+    properties: Mapping[str, Any] = schema.get("properties", {})
+    texts = {name: given.texts(name)[-1] for name in properties if given.texts(name)}
+    return {name: value_of(text, properties[name]) for name, text in texts.items() if text.strip()}
+
+
+COMMENTS = 30
+CHANGES, RUNS = 25, 20
+SESSIONS = 20
+LEARNINGS = 20
+DEPENDENTS = 100
+NEEDED = 100  # of the tasks that one waits for
+AT_ONCE = 1_000
+LONGEST = 50_000  # characters of a field
+APART = ("id", "title", "status", "depends_on", "learnings")
+"""What a row has a place of its own for."""
+LAST_SAID = (
+    "SELECT task_id, body FROM task_comments WHERE id IN "
+    "(SELECT MAX(id) FROM task_comments WHERE AMONG GROUP BY task_id)"
+)
+FEATURE = ("display_name", "description", "architecture", "boundaries", "context_files")
+DISCIPLINE = ("display_name", "description", "system_prompt", "skills", "conventions")
+
+
+@dataclass(frozen=True, slots=True)
+class ShownField:
+    """A column with something in it: a text, or the items of a list."""
+
+    name: str
+    text: str
+    items: tuple[str, ...] = ()
+
+    @property
+    def label(self) -> str:
+        """Return the name as people say it."""
+        return self.name.replace("_", " ").capitalize()
+
+    @property
+    def is_long(self) -> bool:
+        """Return whether it needs lines of its own."""
+        return bool(self.items) or len(self.text) > len("2026-02-10T17:56:00Z") * 2
+
+
+@dataclass(frozen=True, slots=True)
+class TaskComment:
+    """A comment; a text is empty where nothing is known."""
+
+    id: int | str
+    author: str
+    discipline: str
+    priority: str
+    created: str
+    body: str
+
+
+@dataclass(frozen=True, slots=True)
+class KnownRow:
+    """What is known of the task's feature, or of its discipline; without a row there are none."""
+
+    name: str
+    fields: tuple[ShownField, ...]
+    learnings: tuple[str, ...] = ()
+    more_learnings: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class TaskView:
+    """A task as its page shows it.
+
+    `row` is what is stored, by column. `needed` are the ids that it waits for; of the first of them
+    `dependencies` are those that are tasks, and `outcomes` the last comment on each, which is its
+    summary where it was done.
+    Of the tasks that wait for it the first are `dependents`; `more` says whether there are others.
+    `record` is None where the database has no ledger.
+    """
+
+    task: ListedTask
+    row: Mapping[str, Any]
+    fields: tuple[ShownField, ...]
+    hold: Hold | None
+    needed: tuple[int, ...]
+    dependencies: Mapping[int, ListedTask]
+    outcomes: Mapping[int, str]
+    unreadable: str
+    dependents: tuple[ListedTask, ...]
+    more: bool
+    comments: ShownPage[TaskComment] | None
+    feature: KnownRow
+    discipline: KnownRow
+    record: TaskRecord | None
+    sessions: tuple[SessionLine, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class NeededTask:
+    """A task that another waits for, None where there is none of this id.
+
+    `outcome` is the last comment on it. `earlier` are the ids in an order that has it one place
+    earlier, if it is not the first, and `without` those of the others; both are as a form sends
+    them.
+    """
+
+    id: int
+    task: ListedTask | None
+    outcome: str
+    earlier: str
+    without: str
+
+
+def needed_tasks(view: TaskView) -> tuple[NeededTask, ...]:
+    """Return the first tasks that a task waits for, in their order."""
+    ids = [*view.needed[:NEEDED]]
+    return tuple(
+        NeededTask(
+            id=one,
+            task=view.dependencies.get(one),
+            outcome=view.outcomes.get(one, ""),
+            earlier=_joined([*ids[: at - 1], one, ids[at - 1], *ids[at + 1 :]]) if at else "",
+            without=_joined([*ids[:at], *ids[at + 1 :]]),
+        )
+        for at, one in enumerate(ids)
+    )
+
+
+def _joined(ids: Sequence[int]) -> str:
+    return ", ".join(map(str, ids))
+
+
+def stored_task(rows: Rows, task: int) -> dict[str, Any] | None:
+    """Return a task as it is stored, without what the config hides; None where there is none."""
+    columns = [*rows.tables["tasks"].columns]
+    found = rows.read("tasks", columns, "WHERE id = ?", task)
+    return dict(zip(columns, found[0], strict=True)) if found else None
+
+
+def task_view(
+    rows: Rows, is_hidden: Hidden, task: int, comments: int, changes: int
+) -> TaskView | None:
+    """Return a task with pages of its comments and changes; None where there is none."""
+    row = stored_task(rows, task)
+    if row is None:
+        return None
+    (needed,) = prerequisite_lists([row.get("depends_on")])
+    ids = tuple(dict.fromkeys(needed or ()))
+    first = ids[:NEEDED]
+    dependents = _dependents(rows, task)
+    near = {one.id: one for one in listed_tasks(rows, [task, *first, *dependents])}
+    recorded = state_of(rows.connection).version is not None
+    sessions = sessions_of(rows, task, SESSIONS) if recorded else []
+    return TaskView(
+        task=near[task],
+        row=row,
+        fields=shown_fields(row),
+        hold=holds_of(read_claims(rows), anywhere=False).get(task) if near[task].holder else None,
+        needed=ids,
+        dependencies={one: near[one] for one in first if one in near},
+        outcomes=_outcomes(rows, first),
+        unreadable=line(row.get("depends_on")) if needed is None else "",
+        dependents=tuple(near[one] for one in dependents[:DEPENDENTS] if one in near),
+        more=len(dependents) > DEPENDENTS,
+        comments=_comments(rows, task, comments),
+        feature=_feature(rows, row["feature"]),
+        discipline=_known(rows, "disciplines", row["discipline"], DISCIPLINE),
+        record=task_record(rows, is_hidden, task, changes, CHANGES, RUNS) if recorded else None,
+        sessions=session_lines(rows, sessions) if sessions else (),
+    )
+
+
+def shown_fields(row: Mapping[str, Any]) -> tuple[ShownField, ...]:
+    """Return the columns of a row that hold something."""
+    found = (_field(name, value) for name, value in row.items() if name not in APART)
+    return tuple(field for field in found if field.text or field.items)
+
+
+def _field(name: str, value: object) -> ShownField:
+    if isinstance(value, str) and value.lstrip().startswith("["):
+        decoded = decode_strings(value)
+        if decoded.readable:
+            return ShownField(name, "", tuple(paragraph(one, LONGEST) for one in decoded.values))
+    if isinstance(value, list | dict):
+        value = dumps(value, ensure_ascii=False)
+    return ShownField(name, paragraph(value, LONGEST))
+
+
+def _dependents(rows: Rows, task: int) -> list[int]:
+    """Return the first tasks that name this one in `depends_on`, one more than are shown."""
+    found: list[int] = []
+    if rows.lacks("tasks", "depends_on"):
+        return found
+    rest = f"WHERE id > ? AND {rows.connection.sql.holds('depends_on')} ORDER BY id LIMIT ?"
+    last, is_over = -(2**62), False
+    while not is_over and len(found) <= DEPENDENTS:
+        read = rows.read("tasks", ["id", "depends_on"], rest, last, f"%{task}%", AT_ONCE)
+        lists = prerequisite_lists([stored for _, stored in read])
+        both = zip(read, lists, strict=True)
+        found += [one for (one, _), needed in both if task in (needed or ()) and one != task]
+        is_over = len(read) < AT_ONCE
+        last = read[-1][0] if read else last
+    return found[: DEPENDENTS + 1]
+
+
+def _outcomes(rows: Rows, ids: Sequence[int]) -> dict[int, str]:
+    """Return the last comment on each of some tasks that has one."""
+    if not ids or rows.lacks("task_comments", "id", "task_id", "body"):
+        return {}
+    sql = LAST_SAID.replace("AMONG", rows.connection.sql.among("task_id"))
+    return {task: paragraph(body) for task, body in rows.execute(sql, dumps([*ids]))}
+
+
+def _comments(rows: Rows, task: int, page: int) -> ShownPage[TaskComment] | None:
+    """Return a page of the comments on a task, the newest first; None without such a table."""
+    if rows.lacks("task_comments", "id", "task_id", "body"):
+        return None
+    optional = ("author", "discipline", "priority", "created")
+    columns = ["id", "body", *rows.chosen("task_comments", *optional)]
+    ((total,),) = rows.execute("SELECT COUNT(*) FROM task_comments WHERE task_id = ?", task)
+    number = page_number(page, total, COMMENTS)
+    rest = "WHERE task_id = ? ORDER BY id DESC LIMIT ? OFFSET ?"
+    read = rows.read("task_comments", columns, rest, task, COMMENTS, (number - 1) * COMMENTS)
+    found = [dict(zip(columns, row, strict=True)) for row in read]
+    shown = tuple(
+        TaskComment(
+            id=line(one["id"]),
+            body=paragraph(one["body"], LONGEST),
+            **{name: line(one.get(name)) for name in optional},
+        )
+        for one in found
+    )
+    return page_of(number, total, COMMENTS, shown)
+
+
+def _feature(rows: Rows, name: object) -> KnownRow:
+    """Return what is known of a feature, with what was learned on it, the best first."""
+    known = _known(rows, "features", name, FEATURE)
+    if rows.lacks("features", "learnings"):
+        return known
+    found = rows.read("features", ["learnings"], f"WHERE {rows.exactly('name')} = ?", name)
+    decoded = decode_learnings(found[0][0] if found else None)
+    learned = best(decoded.values, LEARNINGS) if decoded.readable else []
+    texts = tuple(paragraph(one.get("text")) for one in learned)
+    left = len(decoded.values) - len(texts)
+    return KnownRow(known.name, known.fields, texts, max(0, left))
+
+
+def _known(rows: Rows, table: str, name: object, wanted: Sequence[str]) -> KnownRow:
+    if rows.lacks(table, "name"):
+        return KnownRow(line(name), ())
+    columns = rows.chosen(table, *wanted)
+    rest = f"WHERE {rows.exactly('name')} = ?"
+    read = rows.read(table, ["name", *columns], rest, name)
+    row = dict(zip(columns, read[0][1:], strict=True)) if read else {}
+    return KnownRow(line(name), shown_fields(row))
+
 
 CREATE, UPDATE, ENRICH, SET_STATUS, COMMENT = (
     "create_task",

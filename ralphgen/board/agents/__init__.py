@@ -1,1 +1,0 @@
-"""Agents at work on the board: sessions as they go on, and loops; starting, stopping, undoing."""

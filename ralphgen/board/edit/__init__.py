@@ -1,1 +1,0 @@
-"""What the board changes: a discipline's servers and disabled tools, saved whole or not at all."""
