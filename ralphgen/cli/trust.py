@@ -20,6 +20,7 @@ app = App()
 def trust(project: Project = Path(), yes: Yes = False) -> None:
     """Review and approve the commands a project runs."""
     from ralphgen.emit.trust import database_items
+    from ralphgen.emit.workflows import compile_server
     from ralphgen.project.root import has_database, written_root
     from ralphgen.sessions.create import project_items
 
@@ -28,6 +29,7 @@ def trust(project: Project = Path(), yes: Yes = False) -> None:
         say('approved; next: "ralphgen init" creates the database')
         return
     is_new = _recorded(root, project_items(root), yes=yes, marks=True)
+    compile_server(root)
     say("approved" if _accepted(root, yes=yes) or is_new else "nothing to approve")
 
 

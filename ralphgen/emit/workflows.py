@@ -492,12 +492,17 @@ def checked(root: Path, *, say: Say) -> Report:
 def install_environment(root: Path, *, say: Say) -> None:
     """Build the environment of the project's server if it has a lock, and compile its modules."""
     from ralphgen.environment.program import server_program
+
+    server_program((root / FOLDER).absolute(), say)
+    compile_server(root)
+
+
+def compile_server(root: Path) -> None:
+    """Compile the modules of the project's server for its first start."""
     from ralphgen.runtime.loader import keep_verified
 
-    folder = (root / FOLDER).absolute()
-    server_program(folder, say)
     with suppress(ValueError):  # a file that was edited by hand, of which the server itself tells
-        keep_verified(str(folder))
+        keep_verified(str((root / FOLDER).absolute()))
 
 
 def _generated(root: Path, say: Say) -> Generated:

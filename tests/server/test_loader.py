@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from command_line import ran
 from driving import accept, create_project, edit, query, server_command
 from settled import settle, unkept_project
 from wire import checked, refused, running
@@ -323,6 +324,12 @@ def test_the_first_start_uses_a_record_that_init_made(own: Path, later: int) -> 
     path.touch()
     os.utime(path, (path.stat().st_atime, path.stat().st_mtime + later))
     loader.keep_verified(str(generated(own, "")))
+
+    assert {"server.py"} == sources_opened(own)
+
+
+def test_the_first_start_uses_a_record_that_trust_made(own: Path) -> None:
+    ran("trust", "-C", own, "--yes")
 
     assert {"server.py"} == sources_opened(own)
 
