@@ -308,8 +308,11 @@ def test_a_module_is_built_by_the_wrapper_and_the_catalog_of_a_folder_around_it(
 def test_no_wrapper_above_the_root_is_run(tmp_path: Path) -> None:
     root = build(tmp_path, {"a/build.gradle": "task x"})
 
-    tasks = gradle_tasks(Folder(str(root / "a"), str(root / "a")))
-    assert {"gradle"} == {task.argv[0] for task in tasks}
+    folder = Folder(str(root / "a"), str(root / "a"))
+
+    assert {"gradle"} == {task.argv[0] for task in gradle_tasks(folder)}
+    assert [] == folder.problems
+    assert all(path.startswith(folder.root) for path in folder.stamps)  # nothing above is asked for
 
 
 def test_a_folder_without_a_script_has_no_tasks(tmp_path: Path) -> None:

@@ -40,7 +40,7 @@ class TestOffspring:
 
     def test_one_that_holds_the_pipe_delays_nothing(self, jobs: Jobs, lifeline: Lifeline) -> None:
         before = time.monotonic()
-        job = script(jobs, "exec 3>$LINE; sleep 60 & echo done; echo >&3", lifeline)
+        job = script(jobs, "exec 3>$LINE; sleep 600 & echo done; echo >&3", lifeline)
 
         assert job.wait(PATIENCE)
         assert time.monotonic() - before < PATIENCE / 2
@@ -79,7 +79,7 @@ class TestOffspring:
         """A daemon that nobody hears any more must not cost a thread and a file for ever."""
         threads = threading.active_count()
         jobs = new_jobs(kept=0)
-        job = script(jobs, "exec 3>$LINE; sleep 60 & echo >&3", lifeline)
+        job = script(jobs, "exec 3>$LINE; sleep 600 & echo >&3", lifeline)
         assert job.wait(PATIENCE)
         remembered = jobs.all()
 
@@ -91,11 +91,11 @@ class TestOffspring:
     @pytest.mark.parametrize(
         ("program", "status"),
         [
-            ("sleep 60 & sleep 60 & echo >&3; wait", "graceful"),
-            ("trap '' TERM; sleep 60 & echo >&3; wait; wait; sleep 60", "killed"),
-            ("(trap '' TERM; echo >&3; sleep 60; sleep 60) & wait", "graceful"),
-            ("(trap '' TERM; exec >/dev/null 2>&1; echo >&3; sleep 60) & wait", "graceful"),
-            ("trap 'exit 0' TERM; sleep 60 & echo >&3; wait", "graceful"),
+            ("sleep 600 & sleep 600 & echo >&3; wait", "graceful"),
+            ("trap '' TERM; sleep 600 & echo >&3; wait; wait; sleep 600", "killed"),
+            ("(trap '' TERM; echo >&3; sleep 600; sleep 600) & wait", "graceful"),
+            ("(trap '' TERM; exec >/dev/null 2>&1; echo >&3; sleep 600) & wait", "graceful"),
+            ("trap 'exit 0' TERM; sleep 600 & echo >&3; wait", "graceful"),
         ],
         ids=["plain", "deaf", "deaf child", "deaf child without the pipe", "polite"],
     )
@@ -177,7 +177,7 @@ class TestOffspring:
         """Neither of those that were started with it, whose number begins alike, nor of others."""
         other = Lifeline(tmp_path / "other")
         jobs, others = new_jobs(), new_jobs()
-        daemon = "setsid sh -c 'exec 3>$LINE; echo >&3; sleep 60' &"
+        daemon = "setsid sh -c 'exec 3>$LINE; echo >&3; sleep 600' &"
         first = run(jobs, *FOREVER)
         for _ in range(8):
             assert run(jobs, "true").wait(PATIENCE)
@@ -197,7 +197,7 @@ class TestOffspring:
 
     @TABLE
     @pytest.mark.parametrize("kept", [0, 200], ids=["forgotten", "remembered"])
-    @pytest.mark.parametrize("how", ["sleep 60 &", "setsid sleep 60 &", "setsid nohup sleep 60 &"])
+    @pytest.mark.parametrize("how", ["sleep 600 &", "setsid sleep 600 &", "setsid nohup sleep 600 &"])
     def test_what_ended_tasks_have_left_ends_with_the_server(
         self, new_jobs: Making, lifeline: Lifeline, how: str, kept: int
     ) -> None:
@@ -224,7 +224,7 @@ class TestOffspring:
             "from ralphgen.runtime.processes import Jobs\n"
             "from ralphgen.runtime.processes import Pipes\n"
             "jobs = Jobs(most=5)\n"
-            "text = 'exec 3>$LINE; echo >&3; sleep 60'\n"
+            "text = 'exec 3>$LINE; echo >&3; sleep 600'\n"
             "pipes = Pipes(OutputBuffer(10, 1000))\n"
             "jobs.start(['sh', '-c', text], pipes=pipes, cwd='/', environment=os.environ)\n"
             "time.sleep(60)"
@@ -256,7 +256,7 @@ class TestOffspring:
     @TABLE
     def test_of_the_pipes_that_are_held_the_newest_are_read_on(self, jobs: Jobs) -> None:
         """Each costs a thread and a file."""
-        started = [script(jobs, "sleep 60 &") for _ in range(53)]
+        started = [script(jobs, "sleep 600 &") for _ in range(53)]
         for job in started:
             assert job.wait(PATIENCE)
             job.finished -= 10  # so that none is still about to be read
@@ -307,7 +307,7 @@ class TestStopping:
         self, jobs: Jobs, lifeline: Lifeline
     ) -> None:
         """A signal to an id that was given back may hit a stranger."""
-        job = script(jobs, "exec 3>$LINE; (trap '' TERM; echo >&3; sleep 60) & wait", lifeline)
+        job = script(jobs, "exec 3>$LINE; (trap '' TERM; echo >&3; sleep 600) & wait", lifeline)
         assert lifeline.was_held()
         thread = threading.Thread(target=jobs.stop, args=(job, 0.2))
         thread.start()

@@ -18,6 +18,7 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[4]
 PROGRAM = str(guard.__file__)
+# Tasks sleep for ten times as long as a test waits for their end: none ends by itself in time.
 # A server that runs each of its arguments as a task, and says when they all run.
 SERVER = """
 import os, sys, time
@@ -54,7 +55,7 @@ def guarding(lines: bytes) -> None:
     subprocess.run((sys.executable, "-I", "-S", PROGRAM), input=lines, check=True, timeout=PATIENCE)
 
 
-def sleeper(lifeline: Lifeline, text: str = "sleep 60") -> subprocess.Popen[bytes]:
+def sleeper(lifeline: Lifeline, text: str = "sleep 600") -> subprocess.Popen[bytes]:
     """A process that leads a session, and holds the lifeline with its children."""
     process = subprocess.Popen(
         ("/bin/sh", "-c", f"exec 3>'{lifeline.path}'; {text} & echo >&3; wait; wait"),
@@ -68,11 +69,11 @@ def sleeper(lifeline: Lifeline, text: str = "sleep 60") -> subprocess.Popen[byte
 @pytest.mark.parametrize(
     "task",
     [
-        "exec 3>$LINE; echo >&3; sleep 60",
-        "exec 3>$LINE; sleep 60 & sleep 60 & echo >&3; wait",
+        "exec 3>$LINE; echo >&3; sleep 600",
+        "exec 3>$LINE; sleep 600 & sleep 600 & echo >&3; wait",
         "exec 3>$LINE; trap '' TERM; echo >&3; while :; do sleep 0.05; done",
         pytest.param(
-            "exec 3>$LINE; timeout 60 sh -c 'echo >&3; sleep 60' & wait",
+            "exec 3>$LINE; timeout 60 sh -c 'echo >&3; sleep 600' & wait",
             marks=pytest.mark.skipif(sys.platform != "linux", reason="needs a table of processes"),
         ),
     ],
@@ -86,7 +87,7 @@ def test_tasks_end_with_a_server_that_was_killed(lifeline: Lifeline, task: str) 
 
 @pytest.mark.thorough
 @pytest.mark.skipif(sys.platform != "linux", reason="needs a table of processes")
-@pytest.mark.parametrize("daemon", ["sleep 60", "setsid sleep 60", "(trap '' TERM; sleep 60)"])
+@pytest.mark.parametrize("daemon", ["sleep 600", "setsid sleep 600", "(trap '' TERM; sleep 600)"])
 def test_so_do_daemons_of_tasks_that_ended_before(lifeline: Lifeline, daemon: str) -> None:
     """They were taken off with their task, but are known by their environment."""
     killed_server(lifeline, f"exec 3>$LINE; : QUICK; {daemon} >/dev/null 2>&1 & echo >&3")
@@ -131,7 +132,7 @@ def test_where_no_mark_is_seen_the_groups_of_descendants_are_ended(
     lifeline: Lifeline, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(guard, "TABLE", "/nowhere")
-    leader = sleeper(lifeline, "setsid sleep 60")
+    leader = sleeper(lifeline, "setsid sleep 600")
     assert until(lambda: len(guard.with_descendants({leader.pid})) == 2)  # once setsid has run
     found = guard.with_descendants({leader.pid})
     guard.reach(found, b"", signal.SIGTERM)
