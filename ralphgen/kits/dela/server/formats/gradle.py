@@ -29,7 +29,7 @@ _REPORTS = {
 }
 _SETTINGS = ("settings.gradle", "settings.gradle.kts")
 _SCRIPTS = ("build.gradle", "build.gradle.kts")
-_MOST_MODULES = 100  # of a build, whose scripts are read
+_MOST_SCRIPTS = 100  # of a build, whose scripts are read
 _BASE = {
     "assemble": "build the outputs of the project, without tests",
     "build": "assemble and check the project",
@@ -160,7 +160,7 @@ def gradle_tasks(folder: Folder) -> Iterator[Task]:
         scripts += [
             applied
             for applied in dict.fromkeys(_applied(folder, script, named))
-            if applied not in scripts and len(scripts) < _MOST_MODULES
+            if applied not in scripts and len(scripts) < _MOST_SCRIPTS
         ]
     if settings is not None:
         added += _of_modules(folder, settings)
@@ -207,7 +207,7 @@ def _of_modules(folder: Folder, settings: str) -> list[Mapping[str, str]]:
         return []
     names = [strings[int(number)] for found in included for number in re.findall(r"\d+", found)]
     added: list[Mapping[str, str]] = []
-    for name in [*dict.fromkeys(filter(is_word, names))][:_MOST_MODULES]:
+    for name in [*dict.fromkeys(filter(is_word, names))][:_MOST_SCRIPTS]:
         place = folder.place(*name.split(":"))
         path = folder.first(*_SCRIPTS, folder=place) if folder.is_inside(place) else None
         if path is None:

@@ -277,14 +277,14 @@ def just_tasks(folder: Folder) -> Iterator[Task]:
         return
     sources = JustSources(folder)
     recipes = sources.read(path)
-    listed = _listed(folder, path) if sources.is_whole else None
+    listed = _just_dump(folder, path) if sources.is_whole else None
     for name, (recipe, place) in recipes.items():
         is_private = recipe.is_private or place.is_private
         if not is_private and (listed is None or name in listed):
-            yield _task(name, place.path, listed[name][0] if listed else recipe.description)
+            yield _recipe_task(name, place.path, listed[name][0] if listed else recipe.description)
     for name, (description, source) in (listed or {}).items():
         if name not in recipes and folder.is_inside(source or path):
-            yield _task(name, source or path, description)
+            yield _recipe_task(name, source or path, description)
 
 
 def _justfile(folder: Folder) -> str | None:
@@ -296,12 +296,12 @@ def _justfile(folder: Folder) -> str | None:
     return next(iter(paths), None)
 
 
-def _task(name: str, path: str, description: str | None) -> Task:
+def _recipe_task(name: str, path: str, description: str | None) -> Task:
     real = os.path.realpath(path)
     return Task(name, runner="just", argv=("just", name), path=real, description=description)
 
 
-def _listed(folder: Folder, path: str) -> Listed | None:
+def _just_dump(folder: Folder, path: str) -> Listed | None:
     """Return what `just` itself finds; None where it cannot be run or does not take the file."""
     answer = query(folder, "just", "--dump", "--dump-format", "json", "--justfile", path)
     if answer is None:

@@ -241,10 +241,10 @@ class Variables:
         return make(*texts[: count - 1], ",".join(texts[count - 1 :]))
 
     def _wildcard(self, texts: Sequence[str], _: int) -> str:
-        return " ".join(file for word in _words(texts) for file in self.matching(word))
+        return " ".join(file for word in _words_of(texts) for file in self.matching(word))
 
     def _paths(self, texts: Sequence[str], _: int) -> str:
-        return " ".join(map(self._folder.place, _words(texts)))
+        return " ".join(map(self._folder.place, _words_of(texts)))
 
     def _written(self, texts: Sequence[str], _: int) -> str | None:
         return self._values.get(texts[0], ("", False, False))[0]
@@ -385,7 +385,7 @@ def _arguments(text: str) -> list[str]:
     return [*arguments, text[start:]]
 
 
-def _words(texts: Sequence[str]) -> list[str]:
+def _words_of(texts: Sequence[str]) -> list[str]:
     """Return the words of arguments, whose commas are part of them."""
     return ",".join(texts).split()
 

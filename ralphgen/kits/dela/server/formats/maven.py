@@ -207,7 +207,7 @@ _WORD = re.compile(r"[A-Za-z0-9_][\w.-]*")  # no option, and nothing that is sti
 _PROPERTY = re.compile(r"\$\{([^${}]+)\}")
 _DEEPEST = 20  # parents of a project, and properties within properties
 _LONGEST = 1000  # characters of a name
-_MOST_MODULES = 200
+_MOST_POMS = 200
 
 
 class _Model:
@@ -348,7 +348,7 @@ def _modules(folder: Folder, path: str, model: _Model, given: Profiles) -> Itera
             file = _file(folder, source, name) if name else None
             if file is None:
                 folder.report(source, f'has the module "{name}", which is outside the project')
-            elif os.path.realpath(file) not in seen and len(seen) < _MOST_MODULES:
+            elif os.path.realpath(file) not in seen and len(seen) < _MOST_POMS:
                 seen.add(os.path.realpath(file))
                 try:
                     inner = _model(folder, file, given, ())

@@ -53,7 +53,7 @@ _YES = frozenset(("y", "yes", "on", "true"))
 _SPECIAL = frozenset("{}$`~:\\'\"")  # what makes a template, a pattern or an address of a path
 _NAMED = re.compile(r"\{\{\s*(OS|ARCH)\s*\}\}")
 _VALUE = re.compile(r"\{\{\s*\.(\w+)\s*\}\}")
-_SYSTEMS = {"win32": "windows"}
+_OWN_SYSTEMS = {"win32": "windows"}
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64", "i386": "386", "i686": "386"}
 _VARIABLES = re.compile(r"\{\{-?\s*\.(\w+)\s*-?\}\}|\{\{[^{}]*\}\}")
 _NULLS = frozenset(("", "~", "null", "Null", "NULL"))
@@ -75,18 +75,20 @@ def taskfile_tasks(folder: Folder) -> Iterator[Task]:
     sources = TaskfileSources(folder)
     tasks = sources.read(path)
     may_ask = sources.is_whole and sources.is_plain
-    listed = _listed(folder, path) if may_ask else None
+    listed = _task_list(folder, path) if may_ask else None
     for found in tasks:
         if not found.is_internal and (listed is None or found.name in listed):
             title = listed[found.name][0] if listed else _title(merged(found.written))
-            yield from _task(found.name, found.path, title or _summary_of_commands(found.written))
+            yield from _named_task(
+                found.name, found.path, title or _summary_of_commands(found.written)
+            )
     known = {found.name for found in tasks}
     for name, (title, file) in (listed or {}).items():
         if name not in known and folder.is_inside(file or path):
-            yield from _task(name, file or path, title)
+            yield from _named_task(name, file or path, title)
 
 
-def _task(name: str, path: str, description: str | None) -> Iterator[Task]:
+def _named_task(name: str, path: str, description: str | None) -> Iterator[Task]:
     """Yield the task of a name; none where it reads as an option or a variable."""
     if is_word(name) and "=" not in name:
         yield Task(
@@ -131,7 +133,7 @@ def _first_line(text: object) -> str | None:
     return next(filter(None, map(_one_line, lines)), None)
 
 
-def _listed(folder: Folder, path: str) -> Listed | None:
+def _task_list(folder: Folder, path: str) -> Listed | None:
     """Return what `task` itself finds; None where it cannot be run or does not take the file."""
     answer = query(folder, "task", "--taskfile", path, "--list-all", "--json", "--no-status")
     if answer is None:
@@ -297,6 +299,6 @@ def _is_true(value: object) -> bool:
 
 def _system_name(found: re.Match[str]) -> str:
     if found[1] == "OS":
-        return _SYSTEMS.get(sys.platform, sys.platform.rstrip("0123456789"))
+        return _OWN_SYSTEMS.get(sys.platform, sys.platform.rstrip("0123456789"))
     machine = os.uname().machine
     return _MACHINES.get(machine, machine)
