@@ -3,26 +3,242 @@
 `allow` and `deny` ask at a terminal, and refuse below `ralphgen launch`, which keeps scripts and
 the shells of agents from allowing themselves in passing. It is a gate, no wall: who runs as the
 user and leaves the session's processes can make a terminal of its own, and who may write the file
-can write it.
+can write it. They find the tasks that are meant, and write entries that reach them.
 """
 
+import difflib
 import os
+import tomllib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated, Any
 
 import typer
 
-from ralphgen.errors import ProjectError, UsageError
+from ralphgen.errors import Problem, ProjectError, UsageError
+from ralphgen.files import put
+from ralphgen.kits.dela.server.allowlist import Rule, Rules, allowlist_path, lies_in, read_rules
+from ralphgen.kits.dela.server.formats import Discovered, discover
+from ralphgen.kits.dela.server.task import Task, find_task
+from ralphgen.project.toml_edit import edited
+from ralphgen.runtime.errors import one_line
+from ralphgen.runtime.files import path_within
+from ralphgen.suggestion import suggestion
 from ralphgen.terminal.app import App, Json, Project
 from ralphgen.terminal.console import print_json, say
 from ralphgen.terminal.person import confirmed, refuse_agents
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+BY_HAND = "fix the file by hand: ralphgen does not overwrite invalid files"
 
-    from ralphgen.kits.dela.allowing import Place
-    from ralphgen.kits.dela.server.allowlist import Rule, Rules
-    from ralphgen.kits.dela.server.task import Task
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A folder in which tasks are looked for, and what was found there."""
+
+    folder: str
+    found: Discovered
+
+
+def find_places(root: Path, start: Path, settings: Mapping[str, Any]) -> tuple[Place, ...]:
+    """Return the folder of the project's tasks, after the one to start from where that is inside.
+
+    A server that is given a folder looks in the same two. Raises `ProjectError` where the settings'
+    `root` is not a folder in the project.
+    """
+    named = str(settings.get("root", ""))
+    top, folder = path_within(os.path.realpath(root), named), os.path.realpath(start)
+    if top is None or not Path(top).is_dir():
+        problem = "is outside the project" if top is None else "does not exist"
+        raise ProjectError(
+            f'the task directory "{one_line(named)}" {problem}',
+            'fix "root" in the settings of the kit',
+        )
+    inside = [folder] if Path(folder).is_relative_to(top) and Path(folder).is_dir() else []
+    return tuple(Place(path, discover(top, path)) for path in dict.fromkeys([*inside, top]))
+
+
+def named_tasks(places: Sequence[Place], names: Iterable[str]) -> list[Task]:
+    """Return the tasks of these names, each once; raises `UsageError` with all unknown names."""
+    problems: list[Problem] = []
+    tasks: list[Task] = []
+    for name in names:
+        found = [find_task(place.found.tasks, name) for place in places]
+        task = next((task for task, _ in found if task is not None), None)
+        meant = next((candidates for _, candidates in found if candidates), [])
+        if task is None:
+            problems.append(_unknown(name, meant, all_tasks(places)))
+        elif task not in tasks:
+            tasks.append(task)
+    if problems:
+        raise UsageError.of(problems)
+    return tasks
+
+
+def all_tasks(places: Iterable[Place]) -> list[Task]:
+    """Return the tasks of all places; one that two of them have stands there once."""
+    found: dict[tuple[str, str, tuple[str, ...]], Task] = {}
+    for task in (task for place in places for task in place.found.tasks):
+        found.setdefault((task.name, task.path, task.argv), task)
+    return [*found.values()]
+
+
+def task_entries(tasks: Iterable[Task], scope: str) -> list[Rule]:
+    """Return the entries that reach these tasks: by name, or all of their files or folders."""
+    names: dict[str, list[str]] = {}
+    for task in tasks:
+        path = str(Path(task.path).parent) if scope == "Directory" else task.path
+        names.setdefault(path, []).append(task.name)
+    by_name = scope in {"Task", "Deny"}
+    return [
+        Rule(0, path, scope, dict.fromkeys(found if by_name else ()))
+        for path, found in names.items()
+    ]
+
+
+def path_entries(paths: Iterable[str]) -> list[Rule]:
+    """Return the entries that deny all tasks of files or folders; raises `UsageError` if gone."""
+    missing = [path for path in paths if not Path(path).exists()]
+    if missing:
+        hint = "use a task file, or a directory of task files"
+        problems = [Problem(f'no file "{one_line(path)}"', hint) for path in missing]
+        raise UsageError.of(problems)
+    return [Rule(0, path, "Deny") for path in dict.fromkeys(map(os.path.realpath, paths))]
+
+
+def reached(entries: Iterable[Rule], tasks: Iterable[Task]) -> list[Task]:
+    """Return the tasks that these entries allow or deny."""
+    rules = Rules("", [*entries])
+    return [
+        task
+        for task in tasks
+        if rules.grant(task.name, task.path) or rules.denial(task.name, task.unique_name, task.path)
+    ]
+
+
+def standing(rules: Rules, place: Place) -> list[dict[str, Any]]:
+    """Return each task of a place: whether it may be started, and the entry that decides that."""
+    rows: list[dict[str, Any]] = []
+    for task in place.found.tasks:
+        denial = rules.denial(task.name, task.unique_name, task.path)
+        entry = denial or rules.grant(task.name, task.path)
+        told = entry and {"number": entry.number, "scope": entry.scope, "path": entry.path}
+        facts = {"unique_name": task.unique_name, "command": task.command, "file_path": task.path}
+        rows.append({**facts, "allowlisted": bool(entry) and denial is None, "entry": told})
+    return rows
+
+
+def _unknown(name: str, meant: Sequence[str], tasks: Iterable[Task]) -> Problem:
+    shown = one_line(name)
+    if meant:
+        text = f'ambiguous task name "{shown}": {len(meant)} tasks match'
+        return Problem(text, f"use one of {one_line(', '.join(meant))}")
+    known = [task.unique_name for task in tasks]
+    return Problem(
+        f'no task "{shown}"', suggestion(name, known, "the tasks", "ralphgen call dela:list_tasks")
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """What would be written: `entries` hold only what is new; `after` is `before` where nothing is.
+
+    `rules` are those of the file as it is.
+    """
+
+    rules: Rules
+    entries: tuple[Rule, ...]
+    before: str
+    after: str
+
+    def diff(self) -> list[str]:
+        """Return the lines that go and come, each on one line whatever it holds."""
+        before, after = self.before.splitlines(), self.after.splitlines()
+        lines = list(difflib.unified_diff(before, after, n=2, lineterm=""))[2:]
+        return [one_line(line) for line in lines if not line.startswith("@@")]
+
+
+def plan_change(path: str, wanted: Iterable[Rule]) -> Change:
+    """Return what has to be written into an allowlist so that it has these entries.
+
+    Raises `ProjectError` where the file is not understood, or could not be kept as it is.
+    """
+    before, rules = _text(path), read_rules(path)
+    shown = f'the allowlist "{one_line(path)}"'
+    if rules.problem:
+        raise ProjectError(f"{shown} {rules.problem}", BY_HAND)
+    missing = [rest for rule in wanted if (rest := _missing(rule, rules.entries)) is not None]
+    try:
+        after = _with_entries(before, missing, rules.entries) if missing else before
+    except ValueError as error:
+        raise ProjectError(f"cannot change {shown}: {one_line(str(error))}", BY_HAND) from error
+    return Change(rules, tuple(missing), before, after)
+
+
+def write(change: Change) -> None:
+    """Write what was planned: whole, and for nobody else to read where the file is new.
+
+    Raises `ProjectError` where the file was changed since, or cannot be written.
+    """
+    path = change.rules.path
+    if _text(path) != change.before:
+        text = f'the allowlist "{one_line(path)}" changed in the meantime'
+        raise ProjectError(text, "run the command again")
+    before = os.umask(0o077)
+    try:
+        put(Path(path), change.after)
+    finally:
+        os.umask(before)
+
+
+def _missing(wanted: Rule, there: Sequence[Rule]) -> Rule | None:
+    """Return what of a wanted entry those that are there do not say already."""
+    if not wanted.tasks:
+        return None if any(_says(rule, wanted, "") for rule in there) else wanted
+    names = [name for name in wanted.tasks if not any(_says(rule, wanted, name) for rule in there)]
+    return Rule(0, wanted.path, wanted.scope, names) if names else None
+
+
+def _says(rule: Rule, wanted: Rule, name: str) -> bool:
+    """Return whether an entry says what another wants, of the task of a name or of all tasks."""
+    if wanted.scope == "Deny":
+        return rule.denies([name], wanted.real)
+    if wanted.scope == "Directory":
+        return rule.scope == "Directory" and rule.is_around(wanted.real)
+    return rule.grants(name, wanted.real)
+
+
+def _with_entries(text: str, wanted: Sequence[Rule], there: Sequence[Rule]) -> str:
+    """Return the text with more entries; all else in it is as it was.
+
+    Names go to the entry of the same path and scope, where there is one: that of a Deny lists some,
+    since without any it would be on all tasks. Raises ValueError where something would be lost.
+    """
+    names: dict[int, list[str]] = {}
+    new: list[dict[str, Any]] = []
+    for rule in wanted:
+        same = (one for one in there if (one.path, one.scope) == (rule.path, rule.scope))
+        home = next(same, None) if rule.tasks else None
+        if home is not None:
+            names.setdefault(home.number - 1, [*home.tasks]).extend(rule.tasks)
+        else:
+            tasks = {"tasks": [*rule.tasks]} if rule.tasks else {}
+            new.append({"path": rule.path, "scope": rule.scope, **tasks})
+    count = len(tomllib.loads(text).get("entries", []))
+    changes: list[tuple[tuple[str | int, ...], Any]] = [
+        *((("entries", at, "tasks"), tasks) for at, tasks in names.items()),
+        *((("entries", at), entry) for at, entry in enumerate(new, count)),
+    ]
+    return edited(text, changes)
+
+
+def _text(path: str) -> str:
+    """Return the text of an allowlist; empty where it cannot be read, as its rules then say."""
+    try:
+        return Path(path).read_bytes().decode("utf-8-sig")
+    except (OSError, ValueError):
+        return ""
+
 
 app = App()
 dela = App(name="dela", help="Choose the project commands agents may run.")
@@ -51,7 +267,6 @@ def allow(
     """
     if whole_file and directory:
         raise UsageError("cannot combine --file and --directory", "omit one of them")
-    from ralphgen.kits.dela.allowing import all_tasks, named_tasks, task_entries
 
     _need_person("dela allow")
     places, path = _situation(project)
@@ -83,8 +298,6 @@ def deny(
 
     Denials override allow rules. Only you can confirm it, at a terminal.
     """
-    from ralphgen.kits.dela.allowing import all_tasks, named_tasks, path_entries, task_entries
-
     _need_person("dela deny")
     places, path = _situation(project)
     wanted = path_entries(names) if files else task_entries(named_tasks(places, names), "Deny")
@@ -101,10 +314,8 @@ def _need_person(command: str) -> None:
         )
 
 
-def _situation(project: Path) -> "tuple[tuple[Place, ...], str]":
+def _situation(project: Path) -> tuple[tuple[Place, ...], str]:
     """Return where tasks are found, and the path of the allowlist; what cannot be used is said."""
-    from ralphgen.kits.dela.allowing import find_places
-    from ralphgen.kits.dela.server.allowlist import allowlist_path, lies_in
     from ralphgen.kits.registry import project_config
     from ralphgen.project.config import kit_settings
     from ralphgen.project.root import project_place
@@ -125,10 +336,8 @@ def _situation(project: Path) -> "tuple[tuple[Place, ...], str]":
     return places, path
 
 
-def _change(path: str, wanted: "Sequence[Rule]", tasks: "Sequence[Task]", top: str) -> "Rules":
+def _change(path: str, wanted: Sequence[Rule], tasks: Sequence[Task], top: str) -> Rules:
     """Write entries, once a person has seen them and agreed; returns the rules as they were."""
-    from ralphgen.kits.dela.allowing import plan_change, reached, write
-
     change = plan_change(path, wanted)
     for sentence in change.rules.ignored:
         _tell(f"warning: {sentence}")
@@ -147,7 +356,7 @@ def _change(path: str, wanted: "Sequence[Rule]", tasks: "Sequence[Task]", top: s
     return change.rules
 
 
-def _tell_reach(entries: "Sequence[Rule]", tasks: "Sequence[Task]", top: str) -> None:
+def _tell_reach(entries: Sequence[Rule], tasks: Sequence[Task], top: str) -> None:
     """Say which tasks the entries are on, those that there are and those that may come."""
     from ralphgen.kits.dela.kit import below
 
@@ -166,9 +375,7 @@ def _tell_reach(entries: "Sequence[Rule]", tasks: "Sequence[Task]", top: str) ->
 @dela.command(name="list", example="ralphgen dela list")
 def list_(project: Project = Path(), as_json: Json = False) -> None:
     """List the tasks, and which of them agents may run."""
-    from ralphgen.kits.dela.allowing import standing
     from ralphgen.kits.dela.kit import below
-    from ralphgen.kits.dela.server.allowlist import read_rules
 
     places, path = _situation(project)
     rules = read_rules(path)
@@ -198,13 +405,9 @@ def list_(project: Project = Path(), as_json: Json = False) -> None:
 
 def _tell(line: str) -> None:
     """Say a line for people, of which names from the project's files cannot make two."""
-    from ralphgen.runtime.errors import one_line
-
     say(one_line(line))
 
 
 def _print(line: str) -> None:
     """Print a line of a result, of which names from the project's files cannot make two."""
-    from ralphgen.runtime.errors import one_line
-
     print(one_line(line))

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from ralphgen.errors import ProjectError
-from ralphgen.kits.dela.allowing import plan_change, write
+from ralphgen.kits.dela.commands import plan_change, write
 from ralphgen.kits.dela.server.allowlist import Rule, read_rules
 
 TASK = Rule(0, "/p/Makefile", "Task", ["b", "c"])

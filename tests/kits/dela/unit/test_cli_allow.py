@@ -16,7 +16,7 @@ from command_line import RALPHGEN, Result, ralphgen, started_beside
 from screens import shown
 
 from ralphgen.errors import ProjectError, UsageError
-from ralphgen.kits.dela.allowing import (
+from ralphgen.kits.dela.commands import (
     all_tasks,
     find_places,
     named_tasks,

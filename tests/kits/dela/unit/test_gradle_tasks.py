@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralphgen.kits.dela.server.formats.gradle import gradle_tasks
+from ralphgen.kits.dela.server.formats.jvm import gradle_tasks
 from ralphgen.kits.dela.server.task import Folder, Task, unchanged
 
 GROOVY, KOTLIN = "build.gradle", "build.gradle.kts"

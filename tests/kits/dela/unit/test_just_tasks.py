@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralphgen.kits.dela.server.formats import just
-from ralphgen.kits.dela.server.formats.just import JustRecipe, read_statements
+from ralphgen.kits.dela.server.formats import recipes as just
+from ralphgen.kits.dela.server.formats.recipes import JustRecipe, read_statements
 from ralphgen.kits.dela.server.task import Folder, Task, UnreadableError
 
 FIXTURE = Path(__file__).parents[4] / "fixtures/dela/project"

@@ -13,8 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralphgen.kits.dela.server.formats.make import Makefile, RecipePrefix, make_tasks
-from ralphgen.kits.dela.server.formats.make_variables import Variables
+from ralphgen.kits.dela.server.formats.make import Makefile, RecipePrefix, Variables, make_tasks
 from ralphgen.kits.dela.server.task import Folder, UnreadableError
 
 if TYPE_CHECKING:

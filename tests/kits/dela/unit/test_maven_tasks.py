@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from ralphgen.kits.dela.server.formats.maven import maven_tasks
+from ralphgen.kits.dela.server.formats.jvm import maven_tasks
 from ralphgen.kits.dela.server.task import Folder, UnreadableError, unchanged
 
 PHASES = ["clean", "validate", "compile", "test", "package", "verify", "install", "deploy", "site"]

@@ -12,7 +12,7 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralphgen.kits.dela.server.formats import taskfile
+from ralphgen.kits.dela.server.formats import recipes as taskfile
 from ralphgen.kits.dela.server.task import Folder, Task, UnreadableError, merged
 
 FIXTURE = Path(__file__).parents[4] / "fixtures/dela/project"

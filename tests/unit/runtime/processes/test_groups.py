@@ -197,7 +197,9 @@ class TestOffspring:
 
     @TABLE
     @pytest.mark.parametrize("kept", [0, 200], ids=["forgotten", "remembered"])
-    @pytest.mark.parametrize("how", ["sleep 600 &", "setsid sleep 600 &", "setsid nohup sleep 600 &"])
+    @pytest.mark.parametrize(
+        "how", ["sleep 600 &", "setsid sleep 600 &", "setsid nohup sleep 600 &"]
+    )
     def test_what_ended_tasks_have_left_ends_with_the_server(
         self, new_jobs: Making, lifeline: Lifeline, how: str, kept: int
     ) -> None:

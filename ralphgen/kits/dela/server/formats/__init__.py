@@ -4,13 +4,11 @@ from __future__ import annotations
 
 from ..task import Folder, UnreadableError, name_tasks, unchanged
 from .cmake import cmake_tasks
-from .gradle import gradle_tasks
-from .just import just_tasks
+from .jvm import gradle_tasks, maven_tasks
 from .make import make_tasks
-from .maven import maven_tasks
+from .recipes import just_tasks, taskfile_tasks
 from .scripts import package_json_tasks, pyproject_tasks, shell_script_tasks, turbo_tasks
 from .services import compose_tasks, travis_tasks, workflow_tasks
-from .taskfile import taskfile_tasks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
