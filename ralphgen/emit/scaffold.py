@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 from ralphgen.emit.editor_schemas import FOLDER as SCHEMAS
 from ralphgen.emit.recorded import add_row, default_schema, make_tables, recorded_kits, take_away
 from ralphgen.errors import ProjectError, UsageError
-from ralphgen.files import LOCK, WRITE_HINT, exclusive, put, read_text, refuse_irregular
+from ralphgen.files import LOCK, WRITE_HINT, exclusive, put, read_text, refuse_irregular, whole_text
 from ralphgen.kits.registry import KITS, read_settings
 from ralphgen.ledger.tables import definition, now, statements
 from ralphgen.planning.model import ServerPlan
@@ -32,7 +32,6 @@ from ralphgen.project.root import (
     place_name,
     project_home,
 )
-from ralphgen.project.toml_edit import edited
 from ralphgen.runtime.engine.postgresql import schema as catalog
 from ralphgen.runtime.engine.postgresql.library import settings, writers_lock
 from ralphgen.runtime.engine.schema import TABLES
@@ -439,6 +438,8 @@ def switch_on(root: Path, kits: Iterable[str], place: DatabasePlace | None = Non
 
 def _switched_on(root: Path, wanted: Sequence[str], place: DatabasePlace | None) -> str | None:
     """Return the text of a config with what is wanted, None where nothing is to be written."""
+    from ralphgen.project.toml_edit import edited
+
     path = root / FILE
     there = _is_there(path)
     # One that serves any database takes the place of the usual one.
@@ -447,7 +448,7 @@ def _switched_on(root: Path, wanted: Sequence[str], place: DatabasePlace | None)
     moved = place is not None and database_place(root) != place
     if there and set(wanted) <= set(listed) and not moved:
         return None
-    text = read_text(path, FILE) if there else CONFIG_TEXT
+    text = whole_text(path, FILE) if there else CONFIG_TEXT
     changes: list[tuple[tuple[str, ...], Any]] = [
         (("kits",), list(dict.fromkeys([*listed, *wanted])))
     ]

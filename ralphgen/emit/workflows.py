@@ -27,7 +27,7 @@ from ralphgen.emit.trust import (
 from ralphgen.emit.verify import UntrustedError
 from ralphgen.emit.write import Drift, Written, compare, diff, finish_interrupted, write
 from ralphgen.errors import EditedError, Problem, ProjectError, RalphgenError, Say, plain
-from ralphgen.files import MANIFEST, Files, put, read_text
+from ralphgen.files import MANIFEST, Files, put, whole_text
 from ralphgen.kits.registry import KITS, project_config, read_settings
 from ralphgen.ledger.backup import backed_up
 from ralphgen.ledger.tables import VERSION, add_indexes, read_state, upgrade_tables
@@ -57,7 +57,6 @@ from ralphgen.project.root import (
     has_database,
     project_home,
 )
-from ralphgen.project.toml_edit import edited
 from ralphgen.rendering.server import render_files
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.policy import ALL, FULL
@@ -168,6 +167,8 @@ def name_project(root: Path) -> bool:
     It stays the same from then on. Raises `ProjectError` where the config is not valid, or cannot
     be written without changing more than that.
     """
+    from ralphgen.project.toml_edit import edited
+
     path = root / CONFIG
     if not os.path.lexists(path) or not _lacks_id(root):
         return False
@@ -176,7 +177,7 @@ def name_project(root: Path) -> bool:
             return False
         name = str(uuid4())
         try:
-            put(path, edited(read_text(path, CONFIG), [(("http", "id"), name)]))
+            put(path, edited(whole_text(path, CONFIG), [(("http", "id"), name)]))
         except ValueError as error:
             hint = f'add this to [http] by hand: id = "{name}"'
             raise ProjectError(f"{CONFIG} cannot be changed: {error}", hint) from error

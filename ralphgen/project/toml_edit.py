@@ -11,6 +11,7 @@ import tomlkit
 from tomlkit.exceptions import TOMLKitError
 from tomlkit.items import Array, InlineTable
 
+from ralphgen.files import MARK
 from ralphgen.project.toml import KeyPath, Statement, statements
 
 BARE = re.compile(r"[A-Za-z0-9_-]+")
@@ -28,6 +29,8 @@ def edited(text: str, changes: Iterable[tuple[KeyPath, Any]]) -> str:
     the text is no TOML, or is laid out in a way that cannot be changed; the message then holds no
     value.
     """
+    mark = MARK if text.startswith(MARK) else ""
+    text = text.removeprefix(MARK)
     whole = text if text.endswith("\n") or not text else f"{text}\n"
     try:
         for path, value in changes:
@@ -38,7 +41,7 @@ def edited(text: str, changes: Iterable[tuple[KeyPath, Any]]) -> str:
         whole = re.sub(r"(?<!\r)\n", "\r\n", whole)
     if text and not text.endswith("\n"):
         whole = whole.removesuffix("\n").removesuffix("\r")
-    return whole
+    return mark + whole
 
 
 def _changed(text: str, path: KeyPath, value: Any) -> str:

@@ -21,7 +21,6 @@ from ralphgen.files import put
 from ralphgen.kits.dela.server.allowlist import Rule, Rules, allowlist_path, lies_in, read_rules
 from ralphgen.kits.dela.server.formats import Discovered, discover
 from ralphgen.kits.dela.server.task import Task, find_task
-from ralphgen.project.toml_edit import edited
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.files import path_within
 from ralphgen.suggestion import suggestion
@@ -224,6 +223,8 @@ def _with_entries(text: str, wanted: Sequence[Rule], there: Sequence[Rule]) -> s
         else:
             tasks = {"tasks": [*rule.tasks]} if rule.tasks else {}
             new.append({"path": rule.path, "scope": rule.scope, **tasks})
+    from ralphgen.project.toml_edit import edited
+
     count = len(tomllib.loads(text).get("entries", []))
     changes: list[tuple[tuple[str | int, ...], Any]] = [
         *((("entries", at, "tasks"), tasks) for at, tasks in names.items()),

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from ralphgen.errors import ProjectError, UsageError, invalid_toml
-from ralphgen.files import put
+from ralphgen.files import put, whole_text
 from ralphgen.kits.tables.columns import snake
 from ralphgen.project.config import config_lock
 from ralphgen.project.database import nearest_database, open_database
@@ -16,7 +16,6 @@ from ralphgen.project.model import Table
 from ralphgen.project.root import CONFIG, database_name, project_home
 from ralphgen.project.schema import relation_names, schema_from_facts
 from ralphgen.project.served_tables import INTERNAL, KEY, possible
-from ralphgen.project.toml_edit import edited
 from ralphgen.runtime.engine.schema import TABLES, fold
 from ralphgen.suggestion import suggestion
 
@@ -96,6 +95,8 @@ def add_tables(root: Path, names: Sequence[str]) -> list[tuple[str, str, tuple[s
 
 def _added(root: Path, names: Sequence[str]) -> list[tuple[str, str, tuple[str, ...]]]:
     """Add the tables where nobody else writes the config."""
+    from ralphgen.project.toml_edit import edited
+
     config, used = _config(root), database_name(root)
     known = {fold(table.name): table for table in unserved(root, config)}
     own = TABLES if HOST in config.get("kits", [HOST]) else ()
@@ -116,7 +117,7 @@ def _added(root: Path, names: Sequence[str]) -> list[tuple[str, str, tuple[str, 
     added = [known[fold(name)] for name in dict.fromkeys(names)]
     changes = [((KEY, table.name, "noun"), noun_of(table)) for table in added]
     path = root / CONFIG
-    text = path.read_text(encoding="utf-8") if path.exists() else ""
+    text = whole_text(path, CONFIG, missing="")
     try:
         put(path, edited(text, changes))
     except ValueError as error:

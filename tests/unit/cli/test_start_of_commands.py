@@ -33,7 +33,7 @@ def loaded_by(*arguments: str) -> set[str]:
     return {
         name
         for name in names
-        if name.partition(".")[0] in ("ralphgen", "typer", "rich", "pydantic")
+        if name.partition(".")[0] in ("ralphgen", "typer", "rich", "pydantic", "tomlkit")
     }
 
 
@@ -57,6 +57,7 @@ def test_a_command_on_rows_loads_no_pydantic(tmp_path: Path) -> None:
         for name in loaded_by("task", "show", "1", "-C", str(root))
         if name.startswith("pydantic")
     ]
+    assert "tomlkit" not in loaded_by("status", "-C", str(root))
 
 
 def test_bare_ralphgen_prints_the_overview(tmp_path: Path) -> None:

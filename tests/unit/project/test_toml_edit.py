@@ -35,6 +35,33 @@ CASES: dict[str, tuple[str, tuple[str | int, ...], Any, str]] = {
     ),
     "a key that goes": ("a = 1 # a\nb = 2\n", ("a",), None, "b = 2\n"),
     "a table that goes": ("a = 1\n[t]\n# in\nb = 2", ("t",), None, "a = 1"),
+    "a dotted key that goes": ("a.b = 1 # b\na.c = 2 # c\n", ("a", "b"), None, "a.c = 2 # c\n"),
+    "a key in braces": (
+        "# e\ne = { x = 1, y = 'y' } # end\n",
+        ("e", "x"),
+        2,
+        "# e\ne = { x = 2, y = 'y' } # end\n",
+    ),
+    "a key in braces that goes": (
+        "e = {x = 1, y = 2} # end\n",
+        ("e", "x"),
+        None,
+        "e = { y = 2} # end\n",
+    ),
+    "an item of an item that goes": (
+        TABLES,
+        ("e", 0, "s"),
+        None,
+        TABLES.replace("[[e.s]]\ny = 1 # y\n", ""),
+    ),
+    "a table above another's comment": (
+        "[a]\nb = 1\n\n# about c\n[c]\nd = 1\n",
+        ("a",),
+        None,
+        "\n# about c\n[c]\nd = 1\n",
+    ),
+    "a byte order mark": ("\ufeff# c\na = 1\r\n", ("a",), 2, "\ufeff# c\na = 2\r\n"),
+    "mixed line ends": ("a = 1\r\nb = 2\n", ("b",), 3, "a = 1\r\nb = 3\n"),
     "line ends of Windows": ("a = 1\r\n", ("t", "b"), 2, "a = 1\r\n\r\n[t]\r\nb = 2\r\n"),
 }
 REFUSED: dict[str, tuple[str, tuple[str | int, ...]]] = {

@@ -13,6 +13,7 @@ from driving import made_here, quiet
 from ralphgen.emit.workflows import generate, regenerate
 from ralphgen.errors import ProjectError
 from ralphgen.kits.registry import KITS
+from ralphgen.kits.tables.finding import add_tables
 from ralphgen.project.inspect import inspect_project
 
 SCHEMA = """
@@ -178,6 +179,20 @@ def test_a_table_of_a_long_name_is_added_by_a_name_that_the_config_takes(project
         connection.execute(f"CREATE TABLE {name} (id INTEGER PRIMARY KEY)")
     ran("tools", "add", name, cwd=project)
     assert "n" * 50 in {one.noun for one in inspect_project(project, KITS).tables}
+
+
+@pytest.mark.parametrize("mark", ["", "\ufeff"], ids=["plain", "byte order mark"])
+def test_adding_a_table_keeps_the_bytes_of_the_config(project: Path, mark: str) -> None:
+    config = project / ".ralph/ralphgen.toml"
+    before = (mark + CONFIG + "# the end\n").replace("\n", "\r\n").encode()
+    config.write_bytes(before)
+    with closing(sqlite3.connect(project / "app.db")) as connection:
+        connection.execute("CREATE TABLE labels (id INTEGER PRIMARY KEY, name TEXT)")
+
+    add_tables(project, ["labels"])
+
+    added = b'\r\n[tables.labels]\r\nnoun = "label"\r\n'
+    assert before == config.read_bytes().replace(added, b"")
 
 
 def test_rows_are_exported_and_imported_and_taken_back(project: Path, tmp_path: Path) -> None:
