@@ -18,23 +18,23 @@ FILES = {
 #!/bin/sh
 exec 3>"$1"
 echo held >&3
-exec sleep 60
+exec sleep 600
 """,
     "deaf.sh": """\
 #!/bin/sh
 trap 'echo no' TERM INT HUP
 exec 3>"$1"
-(trap '' TERM INT HUP; sleep 60) &
-timeout 60 sleep 60 &
-sleep 60 &
+(trap '' TERM INT HUP; sleep 600) &
+timeout 60 sleep 600 &
+sleep 600 &
 echo held >&3
 while :; do sleep 0.05; done
 """,
     "parent.sh": """\
 #!/bin/sh
 exec 3>"$1"
-(trap '' TERM INT HUP; sleep 60) &
-timeout 60 sleep 60 &
+(trap '' TERM INT HUP; sleep 600) &
+timeout 60 sleep 600 &
 echo held >&3
 wait
 """,

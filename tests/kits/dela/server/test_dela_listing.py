@@ -83,11 +83,6 @@ def test_unknown_runner_is_refused_with_the_runners(dela: Driver, name: str) -> 
     assert expected == data
 
 
-def test_a_filter_changes_no_unique_name(dela: Driver) -> None:
-    """`build` is one of two, also where only one of them is shown."""
-    assert ["build-n", "start"] == listed(dela, runner="npm")
-
-
 def test_a_task_is_told_by_the_file_that_defines_it(dela: Driver, root: Path) -> None:
     tasks = {task["unique_name"]: task for task in dela.call("list_tasks")["tasks"]}
 
@@ -190,12 +185,6 @@ class TestFolders:
             code, message, data = refusal(dela, "list_tasks", cwd=cwd)
             assert (-32603, True) == (code, message.startswith("Requested cwd '"))
             assert data
-
-
-def test_a_tool_that_is_not_there_is_an_error_of_the_protocol(dela: Driver) -> None:
-    code, message, _ = refusal(dela, "task_restart")
-
-    assert (-32602, True) == (code, "task_restart" in message)
 
 
 def test_the_folder_of_the_settings_is_the_root_of_the_tasks(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 import json
 import re
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,9 +9,9 @@ from typing import Any
 import pytest
 from cases import lay_down
 from command_line import ralphgen
-from dela_projects import BOTH_VERSIONS, SIX, allow, at_home, entry, project_with, refusal, serving
+from dela_projects import BOTH_VERSIONS, SIX, allow, at_home, entry, project_with, refusal
 from driving import Driver, Era, connected, made_here, quiet
-from making_sessions import client_of, made, opened
+from making_sessions import client_of, opened
 
 from ralphgen.emit.workflows import regenerate
 
@@ -136,12 +135,6 @@ class TestProfiles:
         for name in set(calls) & set(PROFILES[recipe]):
             assert named(str(refusal(driver, name, **calls[name]))) <= set(PROFILES[recipe])
 
-    def test_tools_that_look_say_that_they_change_nothing(self, cell: tuple[str, Driver]) -> None:
-        _, driver = cell
-        hints = {tool["name"]: tool["annotations"].get("readOnlyHint") for tool in driver.tools()}
-
-        assert {name: True if name in READING else None for name in hints} == hints
-
     def test_a_session_that_may_start_tasks_starts_them(self, cell: tuple[str, Driver]) -> None:
         """And one that looks only sees what is allowed all the same."""
         recipe, driver = cell
@@ -172,11 +165,6 @@ class TestDisciplines:
         assert [
             hidden('discipline "docs"', name, "removes it") for name in ("task_start", "task_stop")
         ] == refusals
-
-    def test_it_removes_nothing_from_a_session_of_another(self, project: Path) -> None:
-        session = opened(project, "task_execution", task=1)
-        with client_of(session.mcp_config, "dela") as driver:
-            assert ("tooling", sorted(SIX)) == (session.discipline, sorted(driver.names()))
 
     def test_what_it_removes_counts_in_a_recipe_of_the_projects_own_too(
         self, project: Path
@@ -230,14 +218,6 @@ class TestRecipes:
             there = re.search(rf"\b{name}\b", _without(told, "list_tasks") + refused)
             assert there is None, name
 
-    def test_a_recipe_can_leave_a_few_tools(self, project: Path) -> None:
-        session = opened(project, "looker", task=1)
-        with client_of(session.mcp_config, "dela") as driver:
-            assert ["list_tasks", "task_start", "task_stop"] == sorted(driver.names())
-            assert {"list_tasks", "task_start", "task_stop"} == named(told_by(driver))
-            expected = hidden('recipe "looker"', "status", "does not include it")
-            assert expected == driver.protocol_error("status")
-
     def test_what_helps_after_a_refusal_is_a_tool_that_the_recipe_leaves(
         self, project: Path
     ) -> None:
@@ -256,27 +236,6 @@ def _without(told: str, tool: str) -> str:
 class TestSettings:
     """What the project's config says of the kit."""
 
-    @pytest.mark.parametrize("era", BOTH_VERSIONS)
-    def test_a_project_can_do_without_further_arguments(self, tmp_path: Path, era: Era) -> None:
-        files = {"hello.sh": "#!/bin/sh\necho hello $# $MORE\n"}
-        root = project_with(tmp_path / "project", files, settings="allow_args = false")
-        with serving(root, tmp_path / "home", era=era) as dela:
-            (start,) = (tool for tool in dela.tools() if "task_start" == tool["name"])
-            found = {
-                name: refusal(dela, "task_start", unique_name="hello", **{name: value})
-                for name, value in {"args": ["x"], "env": {"MORE": "x"}}.items()
-            }
-            answer = dela.call("task_start", unique_name="hello", wait_for_exit_seconds=60)
-            told = dela.client.instructions or ""
-
-        left = ["unique_name", "cwd", "wait_for_exit_seconds"]
-        assert left == list(start["inputSchema"]["properties"])
-        assert [(-32602, True) for _ in found] == [
-            (told_.code, f'"{name}"' in told_.message) for name, told_ in found.items()
-        ]
-        assert "hello 0\n" == answer["initial_output"]
-        assert not re.search(r"\b(args|env)\b", told)
-
     def test_a_project_without_the_kit_has_no_such_server(self, tmp_path: Path) -> None:
         files = {"Makefile": "build:\n"}
         root = project_with(tmp_path / "project", files)
@@ -285,71 +244,3 @@ class TestSettings:
 
         assert ["ralph"] == list(json.loads(ralphgen("tools", "--project", root, "--json").stdout))
         assert not (root / ".ralph" / "mcp" / "dela").exists()
-
-
-class TestCommands:
-    """The commands speak of the kit as the server does."""
-
-    def test_tools_says_what_each_session_sees(self, project: Path) -> None:
-        told = json.loads(ralphgen("tools", "--project", project, "--json").stdout)["dela"]
-
-        assert sorted(SIX) == sorted(told["tools"])
-        assert {name: set(tools) for name, tools in PROFILES.items()} == {
-            name: set(recipe["tools"])
-            for name, recipe in told["recipes"].items()
-            if name in PROFILES
-        }
-        assert {"list_tasks", "task_start", "task_stop"} == set(told["recipes"]["looker"]["tools"])
-        table = ralphgen("tools", "--project", project).stdout
-        assert "dela: 6 tools" in table
-
-    def test_what_tools_counts_is_what_the_server_sends(self, project: Path) -> None:
-        told = json.loads(ralphgen("tools", "--project", project, "--json").stdout)["dela"][
-            "recipes"
-        ]
-        for recipe in ("manual", "yap"):
-            session = opened(project, recipe)
-            (tools,) = (served.tools for served in session.served if "dela" == served.kit)
-            size = len(json.dumps(tools, ensure_ascii=False, separators=(",", ":")).encode())
-
-            assert size == told[recipe]["bytes"]
-
-    def test_a_session_names_both_servers_and_each_starts(self, project: Path) -> None:
-        facts = made(project, "task_execution", "--task", "1")
-        servers = json.loads(Path(facts["mcp_config"]).read_text(encoding="utf-8"))["mcpServers"]
-        assert {"ralph", "dela"} == set(servers)
-        assert sorted(SIX) == sorted(tool["name"] for tool in facts["kits"]["dela"]["tools"])
-        with client_of(facts["mcp_config"], "dela") as driver:
-            assert sorted(SIX) == sorted(driver.names())
-            server = driver.client.server_info
-        assert server is not None
-        assert "dela-mcp" == server.name
-
-    def test_a_session_can_be_had_without_it(self, project: Path) -> None:
-        facts = made(project, "yap", "--kit", "ralph")
-        servers = json.loads(Path(facts["mcp_config"]).read_text(encoding="utf-8"))["mcpServers"]
-
-        assert ["ralph"] == list(servers)
-
-    def test_what_a_table_takes_away_counts_at_once_and_what_it_gives_back_after_regen(
-        self, project: Path, tmp_path: Path
-    ) -> None:
-        own = made_here(
-            shutil.copytree(project, tmp_path / "own", ignore=shutil.ignore_patterns("sessions"))
-        )
-        config = own / ".ralph" / "ralphgen.toml"
-        text = config.read_text(encoding="utf-8")
-        config.write_text(text.replace("disciplines.docs", "disciplines.tooling"), encoding="utf-8")
-
-        assert ({"list_tasks"}, {"list_tasks"}) == (seen(own, 1), seen(own, 2))
-        regenerate(own, force=False, say=quiet)
-        assert ({"list_tasks"}, {"list_tasks", "task_start", "task_stop"}) == (
-            seen(own, 1),
-            seen(own, 2),
-        )
-
-
-def seen(root: Path, task: int) -> set[str]:
-    """The tools of the kit in a session of a small recipe about a task."""
-    session = opened(root, "looker", task=task)
-    return {name for served in session.served if "dela" == served.kit for name in served.names}

@@ -105,55 +105,64 @@ def run(dela: Driver, name: str, *words: str, **given: Any) -> tuple[int, str]:
     return answer["exit_code"], answer["initial_output"]
 
 
-@needs("make")
-class TestMake:
-    """Variables, odd targets and includes, and how make fails."""
+WORDS = ["a b", "it's", "$HOME", "--list", "*", '"', "--", "X=1"]
+RUNS: list[tuple[str, str, list[str], str, int, str]] = [
+    # programs, task, arguments, folder, exit code, output; behind "…" a part of it
+    ("make", "show", ["X=a,b"], ".", 0, "X=a,b\n{root}\n"),
+    ("make", "with space", [], ".", 0, "made with space\n"),
+    ("make", "included", [], ".", 0, "included\n"),
+    ("make", "fail", [], ".", 2, "…Error 3"),
+    ("make", "show", [], "below", 0, "below\n{root}/below\n"),
+    (
+        "npm node",
+        "words",
+        ["a b", "--", "-v", "$HOME", ""],
+        ".",
+        0,
+        '…["a b","--","-v","$HOME",""]',
+    ),
+    ("npm node", "-x", ["--flag", "'"], ".", 0, '…["--flag","\'"]'),
+    ("npm node", "build prod", [], ".", 0, "…\nbuilt for production\n"),
+    ("npm node", "four", [], ".", 4, "…exit 4"),
+    ("npm node", "folder", [], "below/deep", 0, "…\n{root}\n"),
+    ("task", "say", WORDS, ".", 0, "".join(f"<{word}>" for word in WORDS)),
+    ("task", "say", [], ".", 0, "<>"),
+    ("task", "say it", [], ".", 0, "said\n"),
+    ("task", "say it", [], "below/deep", 0, "said\n"),
+    ("task", "docs:site", [], ".", 0, "site\n"),
+    ("task", "five", [], ".", 201, "…exit status 5"),
+    ("just", "greet", ["Ann"], ".", 0, "hello, Ann; \n"),
+    ("just", "greet", ["Ann", "hi", "--list", "b,c"], ".", 0, "hi, Ann; --list b,c\n"),
+    ("just", "greet", [], ".", 1, "…just greet name [greeting]"),
+    ("just", "six", [], ".", 6, "…"),
+    ("just", "where", [], "wrapped", 0, "{root}\n{root}\n"),
+    ("mvn", "validate", ["-o", "-B", "-Dmaven.repo.local=empty one"], ".", 0, "…BUILD SUCCESS"),
+    ("sh", "compile", ["-Da=b c"], "wrapped", 0, "mvnw|compile|-Da=b c|{root}/wrapped\n"),
+    ("sh", "hello", ["--info"], "wrapped", 0, "gradlew|hello|--info|{root}/wrapped\n"),
+    ("sh", "run all", ["a b", "", "-x"], ".", 0, "run all.sh|a b||-x|{root}\n"),
+    ("sh", "run all", [], "below/deep", 0, "run all.sh|{root}/below/deep\n"),
+    ("sh", "plain", ["a b", "c"], ".", 0, "plain 2\n{root}\n"),
+    ("sh", "plain", [], "below/deep", 0, "plain 0\n{root}/below/deep\n"),
+]
 
-    def test_variables_reach_the_recipe(self, dela: Driver, root: Path) -> None:
-        assert (0, f"X=a,b\n{root}\n") == run(dela, "show", "X=a,b")
 
-    def test_a_target_with_a_space_in_its_name_is_made(self, dela: Driver) -> None:
-        assert (0, "made with space\n") == run(dela, "with space")
+@pytest.mark.parametrize(
+    ("name", "words", "folder", "code", "said"),
+    [pytest.param(*row, marks=needs(*programs.split())) for programs, *row in RUNS],
+)
+def test_a_runner_gets_every_word_and_the_folder_and_its_exit_code_is_told(
+    dela: Driver, root: Path, name: str, words: list[str], folder: str, code: int, said: str
+) -> None:
+    expected = said.replace("{root}", str(root))
+    found, output = run(dela, name, *words, cwd=folder)
 
-    def test_a_target_of_an_included_file_is_made(self, dela: Driver) -> None:
-        assert (0, "included\n") == run(dela, "included")
-
-    def test_a_failure_has_the_code_of_make_and_what_both_have_said(self, dela: Driver) -> None:
-        code, output = run(dela, "fail")
-
-        assert (2, "oops") == (code, output.split("\n")[0])
-        assert "Error 3" in output
-
-
-@needs("npm", "node")
-class TestNpm:
-    """Arguments are for the script, behind the dashes that npm wants."""
-
-    @pytest.mark.parametrize("name", ["words", "-x"])
-    def test_every_argument_is_the_scripts(self, dela: Driver, name: str) -> None:
-        words = ["a b", "--flag", "--", "-v", "$HOME", "'", ""]
-        code, output = run(dela, name, *words)
-        (printed,) = (json.loads(line) for line in output.split("\n") if line.startswith("["))
-
-        assert (0, words) == (code, printed)
-
-    def test_a_script_with_a_space_in_its_name_is_run(self, dela: Driver) -> None:
-        code, output = run(dela, "build prod")
-
-        assert (0, True) == (code, "built for production" in output.split("\n"))
-
-    def test_the_exit_code_is_the_scripts(self, dela: Driver) -> None:
-        assert 4 == run(dela, "four")[0]
+    assert code == found
+    assert expected.removeprefix("…") in output if expected.startswith("…") else expected == output
 
 
 @needs("task")
 class TestTask:
-    """Arguments are in CLI_ARGS, and only there."""
-
-    def test_every_argument_stays_a_word_of_its_own(self, dela: Driver) -> None:
-        words = ["a b", "it's", "$HOME", "--list", "*", '"', "--", "X=1"]
-
-        assert (0, "".join(f"<{word}>" for word in words)) == run(dela, "say", *words)
+    """What task writes into a command is plain words."""
 
     def test_what_task_writes_into_a_command_is_plain_words(self, dela: Driver, root: Path) -> None:
         """Every variable of the environment is one of a template."""
@@ -191,15 +200,6 @@ class TestTask:
 
         assert ([-32010, -32010], (0, "releasing 1\n")) == (codes, done)
 
-    def test_without_arguments_there_are_none(self, dela: Driver) -> None:
-        assert (0, "<>") == run(dela, "say")
-
-    def test_a_task_with_a_space_in_its_name_is_run(self, dela: Driver) -> None:
-        assert (0, "said\n") == run(dela, "say it")
-
-    def test_a_task_of_an_included_file_is_run(self, dela: Driver) -> None:
-        assert (0, "site\n") == run(dela, "docs:site")
-
     def test_a_failure_tells_the_exit_code_of_the_command(self, dela: Driver) -> None:
         code, output = run(dela, "five")
 
@@ -208,86 +208,20 @@ class TestTask:
 
 
 @needs("just")
-class TestJust:
-    """Arguments are parameters."""
+@pytest.mark.parametrize("word", ['"; touch ran; "', "`touch ran`", "a\ntouch ran"])
+def test_what_just_writes_into_a_recipe_is_plain_words(dela: Driver, root: Path, word: str) -> None:
+    by_argument = refusal(dela, "task_start", unique_name="greet", args=[word])
+    by_variable = refusal(dela, "task_start", unique_name="six", env={"X": word})
 
-    @pytest.mark.parametrize(
-        ("words", "said"),
-        [
-            (["Ann"], "hello, Ann; "),
-            (["Ann", "good-day"], "good-day, Ann; "),
-            (["Ann", "hi", "--list", "b,c"], "hi, Ann; --list b,c"),
-        ],
-    )
-    def test_arguments_are_the_recipes_parameters(
-        self, dela: Driver, words: list[str], said: str
-    ) -> None:
-        assert (0, f"{said}\n") == run(dela, "greet", *words)
-
-    @pytest.mark.parametrize("word", ['"; touch ran; "', "`touch ran`", "a\ntouch ran"])
-    def test_what_just_writes_into_a_recipe_is_plain_words(
-        self, dela: Driver, root: Path, word: str
-    ) -> None:
-        by_argument = refusal(dela, "task_start", unique_name="greet", args=[word])
-        by_variable = refusal(dela, "task_start", unique_name="six", env={"X": word})
-
-        assert (-32602, -32602) == (by_argument.code, by_variable.code)
-        assert not (root / "ran").exists()
-
-    def test_a_parameter_that_is_missing_is_told_by_just(self, dela: Driver) -> None:
-        code, output = run(dela, "greet")
-
-        assert 1 == code
-        assert "just greet name [greeting]" in output
-
-    def test_the_exit_code_is_the_recipes(self, dela: Driver) -> None:
-        assert 6 == run(dela, "six")[0]
+    assert (-32602, -32602) == (by_argument.code, by_variable.code)
+    assert not (root / "ran").exists()
 
 
-class TestMaven:
-    """The program of the machine, or that of the project."""
+@pytest.mark.skipif(bool(shutil.which("gradle", path=PLACES)), reason="Gradle is installed")
+def test_a_wrapper_that_cannot_be_run_is_none(dela: Driver) -> None:
+    code, message, _ = refusal(dela, "task_start", unique_name="hello", cwd="unwrapped")
 
-    @needs("mvn")
-    def test_a_phase_is_run_with_the_options_that_are_given(
-        self, dela: Driver, tmp_path: Path
-    ) -> None:
-        """Off line and with an empty repository: this phase needs no plugin."""
-        code, output = run(dela, "validate", "-o", "-B", f"-Dmaven.repo.local={tmp_path}/empty one")
-
-        assert (0, True) == (code, "BUILD SUCCESS" in output)
-
-    def test_the_projects_own_maven_goes_first(self, dela: Driver, root: Path) -> None:
-        found = run(dela, "compile", "-Da=b c", cwd="wrapped")
-
-        assert (0, f"mvnw|compile|-Da=b c|{root}/wrapped\n") == found
-
-
-class TestGradle:
-    """The wrapper of a project, where it can be run."""
-
-    def test_the_projects_own_gradle_goes_first(self, dela: Driver, root: Path) -> None:
-        found = run(dela, "hello", "--info", "-Pa=b c", cwd="wrapped")
-
-        assert (0, f"gradlew|hello|--info|-Pa=b c|{root}/wrapped\n") == found
-
-    @pytest.mark.skipif(bool(shutil.which("gradle", path=PLACES)), reason="Gradle is installed")
-    def test_a_wrapper_that_cannot_be_run_is_none(self, dela: Driver) -> None:
-        code, message, data = refusal(dela, "task_start", unique_name="hello", cwd="unwrapped")
-
-        assert (-32011, "Runner 'gradle' is not available for task 'hello'") == (code, message)
-        assert "gradle" in data
-
-
-class TestScripts:
-    """Started by themselves, or by sh."""
-
-    def test_a_script_with_a_space_in_its_name_gets_its_arguments(
-        self, dela: Driver, root: Path
-    ) -> None:
-        assert (0, f"run all.sh|a b||-x|{root}\n") == run(dela, "run all", "a b", "", "-x")
-
-    def test_a_script_that_is_not_executable_is_run_by_sh(self, dela: Driver, root: Path) -> None:
-        assert (0, f"plain 2\n{root}\n") == run(dela, "plain", "a b", "c")
+    assert (-32011, "Runner 'gradle' is not available for task 'hello'") == (code, message)
 
 
 class TestListedOnly:
@@ -318,39 +252,6 @@ class TestListedOnly:
 
         assert (-32011, f"Runner '{runner}' is not available for task '{name}'") == (code, message)
         assert hint in data
-
-
-class TestFolders:
-    """`cwd` decides which files count, and where what the root alone has is run."""
-
-    @needs("make")
-    def test_a_folder_of_the_workspace_has_tasks_of_its_own(self, dela: Driver, root: Path) -> None:
-        assert (0, f"below\n{root}/below\n") == run(dela, "show", cwd="below")
-        assert (0, f"X=\n{root}\n") == run(dela, "show")
-
-    def test_a_script_of_the_root_runs_in_the_folder(self, dela: Driver, root: Path) -> None:
-        there = root / "below" / "deep"
-
-        assert (0, f"run all.sh|{there}\n") == run(dela, "run all", cwd="below/deep")
-
-    def test_so_does_one_that_is_not_executable(self, dela: Driver, root: Path) -> None:
-        there = root / "below" / "deep"
-
-        assert (0, f"plain 0\n{there}\n") == run(dela, "plain", cwd="below/deep")
-
-    @needs("npm", "node")
-    def test_npm_goes_to_its_package_by_itself(self, dela: Driver, root: Path) -> None:
-        code, output = run(dela, "folder", cwd="below/deep")
-
-        assert (0, True) == (code, str(root) in output.split("\n"))
-
-    @needs("task")
-    def test_so_does_task(self, dela: Driver) -> None:
-        assert (0, "said\n") == run(dela, "say it", cwd="below/deep")
-
-    @needs("just")
-    def test_just_is_run_where_its_recipe_was_found(self, dela: Driver, root: Path) -> None:
-        assert (0, f"{root}\n{root}\n") == run(dela, "where", cwd="wrapped")
 
 
 SPOKEN = {

@@ -1,19 +1,22 @@
-"""No task outlives its server, however that ends.
+"""No task outlives its server or a cancelled start, and starts do not wait for each other.
 
-That tasks did (R15) was a fault of other servers; the number is that of the list of faults that
-this kit was built against.
+R14 and R15 were faults of other servers; the numbers are those of the list of faults that this kit
+was built against.
 """
 
+import json
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from pathlib import Path
 from signal import SIGINT, SIGKILL, SIGTERM
+from typing import Any
 
 import pytest
-from asking_dela import FILES, asking, living, start_of
-from dela_projects import allow, entry, project_with
-from lifelines import Lifeline, until
+from asking_dela import FILES, VERSIONS, asking, living, start_of
+from dela_projects import BOTH_VERSIONS, allow, entry, project_with, serving
+from driving import Driver, Era
+from lifelines import PATIENCE, Lifeline, until
 from wire import Wire
 
 AT_ONCE = 2.0  # seconds; it is what tasks have to end by themselves, where they would
@@ -74,6 +77,8 @@ AMID_STARTS = pytest.mark.parametrize(
         for name, end in WAYS.items()
     ],
 )
+
+NEWEST_FIRST = (VERSIONS[1], pytest.param(VERSIONS[0], marks=pytest.mark.soak))
 
 
 @pytest.fixture(scope="module")
@@ -191,3 +196,157 @@ class TestEnds:
             assert 0 == client.server.end()
             assert until(lambda: not living(lifeline))
             assert lifeline.was_let_go()
+
+
+class TestCancelling:
+    """A start that is taken back is a task that is stopped; a stop cannot be taken back."""
+
+    @pytest.mark.parametrize("version", VERSIONS)
+    def test_r14_a_cancelled_start_stops_its_task(
+        self, root: Path, home: Path, lifeline: Lifeline, version: str
+    ) -> None:
+        with asking(root, home, version) as client:
+            client.send("start", "task_start", **start_of("polite", lifeline))
+            assert lifeline.was_held()
+            client.cancel("start")
+
+            assert lifeline.was_let_go()
+            assert until(lambda: not client.call("status")["running"])
+            (found,) = client.call("task_status", unique_name="polite")["jobs"]
+            assert ("failed", 15) == (found["state"], found["signal"])
+            client.server.leave()
+            assert 0 == client.server.end()
+
+    def test_r14_one_that_is_deaf_ends_with_the_server_at_the_latest(
+        self, root: Path, home: Path, lifeline: Lifeline
+    ) -> None:
+        """Who is being stopped already is not forgotten at the end."""
+        with asking(root, home) as client:
+            client.send("start", "task_start", **start_of("deaf", lifeline))
+            assert lifeline.was_held()
+            (pid,) = [told["pid"] for told in client.call("status")["running"]]
+            client.cancel("start")
+            assert until(lambda: "no" in client.call("task_output", pid=pid)["lines"])
+            client.server.leave()
+
+            assert 0 == client.server.end()
+            assert lifeline.was_let_go()
+
+    @pytest.mark.parametrize("version", NEWEST_FIRST)
+    @pytest.mark.skipif(not Path("/proc/self").exists(), reason="there is no table of processes")
+    def test_r14_whenever_a_start_is_cancelled_no_task_is_left(
+        self, root: Path, home: Path, lifeline: Lifeline, version: str
+    ) -> None:
+        """Before it has begun, while the process is being made, and afterwards."""
+        with asking(root, home, version) as client:
+            for number in range(40):
+                identity = f"start {number}"
+                client.send(identity, "task_start", **start_of("polite", lifeline))
+                if number % 4:
+                    client.cancel(identity)
+            for number in range(0, 40, 4):
+                client.cancel(f"start {number}")
+
+            assert until(lambda: not client.call("status")["running"])
+            assert until(lambda: not living(lifeline))
+            assert "exited" != client.call("task_start", unique_name="hold")["state"]
+
+    @pytest.mark.parametrize("version", NEWEST_FIRST)
+    def test_a_stop_that_is_cancelled_stops_all_the_same(
+        self, root: Path, home: Path, lifeline: Lifeline, version: str
+    ) -> None:
+        with asking(root, home, version) as client:
+            pid = client.call("task_start", **start_of("deaf", lifeline, 0))["pid"]
+            assert lifeline.was_held()
+            client.send("stop", "task_stop", pid=pid, grace_period=1)
+            assert until(lambda: "no" in client.call("task_output", pid=pid)["lines"])
+            client.cancel("stop")
+            assert "running" == client.call("task_status", pid=pid)["jobs"][0]["state"]
+
+            assert lifeline.was_let_go()
+            assert until(lambda: not client.call("status")["running"])
+            (found,) = client.call("task_status", pid=pid)["jobs"]
+            assert ("failed", 9) == (found["state"], found["signal"])
+
+    def test_a_background_task_outlives_the_call_that_started_it(
+        self, root: Path, home: Path
+    ) -> None:
+        """Taking back what is answered already means nothing."""
+        with asking(root, home) as client:
+            client.send("start", "task_start", unique_name="hold", wait_for_exit_seconds=0)
+            pid = json.loads(client.answer("start")["result"]["content"][0]["text"])["pid"]
+            client.cancel("start")
+            for _ in range(10):
+                found = client.call("task_status", pid=pid)["jobs"][0]
+
+            assert "running" == found["state"]
+
+    @pytest.mark.parametrize("wait", [0, 300], ids=["background", "waiting"])
+    def test_a_client_that_no_longer_reads_leaves_no_task(
+        self, root: Path, home: Path, lifeline: Lifeline, wait: int
+    ) -> None:
+        """Although it still writes: the first answer that nobody takes ends the server."""
+        with asking(root, home) as client:
+            client.send("start", "task_start", **start_of("polite", lifeline, wait))
+            if not wait:
+                client.answer("start")
+            assert lifeline.was_held()
+            assert client.server.process.stdout is not None
+            client.server.process.stdout.close()
+            client.send("status", "status")
+
+            assert lifeline.was_let_go()
+            assert 0 == client.server.end()
+            assert "Traceback" not in client.server.errors()
+
+
+class TestTogether:
+    """Many calls at once: none waits for another, and no more are started than may be."""
+
+    @pytest.mark.parametrize("era", BOTH_VERSIONS)
+    def test_starts_do_not_wait_for_each_other(self, tmp_path: Path, era: Era) -> None:
+        """Each of twenty tasks ends only when all of them are there."""
+        meeting = """\
+#!/bin/sh
+touch "$1/$$"
+until [ "$(ls "$1" | wc -l)" -ge 20 ]; do sleep 0.05; done
+"""
+        root = project_with(tmp_path / "project", {"meet.sh": meeting})
+        room = tmp_path / "room"
+        room.mkdir()
+        start = {"unique_name": "meet", "args": [str(room)], "wait_for_exit_seconds": 60}
+        with serving(root, tmp_path / "home", era=era) as dela:
+            answers = together(dela, [start] * 20)
+
+        assert [{"state": "exited", "exit_code": 0, "initial_output": ""}] * 20 == answers
+
+    def test_fifty_of_sixty_are_started_and_ten_are_refused(
+        self, root: Path, tmp_path: Path, lifeline: Lifeline
+    ) -> None:
+        with serving(root, tmp_path / "home") as dela:
+            answers = together(dela, [start_of("polite", lifeline, 1)] * 60)
+            pids = {answer["pid"] for answer in answers if isinstance(answer, dict)}
+            running = {told["pid"] for told in dela.call("status")["running"]}
+            refusals = [answer for answer in answers if not isinstance(answer, dict)]
+            assert lifeline.was_held()
+            processes = living(lifeline) if Path("/proc/self").exists() else 50
+
+        assert (50, pids) == (len(pids), running)
+        assert [(-32603, "Maximum number of concurrent jobs (50) reached")] * 10 == refusals
+        assert 50 == processes
+        assert lifeline.was_let_go()
+
+
+def together(dela: Driver, starts: list[dict[str, Any]]) -> list[Any]:
+    """The answers of starts that are sent at once; code and message for one that is refused."""
+    calls = [
+        dela.portal.start_task_soon(dela.client.call_tool, "task_start", start) for start in starts
+    ]
+    found: list[Any] = []
+    for call in calls:
+        error: Any = call.exception(2 * PATIENCE)
+        if error is None:
+            found.append(json.loads(getattr(call.result().content[0], "text", "")))
+        else:
+            found.append((error.error.code, error.error.message))
+    return found

@@ -10,23 +10,30 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dela_projects import HOLDING, begun, job, project_with, refusal, serving
-from driving import Driver
+from dela_projects import allow, at_home, begun, entry, job, project_with, refusal, serving
+from driving import Driver, context_for, on_context
 from lifelines import PATIENCE, Lifeline, until
+from wire import MODERN, running
 
 FOR_EVER = 300  # the longest wait for the end of a task
 FILES = {
-    "hold.sh": HOLDING,
+    "wild.sh": """\
+#!/bin/sh
+frame='{"jsonrpc":"2.0","id":4,"result":{"content":[],"isError":false}}'
+printf '%s\\nContent-Length: 2\\r\\n\\r\\n{}' "$frame"
+echo "$frame" >&2
+for file in 3 4 5 6 7 8 9; do
+    (eval "echo '$frame' >&$file") 2>/dev/null
+done
+printf '\\000\\033[2J\\033]0;title\\007\\377'
+""",
     "held.sh": """\
 #!/bin/sh
 exec 3>"$1"
 echo held >&3
-exec sleep 60
+exec sleep 600
 """,
-    "marking.sh": '#!/bin/sh\ntouch "$1"\n',
-    "closing.sh": "#!/bin/sh\nexec >&- 2>&-\nsleep 0.2\nexit 7\n",
     "quick.sh": '#!/bin/sh\necho "quick $1"\n',
-    "reading.sh": '#!/bin/sh\necho begun\ncat >"$1"\necho "$(wc -c <"$1") bytes"\n',
     "leaving.sh": """\
 #!/bin/sh
 (exec 3>"$1"; echo held >&3; until [ -e "$2" ]; do sleep 0.01; done
@@ -36,9 +43,9 @@ echo parent done
     "family.sh": """\
 #!/bin/sh
 exec 3>"$1"
-sleep 60 &
-(trap '' TERM; sleep 60) &
-timeout 60 sleep 60 &
+sleep 600 &
+(trap '' TERM; sleep 600) &
+timeout 60 sleep 600 &
 (trap '' TERM; while :; do sleep 0.1; done) &
 echo held >&3
 echo started
@@ -86,19 +93,6 @@ def test_r1_no_quick_task_is_ever_answered_as_running(dela: Driver) -> None:
         assert expected == answer
 
 
-def test_r2_a_task_that_reads_its_input_swallows_no_request(root: Path, tmp_path: Path) -> None:
-    """Each request has its answer, and the task has read nothing."""
-    start = {"unique_name": "reading", "args": [str(tmp_path / "eaten")]}
-    with serving(root, tmp_path / "home") as dela:
-        calls = [soon(dela, "task_start", **start)]
-        calls += [soon(dela, "status") for _ in range(20)]
-        assert not any(call.result(PATIENCE).is_error for call in calls)
-        (found,) = told(dela, "reading")
-        lines = dela.call("task_output", pid=found["pid"])["lines"]
-
-    assert ("exited", ["begun", "0 bytes"]) == (found["state"], [line.strip() for line in lines])
-
-
 @pytest.mark.parametrize("name", ["family", "deaf"])
 @pytest.mark.parametrize("grace", [0, 1])
 def test_r3_a_stop_leaves_nothing_of_what_a_task_has_started(
@@ -112,42 +106,6 @@ def test_r3_a_stop_leaves_nothing_of_what_a_task_has_started(
     assert lifeline.was_let_go()
     assert stopped["status"] in {"graceful", "killed"}
     assert "running" != job(dela, pid)["state"]
-
-
-def test_r6_a_child_that_keeps_the_output_open_does_not_hold_up_the_answer(
-    dela: Driver, lifeline: Lifeline, tmp_path: Path
-) -> None:
-    """The child ends only after the answer is here."""
-    gate = tmp_path / "gate"
-    words = [str(lifeline.path), str(gate)]
-    call = soon(dela, "task_start", unique_name="leaving", args=words, wait_for_exit_seconds=10)
-    try:
-        (block,) = call.result(PATIENCE).content
-        was_there = lifeline.was_held()
-    finally:
-        gate.touch()
-
-    expected = {"state": "exited", "exit_code": 0, "initial_output": "parent done\n"}
-    assert (expected, True) == (json.loads(block.text), was_there)
-    assert lifeline.was_let_go()
-
-
-def test_r7_tasks_that_have_ended_take_no_place_and_a_refused_one_leaves_no_process(
-    tmp_path: Path,
-) -> None:
-    root, mark = project_with(tmp_path / "project", FILES, settings="max_jobs = 2"), tmp_path / "m"
-    with serving(root, tmp_path / "home") as dela:
-        for number in range(3):
-            dela.call("task_start", unique_name="quick", args=[str(number)])
-        pids = [begun(dela, "hold", "started") for _ in range(2)]
-        for _ in range(3):
-            code = refusal(dela, "task_start", unique_name="marking", args=[str(mark)]).code
-            assert -32603 == code
-        dela.call("task_stop", pid=pids[0])
-        begun(dela, "hold", "started")  # by now an orphan would have done its work
-
-        assert [] == told(dela, "marking")
-    assert not mark.exists()
 
 
 def test_r14_a_task_that_is_waited_for_is_seen_and_can_be_stopped(
@@ -172,19 +130,6 @@ def test_r14_a_task_that_is_waited_for_is_seen_and_can_be_stopped(
     assert '"signal":15' in block.text
 
 
-def test_r19_a_running_task_is_never_forgotten_however_old_it_is(tmp_path: Path) -> None:
-    """Where what has ended is forgotten at once."""
-    root = project_with(tmp_path / "project", FILES, settings="ttl = 0")
-    with serving(root, tmp_path / "home") as dela:
-        pid = begun(dela, "hold", "started")
-        for number in range(3):
-            dela.call("task_start", unique_name="quick", args=[str(number)])
-        assert until(lambda: [] == told(dela, "quick"))
-
-        assert [pid] == [each["pid"] for each in dela.call("status")["running"]]
-        assert "graceful" == dela.call("task_stop", pid=pid)["status"]
-
-
 def test_r29_no_signal_is_sent_to_the_id_of_a_process_that_has_ended(
     dela: Driver, lifeline: Lifeline, tmp_path: Path
 ) -> None:
@@ -200,3 +145,27 @@ def test_r29_no_signal_is_sent_to_the_id_of_a_process_that_has_ended(
 
     assert -32603 == code
     assert until(lambda: "child done" in dela.call("task_output", pid=pid)["lines"])
+
+
+@pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
+def test_r27_whatever_a_task_prints_only_the_server_speaks_the_protocol(
+    root: Path, tmp_path: Path, version: str
+) -> None:
+    """Not even what looks like an answer, or is written to a file that the task inherits."""
+    context = context_for(root, "manual")
+    envelope = {"_meta": MODERN} if version >= "2026" else {}
+    call = {"name": "task_start", "arguments": {"unique_name": "wild"}, **envelope}
+    status = {"name": "status", "arguments": {}, **envelope}
+    with at_home(tmp_path / "home") as home:
+        allow(home, entry("Directory", root))
+        with running(root, "dela", *on_context(context)) as server:
+            server.shake_hands(version)
+            for _ in range(3):
+                text = server.ask("tools/call", call)["result"]["content"][0]["text"]
+                answer = json.loads(text)
+                assert ("exited", 2) == (answer["state"], answer["initial_output"].count('"id":4'))
+                server.ask("tools/call", status)
+            server.leave()
+            assert server.process.stdout is not None
+            assert "" == server.process.stdout.read()
+            assert 0 == server.end()

@@ -7,10 +7,9 @@ from typing import Any
 
 import pytest
 from dela_projects import HOLDING, allow, at_home, begun, ended, entry, project_with, serving
-from driving import Driver, Era, connected, context_for, on_context
+from driving import Driver, Era, connected
 from lifelines import until
 from mcp import MCPError
-from wire import MODERN, running
 
 FILES = {
     "hold.sh": HOLDING,
@@ -139,29 +138,3 @@ def test_who_waits_for_a_task_hears_how_far_it_is(root: Path, tmp_path: Path, er
     assert [1, 2] == [done for done, *_ in told][:2]
     assert {60} == {total for _, total, _ in told}
     assert all("lines of output, the last: step " in (message or "") for *_, message in told)
-
-
-def test_the_sdk_tells_how_far_a_task_is_too(root: Path, tmp_path: Path) -> None:
-    """It answers a client with an experimental capability of a shape of its own."""
-    odd = {
-        **MODERN,
-        "io.modelcontextprotocol/clientCapabilities": {"experimental": {"a": {"b": 1}}},
-    }
-    given = {"unique_name": "slow", "wait_for_exit_seconds": 60}
-    with at_home(tmp_path):
-        allow(tmp_path, entry("Directory", root))
-        context = context_for(root, "manual")
-        with running(root, "dela", *on_context(context)) as server:
-            meta = {**odd, "progressToken": "how far"}
-            server.send(
-                "tools/call", {"name": "task_start", "arguments": given, "_meta": meta}, id=1
-            )
-            told = server.read()
-            while (frame := server.read()).get("id") != 1:
-                assert told["method"] == frame["method"]
-
-    assert "notifications/progress" == told["method"]
-    assert ("how far", 1, 60) == tuple(
-        told["params"][key] for key in ("progressToken", "progress", "total")
-    )
-    assert "exited" == json.loads(frame["result"]["content"][0]["text"])["state"]

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -362,3 +363,4 @@ def test_further_arguments_can_be_left_out_of_a_project(tmp_path: Path) -> None:
         assert -32602 == refusal(dela, "task_start", unique_name="words", env={}).code
 
         assert "<>" == run(dela, "words")["initial_output"]
+        assert not re.search(r"\b(args|env)\b", dela.client.instructions or "")
