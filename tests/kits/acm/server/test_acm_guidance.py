@@ -65,13 +65,6 @@ class TestGuidance:
 
         assert "After the block." in library.says("get_project_type_guidance", type="app")
 
-    def test_line_ends_do_not_matter(self, library: Library) -> None:
-        library.write(TYPES_SPEC, b"\xef\xbb\xbf" + TYPES.replace("\n", "\r\n").encode())
-
-        assert APP == library.says(
-            "get_project_type_guidance", type="app", scale="personal", scope="full"
-        )
-
     def test_a_spec_without_the_section_is_handed_out_whole(self, library: Library) -> None:
         text = TYPES.replace("### 2. App\n", "### 2. Application\n")
         library.write(TYPES_SPEC, text)

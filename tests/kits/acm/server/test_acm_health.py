@@ -155,11 +155,3 @@ class TestHealth:
 
         assert "✓ docs/status.md — valid\n" in text
         assert "✓ docs/status.md: Current State\n" in text
-
-    def test_a_change_is_seen_at_the_next_call(self, library: Library) -> None:
-        project = library.project()
-        before = health(library, project)
-        (project / "README.md").unlink()
-
-        assert HEALTHY == before
-        assert "File presence: 7/8\n" in health(library, project)

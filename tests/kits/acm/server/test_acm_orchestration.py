@@ -1,6 +1,5 @@
 """Stages, reviews and transitions: the documents as they are, and what stands in a step's way."""
 
-import os
 from pathlib import Path
 from typing import Any
 
@@ -147,12 +146,6 @@ class TestTrouble:
             "get_stage", stage="design"
         )
 
-    def test_a_pipe_holds_nobody_up(self, library: Library) -> None:
-        (library.documents / STAGES["design"]).unlink()
-        os.mkfifo(library.documents / STAGES["design"])
-
-        assert " is not a file: " in library.refuses("get_stage", stage="design")
-
     def test_a_link_within_the_documents_is_followed(self, library: Library) -> None:
         path = library.documents / STAGES["design"]
         path.unlink()
@@ -168,48 +161,12 @@ class TestTrouble:
         assert expected == library.refuses("get_stage", stage="deliver")
         assert expected == library.refuses("get_review_prompt", stage="deliver", phase="internal")
 
-    @pytest.mark.parametrize("stage", ["desing", "desin", "Desing"])
+    @pytest.mark.parametrize("stage", ["desing", "DESIGN"])
     def test_a_misspelled_stage_is_told_the_nearest(self, library: Library, stage: str) -> None:
         refusal = library.refuses("get_stage", stage=stage)
 
         assert refusal.startswith(f'argument "stage" is "{stage}": expected one of "discover", ')
         assert refusal.endswith('; did you mean "design"?')
-
-    @pytest.mark.parametrize("stage", ["Design", "DESIGN", " design "])
-    def test_a_stage_in_another_case_is_suggested(self, library: Library, stage: str) -> None:
-        expected = 'expected one of "discover", "design", "develop"; did you mean "design"?'
-
-        assert library.refuses("get_stage", stage=stage).endswith(expected)
-
-    @pytest.mark.parametrize("stage", ["", 7, ["design"], True])
-    def test_any_other_stage_is_told_the_same(self, library: Library, stage: object) -> None:
-        assert "Supported stages: discover" in library.refuses("get_stage", stage=stage)
-
-    @pytest.mark.parametrize(
-        ("tool", "arguments", "named"),
-        [
-            ("get_stage", {}, 'argument "stage" is missing'),
-            ("get_stage", {"stage": "design", "level": 1}, 'unknown argument "level"'),
-            ("get_review_prompt", {"stage": "design"}, 'argument "phase" is missing'),
-            ("get_review_prompt", {"stage": "design", "phase": "x"}, '"internal", "external"'),
-            ("get_transition_prompt", {}, 'argument "transition" is missing'),
-            ("get_transition_prompt", {"transition": "start-design"}, "discover_to_design"),
-            (
-                "get_transition_prompt",
-                {"transition": "discover_to_design", "validate": "yes"},
-                "true or false",
-            ),
-            (
-                "get_transition_prompt",
-                {"transition": "discover_to_design", "project_path": 1},
-                "a string",
-            ),
-        ],
-    )
-    def test_wrong_arguments_are_named(
-        self, library: Library, tool: str, arguments: dict[str, Any], named: str
-    ) -> None:
-        assert named in library.refuses(tool, **arguments)
 
 
 class TestValidation:
@@ -248,11 +205,6 @@ class TestValidation:
         assert "✗ Prerequisites not met:\n- stage is " in text
         assert issue in text
         assert text.endswith("grüße.\n")
-
-    def test_a_mark_and_other_line_ends_are_no_matter(self, library: Library) -> None:
-        status = b"\xef\xbb\xbf" + STATUS.replace("\n", "\r\n").encode()
-
-        assert "✓ Prerequisites met" in validated(library, library.project(status_md=status))
 
     def test_the_second_transition_requires_the_design(self, library: Library) -> None:
         none = validated(library, library.project("one", status_md=IN_DESIGN), "design_to_develop")

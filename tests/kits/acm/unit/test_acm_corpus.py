@@ -120,15 +120,6 @@ def test_the_types_have_guidance_for_each_modifier(kind: str, scale: str, scope:
     assert "**Risk**" in answer
 
 
-def test_the_types_spec_has_the_shape_that_is_parsed() -> None:
-    name = "ACM-PROJECT-TYPES-SPEC.md"
-    types, modifiers = ["1. Artifact", "2. App", "3. Workflow"], ["Scale", "Scope", "Complexity"]
-
-    assert ["Purpose", "Primary Types", "Modifiers", "Type Implications"] == headings(name)
-    assert types + modifiers == headings(name, 3)
-    assert "\n| Aspect | Artifact | App | Workflow |\n" in text(name)
-
-
 @pytest.mark.parametrize("entry", CAPABILITIES, ids=lambda entry: entry["name"])
 def test_an_entry_of_the_inventory_agrees_with_its_file(entry: dict[str, Any]) -> None:
     found = yaml.safe_load(text(f"registry/{entry['path']}/capability.yaml"))

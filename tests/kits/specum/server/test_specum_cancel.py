@@ -1,8 +1,5 @@
 """How a spec ends early: it loses its state, or all of its files where that is asked for."""
 
-from typing import Any
-
-import pytest
 from command_line import texts
 from specum_projects import STATE, Desk
 
@@ -124,12 +121,3 @@ class TestCancel:
         )
         for tool in ("ralph_cancel", "ralph_research", "ralph_implement"):
             assert expected == desk.refuses(tool)
-
-    @pytest.mark.parametrize("given", [{"delete_files": "yes"}, {"delete_files": 1}, {"all": 1}])
-    def test_wrong_arguments_delete_nothing(self, desk: Desk, given: dict[str, Any]) -> None:
-        desk.spec_in("research")
-        before = texts(desk.specs)
-        (wrong,) = given
-
-        assert f'"{wrong}"' in desk.refuses("ralph_cancel", **given)
-        assert before == texts(desk.specs)

@@ -2,16 +2,13 @@
 
 import json
 import re
-import subprocess
 from typing import Any
 
 import pytest
 from command_line import texts
-from driving import context_for, on_context, server_command
+from driving import context_for, on_context
 from specum_projects import GOAL, PHASES, STATE, TASK_LIST, TOOLS, Desk
 from wire import running
-
-from ralphgen import __version__
 
 # By tool, the arguments and which of them must be given.
 ARGUMENTS: dict[str, tuple[set[str], set[str]]] = {
@@ -27,52 +24,6 @@ ARGUMENTS: dict[str, tuple[set[str], set[str]]] = {
     **{f"ralph_{phase}": ({"spec_name"}, set()) for phase in PHASES[:-1]},
     "ralph_implement": ({"max_iterations"}, set()),
 }
-
-
-def listed(desk: Desk) -> dict[str, dict[str, Any]]:
-    return {tool["name"]: tool for tool in desk.driver.tools()}
-
-
-class TestTools:
-    """What a client sees of the tools."""
-
-    def test_there_are_eleven(self, desk: Desk) -> None:
-        assert list(TOOLS) == desk.driver.names()
-
-    @pytest.mark.parametrize("tool", TOOLS)
-    def test_each_has_the_agreed_arguments(self, desk: Desk, tool: str) -> None:
-        schema = listed(desk)[tool]["inputSchema"]
-
-        expected = ARGUMENTS[tool]
-        assert expected == ({*schema["properties"]}, {*schema.get("required", [])})
-        assert all("description" in rule for rule in schema["properties"].values())
-
-    def test_choices_ranges_and_defaults_are_in_the_schemas(self, desk: Desk) -> None:
-        tools = listed(desk)
-
-        phase = tools["ralph_complete_phase"]["inputSchema"]["properties"]["phase"]
-        attempts = tools["ralph_implement"]["inputSchema"]["properties"]["max_iterations"]
-        assert list(PHASES[:4]) == phase["enum"]
-        assert (1, 100, 5) == tuple(attempts[key] for key in ("minimum", "maximum", "default"))
-        start = tools["ralph_start"]["inputSchema"]["properties"]
-        assert start["quick"]["default"] is False
-        assert "^[a-z0-9-]+$" == start["name"]["pattern"]
-        cancel = tools["ralph_cancel"]["inputSchema"]["properties"]
-        assert cancel["delete_files"]["default"] is False
-
-    def test_hints_tell_what_reads_and_what_deletes(self, desk: Desk) -> None:
-        hints = {name: tool["annotations"] for name, tool in listed(desk).items()}
-
-        reads = [name for name in TOOLS if hints[name].get("readOnlyHint")]
-        deletes = [name for name in TOOLS if hints[name].get("destructiveHint", True)]
-        assert ["ralph_status", "ralph_help"] == reads
-        assert ["ralph_cancel"] == [name for name in deletes if name not in reads]
-        assert {False} == {hint["openWorldHint"] for hint in hints.values()}
-
-    def test_an_unknown_tool_is_refused(self, desk: Desk) -> None:
-        _, text = desk.driver.protocol_error("ralph_finish")
-
-        assert "ralph_finish" in text
 
 
 class TestHelp:
@@ -112,29 +63,9 @@ class TestHelp:
         assert before == texts(desk.specs)
         assert around == desk.outside()
 
-    @pytest.mark.parametrize("tool", ["ralph_help", "ralph_status"])
-    def test_looking_takes_no_arguments(self, desk: Desk, tool: str) -> None:
-        assert '"verbose"' in desk.refuses(tool, verbose=True)
-
 
 class TestProcess:
     """The server as a process."""
-
-    def test_flags_answer_before_any_frame(self, desk: Desk) -> None:
-        found = {}
-        for flag in ("--help", "--version"):
-            done = subprocess.run(
-                server_command(desk.root, "specum", flag),
-                input="",
-                capture_output=True,
-                text=True,
-                check=True,
-            )
-            assert "" == done.stderr
-            found[flag] = done.stdout
-
-        assert "kits: ralph, specum" in found["--help"]
-        assert f"ralphgen {__version__}\n" == found["--version"]
 
     @pytest.mark.parametrize("version", ["2025-11-25", "2026-07-28"])
     def test_it_says_who_it_is_and_what_to_do(self, desk: Desk, version: str) -> None:
@@ -145,37 +76,6 @@ class TestProcess:
         names = re.findall("ralph_[a-z_]+", told["instructions"])
         assert "ralph-specum" in json.dumps(told)
         assert {*TOOLS} == {*names}
-
-    def test_standard_output_holds_frames_and_standard_error_lines_of_json(
-        self, desk: Desk
-    ) -> None:
-        """Without a context there is something to log."""
-        with running(desk.root, "specum") as wire:
-            wire.shake_hands()
-            answers = [
-                wire.ask("tools/call", {"name": name, "arguments": {}})
-                for name in ("ralph_status", "ralph_help", "ralph_start", "no_such_tool")
-            ]
-            wire.leave()
-            code = wire.end()
-            assert wire.process.stdout is not None
-            rest = wire.process.stdout.read()
-            lines = [json.loads(line) for line in wire.errors().splitlines()]
-
-        assert (0, "") == (code, rest)
-        assert ["2.0"] * 4 == [answer["jsonrpc"] for answer in answers]
-        assert lines
-        assert [{"level", "logger", "data", "timestamp"}] * len(lines) == [
-            {*line} for line in lines
-        ]
-        assert {"specum"} == {line["logger"] for line in lines}
-
-    def test_a_session_without_a_context_only_looks(self, desk: Desk) -> None:
-        with running(desk.root, "specum") as wire:
-            wire.shake_hands()
-            tools = wire.ask("tools/list")["result"]["tools"]
-
-        assert ["ralph_status", "ralph_help"] == [tool["name"] for tool in tools]
 
     def test_a_workflow_logs_one_line_for_each_refused_call(self, desk: Desk) -> None:
         context = context_for(desk.root, "manual")

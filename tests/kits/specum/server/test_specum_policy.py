@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from driving import Driver, connected, create_project, query
-from making_sessions import client_of, described, made, opened
+from driving import Driver, connected, create_project
 from specum_projects import KITS, STATE
 from specum_runs import POINTER, TASKS, changing, lay_spec, ok
 
@@ -200,18 +199,6 @@ def prompt_texts(driver: Driver) -> list[str]:
     return texts + [call(client.get_prompt, prompt.name).model_dump_json() for prompt in prompts]
 
 
-def test_a_session_of_ones_own_has_what_its_recipe_leaves(project: Path) -> None:
-    for recipe, expected in (
-        ("researcher", {"ralph_research"}),
-        ("closer", {"ralph_complete_phase", "ralph_switch"}),
-        ("worker", {"ralph_implement"}),
-        ("nothing", set()),
-        ("least", ALL),
-    ):
-        with connected(project, recipe, kit="specum") as driver:
-            assert expected == set(driver.names()), recipe
-
-
 def test_guidance_without_the_end_of_a_phase_still_is_whole(project: Path) -> None:
     """Only the sentences on the tool that is missing are left out of a prompt."""
     laid(project, "research")
@@ -265,32 +252,3 @@ def test_text_stays_text_where_a_project_asks_for_structured_output(tmp_path: Pa
 
     assert structured is None
     assert text.startswith("## Spec-driven workflow")
-
-
-def test_a_session_command_serves_both_kits(project: Path) -> None:
-    """What `ralphgen session create` writes is what each kit's own server then shows."""
-    session = made(project, "enrichment", "--task", "1")
-    with client_of(session["mcp_config"], "specum") as driver:
-        names = driver.names()
-
-    told = session["kits"]["specum"]
-    assert PLANS == set(names)
-    assert names == [tool["name"] for tool in told["tools"]]
-    assert {f"mcp__specum__{name}" for name in PLANS} <= set(session["argv"])
-    assert "mcp__specum__ralph_implement" not in session["argv"]
-
-
-def test_a_recipe_that_is_a_row_has_the_tools_of_its_base(project: Path) -> None:
-    query(
-        project,
-        "INSERT INTO recipe_configs (name, base_recipe) VALUES ('nightly', 'task_execution')",
-    )
-    session = opened(project, "nightly", task=1)
-    (served,) = (served for served in session.served if served.kit == "specum")
-
-    said = described(served.command)
-    assert SEES["task_execution"] == {tool["name"] for tool in said["tools"]}
-    first = [
-        tool["name"] for tool in said["tools"] if "anthropic/alwaysLoad" in tool.get("_meta", {})
-    ]
-    assert ["ralph_implement"] == first

@@ -1,17 +1,14 @@
 """The prompts with which a person starts a phase, and the commands that speak of the kit."""
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import ralphgen
 from driving import Driver, Era, connected, context_for, create_project, on_context, server_command
 from making_sessions import described
 from mcp import MCPError
 from specum_projects import KITS
-from specum_runs import TASKS, lay_spec
 
 PHASES = ["research", "requirements", "design", "tasks"]
 CALLED = 'Call ralph_research with spec_name "auth" and follow its instructions.'
@@ -128,35 +125,6 @@ def test_a_prompt_offers_no_argument_that_its_tool_does_not_take(project: Path) 
 
     assert [] == prompt.get("arguments", [])
     assert "Call ralph_research and follow its instructions." == text
-
-
-@pytest.mark.thorough
-@pytest.mark.parametrize("kits", ['["ralph", "specum"]', '["specum"]'])
-def test_the_command_line_knows_the_kit(tmp_path: Path, kits: str) -> None:
-    """Launching and inspecting, with the project's tasks and without them."""
-    root = create_project(tmp_path, config=f"kits = {kits}\n")
-    lay_spec(root, "auth", state={"phase": "execution"}, tasks=TASKS)
-    lay_spec(root, "broken", state="{")
-    target = ("--task", "1") if "ralph" in kits else ()
-    assert 0 == ralphgen("regen", root).returncode  # a dry run builds no environment
-    launched = ralphgen("launch", "task_execution", *target, "--dry-run", "--project", root)
-    inspected = ralphgen("inspect", "-C", root, "--json")
-
-    assert (0, 0) == (launched.returncode, inspected.returncode), launched.stderr + inspected.stderr
-    assert "mcp__specum__ralph_implement" in launched.stdout
-    assert "mcp__specum__ralph_start" not in launched.stdout
-    expected = [{"spec": "auth", "phase": "execution"}, {"spec": "broken", "phase": None}]
-    assert expected == json.loads(inspected.stdout)["found"]["specum"]["specs"]
-    assert "specs/broken" in inspected.stderr
-
-
-def test_the_commands_on_what_is_served_know_the_kit(project: Path) -> None:
-    tools = ralphgen("tools", "--project", project, "--json")
-    checked = ralphgen("check", project)
-
-    assert (0, 0) == (tools.returncode, checked.returncode), tools.stderr + checked.stderr
-    assert '"ralph_implement"' in tools.stdout
-    json.loads(tools.stdout)
 
 
 def test_a_session_on_one_task_is_led_to_that_one_alone(project: Path) -> None:

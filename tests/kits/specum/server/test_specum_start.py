@@ -88,22 +88,6 @@ class TestBeginning:
         assert "Quick mode requires a goal" == desk.refuses("ralph_start", quick=True, **given)
         assert not desk.specs.exists()
 
-    @pytest.mark.parametrize(
-        "given",
-        [
-            {"name": 7},
-            {"goal": ["a"]},
-            {"goal": GOAL, "quick": "yes"},
-            {"goal": GOAL, "quick": 1},
-            {"goal": GOAL, "speed": "high"},
-        ],
-    )
-    def test_wrong_arguments_make_nothing(self, desk: Desk, given: dict[str, Any]) -> None:
-        (wrong,) = {*given} - {"goal"} or {"goal"}
-
-        assert f'"{wrong}"' in desk.refuses("ralph_start", **given)
-        assert not desk.specs.exists()
-
 
 class TestText:
     """What a user says is text, and nothing more."""

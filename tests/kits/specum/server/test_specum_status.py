@@ -98,13 +98,6 @@ class TestStatus:
         assert f"\nCurrent: {current}\n" in desk.says("ralph_status")
         assert ["| auth | research | - |"] == rows(desk)
 
-    @pytest.mark.parametrize("pointer", ["auth", "  auth \r\n", "\ufeffauth\n"])
-    def test_white_space_around_the_pointer_is_no_matter(self, desk: Desk, pointer: str) -> None:
-        desk.says("ralph_start", name="auth", goal=GOAL)
-        (desk.specs / ".current-spec").write_bytes(pointer.encode())
-
-        assert ["| auth (current) | research | - |"] == rows(desk)
-
     def test_a_spec_that_cannot_be_read_does_not_hide_the_others(self, desk: Desk) -> None:
         desk.spec_in("execution", name="bad")
         (desk.specs / "bad" / "tasks.md").unlink()

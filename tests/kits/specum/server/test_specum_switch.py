@@ -1,8 +1,5 @@
 """Which spec is meant: the current one changes, and nothing else does."""
 
-from typing import Any
-
-import pytest
 from specum_projects import Desk
 
 SWITCHED = """\
@@ -77,12 +74,6 @@ class TestSwitch:
         assert expected == desk.refuses("ralph_switch", name="xyz")
         assert "auth\n" == desk.pointer()
 
-    def test_without_specs_none_is_found(self, desk: Desk) -> None:
-        expected = "Spec 'xyz' not found. Run ralph_status to see available specs."
-
-        assert expected == desk.refuses("ralph_switch", name="xyz")
-        assert not desk.specs.exists()
-
     def test_of_very_many_specs_the_first_are_named(self, desk: Desk) -> None:
         for number in range(1_000):
             (desk.specs / f"spec-{number:04}").mkdir(parents=True)
@@ -90,9 +81,3 @@ class TestSwitch:
         text = desk.refuses("ralph_switch", name="xyz")
 
         assert text.endswith("spec-0018, spec-0019 and 980 more.")
-
-    @pytest.mark.parametrize("given", [{}, {"name": None}, {"name": 1}, {"spec_name": "auth"}])
-    def test_it_needs_a_name(self, desk: Desk, given: dict[str, Any]) -> None:
-        desk.spec_in("research")
-
-        assert '"name"' in desk.refuses("ralph_switch", **given)

@@ -285,20 +285,6 @@ def test_quick_mode_goes_from_the_goal_to_the_tasks_in_one_step(root: Path, driv
     ended(driver, root)
 
 
-def test_a_quick_spec_without_a_state_begins_again_as_a_quick_one(
-    root: Path, driver: Driver
-) -> None:
-    """Nobody who wants it quick is sent through the phases because a state was lost."""
-    ok(driver, "ralph_start", name="fix", goal=GOAL, quick=True)
-    ok(driver, "ralph_cancel")
-    answer = ok(driver, "ralph_start", name="fix", goal=GOAL, quick=True)
-
-    assert '## Spec "fix" restarted' in answer
-    assert "- **Phase**: tasks\n- **Quick mode**: yes\n" in answer
-    assert "### Quick mode" in answer
-    assert ("plan", "tasks") == (state_of(root, "fix")["source"], state_of(root, "fix")["phase"])
-
-
 def test_specs_that_lie_there_are_served_as_they_stand(tmp_path: Path) -> None:
     """Those of the fixture: one in execution, one as the plugin left it, one completed."""
     root = lay_down("specum", tmp_path)
