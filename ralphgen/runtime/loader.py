@@ -40,6 +40,7 @@ else:  # `os` imports `collections.abc`, which takes a tenth of a start
 UNKNOWN = (0, 0, 0, 0)  # a stamp that no file has
 KEY = 9  # of the checksums, which detect files that a crash or a full disk cut off
 UNSETTLED = 50_000_000  # nanoseconds in which another write may leave the same stamp
+PATIENCE = 3.0  # seconds for a `regen` to replace the files
 MOST, MOST_SCHEMAS = 50, 8  # records in the cache, and schemas in a record
 STARTS = "start of "  # names a piece that holds all modules which a start of a kit runs
 ANNOTATIONS = 1 << 24  # the flag of the compiler for `from __future__ import annotations`
@@ -60,12 +61,15 @@ def start(
     if not sys.flags.isolated:
         absolute = __import__("os").path.abspath
         sys.path[:] = [place for place in sys.path if absolute(place) != absolute(folder)]
+    manifest = record[0][1] if record else b""
     try:
+        manifest = manifest or _manifest(folder)
         modules = Modules(folder, record, trusting="--trust-edited" in arguments)
         sys.meta_path.insert(0, modules)
         modules.run_start(next((word for word in arguments if word in kits), kits[0]))
         __import__("runtime.start")
     except (OSError, ValueError) as error:
+        start_again(folder, manifest)
         text = "".join(one if one.isprintable() else ascii(one)[1:-1] for one in str(error))
         sys.stderr.write(f"server.py: {text}\n")
         return 2
@@ -212,6 +216,31 @@ def remember(schema: str) -> None:
         modules.is_usual = False
 
 
+def start_again(folder: str, manifest: bytes) -> None:
+    """Replace this process by a new start if `regen` has replaced the files since the manifest.
+
+    Waits until it is done; returns if it is not done in time, or if there was none.
+    """
+    import time
+
+    end = time.monotonic() + PATIENCE
+    while is_replaced(folder):
+        if time.monotonic() > end:
+            return
+        time.sleep(0.02)
+    try:
+        is_new = _manifest(folder) != manifest
+    except OSError:
+        return
+    if is_new and "posix" in sys.modules:
+        __import__("os").execv(sys.executable, sys.orig_argv)
+
+
+def is_replaced(folder: str) -> bool:
+    """Return whether a `regen` is replacing the files, or was interrupted at it."""
+    return stamp(f"{folder}/.commit") is not None
+
+
 def add_packages() -> None:
     """Make installed packages importable, which `-S` leaves out; later calls cost nothing."""
     if isinstance(sys.meta_path[0], Modules):
@@ -254,8 +283,7 @@ def verified(folder: str, *, trusting: bool = False) -> tuple[Facts, dict[str, b
     import hashlib
     import time
 
-    with open(f"{folder}/manifest.json", "rb") as file:
-        manifest = file.read()
+    manifest = _manifest(folder)
     stamps: dict[str, Stamp] = {}
     files: dict[str, str] = {}
     codes: dict[str, bytes] = {}
@@ -287,6 +315,11 @@ def verified(folder: str, *, trusting: bool = False) -> tuple[Facts, dict[str, b
             code = compile(f"raise SyntaxError({str(error)!r})", path, "exec")
         files[name], codes[name] = listed, dumps(code)
     return (folder, manifest, codes.get("runtime.loader", b""), stamps, files, (), {}), codes
+
+
+def _manifest(folder: str) -> bytes:
+    with open(f"{folder}/manifest.json", "rb") as file:
+        return file.read()
 
 
 def _compiled(digests: Mapping[str, str]) -> dict[str, bytes]:

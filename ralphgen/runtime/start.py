@@ -8,7 +8,7 @@ import sys
 from .deferred import settled
 from .encoding import read_json
 from .errors import RefusedError, StartError, ToolError, log, one_line
-from .loader import settle, stamp
+from .loader import is_replaced, settle, stamp, start_again
 from .system import os
 
 TYPE_CHECKING = False
@@ -172,9 +172,10 @@ def _about(asked: CommandLine, folder: str, kits: Sequence[str]) -> str:
 
 
 def _serve(asked: CommandLine, name: str, folder: str, ending: Ending) -> int:
-    if os.path.lexists(os.path.join(folder, ".commit")):
-        raise StartError('a "ralphgen regen" was interrupted: run it again')
     manifest = read_manifest(folder)
+    if is_replaced(folder):
+        start_again(folder, b"")
+        raise StartError('a "ralphgen regen" was interrupted: run it again')
     from .protocol.connection import Connection, Wire
     from .session import hold, read_session
 

@@ -240,6 +240,16 @@ def test_an_edited_loader_does_not_run_if_a_record_fits(own: Path, mark: Path) -
     assert not mark.exists()
 
 
+@pytest.mark.parametrize("text", [None, "", "<<<<<<< ours\n", "\0", "import nosuch\n"])
+def test_a_server_without_a_whole_loader_is_refused(own: Path, text: str | None) -> None:
+    path = generated(own, "runtime/loader.py")
+    path.unlink() if text is None else path.write_text(text, encoding="utf-8")
+
+    line = refused(own)
+    assert f"cannot load {str(path)!r} (" in line
+    assert line.endswith('): run "ralphgen regen --force"')
+
+
 def test_an_edit_during_a_start_does_not_run(own: Path, mark: Path) -> None:
     """The compiled bytes are the compared ones, whatever the file holds a moment later."""
     path = generated(own, "runtime/start.py")

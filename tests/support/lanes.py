@@ -81,6 +81,7 @@ THOROUGH = (
     "server/test_replaced_database.py",
     "server/test_resource_updates.py",
     "server/test_waiting.py",
+    "server/test_start_during_regen.py",
     "server/test_wire_schema.py",
     "unit/board/test_board_actions.py",
     "unit/board/test_board_agents.py",
