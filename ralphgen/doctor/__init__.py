@@ -277,7 +277,12 @@ def _tasks(root: Path, generated: Generated) -> Iterator[CheckResult]:
     if place is not None and generated.project.done is not None:
         with suppress(ProjectError):  # that it does not answer was said before
             yield CheckResult("done", proof_is_walled(place))
-    yield from _worktrees(root)
+    try:
+        for note in worktree_notes(root):
+            yield CheckResult("worktrees", note)
+    except ProjectError as error:
+        problem = error.problems[0]
+        yield CheckResult("worktrees", problem.text, problem.hint or 'run "git worktree list"')
 
 
 def _missing_tasks(root: Path, project: Project) -> Iterator[CheckResult]:
@@ -340,16 +345,6 @@ def _written(root: Path) -> Iterator[CheckResult]:
         lines = ", ".join(map(one_line, ignoring_lines(written, tree_files(str(root)))[:NAMED]))
         text = f"checks write files that git does not ignore: {shown}{more}"
         yield CheckResult("done", text, f"add to .gitignore: {lines}")
-
-
-def _worktrees(root: Path) -> Iterator[CheckResult]:
-    """Say what work trees of sessions there are, and what waits in them for a person."""
-    try:
-        for note in worktree_notes(root):
-            yield CheckResult("worktrees", note)
-    except ProjectError as error:
-        problem = error.problems[0]
-        yield CheckResult("worktrees", problem.text, problem.hint or 'run "git worktree list"')
 
 
 def _interpreter(root: Path) -> tuple[str, CheckResult]:

@@ -86,9 +86,16 @@ def initialize(
     a refusal leaves no file. Raises `UsageError` for an unknown kit, and `ProjectError` if the
     directory cannot contain a project or `agree` returns false.
     """
-    _refuse_unknown_kits(options.kits)
+    known = [kit.key for kit in KITS]
+    for kit in options.kits:
+        if kit not in known:
+            raise UsageError(f'there is no kit "{kit}"', suggestion(kit, known, "the kits"))
     root = resolved(path)
-    _refuse_bare(root)
+    if is_without_tree(str(root)):
+        text = f'"{root}" is in a bare repository, outside its worktrees'
+        raise ProjectError(
+            text, 'create one with "git worktree add main", then run the command there'
+        )
     with removed_on_refusal(root, options.kits):
         _make_folder(root, path)
         _initialize(root, options, say, agree, ask, enable)
@@ -105,7 +112,9 @@ def _initialize(
 ) -> None:
     finish_interrupted(root / FOLDER)
     read_before(root).refuse_other_versions(root)
-    _warn_of_nesting(root, say)
+    outer = next((folder for folder in root.parents if (folder / ".ralph").is_dir()), None)
+    if outer is not None and not (root / ".ralph").is_dir():
+        say(f'warning: "{root}" is inside the project "{outer}" and becomes a separate project')
     _prepare_home(root, say)
     is_new = not (root / ".ralph").exists()
     accept_database(root, ask)
@@ -145,15 +154,6 @@ def _initialize(
         say(checks)
     if is_new and needs_tasks and place is None:
         _name_databases(root, say)
-
-
-def _refuse_bare(root: Path) -> None:
-    """Raise `ProjectError` for a folder of a bare repository that is in no worktree of it."""
-    if is_without_tree(str(root)):
-        text = f'"{root}" is in a bare repository, outside its worktrees'
-        raise ProjectError(
-            text, 'create one with "git worktree add main", then run the command there'
-        )
 
 
 def _prepare_home(root: Path, say: Say) -> None:
@@ -270,13 +270,6 @@ def _make_database(
         say(f"kept {database_name(root)} unchanged{ignored}")
 
 
-def _warn_of_nesting(root: Path, say: Say) -> None:
-    """Warn of a project inside another: every other command finds the nearest one."""
-    outer = next((folder for folder in root.parents if (folder / ".ralph").is_dir()), None)
-    if outer is not None and not (root / ".ralph").is_dir():
-        say(f'warning: "{root}" is inside the project "{outer}" and becomes a separate project')
-
-
 def _name_databases(root: Path, say: Say) -> None:
     """Name the SQLite files of an app, which the project may use in place of its own."""
     found = sorted(one for end in ENDS for one in root.glob(end) if is_sqlite(one))
@@ -304,10 +297,3 @@ def _make_folder(root: Path, shown: Path) -> None:
 def _readable(title: str) -> str:
     """Return the title without bytes of another encoding, which no database could keep as text."""
     return title.encode(errors="replace").decode()
-
-
-def _refuse_unknown_kits(kits: tuple[str, ...]) -> None:
-    known = [kit.key for kit in KITS]
-    for kit in kits:
-        if kit not in known:
-            raise UsageError(f'there is no kit "{kit}"', suggestion(kit, known, "the kits"))

@@ -137,7 +137,9 @@ def make_tables(
         found = read_tables(connection, [name for name in facts if name not in own], own=own)
     except sqlite3.Error as error:
         raise _unmade(str(error)) from error
-    if different := differences(_as_read(facts), found):
+    if different := differences(
+        {table: [dict(column) for column in columns] for table, columns in facts.items()}, found
+    ):
         raise _unmade("; ".join(different))
     if definitions is not None:
         wanted, made = _pairs(parts), _pairs(read_definitions(connection, found))
@@ -161,10 +163,6 @@ def _try_writing(connection: sqlite3.Connection, facts: Facts) -> None:
     for table in facts:
         for statement in ("INSERT INTO TABLE DEFAULT VALUES", "DELETE FROM TABLE"):
             connection.execute(f"EXPLAIN {statement.replace('TABLE', _quoted(table))}")
-
-
-def _as_read(facts: Facts) -> dict[str, list[dict[str, Any]]]:
-    return {table: [dict(column) for column in columns] for table, columns in facts.items()}
 
 
 def _unmade(reason: str) -> ProjectError:

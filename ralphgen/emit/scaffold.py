@@ -258,6 +258,7 @@ def create_tables(place: DatabasePlace, title: str, stack: Stack, description: s
     """
     with connected(place) as connection:
         import psycopg
+        from psycopg import sql
 
         try:
             with connection.transaction():
@@ -268,7 +269,12 @@ def create_tables(place: DatabasePlace, title: str, stack: Stack, description: s
                     return False
                 make_tables_in(connection, place.schema)
                 for table, row in first_rows(title, stack, description):
-                    _add(connection, table, row)
+                    statement = sql.SQL("INSERT INTO {} ({}) VALUES ({})").format(
+                        sql.Identifier(table),
+                        sql.SQL(", ").join(map(sql.Identifier, row)),
+                        sql.SQL(", ").join(sql.SQL(f"${at}") for at in range(1, len(row) + 1)),
+                    )
+                    connection.execute(statement, [*row.values()])
         except psycopg.Error as error:
             text = f"the tables in {place_name(place)} cannot be created: {first_line(error)}"
             hint = "this command needs permission to create tables there"
@@ -296,17 +302,6 @@ def make_tables_in(
 
 def _has_tables(connection: "psycopg.Connection[Any]", schema: str) -> bool:
     return connection.execute(_FOUND, [schema, list(TABLES)]).fetchone() is not None
-
-
-def _add(connection: "psycopg.Connection[Any]", table: str, row: Mapping[str, object]) -> None:
-    from psycopg import sql
-
-    statement = sql.SQL("INSERT INTO {} ({}) VALUES ({})").format(
-        sql.Identifier(table),
-        sql.SQL(", ").join(map(sql.Identifier, row)),
-        sql.SQL(", ").join(sql.SQL(f"${at}") for at in range(1, len(row) + 1)),
-    )
-    connection.execute(statement, [*row.values()])
 
 
 CONTEXT = ".ralph/mcp/context.json"

@@ -334,7 +334,10 @@ def discipline_items(
 def words_items(words: Sequence[Words], recipes: Sequence[OwnRecipe]) -> list[TrustItem]:
     """Return what the project itself says to agents, who follow it: its prompts, its recipes'."""
     return [
-        *(_words_item(one.file, one.text) for one in words),
+        *(
+            TrustItem(_digest("words", [one.file, one.text]), f"agents follow {one.file}", one.file)
+            for one in words
+        ),
         *(
             _recipe_item(recipe.origin, recipe.description, recipe.prompt)
             for recipe in recipes
@@ -363,10 +366,6 @@ def told_items(describe: Mapping[str, str]) -> list[TrustItem]:
         )
         for entry, text in describe.items()
     ]
-
-
-def _words_item(file: str, text: str) -> TrustItem:
-    return TrustItem(_digest("words", [file, text]), f"agents follow {file}", file)
 
 
 def _recipe_item(file: str, description: str, prompt: str) -> TrustItem:
@@ -440,7 +439,14 @@ def client_items(tree: Path) -> list[TrustItem]:
             continue
         shown = f"clients read settings from {file}"
         if file in CLAUDE_SETTINGS:
-            keys = _widening_keys(data)
+            keys = [  # the keys that may widen a session
+                json.dumps(key)
+                for key, value in _claude_settings(data).items()
+                if key not in HARMLESS_SETTINGS
+                and not (
+                    key == "permissions" and isinstance(value, dict) and value.keys() <= NARROWING
+                )
+            ]
             if not keys:
                 continue
             shown = f"Claude Code reads {', '.join(keys)} from {file}"
@@ -470,19 +476,6 @@ def _data(path: Path) -> bytes | None:
         return path.read_bytes()
     except OSError:
         return None
-
-
-def _widening_keys(data: bytes) -> list[str]:
-    """Return the keys of Claude Code's settings that may widen a session, quoted."""
-    return [
-        json.dumps(key)
-        for key, value in _claude_settings(data).items()
-        if key not in HARMLESS_SETTINGS and not (key == "permissions" and _only_narrows(value))
-    ]
-
-
-def _only_narrows(permissions: object) -> bool:
-    return isinstance(permissions, dict) and permissions.keys() <= NARROWING
 
 
 def _claude_settings(data: bytes) -> dict[str, object]:
@@ -650,7 +643,9 @@ def _is_held(root: Path, item: TrustItem) -> bool:
     if data is None or has_outward_link(root, path):
         return True
     if item.file != CONFIG and not item.file.startswith(f"{RECIPES}/"):
-        is_database = not item.is_content and not item.is_client and _is_database(data)
+        is_database = (
+            not item.is_content and not item.is_client and data.startswith(b"SQLite format 3\0")
+        )
         return committed_texts(path) != () if is_database else has_objects_of(path, data)
     if has_objects_of(path, data, is_parsed=True):
         return True
@@ -659,10 +654,6 @@ def _is_held(root: Path, item: TrustItem) -> bool:
         return True
     held = [_digests_in(root, item.file, text) for text in texts]
     return any(digests is None or item.digest in digests for digests in held)
-
-
-def _is_database(data: bytes) -> bool:
-    return data.startswith(b"SQLite format 3\0")
 
 
 def _digests_in(root: Path, file: str, text: bytes) -> frozenset[str] | None:

@@ -616,7 +616,11 @@ class Upgrade:
         """
         whole = ""
         for kind in ORDER:
-            paths = [path for path in self.parts if _file_kind(path) == kind]
+            paths = [
+                path
+                for path in self.parts
+                if (KINDS.get(path) or KINDS.get(path.partition("/")[0], "tools")) == kind
+            ]
             if not paths:
                 continue
             said = [f"{len(paths)} {'file' if len(paths) == 1 else 'files'}"]
@@ -670,10 +674,6 @@ def upgrade(root: Path, *, say: Say) -> None:
         say(f"upgraded the ledger from version {found} to {VERSION}")
     elif made := add_indexes(root):
         say(f"added {made} missing ledger {'index' if made == 1 else 'indexes'}")
-
-
-def _file_kind(path: str) -> str:
-    return KINDS.get(path) or KINDS.get(path.partition("/")[0], "tools")
 
 
 def _only_in(some: Tools, others: Tools) -> tuple[str, ...]:

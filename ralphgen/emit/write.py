@@ -114,7 +114,11 @@ class FolderState:
     @property
     def different(self) -> tuple[str, ...]:
         """The files that would be generated with other bytes than they have."""
-        return tuple(path for path in sorted(self.disk) if self._differs(path))
+        return tuple(
+            path
+            for path in sorted(self.disk)
+            if path in self.new and self.disk[path] != self.new[path]
+        )
 
     @property
     def edited(self) -> tuple[str, ...]:
@@ -125,9 +129,6 @@ class FolderState:
     def line_ends(self) -> tuple[str, ...]:
         """The edited files in which nothing but the line ends was changed."""
         return tuple(path for path in self.edited if self._converted(path))
-
-    def _differs(self, path: str) -> bool:
-        return path in self.new and self.disk[path] != self.new[path]
 
     def _own(self, path: str) -> bool:
         if self.old is None:
@@ -245,7 +246,11 @@ def write(
     Raises EditedError, which names every file that was edited by hand or never generated, and
     ProjectError where the folder cannot be written, holds a link, or another process writes it.
     """
-    _refuse_unsealed(files)
+    if MANIFEST not in files:
+        raise ValueError(f'"{MANIFEST}" is missing: files are sealed before they are written')
+    illegal = sorted(path for path in files if not legal(path))
+    if illegal:
+        raise ValueError(f'"{illegal[0]}" is not a path of a generated file')
     with explained(folder, "written"), exclusive(folder):
         finish(folder)
         discard(folder)
@@ -277,14 +282,6 @@ def finish_interrupted(folder: Path) -> bool:
     return True
 
 
-def _refuse_unsealed(files: Files) -> None:
-    if MANIFEST not in files:
-        raise ValueError(f'"{MANIFEST}" is missing: files are sealed before they are written')
-    illegal = sorted(path for path in files if not legal(path))
-    if illegal:
-        raise ValueError(f'"{illegal[0]}" is not a path of a generated file')
-
-
 def _staged(state: FolderState) -> dict[str, bytes]:
     """Return what has to be moved into place, so not what has the right bytes already.
 
@@ -306,7 +303,11 @@ def _refuse_edits(state: FolderState) -> None:
         return
     error = EditedError.of(Problem(_edit(state, path)) for path in edited)
     *others, last = error.problems
-    error.problems = (*others, Problem(last.text, _edit_hint(state)))
+    hint = 'compare with "ralphgen check", or discard the edit with "ralphgen regen --force"'
+    error.problems = (
+        *others,
+        Problem(last.text, (f"{LINE_ENDS_HINT}; or {hint}" if state.line_ends else hint)),
+    )
     raise error
 
 
@@ -316,11 +317,6 @@ def _edit(state: FolderState, path: str) -> str:
     if path not in state.old:
         return f'"{path}" exists, but was not generated; not overwritten'
     return f"{path} was edited by hand; not overwritten"
-
-
-def _edit_hint(state: FolderState) -> str:
-    hint = 'compare with "ralphgen check", or discard the edit with "ralphgen regen --force"'
-    return f"{LINE_ENDS_HINT}; or {hint}" if state.line_ends else hint
 
 
 def _refuse_obstacles(folder: Path, state: FolderState) -> None:
@@ -377,7 +373,12 @@ def stage(folder: Path, contents: Mapping[str, bytes]) -> None:
     new = folder / NEW
     try:
         for path, data in sorted(contents.items()):
-            _write_flushed(new / path, data)
+            target = new / path
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with target.open("xb") as stream:
+                stream.write(data)
+                stream.flush()
+                os.fsync(stream.fileno())
         for top, _, _ in os.walk(new):
             sync_folder(Path(top))
         for path in contents:
@@ -388,14 +389,6 @@ def stage(folder: Path, contents: Mapping[str, bytes]) -> None:
         discard(folder)
         raise
     sync_folder(folder)
-
-
-def _write_flushed(target: Path, data: bytes) -> None:
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with target.open("xb") as stream:
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
 
 
 def discard(folder: Path) -> None:
@@ -424,7 +417,10 @@ def finish(folder: Path) -> None:
     for path in leftover:
         if not any(excludes(path, new) for new in kept):
             _remove(folder, path)
-    _sync_parents(folder, [*staged, *leftover])
+    paths = [*staged, *leftover]
+    for parent in sorted({parent for path in paths for parent in PurePosixPath(path).parents}):
+        if is_folder(folder / parent):
+            sync_folder(folder / parent)
     if MANIFEST in staged:
         (commit / MANIFEST).replace(folder / MANIFEST)
         sync_folder(folder)
@@ -452,18 +448,13 @@ def _clear_way(folder: Path, path: str, leftover: Iterable[str]) -> None:
             _remove(folder, old)
     target = folder / path
     if is_folder(target):
-        _remove_hollow(target)
+        for top, _, _ in os.walk(target, topdown=False):
+            if Path(top).name == "__pycache__":
+                shutil.rmtree(top)
+            else:
+                Path(top).rmdir()
     target.parent.mkdir(parents=True, exist_ok=True)
     _drop_bytecode(target)
-
-
-def _remove_hollow(place: Path) -> None:
-    """Remove a folder that holds nothing but folders and bytecode; raises OSError otherwise."""
-    for top, _, _ in os.walk(place, topdown=False):
-        if Path(top).name == "__pycache__":
-            shutil.rmtree(top)
-        else:
-            Path(top).rmdir()
 
 
 def _remove(folder: Path, path: str) -> None:
@@ -490,9 +481,3 @@ def _drop_bytecode(target: Path) -> None:
         compiled.unlink(missing_ok=True)
     with suppress(OSError):
         cache.rmdir()
-
-
-def _sync_parents(folder: Path, paths: Iterable[str]) -> None:
-    for parent in sorted({parent for path in paths for parent in PurePosixPath(path).parents}):
-        if is_folder(folder / parent):
-            sync_folder(folder / parent)

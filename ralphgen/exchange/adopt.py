@@ -80,7 +80,13 @@ class _Adoption:
             for (table, number), row in own.rows.items()
             if table == "tasks" and isinstance(number, int)
         }
-        self._ids = self._known()
+        beginning = f"{self._peer}:"
+        self._ids = {
+            tag.removeprefix(beginning): number
+            for number, row in self._rows.items()
+            for tag in decode_strings(row.get("tags")).values
+            if tag.startswith(beginning)
+        }
         self._take_promised(records.tasks)
         self._new = [task for task in records.tasks if self._ids.get(task.key) not in self._rows]
         highest = max([self._highest("tasks"), *self._ids.values()])
@@ -103,16 +109,6 @@ class _Adoption:
             changes.append(RowEdit("add", ("task_comments", number), {"id": number, **row}))
         awaited = frozenset(self._ids[key] for key in self._missing if key in self._ids)
         return MergedRows(tuple(changes), notes=tuple(self._notes), awaited=awaited)
-
-    def _known(self) -> dict[str, int]:
-        """Return the tasks that were made of the peer's before, by its ids."""
-        beginning = f"{self._peer}:"
-        return {
-            tag.removeprefix(beginning): number
-            for number, row in self._rows.items()
-            for tag in decode_strings(row.get("tags")).values
-            if tag.startswith(beginning)
-        }
 
     def _take_promised(self, tasks: Sequence[PeerTask]) -> None:
         """Give a task that was missing the number for which the tasks of an import wait."""

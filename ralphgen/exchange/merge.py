@@ -406,7 +406,7 @@ def _named(parent: str, value: Value) -> str:
     return f"{word} {value!r}" if parent == "tasks" else f'the {word} "{value!s}"'
 
 
-def _missing_homes(rows: Rows) -> Iterator[tuple[tuple[str, Value], Key]]:
+def _missing(rows: Rows) -> Iterator[tuple[tuple[str, Value], Key]]:
     known: Mapping[str, set[RowKey]] = {
         parent: {name for table, name in rows if table == parent} for _, _, parent in REFERENCES
     }
@@ -415,10 +415,6 @@ def _missing_homes(rows: Rows) -> Iterator[tuple[tuple[str, Value], Key]]:
             value = row.get(column)
             if key[0] == table and value is not None and value not in known[parent]:
                 yield (parent, value), key
-
-
-def _missing(rows: Rows) -> Iterator[tuple[tuple[str, Value], Key]]:
-    yield from _missing_homes(rows)
     for task, needed in _dependencies(rows).items():
         for one in dict.fromkeys(needed):
             if ("tasks", one) not in rows:
@@ -458,9 +454,13 @@ class EditWriter:
             refused = [(edit, error) for edit in pending if (error := self._tried(edit))]
             is_stuck = len(refused) == len(pending)
             pending = self._loosened(refused) if is_stuck else [edit for edit, _ in refused]
-        self._count_on(edits)
+        for name in dict.fromkeys(edit.key[0] for edit in edits if edit.kind == "add"):
+            table = self._own.tables[name]
+            if [table.kinds[column] for column in table.key] == ["INTEGER"]:
+                self._database.continue_numbers(name, table.key[0])
         self._refuse_loss(edits)
-        self._refuse_broken(before)
+        broken = sorted({*self._database.broken_keys()} - {*before}, key=repr)
+        _refuse([f'{self._shown(one)} refers to a missing row of "{one[2]}"' for one in broken])
 
     def _tried(self, edit: RowEdit) -> Exception | None:
         """Write an edit; return why the database refuses it."""
@@ -536,13 +536,6 @@ class EditWriter:
             raise _refusal(edit, error) from error
         return [*edits, *later]
 
-    def _count_on(self, edits: Sequence[RowEdit]) -> None:
-        """Have new numbers begin behind those of rows that were added."""
-        for name in dict.fromkeys(edit.key[0] for edit in edits if edit.kind == "add"):
-            table = self._own.tables[name]
-            if [table.kinds[column] for column in table.key] == ["INTEGER"]:
-                self._database.continue_numbers(name, table.key[0])
-
     def _refuse_loss(self, edits: Sequence[RowEdit]) -> None:
         """Raise `ProjectError` where rows are gone, or name nobody, and no edit says so."""
         own, edited = self._own, {edit.key for edit in edits}
@@ -559,11 +552,6 @@ class EditWriter:
                     if not same(before[column], now[key][column])
                 ]
         _refuse(problems)
-
-    def _refuse_broken(self, before: Collection[_Broken]) -> None:
-        """Raise `ProjectError` for rows that name one that is not there, unless they did before."""
-        broken = sorted({*self._database.broken_keys()} - {*before}, key=repr)
-        _refuse([f'{self._shown(one)} refers to a missing row of "{one[2]}"' for one in broken])
 
     def _shown(self, broken: _Broken) -> str:
         name, number, *_ = broken

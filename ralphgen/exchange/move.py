@@ -141,7 +141,12 @@ def import_rows(
             rows = own.ordered({**known[at], **rows})
         merged = merge(None if at is None else known[at], ours, rows, known, own.ralphs)
         if not allow_removals:
-            _refuse_removals(merged)
+            gone = [change.key for change in merged.changes if change.kind == "remove"]
+            if gone and not merged.conflicts:
+                raise ProjectError(
+                    f"deleted there since the last export or import: {_listed(gone)}",
+                    "to delete them here too, pass --allow-removals",
+                )
         stale = [f"{file} is older than the last export or import; merged as an older state"]
         silent = sorted({key[0] for rows in bases for key in rows} & unsaid)
         notes = [*_dangling(merged, own)]
@@ -257,15 +262,6 @@ def _unsaid_tables(theirs: Rows, tables: Mapping[str, MovedTable]) -> set[str]:
 
 def _without(rows: Rows, tables: Collection[str]) -> Rows:
     return {key: row for key, row in rows.items() if key[0] not in tables}
-
-
-def _refuse_removals(merged: MergedRows) -> None:
-    gone = [change.key for change in merged.changes if change.kind == "remove"]
-    if gone and not merged.conflicts:
-        raise ProjectError(
-            f"deleted there since the last export or import: {_listed(gone)}",
-            "to delete them here too, pass --allow-removals",
-        )
 
 
 def _refused(own: Own, theirs: Rows | None = None) -> dict[Key, str]:

@@ -221,7 +221,9 @@ def read_backlog(path: Path) -> PeerRecords:
     records = PeerRecords()
     parts: dict[str, list[str]] = {}
     files = _backlog_files(path)
-    order = _statuses(path)
+    above = [path, *path.parents[:2]] if path.is_dir() else [*path.parents[:3]]
+    statuses = _config(above).get("statuses")
+    order = [one for one in statuses if isinstance(one, str)] if isinstance(statuses, list) else ()
     for file in files:
         try:
             front, body = _split(file)
@@ -274,13 +276,6 @@ def _canonical(key: str) -> str:
     """Return what is the same for task-1, TASK-1, TASK-01 and 1, as for Backlog.md."""
     prefix, _, number = key.upper().rpartition("-")
     return f"{prefix or 'TASK'}-{re.sub(r'(?<![0-9])0+(?=[0-9])', '', number)}"
-
-
-def _statuses(path: Path) -> Sequence[str]:
-    """Return the statuses of the project in their order, if its configuration names them."""
-    above = [path, *path.parents[:2]] if path.is_dir() else [*path.parents[:3]]
-    statuses = _config(above).get("statuses")
-    return [one for one in statuses if isinstance(one, str)] if isinstance(statuses, list) else ()
 
 
 def _config(folders: Sequence[Path]) -> dict[str, Any]:

@@ -231,7 +231,13 @@ def masked(table: str, row: Row) -> Row:
     of, column = SECRET
     if table != of or not row.get(column):
         return row
-    return {**row, column: _masked_servers(row[column])}
+    servers = _servers(row[column])
+    return {
+        **row,
+        column: (
+            MASK if servers is None else _spelled([masked_server(server) for server in servers])
+        ),
+    }
 
 
 def unmasked(before: Value, after: Value) -> Value:
@@ -255,11 +261,19 @@ def spelled_lines(rows: Rows) -> Iterator[str]:
 def stored_value(value: Any) -> Value:
     """Return what a value of a line stands for; raises ValueError for what no column can hold."""
     if isinstance(value, dict | list | bool):
-        return _stored_object(value)
+        if value in ({"real": "inf"}, {"real": "-inf"}):
+            return float(value["real"])
+        if isinstance(value, dict) and [*value] == ["blob"] and isinstance(value["blob"], str):
+            return bytes.fromhex(value["blob"])
+        raise ValueError("expected a string, a number or null (lists are JSON strings)")
     if isinstance(value, int) and not -(2**63) <= value < 2**63:
         raise ValueError("a number beyond 64 bits")
     if isinstance(value, str):
-        _refuse_half_characters(value)
+        try:
+            value.encode()
+        except UnicodeEncodeError as error:
+            found = ord(value[error.start])
+            raise ValueError(f"a string contains U+{found:04X}, half of a surrogate pair") from None
     stored: Value = value
     return stored
 
@@ -312,27 +326,6 @@ def _json_value(value: Value) -> Any:
     if isinstance(value, float) and math.isinf(value):
         return {"real": str(value)}
     return value
-
-
-def _stored_object(value: Any) -> Value:
-    if value in ({"real": "inf"}, {"real": "-inf"}):
-        return float(value["real"])
-    if isinstance(value, dict) and [*value] == ["blob"] and isinstance(value["blob"], str):
-        return bytes.fromhex(value["blob"])
-    raise ValueError("expected a string, a number or null (lists are JSON strings)")
-
-
-def _refuse_half_characters(text: str) -> None:
-    try:
-        text.encode()
-    except UnicodeEncodeError as error:
-        found = ord(text[error.start])
-        raise ValueError(f"a string contains U+{found:04X}, half of a surrogate pair") from None
-
-
-def _masked_servers(stored: Value) -> Value:
-    servers = _servers(stored)
-    return MASK if servers is None else _spelled([masked_server(server) for server in servers])
 
 
 def _servers(stored: Value) -> list[Any] | None:
@@ -476,18 +469,15 @@ def _parsed(line: str, before: Rows, tables: Mapping[str, MovedTable]) -> tuple[
         raise _StrangeRowError(f"rows of {json.dumps(name)[:60]} cannot be imported")
     values = dict(_values(row)) if isinstance(row, dict) else {}
     found_key = table.key_of(values)
-    if found_key is None or not _fits(table, found_key):
+    if found_key is None or not (
+        not table.is_ralphs or isinstance(found_key, str if table.key == ("name",) else int)
+    ):
         raise _StrangeRowError(_no_key(table))
     if table.is_ralphs and isinstance(found_key, int) and found_key > LARGEST_NUMBER:
         raise ValueError(f"invalid id {found_key}: the maximum is {LARGEST_NUMBER}")
     if (name, found_key) in before:
         raise ValueError(f"{shown_key((name, found_key))} occurs twice")
     return (name, found_key), values
-
-
-def _fits(table: MovedTable, key: RowKey) -> bool:
-    """Return whether a value can be the key of one of ralphgen's own tables; others may be all."""
-    return not table.is_ralphs or isinstance(key, str if table.key == ("name",) else int)
 
 
 def _no_key(table: MovedTable) -> str:

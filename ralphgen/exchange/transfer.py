@@ -321,13 +321,21 @@ class _Move:
             raise ProjectError(text, 'finish it there with "ralphgen log"')
         if self._ralphs and not {*self._ralphs} & {*table_names(self._database)}:
             self._make_tables(theirs, with_ledger=theirs_state.version is not None)
-        ours = self._stored(self._facts(self._database))
+        facts = self._facts(self._database)
+        ours = {
+            name: columns for name, columns in facts.items() if name in table_names(self._database)
+        }
         keys = self._keys(theirs, ours)
         columns = self._columns(theirs, ours, keys)
         if self._takes_ledger(theirs_state, state_of(self._database)):
             columns.update((table, self._same_columns(table)) for table in LEDGER)
             keys.update(LEDGER)
-        self._tell_others()
+        own = {*map(fold, self._tables), *LEDGER, MARKER}
+        found = [name for (name,) in self._source.execute(_OTHERS) if fold(name) not in own]
+        if found:
+            more = f" and {len(found) - NAMED_ROWS} more" if len(found) > NAMED_ROWS else ""
+            named = ", ".join(map(plain, found[:NAMED_ROWS]))
+            self.notes.append(f"left out: tables that are not ralphgen's: {named}{more}")
         if self._ralphs:
             self._give_way()
         incoming = [
@@ -335,7 +343,10 @@ class _Move:
             for table, moved in columns.items()
         ]
         for one in incoming:
-            self._load(one)
+            try:
+                one.load(self._source)
+            except sqlite3.Error as error:
+                raise unreadable(self._file, error) from error
         for one in incoming:
             one.refuse_differing()
         added = {one.table: one.add() for one in incoming}
@@ -345,12 +356,6 @@ class _Move:
 
     def _facts(self, connection: Snapshot) -> Facts:
         return connection.tables(self._named, own=self._ralphs)
-
-    def _stored(self, facts: Facts) -> Facts:
-        """Return the facts of tables, without those of views."""
-        return {
-            name: columns for name, columns in facts.items() if name in table_names(self._database)
-        }
 
     def _keys(self, theirs: Facts, ours: Facts) -> dict[str, tuple[str, ...]]:
         """Return the columns by which rows are known, by table, parents first.
@@ -382,12 +387,6 @@ class _Move:
         if problems:
             raise ProjectError.of(problems)
         return found
-
-    def _load(self, incoming: IncomingRows) -> None:
-        try:
-            incoming.load(self._source)
-        except sqlite3.Error as error:
-            raise unreadable(self._file, error) from error
 
     def _make_tables(self, theirs: Facts, *, with_ledger: bool) -> None:
         """Make the tables of a new project, with those columns of the file that it has besides."""
@@ -462,15 +461,6 @@ class _Move:
         else:
             return True
         return False
-
-    def _tell_others(self) -> None:
-        """Note the tables of the app, which stay where they are."""
-        own = {*map(fold, self._tables), *LEDGER, MARKER}
-        found = [name for (name,) in self._source.execute(_OTHERS) if fold(name) not in own]
-        if found:
-            more = f" and {len(found) - NAMED_ROWS} more" if len(found) > NAMED_ROWS else ""
-            named = ", ".join(map(plain, found[:NAMED_ROWS]))
-            self.notes.append(f"left out: tables that are not ralphgen's: {named}{more}")
 
     def _give_way(self) -> None:
         """Take away what `init` has put into tables to which nobody has added anything since."""

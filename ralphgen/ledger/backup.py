@@ -65,7 +65,9 @@ def make_backup(root: Path, target: Path | None = None) -> Path:
     try:
         if not database_path(root).is_file():
             raise no_database(database_name(root))
-        unfinished = _new_file(path)
+        descriptor, name = mkstemp(prefix=f".{path.name}.", suffix=".new", dir=path.parent)
+        os.close(descriptor)
+        unfinished = Path(name)
         _copy(database_path(root), unfinished)
         path = _linked(unfinished, path, paths)
     except (OSError, sqlite3.Error) as error:
@@ -103,13 +105,6 @@ def _linked(unfinished: Path, path: Path, others: Iterator[Path]) -> Path:
             path = following
         else:
             return path
-
-
-def _new_file(path: Path) -> Path:
-    """Make an empty file beside a path, of a name that none has, for its user alone."""
-    descriptor, name = mkstemp(prefix=f".{path.name}.", suffix=".new", dir=path.parent)
-    os.close(descriptor)
-    return Path(name)
 
 
 def _copy(database: Path, unfinished: Path) -> None:

@@ -551,7 +551,7 @@ def undo_session(root: Path, session: str, *, dry_run: bool = False) -> Undone:
                     database.change(sql, [one.file, one.line])
                     continue
                 copy = f"{own}-{one.file}"
-                _touch(project_home(root) / BACKUPS / copy)
+                (project_home(root) / BACKUPS / copy).touch(mode=0o600)
                 journal.add_undone(one.file, one.line, copy, put_back=one.put_back)
             return Undone(own, tuple(rows), tuple(lines))
 
@@ -744,7 +744,3 @@ def _line_result(
     else:
         there = count_entry(str(path), line)
     return LineResult(file, line, put_back, gone=there > 0 if put_back else there <= others)
-
-
-def _touch(path: Path) -> None:
-    path.touch(mode=0o600)
