@@ -592,19 +592,14 @@ def with_settings(text: str, discipline: str, wanted: DisciplineSettings) -> str
     value.
     """
     old = tomllib.loads(text).get(TOP, {}).get(discipline, {})
-    wanted = _in_order(wanted, old)
+    there = [entry for entry in old.get("disable", []) if entry in wanted.disable]
+    new = [entry for entry in wanted.disable if entry not in there]
+    wanted = wanted.model_copy(update={"disable": there + new})
     changed = edited(text, _steps(old, discipline, wanted))
     found = tomllib.loads(changed).get(TOP, {}).get(discipline, {})
     if DisciplineSettings.model_validate(found) != wanted:
         raise ValueError(LOSS)
     return changed
-
-
-def _in_order(wanted: DisciplineSettings, old: Values) -> DisciplineSettings:
-    """Return the same, with disabled tools in the order of the config, which says nothing."""
-    there = [entry for entry in old.get("disable", []) if entry in wanted.disable]
-    new = [entry for entry in wanted.disable if entry not in there]
-    return wanted.model_copy(update={"disable": there + new})
 
 
 def _steps(

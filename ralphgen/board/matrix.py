@@ -181,7 +181,13 @@ def _listed(view: SessionView, whole: Tool, seen: Tool) -> PolicyCell:
     lost = [
         name for name in whole.properties if name not in {*seen.properties, *seen.bound_arguments}
     ]
-    fewer = _fewer_values(whole, seen)
+    fewer = [
+        f'"{name}" is one of {_quoted(left)}' if "enum" in schema else f'"{name}" names {shown}'
+        for name, schema in seen.properties.items()
+        for left in [_values(schema)]
+        for shown in [f"{_quoted(left)} alone"]
+        if left != _values(whole.properties[name])
+    ]
     notes = (
         *_who_narrowed(view, whole, lost),
         *_open_clauses(view.policy, view.kit.key, view.session, seen),
@@ -238,17 +244,6 @@ def _bound_clause(tool: Tool, argument: str, kind: str, reach: str) -> str:
 
 def _alone(seen: Tool) -> str:
     return f"{_quoted(seen.properties)} alone" if seen.properties else "no arguments"
-
-
-def _fewer_values(whole: Tool, seen: Tool) -> list[str]:
-    """Return a clause for each argument of which some values are taken away."""
-    return [
-        f'"{name}" is one of {_quoted(left)}' if "enum" in schema else f'"{name}" names {shown}'
-        for name, schema in seen.properties.items()
-        for left in [_values(schema)]
-        for shown in [f"{_quoted(left)} alone"]
-        if left != _values(whole.properties[name])
-    ]
 
 
 def _values(schema: Mapping[str, Any]) -> Sequence[object]:

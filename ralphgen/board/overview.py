@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 from ralphgen.agents.edits import ClashError, EditedProject
 from ralphgen.board.disciplines import read_disciplines
-from ralphgen.board.project import Hold, keeps_claims, specum_settings
+from ralphgen.board.project import keeps_claims, specum_settings
 from ralphgen.board.sessions import SessionRow, read_sessions
 from ralphgen.board.tasks import (
     BLOCKED,
@@ -247,7 +247,9 @@ def recent_learnings(rows: Rows) -> Learnings:
         if left < 0:
             skipped += 1
             continue
-        learned = _learned(stored)
+        # Short lists are remembered: of hundreds of features, one has changed since.
+        short = isinstance(stored, str) and len(stored) <= SHORT
+        learned = _remembered(stored) if short else _newest(stored)
         if learned is None:
             unreadable.append(line(name))
         else:
@@ -272,15 +274,6 @@ def recent_notes(root: Path, rows: Rows) -> tuple[Notes, ...]:
         entries = [paragraph(entry) for entry in _ENTRY.split(page.text) if entry.strip()]
         found.append(Notes(file, page.total, tuple(reversed(entries)), ""))
     return tuple(found)
-
-
-def _learned(stored: object) -> Learned | None:
-    """Return how many learnings a feature has and the newest; None where they cannot be read.
-
-    Short lists are remembered: of hundreds of features, one has changed since the last time.
-    """
-    short = isinstance(stored, str) and len(stored) <= SHORT
-    return _remembered(stored) if short else _newest(stored)
 
 
 def _newest(stored: object) -> Learned | None:
@@ -479,7 +472,8 @@ def project_status(
 def _kinds(rows: Rows, tasks: OpenTasks) -> dict[str, list[int]]:
     """Return the tasks of each list by its name, as places in its order."""
     held_up = tasks.waiting.held_up
-    holds = _holds(tasks)
+    claimed = [task for task, one in enumerate(tasks.ids) if one in tasks.holds]
+    holds = {task: hold for task in claimed for hold in [tasks.hold(task)] if hold is not None}
     held = [task for task, hold in holds.items() if hold.live]
     ready = {*tasks.of(READY)}.difference(held)
     return {
@@ -491,12 +485,6 @@ def _kinds(rows: Rows, tasks: OpenTasks) -> dict[str, list[int]]:
         "adrift": sorted(tasks.missing),
         "unreadable": list(tasks.unreadable),
     }
-
-
-def _holds(tasks: OpenTasks) -> dict[int, Hold]:
-    """Return the claims that say something of a task, by its place."""
-    claimed = [task for task, one in enumerate(tasks.ids) if one in tasks.holds]
-    return {task: hold for task in claimed for hold in [tasks.hold(task)] if hold is not None}
 
 
 def _progress(rows: Rows, counts: Mapping[tuple[Any, Any], int]) -> Progress:

@@ -22,7 +22,7 @@ from ralphgen.board.discipline_forms import (
 )
 from ralphgen.board.disciplines import is_of_same_lists, read_disciplines
 from ralphgen.board.matrix import matrix
-from ralphgen.board.overview import Drifted, Status, drift, project_status, read_specs, what_waits
+from ralphgen.board.overview import Status, drift, project_status, read_specs, what_waits
 from ralphgen.board.page import SECTIONS, html
 from ralphgen.board.project import Board, has_tables_alone, project_title
 from ralphgen.board.record import RecordQuery, project_record, record_of_tables, reported_record
@@ -251,6 +251,11 @@ def report(root: Path, *, sessions: bool = False) -> str:
     left_out = {*LEFT_OUT, *(OF_TASKS if alone else [])}
     left_out |= {*(["record"] if record is None else []), *([] if sessions else ["sessions"])}
     sheet = SHEET.read_text(encoding="utf-8")
+    found = drift(root)
+    problems = (
+        Problem(problem.text.replace(f"{root}/", ""), problem.hint.replace(f"{root}/", ""))
+        for problem in found.problems
+    )
     filled = html(
         "report.html.jinja",
         linked=False,
@@ -261,17 +266,8 @@ def report(root: Path, *, sessions: bool = False) -> str:
         matrix=matrix(generated, None),
         status=status,
         record=record,
-        drift=_anywhere(drift(root), root),
+        drift=replace(found, problems=tuple(problems)),
         disciplines=read_disciplines(root),
         sessions=sorted(read_sessions(root), key=attrgetter("session_id")) if sessions else (),
     )
     return str(filled)
-
-
-def _anywhere(found: Drifted, root: Path) -> Drifted:
-    """Return the same with paths below the project's folder, wherever that is."""
-    problems = (
-        Problem(problem.text.replace(f"{root}/", ""), problem.hint.replace(f"{root}/", ""))
-        for problem in found.problems
-    )
-    return replace(found, problems=tuple(problems))

@@ -534,9 +534,12 @@ class AccessGuard:
         hosts = headers.getlist("host")
         if len(hosts) != 1 or hosts[0] not in self._hosts:
             return PlainTextResponse("forbidden", 403)
-        place, _, secret = _path(scope).removeprefix("/").partition("/")
+        raw: bytes = scope["raw_path"]  # as sent: percent signs hide nothing
+        place, _, secret = raw.decode("latin-1").removeprefix("/").partition("/")
         if place == OPEN and scope["method"] == "GET" and self._opens(secret, scope):
-            return self._let_in()
+            answer = RedirectResponse("/", 303)
+            answer.set_cookie(self._cookie, self._pass, path="/", httponly=True, samesite="strict")
+            return answer
         if not self._is_let_in(headers) or self._is_another(scope):
             return PlainTextResponse(CLOSED, 403)
         if place == OPEN:
@@ -555,11 +558,6 @@ class AccessGuard:
                 self._announce(self.opening(announced=True))
         return True
 
-    def _let_in(self) -> Response:
-        answer = RedirectResponse("/", 303)
-        answer.set_cookie(self._cookie, self._pass, path="/", httponly=True, samesite="strict")
-        return answer
-
     def _is_let_in(self, headers: Headers) -> bool:
         """Return whether the request has the cookie, whatever others of its name there are."""
         pairs = [
@@ -576,12 +574,6 @@ class AccessGuard:
             return True
         users = _users_at(scope["client"][1], self._port)
         return users is not None and not (users and users <= {os.getuid(), ROOT})
-
-
-def _path(scope: Scope) -> str:
-    """Return the path as it was sent, where percent signs hide nothing."""
-    raw: bytes = scope["raw_path"]
-    return raw.decode("latin-1")
 
 
 def _same(found: str, secret: str) -> bool:

@@ -699,7 +699,11 @@ def _condition(rows: Rows, asked: TaskQuery) -> Condition:
     if asked.search:
         likes = rows.connection.sql.holds("{}")
         columns = rows.chosen("tasks", *SEARCHED)
-        patterns = _patterns(asked.search)
+        forms = [asked.search]
+        if not asked.search.isascii():  # SQLite takes Ü and ü for different letters
+            forms += [asked.search.lower(), asked.search.upper(), asked.search.capitalize()]
+        texts = (text.replace("!", "!!").replace("%", "!%").replace("_", "!_") for text in forms)
+        patterns = [f"%{text}%" for text in dict.fromkeys(texts)]
         found = [likes.format(column) for column in columns for _ in patterns]
         values += patterns * len(columns)
         task = typed_task(asked.search)
@@ -711,15 +715,6 @@ def _condition(rows: Rows, asked: TaskQuery) -> Condition:
         clauses.append(rows.connection.sql.among("id"))
         values.append(dumps(_in_state(rows, asked.state)))
     return " AND ".join(clauses), tuple(values)
-
-
-def _patterns(search: str) -> list[str]:
-    """Return what a text is looked for as: SQLite takes Ü and ü for different letters."""
-    forms = [search]
-    if not search.isascii():
-        forms += [search.lower(), search.upper(), search.capitalize()]
-    texts = (text.replace("!", "!!").replace("%", "!%").replace("_", "!_") for text in forms)
-    return [f"%{text}%" for text in dict.fromkeys(texts)]
 
 
 def _in_state(rows: Rows, state: str) -> list[object]:
@@ -789,17 +784,12 @@ def _listed(
     read = rows.read("tasks", columns, rest, *values, most, offset)
     records = [dict(zip(columns, row, strict=True)) for row in read]
     held = holds_of(read_claims(rows), anywhere=False) if records else {}
-    waits = _waiting(rows, records)
-    return tuple(_task(record, held, record["id"] in waits) for record in records)
-
-
-def _waiting(rows: Rows, records: Sequence[Mapping[str, Any]]) -> set[object]:
-    """Return the ids of those of some tasks that wait for others."""
     needs = prerequisite_lists([record.get("depends_on") for record in records])
     wanted = {one for needed in needs for one in needed or ()}
     done = met(rows.connection, rows.stored, wanted)
     both = zip(records, needs, strict=True)
-    return {record["id"] for record, needed in both if not done.issuperset(needed or ())}
+    waits = {record["id"] for record, needed in both if not done.issuperset(needed or ())}
+    return tuple(_task(record, held, record["id"] in waits) for record in records)
 
 
 def _task(record: Mapping[str, Any], held: Mapping[int, Hold], waits: bool) -> ListedTask:
