@@ -80,23 +80,18 @@ def log(
     )
     finish_undone(root)
     if task is not None and not entries:
-        _refuse_missing(root, task)
+        from ralphgen.project.rows import open_rows
+        from ralphgen.sessions.decide import missing_task
+
+        with open_rows(root) as rows:
+            if rows.task(task) is None:
+                raise missing_task(task, rows)
     if as_json:
         print_json([entry.as_json() for entry in entries[-limit:]])
         return
     _show(entries[-limit:])
     if len(entries) > limit:
         say(f"older changes exist; show more with --limit {10 * limit}")
-
-
-def _refuse_missing(root: Path, task: int) -> None:
-    """Raise `MissingError` if a task does not exist."""
-    from ralphgen.project.rows import open_rows
-    from ralphgen.sessions.decide import missing_task
-
-    with open_rows(root) as rows:
-        if rows.task(task) is None:
-            raise missing_task(task, rows)
 
 
 @app.command(example="ralphgen undo SESSION --dry-run")

@@ -257,12 +257,6 @@ def roles(project: Project = Path()) -> None:
 
     root = project_root(project)
     generated = generate(root)
-    _refuse_old_ledger(root)
-    sys.stdout.write(access_sql(generated.project, generated.plan))
-
-
-def _refuse_old_ledger(root: Path) -> None:
-    """Raise `ProjectError` for a ledger that lacks tables of which the roles' SQL speaks."""
     from ralphgen.errors import ProjectError
     from ralphgen.ledger.tables import VERSION, read_state
 
@@ -270,3 +264,4 @@ def _refuse_old_ledger(root: Path) -> None:
     if version is not None and version < VERSION:
         text = f"the ledger is of version {version}, and the roles are for version {VERSION}"
         raise ProjectError(text, 'run "ralphgen db ledger upgrade" first')
+    sys.stdout.write(access_sql(generated.project, generated.plan))
