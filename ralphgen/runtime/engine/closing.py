@@ -37,5 +37,5 @@ def refused(task: object) -> str:
 
 FORGED = (
     "a trigger of the database writes what ralphgen keeps for itself: nothing was changed; ask the "
-    "user to remove the trigger"
+    "user to remove the trigger, rule or function"
 )

@@ -4,6 +4,9 @@ It does not matter which statement, trigger or constraint wrote the row. A curso
 message that begins the transaction, has the tasks of that moment. Its query runs only if the
 transaction has written such a row. Before the last comparison the transaction becomes read-only,
 which PostgreSQL lets no one undo: a trigger that still waits for the commit cannot write.
+
+The same message asks which of ralphgen's own tables the transaction has written, and how many rows.
+More than the engine's own statements wrote are those of a trigger, a rule or a function.
 """
 
 from __future__ import annotations
@@ -11,8 +14,9 @@ from __future__ import annotations
 from ...errors import ToolError
 from .. import quoted
 from ..closing import DONE, FORGED
-from ..ledger import EVIDENCE
-from .library import search_path
+from ..entries import KEPT, PREFIX
+from ..entries import TABLE as JOURNAL
+from .library import RECORD, search_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,6 +24,7 @@ if TYPE_CHECKING:
 
     from ..closing import MayClose
     from .database import Database
+    from .driver import Cursor
 
 ALTERED = (
     'a trigger of the database altered the table "tasks" in this write: nothing was changed; ask '
@@ -49,27 +54,63 @@ WHERE name OPERATOR(pg_catalog.=) 'ralphgen_before'
 # older than its own number, which is the age 0; rows that others have committed since may be there.
 # The login of a session may not read that number, and looks at all rows, as everyone does once a
 # trigger has altered a part of the table, which another lock tells. Rows without an id follow
-# if the table itself was altered, so that a policy could hide rows, or evidence was written.
+# if the table itself was altered, so that a policy could hide rows, and for each of ralphgen's own
+# tables that was written. To empty or alter one takes a stronger lock; so does the new trigger of
+# the journal on the table of entries.
 _OWN = (
     "(pg_catalog.age(xmin) <= 0 OR EXISTS (SELECT 1 FROM locks WHERE mode <> 'RowExclusiveLock'))"
 )
-_WRITTEN = """
-WITH RECURSIVE parts (part) AS (SELECT CAST(CAST('tasks' AS regclass) AS oid) UNION
-    SELECT inhrelid FROM pg_catalog.pg_inherits JOIN parts ON inhparent = part),
-locks (mode, part) AS (SELECT mode, relation FROM pg_catalog.pg_locks
+_LEDGER = "claims entries evidence journal ledger logins revoked sessions unfinished"
+_NAMES = f"""ARRAY[{", ".join(f"'{PREFIX}{name}'" for name in _LEDGER.split())}]"""
+_ADDED, _UPDATED, _DELETED = (
+    f"pg_catalog.pg_stat_get_xact_tuples_{how}(part)" for how in ("inserted", "updated", "deleted")
+)
+# How many tables ralphgen has, and which rows were written since the connection last reported them
+# to the server, which it never does within a transaction: of the journal (added, otherwise), of the
+# others, and of the tables that the journal watches (added, updated, deleted).
+_COUNTS = f"""
+SELECT pg_catalog.concat_ws(' ', (SELECT pg_catalog.concat_ws(' ', count(part),
+        coalesce(sum({_ADDED}) FILTER (WHERE name = '{JOURNAL}'), 0),
+        coalesce(sum({_UPDATED} + {_DELETED}) FILTER (WHERE name = '{JOURNAL}'), 0),
+        coalesce(sum({_ADDED} + {_UPDATED} + {_DELETED}) FILTER (WHERE name <> '{JOURNAL}'), 0))
+    FROM (SELECT name, pg_catalog.to_regclass(name) AS part FROM pg_catalog.unnest({_NAMES}) AS name
+    ) AS ledger), (
+    SELECT pg_catalog.concat_ws(' ', coalesce(sum({_ADDED}), 0), coalesce(sum({_UPDATED}), 0),
+        coalesce(sum({_DELETED}), 0))
+    FROM (SELECT tgrelid AS part FROM pg_catalog.pg_trigger WHERE tgname = '{RECORD}') AS watched))
+"""
+_GUARD = "ralphgen_claim_guard"  # the function of a trigger that roles of sessions have
+_SCHEMA = "pg_catalog.quote_ident(pg_catalog.current_schema())::regnamespace"
+_WRITTEN = f"""
+WITH RECURSIVE held (mode, part) AS (SELECT mode, relation FROM pg_catalog.pg_locks
     WHERE pid = pg_catalog.pg_backend_pid() AND locktype = 'relation'
-        AND mode NOT IN ('AccessShareLock', 'RowShareLock')
-        AND relation IN (SELECT part FROM parts))
-(SELECT * FROM ({met} AND EXISTS (SELECT 1 FROM locks) AND {own}) AS met ORDER BY id)
+        AND mode NOT IN ('AccessShareLock', 'RowShareLock')),
+parts (part) AS (SELECT CAST(CAST('tasks' AS regclass) AS oid) UNION
+    SELECT inhrelid FROM pg_catalog.pg_inherits JOIN parts ON inhparent = part),
+locks (mode, part) AS (SELECT mode, part FROM held WHERE part IN (SELECT part FROM parts))
+(SELECT * FROM ({{met}} AND EXISTS (SELECT 1 FROM locks) AND {{own}}) AS met ORDER BY id)
 UNION ALL SELECT NULL, 'altered', NULL FROM locks
     WHERE mode = 'AccessExclusiveLock' AND part = CAST('tasks' AS regclass)
-UNION ALL SELECT NULL, CASE WHEN EXISTS (SELECT 1 FROM pg_catalog.pg_trigger
-        WHERE tgrelid = relation AND NOT tgisinternal) THEN 'trigger' ELSE 'evidence' END, NULL
-    FROM pg_catalog.pg_locks
-    WHERE pid = pg_catalog.pg_backend_pid() AND locktype = 'relation'
-        AND mode NOT IN ('AccessShareLock', 'RowShareLock')
-        AND relation = pg_catalog.to_regclass('{evidence}')
+UNION ALL SELECT NULL, CASE WHEN mode <> 'RowExclusiveLock' OR relhasrules
+        OR relhastriggers AND EXISTS (
+            SELECT 1 FROM pg_catalog.pg_trigger JOIN pg_catalog.pg_proc AS p ON p.oid = tgfoid
+            WHERE tgrelid = part AND NOT tgisinternal AND NOT (pronamespace = {_SCHEMA} AND (
+                tgname = '{RECORD}' AND proname = '{RECORD}'
+                OR tgname = 'ralphgen_guard' AND proname = '{_GUARD}')))
+        THEN 'forged' ELSE CAST(relname AS text) END, NULL
+    FROM held JOIN pg_catalog.pg_class AS c ON c.oid = part
+    WHERE relnamespace = {_SCHEMA} AND CAST(relname AS text) = ANY ({_NAMES})
+        AND NOT (mode = 'ShareRowExclusiveLock' AND relname = '{KEPT}')
+UNION ALL SELECT NULL, 'forged', NULL FROM pg_catalog.pg_inherits WHERE inhparent = ANY (ARRAY(
+    SELECT CAST(pg_catalog.to_regclass(name) AS oid) FROM pg_catalog.unnest({_NAMES}) AS name))
+UNION ALL SELECT NULL, NULL, ({_COUNTS})
 """
+# A row that was moved to another key has two entries, as if it was deleted and added.
+_NEWEST = f"""
+SELECT count(*) FILTER (WHERE before IS NULL), count(*) FILTER (WHERE after IS NULL)
+FROM (SELECT before, after FROM {JOURNAL} ORDER BY number DESC LIMIT ?) AS newest
+"""
+_MAY_READ = f"SELECT pg_catalog.has_table_privilege('{JOURNAL}', 'SELECT')"
 _LAST = """
 SELECT pg_catalog.concat(CAST(? AS oid), pg_catalog.currtid2(
     CAST(CAST(CAST(? AS oid) AS regclass) AS text), CAST(? AS tid)))
@@ -81,23 +122,28 @@ _RUN_WAITING = "SET CONSTRAINTS ALL IMMEDIATE; " * 3
 class Closing:
     """Which tasks a transaction finds done or skipped, and which of them may become done.
 
-    `keep` is the statement that declares the cursor, empty if there are no tasks. `records` means
-    that the transaction has a statement that writes evidence.
+    `keep` are the statements that declare the cursor, and count; empty if there are no tasks.
     """
 
-    __slots__ = ("_before", "_version", "_written", "keep", "may_close", "records")
+    __slots__ = (
+        *("_before", "_counts", "_makes_tables", "_version", "_written", "_wrote"),
+        *("keep", "may_close"),
+    )
 
     def __init__(self) -> None:
         self._before: dict[tuple[Any, ...], str] | None = None
+        self._counts: list[int] = []  # at the begin
+        self._makes_tables = False  # of ralphgen
         self._version = -1  # of the schema
+        self._wrote: dict[str, int] = {}  # rows of ralphgen's tables, by its own statements
         self._written = ""
         self.keep = ""
         self.may_close: list[MayClose] = []
-        self.records = False
 
     def prepare(self, database: Database) -> None:
         """Prepare for a transaction, before it begins."""
-        self._before, self.records = None, False
+        self._before, self._makes_tables = None, False
+        self._wrote.clear()
         self.may_close.clear()
         if self._version == database.schema_version():
             return
@@ -105,11 +151,28 @@ class Closing:
         columns, sees_versions = database.row(_IS_TASKS, [f"{quoted(schema)}.tasks"]) or (0, 0)
         has_tasks = columns == len(("id", "status"))
         met = _MET.format(status=_STATUS, version=_VERSION if sees_versions else "''")
-        self.keep = f"{_KEEP}{met}" if has_tasks else ""
+        self.keep = f"{_KEEP}{met}; {_COUNTS}" if has_tasks else ""
         own = _OWN if sees_versions else "true"
-        written = _WRITTEN.format(met=met, own=own, evidence=EVIDENCE)
-        self._written = f"{search_path(schema)}; {written}"  # a trigger may have set another path
+        # A trigger may have set another path.
+        self._written = f"{search_path(schema)}; {_WRITTEN.format(met=met, own=own)}"
         self._version = database.schema_version()
+
+    def begin(self, cursor: Cursor[tuple[Any, ...]]) -> None:
+        """Take the answer to `keep`, the last of a message."""
+        while cursor.nextset():
+            continue
+        self._counts = _numbers(cursor.fetchone()) if self.keep else []
+
+    def note(self, sql: str, changed: int) -> None:
+        """Note how many rows a statement of ralphgen has written, if they are of its own tables."""
+        if PREFIX not in sql:
+            return
+        verb, *words = sql.split(None, 3)
+        if verb == "CREATE":
+            self._makes_tables = True
+        elif verb in ("DELETE", "INSERT", "UPDATE"):
+            table = words[verb != "UPDATE"].strip('"')
+            self._wrote[table] = self._wrote.get(table, 0) + changed
 
     def before(self, database: Database) -> dict[tuple[Any, ...], str]:
         """Return the tasks at the start, each with its version; statements may alter the table now.
@@ -138,12 +201,12 @@ class Closing:
         while cursor.nextset():
             continue
         written = cursor.fetchall()
-        facts = {status for task, status, _ in written if task is None}
-        if "altered" in facts:
-            raise ToolError(ALTERED)
-        if "trigger" in facts or ("evidence" in facts and not self.records):
-            raise ToolError(FORGED)
         rows = [row for row in written if row[0] is not None]
+        names = {name for task, name, _ in written if task is None} - {None}
+        if "altered" in names:
+            raise ToolError(ALTERED)
+        if self._is_forged(database, names, _numbers(written[-1])):
+            raise ToolError(FORGED)
         if not rows:
             return []
         before, moved = self.before(database), []
@@ -156,6 +219,35 @@ class Closing:
     def refuses(self, task: int, status: str) -> bool:
         """Return whether a task may not have become so."""
         return status == DONE and not any(may_close(task) for may_close in self.may_close)
+
+    def _is_forged(self, database: Database, names: set[str], counts: list[int]) -> bool:
+        """Return whether others than ralphgen's own statements have written its tables.
+
+        `names` are the tables that were written, and `counts` the rows since the begin.
+        """
+        if self._makes_tables:
+            return False
+        if names - {*self._wrote, JOURNAL}:
+            return True
+        now = zip(counts, self._counts, strict=True)
+        tables, added, changed, others, new, updated, deleted = (one - was for one, was in now)
+        own = self._wrote.get(JOURNAL, 0)
+        if tables or others > sum(self._wrote.values()) - own or changed > own:
+            return True
+        entries = added + changed - own - new - updated - deleted  # more than one a row
+        return entries > 0 and entries > _moved(database, added, new, deleted)
+
+
+def _moved(database: Database, entries: int, new: int, deleted: int) -> int:
+    """Return how many rows got another key, as the newest entries of the journal tell."""
+    if database.row(_MAY_READ) != (True,):
+        return entries
+    ((added, gone),) = database.rows(_NEWEST, [entries])
+    return int(min(added - new, gone - deleted))
+
+
+def _numbers(row: tuple[Any, ...] | None) -> list[int]:
+    return [*map(int, (row or ("",))[-1].split())]
 
 
 def _last_version(database: Database, version: str) -> str:

@@ -11,7 +11,6 @@ from ...deferred import call_began, limit, longest_run, longest_wait, pause, tak
 from ...errors import StartError, ToolError, log
 from ...loader import add_packages
 from .. import PATIENCE, DatabaseBase, SnapshotBase, busy, quoted, unstorable
-from ..ledger import EVIDENCE
 from . import library
 from .library import RECORD, dsn_of, notice, settings, writers_lock
 
@@ -157,23 +156,15 @@ class Database(DatabaseBase, Snapshot):
 
     def change(self, sql: str, values: Sequence[object] = ()) -> int:
         """Run one writing statement; returns the number of rows that it changed."""
-        if self.before_changes is not None:
-            self.before_changes()
-        if self._closing is not None and EVIDENCE in sql:
-            self._closing.records = True
-        return self._run(sql, values).rowcount
+        return self._write(sql, values).rowcount
 
     def change_rows(self, sql: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
         """Run one writing statement that answers rows."""
-        if self.before_changes is not None:
-            self.before_changes()
-        return self.rows(sql, values)
+        return self._write(sql, values).fetchall()
 
     def insert(self, sql: str, values: Sequence[object]) -> int:
         """Run one INSERT; returns the number of the row, 0 where it does not tell one."""
-        if self.before_changes is not None:
-            self.before_changes()
-        cursor = self._run(sql, values)
+        cursor = self._write(sql, values)
         row = cursor.fetchone() if cursor.description else None
         return 0 if row is None else int(row[0])
 
@@ -362,8 +353,10 @@ class Database(DatabaseBase, Snapshot):
             try:
                 if writes and self.has_tasks:
                     self._watch_tasks()
-                connection.execute(self._begin(in_line))
+                began = connection.execute(self._begin(in_line))
                 if writes:
+                    if self.has_tasks and self._closing is not None:
+                        self._closing.begin(began)
                     for check in self.before_writes:
                         check()
                 limit(min(self._patience, longest_run()))
@@ -391,6 +384,14 @@ class Database(DatabaseBase, Snapshot):
             if ended.statusmessage != "COMMIT":
                 raise ToolError("the database rolled this back: nothing was changed; try again")
             return result
+
+    def _write(self, sql: str, values: Sequence[object]) -> Cursor[tuple[Any, ...]]:
+        if self.before_changes is not None:
+            self.before_changes()
+        cursor = self._run(sql, values)
+        if self._closing is not None:
+            self._closing.note(sql, cursor.rowcount)
+        return cursor
 
     def _watch_tasks(self) -> None:
         if self._closing is None:
