@@ -49,7 +49,8 @@ recipes = ["task_execution"]
 
 """
 DONE = 'is not done: check "tests" has not passed on the current files'
-OURS = "what ralphgen keeps for itself cannot be written"
+KEPT = "what ralphgen keeps for itself"
+OURS = f"{KEPT} cannot be written"
 
 
 @pytest.fixture(scope="module", params=ENGINES)
@@ -162,7 +163,7 @@ def test_what_a_statement_reaches_by_a_trigger_is_looked_at_too(root: Path, serv
     touch = "UPDATE features SET description = 'x' WHERE name = 'auth'"
     for statement, said in (
         ("UPDATE tasks SET status = 'done' WHERE id = 1;", "task 1 "),
-        ("INSERT INTO ralphgen_claims (task_id, token) VALUES (77, 1);", OURS),
+        ("INSERT INTO ralphgen_claims (task_id, token) VALUES (77, 1);", KEPT),
     ):
         with app_trigger(root, statement):
             assert said in server.refusal("write", sql=touch)

@@ -14,6 +14,7 @@ from .library import sqlite3
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from typing import Any
 
     from ..closing import MayClose
@@ -25,6 +26,7 @@ _IS_TASKS = """
 SELECT count(*) FROM main.sqlite_master AS one JOIN pragma_table_xinfo(one.name, 'main') AS field
 WHERE one.type = 'table' AND lower(one.name) = 'tasks' AND lower(field.name) IN ('id', 'status')
 """
+_TRIGGERS = "SELECT name FROM main.sqlite_master WHERE type = 'trigger'"
 # After the row is written, since only then its number and what its columns make of a value are
 # known. Every update is looked at: a generated column, or the number, can move a task as well.
 _TRIGGER = """
@@ -45,13 +47,14 @@ class Closing:
     it was stopped.
     """
 
-    __slots__ = ("_version", "may_close", "moved", "refused")
+    __slots__ = ("_triggers", "_version", "may_close", "moved", "refused")
 
     def __init__(self, database: Database) -> None:
         self._version = -1  # of the schema that the triggers were made for
         self.may_close: MayClose = nobody
         self.moved: list[tuple[Any, str]] = []
         self.refused = ""
+        self._triggers: set[str] = set()
         database.connection.create_function("ralphgen_may_become", 2, self._may_become)
         database.connection.set_authorizer(self.authorize)
 
@@ -60,6 +63,7 @@ class Closing:
         self.moved, self.refused = [], ""
         (version,) = database.row("PRAGMA main.schema_version") or (0,)
         if version != self._version:
+            self._triggers = {name for (name,) in database.rows(_TRIGGERS)}
             if database.row(_IS_TASKS) == (2,):
                 for event, moved in (("INSERT", ""), ("UPDATE", _MOVED)):
                     database.change(_TRIGGER.format(own=OWN, event=event, met=MET, moved=moved))
@@ -79,7 +83,7 @@ class Closing:
         self, action: int, table: str | None, _column: object, _base: object, by: str | None
     ) -> int:
         """Return whether a part of a statement is allowed; `by` is its trigger or view."""
-        if action in WRITING and is_forged(table or "", by):
+        if action in WRITING and is_forged(table or "", by, self._triggers):
             self.refused = FORGED
             return sqlite3.SQLITE_DENY
         return sqlite3.SQLITE_OK
@@ -92,7 +96,11 @@ class Closing:
         return True
 
 
-def is_forged(table: str, by: str | None) -> bool:
-    """Return whether a trigger that is not the journal's writes a table of ralphgen's."""
+def is_forged(table: str, by: str | None, triggers: Collection[str]) -> bool:
+    """Return whether a trigger that is not the journal's writes a table of ralphgen's.
+
+    `triggers` are those of the database, not of the connection; SQLite names both alike.
+    """
     is_journal = table == JOURNAL and by is not None and by.startswith(PREFIX)
-    return by is not None and table.lower().startswith(PREFIX) and not is_journal
+    is_ours = is_journal and by not in triggers
+    return by is not None and table.lower().startswith(PREFIX) and not is_ours

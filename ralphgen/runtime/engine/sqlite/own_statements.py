@@ -53,10 +53,13 @@ class StatementGuard:
     statement itself, and not a trigger, writes the status of a task.
     """
 
-    __slots__ = ("_hidden", "_triggers", "_writes", "closes", "refused")
+    __slots__ = ("_hidden", "_of_app", "_triggers", "_writes", "closes", "refused")
 
-    def __init__(self, hidden: set[str], triggers: set[str], *, writes: bool) -> None:
+    def __init__(
+        self, hidden: set[str], triggers: set[str], of_app: set[str], *, writes: bool
+    ) -> None:
         self._hidden = hidden
+        self._of_app = of_app
         self._triggers = triggers
         self._writes = writes
         self.closes = False
@@ -71,7 +74,7 @@ class StatementGuard:
         if action in WRITING:
             if not self._writes:
                 reason = READS
-            elif table.startswith(PREFIX) if by is None else is_forged(table, by):
+            elif table.startswith(PREFIX) if by is None else is_forged(table, by, self._of_app):
                 reason = LEDGER
             is_status = action == sqlite3.SQLITE_INSERT or column == "status"
             self.closes |= table == "tasks" and is_status and by is None
@@ -101,7 +104,7 @@ class StatementReader(Database):
     def __init__(self, path: str, hide: Sequence[str]) -> None:
         super().__init__(path)
         self.hidden = folded(hide)
-        self.guard = StatementGuard(self.hidden, set(), writes=False)
+        self.guard = StatementGuard(self.hidden, set(), set(), writes=False)
         self._version = -1
         self.connection.execute("PRAGMA temp_store = MEMORY")
         self.connection.execute(WARMING).fetchall()
@@ -220,9 +223,9 @@ def write_records(
     views = [definition for kind, _, definition in objects if kind == "view"]
     words |= {_name(token) for text in views for token in _tokens(text)}
     temporary = database.rows("SELECT name FROM temp.sqlite_master WHERE type = 'trigger'")
-    triggers = {name.lower() for kind, name, _ in objects if kind == "trigger"}
-    triggers |= {name.lower() for (name,) in temporary}
-    guard = StatementGuard(hidden, triggers - words, writes=True)
+    of_app = {name for kind, name, _ in objects if kind == "trigger"}
+    triggers = {name.lower() for name in (*of_app, *(name for (name,) in temporary))}
+    guard = StatementGuard(hidden, triggers - words, of_app, writes=True)
     connection.set_authorizer(guard)
     try:
         # Its task must be proved all the same, which its caller finds out.

@@ -358,6 +358,38 @@ def test_a_trigger_forges_no_evidence(root: Path, table: str) -> None:
     assert [] == passed
 
 
+@pytest.mark.parametrize("name", ["ralphgen_forge", "ralphgen_insert_notes", "RALPHGEN_É"])
+@pytest.mark.parametrize("tool", ["create_note", "write"])
+def test_a_trigger_with_a_name_of_ralphgen_forges_no_entry(
+    root: Path, name: str, tool: str
+) -> None:
+    entry = (
+        "INSERT INTO ralphgen_journal (time, session, table_name, row_key, after) "
+        "VALUES ('now', 's', 'tasks', '1', '{}');"
+    )
+    is_sqlite = database_place(root) is None
+    if is_sqlite:
+        run(root, f'CREATE TRIGGER "{name}" AFTER INSERT ON notes BEGIN {entry} END')
+    else:
+        run(
+            root,
+            f'CREATE FUNCTION "{name}"() RETURNS trigger LANGUAGE plpgsql AS '
+            f'$$ BEGIN {entry} RETURN NULL; END $$; CREATE TRIGGER "{name}" AFTER INSERT ON notes '
+            f'FOR EACH ROW EXECUTE FUNCTION "{name}"()',
+        )
+    try:
+        with client(root) as server:
+            if tool == "write":
+                said = server.refusal(tool, sql="INSERT INTO notes (body, task) VALUES ('x', 1)")
+            else:
+                said = server.refusal(tool, body="x", task=1)
+    finally:
+        run(root, f'DROP TRIGGER "{name}"' if is_sqlite else f'DROP FUNCTION "{name}" CASCADE')
+
+    assert "what ralphgen keeps for itself" in said
+    assert [] == query(root, "SELECT number FROM ralphgen_journal WHERE session = 's'")
+
+
 def test_undo_leaves_a_task_open_that_is_not_proved_any_more(root: Path) -> None:
     (root / "good").touch()
     ran("task", "check", "1", "--project", root)
