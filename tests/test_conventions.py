@@ -291,9 +291,9 @@ class TestImports:
     def test_the_core_knows_no_kit(self) -> None:
         """One tuple lists them; whoever else imports one makes the next kit harder to add.
 
-        The board shows tasks, edits compare them, sessions take them, imports make them and an undo
-        removes them, which are the kit ralph's: they ask that kit's `rows`. Specs are
-        the kit specum's, and `tools add` is the kit tables'.
+        The board shows tasks, edits compare them, sessions take them, imports make them, the gate
+        proves them and an undo removes them, which are the kit ralph's: they ask that kit's `rows`.
+        Specs are the kit specum's, and `tools add` is the kit tables'.
         """
         asked = {
             ("board", ".ralph.rows"),
@@ -302,6 +302,8 @@ class TestImports:
             ("cli", ".tables.finding"),
             ("exchange", ".ralph.rows"),
             ("ledger", ".ralph.rows"),
+            ("loop", ".ralph.gate"),
+            ("loop", ".ralph.rows"),
             ("sessions", ".ralph.rows"),
         }
         found = {

@@ -70,7 +70,7 @@ def read_record(root: str | Path) -> Record:
 
     A file that others may write, or that cannot be read, does not count.
     """
-    folder, path = _place(root)
+    folder, path = approvals_place(root)
     try:
         is_known = os.path.isabs(folder)  # a clone could bring a relative one along
         if not (is_known and is_private(os.lstat(folder)) and is_private(os.lstat(path))):
@@ -117,7 +117,7 @@ def add_to_record(
 
     from ralphgen.errors import ProjectError
 
-    folder, path = _place(root)
+    folder, path = approvals_place(root)
     if not os.path.isabs(folder):
         text = f'no directory for approvals: "{folder}" is not an absolute path'
         raise ProjectError(text, "set HOME, or XDG_CONFIG_HOME to an absolute path")
@@ -210,7 +210,7 @@ def _lock(folder: str) -> int | None:
     return descriptor
 
 
-def _place(root: str | Path) -> tuple[str, str]:
+def approvals_place(root: str | Path) -> tuple[str, str]:
     """Return the user's directory for approvals, and the file of a project in it.
 
     All worktrees share the record of their home. Without a home directory, the path is relative.

@@ -80,7 +80,11 @@ def read_toml(path: Path, model: type[Model], shown: str) -> TomlFile[Model]:
 def _read_toml(
     path: Path, model: type[Model], shown: str, _stamp: tuple[int, ...]
 ) -> TomlFile[Model]:
-    text = read_text(path, shown)
+    return parse_toml(read_text(path, shown), model, shown)
+
+
+def parse_toml(text: str, model: type[Model], shown: str) -> TomlFile[Model]:
+    """Return the values of a text as the model, as `read_toml`."""
     try:
         return TomlFile(model.model_validate(tomllib.loads(text)), shown, text)
     except tomllib.TOMLDecodeError as error:

@@ -48,6 +48,7 @@ PANELS = {
     "Review": {
         "log": CommandEntry("Show every change, with old and new values.", "ralphgen.cli.history"),
         "undo": CommandEntry("Undo the changes of a session.", "ralphgen.cli.history"),
+        "gate": CommandEntry("Prove the current files, for any loop or CI.", "ralphgen.cli.gate"),
         "board": CommandEntry("Open the project board in a browser.", "ralphgen.cli.board"),
     },
     "Maintain": {

@@ -192,15 +192,15 @@ def stamps(root: str, paths: Iterable[str]) -> dict[str, Stamp]:
     for path in paths:
         if path.endswith("/"):
             continue
-        above = path.rpartition("/")[0]
-        while above and above not in folders:
-            folders.add(above)
-            above = above.rpartition("/")[0]
         try:
             at = os.lstat(os.path.join(root, path))
         except OSError:
             continue
         found[path] = (at.st_dev, at.st_ino, at.st_ctime_ns)
+        above = path.rpartition("/")[0]
+        while above and above not in folders:
+            folders.add(above)
+            above = above.rpartition("/")[0]
     above = os.path.realpath(root)
     around = [above]
     while os.path.dirname(above) != above:

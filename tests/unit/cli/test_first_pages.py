@@ -26,6 +26,7 @@ LEFT_OUT = {  # how a line begins that is not run, and why
     "ralphgen --install-completion": "changes the start of your shell",
     "man ": "needs a clone and man",
     "ralphgen launch ": "needs a model",
+    "claude -p ": "needs a model",
     "ralphgen loop --max-time": "needs a model",
     "ralphgen board": "needs a browser",
 }
@@ -63,7 +64,9 @@ def project(folder: Path) -> None:
 PREPARED: dict[str, Callable[[Path], None]] = {"security": stranger}
 
 
-@pytest.mark.parametrize("name", ["install", "checks", "recipes", "security", "troubleshooting"])
+@pytest.mark.parametrize(
+    "name", ["install", "checks", "gate", "recipes", "security", "troubleshooting"]
+)
 def test_every_block_of_a_page_runs(name: str, tmp_path: Path) -> None:
     page = (ROOT / f"docs/{name}.md").read_text(encoding="utf-8")
     if name in PREPARED:
