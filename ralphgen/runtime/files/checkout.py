@@ -469,7 +469,13 @@ class Checkout:
             source, target = os.path.join(self._source, path), os.path.join(self._path, name)
             stamps = [_stamp(source), _stamp(target)]
             if not stamps[1] or [*copied.get(name, ())] != stamps:
-                self._make_parents(name)
+                # Make the directories above a path; a link or a file in the way is removed.
+                at = self._path
+                for part in name.split("/")[:-1]:
+                    at = os.path.join(at, part)
+                    if os.path.islink(at) or not os.path.isdir(at):
+                        discard(at)
+                        os.mkdir(at)
                 discard(target)
                 copy_file(source, target)
                 stamps[1] = _stamp(target)
@@ -479,15 +485,6 @@ class Checkout:
 
     def _is_there(self, name: str) -> bool:
         return _is_file(os.path.join(self._path, name))
-
-    def _make_parents(self, path: str) -> None:
-        """Make the directories above a path; a link or a file in the way is removed."""
-        at = self._path
-        for part in path.split("/")[:-1]:
-            at = os.path.join(at, part)
-            if os.path.islink(at) or not os.path.isdir(at):
-                discard(at)
-                os.mkdir(at)
 
 
 def copy_file(source: str, target: str) -> None:

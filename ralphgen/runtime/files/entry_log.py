@@ -196,7 +196,13 @@ def last_entries(window: bytes, first: int, limit: int) -> tuple[int, str, int]:
         end = start
     if pieces or not window:
         return first + end, _shown("".join(reversed(pieces))), len(pieces)
-    tail = _tail(_decoded(window[starts[-1] if starts else 0 :]))
+    # The end of a text that is longer than a page, from a line's beginning if it can be.
+    text = _decoded(window[starts[-1] if starts else 0 :])
+    tail = text[-PAGE_CHARACTERS:]
+    while (excess := _characters(tail) - PAGE_CHARACTERS) > 0:
+        tail = tail[-(-excess // 6) :]  # JSON spells a character in six at most
+    line = tail.find("\n") + 1
+    tail = tail[line:] or tail
     return first + len(window) - len(tail.encode("utf-8", "surrogateescape")), _shown(tail), 0
 
 
@@ -272,7 +278,9 @@ def _written(path: str, entry: bytes) -> int:
             entry = entry if os.read(file, 1) == b"\n" else b"\n" + entry
         written = os.write(file, entry)
         if written < len(entry):
-            _take_back(file, written)
+            end = os.lseek(file, 0, os.SEEK_CUR)
+            if os.fstat(file).st_size == end:
+                os.ftruncate(file, end - written)
             raise ToolError(
                 f'"{os.path.basename(path)}" cannot be written: the disk has room for {written} of '
                 f"{len(entry)} bytes"
@@ -280,22 +288,6 @@ def _written(path: str, entry: bytes) -> int:
         return written
     finally:
         os.close(file)
-
-
-def _take_back(file: int, written: int) -> None:
-    """Remove what was just written, unless another process has written after it."""
-    end = os.lseek(file, 0, os.SEEK_CUR)
-    if os.fstat(file).st_size == end:
-        os.ftruncate(file, end - written)
-
-
-def _tail(text: str) -> str:
-    """Return the end of a text that is longer than a page, from a line's beginning if it can be."""
-    tail = text[-PAGE_CHARACTERS:]
-    while (excess := _characters(tail) - PAGE_CHARACTERS) > 0:
-        tail = tail[-(-excess // 6) :]  # JSON spells a character in six at most
-    line = tail.find("\n") + 1
-    return tail[line:] or tail
 
 
 def _decoded(data: bytes) -> str:

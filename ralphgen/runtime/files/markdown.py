@@ -108,7 +108,9 @@ def table(lines: Sequence[str]) -> list[list[str]]:
     rows: list[list[str]] = []
     for line in lines:
         if line.lstrip().startswith("|"):
-            rows.append(_cells(line))
+            inner = line.strip().removeprefix("|")
+            inner = inner[:-1] if inner.endswith("|") and not inner.endswith("\\|") else inner
+            rows.append([cell.strip() for cell in re.split(r"(?<!\\)\|", inner)])
         elif rows:
             break
     return [row for place, row in enumerate(rows) if place != 1 or not _is_rule(row)]
@@ -154,12 +156,6 @@ def _end(
         if item is not None and in_item and item.match(text):
             return position
     return len(lines) if item is None else None
-
-
-def _cells(line: str) -> list[str]:
-    inner = line.strip().removeprefix("|")
-    inner = inner[:-1] if inner.endswith("|") and not inner.endswith("\\|") else inner
-    return [cell.strip() for cell in re.split(r"(?<!\\)\|", inner)]
 
 
 def _is_rule(row: Sequence[str]) -> bool:

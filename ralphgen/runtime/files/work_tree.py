@@ -784,7 +784,7 @@ def _ignore_rules(tree: Repository, folder: str, place: str, untracked: set[str]
     words = ("ls-files", "-z", "--others", "--ignored", "--directory")
     by_file = "--exclude-per-directory=.gitignore"
     ignored = _names(tree, (*words, by_file), folder=folder, hidden=("index", "info"))
-    files = {name for name in {*untracked, *(ignored or ())} if _is_rules(name)}
+    files = {name for name in {*untracked, *(ignored or ())} if name.rpartition("/")[2] == RULES}
     inside = "" if place == "." else f"{place}/"
     found = {f"{inside}{file}" for file in files}
     found |= {f"{above}/{RULES}" for above in _folders(f"{inside}{RULES}")} | {RULES}
@@ -796,10 +796,6 @@ def _ignore_rules(tree: Repository, folder: str, place: str, untracked: set[str]
             continue
         lines += _rules_below(os.path.dirname(file), os.fsdecode(data))
     return "\n".join([*lines, ""])
-
-
-def _is_rules(path: str) -> bool:
-    return path.rpartition("/")[2] == RULES
 
 
 def _rules_below(folder: str, text: str) -> Iterator[str]:

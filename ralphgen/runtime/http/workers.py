@@ -110,7 +110,15 @@ class PatientProtocol(HttpToolsProtocol):
         self.since = self.loop.time()
         self._wait()
         if len(self.connections) > self.most:
-            self._close_oldest()
+            # Close the connection that has waited longest for its client, unread answer or not.
+            others = (one for one in self.connections if one is not self)
+            waiting = [
+                one for one in others if isinstance(one, PatientProtocol) and one.waits_for_client
+            ]
+            if waiting:
+                oldest = min(waiting, key=_since)
+                self.connections.discard(oldest)
+                oldest.transport.abort()
 
     @property
     def waits_for_client(self) -> bool:
@@ -173,17 +181,6 @@ class PatientProtocol(HttpToolsProtocol):
         self._ending = True
         self.loop.call_later(LAST, super().shutdown)
         self._end_with_answer()
-
-    def _close_oldest(self) -> None:
-        """Close the connection that has waited longest for its client, unread answer or not."""
-        others = (one for one in self.connections if one is not self)
-        waiting = [
-            one for one in others if isinstance(one, PatientProtocol) and one.waits_for_client
-        ]
-        if waiting:
-            oldest = min(waiting, key=_since)
-            self.connections.discard(oldest)
-            oldest.transport.abort()
 
     def _end_with_answer(self) -> None:
         """Close after the answer, and say so in it, where one is still to come."""

@@ -51,7 +51,17 @@ def answer_request(workspace: Any, tool: OwnFunction, asked: dict[str, Any]) -> 
     if what == "query":
         return _query(workspace, tool, asked)
     if what == "run":
-        return _check(workspace, tool, str(asked.get("check")))
+        # Run a check of the project, by a service of the kit that has them.
+        name = str(asked.get("check"))
+        if tool.reads:
+            raise ToolError(
+                f'"{tool.name}" is declared read-only, but a check runs commands: ask the user to '
+                "declare it as writing"
+            )
+        run = _service(workspace, "run_check")
+        if run is None:
+            raise ToolError("the project has no checks")
+        return run(workspace, {"check": name})
     raise ToolError(f"a tool cannot ask for {shortened(what)}")
 
 
@@ -202,19 +212,6 @@ def _query(workspace: Any, tool: OwnFunction, asked: dict[str, Any]) -> Any:
         raise ToolError(f'"{tool.name}" is declared read-only, but the query "{name}" writes')
     given = check_arguments(query.input_schema(), asked.get("parameters"))
     return query.function()(workspace, given)
-
-
-def _check(workspace: Any, tool: OwnFunction, name: str) -> Any:
-    """Run a check of the project, by a service of the kit that has them."""
-    if tool.reads:
-        raise ToolError(
-            f'"{tool.name}" is declared read-only, but a check runs commands: ask the user to '
-            "declare it as writing"
-        )
-    run = _service(workspace, "run_check")
-    if run is None:
-        raise ToolError("the project has no checks")
-    return run(workspace, {"check": name})
 
 
 def _service(workspace: Any, name: str) -> Callable[[Any, dict[str, Any]], Any] | None:
@@ -618,16 +615,12 @@ class OwnCall:
         if isinstance(result, dict):
             return fitted(result)
         if isinstance(result, str) and answers.get("type") in (None, "string"):
-            return _cut_text(result)
+            # Return a text as an answer holds it, cut where it is too long.
+            whole = result.encode("utf-8", "replace").decode()
+            if len(whole) <= MAX_CHARACTERS:
+                return whole
+            return f"{whole[: MAX_CHARACTERS - 100]}…\n(cut: it has {len(whole):,} characters)"
         found = fitted({"result": result})
         if "result" not in found:
             raise ToolError(TOO_LONG.format(self._tool.name))
         return found
-
-
-def _cut_text(text: str) -> str:
-    """Return a text as an answer holds it, cut where it is too long."""
-    whole = text.encode("utf-8", "replace").decode()
-    if len(whole) <= MAX_CHARACTERS:
-        return whole
-    return f"{whole[: MAX_CHARACTERS - 100]}…\n(cut: it has {len(whole):,} characters)"

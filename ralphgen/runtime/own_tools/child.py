@@ -44,8 +44,15 @@ def serve(folder: str) -> int:
     loaded: dict[tuple[str, str], ModuleType] = {}
     environment = dict(os.environ)
     wire.tell({"ready": True})
+    import signal
+
     while (request := wire.next()) is not None:
-        _reset(request["root"], environment)
+        # Take back what the function before has changed of the process.
+        signal.alarm(0)
+        os.chdir(request["root"])
+        if dict(os.environ) != environment:
+            os.environ.clear()
+            os.environ.update(environment)
         wire.reset()
         outcome = _outcome(wire, request, tools, loaded)
         wire.end_call()
@@ -141,17 +148,6 @@ def _offer_api() -> None:
     )
     vars(package)["tools"] = tools
     sys.modules |= {"ralphgen": package, "ralphgen.tools": tools}
-
-
-def _reset(root: str, environment: Mapping[str, str]) -> None:
-    """Take back what the function before has changed of the process."""
-    import signal
-
-    signal.alarm(0)
-    os.chdir(root)
-    if dict(os.environ) != environment:
-        os.environ.clear()
-        os.environ.update(environment)
 
 
 def _outcome(

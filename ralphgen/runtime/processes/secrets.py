@@ -41,7 +41,8 @@ def passed_on(folder: str, *, to_agent: bool = False, also: Iterable[str] = ()) 
     secrets = {*SECRETS, str(config.get("http", {}).get("key_env", "")), database}
     if to_agent:
         secrets.discard(database)
-    names = _listed(config)
+    names = config.get("environment", {}).get("variables")
+    names = tuple(map(str, names)) if isinstance(names, list) else None
     if names is not None:
         names = (*names, *also, *((database,) if to_agent else ()))
     return {
@@ -49,12 +50,6 @@ def passed_on(folder: str, *, to_agent: bool = False, also: Iterable[str] = ()) 
         for name, value in os.environ.items()
         if name not in secrets and (names is None or _is_among(name, names))
     }
-
-
-def _listed(config: dict[str, Any]) -> tuple[str, ...] | None:
-    """Return the variables that the project lists, None if it has no list."""
-    names = config.get("environment", {}).get("variables")
-    return tuple(map(str, names)) if isinstance(names, list) else None
 
 
 def _is_among(name: str, names: Iterable[str]) -> bool:

@@ -341,7 +341,7 @@ class LongCall:
         if self._over.acquire(timeout=TASK_AFTER):
             return
         with self._lock:
-            if not self._over.locked() or not self._is_wanted():
+            if not self._over.locked() or not (self.call is None or self.call.wanted):
                 return
             self.is_task = True
             keep(self)
@@ -401,9 +401,6 @@ class LongCall:
     def _become(self, status: str, facts: dict[str, Any], message: str = "") -> None:
         self.status, self._facts, self._message = status, facts, message
         self._updated, self._ended = _moment(), time.monotonic()
-
-    def _is_wanted(self) -> bool:
-        return self.call is None or self.call.wanted
 
     def _told(self) -> dict[str, Any]:
         lifetime = int((self._ended - self._begun + KEEP_TASK) * 1000) if self._ended else None
