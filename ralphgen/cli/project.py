@@ -117,16 +117,11 @@ def show(
     trust_edited: TrustEdited = False, project: Project = Path(), as_json: Json = False
 ) -> None:
     """Show the title, description and creation date."""
-    from ralphgen.cli.row_commands import row_tools
+    from ralphgen.cli.row_commands import RowCommand
 
-    with row_tools(project, "get_project_info", trust_edited=trust_edited) as tools:
-        record = tools.ask("get_project_info")
-    if as_json:
-        print_json(record)
-        return
-    from ralphgen.cli.row_tables import show_record
-
-    show_record({key: one for key, one in record.items() if key != "title"}, record["title"])
+    at = RowCommand(project, trust_edited, as_json)
+    record = at.ask("get_project_info")
+    at.show_record(record, record["title"], hide={"title"})
 
 
 @projects.command(example="ralphgen project edit --description 'A shop.'")
@@ -146,7 +141,7 @@ def edit(
     Create sessions again after you change the title.
     """
     from ralphgen.agents.edits import EditedProject
-    from ralphgen.cli.row_commands import show_change
+    from ralphgen.cli.row_commands import RowCommand, changed
     from ralphgen.cli.row_editor import edit_row
     from ralphgen.project.root import project_place
 
@@ -160,8 +155,7 @@ def edit(
         raise UsageError(f'"{both[0]}" is both set and emptied', f"omit --clear {both[0]}")
     emptied = dict.fromkeys(clear or ())
     answer = row.write({**wanted, **emptied}) if wanted or emptied else edit_row(row)
-    changed = ", ".join(answer["changed"]) or "nothing"
-    show_change(answer, f"project: changed {changed}", as_json=as_json)
+    RowCommand(project, as_json=as_json).show_change(answer, f"project: {changed(answer)}")
 
 
 @app.command(example="ralphgen regen --dry-run")

@@ -1,8 +1,10 @@
 """What the commands on rows share: fields as options, and asking the server of the rows."""
 
 import re
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from dataclasses import field as dataclass_field
 from functools import partial, wraps
 from inspect import Parameter, Signature, signature
 from pathlib import Path
@@ -29,6 +31,8 @@ FIELDS = "ralphgen.fields"  # where a command finds the options that are columns
 
 Given = dict[str, list[str]]
 """What was given for each column, as text, as often as it was given."""
+Register = Callable[[Callable[..., None]], Callable[..., None]]
+"""The decorator of a command."""
 
 
 class FieldCommand(ShellCommand):
@@ -65,49 +69,140 @@ class FieldCommand(ShellCommand):
         formatter.buffer.append("\nEvery other column is an option, too, such as --my-column.\n")
 
 
-def text_field(what: str, metavar: str = "TEXT", *, complete: Any = None) -> Any:
-    """Return the type of an option for a column that holds a text."""
+def field(what: str, metavar: str = "TEXT", *, many: bool = False, complete: Any = None) -> Any:
+    """Return the type of an option for a column; a column of `many` items takes them one by one."""
     option = typer.Option(metavar=metavar, help=what, autocompletion=complete)
-    return Annotated[str | None, option]
+    return Annotated[list[str] | None if many else str | None, option]
 
 
-def list_field(what: str, metavar: str = "TEXT", *, complete: Any = None) -> Any:
-    """Return the type of an option for a column that holds a list: it is given item by item."""
-    option = typer.Option(metavar=metavar, help=what, autocompletion=complete)
-    return Annotated[list[str] | None, option]
+@dataclass(frozen=True, slots=True)
+class RowCommand:
+    """One run of a command on rows: what is asked of the tools, and how the answer is printed."""
+
+    project: Path
+    trust_edited: bool = False
+    as_json: bool = False
+    given: Given = dataclass_field(default_factory=dict)
+
+    def tools(
+        self,
+        tool: str,
+        as_read: "RowAsRead | None" = None,
+        *,
+        positional: Mapping[str, str] | None = None,
+    ) -> AbstractContextManager[RowTools]:
+        """Open the tools of the project, as `row_tools`."""
+        return row_tools(
+            self.project, tool, as_read, trust_edited=self.trust_edited, positional=positional
+        )
+
+    def ask(self, tool: str, **arguments: object) -> Record:
+        """Return the answer of one tool; raises as `row_tools`."""
+        with self.tools(tool) as tools:
+            return tools.ask(tool, **arguments)
+
+    def change(self, kind: str, **key: object) -> None:
+        """Change the given fields of the row that `key` names, or let the user edit them."""
+        tool = f"update_{kind}"
+        with self.tools(tool) as tools:
+            schemas = tools.properties(tool)
+            if self.given or not schemas:  # without the tool, the server says why
+                answer = tools.ask(tool, **key, **arguments_of(self.given, schemas))
+            else:
+                from ralphgen.agents.edits import EditedRow
+                from ralphgen.cli.row_editor import edit_row
+
+                opened, root = partial(self.tools, tool), project_place(self.project).root
+                answer = edit_row(EditedRow(tools, opened, root, kind, key))
+        self.show_change(answer, f"{kind} {next(iter(key.values()))}: {changed(answer)}")
+
+    def confirm(self, question: str, *, yes: bool) -> None:
+        """Ask before rows are deleted; end the command with exit code 1 for a no."""
+        if not agrees(question, yes=yes):
+            say("nothing was deleted")
+            raise typer.Exit(1)
+
+    def show_change(self, answer: Record, words: str) -> None:
+        """Print what a tool that writes has answered: for programs as it is, else in words."""
+        if self.as_json:
+            print_json(answer)
+            return
+        for warning in answer.get("warnings", ()):
+            say(f"warning: {warning}")
+        print_result(words)
+
+    def show_record(self, record: Record, title: str, *, hide: Collection[str]) -> None:
+        """Print a row below a title that has the values of the hidden columns."""
+        if self.as_json:
+            print_json(record)
+            return
+        from ralphgen.cli.row_tables import show_record
+
+        show_record({name: one for name, one in record.items() if name not in hide}, title)
+
+    def show_rows(self, answer: Record, rows: str, *, none: Callable[[], str]) -> None:
+        """Print the rows of a list; without any, say why there are `none`."""
+        if self.as_json:
+            print_json(answer)
+            return
+        from ralphgen.cli.row_tables import NAMED_COLUMNS, TASK_COLUMNS, show_rows
+
+        if not answer[rows]:
+            say(none())
+            return
+        if rows == "tasks":
+            show_rows([shown_task(one) for one in answer[rows]], TASK_COLUMNS, answer["total"])
+        else:
+            show_rows(answer[rows], NAMED_COLUMNS, answer["total"])
 
 
-def takes_fields(fields: Mapping[str, Any]) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Return the decorator of a command that is `given` the fields of a row.
+# The last options of every command on rows.
+COMMON = (
+    Parameter("trust_edited", Parameter.KEYWORD_ONLY, default=False, annotation=TrustEdited),
+    Parameter("project", Parameter.KEYWORD_ONLY, default=Path(), annotation=Project),
+    Parameter("as_json", Parameter.KEYWORD_ONLY, default=False, annotation=Json),
+)
 
-    `fields` are the columns that it has an option for, each with the type of that.
+
+def row_command(
+    app: App, name: str | None = None, *, fields: Mapping[str, Any] | None = None, **options: Any
+) -> Register:
+    """Return the decorator of a command on rows, which takes a `RowCommand` and its own arguments.
+
+    `fields` are the columns that it has an option for, each with the type of that; other columns
+    are options then too. The other options are those of `App.command`.
     """
+    if fields is not None:
+        options["cls"] = FieldCommand
 
     def decorated(command: Callable[..., None]) -> Callable[..., None]:
-        own = [one for one in signature(command).parameters.values() if one.name != "given"]
-        first = next(at for at, one in enumerate(own) if one.default is not one.empty)
-        context = Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context)
-        options = [
-            Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kind)
-            for name, kind in fields.items()
+        _, *own = signature(command).parameters.values()
+        first = next((at for at, one in enumerate(own) if one.default is not one.empty), len(own))
+        columns = [
+            Parameter(column, Parameter.KEYWORD_ONLY, default=None, annotation=kind)
+            for column, kind in (fields or {}).items()
         ]
-        taken = [context, *own[:first], *options, *own[first:]]
+        context = Parameter("context", Parameter.KEYWORD_ONLY, annotation=typer.Context)
+        taken = [context, *own[:first], *columns, *own[first:], *COMMON]
 
         @wraps(command)
-        def call(context: typer.Context, **values: Any) -> None:
-            named = {name: values.pop(name) for name in fields}
+        def call(
+            context: typer.Context, project: Path, trust_edited: bool, as_json: bool, **values: Any
+        ) -> None:
+            named = {column: values.pop(column) for column in fields or ()}
             given = {
-                name: [value] if isinstance(value, str) else [*value]
-                for name, value in named.items()
+                column: [value] if isinstance(value, str) else [*value]
+                for column, value in named.items()
                 if value is not None and value != []
             }
-            command(given={**given, **context.meta.get(FIELDS, {})}, **values)
+            given |= context.meta.get(FIELDS, {})
+            command(RowCommand(project, trust_edited, as_json, given), **values)
 
         vars(call)["__signature__"] = Signature(
             [one.replace(kind=Parameter.KEYWORD_ONLY) for one in taken]
         )
         call.__annotations__ = {one.name: one.annotation for one in taken}
-        return call
+        return app.command(name, **options)(call)
 
     return decorated
 
@@ -154,6 +249,9 @@ NAMED = re.compile(
     r'|"([a-z_]+)"(?= is both set and named in | must not be blank)'
 )
 Complete = Callable[[typer.Context, str], list[Offer]]
+Limit = Annotated[int, typer.Option(metavar="N", min=1, help="Maximum number of rows.")]
+# The computed states of tasks in the status column, by their names in answers.
+INFERRED = {"waiting_on_deps": "waiting", "held": "claimed", "ready": "ready", "stale": "stale"}
 Clear = Annotated[
     list[str] | None,
     typer.Option("--clear", metavar="FIELD", help="Name of a field to empty. Repeatable."),
@@ -249,164 +347,87 @@ def listed(tools: RowTools, tool: str, rows: str, limit: int, **arguments: objec
     return whole
 
 
-def show_change(answer: Record, words: str, *, as_json: bool) -> None:
-    """Print what a tool that writes has answered: for programs as it is, else in words."""
-    if as_json:
-        print_json(answer)
-        return
-    for warning in answer.get("warnings", ()):
-        say(f"warning: {warning}")
-    print_result(words)
+def changed(answer: Record) -> str:
+    """Return the names of the fields that an answer says were changed, in words."""
+    return f"changed {', '.join(answer.get('changed', ())) or 'nothing'}"
 
 
-def change_row(
-    project: Path, kind: str, key: Record, given: Given, *, trust_edited: bool, as_json: bool
+def shown_task(task: Record) -> Record:
+    """Return a task for people: a pending one is ready, held, or waits; a stale one says so."""
+    return {**task, "status": INFERRED.get(task.get("inferred", ""), task.get("status"))}
+
+
+def add_named_rows(
+    app: App,
+    kind: str,
+    *,
+    about: str,
+    fields: Mapping[str, Any],
+    new_fields: Mapping[str, Any],
+    complete: Complete,
+    examples: Mapping[str, str],
 ) -> None:
-    """Change the given fields of the row that `key` names, or let the person edit them."""
-    tool = f"update_{kind}"
-    opened = partial(row_tools, project, tool, trust_edited=trust_edited)
-    with opened() as tools:
-        schemas = tools.properties(tool)
-        if given or not schemas:  # without the tool, the server says why
-            answer = tools.ask(tool, **key, **arguments_of(given, schemas))
-        else:
-            from ralphgen.agents.edits import EditedRow
-            from ralphgen.cli.row_editor import edit_row
+    """Add the commands on features or disciplines, as `kind` says: rows that have a name.
 
-            row = EditedRow(tools, opened, project_place(project).root, kind, key)
-            answer = edit_row(row)
-    changed = ", ".join(answer.get("changed", ())) or "nothing"
-    (name,) = key.values()
-    show_change(answer, f"{kind} {name}: changed {changed}", as_json=as_json)
-
-
-def add_readers(app: App, kind: str, *, about: str, example: str, complete: Complete) -> None:
-    """Add the commands that list features or disciplines, as `kind` says, and show one of them."""
+    `about` is the help of `show`. `fields` are the options for columns, `new_fields` those that a
+    new row has besides; fields that are required and not given take values from `DEFAULTS`.
+    """
     rows = f"{kind}s"
-    of_rows, of_row = f"list_{rows}", f"get_{kind}"
     argument = typer.Argument(metavar="NAME", help=f"Name of the {kind}.", autocompletion=complete)
 
-    @app.command(name="list", help=f"List {rows}.", example=f"ralphgen {kind} list")
-    def list_(
-        limit: Annotated[
-            int, typer.Option(metavar="N", min=1, help="Maximum number of rows.")
-        ] = 50,
-        trust_edited: TrustEdited = False,
-        project: Project = Path(),
-        as_json: Json = False,
-    ) -> None:
-        with row_tools(project, of_rows, trust_edited=trust_edited) as tools:
-            answer = listed(tools, of_rows, rows, limit)
-        if as_json:
-            print_json(answer)
-            return
-        from ralphgen.cli.row_tables import NAMED_COLUMNS, show_rows
+    def command(verb: str, words: str, columns: Mapping[str, Any] | None = None) -> Register:
+        example = f"ralphgen {kind} {verb} {examples.get(verb, '')}".rstrip()
+        return row_command(app, verb, fields=columns, help=words, example=example)
 
-        if not answer[rows]:
-            say(f"there are no {rows} yet")
-            return
-        show_rows(answer[rows], NAMED_COLUMNS, answer["total"])
-
-    @app.command(help=about, example=f"ralphgen {kind} show {example}")
-    def show(
-        name: Annotated[str, argument],
-        trust_edited: TrustEdited = False,
-        project: Project = Path(),
-        as_json: Json = False,
-    ) -> None:
-        with row_tools(project, of_row, trust_edited=trust_edited) as tools:
-            record = tools.ask(of_row, name=name)
-        if as_json:
-            print_json(record)
-            return
-        from ralphgen.cli.row_tables import show_record
-
-        show_record({key: one for key, one in record.items() if key != "name"}, f"{kind} {name}")
-
-
-def add_creator(app: App, kind: str, fields: Mapping[str, Any], *, example: str) -> None:
-    """Add the command that creates a feature or a discipline, as of `takes_fields`.
-
-    Fields that its tool requires and that are not given take values from `DEFAULTS`.
-    """
-
-    @app.command(
-        cls=FieldCommand,
-        help=f"Create a {kind}.",
-        example=f"ralphgen {kind} add {example}",
-    )
-    @takes_fields(fields)
+    @command("add", f"Create a {kind}.", {**fields, **new_fields})
     def add(
-        given: Given,
+        at: RowCommand,
         name: Annotated[str, typer.Argument(metavar="NAME", help=f"Name of the {kind}.")],
-        trust_edited: TrustEdited = False,
-        project: Project = Path(),
-        as_json: Json = False,
     ) -> None:
         tool = f"create_{kind}"
         if not name.strip():
             raise UsageError('"NAME" must not be blank')
-        with row_tools(project, tool, trust_edited=trust_edited) as tools:
+        with at.tools(tool) as tools:
             schema = tools.tools().get(tool, {})
             defaults = {"display_name": name, **DEFAULTS}
             needed = {
-                field: [defaults[field]]
-                for field in schema.get("required", ())
-                if field in defaults
+                column: [defaults[column]]
+                for column in schema.get("required", ())
+                if column in defaults
             }
-            filled = {"name": [name], **needed, **given}
+            filled = {"name": [name], **needed, **at.given}
             answer = tools.ask(tool, **arguments_of(filled, schema.get("properties", {})))
-        show_change(answer, f"{kind} {name}", as_json=as_json)
+        at.show_change(answer, f"{kind} {name}")
 
+    @command("list", f"List {rows}.")
+    def list_(at: RowCommand, limit: Limit = 50) -> None:
+        tool = f"list_{rows}"
+        with at.tools(tool) as tools:
+            answer = listed(tools, tool, rows, limit)
+        at.show_rows(answer, rows, none=lambda: f"there are no {rows} yet")
 
-def add_deleter(app: App, kind: str, *, example: str, complete: Complete) -> None:
-    """Add the command that deletes a feature or a discipline without tasks."""
-    argument = typer.Argument(metavar="NAME", help=f"Name of the {kind}.", autocompletion=complete)
+    @command("show", about)
+    def show(at: RowCommand, name: Annotated[str, argument]) -> None:
+        at.show_record(at.ask(f"get_{kind}", name=name), f"{kind} {name}", hide={"name"})
 
-    @app.command(
-        help=f"Delete a {kind} that has no tasks.",
-        example=f"ralphgen {kind} delete {example}",
+    @command(
+        "edit",
+        f"Edit a {kind}. Without options, it opens in $EDITOR.",
+        {**fields, "clear": Clear},
     )
-    def delete(
-        name: Annotated[str, argument],
-        yes: Yes = False,
-        trust_edited: TrustEdited = False,
-        project: Project = Path(),
-        as_json: Json = False,
-    ) -> None:
-        with row_tools(project, f"delete_{kind}", trust_edited=trust_edited) as tools:
+    def edit(at: RowCommand, name: Annotated[str, argument]) -> None:
+        at.change(kind, name=name)
+
+    @command("delete", f"Delete a {kind} that has no tasks.")
+    def delete(at: RowCommand, name: Annotated[str, argument], yes: Yes = False) -> None:
+        with at.tools(f"delete_{kind}") as tools:
             if not yes:
                 tools.ask(f"get_{kind}", name=name)  # refuses an unknown name before the question
-            if not agrees(f'delete the {kind} "{plain(name)}"?', yes=yes):
-                say("nothing was deleted")
-                raise typer.Exit(1)
+            at.confirm(f'delete the {kind} "{plain(name)}"?', yes=yes)
             answer = tools.ask(f"delete_{kind}", name=name)
         named = "; ".join(map(plain, answer.get("still_named_by", ())))
         also = f"; still named by {named}" if named else ""
-        show_change(answer, f"deleted {kind} {name}{also}", as_json=as_json)
-
-
-def add_editor(
-    app: App, kind: str, fields: Mapping[str, Any], *, example: str, complete: Complete
-) -> None:
-    """Add the command that changes fields of a feature or a discipline, as of `takes_fields`."""
-    argument = typer.Argument(metavar="NAME", help=f"Name of the {kind}.", autocompletion=complete)
-
-    @app.command(
-        cls=FieldCommand,
-        help=f"Edit a {kind}. Without options, it opens in $EDITOR.",
-        example=f"ralphgen {kind} edit {example}",
-    )
-    @takes_fields({**fields, "clear": Clear})
-    def edit(
-        given: Given,
-        name: Annotated[str, argument],
-        trust_edited: TrustEdited = False,
-        project: Project = Path(),
-        as_json: Json = False,
-    ) -> None:
-        key = {"name": name}
-        change_row(project, kind, key, given, trust_edited=trust_edited, as_json=as_json)
+        at.show_change(answer, f"deleted {kind} {name}{also}")
 
 
 def matching(

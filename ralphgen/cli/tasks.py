@@ -18,28 +18,23 @@ from ralphgen.cli.completion import (
 )
 from ralphgen.cli.row_commands import (
     Clear,
-    FieldCommand,
     Given,
-    add_creator,
-    add_deleter,
-    add_editor,
-    add_readers,
+    Limit,
+    RowCommand,
+    add_named_rows,
     arguments_of,
-    change_row,
-    list_field,
+    field,
     listed,
     matching,
-    row_tools,
-    show_change,
-    takes_fields,
-    text_field,
+    row_command,
+    shown_task,
 )
 from ralphgen.errors import Problem, UsageError, harmless, plain
 from ralphgen.project.root import project_place
 from ralphgen.suggestion import counted
-from ralphgen.terminal.app import App, Json, Project, TrustEdited, Yes
+from ralphgen.terminal.app import App, Yes
 from ralphgen.terminal.console import print_json, print_result, say
-from ralphgen.terminal.person import agrees, refuse_agents
+from ralphgen.terminal.person import refuse_agents
 
 RUN_CHECKS = "run_checks"
 app = App()
@@ -49,8 +44,6 @@ NOTHING_READY = 8
 PENDING = "pending"
 CHOICES = 4  # names that a usage error lists
 READY = 10  # ids of tasks that are named after a change
-# The computed states of tasks in the status column, by their names in answers.
-INFERRED = {"waiting_on_deps": "waiting", "held": "claimed", "ready": "ready", "stale": "stale"}
 Id = Annotated[
     int, typer.Argument(metavar="N", help="Id of the task.", autocompletion=complete_tasks)
 ]
@@ -81,14 +74,14 @@ Priority = Annotated[
     ),
 ]
 TASK_FIELDS = {
-    "depends_on": list_field(
-        "Id of a task to finish first. Repeatable.", "N", complete=complete_tasks
+    "depends_on": field(
+        "Id of a task to finish first. Repeatable.", "N", many=True, complete=complete_tasks
     ),
-    "description": text_field("Description, in Markdown."),
-    "acceptance_criteria": list_field("A criterion the result must meet. Repeatable."),
-    "tags": list_field("A tag. Repeatable.", "TAG"),
-    "context_files": list_field("A file the agent reads first. Repeatable.", "PATH"),
-    "hints": text_field("Advice for the agent."),
+    "description": field("Description, in Markdown."),
+    "acceptance_criteria": field("A criterion the result must meet. Repeatable.", many=True),
+    "tags": field("A tag. Repeatable.", "TAG", many=True),
+    "context_files": field("A file the agent reads first. Repeatable.", "PATH", many=True),
+    "hints": field("Advice for the agent."),
 }
 OF_NEW = {
     "feature": Feature,
@@ -98,45 +91,42 @@ OF_NEW = {
     **TASK_FIELDS,
 }
 OF_OLD = {
-    "title": text_field("Title of the task."),
+    "title": field("Title of the task."),
     "priority": Priority,
     **TASK_FIELDS,
     "clear": Clear,
 }
 
 
-@tasks.command(
-    cls=FieldCommand,
+@row_command(
+    tasks,
+    fields=OF_NEW,
     example="ralphgen task add 'Log in' --feature auth --discipline backend --ready",
 )
-@takes_fields(OF_NEW)
 def add(
-    given: Given,
+    at: RowCommand,
     title: Annotated[str, typer.Argument(help="Title of the task.")],
     ready: Annotated[bool, typer.Option("--ready", help="Short for --status pending.")] = False,
-    trust_edited: TrustEdited = False,
-    project: Project = Path(),
-    as_json: Json = False,
 ) -> None:
     """Create a task."""
-    if ready and given.get("status", [PENDING]) != [PENDING]:
+    if ready and at.given.get("status", [PENDING]) != [PENDING]:
         raise UsageError('"--ready" and "--status" are both given', "leave one out")
     if not title.strip():
         raise UsageError('"TITLE" must not be blank')
-    given = {**given, "status": [PENDING]} if ready else given
-    named = {"title": "TITLE"}
-    with row_tools(project, "create_task", trust_edited=trust_edited, positional=named) as tools:
-        fields = _completed(tools, {"title": [title], **given})
+    given = {"title": [title], **at.given, **({"status": [PENDING]} if ready else {})}
+    with at.tools("create_task", positional={"title": "TITLE"}) as tools:
+        fields = _completed(tools, given)
         answer = tools.ask("create_task", **arguments_of(fields, tools.properties("create_task")))
         task = answer["id"]
-        state = answer["status"] if as_json else _state(tools, task, answer["status"])
-    show_change(answer, f"created task {task} ({state})", as_json=as_json)
-    if state == "draft" and not as_json:
+        state = answer["status"] if at.as_json else _state(tools, task, answer["status"])
+    at.show_change(answer, f"created task {task} ({state})")
+    if state == "draft" and not at.as_json:
         print_result(f"agents skip drafts; to make it ready: ralphgen task status {task} pending")
 
 
-@tasks.command(name="list", example="ralphgen task list --ready")
+@row_command(tasks, "list", example="ralphgen task list --ready")
 def list_(
+    at: RowCommand,
     ready: Annotated[bool, typer.Option("--ready", help="Only ready tasks, next one first.")] = (
         False
     ),
@@ -153,10 +143,7 @@ def list_(
     search: Annotated[
         str, typer.Option(metavar="TEXT", help="Only titles that contain this text.")
     ] = "",
-    limit: Annotated[int, typer.Option(metavar="N", min=1, help="Maximum number of rows.")] = 50,
-    trust_edited: TrustEdited = False,
-    project: Project = Path(),
-    as_json: Json = False,
+    limit: Limit = 50,
 ) -> None:
     """List tasks by id; with --ready, the next one first."""
     state = "" if status is None else status
@@ -167,40 +154,34 @@ def list_(
         "filter_ready": ready or None,
     }
     filters = {name: value for name, value in wanted.items() if value is not None}
-    with row_tools(project, "list_tasks", trust_edited=trust_edited) as tools:
+    with at.tools("list_tasks") as tools:
         if search or state in STATES:
 
             def matches(task: Record) -> bool:
                 is_found = search.casefold() in str(task.get("title", "")).casefold()
-                return is_found and (state not in STATES or _shown(task)["status"] == state)
+                return is_found and (state not in STATES or shown_task(task)["status"] == state)
 
             answer = matching(tools, matches, limit, filters)
         else:
             answer = _listed(tools, limit, filters)
-    if as_json:
-        print_json(answer)
-        return
-    from ralphgen.cli.row_tables import TASK_COLUMNS, show_rows
 
-    if not answer["tasks"]:
-        none = "no matching tasks" if filters or search or status else "no tasks yet"
-        is_plain = ready and not (search or status)
-        say(str(_why(project, feature, discipline)) if is_plain else none)
-        return
-    show_rows([_shown(task) for task in answer["tasks"]], TASK_COLUMNS, answer["total"])
+    def none() -> str:
+        if ready and not (search or status):
+            return _why(at.project, feature, discipline)
+        return "no matching tasks" if filters or search or status else "no tasks yet"
+
+    at.show_rows(answer, "tasks", none=none)
 
 
-@tasks.command(name="next", example="ralphgen task next --json | jq .id")
+@row_command(tasks, "next", example="ralphgen task next --json | jq .id")
 def next_(
+    at: RowCommand,
     feature: Feature = None,
     discipline: Discipline = None,
     claim: Annotated[
         bool,
         typer.Option("--claim", help="Claim the task, like session create task_execution --next."),
     ] = False,
-    trust_edited: TrustEdited = False,
-    project: Project = Path(),
-    as_json: Json = False,
 ) -> None:
     """Show the next ready task. Exits with 8 if there is none."""
     if claim:
@@ -209,66 +190,52 @@ def next_(
 
         refuse_agents("task next --claim")
         request = Request(CLAIMING, feature=feature or "", discipline=discipline or "", next=True)
-        place = project_place(project)
-        make_session(place, request, as_json=as_json, tell=say, trust_edited=trust_edited)
+        place = project_place(at.project)
+        make_session(place, request, as_json=at.as_json, tell=say, trust_edited=at.trust_edited)
         return
     wanted = {"filter_feature": feature, "filter_discipline": discipline}
     filters = {name: value for name, value in wanted.items() if value is not None}
-    with row_tools(project, "list_tasks", trust_edited=trust_edited) as tools:
-        found = tools.ask("list_tasks", filter_ready=True, limit=1, **filters)["tasks"]
-    task = found[0] if found else None
-    if as_json:
-        print_json(task)
-    elif task is None:
-        say(str(_why(project, feature, discipline)))
+    found = at.ask("list_tasks", filter_ready=True, limit=1, **filters)["tasks"]
+    if at.as_json:
+        print_json(found[0] if found else None)
     else:
-        from ralphgen.cli.row_tables import TASK_COLUMNS, show_rows
-
-        show_rows([_shown(task)], TASK_COLUMNS, 1)
-        say(f"next: ralphgen launch --task {task['id']}")
+        answer = {"tasks": found, "total": len(found)}
+        at.show_rows(answer, "tasks", none=lambda: _why(at.project, feature, discipline))
+        if found:
+            say(f"next: ralphgen launch --task {found[0]['id']}")
     raise typer.Exit(0 if found else NOTHING_READY)
 
 
-@tasks.command(example="ralphgen task show 7")
-def show(
-    task: Id, trust_edited: TrustEdited = False, project: Project = Path(), as_json: Json = False
-) -> None:
+@row_command(tasks, example="ralphgen task show 7")
+def show(at: RowCommand, task: Id) -> None:
     """Show a task, its dependencies and its comments."""
-    with row_tools(project, "get_task", trust_edited=trust_edited) as tools:
-        record = tools.ask("get_task", id=task)
-    if as_json:
-        print_json(record)
-        return
-    from ralphgen.cli.row_tables import show_record
-
-    rest = {key: value for key, value in record.items() if key not in {"id", "title"}}
-    for name in ("dependencies", "dependents"):
-        if name in rest:
-            rest[name] = [_summary(one) for one in rest[name]]
-    show_record(rest, f"task {record['id']}: {record['title']}")
+    record = at.ask("get_task", id=task)
+    if not at.as_json:
+        for name in ("dependencies", "dependents"):
+            if name in record:
+                record[name] = [_summary(one) for one in record[name]]
+    at.show_record(record, f"task {record['id']}: {record['title']}", hide={"id", "title"})
 
 
-@tasks.command(
-    cls=FieldCommand,
+@row_command(
+    tasks,
+    fields=OF_OLD,
     example="ralphgen task edit 7 --priority high --depends-on 3",
 )
-@takes_fields(OF_OLD)
 def edit(
-    given: Given,
+    at: RowCommand,
     task: Id,
-    trust_edited: TrustEdited = False,
-    project: Project = Path(),
-    as_json: Json = False,
 ) -> None:
     """Edit a task. Without options, it opens in $EDITOR."""
-    if "status" in given:
-        command = shlex.join(["ralphgen", "task", "status", str(task), given["status"][-1]])
+    if new := at.given.get("status"):
+        command = shlex.join(["ralphgen", "task", "status", str(task), new[-1]])
         raise UsageError('unknown option "--status"', command)
-    change_row(project, "task", {"id": task}, given, trust_edited=trust_edited, as_json=as_json)
+    at.change("task", id=task)
 
 
-@tasks.command(example="ralphgen task status 7 done --summary 'It works'")
+@row_command(tasks, example="ralphgen task status 7 done --summary 'It works'")
 def status(
+    at: RowCommand,
     task: Id,
     new: Annotated[
         str,
@@ -290,71 +257,55 @@ def status(
             metavar="TEXT", help="Close without passing checks, for this reason (needs --force)."
         ),
     ] = "",
-    trust_edited: TrustEdited = False,
-    project: Project = Path(),
-    as_json: Json = False,
 ) -> None:
     """Change the status of a task, by the rules for agents."""
     if force or because:
         refuse_agents("task status --force")
     words = {"reason": reason, "summary": summary, "because": because}
-    named = {"status": "STATUS"}
-    with row_tools(
-        project, "set_task_status", trust_edited=trust_edited, positional=named
-    ) as tools:
+    with at.tools("set_task_status", positional={"status": "STATUS"}) as tools:
         answer = tools.set_status(task, new, words, force=force)
-        is_told = answer["new"] == PENDING and not as_json
+        is_told = answer["new"] == PENDING and not at.as_json
         now = f" ({_state(tools, task, PENDING)})" if is_told else ""
     if answer["old"] == answer["new"]:
-        show_change(answer, f"task {task} is already {new}", as_json=as_json)
+        at.show_change(answer, f"task {task} is already {new}")
         return
     free = [str(one) for one in answer.get("unblocked", ())]
     more = f", and {len(free) - READY} more" if len(free) > READY else ""
     after = f"; now ready: {', '.join(free[:READY])}{more}" if free else ""
-    line = f"task {task}: {answer['old']} → {answer['new']}{now}{after}"
-    show_change(answer, line, as_json=as_json)
+    at.show_change(answer, f"task {task}: {answer['old']} → {answer['new']}{now}{after}")
 
 
-@tasks.command(example="ralphgen task comment 7 'Use the new API'")
+@row_command(tasks, example="ralphgen task comment 7 'Use the new API'")
 def comment(
+    at: RowCommand,
     task: Id,
     text: Annotated[str, typer.Argument(help='Text of the comment ("-" reads stdin).')],
     author: Annotated[
         str, typer.Option(metavar="NAME", help="Author of the comment (default: you).")
     ] = "",
     priority: Priority = None,
-    trust_edited: TrustEdited = False,
-    project: Project = Path(),
-    as_json: Json = False,
 ) -> None:
     """Add a comment to a task."""
     body = typer.get_text_stream("stdin").read() if text == "-" else text
-    named = {"body": "TEXT"}
-    with row_tools(
-        project, "add_task_comment", trust_edited=trust_edited, positional=named
-    ) as tools:
+    with at.tools("add_task_comment", positional={"body": "TEXT"}) as tools:
         answer = tools.comment(task, body, author=author, priority=priority or "")
-    show_change(answer, f"comment {answer.get('id', '')} on task {task}", as_json=as_json)
+    at.show_change(answer, f"comment {answer.get('id', '')} on task {task}")
 
 
-@tasks.command(example="ralphgen task delete 7")
+@row_command(tasks, example="ralphgen task delete 7")
 def delete(
+    at: RowCommand,
     task: Id,
     yes: Yes = False,
-    trust_edited: TrustEdited = False,
-    project: Project = Path(),
-    as_json: Json = False,
 ) -> None:
     """Delete a task and its comments, if no task depends on it."""
-    with row_tools(project, "delete_task", trust_edited=trust_edited) as tools:
+    with at.tools("delete_task") as tools:
         title = "" if yes else tools.ask("get_task", id=task)["title"]
-        if not agrees(f'delete task {task} "{plain(title)}"?', yes=yes):
-            say("nothing was deleted")
-            raise typer.Exit(1)
+        at.confirm(f'delete task {task} "{plain(title)}"?', yes=yes)
         answer = tools.ask("delete_task", id=task)
     named = answer.get("still_named_by", ())
     also = f"; still named by {counted(len(named), 'other')}" if named else ""
-    show_change(answer, f"deleted task {task}{also}", as_json=as_json)
+    at.show_change(answer, f"deleted task {task}{also}")
 
 
 def _listed(tools: RowTools, limit: int, filters: Record) -> Record:
@@ -405,19 +356,15 @@ def _state(tools: RowTools, task: int, stored: str) -> str:
     """Return the computed state of a task, or its stored status if the session has no tool."""
     if "get_task" not in tools.tools():
         return stored
-    return str(_shown(tools.ask("get_task", id=task))["status"])
+    return str(shown_task(tools.ask("get_task", id=task))["status"])
 
 
-def _why(project: Path, feature: str | None, discipline: str | None) -> Problem:
+def _why(project: Path, feature: str | None, discipline: str | None) -> str:
     """Return why no task is ready."""
     from ralphgen.sessions.claims import why_none_is_ready
 
-    return why_none_is_ready(project_place(project).root, feature or "", discipline or "")
-
-
-def _shown(task: Record) -> Record:
-    """Return a task for people: a pending one is ready, held, or waits; a stale one says so."""
-    return {**task, "status": INFERRED.get(task.get("inferred", ""), task.get("status"))}
+    place = project_place(project)
+    return str(why_none_is_ready(place.root, feature or "", discipline or ""))
 
 
 def _summary(task: Record) -> str:
@@ -429,12 +376,10 @@ def _summary(task: Record) -> str:
     return f"task {task['id']} ({status}): {task['title']}{last and f' ({last})'}"
 
 
-@tasks.command(example="ralphgen task check 7")
+@row_command(tasks, example="ralphgen task check 7")
 def check(
+    at: RowCommand,
     task: Id,
-    trust_edited: TrustEdited = False,
-    project: Project = Path(),
-    as_json: Json = False,
 ) -> None:
     """Run the checks of a task. Exits with 1 if one fails.
 
@@ -444,14 +389,13 @@ def check(
     from ralphgen.kits.registry import read_settings
     from ralphgen.project.root import project_root
 
-    root = project_root(project)
+    root = project_root(at.project)
     if not read_settings(root).done.checks:
         hint = 'enable [[done.checks]] in .ralph/ralphgen.toml, then run "ralphgen regen"'
         raise ProjectError("no checks are configured", hint)
     _require_trust(root)
-    with row_tools(project, RUN_CHECKS, trust_edited=trust_edited) as tools:
-        answer = tools.ask(RUN_CHECKS, task=task)
-    if as_json:
+    answer = at.ask(RUN_CHECKS, task=task)
+    if at.as_json:
         print_json(answer)
     else:
         _show_checks(task, answer)
@@ -488,63 +432,52 @@ def _show_checks(task: int, answer: Record) -> None:
 features = App(name="feature", help="Add, list and edit features.")
 app.add_typer(features)
 FEATURE_FIELDS = {
-    "display_name": text_field("Display name."),
-    "acronym": text_field("Four capital letters or digits."),
-    "description": text_field("Description, in Markdown."),
-    "architecture": text_field("Architecture, in Markdown."),
-    "boundaries": text_field("Limits of the feature, in Markdown."),
+    "display_name": field("Display name."),
+    "acronym": field("Four capital letters or digits."),
+    "description": field("Description, in Markdown."),
+    "architecture": field("Architecture, in Markdown."),
+    "boundaries": field("Limits of the feature, in Markdown."),
 }
 
-
-add_creator(features, "feature", FEATURE_FIELDS, example="auth --display-name Accounts")
-add_readers(
+add_named_rows(
     features,
     "feature",
     about="Show a feature, with the number of tasks by status.",
-    example="auth",
+    fields=FEATURE_FIELDS,
+    new_fields={},
     complete=complete_features,
+    examples={
+        "add": "auth --display-name Accounts",
+        "show": "auth",
+        "edit": "auth --boundaries 'no billing'",
+        "delete": "auth",
+    },
 )
-add_editor(
-    features,
-    "feature",
-    FEATURE_FIELDS,
-    example="auth --boundaries 'no billing'",
-    complete=complete_features,
-)
-add_deleter(features, "feature", example="auth", complete=complete_features)
 
 
 disciplines = App(name="discipline", help="List and edit agent roles.")
 app.add_typer(disciplines)
 DISCIPLINE_FIELDS = {
-    "display_name": text_field("Display name."),
-    "description": text_field("Description, in Markdown."),
-    "system_prompt": text_field("System prompt of the agent."),
-    "skills": list_field("A skill of the agent. Repeatable."),
-    "conventions": text_field("Conventions that the agent follows."),
+    "display_name": field("Display name."),
+    "description": field("Description, in Markdown."),
+    "system_prompt": field("System prompt of the agent."),
+    "skills": field("A skill of the agent. Repeatable.", many=True),
+    "conventions": field("Conventions that the agent follows."),
 }
-add_creator(
-    disciplines,
-    "discipline",
-    {
-        **DISCIPLINE_FIELDS,
-        "icon": text_field("Icon on the board."),
-        "color": text_field("Color on the board.", "#RRGGBB"),
-    },
-    example="data --description 'Keeps the data.'",
-)
-add_readers(
+add_named_rows(
     disciplines,
     "discipline",
     about="Show a discipline, its skills and its conventions.",
-    example="backend",
+    fields=DISCIPLINE_FIELDS,
+    new_fields={
+        "icon": field("Icon on the board."),
+        "color": field("Color on the board.", "#RRGGBB"),
+    },
     complete=complete_disciplines,
+    examples={
+        "add": "data --description 'Keeps the data.'",
+        "show": "backend",
+        "edit": "backend --conventions 'No ORM.'",
+        "delete": "data",
+    },
 )
-add_editor(
-    disciplines,
-    "discipline",
-    DISCIPLINE_FIELDS,
-    example="backend --conventions 'No ORM.'",
-    complete=complete_disciplines,
-)
-add_deleter(disciplines, "discipline", example="data", complete=complete_disciplines)
