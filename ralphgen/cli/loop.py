@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from ralphgen.cli.completion import complete_agents
+from ralphgen.cli.launch import AgentName
 from ralphgen.errors import ProjectError, Say, plain
 from ralphgen.loop.run import LEAST_COST, MOST_PARALLEL
 from ralphgen.terminal.app import App, Project, Quiet, TrustEdited
@@ -52,15 +52,6 @@ Worktrees = Annotated[
 AllowFailingBase = Annotated[
     bool,
     typer.Option("--allow-failing-base", help="Start tasks even if a check fails on the branch."),
-]
-AgentName = Annotated[
-    str,
-    typer.Option(
-        "--agent",
-        metavar="NAME",
-        help="claude, codex, gemini or a name from [loop.agents].",
-        autocompletion=complete_agents,
-    ),
 ]
 DryRun = Annotated[bool, typer.Option("--dry-run", help="List ready tasks; start no agents.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print events as JSON Lines.")]

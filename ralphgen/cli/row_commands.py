@@ -1,4 +1,4 @@
-"""What the commands on rows share: fields as options, and asking the server of the rows."""
+"""Commands on rows: their options, the tools that they call, and how answers are printed."""
 
 import re
 from collections.abc import Callable, Collection, Iterator, Mapping
