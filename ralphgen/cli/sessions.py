@@ -349,22 +349,20 @@ def brief(
     if found is None:
         raise no_tasks(served.kit for served in made.served)
     if as_json:
-        print_json({"recipe": made.recipe, **_facts(found)})
+        facts = {
+            "recipe": made.recipe,
+            "system": found.system,
+            "task": found.task,
+            "characters": found.characters,
+            "max_characters": found.most,
+            "sections": list(found.sections),
+        }
+        print_json(facts)
         return
     parts = (("System", found.system), ("Task", found.task))
     print("\n\n".join(f"# {name} part\n\n{harmless(text)}" for name, text in parts if text))
     for line in _sizes(found):
         say(line)
-
-
-def _facts(brief: "Brief") -> dict[str, object]:
-    return {
-        "system": brief.system,
-        "task": brief.task,
-        "characters": brief.characters,
-        "max_characters": brief.most,
-        "sections": list(brief.sections),
-    }
 
 
 def _sizes(brief: "Brief") -> list[str]:

@@ -333,7 +333,11 @@ def _backlog_task(
         priority=priority if priority in PRIORITIES else "",
         tags=_listed(front, "labels", file),
         depends_on=_listed(front, "dependencies", file),
-        acceptance_criteria=tuple(_criteria(sections.get("CRITERIA", ""))),
+        acceptance_criteria=tuple(
+            criterion[1]
+            for text in sections.get("CRITERIA", "").splitlines()
+            if (criterion := _CRITERION.match(text))
+        ),
         context_files=_listed(front, "references", file),
         blocked_by="blocked in Backlog.md" if known == "blocked" else "",
         created=text_of(front.get("created_date"), file, "created_date")[:10],
@@ -356,12 +360,6 @@ def _sections(body: str) -> dict[str, str]:
     }
     criteria = {"CRITERIA": found[1]} if (found := _CRITERIA.search(body)) else {}
     return sections | {name: text.strip() for name, text in _SECTION.findall(body)} | criteria
-
-
-def _criteria(text: str) -> Iterator[str]:
-    for line in text.splitlines():
-        if criterion := _CRITERION.match(line):
-            yield criterion[1]
 
 
 def _backlog_comments(body: str) -> Iterator[PeerComment]:
