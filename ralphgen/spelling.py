@@ -1,8 +1,9 @@
-"""Spells values as text of Python and SQL, laid out as `ruff format` leaves it.
+"""Spells values as text of Python, SQL and TOML, Python laid out as `ruff format` leaves it.
 
 Templates get everything that varies from here.
 """
 
+import json
 import math
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -279,6 +280,21 @@ def _columns(words: Sequence[str]) -> int:
 def sql_name(name: str) -> str:
     """Return a name of a table, a column or a role, in quotes."""
     return '"' + name.replace('"', '""') + '"'
+
+
+def toml_key(name: str) -> str:
+    """Return a key of TOML, in quotes unless it is a bare one."""
+    return name if re.fullmatch("[A-Za-z0-9_-]+", name) else toml_value(name)
+
+
+def toml_value(value: object) -> str:
+    """Return a value as TOML on one line, tables in braces; a string of JSON is one of TOML."""
+    if isinstance(value, Mapping):
+        pairs = (f"{toml_key(key)} = {toml_value(one)}" for key, one in value.items())
+        return f"{{{', '.join(pairs)}}}"
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(toml_value, value))}]"
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
 
 
 def sql_text(text: str) -> str:

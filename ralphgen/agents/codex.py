@@ -32,6 +32,7 @@ from ralphgen.project.lookup import STRUCTURED
 from ralphgen.project.root import database_place
 from ralphgen.runtime.files.protection import CLIENT_FILES, CLIENT_FOLDERS
 from ralphgen.sessions.model import PreparedSession
+from ralphgen.spelling import toml_value
 
 CODEX = "codex"  # the program, looked for on PATH
 PROFILE = "ralphgen"  # the name of our profile of permissions
@@ -140,7 +141,7 @@ def _servers(session: PreparedSession, variables: dict[str, str]) -> Iterator[st
     ours = {served.kit: served.names for served in session.served}
     place = database_place(session.root)
     if place is not None:  # for the servers, and not for what the agent runs
-        yield f"shell_environment_policy.exclude={_toml([place.dsn_env])}"
+        yield f"shell_environment_policy.exclude={toml_value([place.dsn_env])}"
     for name, entry in session_servers(session).items():
         setting: dict[str, Any] = {"required": True, "default_tools_approval_mode": "approve"}
         if "command" in entry:
@@ -162,7 +163,7 @@ def _servers(session: PreparedSession, variables: dict[str, str]) -> Iterator[st
                 setting["env_vars"] = [place.dsn_env]
         if "timeout" in entry:
             setting["tool_timeout_sec"] = entry["timeout"] // 1000
-        yield f"mcp_servers.{name}={_toml(setting)}"
+        yield f"mcp_servers.{name}={toml_value(setting)}"
 
 
 def _permissions(base: str) -> Iterator[str]:
@@ -170,7 +171,7 @@ def _permissions(base: str) -> Iterator[str]:
     kept = [KEPT, GITS, *sorted(CLIENT_FOLDERS), *sorted(CLIENT_FILES)]
     rules = {":workspace_roots": dict.fromkeys(kept, "read")}
     yield f'default_permissions="{PROFILE}"'
-    yield f"permissions.{PROFILE}={_toml({'extends': base, 'filesystem': rules})}"
+    yield f"permissions.{PROFILE}={toml_value({'extends': base, 'filesystem': rules})}"
 
 
 def _others(session: PreparedSession) -> Iterator[str]:
@@ -194,16 +195,6 @@ def _others(session: PreparedSession) -> Iterator[str]:
         text = "Codex does not list the MCP servers of its settings, so they cannot be disabled"
         raise UsageError(text, 'see "codex mcp list --json"') from error
     yield from (f"mcp_servers.{name}.enabled=false" for name in listed if name not in own)
-
-
-def _toml(value: object) -> str:
-    """Return a value as TOML on one line; a string of JSON is one of TOML."""
-    if isinstance(value, dict):
-        inner = ", ".join(f"{json.dumps(key)} = {_toml(one)}" for key, one in value.items())
-        return f"{{{inner}}}"
-    if isinstance(value, list):
-        return f"[{', '.join(map(_toml, value))}]"
-    return json.dumps(value, ensure_ascii=False)
 
 
 def _texts(event: Event, item: Event) -> Iterator[str]:

@@ -1,6 +1,5 @@
 """Changing a row in the person's editor, where nothing that anybody has typed is lost."""
 
-import json
 import os
 import shlex
 import subprocess
@@ -13,6 +12,7 @@ from typing import Any
 from ralphgen.agents.calls import Record, RefusalError
 from ralphgen.agents.edits import ClashError, EditedProject, EditedRow, FieldClash
 from ralphgen.errors import ProjectError, RalphgenError, UsageError, plain
+from ralphgen.spelling import toml_key, toml_value
 from ralphgen.terminal.console import say
 from ralphgen.terminal.person import confirmed
 
@@ -68,8 +68,8 @@ def _with_other_versions(path: Path, clashes: Sequence[FieldClash]) -> str:
         "# to write your version.",
     ]
     for clash in clashes:
-        now = f"{_key(clash.name)} = {_spelled(clash.now)}" if _fits(clash.now) else ""
-        said = now or f"{_key(clash.name)} is empty"
+        now = f"{toml_key(clash.name)} = {_spelled(clash.now)}" if _fits(clash.now) else ""
+        said = now or f"{toml_key(clash.name)} is empty"
         lines += [f"# {line}".rstrip() for line in said.split("\n")]
     with path.open("a", encoding="utf-8") as file:  # and cuts nothing off where the disk is full
         file.write("\n".join(lines) + "\n")
@@ -100,7 +100,7 @@ def as_toml(record: Record, schemas: Schemas, title: str) -> str:
         "",
     ]
     for name, rule in schemas.items():
-        key = _key(name)
+        key = toml_key(name)
         if name in partial:
             lines.append(f"# {key} is too long or has another form; it is unchanged")
         elif name in record and _fits(record[name]):
@@ -121,11 +121,6 @@ def changed_fields(text: str, record: Record, schemas: Schemas) -> Record:
     changed = {name: value for name, value in found.items() if value != record.get(name)}
     emptied = {name: None for name in sorted(shown) if found.get(name, "") in ("", [])}
     return {**changed, **emptied}
-
-
-def _key(name: str) -> str:
-    """Return a field's name as TOML has it."""
-    return name if name.isascii() and name.replace("_", "").isalnum() else json.dumps(name)
 
 
 def _partial(record: Record) -> set[str]:
@@ -150,19 +145,7 @@ def _spelled(value: object) -> str:
         block = f'"""\n{value.replace(chr(92), chr(92) * 2)}"""'
         if '"""' not in value and not value.endswith('"') and _means(block, value):
             return block
-    if isinstance(value, list):
-        return f"[{', '.join(map(_spelled_inline, value))}]"
-    return _spelled_inline(value)
-
-
-def _spelled_inline(value: object) -> str:
-    if isinstance(value, dict):
-        pairs = (f"{json.dumps(key)} = {_spelled_inline(one)}" for key, one in value.items())
-        return f"{{{', '.join(pairs)}}}"
-    if isinstance(value, list):
-        return f"[{', '.join(map(_spelled_inline, value))}]"
-    text = json.dumps(value, ensure_ascii=False)
-    return text.replace("\x7f", "\\u007f")
+    return toml_value(value)
 
 
 def _means(block: str, value: str) -> bool:

@@ -13,8 +13,8 @@ from tomlkit.items import Array, InlineTable
 
 from ralphgen.files import MARK
 from ralphgen.project.toml import KeyPath, Statement, statements
+from ralphgen.spelling import toml_key, toml_value
 
-BARE = re.compile(r"[A-Za-z0-9_-]+")
 LOSS = "its layout cannot be changed without loss"
 # What tomlkit raises for a statement that does not hold the path, or not as a table.
 FAILURES = (ValueError, LookupError, TypeError, AttributeError, TOMLKitError)
@@ -149,14 +149,14 @@ def _set_inside(one: Statement, path: KeyPath, value: Any) -> Iterator[str]:
                 inner = inner[name]
             key, rest = path[length], path[length + 1 :]
             if isinstance(inner, Array):
-                inner.append(_item(_nested(rest, value)))
+                inner.append(tomlkit.value(toml_value(_nested(rest, value))))
                 yield tomlkit.dumps(document)
                 continue
             if not rest and isinstance(inner.get(key), Array) and isinstance(value, list):
                 _fit(inner[key], value)
                 yield tomlkit.dumps(document)
             if isinstance(inner, InlineTable) or (not rest and key in inner):
-                inner[str(key)] = _item(_nested(rest, value))
+                inner[str(key)] = tomlkit.value(toml_value(_nested(rest, value)))
                 yield tomlkit.dumps(document)
 
 
@@ -187,7 +187,7 @@ def _set_beside(parts: Sequence[Statement], path: KeyPath, value: Any) -> Iterat
     for at, one in enumerate(parts):
         if one.values and _starts(path, one.table):
             dotted = _dotted(path[len(one.table) :])
-            yield _joined(parts, at, f"{one.text}{dotted} = {_item(value).as_string()}\n")
+            yield _joined(parts, at, f"{one.text}{dotted} = {toml_value(value)}\n")
     yield _at_top(parts, line)
 
 
@@ -230,27 +230,15 @@ def _at_top(parts: Sequence[Statement], line: str) -> str:
 def _dotted(path: KeyPath) -> str:
     """Return a path as a header spells it, which has no positions in lists."""
     keys = [key for key in path if isinstance(key, str)]
-    return ".".join(key if BARE.fullmatch(key) else tomlkit.item(key).as_string() for key in keys)
+    return ".".join(map(toml_key, keys))
 
 
 def _lines_of(values: Any) -> str:
     """Return a table as one statement for each of its keys."""
-    return "".join(
-        f"{_dotted((key,))} = {_item(value).as_string()}\n" for key, value in values.items()
-    )
+    return "".join(f"{toml_key(key)} = {toml_value(value)}\n" for key, value in values.items())
 
 
 def _nested(path: KeyPath, value: Any) -> Any:
     for key in reversed(path):
         value = {key: value}
     return value
-
-
-def _item(value: Any) -> Any:
-    """Return a value as it is written in one statement, tables in braces."""
-    if not isinstance(value, dict):
-        return tomlkit.item(value)
-    table = tomlkit.inline_table()
-    for key, inner in value.items():
-        table[key] = _item(inner)
-    return table
