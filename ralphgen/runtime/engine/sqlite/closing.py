@@ -7,6 +7,7 @@ not compile: it could forge evidence.
 
 from __future__ import annotations
 
+from ...errors import ToolError
 from ..closing import DONE, FORGED, MET, nobody, refused
 from ..entries import PREFIX
 from ..entries import TABLE as JOURNAL
@@ -26,7 +27,7 @@ _IS_TASKS = """
 SELECT count(*) FROM main.sqlite_master AS one JOIN pragma_table_xinfo(one.name, 'main') AS field
 WHERE one.type = 'table' AND lower(one.name) = 'tasks' AND lower(field.name) IN ('id', 'status')
 """
-_TRIGGERS = "SELECT name FROM main.sqlite_master WHERE type = 'trigger'"
+_TRIGGERS = "SELECT name, lower(tbl_name) FROM main.sqlite_master WHERE type = 'trigger'"
 # After the row is written, since only then its number and what its columns make of a value are
 # known. Every update is looked at: a generated column, or the number, can move a task as well.
 _TRIGGER = """
@@ -54,7 +55,7 @@ class Closing:
         self.may_close: MayClose = nobody
         self.moved: list[tuple[Any, str]] = []
         self.refused = ""
-        self._triggers: set[str] = set()
+        self._triggers: dict[str, str] = {}  # of the database: the table, by name
         database.connection.create_function("ralphgen_may_become", 2, self._may_become)
         database.connection.set_authorizer(self.authorize)
 
@@ -63,11 +64,13 @@ class Closing:
         self.moved, self.refused = [], ""
         (version,) = database.row("PRAGMA main.schema_version") or (0,)
         if version != self._version:
-            self._triggers = {name for (name,) in database.rows(_TRIGGERS)}
+            self._triggers = dict(database.rows(_TRIGGERS))
             if database.row(_IS_TASKS) == (2,):
                 for event, moved in (("INSERT", ""), ("UPDATE", _MOVED)):
                     database.change(_TRIGGER.format(own=OWN, event=event, met=MET, moved=moved))
             self._version = version
+        if any(table.startswith(PREFIX) for table in self._triggers.values()):
+            raise ToolError(FORGED)  # such a trigger can ignore a row without any write
 
     def settled(self, database: Database) -> list[tuple[Any, str]]:
         """Return the tasks that the transaction has made done or skipped, at its end."""

@@ -390,6 +390,29 @@ def test_a_trigger_with_a_name_of_ralphgen_forges_no_entry(
     assert [] == query(root, "SELECT number FROM ralphgen_journal WHERE session = 's'")
 
 
+@pytest.mark.parametrize("table", ["ralphgen_journal", "ralphgen_sessions"])
+def test_a_trigger_keeps_no_row_from_the_ledger(root: Path, table: str) -> None:
+    is_sqlite = database_place(root) is None
+    if is_sqlite:
+        ignore = "BEGIN SELECT RAISE(IGNORE); END"
+        run(root, f"CREATE TRIGGER ignore BEFORE INSERT ON {table} {ignore}")
+    else:
+        run(
+            root,
+            "CREATE FUNCTION ignore() RETURNS trigger LANGUAGE plpgsql AS "
+            f"$$ BEGIN RETURN NULL; END $$; CREATE TRIGGER ignore BEFORE INSERT ON {table} "
+            "FOR EACH ROW EXECUTE FUNCTION ignore()",
+        )
+    try:
+        with client(root) as server:
+            said = server.refusal("create_note", body="x", task=1)
+    finally:
+        run(root, "DROP TRIGGER ignore" if is_sqlite else "DROP FUNCTION ignore CASCADE")
+
+    assert "what ralphgen keeps for itself" in said
+    assert [] == query(root, "SELECT id FROM notes")
+
+
 def test_undo_leaves_a_task_open_that_is_not_proved_any_more(root: Path) -> None:
     (root / "good").touch()
     ran("task", "check", "1", "--project", root)
