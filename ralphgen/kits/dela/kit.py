@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from ralphgen.kits.dela.server.formats import discover
 from ralphgen.kits.dela.tools import FURTHER, TOOLS
-from ralphgen.planning.model import KitPlan, PlannedTool, SkillPlan, Step, Workflow
+from ralphgen.planning.model import KitPlan, SkillPlan, Step, Workflow
 from ralphgen.planning.server import KitDefinition
 from ralphgen.project.kit import Finding
 from ralphgen.project.model import Project
@@ -131,15 +131,14 @@ def plan_dela(project: Project) -> KitPlan:
     """Return the server of the kit dela; its tasks are found when the server is asked."""
     further = project.setting(SERVER.key, "allow_args")
     settings = Lines({name: project.setting(SERVER.key, name) for name in EMITTED})
-    tools = TOOLS if further else tuple(map(_without_further, TOOLS))
+    tools = SERVER.tools
+    if not further:
+        tools = tuple(
+            replace(tool, arguments=tuple(one for one in tool.arguments if one.name not in FURTHER))
+            for tool in TOOLS
+        )
     named = project.done is not None and any(check.dela for check in project.done.checks)
     return replace(SERVER, settings=settings, tools=tools, services=named)
-
-
-def _without_further(tool: PlannedTool) -> PlannedTool:
-    """Return the tool without the arguments that make a task run otherwise."""
-    kept = tuple(argument for argument in tool.arguments if argument.name not in FURTHER)
-    return replace(tool, arguments=kept)
 
 
 def find_tasks(root: Path, settings: Mapping[str, Any]) -> Finding:

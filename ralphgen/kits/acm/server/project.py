@@ -171,7 +171,13 @@ def health(project: str) -> str:
     missing = _missing_items(project)
     places = {name: status_file(project) if name == STATUS else name for name in FRONT_MATTER}
     artifacts = {name: _artifact(project, place) for name, place in places.items()}
-    front_matter = [_front_matter_line(places[name], found) for name, found in artifacts.items()]
+    states = {
+        places[name]: found if isinstance(found, str) else found.state
+        for name, found in artifacts.items()
+    }
+    front_matter = [
+        f"{'✓' if state == VALID else '✗'} {place} — {state}" for place, state in states.items()
+    ]
     sections = [
         line for name in SECTIONS for line in _section_lines(name, places[name], artifacts[name])
     ]
@@ -205,11 +211,6 @@ def _artifact(project: str, name: str) -> FrontMatter | str:
         return read_front_matter(read_text(project, name))
     except UnreadableDocumentError as error:
         return _short(error.why, "file missing")
-
-
-def _front_matter_line(name: str, found: FrontMatter | str) -> str:
-    state = found if isinstance(found, str) else found.state
-    return f"{'✓' if state == VALID else '✗'} {name} — {state}"
 
 
 def _section_lines(name: str, place: str, found: FrontMatter | str) -> list[str]:

@@ -329,7 +329,10 @@ def ralph_implement(specum: Specum, arguments: dict[str, Any]) -> str:
     counted = {"taskIndex": items.index(current), "totalTasks": len(items)}
     state = state.changed(phase=PHASES[-1], awaitingApproval=False, **counted)
     state = _counted(specum, name, state, current, attempts)
-    group = [current] if own else _together(items, current)
+    group = [current]
+    if not own:
+        whole = next(group for group in parallel_groups(items) if current in group)
+        group = [item for item in whole if not item.done][:MOST_TOGETHER]
     linked, closing = _linked(group, links)
     then = _then(specum, closing, alone=own is not None)
     position = f"{state.count('taskIndex') + 1}/{len(items)}: "
@@ -354,12 +357,6 @@ def _phase(specum: Specum, arguments: dict[str, Any], phase: str) -> str:
         write_state(specum.specs, name, state)
     refuse_phase(specum, name, state.phase, phase)
     return phase_instructions(specum, name, phase)
-
-
-def _together(items: Sequence[TaskItem], current: TaskItem) -> list[TaskItem]:
-    """Return the open tasks that may be done at the same time as the current one, itself first."""
-    group = next(group for group in parallel_groups(items) if current in group)
-    return [item for item in group if not item.done][:MOST_TOGETHER]
 
 
 def _linked(group: Sequence[TaskItem], links: list[Link]) -> tuple[list[str], list[Link]]:

@@ -184,7 +184,11 @@ def _checked(fields: dict[str, Any], name: str) -> dict[str, Any]:
         _check(found[key] is not None, key, f"an integer of {least} or more")
     for key in ("commitSpec", "awaitingApproval"):
         _check(isinstance(found[key], bool), key, "true or false")
-    _check(_are_related(found["relatedSpecs"]), "relatedSpecs", 'a list of objects with a "name"')
+    related = found["relatedSpecs"]  # objects that have a name, and anything a tool notes besides
+    are_named = isinstance(related, list) and all(
+        isinstance(item, dict) and isinstance(item.get("name"), str) for item in related
+    )
+    _check(are_named, "relatedSpecs", 'a list of objects with a "name"')
     return found
 
 
@@ -203,13 +207,6 @@ def _whole(value: object, least: int) -> int | None:
     if isinstance(whole, bool) or not isinstance(whole, int):
         return None
     return whole if whole >= least else None
-
-
-def _are_related(value: object) -> bool:
-    """Return whether this lists specs: objects that have a name, and whatever else a tool notes."""
-    return isinstance(value, list) and all(
-        isinstance(item, dict) and isinstance(item.get("name"), str) for item in value
-    )
 
 
 def _finite(spelled: str) -> float:

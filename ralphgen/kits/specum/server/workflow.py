@@ -267,15 +267,12 @@ def _start_answer(specum: Specum, state: State, goal: str, *, again: bool, notes
     if quick and state.phase == "tasks":
         by_tool = specum.sees("ralph_tasks")
         tasks = "as `ralph_tasks` describes" if by_tool else "small tasks, each with a check"
-        lines += [QUICK.format(folder=folder, tasks=tasks), _then(specum)]
+        steps = [f"call `{tool}` {how}" for tool, how in FOLLOWING.items() if specum.sees(tool)]
+        then = f"Then {', then '.join(steps)}." if steps else ""
+        lines += [QUICK.format(folder=folder, tasks=tasks), then]
     else:
         lines.append(run_tool(specum, TOOLS[state.phase]).strip())
     return "\n".join(lines).rstrip() + "\n"
-
-
-def _then(specum: Specum) -> str:
-    steps = [f"call `{tool}` {how}" for tool, how in FOLLOWING.items() if specum.sees(tool)]
-    return f"Then {', then '.join(steps)}." if steps else ""
 
 
 def _asking(specum: Specum) -> str:

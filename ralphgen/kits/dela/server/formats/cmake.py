@@ -230,14 +230,6 @@ def _numbers(version: str) -> Iterator[int]:
         yield int(digits[0])
 
 
-def cached(text: str, home: str) -> dict[str, str]:
-    """Return the variables of a CMakeCache.txt; none of one that is another project's."""
-    lines = re.findall(r"^([^#/\s][^:=\n]*):[A-Z]+=(.*)$", text, re.MULTILINE)
-    found = {name.strip('"'): value for name, value in lines}
-    is_ours = os.path.realpath(found.get("CMAKE_HOME_DIRECTORY", "")) == os.path.realpath(home)
-    return found if is_ours else {}
-
-
 MOST_FILES = 500
 MOST_COMMANDS = 50_000  # that are followed, each time that a loop repeats one
 _A_COMMAND = 100  # characters of arguments that take as long as a command
@@ -303,24 +295,22 @@ def cmake_tasks(folder: Folder) -> Iterator[Task]:
     cache = _cache(folder)
     scope = {**of_the_system(cache), **cache, "CMAKE_SOURCE_DIR": folder.path}
     project = _Project(folder)
-    project.run(path, scope | _place(folder.path))
+    project.run(path, {**scope, "CMAKE_CURRENT_SOURCE_DIR": folder.path})
     yield from project.tasks.values()
 
 
-def _place(path: str) -> dict[str, str]:
-    """Return the variables of a folder that is added."""
-    return {"CMAKE_CURRENT_SOURCE_DIR": path}
-
-
 def _cache(folder: Folder) -> dict[str, str]:
-    """Return the variables with which the build folder was made; none where there is none."""
+    """Return the variables of a CMakeCache.txt in the build folder; none of another project's."""
     path = folder.place(BUILD, "CMakeCache.txt")
     try:
         text = folder.text(path, _LARGEST_CACHE) if folder.is_file(path) else ""
     except UnreadableError as error:
         folder.report(error.path, error.why)
         text = ""
-    return cached(text, folder.path)
+    lines = re.findall(r"^([^#/\s][^:=\n]*):[A-Z]+=(.*)$", text, re.MULTILINE)
+    found = {name.strip('"'): value for name, value in lines}
+    home = os.path.realpath(found.get("CMAKE_HOME_DIRECTORY", ""))
+    return found if home == os.path.realpath(folder.path) else {}
 
 
 class _ReturnError(Exception):
@@ -396,7 +386,15 @@ class _Project:
                 self._read(name, arguments, path, scope)
             elif name == "add_custom_target" and arguments and _TARGET.fullmatch(arguments[0]):
                 self._targets[arguments[0]] = None
-                self.tasks.setdefault(arguments[0], _task(path, arguments))
+                following = dict(zip(reversed(arguments[:-1]), reversed(arguments), strict=False))
+                task = Task(
+                    arguments[0],
+                    runner="cmake",
+                    argv=("cmake", "--build", BUILD, "--target", arguments[0]),
+                    path=os.path.realpath(path),
+                    description=with_names(one_line(following.get("COMMENT")), _VARIABLES),
+                )
+                self.tasks.setdefault(arguments[0], task)
             elif arguments:
                 self._assign(name, arguments, scope)
 
@@ -509,7 +507,7 @@ class _Project:
             return
         path = os.path.normpath(os.path.join(scope["CMAKE_CURRENT_SOURCE_DIR"], given))
         if command == "add_subdirectory":
-            scope = {**scope, **_place(path)}
+            scope = {**scope, "CMAKE_CURRENT_SOURCE_DIR": path}
             path = os.path.join(path, "CMakeLists.txt")
         key = path, scope["CMAKE_CURRENT_SOURCE_DIR"]
         if not self._folder.is_inside(path):
@@ -523,13 +521,6 @@ class _Project:
                 self.run(path, scope)
             except UnreadableError as error:
                 self._folder.report(error.path, error.why)
-
-
-def _task(path: str, arguments: Sequence[str]) -> Task:
-    following = dict(zip(reversed(arguments[:-1]), reversed(arguments), strict=False))
-    text = with_names(one_line(following.get("COMMENT")), _VARIABLES)
-    argv, real = ("cmake", "--build", BUILD, "--target", arguments[0]), os.path.realpath(path)
-    return Task(arguments[0], runner="cmake", argv=argv, path=real, description=text)
 
 
 def _branches(

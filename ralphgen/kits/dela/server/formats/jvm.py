@@ -180,10 +180,23 @@ def gradle_tasks(folder: Folder) -> Iterator[Task]:
         added += _of_modules(folder, settings)
     for name, description in [pair for more in (*added, _REPORTS) for pair in more.items()]:
         tasks.setdefault(name, (path, description))
-    program = nearest_program(folder, "gradlew", "gradle")
-    for name, (file, described) in tasks.items():
+    yield from _tasks(folder, "gradle", "gradlew", tasks)
+
+
+def _tasks(
+    folder: Folder, runner: str, wrapper: str, found: Mapping[str, tuple[str, str | None]]
+) -> Iterator[Task]:
+    """Yield the tasks of a build, by name the file and the description."""
+    program = nearest_program(folder, wrapper, runner)
+    for name, (file, text) in found.items():
         argv, real = (program, name), os.path.realpath(file)
-        yield Task(name, runner="gradle", argv=argv, path=real, description=described)
+        yield Task(name, runner=runner, argv=argv, path=real, description=text)
+
+
+def _nearest(folder: Folder, *parts: str) -> str | None:
+    """Return the nearest file of this path, from the folder up to the root."""
+    places = (os.path.join(place, *parts) for place in folder.upwards())
+    return next(filter(folder.is_file, places), None)
 
 
 def _applied(folder: Folder, source: str, names: Iterable[str]) -> Iterator[str]:
@@ -325,8 +338,7 @@ def _plugins(folder: Folder, script: str, strings: list[str]) -> Iterator[str]:
 
 def _catalog(folder: Folder) -> dict[str, str]:
     """Return the ids of the nearest version catalog's plugins by what scripts call them."""
-    places = (os.path.join(place, "gradle", "libs.versions.toml") for place in folder.upwards())
-    path = next(filter(folder.is_file, places), None)
+    path = _nearest(folder, "gradle", "libs.versions.toml")
     if path is None:
         return {}
     try:
@@ -363,7 +375,7 @@ class Profiles:
     def __init__(self, folder: Folder) -> None:
         self._folder = folder
         self._environment: Mapping[str, str] = inherited(folder)
-        texts = [_nearest(folder, name) for name in ("jvm.config", "maven.config")]
+        texts = [_config(folder, name) for name in ("jvm.config", "maven.config")]
         texts += [self._environment.get(name, "") for name in ("MAVEN_OPTS", "MAVEN_ARGS")]
         words = re.sub(r"(?<!\S)(-P|--activate-profiles)[\s=]*", "-P", "\n".join(texts)).split()
         given = [word[2:].partition("=") for word in words if word.startswith("-D")]
@@ -444,9 +456,8 @@ class Profiles:
         return os.path.exists(path)
 
 
-def _nearest(folder: Folder, name: str) -> str:
-    places = (os.path.join(place, ".mvn", name) for place in folder.upwards())
-    path = next(filter(folder.is_file, places), None)
+def _config(folder: Folder, name: str) -> str:
+    path = _nearest(folder, ".mvn", name)
     try:
         return folder.text(path) if path else ""
     except UnreadableError as error:
@@ -596,14 +607,14 @@ def maven_tasks(folder: Folder) -> Iterator[Task]:
         return
     given = Profiles(folder)
     model = _model(folder, path, given, ())
-    found = {name: (path, text) for name, text in _PHASES.items()} | dict(model.goals(model))
+    found: dict[str, tuple[str, str | None]] = {
+        **{name: (path, text) for name, text in _PHASES.items()},
+        **dict(model.goals(model)),
+    }
     for module in _modules(folder, path, model, given):
         for name, goal in module.goals(model):
             found.setdefault(name, goal)
-    program = nearest_program(folder, "mvnw", "mvn")
-    for name, (file, text) in found.items():
-        real = os.path.realpath(file)
-        yield Task(name, runner="mvn", argv=(program, name), path=real, description=text)
+    yield from _tasks(folder, "mvn", "mvnw", found)
 
 
 def _model(folder: Folder, path: str, given: Profiles, way: tuple[str, ...]) -> _Model:

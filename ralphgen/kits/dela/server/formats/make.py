@@ -365,7 +365,9 @@ def make_tasks(folder: Folder) -> Iterator[Task]:
         if name not in tasks:
             tasks[name] = Task(name, runner="make", argv=("make", name), path=path)
         if rule is not None:
-            tasks[name].description = tasks[name].description or _described(rule, name)
+            # The target itself is known, no other variable.
+            text = rule.description and rule.description.replace("$@", name).replace("$(@)", name)
+            tasks[name].description = tasks[name].description or with_names(text, _VARIABLES)
     yield from tasks.values()
 
 
@@ -480,12 +482,6 @@ class _Reader:
                 self._folder.report(path, f"line {line}: includes '{name}', which does not exist")
 
 
-def _described(rule: MakeRule, name: str) -> str | None:
-    """Return what describes a target: the target itself is known, no other variable."""
-    text = rule.description and rule.description.replace("$@", name).replace("$(@)", name)
-    return with_names(text, _VARIABLES)
-
-
 def _without_here(name: str) -> str:
     return HERE.sub("", name, count=1) if name.startswith("./") else name
 
@@ -597,7 +593,8 @@ class Variables:
                 text[end : end + 1].isspace() or end == len(text),
             )
             if value is None or (
-                self._varies(text[sign + 1 : end]) and (self._is_exact or not all(alone))
+                self._values.get(text[sign + 1 : end].strip("(){}"), ("", False, False))[2]
+                and (self._is_exact or not all(alone))
             ):
                 return None
             parts += [text[at:sign], value]
@@ -666,9 +663,6 @@ class Variables:
             for path, place in zip(found, there, strict=True)
             if self._folder.is_inside(place) and os.path.exists(place)
         ]
-
-    def _varies(self, reference: str) -> bool:
-        return self._values.get(reference.strip("(){}"), ("", False, False))[2]
 
     def _reference(self, reference: str, depth: int) -> str | None:
         """Return the value of what stands behind a "$"."""
@@ -900,12 +894,8 @@ def _pairs(left: str, right: str) -> Iterator[tuple[str, str]]:
     return zip_longest(left.split(), right.split(), fillvalue="")
 
 
-def _filter(patterns: str, text: str) -> str:
-    return " ".join(w for w in text.split() if any(_fits(p, w) for p in patterns.split()))
-
-
-def _filter_out(patterns: str, text: str) -> str:
-    return " ".join(w for w in text.split() if not any(_fits(p, w) for p in patterns.split()))
+def _filter(patterns: str, text: str, *, fits: bool) -> str:
+    return " ".join(w for w in text.split() if fits == any(_fits(p, w) for p in patterns.split()))
 
 
 # By name, how many arguments a function takes, and what it makes of them.
@@ -919,8 +909,8 @@ _FUNCTIONS: dict[str, tuple[int, Callable[..., str]]] = {
     ),
     "strip": (1, lambda text: " ".join(text.split())),
     "sort": (1, lambda text: " ".join(sorted(set(text.split())))),
-    "filter": (2, _filter),
-    "filter-out": (2, _filter_out),
+    "filter": (2, lambda patterns, text: _filter(patterns, text, fits=True)),
+    "filter-out": (2, lambda patterns, text: _filter(patterns, text, fits=False)),
     "firstword": (1, lambda text: " ".join(text.split()[:1])),
     "lastword": (1, lambda text: " ".join(text.split()[-1:])),
     "dir": (1, lambda text: _each(text, lambda word: word[: word.rfind("/") + 1] or "./")),

@@ -23,7 +23,7 @@ from ..task import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Any
 
     from ..task import Folder
@@ -87,6 +87,8 @@ class JustInclude:
 
 def read_statements(text: str) -> Iterator[JustRecipe | JustInclude]:
     """Yield the recipes, imports and modules that a justfile has on this system, in order."""
+    system = {"darwin": "macos", "win32": "windows"}.get(sys.platform, sys.platform)
+    this_system = {system.rstrip("0123456789"), *(["unix"] if os.name == "posix" else [])}
     description: str | None = None
     attributes: Attributes = {}
     start = text.find("\n") if text.startswith("#!") else 0  # a shebang is no description
@@ -96,7 +98,7 @@ def read_statements(text: str) -> Iterator[JustRecipe | JustInclude]:
             attributes |= dict(_attributes(tokens))
             continue
         systems = _SYSTEMS & attributes.keys()
-        if tokens and (not systems or systems & _this_system()):
+        if tokens and (not systems or systems & this_system):
             statement = _statement(tokens, attributes, description)
             if statement is not None:
                 yield statement
@@ -237,11 +239,6 @@ def _attributes(tokens: Sequence[Token]) -> Iterator[tuple[str, list[Token]]]:
             yield part[0][1], [token for token in part[1:] if token[1] not in set("():")]
 
 
-def _this_system() -> set[str]:
-    system = {"darwin": "macos", "win32": "windows"}.get(sys.platform, sys.platform)
-    return {system.rstrip("0123456789"), *(["unix"] if os.name == "posix" else [])}
-
-
 def read_text(literal: str) -> str:
     """Return the text of a literal of a justfile, of those that `just` takes for paths."""
     from textwrap import dedent
@@ -251,7 +248,11 @@ def read_text(literal: str) -> str:
     text = dedent(quoted[3:-3].removeprefix("\n")) if indented else quoted[1:-1]
     if quoted.startswith('"'):
         text = _ESCAPE.sub(_escaped, text)
-    return _expanded(text) if literal.startswith("x") else text
+    if not literal.startswith("x"):
+        return text
+    return _VARIABLE.sub(
+        lambda found: os.environ.get(found[1] or found[2], found[3] or ""), os.path.expanduser(text)
+    )
 
 
 def _escaped(found: re.Match[str]) -> str:
@@ -260,13 +261,6 @@ def _escaped(found: re.Match[str]) -> str:
         point = int(letter[2:-1], 16)
         return chr(point) if point <= sys.maxunicode else found[0]
     return _ESCAPED.get(letter, letter)
-
-
-def _expanded(text: str) -> str:
-    """Return the text with `~`, `$NAME`, `${NAME}` and `${NAME:-...}` filled in."""
-    return _VARIABLE.sub(
-        lambda found: os.environ.get(found[1] or found[2], found[3] or ""), os.path.expanduser(text)
-    )
 
 
 NAMES = frozenset(("justfile", ".justfile"))  # in any capitals
@@ -316,24 +310,38 @@ def _recipe_task(name: str, path: str, description: str | None) -> Task:
 
 def _just_dump(folder: Folder, path: str) -> Listed | None:
     """Return what `just` itself finds; None where it cannot be run or does not take the file."""
-    answer = query(folder, "just", "--dump", "--dump-format", "json", "--justfile", path)
+    words = ("--dump", "--dump-format", "json", "--justfile", path)
+    return _asked(folder, path, "just", words, (1, 1, "error: "), lambda said: _recipes(said, ""))
+
+
+def _asked(
+    folder: Folder,
+    path: str,
+    runner: str,
+    words: Sequence[str],
+    refusals: tuple[int, int, str],
+    read: Callable[[Any], Iterable[tuple[str, tuple[str | None, str | None]]]],
+) -> Listed | None:
+    """Return what a runner says of its file; None where it cannot be run or rejects the file.
+
+    `refusals` are the first and the last exit code with which it says why, and what stands before
+    that: the rest is reported, with the place that `just` points to.
+    """
+    answer = query(folder, runner, *words)
     if answer is None:
         return None
     if answer.code:
-        if answer.code == 1 and answer.complaint:
-            folder.report(path, _refusal(answer.complaint))
+        first, last, prefix = refusals
+        if first <= answer.code <= last and answer.complaint:
+            places = [line.split()[-1] for line in answer.complaint[1:] if _POINTER.match(line)]
+            where = f" at {places[0]}" if places and runner == "just" else ""
+            why = re.sub(f"^{prefix}", "", answer.complaint[0])
+            folder.report(path, f"{runner} rejects it{where}: {why}")
         return None
     try:
-        return dict(_recipes(json.loads(answer.output), ""))
-    except (ValueError, RecursionError):
-        return None
-
-
-def _refusal(complaint: Sequence[str]) -> str:
-    """Return why `just` does not take a file: its message and the place that it points to."""
-    places = [line.split()[-1] for line in complaint[1:] if _POINTER.match(line)]
-    where = f" at {places[0]}" if places else ""
-    return f"just rejects it{where}: {complaint[0].removeprefix('error: ')}"
+        return dict(read(json.loads(answer.output)))
+    except (LookupError, TypeError, ValueError, RecursionError):
+        return None  # a version that says less, or another program of this name
 
 
 def _recipes(module: object, prefix: str) -> Iterator[tuple[str, tuple[str | None, str | None]]]:
@@ -524,7 +532,7 @@ _OWN_SYSTEMS = {"win32": "windows"}
 _MACHINES = {"x86_64": "amd64", "aarch64": "arm64", "i386": "386", "i686": "386"}
 _VARIABLES = re.compile(r"\{\{-?\s*\.(\w+)\s*-?\}\}|\{\{[^{}]*\}\}")
 _NULLS = frozenset(("", "~", "null", "Null", "NULL"))
-_FIRST_REFUSAL = 100  # exit codes from here on say what is wrong with a Taskfile
+_REFUSALS = (100, 255, "(?:task: )?(?:err: )?")  # exit codes of `task` on a Taskfile
 
 
 def taskfile_tasks(folder: Folder) -> Iterator[Task]:
@@ -602,18 +610,10 @@ def _first_line(text: object) -> str | None:
 
 def _task_list(folder: Folder, path: str) -> Listed | None:
     """Return what `task` itself finds; None where it cannot be run or does not take the file."""
-    answer = query(folder, "task", "--taskfile", path, "--list-all", "--json", "--no-status")
-    if answer is None:
-        return None
-    if answer.code:
-        if answer.code >= _FIRST_REFUSAL and answer.complaint:
-            why = answer.complaint[0].removeprefix("task: ").removeprefix("err: ")
-            folder.report(path, f"task rejects it: {why}")
-        return None
-    try:
-        return dict(_entries(mapping(json.loads(answer.output))["tasks"]))
-    except (LookupError, TypeError, ValueError, RecursionError):
-        return None  # a version that says less, or another program of this name
+    words = ("--taskfile", path, "--list-all", "--json", "--no-status")
+    return _asked(
+        folder, path, "task", words, _REFUSALS, lambda said: _entries(mapping(said)["tasks"])
+    )
 
 
 def _entries(tasks: list[object]) -> Iterator[tuple[str, tuple[str | None, str | None]]]:
