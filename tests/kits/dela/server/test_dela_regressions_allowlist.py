@@ -150,56 +150,30 @@ def test_r30_a_task_cannot_allow_another_one_by_the_command_line(
     assert denied(dela, "mark")
 
 
-class TestOrder:
-    """Of several reasons the first one is told, and whatever is refused has started nothing."""
+def test_of_several_reasons_the_first_is_told_and_nothing_is_started(
+    dela: Driver, root: Path, home: Path, tmp_path: Path
+) -> None:
+    """Arguments, folder, name, allowlist, runner, and last the number of tasks."""
+    mark = tmp_path / "mark"
+    pid = begun(dela, "hold", "started")  # as many as may run
+    parts = ("Makefile", "CMakeLists.txt", "mark.sh")
+    allow(home, *(entry("File", root / name) for name in parts))
+    calls: list[tuple[str, dict[str, Any], int, str]] = [
+        ("nothing", {**BAD, **AWAY}, -32602, ""),
+        ("nothing", AWAY, -32603, "Requested cwd '/' is outside"),
+        ("build", {}, -32012, ""),
+        ("nothing", AROUND, -32012, ""),
+        ("deploy", {}, -32010, ""),
+        ("build-s", {"env": {"PATH": ""}}, -32010, ""),
+        ("show", AROUND, -32602, ""),
+        ("image", {}, -32011, ""),
+        ("mark", {"args": [str(mark)]}, -32603, "Maximum number of concurrent jobs (1) reached"),
+    ]
+    found = [refusal(dela, "task_start", unique_name=name, **given) for name, given, *_ in calls]
+    running = [each["pid"] for each in dela.call("status")["running"]]
+    dela.call("task_stop", pid=pid, grace_period=0)
 
-    @pytest.fixture(autouse=True)
-    def full(self, dela: Driver, root: Path, home: Path) -> Iterator[None]:
-        """As many tasks run as may, and what runs stays the only one that was started."""
-        pid = begun(dela, "hold", "started")
-        parts = ("Makefile", "CMakeLists.txt", "mark.sh")
-        allow(home, *(entry("File", root / name) for name in parts))
-        before = self.remembered(dela)
-        yield
-        assert before == self.remembered(dela)
-        assert [pid] == [each["pid"] for each in dela.call("status")["running"]]
-        dela.call("task_stop", pid=pid, grace_period=0)
-
-    def remembered(self, dela: Driver) -> list[int]:
-        names = ("hold", "mark", "show", "build-m", "build-s")
-        told = [dela.call("task_status", unique_name=name)["jobs"] for name in names]
-        return [each["pid"] for jobs in told for each in jobs]
-
-    def code(self, dela: Driver, name: str, **arguments: Any) -> int:
-        return refusal(dela, "task_start", unique_name=name, **arguments).code
-
-    def test_wrong_arguments_come_before_the_folder(self, dela: Driver) -> None:
-        assert -32602 == self.code(dela, "nothing", **BAD, **AWAY)
-
-    def test_the_folder_comes_before_the_name(self, dela: Driver) -> None:
-        code, message, _ = refusal(dela, "task_start", unique_name="nothing", **AWAY)
-
-        assert (-32603, True) == (code, message.startswith("Requested cwd '/' is outside"))
-
-    def test_the_name_comes_before_the_allowlist(self, dela: Driver) -> None:
-        assert -32012 == self.code(dela, "build")
-        assert -32012 == self.code(dela, "nothing", **AROUND)
-
-    def test_the_allowlist_comes_before_the_runner(self, dela: Driver) -> None:
-        assert -32010 == self.code(dela, "deploy")
-        assert -32010 == self.code(dela, "build-s", env={"PATH": ""})
-
-    def test_the_runner_comes_before_the_limit(self, dela: Driver) -> None:
-        assert -32011 == self.code(dela, "image")
-
-    def test_the_limit_comes_last(self, dela: Driver, tmp_path: Path) -> None:
-        mark = tmp_path / "mark"
-        code, message, _ = refusal(dela, "task_start", unique_name="mark", args=[str(mark)])
-
-        assert (-32603, "Maximum number of concurrent jobs (1) reached") == (code, message)
-        assert not mark.exists()
-
-    def test_what_would_be_another_task_is_refused_although_no_place_is_free(
-        self, dela: Driver
-    ) -> None:
-        assert -32602 == self.code(dela, "show", **AROUND)
+    assert [code for *_, code, _ in calls] == [each.code for each in found]
+    for (*_, words), each in zip(calls, found, strict=True):
+        assert each.message.startswith(words)
+    assert ([pid], False) == (running, mark.exists())
