@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from ralphgen.kits.dela.server.formats import scripts as turbo
 from ralphgen.kits.dela.server.task import Folder, Task, UnreadableError
 
-FIXTURE = Path(__file__).parents[4] / "fixtures/dela/project"
 PACKAGE = ["//"]
 
 Files = Mapping[str, object]
@@ -65,19 +64,6 @@ REPOSITORY: Files = {
     "examples/app/turbo.json": tasks("wrong"),
     "examples/app/packages/one/turbo.json": tasks("wrong", extends=PACKAGE),
 }
-
-
-def test_the_fixture_has_its_own_tasks_and_those_of_its_package() -> None:
-    folder = Folder(os.path.realpath(FIXTURE), os.path.realpath(FIXTURE))
-
-    assert [
-        ("build", "turbo.json"),
-        ("test", "turbo.json"),
-        ("web#lint", "turbo.json"),
-        ("//#format", "turbo.json"),
-        ("preview", "packages/web/turbo.json"),
-    ] == places(FIXTURE, folder)
-    assert [] == folder.problems
 
 
 WORKSPACES: dict[str, tuple[Files, list[str]]] = {
@@ -136,16 +122,6 @@ def test_only_packages_of_the_workspace_count(case: str, tmp_path: Path) -> None
                 ("near", "apps/near/turbo.json"),
             ],
         ),
-        ("apps/api/src", [("build", "turbo.json"), ("test", "turbo.json")]),
-        (
-            "packages/config",
-            [
-                ("format", "packages/config/turbo.json"),
-                ("lint", "packages/config/turbo.json"),
-                ("build", "turbo.json"),
-                ("test", "turbo.json"),
-            ],
-        ),
     ],
 )
 def test_the_tasks_of_a_folder_of_a_repository(
@@ -157,7 +133,7 @@ def test_the_tasks_of_a_folder_of_a_repository(
     assert [] == folder.problems
 
 
-@pytest.mark.parametrize(("place", "expected"), [("apps/api", []), ("apps/web", ["dev", "build"])])
+@pytest.mark.parametrize(("place", "expected"), [("apps/web", ["dev", "build"])])
 def test_nothing_above_the_root_is_read(place: str, expected: list[str], tmp_path: Path) -> None:
     """A server of apps/web listed the tasks of the whole repository."""
     folder = write(tmp_path, REPOSITORY, place, root=place)
