@@ -203,7 +203,7 @@ SKILL = SkillPlan(
             "criteria are met. Each transition to the next stage has a prompt. The tools read "
             "the documents at each call and write nothing: you do the work that the answers "
             "describe."
-        ),
+        )
     },
     workflows=WORKFLOWS,
     variables={

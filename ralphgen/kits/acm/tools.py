@@ -37,10 +37,7 @@ TOOLS = (
             "Get the prompt for a review of a stage. Use when you prepare an internal (Ralph Loop) "
             "or external review."
         ),
-        arguments=(
-            STAGE,
-            choice("phase", ("internal", "external"), "Review phase", required=True),
-        ),
+        arguments=(STAGE, choice("phase", ("internal", "external"), "Review phase", required=True)),
         search_hint="review loop",
         recipes=RECIPES,
         instruction="get_review_prompt: the prompt for an internal or external review.",
@@ -213,12 +210,7 @@ TOOLS = (
         arguments=(
             typed("query", "string", "Keyword in name, description or tags"),
             choice("type", ("skill", "tool", "agent", "plugin"), "Capability type"),
-            typed(
-                "tags",
-                "array",
-                "Tags that must all match exactly",
-                items={"type": "string"},
-            ),
+            typed("tags", "array", "Tags that must all match exactly", items={"type": "string"}),
         ),
         search_hint="find skills, plugins, agents",
         recipes=RECIPES,

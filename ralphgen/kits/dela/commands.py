@@ -310,8 +310,7 @@ def _need_person(command: str) -> None:
     refuse_agents(command)
     if not all(os.isatty(stream) for stream in (0, 1, 2)):
         raise UsageError(
-            "tasks can be allowed or denied only at a terminal",
-            "ask the user to run this command",
+            "tasks can be allowed or denied only at a terminal", "ask the user to run this command"
         )
 
 

@@ -99,10 +99,7 @@ class DelaSettings(BaseModel):
         description="Maximum bytes of output to keep per task.",
     )
     ttl: int = Field(
-        default=3_600,
-        ge=0,
-        le=1_000_000,
-        description="Seconds to keep output after a task ends.",
+        default=3_600, ge=0, le=1_000_000, description="Seconds to keep output after a task ends."
     )
     allow_args: bool = Field(
         default=True, description="Allow extra arguments and environment variables."
@@ -114,10 +111,7 @@ SERVER = KitPlan(
     key="dela",
     server_name="dela-mcp",
     title="Find, start, watch and stop the project's tasks.",
-    nouns={
-        "tasks": "Tools that find and start tasks.",
-        "jobs": "Tools for started tasks.",
-    },
+    nouns={"tasks": "Tools that find and start tasks.", "jobs": "Tools for started tasks."},
     tools=TOOLS,
     server="ralphgen.kits.dela.server",
     refusals="error",

@@ -80,7 +80,7 @@ SKILL = SkillPlan(
             "tasks.md |\n| execution | the tasks in order, each verified | boxes in tasks.md "
             "|\n\nThe files are in specs/, one directory per spec. A phase starts when the "
             "previous one is complete. Calls apply to the current spec unless they name another."
-        ),
+        )
     },
     workflows=WORKFLOWS,
 )

@@ -5,15 +5,7 @@ from __future__ import annotations
 from ralphgen.runtime.errors import ToolError
 
 from .front_matter import VALID, FrontMatter, read_front_matter
-from .workspace import (
-    MOST,
-    UnreadableDocumentError,
-    brief,
-    fitted,
-    names_in,
-    read_text,
-    trouble,
-)
+from .workspace import MOST, UnreadableDocumentError, brief, fitted, names_in, read_text, trouble
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -9,14 +9,7 @@ from ralphgen.runtime.errors import one_line
 
 from .front_matter import VALID, FrontMatter, read_front_matter
 from .orchestration import STATUSES, status_file
-from .workspace import (
-    MISSING,
-    OUTSIDE,
-    UnreadableDocumentError,
-    fitted,
-    read_text,
-    trouble,
-)
+from .workspace import MISSING, OUTSIDE, UnreadableDocumentError, fitted, read_text, trouble
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,10 +20,7 @@ if TYPE_CHECKING:
 
 TYPES_SPEC = "ACM-PROJECT-TYPES-SPEC.md"
 RULES = "ACM-RULES-SPEC.md"
-LEVELS = {
-    "global": "ACM-GLOBAL-CLAUDE-MD-SPEC.md",
-    "project": "ACM-PROJECT-CLAUDE-MD-SPEC.md",
-}
+LEVELS = {"global": "ACM-GLOBAL-CLAUDE-MD-SPEC.md", "project": "ACM-PROJECT-CLAUDE-MD-SPEC.md"}
 MODIFIERS = ("scale", "scope")
 SPELLINGS = {"full": ("full", "full-build")}  # of a modifier, in the spec
 IMPLICATIONS = "Type Implications"

@@ -328,8 +328,7 @@ def check_further(task: Task, words: Sequence[str], others: Iterable[Task], rule
             check_pasted(task.runner, word)
         if _leads_elsewhere(task.runner, word):
             raise bad_arguments(
-                f"'{shown(word)}' would make {task.runner} use another project",
-                "Remove the option",
+                f"'{shown(word)}' would make {task.runner} use another project", "Remove the option"
             )
         bare = task.runner in SEVERAL and not word.startswith("-") and word not in allowed
         if bare or (task.runner == "just" and word in denied):

@@ -41,10 +41,7 @@ def _template(uri: str, name: str, title: str, description: str) -> Entry:
 
 TEMPLATES = {
     "job": _template(
-        "job://{pid}",
-        "job",
-        "Process of a task",
-        "State of a process, as reported by task_status.",
+        "job://{pid}", "job", "Process of a task", "State of a process, as reported by task_status."
     ),
     "joblog": _template(
         "joblog://{pid}{?from}",

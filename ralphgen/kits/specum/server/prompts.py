@@ -49,10 +49,7 @@ def prompts(session: Session, tools: Sequence[Tool]) -> list[Prompt]:
         if f"ralph_{phase}" in seen
     ]
     if "ralph_implement" in seen:
-        description, said = (
-            "Do the tasks of the current spec in order.",
-            IMPLEMENT,
-        )
+        description, said = ("Do the tasks of the current spec in order.", IMPLEMENT)
         if on_one_task(session):
             description, said = "Do this session's task.", OWN_TASK
         found.append(

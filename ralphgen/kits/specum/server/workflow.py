@@ -347,10 +347,7 @@ NOT_AGAIN = "- **Summary**: not recorded, because the tasks phase already has on
 REST = f"[cut here: {{:,}} more specs are in `{FOLDER}/`]"
 # What each tool is for, in the order in which they are used.
 USES = {
-    "ralph_start": (
-        ("name?", "goal?", "quick?"),
-        "start a spec, or restart one without state",
-    ),
+    "ralph_start": (("name?", "goal?", "quick?"), "start a spec, or restart one without state"),
     "ralph_research": (("spec_name?",), "research the goal"),
     "ralph_requirements": (("spec_name?",), "write the requirements"),
     "ralph_design": (("spec_name?",), "design the solution"),

@@ -51,13 +51,7 @@ class Specum:
     )
 
     def __init__(
-        self,
-        folder: str,
-        project: str,
-        root: str,
-        session: Session,
-        *,
-        asks_approval: bool = False,
+        self, folder: str, project: str, root: str, session: Session, *, asks_approval: bool = False
     ) -> None:
         self._folder = folder
         self._project = os.path.dirname(os.path.dirname(folder))

@@ -4,15 +4,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from dela_projects import (
-    allow,
-    allowed_names,
-    at_home,
-    entry,
-    project_with,
-    refusal,
-    serving,
-)
+from dela_projects import allow, allowed_names, at_home, entry, project_with, refusal, serving
 from driving import Driver, connected
 
 FILES = {

@@ -8,14 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dela_projects import (
-    BOTH_VERSIONS,
-    allow,
-    at_home,
-    entry,
-    fixture_repository,
-    serving,
-)
+from dela_projects import BOTH_VERSIONS, allow, at_home, entry, fixture_repository, serving
 from driving import Driver, connected
 from goldens import Goldens
 

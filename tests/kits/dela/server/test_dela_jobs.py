@@ -9,17 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from dela_projects import (
-    GATED,
-    HOLDING,
-    Refusal,
-    begun,
-    ended,
-    job,
-    project_with,
-    refusal,
-    serving,
-)
+from dela_projects import GATED, HOLDING, Refusal, begun, ended, job, project_with, refusal, serving
 from driving import Driver
 from lifelines import until
 

@@ -60,11 +60,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return made_here(root.resolve())
 
 
-@pytest.fixture(
-    scope="module",
-    params=CELLS,
-    ids="-".join,
-)
+@pytest.fixture(scope="module", params=CELLS, ids="-".join)
 def cell(
     project: Path, request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[tuple[str, Driver]]:

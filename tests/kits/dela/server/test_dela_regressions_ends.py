@@ -98,12 +98,7 @@ class TestEnds:
 
     @WAY
     def test_r15_a_task_ends_with_its_server_at_once(
-        self,
-        root: Path,
-        home: Path,
-        lifeline: Lifeline,
-        end: Callable[[Wire], None],
-        wait: int,
+        self, root: Path, home: Path, lifeline: Lifeline, end: Callable[[Wire], None], wait: int
     ) -> None:
         code, took, said = self.ended(root, home, lifeline, ("polite", wait), end)
 

@@ -196,11 +196,7 @@ class TestEnds:
     def test_who_ends_by_a_signal_has_failed(self, dela: Driver, name: str, number: int) -> None:
         answer = run(dela, "killed", args=[name])
 
-        assert ("failed", None, number) == (
-            answer["state"],
-            answer["exit_code"],
-            answer["signal"],
-        )
+        assert ("failed", None, number) == (answer["state"], answer["exit_code"], answer["signal"])
         assert f"signal {number}" in answer["error"]
         assert "last words\n" == answer["initial_output"]
 

@@ -60,9 +60,7 @@ def test_an_entry_on_a_file_of_the_project_holds_for_it_in_a_work_tree(
 @pytest.mark.thorough
 def test_a_denial_holds_there_too(root: Path, linked: Path, tmp_path: Path) -> None:
     allow(
-        tmp_path / "home",
-        entry("Directory", tmp_path),
-        entry("Deny", root / "Makefile", "other"),
+        tmp_path / "home", entry("Directory", tmp_path), entry("Deny", root / "Makefile", "other")
     )
 
     with client_of(config_of(root, linked), "dela", environment=home_of(tmp_path)) as client:

@@ -184,10 +184,7 @@ class TestPerson:
 
     @pytest.mark.parametrize(
         "answer",
-        [
-            b"\n",
-            *(pytest.param(one, marks=pytest.mark.soak) for one in (b"yes please\n", b"\x04")),
-        ],
+        [b"\n", *(pytest.param(one, marks=pytest.mark.soak) for one in (b"yes please\n", b"\x04"))],
     )
     def test_any_other_answer_writes_nothing(
         self, project: Path, home: Path, answer: bytes

@@ -99,10 +99,7 @@ HOSTILE: dict[str, tuple[Mapping[str, str], str]] = {
         {"justfile": listed(8000, "mod? m{i}\n") + listed(8000, "r{i}: m{i}::a\n")},
         "names more than 500 files",
     ),
-    "modules": (
-        {"justfile": listed(500, "mod m{i} 'b'\n"), "b": listed(20_000, "a{i}:\n")},
-        SPENT,
-    ),
+    "modules": ({"justfile": listed(500, "mod m{i} 'b'\n"), "b": listed(20_000, "a{i}:\n")}, SPENT),
     "workflows": (
         {f".github/workflows/{i}.yml": "[" + "[]," * 80_000 + "]" for i in range(9)},
         SPENT,

@@ -88,18 +88,12 @@ NAMES = {
     ),
     "words of make": ("export a\nunexport b: c\nvpath %.c d:e\nundefine f\n", []),
     "objects to load": ("load a:b\n-load c:d\n", []),
-    "variables with those names": (
-        "ifdef = a\nelse := b\ndefine = c:\ninclude = d:\ne:\n",
-        ["e"],
-    ),
+    "variables with those names": ("ifdef = a\nelse := b\ndefine = c:\ninclude = d:\ne:\n", ["e"]),
     "targets with those names": (
         "export: a\ndefine: b\ninclude: c\nifdef: d\nelse: e\n",
         ["export", "define", "include", "ifdef", "else"],
     ),
-    "definitions": (
-        "define a\nb: c\n define d =\ne:\n endef # x\nf:\n\tendef\nendef\ni:\n",
-        ["i"],
-    ),
+    "definitions": ("define a\nb: c\n define d =\ne:\n endef # x\nf:\n\tendef\nendef\ni:\n", ["i"]),
     "definitions with words before them": (
         "override define a :=\nb:\nendef\nexport define c\nd:\nendef\ne:\n",
         ["e"],

@@ -126,7 +126,7 @@ FILES: dict[str, tuple[dict[str, str], list[str]]] = {
         {
             "pom.xml": PARENT.format("<relativePath/>")
             + "<properties><goal>java</goal><kind>${project.parent.artifactId}</kind></properties>"
-            + built(plugin("${kind}-maven-plugin", "${goal}")),
+            + built(plugin("${kind}-maven-plugin", "${goal}"))
         },
         ["top:java"],
     ),
@@ -140,16 +140,13 @@ FILES: dict[str, tuple[dict[str, str], list[str]]] = {
         ["exec:java", "com.example:demo-maven-plugin:run", "deep:do"],
     ),
     "module of a known plugin": (
-        {
-            "pom.xml": "<modules><module>a</module></modules>" + managed(RUN),
-            "a/pom.xml": DEMO,
-        },
+        {"pom.xml": "<modules><module>a</module></modules>" + managed(RUN), "a/pom.xml": DEMO},
         ["demo:run"],
     ),
     "profile by default": (
         {
             "pom.xml": "<profiles><profile><id>a</id><activation><activeByDefault>true"
-            f"</activeByDefault></activation>{EXEC}</profile><profile><id>b</id>{DEMO}</profile></profiles>",
+            f"</activeByDefault></activation>{EXEC}</profile><profile><id>b</id>{DEMO}</profile></profiles>"
         },
         ["exec:java"],
     ),

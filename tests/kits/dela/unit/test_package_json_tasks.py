@@ -105,11 +105,7 @@ def test_pnpm_has_two_more_forms_of_a_package(
     ],
 )
 def test_a_lock_file_decides_on_the_manager_then_the_field_then_it_is_npm(
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    others: list[str],
-    field: object,
-    expected: str,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, others: list[str], field: object, expected: str
 ) -> None:
     """Whatever is installed: a task's unique name must be the same on every machine."""
     monkeypatch.setenv("PATH", str(tmp_path))
@@ -142,10 +138,7 @@ def test_without_a_package_json_there_are_no_tasks(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ('{"scripts": {\n"a": b}}', "line 2: is not valid JSON: .*"),
-    ],
+    ("text", "why"), [('{"scripts": {\n"a": b}}', "line 2: is not valid JSON: .*")]
 )
 def test_a_file_that_is_no_json_cannot_be_used(tmp_path: Path, text: str, why: str) -> None:
     with pytest.raises(UnreadableError, match=f"^{why}$"):

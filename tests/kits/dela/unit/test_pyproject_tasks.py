@@ -72,9 +72,7 @@ def test_a_task_of_poe_is_described_by_its_help_or_by_what_it_runs(
 
 @pytest.mark.parametrize(
     ("settings", "expected"),
-    [
-        ('default_array_task_type = "parallel"', ["command: x:y", "parallel: z"]),
-    ],
+    [('default_array_task_type = "parallel"', ["command: x:y", "parallel: z"])],
 )
 def test_settings_of_poe_say_what_a_plain_task_is(
     tmp_path: Path, settings: str, expected: list[str]
@@ -100,12 +98,7 @@ def test_a_script_is_described_by_its_entry_point(
     )
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        '[project]\nname = "a"\n',
-    ],
-)
+@pytest.mark.parametrize("text", ['[project]\nname = "a"\n'])
 def test_without_one_of_the_tables_there_are_no_tasks(tmp_path: Path, text: str) -> None:
     assert not found(tmp_path, text)
 

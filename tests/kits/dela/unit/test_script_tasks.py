@@ -21,12 +21,7 @@ def found(root: Path) -> list[Task]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("text", "mode", "argv"),
-    [
-        ("echo ran", 0o755, ("sh", "./x y.sh")),
-    ],
-)
+@pytest.mark.parametrize(("text", "mode", "argv"), [("echo ran", 0o755, ("sh", "./x y.sh"))])
 def test_a_script_is_started_in_a_way_that_works(
     tmp_path: Path, text: str, mode: int, argv: tuple[str, ...]
 ) -> None:

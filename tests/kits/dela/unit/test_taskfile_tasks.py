@@ -173,10 +173,7 @@ tasks:
 """,
         [("a", "complex command"), ("e", "shown")],
     ),
-    "ends of lines of Windows": (
-        "tasks:\r\n  a:\r\n    desc: x\r\n",
-        [("a", "x")],
-    ),
+    "ends of lines of Windows": ("tasks:\r\n  a:\r\n    desc: x\r\n", [("a", "x")]),
 }
 
 INCLUDED = {"i.yml": "tasks: {default: echo, one: {desc: 1}, _two: {internal: true}}\n"}

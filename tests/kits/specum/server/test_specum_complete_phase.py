@@ -9,14 +9,7 @@ from typing import Any
 import pytest
 from command_line import open_folder, texts
 from driving import connected, create_project
-from specum_projects import (
-    GOAL,
-    KITS,
-    PHASES,
-    STATE,
-    TASK_LIST,
-    Desk,
-)
+from specum_projects import GOAL, KITS, PHASES, STATE, TASK_LIST, Desk
 from unprivileged import told, unprivileged
 
 NEXT = dict(pairwise(PHASES))

@@ -176,10 +176,7 @@ def test_two_servers_that_import_at_the_same_time_make_each_task_once(root: Path
     ],
 )
 def test_what_cannot_be_imported_leaves_the_phase_and_the_project_as_they_were(
-    root: Path,
-    driver: Driver,
-    given: dict[str, str],
-    sentence: str,
+    root: Path, driver: Driver, given: dict[str, str], sentence: str
 ) -> None:
     lay_spec(root, "csv", state={"phase": "tasks"}, tasks=TASKS)
     with changing(root):

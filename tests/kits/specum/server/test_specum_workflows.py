@@ -8,16 +8,7 @@ import pytest
 from cases import lay_down
 from driving import Driver, Era, connected, quiet
 from specum_projects import STATE
-from specum_runs import (
-    COUNTED,
-    POINTER,
-    TASKS,
-    changing,
-    lay_spec,
-    ok,
-    state_of,
-    ticked,
-)
+from specum_runs import COUNTED, POINTER, TASKS, changing, lay_spec, ok, state_of, ticked
 
 from ralphgen.emit.workflows import regenerate
 from ralphgen.kits.specum.tools import TOOLS
@@ -189,8 +180,7 @@ def test_two_specs_grow_side_by_side_when_they_are_named(root: Path, driver: Dri
 
 
 def test_a_state_that_breaks_in_the_middle_is_set_aside_and_the_spec_goes_on_in_its_place(
-    root: Path,
-    driver: Driver,
+    root: Path, driver: Driver
 ) -> None:
     folder = lay_spec(root, "auth", state=PLUGIN, tasks=TASKS.replace("[ ] 1.1", "[x] 1.1"))
     for name in ("research.md", "requirements.md", "design.md"):
@@ -238,9 +228,7 @@ def test_a_state_of_five_keys_as_the_plugin_writes_it_is_served_and_completed(
 
 @pytest.mark.parametrize("related", RELATED.values(), ids=RELATED)
 def test_what_other_tools_keep_in_a_state_survives_every_call(
-    root: Path,
-    driver: Driver,
-    related: list[dict[str, Any]],
+    root: Path, driver: Driver, related: list[dict[str, Any]]
 ) -> None:
     theirs = {
         "fixTaskMap": {"1.1": {"attempts": 2}},

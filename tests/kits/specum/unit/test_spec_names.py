@@ -26,14 +26,8 @@ def test_a_name_of_small_letters_digits_and_hyphens_fits(name: str) -> None:
         ("..", f'invalid spec name ".."{UNFIT}'),
         ("auth\n", f'invalid spec name "auth\\n"{UNFIT}, such as "auth"'),
         ("---", 'invalid spec name "---": start with a letter or a digit'),
-        (
-            "-rf",
-            'invalid spec name "-rf": start with a letter or a digit, such as "rf"',
-        ),
-        (
-            "a" * 65,
-            f'the spec name "{"a" * 64}…" has 65 characters: use at most 64',
-        ),
+        ("-rf", 'invalid spec name "-rf": start with a letter or a digit, such as "rf"'),
+        ("a" * 65, f'the spec name "{"a" * 64}…" has 65 characters: use at most 64'),
     ],
 )
 def test_what_is_wrong_with_a_name_is_one_sentence(name: str, problem: str) -> None:

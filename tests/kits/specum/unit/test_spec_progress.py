@@ -8,12 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralphgen.kits.specum.server.specs import (
-    goal_of,
-    new_progress,
-    with_goal,
-    with_summary,
-)
+from ralphgen.kits.specum.server.specs import goal_of, new_progress, with_goal, with_summary
 from ralphgen.runtime.files.entry_log import without_controls
 
 TEMPLATE = "# Progress\n\n## Original Goal\n\n{{goal}}\n\n## Completed Tasks\n\n## Learnings\n"

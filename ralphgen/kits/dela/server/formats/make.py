@@ -32,8 +32,7 @@ NOTABLE = re.compile(r"\\[^$]|[$#;]")  # an escape, a reference, or an end of wh
 ECHO = re.compile(r"@\s*echo\s+(?:-[neE]+\s+)*(.*)", re.DOTALL)
 END = r"(?:$|[;&|]|>\s*&\s*2)"  # of an echo, as far as it is seen
 ECHOED = re.compile(
-    rf"""(?:"((?:[^"\\]|\\.)*)"\s*|'([^']*)'\s*|([^"'`()\\<>;&|]+)){END}""",
-    re.DOTALL,
+    rf"""(?:"((?:[^"\\]|\\.)*)"\s*|'([^']*)'\s*|([^"'`()\\<>;&|]+)){END}""", re.DOTALL
 )
 
 
