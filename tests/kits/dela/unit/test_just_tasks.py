@@ -14,7 +14,6 @@ from ralphgen.kits.dela.server.formats import recipes as just
 from ralphgen.kits.dela.server.formats.recipes import JustRecipe, read_statements
 from ralphgen.kits.dela.server.task import Folder, Task, UnreadableError
 
-FIXTURE = Path(__file__).parents[4] / "fixtures/dela/project"
 SYSTEM = "macos" if sys.platform == "darwin" else "linux"
 
 Summary = list[tuple[str, str | None]]
@@ -370,28 +369,6 @@ def test_the_recipes_of_several_files(case: str, tmp_path: Path) -> None:
     folder = write(tmp_path, files)
 
     assert expected == [(task.name, task.description) for task in listed(folder)]
-    assert [] == folder.problems
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("runner")
-def test_the_fixture_lists_the_same_with_and_without_just() -> None:
-    folder = Folder(os.path.realpath(FIXTURE), os.path.realpath(FIXTURE))
-    found = [
-        (task.name, task.description, os.path.relpath(task.path, folder.path))
-        for task in listed(folder)
-    ]
-
-    assert [
-        ("clean", "Remove what was built", "just/shared.just"),
-        ("lint", "Look for mistakes", "justfile"),
-        ("ship::to", "Send it off", "just/ship/mod.just"),
-        ("ship::test", None, "just/ship/mod.just"),
-        ("build", "Build the program", "justfile"),
-        ("test", "Run the tests", "justfile"),
-        ("release", None, "justfile"),
-        ("where", None, "justfile"),
-    ] == found
     assert [] == folder.problems
 
 

@@ -19,7 +19,6 @@ from ralphgen.kits.dela.server.task import Folder, UnreadableError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-PROJECT = Path(__file__).parents[4] / "fixtures" / "dela" / "project"
 MAKE = shutil.which("make")
 
 
@@ -657,21 +656,6 @@ def test_the_list_is_that_of_the_database_of_make(case: str, tmp_path: Path) -> 
     targets = {rule.partition(":")[0] for rule in rules} - {"Makefile"}
 
     assert targets == {name for name, _ in listed(folder)}
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(MAKE is None, reason="the machine has no make")
-def test_each_target_of_the_awkward_project_is_one_of_make(tmp_path: Path) -> None:
-    project = tmp_path / "project"
-    project.mkdir()
-    shutil.copy(PROJECT / "Makefile", project)
-    shutil.copytree(PROJECT / "make", project / "make")
-    folder = folder_of(project)
-    names = [name for name, _ in listed(folder)]
-
-    assert not folder.problems
-    assert [] == [name for name in names if make(project, "-n", name).returncode]
-    assert {"all", "test", "build", "elsewhere", "with space", "c#sharp", "release"} <= set(names)
 
 
 def make(folder: Path, *words: str) -> subprocess.CompletedProcess[str]:

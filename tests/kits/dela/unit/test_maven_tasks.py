@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from ralphgen.kits.dela.server.formats.jvm import maven_tasks
-from ralphgen.kits.dela.server.task import Folder, UnreadableError, unchanged
+from ralphgen.kits.dela.server.task import Folder, UnreadableError
 
 PHASES = ["clean", "validate", "compile", "test", "package", "verify", "install", "deploy", "site"]
 
@@ -328,30 +328,6 @@ def test_a_module_that_cannot_be_used_is_reported(tmp_path: Path, text: str, pro
 
     assert PHASES == [task.name for task in maven_tasks(folder)]
     assert [problem] == [why[: len(problem)] for _, why in folder.problems]
-
-
-def test_the_wrapper_runs_the_project_once_it_is_executable(tmp_path: Path) -> None:
-    wrapper = tmp_path / "mvnw"
-    (tmp_path / "pom.xml").write_text("<project/>", encoding="utf-8")
-    wrapper.write_text("#!/bin/sh\n", encoding="utf-8")
-    root = Folder(str(tmp_path), str(tmp_path))
-    assert {("mvn", "mvn")} == {(task.runner, task.argv[0]) for task in maven_tasks(root)}
-
-    wrapper.chmod(0o755)
-
-    assert not unchanged(root.stamps)
-    assert {("mvn", "./mvnw")} == {(task.runner, task.argv[0]) for task in maven_tasks(root)}
-
-
-def test_a_module_is_built_by_the_wrapper_of_a_folder_around_it(tmp_path: Path) -> None:
-    wrapper, module = tmp_path / "mvnw", tmp_path / "a/b"
-    module.mkdir(parents=True)
-    (module / "pom.xml").write_text("<project/>", encoding="utf-8")
-    wrapper.write_text("#!/bin/sh\n", encoding="utf-8")
-    wrapper.chmod(0o755)
-
-    found = maven_tasks(Folder(str(module), str(tmp_path)))
-    assert {"../../mvnw"} == {task.argv[0] for task in found}
 
 
 @pytest.mark.parametrize(

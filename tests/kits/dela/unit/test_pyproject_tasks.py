@@ -108,16 +108,6 @@ def test_a_file_that_is_no_toml_cannot_be_used(tmp_path: Path) -> None:
         found(tmp_path, "[project.scripts]\na = b\n")
 
 
-def test_the_awkward_project_has_the_same_name_for_three_runners() -> None:
-    names = [(task.runner, task.name) for task in found(PROJECT)]
-
-    assert [("uv", "test"), ("poetry", "test"), ("poe", "test")] == [
-        pair for pair in names if pair[1] == "test"
-    ]
-    assert ("poe", "build") in names
-    assert not {"ignored", "verbosity", "_setup", "--option"} & {name for _, name in names}
-
-
 POE = {
     "included files": (
         {

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 from ralphgen.kits.dela.server.formats import recipes as taskfile
 from ralphgen.kits.dela.server.task import Folder, Task, UnreadableError, merged
 
-FIXTURE = Path(__file__).parents[4] / "fixtures/dela/project"
 SYSTEM = "darwin" if sys.platform == "darwin" else "linux"
 MACHINE = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), platform.machine())
 
@@ -260,32 +259,6 @@ def test_the_tasks_of_included_files(case: str, tmp_path: Path) -> None:
     assert expected == [task.name for task in listed(folder)]
     assert [] == folder.problems
     assert not (tmp_path / "ran").exists()
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("runner")
-def test_the_fixture_lists_the_same_with_and_without_task() -> None:
-    folder = Folder(os.path.realpath(FIXTURE), os.path.realpath(FIXTURE))
-    found = [
-        (task.name, task.description, os.path.relpath(task.path, folder.path))
-        for task in listed(folder)
-    ]
-
-    assert [
-        ("default", None, "Taskfile.yml"),
-        ("build", "Build the program", "Taskfile.yml"),
-        ("test", "Run all tests", "Taskfile.yml"),
-        ("lint", 'command: echo "linting"', "Taskfile.yml"),
-        ("format", "multiple commands: 2", "Taskfile.yml"),
-        ("serve:dev", "Serve the pages on this machine", "Taskfile.yml"),
-        ("watch-*", 'command: echo "watching <…>"', "Taskfile.yml"),
-        ("docs:build", "Build the documentation", "taskfiles/docs.yml"),
-        ("docs:check-links", 'command: echo "checking"', "taskfiles/docs.yml"),
-        ("release:tag", "complex command", "taskfiles/release/Taskfile.yaml"),
-        ("release:notes:write", 'command: echo "writing"', "taskfiles/notes.yml"),
-        ("clean", "Remove what was built", "taskfiles/shared.yml"),
-    ] == found
-    assert [] == folder.problems
 
 
 @pytest.mark.slow

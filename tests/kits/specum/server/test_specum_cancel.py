@@ -69,19 +69,6 @@ class TestCancel:
         assert ["pay"] == desk.names()
         assert "pay\n" == desk.pointer()
 
-    def test_links_in_a_spec_are_deleted_and_not_what_they_lead_to(self, desk: Desk) -> None:
-        desk.spec_in("research")
-        kept = desk.root.parent / "kept"
-        kept.mkdir(exist_ok=True)
-        (kept / "a.md").write_text("a", encoding="utf-8")
-        (desk.specs / "auth" / "linked").symlink_to(kept)
-        (desk.specs / "auth" / "file.md").symlink_to(kept / "a.md")
-
-        desk.says("ralph_cancel", delete_files=True)
-
-        assert [] == desk.names()
-        assert "a" == (kept / "a.md").read_text(encoding="utf-8")
-
     def test_where_nothing_can_be_deleted_the_state_stays(self, desk: Desk) -> None:
         desk.spec_in("research")
         real = desk.root / "real"

@@ -87,18 +87,6 @@ class TestPhases:
         assert not found["commitSpec"]
         assert ("shop", [1]) == (found["epicName"], found["x"])
 
-    def test_a_named_spec_leaves_the_current_one(self, desk: Desk) -> None:
-        desk.spec_in("research", name="pay")
-        desk.spec_in("research", name="auth")
-        before = texts(desk.specs / "auth")
-
-        text = desk.says("ralph_complete_phase", spec_name="pay", phase="research", summary="x")
-
-        assert text.startswith('## Phase complete: research of "pay"\n')
-        assert "requirements" == desk.state("pay")["phase"]
-        assert before == texts(desk.specs / "auth")
-        assert "auth\n" == desk.pointer()
-
 
 class TestWhatIsMissing:
     """What is not there is told, and stops nobody without need."""
@@ -245,14 +233,6 @@ class TestSummary:
 
         assert 1 == desk.read("auth", ".progress.md").count(summary)
         assert 1 == text.count(summary.replace("\n", "\n  "))
-
-    def test_control_characters_are_left_out(self, desk: Desk) -> None:
-        desk.spec_in("research")
-
-        text = desk.says("ralph_complete_phase", phase="research", summary="a\x1b[2J\x00b\rc\u2028")
-
-        assert "- **Summary**: a[2Jb\n  c\n" in text
-        assert "\n\na[2Jb\nc\n\n" in desk.read("auth", ".progress.md")
 
     def test_a_long_one_is_kept_whole_and_shown_in_part(self, desk: Desk) -> None:
         desk.spec_in("research")

@@ -147,14 +147,6 @@ class TestHandingOut:
         assert ENDED == desk.says("ralph_implement")
         assert "| auth (current) | completed | 3/3 |\n" in desk.says("ralph_status")
 
-    def test_ticks_out_of_order_leave_the_first_open_task(self, desk: Desk) -> None:
-        desk.spec_in("execution")
-        tick(desk, "1.2", mark="X")
-
-        assert ("1", "3") == handed(desk.says("ralph_implement"))[:2]
-        tick(desk, "1.1")
-        assert ("3", "3") == handed(desk.says("ralph_implement"))[:2]
-
     def test_a_task_that_is_opened_again_is_handed_out_again(self, desk: Desk) -> None:
         desk.spec_in("execution")
         tick(desk, "1.1", "1.2", "V1")
@@ -302,13 +294,6 @@ class TestText:
 
         assert MOST - 500 < len(desk.says("ralph_implement"))
 
-    def test_the_id_of_a_task_may_be_as_long_as_it_likes(self, desk: Desk) -> None:
-        desk.spec_in("execution", tasks=f"- [ ] 1.{'1' * 60_000} A\n")
-        desk.says("ralph_implement", max_iterations=1)
-
-        expected = f"Task 1.{'1' * 62}… blocked after 1 attempts. "
-        assert desk.refuses("ralph_implement", max_iterations=1).startswith(expected)
-
     def test_very_many_tasks_that_are_done_elsewhere_are_told_in_part(self, desk: Desk) -> None:
         """Their boxes are ticked all the same."""
         count = 400
@@ -340,19 +325,6 @@ class TestText:
 
 class TestDisk:
     """What is written."""
-
-    def test_only_the_state_and_the_current_goal_are_written(self, desk: Desk) -> None:
-        desk.spec_in("execution")
-        before, around = texts(desk.specs), desk.outside()
-
-        desk.says("ralph_implement")
-
-        after = texts(desk.specs)
-        assert [f"auth/{name}" for name in (".progress.md", STATE)] == sorted(
-            name for name in after if after[name] != before.get(name)
-        )
-        assert before.keys() == after.keys()
-        assert around == desk.outside()
 
     def test_a_goal_of_their_own_and_a_file_without_sections_stay(self, desk: Desk) -> None:
         desk.spec_in("execution")

@@ -82,17 +82,6 @@ class TestAnswer:
         )
         assert text.endswith(call + more * (phase == "tasks"))
 
-    @pytest.mark.parametrize("phase", HANDED)
-    def test_asking_changes_nothing(self, desk: Desk, phase: str) -> None:
-        desk.spec_in(phase)
-        before, around = texts(desk.specs), desk.outside()
-
-        first = desk.says(f"ralph_{phase}")
-
-        assert first == desk.says(f"ralph_{phase}", spec_name="auth")
-        assert before == texts(desk.specs)
-        assert around == desk.outside()
-
 
 class TestContext:
     """What was found before."""
@@ -138,17 +127,6 @@ class TestContext:
         context = section(desk.says("ralph_research"), "### Context")
 
         assert context.startswith("#### .progress.md\n\n(missing: ")
-
-    def test_a_named_spec_is_handed_out_and_the_current_one_stays(self, desk: Desk) -> None:
-        desk.spec_in("design", name="pay")
-        desk.spec_in("research", name="auth")
-
-        text = desk.says("ralph_design", spec_name="pay")
-
-        assert text.startswith('## design phase for "pay"\n')
-        assert "# requirements of pay" in text
-        assert 'spec_name: "pay"' in text
-        assert "auth\n" == desk.pointer()
 
     def test_artifacts_stand_there_as_they_are(self, desk: Desk) -> None:
         hostile = "$& \\1 {{goal}} {% raw %}\n## Learnings\n```\n### Context\n<b>ü 日本 😀</b>\n---"

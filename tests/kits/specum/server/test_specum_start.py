@@ -153,11 +153,6 @@ class TestTemplate:
         assert f'cannot read "{file}": is a directory' == folder
         assert not desk.specs.exists()
 
-    def test_a_file_in_place_of_the_folder_of_texts_is_no_matter(self, desk: Desk) -> None:
-        (desk.root / ".ralph/specum").write_text("x", encoding="utf-8")
-
-        assert STARTED == desk.says("ralph_start", name="auth", goal=GOAL)
-
 
 class TestGit:
     """What git ignores."""
@@ -204,13 +199,6 @@ class TestDisk:
 
         assert "- **Warning**: cannot make this the current spec: " in text
         assert FIRST_STATE == desk.state("auth")
-
-    def test_a_file_in_place_of_the_folder_is_named(self, desk: Desk) -> None:
-        desk.specs.write_text("mine", encoding="utf-8")
-
-        expected = 'cannot create the directory "specs": file exists'
-        assert expected == desk.refuses("ralph_start", name="auth", goal=GOAL)
-        assert "mine" == desk.specs.read_text(encoding="utf-8")
 
     def test_a_folder_that_may_not_be_written_is_named_and_left_as_it_was(self) -> None:
         with open_folder() as folder:

@@ -101,10 +101,6 @@ def snapshot(folder: Path) -> dict[str, bytes | str | None]:
 class TestListing:
     """A spec is a folder with a fitting name, and nothing else is."""
 
-    def test_a_project_without_specs_has_none(self, tmp_path: Path) -> None:
-        assert [] == Specs(str(tmp_path), str(tmp_path)).names()
-        assert [] == list(tmp_path.iterdir())
-
     def test_specs_are_sorted_and_all_else_is_left_out(self, root: Path, specs: Specs) -> None:
         for name in ("zoo", "b-2", ".hidden", "Upper", "with space", "---"):
             (root / "specs" / name).mkdir()
@@ -169,10 +165,6 @@ class TestCurrent:
 
         assert name == specs.current()
 
-    def test_without_a_pointer_there_is_none(self, specs: Specs, tmp_path: Path) -> None:
-        assert specs.current() is None
-        assert Specs(str(tmp_path), str(tmp_path)).current() is None
-
     def test_it_is_set_over_and_over_and_removed(self, root: Path, specs: Specs) -> None:
         specs.set_current("auth")
         specs.set_current("zoo")
@@ -236,11 +228,6 @@ class TestCurrent:
 
 class TestReading:
     """What a person or another tool put into a file never stops the server."""
-
-    def test_what_is_not_there_is_none(self, specs: Specs) -> None:
-        assert specs.read("auth", "research.md") is None
-        assert specs.read("gone", "research.md") is None
-        assert specs.read_bytes("auth", "research.md") is None
 
     def test_a_long_file_is_cut_after_a_line_with_a_note(self, auth: Path, specs: Specs) -> None:
         (auth / "research.md").write_bytes(("ü" * 49 + "\n").encode() * 12_000)
@@ -330,12 +317,6 @@ class TestReading:
         ):
             with pytest.raises(ToolError, match="for a file of a spec"):
                 call()
-
-    def test_a_path_is_absolute_and_need_not_be_there(self, root: Path, specs: Specs) -> None:
-        folder = os.path.realpath(root)
-
-        assert f"{folder}/specs/new" == specs.path("new")
-        assert f"{folder}/specs/new/tasks.md" == specs.path("new", "tasks.md")
 
     def test_specs_may_be_a_link_to_another_folder_of_the_project(self, tmp_path: Path) -> None:
         (tmp_path / "shared").mkdir()
@@ -488,14 +469,6 @@ class TestWriting:
         assert not specs.remove("auth", "a.md")
         assert not specs.remove("gone", "a.md")
         assert HIDDEN == (auth / "../../../secret.md").read_text(encoding="utf-8")
-
-    def test_a_spec_is_created_in_a_new_project_and_twice_is_fine(self, tmp_path: Path) -> None:
-        specs = Specs(str(tmp_path), str(tmp_path))
-        specs.create("auth")
-        specs.write("auth", "a.md", "a")
-        specs.create("auth")
-
-        assert {"specs": None, "specs/auth": None, "specs/auth/a.md": b"a"} == snapshot(tmp_path)
 
     @pytest.mark.slow
     @pytest.mark.parametrize(
