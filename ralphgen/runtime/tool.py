@@ -207,9 +207,12 @@ def instruction_lines(tools: Sequence[Tool]) -> list[str]:
 def _clearing(schema: Mapping[str, Any], keep: Collection[str]) -> Mapping[str, Any]:
     """Return the schema of `clear` for the kept arguments.
 
-    Empty where none of them can be cleared.
+    Empty if none of them can be cleared. An argument `clear` that lists no names is unchanged.
     """
-    names = [name for name in schema["items"]["enum"] if name in keep]
+    known = schema.get("items", {}).get("enum")
+    if known is None:
+        return schema
+    names = [name for name in known if name in keep]
     return {**schema, "items": {**schema["items"], "enum": names}} if names else {}
 
 

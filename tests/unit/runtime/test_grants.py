@@ -20,6 +20,7 @@ from ralphgen.runtime.policy import (
     Recipe,
 )
 from ralphgen.runtime.session import Session
+from ralphgen.runtime.tool import READ_ONLY, STRING, STRINGS, Tool
 
 TOOLS = ("read", "write", "drop")
 ARGUMENTS = ("id", "status")
@@ -136,3 +137,11 @@ def test_recipe_of_the_project_cannot_exceed_its_base() -> None:
     assert not session.leaves("write", "status")
     assert {"id": {"1"}} == session.grants.tools["write"].values
     assert 'the recipe "wide" does not include it' == session.why_hidden("drop")
+
+
+def test_an_argument_clear_without_names_is_any_other_argument() -> None:
+    properties: dict[str, dict[str, object]] = {"clear": {**STRINGS}, "name": {**STRING}}
+    tool = Tool("paint", "Paint.", hints=READ_ONLY, run="x.y", properties=properties)
+
+    assert {"clear": STRINGS} == tool.narrowed(["clear"]).properties
+    assert {"name": STRING} == tool.narrowed(["name"]).properties
