@@ -230,13 +230,12 @@ def _shared_reader(
         return None
     import psycopg
 
-    database = stack.enter_context(shared.borrow())
-    if not _is_current(database):
-        return None
-    connection: psycopg.Connection[Any] = database.connection
+    database: Any = stack.enter_context(shared.borrow())
     try:
+        database.open()  # an idle one is, and was checked
+        connection: psycopg.Connection[Any] = database.connection
         connection.execute(begin)
-    except psycopg.Error:
+    except (ToolError, psycopg.Error):
         return None
     stack.callback(connection.rollback)
     return connection
@@ -256,7 +255,7 @@ def _opened(root: Path, patience: float) -> Database:
 
 
 def _is_current(database: Database) -> bool:
-    """Return whether a connection works, and has the files that are there by now; connect first."""
+    """Return whether an idle connection works, and has the files that are there by now."""
     try:
         database.reading(lambda: None)
     except ToolError:
