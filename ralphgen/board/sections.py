@@ -37,7 +37,7 @@ from ralphgen.project.database import open_database
 from ralphgen.project.inspect import read_schema
 from ralphgen.project.model import Names
 from ralphgen.project.root import FOLDER
-from ralphgen.sessions.end import stop_session
+from ralphgen.sessions.end import end_session
 
 RELOAD = "load the page again"
 NOTHING_ASKED = RecordQuery()
@@ -91,7 +91,7 @@ def diagnose(board: Board) -> ActionResult:
 def end(board: Board, session_id: str) -> ActionResult:
     """End a session; waits for no other action, for it writes none of the server."""
     try:
-        return ActionResult(True, stop_session(board.root, session_id).sentence)
+        return ActionResult(True, end_session(board.root, session_id, stops_servers=True).sentence)
     except RalphgenError as error:
         return ActionResult(False, "no session was ended", (), fieldless(error.problems))
 

@@ -138,16 +138,16 @@ def end(session_id: SessionId, project: Project = Path(), as_json: Json = False)
     from ralphgen.sessions.login import revoke_login
 
     root = _place(project, "end").root
-    ended, task = end_session(root, session_id)
+    ended = end_session(root, session_id)
     database = database_place(root)
     if database is not None and revoke_login(database, session_id) is False:
         say(f"warning: {STILL_OPEN}")
     if as_json:
-        print_json(ended.as_json())
+        print_json(ended.session.as_json())
         return
-    state = "" if task is None else task_state(root, task)
-    again = f"; task {task} is {state}{' again' * (state == 'ready')}" if state else ""
-    print(f"ended session {plain(ended.session_id)}{again}")
+    state = "" if ended.task is None else task_state(root, ended.task)
+    again = f"; task {ended.task} is {state}{' again' * (state == 'ready')}" if state else ""
+    print(f"ended session {plain(ended.session.session_id)}{again}")
 
 
 @session.command(example="ralphgen session revoke yap-20260210T120000Z-1a2b3c4d5e6f7a8b")

@@ -13,7 +13,6 @@ from typing import Self
 from ralphgen.errors import MissingError, ProjectError
 from ralphgen.ledger.tables import now, read_state
 from ralphgen.project.database import opened_database
-from ralphgen.project.root import SESSIONS, sessions_folder
 from ralphgen.runtime.engine.ledger import close_session
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.session import LOCK
@@ -32,28 +31,6 @@ from ralphgen.suggestion import suggestion
 ENDED = "ended"  # the outcome of a session that a person ends
 
 
-def end_session(root: Path, session_id: str) -> tuple[StoredSession, int | None]:
-    """End the session of this id and return it with the task that it released, or None.
-
-    Nothing can be started in it then. Its record stays until it is pruned, and the ledger says when
-    it ended. Raises `MissingError` if there is no such session, and `ProjectError` where one of
-    its servers runs.
-    """
-    kept = {one.session_id: one for one in stored_sessions(root)}
-    if session_id not in kept:
-        hint = suggestion(session_id, kept, "the sessions", "ralphgen session list")
-        raise MissingError(f'there is no session "{one_line(session_id)}"', hint)
-    if not end_folder(kept[session_id].folder):
-        raise ProjectError(
-            f'a server of the session "{session_id}" is running', "stop its client, then try again"
-        )
-    _close_row(root, session_id)
-    project = kept[session_id].facts.get("project")
-    work_tree = project.get("work_tree") if isinstance(project, dict) else None
-    end_protection(root, Path(work_tree or root), session_id)
-    return kept[session_id], release_held(root, session_id, ENDED)
-
-
 def _close_row(root: Path, session_id: str) -> None:
     """Put on record that a session of the ledger has ended; a project without one keeps none."""
     if read_state(root).version is not None:
@@ -68,17 +45,34 @@ _PROC = Path("/proc")
 
 
 @dataclass(frozen=True, slots=True)
-class Ended:
-    """What ending a session did, and `sentence` says so.
+class EndedSession:
+    """A session that was ended, and the task that it released, or None.
 
-    `stopped` servers have ended, and `left` ones go on. `pruned` is whether its folder is gone.
+    `stopped` is the number of its servers that were ended; `left` is whether others continue, and
+    `pruned` whether its folder is gone.
     """
 
-    session_id: str
+    session: StoredSession
+    task: int | None
     pruned: bool
     stopped: int
     left: bool
-    sentence: str
+
+    @property
+    def sentence(self) -> str:
+        """What a user should know of it."""
+        session_id = one_line(self.session.session_id)
+        parts = [f'ended the session "{session_id}": no server can start in it']
+        if self.stopped:
+            servers = "1 server has" if self.stopped == 1 else f"{self.stopped} servers have"
+            parts.append(
+                f"{servers} ended, and an agent in the session continues without their tools"
+            )
+        if self.left:
+            parts.append("a running server continues until its client disconnects")
+        if not self.pruned:
+            parts.append("its directory remains, because it contains other files")
+        return "; ".join(parts)
 
 
 class Lock:
@@ -118,53 +112,55 @@ class Lock:
         return sum(_ended(pid, context, self._file) for pid in _numbers())
 
 
-def stop_session(root: Path, session_id: str) -> Ended:
-    """End a session: no server can start in it any more, and those that run are ended.
+def end_session(root: Path, session_id: str, *, stops_servers: bool = False) -> EndedSession:
+    """End the session of this id and release its task: no server can be started in it then.
 
-    Its files go first, so that a server which starts meanwhile either is seen or refuses. A server
-    ends as its client would end it; the agent goes on without its tools, and its task is let go.
-    Raises `MissingError` if no session has this name, `ProjectError` where it cannot be
-    ended.
+    The ledger gets the time, and the session's record stays until it is pruned. With
+    `stops_servers` all of its files are removed, and then its servers end as a client would end
+    them: one that starts meanwhile is seen or refuses, and an agent continues without its tools.
+    Without, raises `ProjectError` if one of its servers runs. Raises `MissingError` if there is no
+    such session, and `ProjectError` if it cannot be ended.
     """
     session = _session(root, session_id)
-    folder = session.folder
-    with Lock(folder) as lock:
-        pruned = remove(folder)
-        if (folder / CONTEXT).exists():
-            raise ProjectError(
-                f'the session "{session_id}" cannot be ended: its files cannot be removed',
-                f'check the permissions of "{folder.parent}"',
-            )
-        stopped = lock.end_processes(folder / CONTEXT)
-        left = lock.is_held()
-    if "claim" in session.facts:  # else it ends though the database is not to be had
-        release_held(root, session.session_id, ENDED)
-    return Ended(session_id, pruned, stopped, left, _sentence(session_id, pruned, stopped, left))
+    stopped, left = 0, False
+    if stops_servers:
+        stopped, left = _stop(session)
+    elif not end_folder(session.folder):
+        raise ProjectError(
+            f'a server of the session "{session_id}" is running', "stop its client, then try again"
+        )
+    if not stops_servers:  # else the process that started the agent records its end
+        _close_row(root, session.session_id)
+        project = session.facts.get("project")
+        work_tree = project.get("work_tree") if isinstance(project, dict) else None
+        end_protection(root, Path(work_tree or root), session.session_id)
+    holds = not stops_servers or "claim" in session.facts  # no need of a database without
+    task = release_held(root, session.session_id, ENDED) if holds else None
+    return EndedSession(session, task, not session.folder.exists(), stopped, left)
 
 
 def _session(root: Path, session_id: str) -> StoredSession:
     """Return a session that is listed: no other name, and no link, leads anywhere."""
-    if sessions_folder(root).is_symlink():
-        text = f'"{SESSIONS}" is a link: the files behind it are not removed'
-        raise ProjectError(text, "remove the link")
-    named = [kept for kept in stored_sessions(root) if one_line(kept.session_id) == session_id]
+    kept = stored_sessions(root)
+    named = [one for one in kept if session_id in (one.session_id, one_line(one.session_id))]
     if len(named) == 1:
         return named[0]
-    text = f'there is no session "{one_line(session_id[:100])}"'
-    raise MissingError(text, 'list the sessions with "ralphgen session list"')
+    names = [one_line(one.session_id) for one in kept]
+    hint = suggestion(session_id, names, "the sessions", "ralphgen session list")
+    raise MissingError(f'there is no session "{one_line(session_id[:100])}"', hint)
 
 
-def _sentence(session_id: str, pruned: bool, stopped: int, left: bool) -> str:
-    """Return what a person should know of a session that was ended."""
-    parts = [f'ended the session "{session_id}": no server can start in it']
-    if stopped:
-        servers = "1 server has" if stopped == 1 else f"{stopped} servers have"
-        parts.append(f"{servers} ended, and an agent in the session continues without their tools")
-    if left:
-        parts.append("a running server continues until its client disconnects")
-    if not pruned:
-        parts.append("its directory remains, because it contains other files")
-    return "; ".join(parts)
+def _stop(session: StoredSession) -> tuple[int, bool]:
+    """Remove a session's files and end its servers; return how many, and whether others run."""
+    folder = session.folder
+    with Lock(folder) as lock:
+        remove(folder)
+        if (folder / CONTEXT).exists():
+            raise ProjectError(
+                f'the session "{session.session_id}" cannot be ended: its files cannot be removed',
+                f'check the permissions of "{folder.parent}"',
+            )
+        return lock.end_processes(folder / CONTEXT), lock.is_held()
 
 
 def _numbers() -> Iterator[int]:

@@ -21,7 +21,7 @@ from ralphgen.board.sessions import KitTools, read_sessions
 from ralphgen.errors import MissingError, ProjectError
 from ralphgen.ledger.tables import add_tables
 from ralphgen.project.root import SESSIONS
-from ralphgen.sessions.end import stop_session
+from ralphgen.sessions.end import end_session
 from ralphgen.sessions.model import PreparedSession
 from ralphgen.sessions.store import stored_sessions
 
@@ -186,10 +186,10 @@ def test_a_context_written_by_hand_gives_a_row_of_plain_text(
 
 def test_ending_a_session_that_runs_nowhere_sweeps_its_folder(project: Path, shelf: Path) -> None:
     session, other = opened(project, "yap"), opened(project, "yap")
-    ended = stop_session(project, session.session_id)
+    ended = end_session(project, session.session_id, stops_servers=True)
 
     assert (session.session_id, True, 0, False) == (
-        ended.session_id,
+        ended.session.session_id,
         ended.pruned,
         ended.stopped,
         ended.left,
@@ -209,7 +209,7 @@ def test_ending_a_session_ends_its_servers_and_no_others(project: Path, shelf: P
     ):
         for wire in (one, two, third):
             wire.shake_hands()
-        ended = stop_session(project, session.session_id)
+        ended = end_session(project, session.session_id, stops_servers=True)
 
         assert [True, True] == [has_ended(one), has_ended(two)]
         assert "result" in third.ask("tools/list")
@@ -223,7 +223,7 @@ def test_ending_a_session_ends_its_servers_and_no_others(project: Path, shelf: P
 
 def test_no_server_starts_in_a_session_that_was_ended(project: Path, shelf: Path) -> None:
     session = opened(project, "yap")
-    stop_session(project, session.session_id)
+    end_session(project, session.session_id, stops_servers=True)
 
     assert [] == list(shelf.iterdir())
     assert "create a new session" in refused(project, *arguments(session))
@@ -234,7 +234,7 @@ def test_a_server_that_starts_meanwhile_is_ended_or_refuses(project: Path, shelf
     with ExitStack() as stack:
         servers = [running(project, *arguments(session)) for _ in range(6)]
         wires = [stack.enter_context(server) for server in servers]
-        ended = stop_session(project, session.session_id)
+        ended = end_session(project, session.session_id, stops_servers=True)
         codes = {wire.process.wait(timeout=60) for wire in wires}
 
     assert codes <= {0, 2, -signal.SIGTERM}
@@ -263,7 +263,7 @@ def test_a_process_that_only_names_the_context_or_holds_the_lock_is_left_alone(
         waiting("-c", f"import sys; {waits}", "--context", str(session.context)) as one,
         waiting("-c", f"import fcntl, sys; {holds}; {waits}", lock) as two,
     ):
-        ended = stop_session(project, session.session_id)
+        ended = end_session(project, session.session_id, stops_servers=True)
         codes = [one.poll(), two.poll()]
         one.communicate(b"")
         two.communicate(b"")
@@ -303,7 +303,7 @@ def test_no_other_name_ends_anything(project: Path, shelf: Path, tmp_path: Path,
     (shelf / "file").write_text("mine", encoding="utf-8")
     before = snapshot(project), snapshot(tmp_path)
     with pytest.raises(MissingError) as refusal:
-        stop_session(project, name)
+        end_session(project, name, stops_servers=True)
 
     assert str(refusal.value).replace("\n", "").isprintable()
     assert before == (snapshot(project), snapshot(tmp_path))
@@ -318,7 +318,7 @@ def test_files_that_are_links_are_removed_and_not_what_they_lead_to(
     for file in FILES:
         (tmp_path / file).write_text("{}", encoding="utf-8")
         (shelf / "linked" / file).symlink_to(tmp_path / file)
-    ended = stop_session(project, "linked")
+    ended = end_session(project, "linked", stops_servers=True)
 
     assert (True, 0) == (ended.pruned, ended.stopped)
     assert ["{}"] * 3 == [(tmp_path / file).read_text(encoding="utf-8") for file in FILES]
@@ -332,7 +332,7 @@ def test_a_shelf_that_is_a_link_is_refused(tmp_path: Path) -> None:
     (tmp_path / ".ralph" / "mcp").mkdir(parents=True)
     (tmp_path / SESSIONS).symlink_to(outside)
     with pytest.raises(ProjectError, match="is a link"):
-        stop_session(tmp_path, "yap")
+        end_session(tmp_path, "yap", stops_servers=True)
 
     assert (outside / "yap" / "context.json").is_file()
 
@@ -341,7 +341,7 @@ def test_a_shelf_that_is_a_link_is_refused(tmp_path: Path) -> None:
 def test_a_folder_with_more_in_it_stays_without_what_a_server_needs(project: Path) -> None:
     session = opened(project, "yap")
     (session.folder / "notes.md").write_text("mine", encoding="utf-8")
-    ended = stop_session(project, session.session_id)
+    ended = end_session(project, session.session_id, stops_servers=True)
 
     assert not ended.pruned
     assert ended.sentence.endswith("its directory remains, because it contains other files")
@@ -351,7 +351,7 @@ def test_a_folder_with_more_in_it_stays_without_what_a_server_needs(project: Pat
 def test_what_cannot_be_removed_is_said(project: Path, shelf: Path) -> None:
     (shelf / "odd" / "context.json").mkdir(parents=True)
     with pytest.raises(ProjectError, match='the session "odd" cannot be ended'):
-        stop_session(project, "odd")
+        end_session(project, "odd", stops_servers=True)
 
 
 def test_a_name_that_is_no_text_is_shown_and_ended_all_the_same(project: Path, shelf: Path) -> None:
@@ -359,5 +359,5 @@ def test_a_name_that_is_no_text_is_shown_and_ended_all_the_same(project: Path, s
     (row,) = read_sessions(project)
 
     assert row.session_id.isprintable()
-    assert stop_session(project, row.session_id).pruned
+    assert end_session(project, row.session_id, stops_servers=True).pruned
     assert [] == stored_sessions(project)
