@@ -15,6 +15,9 @@ from ralphgen.terminal.app import App, CommandGroup, Misuse, ShellCommand, misus
 from ralphgen.terminal.console import say
 from ralphgen.terminal.table import COMMANDS, HIDDEN, PANELS, RENAMED
 
+TAKES_SHELL = "_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION"
+"""The variable that lets Typer's options for completion take a shell in place of finding it."""
+
 
 class LazyCommands(CommandGroup):
     """The commands of the table: a list shows their summaries, and imports none of them."""
@@ -81,6 +84,8 @@ def load(name: str) -> Any:
 def run() -> int:
     """Run the command of `sys.argv`; return its exit code."""
     arguments, passed = _split(sys.argv[1:])
+    if arguments[:-1] in (["--install-completion"], ["--show-completion"]):
+        os.environ[TAKES_SHELL] = "1"
     try:
         with as_bash_splits(os.environ):
             group: Any = typer.main.get_command(app)

@@ -71,3 +71,13 @@ def test_path_and_project_name_one_project(tmp_path: Path) -> None:
 
     assert 2 == done.returncode
     assert "error: PATH and --project both name a project\nhint: give one of them" in done.stderr
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_is_for_the_named_shell(shell: str, tmp_path: Path) -> None:
+    done = ralphgen("--install-completion", shell, more={"HOME": str(tmp_path)})
+
+    assert done.stdout.startswith(f"{shell} completion installed in {tmp_path}"), done.stderr
+    refused = ralphgen("--show-completion", "tcsh", more={"HOME": str(tmp_path)})
+    assert 2 == refused.returncode
+    assert 'invalid --show-completion "tcsh": use bash, zsh, fish' in refused.stderr
