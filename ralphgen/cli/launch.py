@@ -92,6 +92,7 @@ def launch(
     the terminal.
     """
     from ralphgen.agents.agent import LaunchOptions, prints
+    from ralphgen.agents.launch import find_program
     from ralphgen.agents.registry import find_agent
     from ralphgen.kits.registry import read_settings
     from ralphgen.project.root import project_place
@@ -102,6 +103,8 @@ def launch(
     works = find_agent(agent, read_settings(place.root))
     if recipe == "" and task is None and not next_:
         raise UsageError("missing argument RECIPE", help_hint("ralphgen launch"))
+    if not dry_run:
+        find_program(works)  # before anything is created
     kits = tuple(kit or ())
     request = Request(recipe or CLAIMING, task, feature, discipline, kits, next=next_)
 

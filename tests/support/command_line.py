@@ -176,6 +176,14 @@ def warm_process() -> WarmProcess:
     return process
 
 
+def idle_claude(folder: Path) -> dict[str, str]:
+    """The variables with which PATH has a `claude`, which does nothing: `launch` requires one."""
+    program = folder / "bin/claude"
+    program.parent.mkdir(exist_ok=True)
+    program.touch(0o755)
+    return {"PATH": f"{program.parent}{os.pathsep}{os.environ['PATH']}"}
+
+
 def ralphgen(
     *arguments: str | Path,
     cwd: Path | None = None,

@@ -9,7 +9,7 @@ from urllib.parse import urlencode
 
 import pytest
 from board_browsers import Elements, Running, notice_in, part, running_board, whole
-from command_line import ralphgen
+from command_line import idle_claude, ralphgen
 from driving import query
 from lifelines import until
 from loop_projects import LoopProject, wait_until_gone
@@ -153,7 +153,8 @@ def test_what_the_command_refuses_is_refused_in_its_words(project: LoopProject) 
         nul = board.act("sessions/start", {**START, "task": "1\0"})
         session = started(board)
         held = board.act("sessions/start", START)
-    own = ralphgen("launch", "task_execution", "--task", "99", "--project", project.root)
+    command = ("launch", "task_execution", "--task", "99", "--project", project.root)
+    own = ralphgen(*command, more=idle_claude(project.root))
 
     assert "there is no task 99" in own.stderr
     assert "there is no task 99" in notice_in(missing)

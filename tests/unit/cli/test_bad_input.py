@@ -1,6 +1,5 @@
 """Whatever is wrong with a project: a sentence, a hint, the right code, and nothing is lost."""
 
-import os
 import resource
 import shutil
 import sqlite3
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 from command_line import (
     RALPHGEN,
+    idle_claude,
     initialized,
     open_folder,
     ralphgen,
@@ -254,10 +254,7 @@ def test_a_full_disk_keeps_the_config_that_was_there(tmp_path: Path) -> None:
 def test_a_missing_database_has_one_error_and_one_hint(
     root: Path, words: tuple[str, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    program = root / "bin/claude"
-    program.parent.mkdir()
-    program.touch(0o755)  # a launch without one is refused first
-    monkeypatch.setenv("PATH", f"{program.parent}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setenv("PATH", idle_claude(root)["PATH"])
     (root / DATABASE).unlink()
     text, _, hint = refused(*words, cwd=root).rstrip("\n").partition("\nhint: ")
 

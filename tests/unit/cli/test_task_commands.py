@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import initialized, ralphgen, refused, run_sql
+from command_line import idle_claude, initialized, ralphgen, refused, run_sql
 from driving import connected, create_project, made_here, query
 from making_sessions import made
 
@@ -498,7 +498,8 @@ def test_next_names_the_reason_if_no_task_is_ready(tmp_path: Path) -> None:
 
     def why() -> str:
         done = ralphgen("task", "next", cwd=root)
-        taken = ralphgen("launch", "task_execution", "--next", cwd=root)
+        words = ("launch", "task_execution", "--next")
+        taken = ralphgen(*words, cwd=root, more=idle_claude(root))
         listed = ralphgen("task", "list", "--ready", cwd=root)
         assert (8, 8, 0) == (done.returncode, taken.returncode, listed.returncode)
         assert done.stderr == listed.stderr

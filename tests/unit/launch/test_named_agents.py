@@ -295,6 +295,17 @@ def test_a_dry_run_prints_its_command_with_the_files_of_the_session(root: Path) 
     ]
 
 
+def test_without_its_program_nothing_is_created(root: Path) -> None:
+    configured(root, ["no-such-agent"])
+    sessions = root / ".ralph/mcp/sessions"
+    code, said = started(root)
+
+    assert 1 == code
+    assert said.startswith('error: the agent "mine" is not installed'), said
+    assert not sessions.exists() or [] == [*sessions.iterdir()]
+    assert [] == query(root, "SELECT * FROM ralphgen_claims")
+
+
 def configured(root: Path, words: list[str]) -> None:
     """Give the project the agent "mine", and trust it."""
     path = root / ".ralph/ralphgen.toml"

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from command_line import Result, ralphgen, run_sql
+from command_line import Result, idle_claude, ralphgen, run_sql
 from driving import create_project, made_here, query, quiet
 from engines import ENGINES
 from held_tasks import comments, held_on, leave, row, status, taken
@@ -161,7 +161,8 @@ def test_a_session_without_its_closing_tool_claims_its_task(root: Path, how: str
     assert first.session_id == row(root, 1)[0]
     with pytest.raises(ClaimedError):
         opened(root, recipe, task=1, **more)
-    launched = ralphgen("launch", "task_execution", "--task", "1", "--project", root)
+    words = ("launch", "task_execution", "--task", "1", "--project", root)
+    launched = ralphgen(*words, more=idle_claude(root))
     assert 4 == launched.returncode
     assert "task 1 is claimed by" in launched.stderr
     assert 1 != opened(root, recipe, next=True, **more).task

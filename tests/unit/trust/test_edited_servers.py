@@ -6,7 +6,7 @@ import shutil
 from pathlib import Path
 
 import pytest
-from command_line import ralphgen, ran
+from command_line import idle_claude, ralphgen, ran
 from driving import accept
 from trusting import add, task_session
 
@@ -65,7 +65,7 @@ def test_nobody_is_asked_for_a_start_that_a_database_left_behind_refuses(
     assert 0 == ralphgen("regen", theirs, "--no-install").returncode
     shutil.rmtree(own / ".ralph/mcp")
     shutil.copytree(theirs / ".ralph/mcp", own / ".ralph/mcp")
-    refused = ralphgen(*command, cwd=own)
+    refused = ralphgen(*command, cwd=own, more=idle_claude(tmp_path))
 
     assert 1 == refused.returncode, refused.stderr
     assert 'the database is out of date: column "tasks.risk" is missing\n' in refused.stderr
