@@ -19,14 +19,20 @@ app = App()
 @app.command(example="ralphgen trust")
 def trust(project: Project = Path(), yes: Yes = False) -> None:
     """Review and approve the commands a project runs."""
-    from ralphgen.emit.trust import database_items
+    from ralphgen.emit.trust import database_items, git_items, run_items
     from ralphgen.emit.workflows import compile_server
+    from ralphgen.kits.registry import read_settings
     from ralphgen.project.root import has_database, written_root
     from ralphgen.sessions.create import project_items
 
     root = written_root(project, "trust")
-    if _recorded(root, database_items(root), yes=yes) and not has_database(root):
-        say('approved; next: "ralphgen init" creates the database')
+    is_new = _recorded(root, database_items(root), yes=yes)  # before it is looked for
+    if not has_database(root):
+        config = read_settings(root)
+        git = git_items(root, remote=config.loop.remote is not None)
+        is_new = _recorded(root, [*run_items(root, config), *git], yes=yes) or is_new
+        done = "approved the settings" if is_new else "no new settings to approve"
+        say(f'{done}; next: "ralphgen init" creates the database, then run "ralphgen trust" again')
         return
     is_new = _recorded(root, project_items(root), yes=yes, marks=True)
     compile_server(root)

@@ -12,7 +12,7 @@ import pytest
 import yaml
 from command_line import RALPHGEN
 from driving import create_project, query, quiet
-from proved_projects import git
+from proved_projects import check, git, proved_project
 
 from ralphgen import __version__
 from ralphgen.emit.workflows import regenerate
@@ -144,6 +144,75 @@ def test_the_action_refuses_a_word_that_would_look_for_no_gain(root: Path) -> No
 
     assert act(root, base, fail_on_gain="yes")[0].startswith("2 ")
     assert act(root, base, fail_on_gain="")[0].startswith("2 ")
+
+
+def prove(root: Path, base: str, *, event: str = "pull_request") -> tuple[int, str, str]:
+    """Run the step of the gate; its exit code, the job summary and the path of the receipt."""
+    folder = root.with_name("runner")
+    folder.mkdir()
+    output, summary = folder / "output", folder / "summary"
+    output.touch()
+    summary.touch()
+    (step,) = [one for one in read("action.yml")["runs"]["steps"] if one["name"] == "Gate"]
+    variables = {
+        "RUNNER_TEMP": str(folder),
+        "GITHUB_OUTPUT": str(output),
+        "GITHUB_STEP_SUMMARY": str(summary),
+        "GITHUB_EVENT_NAME": event,
+        "PROJECT": ".",
+        "BASE": base,
+    }
+    done = run(step["run"], root, **variables)
+    texts = (summary.read_text("utf-8") + done.stderr, output.read_text("utf-8").strip())
+    return done.returncode, *texts
+
+
+def checkout(folder: Path) -> Path:
+    """A shallow checkout of a branch that weakens its check, without approvals or a database."""
+    root = proved_project(folder / "origin", check("tests", "test", "-e", "good"))
+    (root / "good").touch()
+    git(root, "rm", "--quiet", "-r", "--cached", ".ralph/db")
+    (root / ".ralph/.gitignore").write_text("/db/\n", encoding="utf-8")
+    git(root, "add", "--all")
+    git(root, "commit", "--quiet", "--message", "base")
+    git(root, "config", "uploadpack.allowAnySHA1InWant", "true")
+    git(root, "rm", "--quiet", "good")
+    (root / ".ralph/ralphgen.toml").write_text(check("tests", "true"), encoding="utf-8")
+    git(root, "commit", "--quiet", "--all", "--message", "weaken the check")
+    git(folder, "clone", "--quiet", "--depth=1", root.as_uri(), str(folder / "checkout"))
+    return folder / "checkout"
+
+
+@pytest.mark.thorough
+def test_the_gate_of_the_action_proves_by_the_checks_of_the_base(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = checkout(tmp_path)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    base = git(tmp_path / "origin", "rev-parse", "HEAD~1").strip()
+    code, summary, receipt = prove(root, base)
+
+    assert 1 == code
+    assert 'not proved: the check "tests" ended with exit code 1' in summary
+    statement = json.loads(Path(receipt.removeprefix("receipt=")).read_text(encoding="utf-8"))
+    assert "FAILED" == statement["predicate"]["result"]
+
+
+@pytest.mark.thorough
+def test_the_gate_of_the_action_passes_without_a_base(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "config"))
+    code, summary, _ = prove(checkout(tmp_path), NO_COMMIT)
+
+    assert (0, True) == (code, "\nproved\n" in summary)
+
+
+def test_the_gate_of_the_action_refuses_events_with_secrets(tmp_path: Path) -> None:
+    (tmp_path / "p").mkdir()
+    code, _, receipt = prove(tmp_path / "p", NO_COMMIT, event="pull_request_target")
+
+    assert (2, "") == (code, receipt)
 
 
 def test_no_input_of_the_action_is_pasted_into_a_script() -> None:

@@ -145,6 +145,8 @@ COMMANDS: tuple[tuple[str, ...], ...] = (
     ("log",),
     ("log", "--json"),
     ("log", EVIL),
+    ("gate",),
+    ("gate", "--task", "1", "--base", EVIL),
     ("undo", EVIL),
     ("db", "backup"),
     ("loop", "--dry-run"),
