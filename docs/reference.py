@@ -14,10 +14,10 @@ from ralphgen.cli.commands import load
 from ralphgen.emit.editor_schemas import config_schema, recipe_schema
 from ralphgen.emit.initialize import InitOptions, initialize
 from ralphgen.emit.scaffold import CONTEXT
+from ralphgen.emit.skills import GUIDE, render_skills
 from ralphgen.emit.workflows import generate
 from ralphgen.kits.registry import KITS
 from ralphgen.runtime.policy import FULL
-from ralphgen.skills import GUIDE, render_skills
 from ralphgen.spelling import markdown_cell
 from ralphgen.terminal.table import COMMANDS
 

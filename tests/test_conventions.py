@@ -63,7 +63,7 @@ LAYERS = {
     "emit": (("emit",),),
     "sessions": (("sessions",),),
     "exchange": (("exchange",),),
-    "agents": (("agents.clients",), ("skills",), ("agents",)),
+    "agents": (("agents",),),
     "loop": (("loop",),),
     "doctor": (("doctor",),),
     "board": (
@@ -83,9 +83,6 @@ LAYERS = {
 ROWS = tuple(row for rows in LAYERS.values() for row in rows)
 # Imports that the target layout does not have. Remove a pair with its import, and add none.
 UPWARD = {
-    ("emit.connected", "agents.clients"),
-    ("emit.connected", "agents.plugin"),
-    ("emit.connected", "skills"),
     ("ledger.undo", "kits.ralph.rows"),
     ("ledger.undo", "kits.registry"),
     ("runtime.http.command", "runtime.start"),

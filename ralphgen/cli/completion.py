@@ -84,7 +84,7 @@ def complete_priorities(incomplete: str) -> list[str]:
 
 def complete_clients(incomplete: str) -> list[str]:
     """Return the MCP clients that begin so."""
-    from ralphgen.agents.clients import CLIENTS
+    from ralphgen.emit.clients import CLIENTS
 
     return [name for name in CLIENTS if name.startswith(incomplete)]
 

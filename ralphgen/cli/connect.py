@@ -17,7 +17,7 @@ from ralphgen.terminal.console import progress, say
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from ralphgen.agents.clients import ClientForm
+    from ralphgen.emit.clients import ClientForm
     from ralphgen.emit.connected import ConnectTarget
     from ralphgen.emit.workflows import Generated
 
@@ -82,7 +82,7 @@ def connect(
     quiet: Quiet = False,
 ) -> None:
     """Write the files of an MCP client, and record them as trusted."""
-    from ralphgen.agents.clients import AGENTS_MD, PLUGIN, SKILLS, SUBAGENTS, client_form
+    from ralphgen.emit.clients import AGENTS_MD, PLUGIN, SKILLS, SUBAGENTS, client_form
     from ralphgen.emit.workflows import generate
     from ralphgen.project.root import project_root, written_root
 
@@ -125,7 +125,7 @@ def connect(
 
 def _refuse_missing(client: str, form: "ClientForm", kinds: "Sequence[str]") -> None:
     """Raise `UsageError` for a kind of file that the client does not read."""
-    from ralphgen.agents.clients import CLIENTS
+    from ralphgen.emit.clients import CLIENTS
 
     for kind in kinds:
         if kind not in form.files:
@@ -143,7 +143,7 @@ def _targets(
     user: bool,
 ) -> "tuple[list[ConnectTarget], bool]":
     """Return the files to write, and whether one of them starts the ralphgen on PATH."""
-    from ralphgen.agents.clients import ClientEntries
+    from ralphgen.emit.clients import ClientEntries
     from ralphgen.emit.connected import client_file, targets
     from ralphgen.project.settings import is_public_url
 
@@ -181,7 +181,7 @@ def _write(root: Path, targets: "Sequence[ConnectTarget]", tell: Say) -> None:
 
 def _warn_of_shared(root: Path, generated: "Generated", client: str) -> None:
     """Print a warning if the project's file has servers of the same names."""
-    from ralphgen.agents.clients import CLIENTS, written_entries
+    from ralphgen.emit.clients import CLIENTS, written_entries
 
     kits = [kit.key for kit in generated.plan.kits]
     if not CLIENTS[client].personal and (shared := written_entries(client, root, kits)):

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ralphgen.agents.clients import CLIENTS, ClientEntries
+from ralphgen.emit.clients import CLIENTS, ClientEntries
 from ralphgen.emit.connected import all_entries, client_file
 from ralphgen.emit.scaffold import serves_any_database
 from ralphgen.emit.verify import TRUST_EDITED, UntrustedError

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
-from ralphgen.agents.clients import (
+from ralphgen.emit.clients import (
     CLIENTS,
     PLUGIN,
     SKILLS,
@@ -15,13 +15,15 @@ from ralphgen.agents.clients import (
     ClientEntries,
     written_entries,
 )
-from ralphgen.agents.plugin import (
+from ralphgen.emit.plugin import (
     AGENTS_FOLDER,
     PLUGIN_FOLDER,
     read_personas,
     render_agents,
     render_plugin,
 )
+from ralphgen.emit.skills import FILE, MARK, render_section, render_skills, with_section
+from ralphgen.emit.skills import SKILLS as SKILLS_FOLDER
 from ralphgen.emit.write import Drift, compare, file_diff, write
 from ralphgen.errors import EditedError, Problem, ProjectError, Say, plain
 from ralphgen.files import MANIFEST, Files, interrupted, put, whole_text
@@ -29,8 +31,6 @@ from ralphgen.planning.model import ServerPlan
 from ralphgen.project.database import NoConnectionError
 from ralphgen.project.model import Project
 from ralphgen.project.root import OutsideDatabaseError, has_database
-from ralphgen.skills import FILE, MARK, render_section, render_skills, with_section
-from ralphgen.skills import SKILLS as SKILLS_FOLDER
 
 AWAY = "move it to another place, then run the command again"
 

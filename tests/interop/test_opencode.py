@@ -10,7 +10,7 @@ from pathlib import Path
 from driving import create_project
 from node_packages import NEEDED, PATIENCE, program
 
-from ralphgen.agents.clients import ClientEntries
+from ralphgen.emit.clients import ClientEntries
 from ralphgen.emit.connected import client_file
 
 pytestmark = NEEDED

@@ -19,7 +19,7 @@ from command_line import (
 )
 from proved_projects import git
 
-from ralphgen.agents.clients import CLIENTS, ClientEntries
+from ralphgen.emit.clients import CLIENTS, ClientEntries
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ralphgen.agents.clients import CLIENTS, ClientEntries, client_form
+from ralphgen.emit.clients import CLIENTS, ClientEntries, client_form
 from ralphgen.emit.connected import client_file
 from ralphgen.errors import ProjectError, UsageError
 

@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralphgen.agents.clients import CLIENTS, ClientEntries
+from ralphgen.emit.clients import CLIENTS, ClientEntries
 from ralphgen.emit.connected import client_file
 from ralphgen.errors import ProjectError
 
@@ -31,7 +31,7 @@ resource.setrlimit(resource.RLIMIT_FSIZE, (8, 8))
 """
 WRITE = """
 import pathlib, sys
-from ralphgen.agents.clients import ClientEntries, ProjectError
+from ralphgen.emit.clients import ClientEntries, ProjectError
 from ralphgen.emit.connected import client_file
 root = pathlib.Path(sys.argv[1])
 try:

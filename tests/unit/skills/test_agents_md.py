@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 from driving import create_project
 
+from ralphgen.emit.skills import BEGIN, END, render_section, with_section
 from ralphgen.emit.workflows import generate
 from ralphgen.errors import ProjectError
-from ralphgen.skills import BEGIN, END, render_section, with_section
 
 OLD = "<!-- ralphgen: what an earlier version had as its first mark -->"
 

@@ -14,11 +14,11 @@ from cases import case_names, lay_down
 from driving import SCHEMAS, create_database
 from goldens import Goldens
 
+from ralphgen.emit.skills import GUIDE, MOST, TEXT, Skill, render_skills
 from ralphgen.emit.workflows import generate
 from ralphgen.kits.registry import KITS as EVERY
 from ralphgen.planning.model import KitPlan, ServerPlan, SkillPlan
 from ralphgen.planning.preview import listed_tools
-from ralphgen.skills import GUIDE, MOST, TEXT, Skill, render_skills
 
 KITS = [kit for kit in EVERY if not kit.any_schema]  # all that one project can have
 KIT_KEYS = [kit.key for kit in KITS]

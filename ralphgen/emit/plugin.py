@@ -9,7 +9,8 @@ from importlib import resources
 from pathlib import Path
 
 from ralphgen import __version__
-from ralphgen.agents.clients import COMMAND
+from ralphgen.emit.clients import COMMAND
+from ralphgen.emit.skills import GUIDE, TEXT, render_skills
 from ralphgen.errors import ProjectError, plain
 from ralphgen.files import Files, seal
 from ralphgen.planning.model import ServerPlan
@@ -17,7 +18,6 @@ from ralphgen.project.database import open_database
 from ralphgen.project.disciplines import discipline_rows
 from ralphgen.project.root import CONFIG
 from ralphgen.rendering.templates import rendered
-from ralphgen.skills import GUIDE, TEXT, render_skills
 
 AGENTS_FOLDER = ".claude/agents"
 KIT, RECIPE = "ralph", "task_execution"

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from ralphgen import __version__
-from ralphgen.agents.clients import ClientEntries
+from ralphgen.emit.clients import ClientEntries
 from ralphgen.errors import ProjectError
 from ralphgen.files import Files, seal
 from ralphgen.planning.model import (
