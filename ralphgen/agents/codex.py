@@ -113,7 +113,12 @@ class CodexReader(OutputReader):
         if event.get("type") in {"turn.completed", "turn.failed"}:
             self.ended = True
             self.is_error = event["type"] == "turn.failed"
-            self.usage = _usage(event)
+            usage = event.get("usage")
+            counts = usage if isinstance(usage, dict) else {}
+            self.usage = Usage(
+                tokens_in=number(counts.get("input_tokens")),
+                tokens_out=number(counts.get("output_tokens")),
+            )
         item = event.get("item")
         found = item if isinstance(item, dict) else {}
         tool = _tool(found)[0] if event.get("type") == "item.started" else ""
@@ -250,11 +255,3 @@ def _failure(item: Event) -> str:
 def _message(event: Event) -> str:
     error = event.get("error")
     return str(error.get("message") if isinstance(error, dict) else event.get("message"))
-
-
-def _usage(event: Event) -> Usage:
-    usage = event.get("usage")
-    counts = usage if isinstance(usage, dict) else {}
-    return Usage(
-        tokens_in=number(counts.get("input_tokens")), tokens_out=number(counts.get("output_tokens"))
-    )

@@ -104,7 +104,15 @@ class GeminiCli(Agent):
         settings = _settings(session, options, person)
         remove_inner(session.folder, GEMINI_HOME)
         try:
-            _write_home(home / ".gemini", person, settings)
+            folder = home / ".gemini"
+            folder.mkdir(mode=0o700, parents=True)
+            for path in sorted(person.iterdir()) if person.is_dir() else ():
+                if path.name not in OWN:
+                    (folder / path.name).symlink_to(path)
+            write_new(
+                str(folder / SETTINGS), json.dumps(settings, indent=2).encode(), mode=OURS_ALONE
+            )
+            write_new(str(folder / POLICY), RULES.encode(), mode=OURS_ALONE)
         except OSError as error:
             text = f'"{home}" cannot be written: {reason(error)}'
             raise ProgramError(text, WRITE_HINT) from error
@@ -248,16 +256,6 @@ def _person_settings(path: Path) -> dict[str, Any]:
             f'"{path}" cannot be read: it is not a JSON object', "remove its comments"
         )
     return dict(found)
-
-
-def _write_home(folder: Path, person: Path, settings: dict[str, Any]) -> None:
-    """Write a home for one session, which shares with the person's what it needs to log in."""
-    folder.mkdir(mode=0o700, parents=True)
-    for path in sorted(person.iterdir()) if person.is_dir() else ():
-        if path.name not in OWN:
-            (folder / path.name).symlink_to(path)
-    write_new(str(folder / SETTINGS), json.dumps(settings, indent=2).encode(), mode=OURS_ALONE)
-    write_new(str(folder / POLICY), RULES.encode(), mode=OURS_ALONE)
 
 
 def _message(error: object) -> str:

@@ -149,7 +149,14 @@ def run_printing(
     except StoppedError as stopped:
         by_person = stopped.number
     else:
-        _say_end(code, reader, agent, say)
+        # What the output of an agent that ended by itself does not show.
+        if code < 0:
+            say(f"{agent.title} was ended by signal {-code}")
+        elif code and not reader.ended:
+            say(f"{agent.title} ended with exit code {code}")
+        elif code == 0 and not reader.started:
+            say(f"{agent.title} ended without listing its servers and tools")
+            say('hint: options after "--" must not change its output format')
     end = reader.end(code, by_person=by_person, out_of_time=out_of_time)
     return replace(end, claim_lost=claim_lost)
 
@@ -191,28 +198,12 @@ def _take(
         running.stop()  # at once: to ask a server what it lacks takes a while
         raise reader.refusal()
     if found is not None:
-        out(_masked(found, mask))
+        record = found.record
+        if mask.text(record) != record:
+            record = json.dumps(mask.value(json.loads(record)))
+        out(replace(found, record=record, texts=tuple(map(mask.text, found.texts))))
     elif line.strip():
         say(f"{agent.name}: {harmless(mask.text(line)[:SHOWN])}")
-
-
-def _masked(line: AgentLine, mask: Masker) -> AgentLine:
-    """Return a line without secrets; its record is still JSON."""
-    record = line.record
-    if mask.text(record) != record:
-        record = json.dumps(mask.value(json.loads(record)))
-    return replace(line, record=record, texts=tuple(map(mask.text, line.texts)))
-
-
-def _say_end(code: int, reader: OutputReader, agent: Agent, say: Say) -> None:
-    """Say what a person cannot see from the output of an agent that ended by itself."""
-    if code < 0:
-        say(f"{agent.title} was ended by signal {-code}")
-    elif code and not reader.ended:
-        say(f"{agent.title} ended with exit code {code}")
-    elif code == 0 and not reader.started:
-        say(f"{agent.title} ended without listing its servers and tools")
-        say('hint: options after "--" must not change its output format')
 
 
 def _error_lines(mask: Masker, take: Say) -> Complain:
@@ -522,7 +513,8 @@ def launch_session(
     agent cannot be started, and `ProjectError` if it is not with all servers of the session.
     """
     call = agent.call(session, options)
-    files = _files(session)
+    is_known = shutil.which("git") and in_repository(session.work_tree)
+    files = _current_files(session) if is_known else None
     open_record(session, say, agent=agent.name, model=options.model or session.model)
     _record(lambda: begin_protection(session), say)
     try:
@@ -635,12 +627,6 @@ def _status(session: PreparedSession, say: Say) -> str | None:
     except ProjectError as error:
         say(f"warning: {error}")
         return None
-
-
-def _files(session: PreparedSession) -> dict[str, str] | None:
-    """Return what stands for each file of the work tree, None without git."""
-    is_known = shutil.which("git") and in_repository(session.work_tree)
-    return _current_files(session) if is_known else None
 
 
 def _current_files(session: PreparedSession) -> dict[str, str]:

@@ -173,7 +173,11 @@ def _told(steps: Iterable[Step], schemas: Mapping[str, Mapping[str, Any]]) -> It
         if not step.tool:
             yield step.text
         elif step.tool in schemas and _knows(step, rules):
-            given = [_given(name, value) for name, value in step.given.items() if name in rules]
+            given = [
+                f"`{name}`" if value is None else f"`{name}` {code(value)}"
+                for name, value in step.given.items()
+                if name in rules
+            ]
             called = f"`{step.tool}` with {', '.join(given)}" if given else f"`{step.tool}`"
             yield f"{called}: {step.text[0].lower()}{step.text[1:]}"
 
@@ -184,10 +188,6 @@ def _knows(step: Step, rules: Mapping[str, Mapping[str, Any]]) -> bool:
         value is None or value in rules.get(name, {}).get("enum", (value,))
         for name, value in step.given.items()
     )
-
-
-def _given(name: str, value: str | bool | None) -> str:
-    return f"`{name}`" if value is None else f"`{name}` {code(value)}"
 
 
 FILE = "AGENTS.md"

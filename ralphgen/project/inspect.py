@@ -346,6 +346,7 @@ def inspect_project(root: Path, kits: Sequence[InspectedKit]) -> Project:
     if facts is None or problems:
         raise ProjectError.of(problems)
     schema, tables, queries, stored, warnings, unusable = facts
+    names = config.values.environment.variables
     return Project(
         kits=tuple(kit.key for kit in on),
         structured_output=config.values.structured_output,
@@ -362,7 +363,7 @@ def inspect_project(root: Path, kits: Sequence[InspectedKit]) -> Project:
         database=config.values.database.path or "",
         place=config.values.database.place,
         http=_http_facts(config.values),
-        variables=_variables(config.values),
+        variables=None if names is None else tuple(sorted({*names})),
         settings=tuple((key, _json(values)) for key, values in settings.items() if values),
         surveys=surveys,
         warnings=tuple(warnings),
@@ -456,12 +457,6 @@ def _replaced(config: TomlFile[Config]) -> tuple[Replaced, ...]:
         Replaced(entry, text, config.place("describe", entry))
         for entry, text in sorted(config.values.describe.items())
     )
-
-
-def _variables(config: Config) -> tuple[str, ...] | None:
-    """Return the variables that the config lists, sorted, None if it has no list."""
-    names = config.environment.variables
-    return None if names is None else tuple(sorted({*names}))
 
 
 def _http_facts(config: Config) -> str:

@@ -142,7 +142,14 @@ def _name(node: ast.expr) -> str:
 def _schema(node: ast.expr) -> tuple[Schema, bool]:
     """Return the schema of an annotation, and whether it may be None; raises `UntoldError`."""
     if isinstance(node, ast.Constant) and isinstance(node.value, str):
-        return _schema(_parsed(node, node.value))
+        try:
+            found = ast.parse(node.value, mode="eval").body
+        except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
+            raise UntoldError(node, f"{node.value!r} is not a valid annotation") from error
+        for inner in ast.walk(found):
+            if hasattr(inner, "lineno"):
+                inner.lineno = node.lineno
+        return _schema(found)
     if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr):
         return _either(node, [node.left, node.right])
     name = _name(node)
@@ -151,17 +158,6 @@ def _schema(node: ast.expr) -> tuple[Schema, bool]:
     if isinstance(node, ast.Subscript):
         return _subscripted(node)
     raise UntoldError(node, f"unsupported type {ast.unparse(node)}: expected {TELLABLE}")
-
-
-def _parsed(node: ast.Constant, text: str) -> ast.expr:
-    try:
-        found = ast.parse(text, mode="eval").body
-    except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
-        raise UntoldError(node, f"{text!r} is not a valid annotation") from error
-    for inner in ast.walk(found):
-        if hasattr(inner, "lineno"):
-            inner.lineno = node.lineno
-    return found
 
 
 def _either(node: ast.expr, parts: list[ast.expr]) -> tuple[Schema, bool]:
@@ -254,7 +250,13 @@ def tool_files(root: Path) -> tuple[ToolFile, ...]:
     for name in named_files(root, FOLDER, SUFFIX):
         if not name.startswith("_"):
             with collected(problems):
-                files.append(_file(root, name))
+                shown = f"{FOLDER}/{name}"
+                data = linkless_bytes(root, shown, LONGEST, "split it")
+                files.append(
+                    ToolFile(
+                        shown, decoded(data, shown).removeprefix(MARK), sha256(data).hexdigest()
+                    )
+                )
     if problems:
         raise ProjectError.of(problems)
     return tuple(files)
@@ -330,12 +332,6 @@ def _misfits(tool: OwnTool) -> Iterator[Problem]:
         elif kinds[name] != ROW_KEYS[row]:
             text = f'{tool.place}: "{name}" of "{tool.name}" cannot be bound to a {row}'
             yield Problem(text, f"give it the type {ROW_KEYS[row]} at {tool.origin}")
-
-
-def _file(root: Path, name: str) -> ToolFile:
-    shown = f"{FOLDER}/{name}"
-    data = linkless_bytes(root, shown, LONGEST, "split it")
-    return ToolFile(shown, decoded(data, shown).removeprefix(MARK), sha256(data).hexdigest())
 
 
 def _functions(file: ToolFile) -> list[Function]:

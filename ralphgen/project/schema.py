@@ -98,17 +98,13 @@ def missing_required_columns(schema: Schema, found: Iterable[str] = ()) -> list[
     sentences: list[str] = []
     for table, needed in REQUIRED_COLUMNS.items():
         if table not in columns:
-            sentences.append(_missing_table(table, known))
+            replacement = _REPLACED_TABLES.get(table)
+            later = f', found "{replacement}" of a newer schema' if replacement in known else ""
+            sentences.append(f'table "{table}" is missing{later}')
         else:
             gaps = [name for name in needed if name not in columns[table]]
             sentences += [_missing_column(table, name, columns[table]) for name in gaps]
     return sorted(sentences)
-
-
-def _missing_table(table: str, found: set[str]) -> str:
-    replacement = _REPLACED_TABLES.get(table)
-    later = f', found "{replacement}" of a newer schema' if replacement in found else ""
-    return f'table "{table}" is missing{later}'
 
 
 def _missing_column(table: str, column: str, found: Sequence[str]) -> str:

@@ -96,10 +96,14 @@ def parse_toml(text: str, model: type[Model], shown: str) -> TomlFile[Model]:
 
 def _problem(shown: str, text: str, model: type[BaseModel], details: ErrorDetails) -> Problem:
     keys = details["loc"]
-    name = _dotted(keys)
+    parts = [f"[{key}]" if isinstance(key, int) else f".{_key(key)}" for key in keys]
+    name = f'"{"".join(parts).removeprefix(".")}"'
     where = f"{shown}:{line_of(text, keys)}"
     if details["type"] == "extra_forbidden":
-        return Problem(f"{where}: unknown key {name}", _suggestion(model, keys))
+        known = _known_keys(model, keys[:-1])
+        return Problem(
+            f"{where}: unknown key {name}", suggestion(str(keys[-1]), sorted(known), "the keys")
+        )
     if details["type"] == "missing":
         return Problem(f"{where}: {name} is missing")
     found = MASK if UNSHOWN & set(keys) else _shown(details["input"])
@@ -115,21 +119,9 @@ def _shown(value: object) -> str:
     return found if len(found) <= LONGEST else f"{found[:LONGEST]}…"
 
 
-def _dotted(keys: Keys) -> str:
-    """Return the path of a key in quotes; a position in a list stands in brackets."""
-    parts = [f"[{key}]" if isinstance(key, int) else f".{_key(key)}" for key in keys]
-    return f'"{"".join(parts).removeprefix(".")}"'
-
-
 def _key(name: str) -> str:
     bare = re.fullmatch(r"[A-Za-z0-9_-]+", name)
     return name if bare else f"'{name}'".replace("\n", "\\n")
-
-
-def _suggestion(model: type[BaseModel], keys: Keys) -> str:
-    """Return the nearest valid key beside the wrong one, or all of them."""
-    known = _known_keys(model, keys[:-1])
-    return suggestion(str(keys[-1]), sorted(known), "the keys")
 
 
 def _known_keys(model: Any, keys: Keys) -> list[str]:

@@ -153,21 +153,17 @@ def _set_inside(one: Statement, path: KeyPath, value: Any) -> Iterator[str]:
                 yield tomlkit.dumps(document)
                 continue
             if not rest and isinstance(inner.get(key), Array) and isinstance(value, list):
-                _fit(inner[key], value)
+                items = inner[key]  # those that stay keep their comments
+                for item in [*items]:
+                    if item not in value:
+                        items.remove(item)
+                for item in value:
+                    if item not in items:
+                        items.append(item)
                 yield tomlkit.dumps(document)
             if isinstance(inner, InlineTable) or (not rest and key in inner):
                 inner[str(key)] = tomlkit.value(toml_value(_nested(rest, value)))
                 yield tomlkit.dumps(document)
-
-
-def _fit(items: Any, wanted: Sequence[Any]) -> None:
-    """Remove and append what makes a list another; items that stay keep their comments."""
-    for item in [*items]:
-        if item not in wanted:
-            items.remove(item)
-    for item in wanted:
-        if item not in items:
-            items.append(item)
 
 
 def _set_beside(parts: Sequence[Statement], path: KeyPath, value: Any) -> Iterator[str]:

@@ -71,9 +71,10 @@ def render_files(plan: ServerPlan) -> Files:
         path: f"{UNFORMATTED}{text}" if path.endswith(".py") else text
         for path, text in files.items()
     }
+    whole = json.dumps(sorted(files.items()), ensure_ascii=True)
     facts: dict[str, object] = {
         "ralphgen": __version__,
-        "plan": _digest(files),
+        "plan": sha256(whole.encode()).hexdigest(),
         "schema": {
             "fingerprint": plan.schema_fingerprint,
             "hide": list(plan.hide),
@@ -148,14 +149,10 @@ def _modules_of(kit: KitPlan, structured: Structured) -> tuple[Module, ...]:
 def _workspace(kit: KitPlan, engine: str) -> Iterator[tuple[str, str]]:
     """Yield the (module, name) pairs that the kit's workspace is opened with."""
     if kit.has_database:
-        yield _database(engine), "Database"
+        yield f"runtime.engine.{engine}.database", "Database"
     if kit.settings:
         yield f"{kit.key}.settings", "SETTINGS"
     yield from ((f"{kit.key}.{module}", constant) for module, constant in kit.workspace)
-
-
-def _database(engine: str) -> str:
-    return f"runtime.engine.{engine}.database"
 
 
 def _package_imports(kit: KitPlan, engine: str) -> list[tuple[str, Sequence[str]]]:
@@ -327,12 +324,6 @@ def _facts(facts: Mapping[str, Any]) -> str:
     } | {"schema": f"{{\n{schema}\n  }}"}
     lines = ",\n".join(f"  {json.dumps(key)}: {spelled[key]}" for key in sorted(spelled))
     return f"{{\n{lines}\n}}\n"
-
-
-def _digest(files: Mapping[str, str]) -> str:
-    """Return one sha256 over everything that the plan decided."""
-    whole = json.dumps(sorted(files.items()), ensure_ascii=True)
-    return sha256(whole.encode()).hexdigest()
 
 
 def policy_lines(policy: Policy, every: Mapping[str, Names]) -> dict[str, Any]:

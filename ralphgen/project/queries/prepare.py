@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from ralphgen.errors import Problem, ProjectError
 from ralphgen.project.config import Config
 from ralphgen.project.model import Queries, Schema
-from ralphgen.project.queries.files import NamedSql, Preparation, read_queries
+from ralphgen.project.queries.files import NamedSql, read_queries
 from ralphgen.project.toml import TomlFile
 from ralphgen.suggestion import suggestion
 
@@ -45,10 +45,7 @@ def prepared_queries(
 
     opened = None if connection is None else connection.connection
     engine = import_module(f"{__package__}.prepare_{config.values.database.engine}")
-    return _queries(config, engine.prepare(found, opened, recorded, hidden, place))
-
-
-def _queries(config: TomlFile[Config], done: Preparation) -> Queries:
+    done = engine.prepare(found, opened, recorded, hidden, place)
     settings = config.values.queries
     return Queries(
         done.queries,

@@ -467,11 +467,6 @@ def prepare(
     return Preparation(tuple(prepared), visible.facts(used))
 
 
-def _spelled(token: Token) -> str:
-    """Return a token in a statement, names in backticks: SQLite may take "name" as a text."""
-    return f"`{token.name.replace('`', '``')}`" if token.kind == "name" else token.text
-
-
 class _Preparing:
     """The preparation of one query."""
 
@@ -493,7 +488,11 @@ class _Preparing:
         self.whole = replace(whole, triggers=whole.triggers - words)
         self.connection = connection
         self.hidden = hidden
-        self.sql = "".join(map(_spelled, one_line(query.tokens)))
+        # Names in backticks: SQLite may take "name" as a text.
+        self.sql = "".join(
+            f"`{token.name.replace('`', '``')}`" if token.kind == "name" else token.text
+            for token in one_line(query.tokens)
+        )
         self.watcher = Watcher(self.catalog)
         self.touched: set[tuple[str, str]] = set()
 
