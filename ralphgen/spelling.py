@@ -179,7 +179,11 @@ def docstring(text: str, indent: int = 0) -> str:
     ends are spaces. Each paragraph begins and ends as a sentence does. A summary too long for its
     line is cut behind a sentence, or with three dots, and goes on in the next paragraph.
     """
-    spelled = [_spelled_paragraph(part) for part in _BLANK_LINES.split(text) if part.split()]
+    spelled = [
+        visible(_BACKSLASH_OR_QUOTES.sub(long_escape, " ".join(part.split()))).split(" ")
+        for part in _BLANK_LINES.split(text)
+        if part.split()
+    ]
     summary, *others = [_sentence(words) for words in spelled or [["empty"]]]
     room = LINE_WIDTH - indent - len(QUOTES)
     last = 0 if others else len(QUOTES)
@@ -229,11 +233,6 @@ def _is_prose(text: str) -> bool:
     return not any(iskeyword(word) or word.lower() in _DIRECTIVES for word in words)
 
 
-def _spelled_paragraph(text: str) -> list[str]:
-    """Return the words of a text as they may stand in a docstring."""
-    return visible(_BACKSLASH_OR_QUOTES.sub(long_escape, " ".join(text.split()))).split(" ")
-
-
 def _sentence(words: Sequence[str]) -> list[str]:
     """Return words that begin and end as a sentence does."""
     first, *others = words
@@ -264,12 +263,7 @@ def _wrapped(words: Sequence[str], room: int) -> list[str]:
             lines[-1] = joined
         else:
             lines.append(word)
-    return [_no_heading(line) for line in lines]
-
-
-def _no_heading(line: str) -> str:
-    """Return a line with its first letter escaped where it could be read as a section's name."""
-    return re.sub("^.", long_escape, line) if _HEADING.fullmatch(line) else line
+    return [re.sub("^.", long_escape, line) if _HEADING.fullmatch(line) else line for line in lines]
 
 
 def _columns(words: Sequence[str]) -> int:

@@ -110,12 +110,8 @@ def event_lines(told: Event) -> Iterator[str]:
             yield plain(f"{worker}: {text}" if worker else text)
         case {"event": "stop", "reason": reason}:
             yield from harmless(reason).split("\n")
-            yield from _recorded(told)
-
-
-def _recorded(told: Event) -> Iterator[str]:
-    if files := told.get("recorded"):
-        yield plain(f"changed by completed tasks and approved: {', '.join(files)}")
+            if files := told.get("recorded"):
+                yield plain(f"changed by completed tasks and approved: {', '.join(files)}")
 
 
 def duration(seconds: float) -> str:
@@ -275,7 +271,13 @@ class Run:
             self._outcomes[outcome] = self._outcomes.get(outcome, 0) + 1
             self._spent += cost if cost is not None else job.cost or 0.0
             if outcome == RATE_LIMITED:
-                self._pause(job)
+                now = self._clock()
+                # Sessions that began before a pause do not lengthen it.
+                if job.begun >= self._pause_began or not self._pauses:
+                    seconds = min(self._first_pause * 2**self._pauses, LONGEST_PAUSE)
+                    self._pauses += 1
+                    self._pause_began, self._pause_ends = now, now + seconds
+                    self._told(seconds)
             else:
                 self._pauses = 0
                 if job.review:
@@ -390,15 +392,6 @@ class Run:
             self._stuck.add(task)
             if len(self._stuck) >= self.limits.no_progress:
                 self._end(StopReason(_no_progress(len(self._stuck)), STUCK_CODE))
-
-    def _pause(self, job: Assignment) -> None:
-        """Wait longer than the last time; sessions that began before a pause do not lengthen it."""
-        now = self._clock()
-        if job.begun >= self._pause_began or not self._pauses:
-            seconds = min(self._first_pause * 2**self._pauses, LONGEST_PAUSE)
-            self._pauses += 1
-            self._pause_began, self._pause_ends = now, now + seconds
-            self._told(seconds)
 
 
 def _no_progress(tasks: int) -> str:

@@ -147,22 +147,19 @@ def _tasks(root: Path, events: Sequence[Event]) -> dict[str, list[Facts]]:
             state, end = "open", tried[task.id]
             attempt = f"attempt {one.claim.attempts if one.claim else 0} of {attempts}"
             facts["transcript"] = _transcript(root, end.get("session"))
-            facts["reason"] = ", ".join([*_failures(end), attempt])
+            checks = end.get("checks")
+            failed = {} if not isinstance(checks, dict) else checks
+            words = [
+                f'check "{name}" {result}' for name, result in failed.items() if result != "passed"
+            ]
+            outcome = str(end.get("outcome"))
+            facts["reason"] = ", ".join([*(words or [outcome] * (outcome != "open")), attempt])
         found.setdefault(state, []).append(facts)
     return {state: found[state] for state in sorted(found, key=_place)}
 
 
 def _place(state: str) -> tuple[int, str]:
     return STATES.index(state) if state in STATES else len(STATES), state
-
-
-def _failures(end: Event) -> list[str]:
-    """Return the checks that did not pass in a session, or its outcome unless that is "open"."""
-    checks = end.get("checks")
-    failed = {} if not isinstance(checks, dict) else checks
-    words = [f'check "{name}" {result}' for name, result in failed.items() if result != "passed"]
-    outcome = str(end.get("outcome"))
-    return words or [outcome] * (outcome != "open")
 
 
 def _transcript(root: Path, session_id: object) -> str:

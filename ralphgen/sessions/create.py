@@ -313,7 +313,9 @@ def create_session(
     cannot be met, `UntrustedError`, `ClaimedError`, `NothingReadyError`, and `ProjectError` for
     what has to be fixed first; nothing is left then.
     """
-    _finish_write(root, may=not dry_run)
+    if dry_run and interrupted(root / FOLDER):
+        raise ProjectError(f'a write of "{FOLDER}" was interrupted', 'run "ralphgen regen"')
+    finish_interrupted(root / FOLDER)
     basis = basis_of(root, request)
     subject, claim = claimed_subject(basis, request, takes=claims and not dry_run)
     with held_while_made(claim):
@@ -331,7 +333,12 @@ def basis_of(root: Path, request: Request) -> Basis:
     project, waiting = without_new_columns(root, inspect_project(root, KITS))
     plan = plan_server(project, KITS)
     policy = plan.policy
-    kits = _kits(plan, request.kits)
+    known = tuple(kit.key for kit in plan.kits)
+    for kit in request.kits:
+        if kit not in known:
+            hint = suggestion(kit, known, "the kits")
+            raise UsageError(f'this project has no kit "{kit}"', hint)
+    kits = tuple(kit for kit in known if kit in request.kits) if request.kits else known
     return Basis(root, project, waiting, plan, policy, kits, read_settings(root))
 
 
@@ -409,7 +416,8 @@ def _made(
     shown = subject.recipe, subject.shown
     session_id = new_id(root, *shown) if claim is None else claim.session_id
     context = sessions_folder(root) / session_id / CONTEXT
-    commands = _commands(program, basis.kits, context, trust_edited=trust_edited)
+    options = [*([TRUST_EDITED] if trust_edited else []), "--context", str(context)]
+    commands = {kit: (*program, kit, *options) for kit in basis.kits}
     made_for = project_facts(root, work_tree, identity)
     brief = words.facts(config.brief)
     facts = context_facts(basis.policy, subject, basis.kits, session_id, made_for, brief)
@@ -452,31 +460,6 @@ def create_default_context(
     put(path, json.dumps(facts, indent=2, ensure_ascii=False) + "\n")
     failure = record_items(root, context_items(root))
     return path, (*session.warnings, *filter(None, [failure]))
-
-
-def _finish_write(root: Path, *, may: bool) -> None:
-    """Finish a write of the server that was interrupted; raise `ProjectError` where none may."""
-    if not may and interrupted(root / FOLDER):
-        raise ProjectError(f'a write of "{FOLDER}" was interrupted', 'run "ralphgen regen"')
-    finish_interrupted(root / FOLDER)
-
-
-def _kits(plan: ServerPlan, wanted: Names) -> Names:
-    """Return the kits of the session: those that are wanted in their order, else all on."""
-    known = tuple(kit.key for kit in plan.kits)
-    for kit in wanted:
-        if kit not in known:
-            hint = suggestion(kit, known, "the kits")
-            raise UsageError(f'this project has no kit "{kit}"', hint)
-    return tuple(kit for kit in known if kit in wanted) if wanted else known
-
-
-def _commands(
-    program: Names, kits: Names, context: Path, *, trust_edited: bool
-) -> dict[str, Names]:
-    """Return, by kit, the command line of the server that `program` starts."""
-    options = [*([TRUST_EDITED] if trust_edited else []), "--context", str(context)]
-    return {kit: (*program, kit, *options) for kit in kits}
 
 
 def _fixed(command: Names, sha256: str) -> Names:

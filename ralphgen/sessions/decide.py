@@ -94,7 +94,13 @@ def decide_subject(policy: Policy, request: Request, rows: ProjectRows) -> Subje
     targets = policy.targets(base)
     kinds = (*targets, "feature") if "task" in targets else tuple(targets)
     _refuse_useless(request, kinds)
-    _refuse_missing(request, targets)
+    given = {"task": request.task, "feature": request.feature, "discipline": request.discipline}
+    for kind, need in targets.items():
+        comes = kind == "task" and request.next
+        if need == REQUIRED and given[kind] in (None, "") and not comes:
+            raise UsageError(
+                f'the recipe "{request.recipe}" needs a {kind}', f"add {OPTIONS[kind]}"
+            )
     _refuse_unknown(request, rows)
     is_target = "discipline" in kinds
     named = request.discipline or None
@@ -221,16 +227,6 @@ def _refuse_useless(request: Request, kinds: Sequence[str]) -> None:
         raise UsageError(text, 'remove "--next"')
     if request.next and request.task is not None:
         raise UsageError('"--task" and "--next" exclude each other', "remove one of them")
-
-
-def _refuse_missing(request: Request, targets: Mapping[str, str]) -> None:
-    given = {"task": request.task, "feature": request.feature, "discipline": request.discipline}
-    for kind, need in targets.items():
-        comes = kind == "task" and request.next
-        if need == REQUIRED and given[kind] in (None, "") and not comes:
-            raise UsageError(
-                f'the recipe "{request.recipe}" needs a {kind}', f"add {OPTIONS[kind]}"
-            )
 
 
 def _refuse_unknown(request: Request, rows: ProjectRows) -> None:
