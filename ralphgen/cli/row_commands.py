@@ -145,15 +145,13 @@ class RowCommand:
         if self.as_json:
             print_json(answer)
             return
-        from ralphgen.cli.row_tables import NAMED_COLUMNS, TASK_COLUMNS, show_rows
+        from ralphgen.cli.row_tables import COLUMNS, show_rows
 
         if not answer[rows]:
             say(none())
             return
-        if rows == "tasks":
-            show_rows([shown_task(one) for one in answer[rows]], TASK_COLUMNS, answer["total"])
-        else:
-            show_rows(answer[rows], NAMED_COLUMNS, answer["total"])
+        shown = answer[rows] if rows != "tasks" else [shown_task(one) for one in answer[rows]]
+        show_rows(shown, COLUMNS[rows], answer["total"])
 
 
 # The last options of every command on rows.

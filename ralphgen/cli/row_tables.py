@@ -47,8 +47,11 @@ HUES = {
     "critical": "red",
     "high": "yellow",
 }
-TASK_COLUMNS = ("id", "status", "priority", "feature", "discipline", "held_by", "title")
-NAMED_COLUMNS = ("name", "acronym", "display_name", "description")
+COLUMNS = {
+    "tasks": ("id", "status", "priority", "feature", "discipline", "held_by", "title"),
+    "features": ("name", "acronym", "display_name", "description"),
+    "disciplines": ("name", "acronym", "display_name", "description"),
+}
 NEEDED = ("id", "status", "title", "name", "display_name")
 """The columns that a narrow terminal shows."""
 MISSED_LEAST = ("priority", "held_by")
