@@ -500,7 +500,7 @@ def install_environment(root: Path, *, say: Say) -> None:
 
 def compile_server(root: Path) -> None:
     """Compile the modules of the project's server for its first start."""
-    from ralphgen.runtime.loader import keep_verified
+    from ralphgen.runtime.verification import keep_verified
 
     with suppress(ValueError):  # a file that was edited by hand, of which the server itself tells
         keep_verified(str((root / FOLDER).absolute()))

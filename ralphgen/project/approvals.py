@@ -12,7 +12,7 @@ import sys
 from ralphgen.runtime.encoding import read_json, sha256_hex
 from ralphgen.runtime.files import replace_file
 from ralphgen.runtime.files.main_tree import home_of
-from ralphgen.runtime.loader import is_private
+from ralphgen.runtime.verification import is_private
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ MOST = 1_000  # digests that are kept for a project, the newest
 STARTED = (
     "requirements.lock",
     "runtime/loader.py",
+    "runtime/verification.py",
     "server.py",
 )
 

@@ -20,7 +20,7 @@ from driving import accept, create_project, edit, query, server_command
 from settled import settle, unkept_project
 from wire import checked, refused, running
 
-from ralphgen.runtime import loader
+from ralphgen.runtime import loader, verification
 
 HASHED = import_module("_frozen_importlib_external")
 MARK = "import pathlib; pathlib.Path({mark!r}).write_text('ran', encoding='utf-8')\n"
@@ -72,8 +72,8 @@ def compiled(root: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return compile(*arguments, **options)
 
     with monkeypatch.context() as patched:
-        patched.setattr(loader, "compile", compile_, raising=False)
-        loader.verified(folder)
+        patched.setattr(verification, "compile", compile_, raising=False)
+        verification.verified(folder)
     return files
 
 
@@ -96,6 +96,7 @@ def started(root: Path, *options: str) -> None:
     [
         ("runtime/start.py", (("-I",), ("-I", "-S"), ("-S",), ())),
         ("runtime/loader.py", ((),)),
+        ("runtime/verification.py", ((),)),
         ("ralph/tasks.py", ((),)),
     ],
 )
@@ -219,7 +220,7 @@ def test_a_missing_module_is_refused_by_its_name(either: Path) -> None:
 def test_a_missing_module_is_refused_if_it_had_just_been_written(own: Path) -> None:
     """The record has no stamp of it, which is not the stamp of a missing file."""
     generated(own, "policy.py").touch()
-    loader.keep(*loader.verified(str(generated(own, ""))))
+    verification.keep(*verification.verified(str(generated(own, ""))))
     generated(own, "policy.py").unlink()
 
     assert 'policy.py" (No such file or directory): run "ralphgen regen' in refused(own)
@@ -231,18 +232,20 @@ def test_a_manifest_without_the_servers_modules_is_refused(either: Path) -> None
     assert "cannot be used (it does not list the server's modules)" in refused(either)
 
 
-def test_an_edited_loader_does_not_run_if_a_record_fits(own: Path, mark: Path) -> None:
+@pytest.mark.parametrize("file", ["runtime/loader.py", "runtime/verification.py"])
+def test_an_edited_loader_does_not_run_if_a_record_fits(own: Path, mark: Path, file: str) -> None:
     checked(own)
-    path = generated(own, "runtime/loader.py")
+    path = generated(own, file)
     path.write_bytes(foreign(mark) + path.read_bytes())
 
-    assert 'runtime/loader.py" was changed after it was generated' in refused(own)
+    assert f'{file}" was changed after it was generated' in refused(own)
     assert not mark.exists()
 
 
+@pytest.mark.parametrize("name", ["loader", "verification"])
 @pytest.mark.parametrize("text", [None, "", "<<<<<<< ours\n", "\0", "import nosuch\n"])
-def test_a_server_without_a_whole_loader_is_refused(own: Path, text: str | None) -> None:
-    path = generated(own, "runtime/loader.py")
+def test_a_server_without_a_whole_loader_is_refused(own: Path, name: str, text: str | None) -> None:
+    path = generated(own, f"runtime/{name}.py")
     path.unlink() if text is None else path.write_text(text, encoding="utf-8")
 
     line = refused(own)
@@ -333,7 +336,7 @@ def test_the_first_start_uses_a_record_that_init_made(own: Path, later: int) -> 
     path = generated(own, "policy.py")
     path.touch()
     os.utime(path, (path.stat().st_atime, path.stat().st_mtime + later))
-    loader.keep_verified(str(generated(own, "")))
+    verification.keep_verified(str(generated(own, "")))
 
     assert {"server.py"} == sources_opened(own)
 
@@ -435,7 +438,7 @@ def test_a_damaged_record_takes_no_memory(own: Path, home: Path) -> None:
 def test_a_record_that_cannot_be_read_is_made_again(own: Path, tmp_path: Path) -> None:
     """As one on a network, which another machine has replaced."""
     folder = str(own / ".ralph/mcp")
-    facts, pieces = loader.verified(folder)
+    facts, pieces = verification.verified(folder)
     index = {name: (0, len(piece), b"") for name, piece in pieces.items()}
     with (tmp_path / "write-only").open("wb", buffering=0) as file:
         modules = loader.Modules(folder, ((*facts[:6], index), file), trusting=False)
@@ -445,9 +448,9 @@ def test_a_record_that_cannot_be_read_is_made_again(own: Path, tmp_path: Path) -
 
 def planted(own: Path, mark: Path) -> None:
     """Keep a record of the server with a foreign loader, as only its user can."""
-    facts, pieces = loader.verified(str(generated(own, "")))
+    facts, pieces = verification.verified(str(generated(own, "")))
     code = compile(foreign(mark) + b"raise SystemExit(0)\n", "x", "exec")
-    loader.keep((*facts[:2], marshal.dumps(code), *facts[3:]), pieces)
+    verification.keep((*facts[:2], marshal.dumps(code), *facts[3:]), pieces)
 
 
 def test_a_record_in_a_directory_that_others_can_write_is_not_run(
@@ -523,7 +526,7 @@ def test_the_cache_does_not_grow_without_end(own: Path, home: Path) -> None:
     generated(own, "policy.py").touch()
     checked(own)
 
-    assert loader.MOST == len([*home.iterdir()])
+    assert verification.MOST == len([*home.iterdir()])
     assert record.stat().st_size
 
 
@@ -569,7 +572,7 @@ def test_copy_of_a_server_takes_its_bytecode_from_the_record_of_the_first(
     copy = shutil.copytree(own, tmp_path / "copy")
 
     assert [] == compiled(copy, monkeypatch)
-    _, codes = loader.verified(str(generated(copy, "").resolve()))
+    _, codes = verification.verified(str(generated(copy, "").resolve()))
     path = generated(copy, "runtime/start.py")
     assert f"{path}" == marshal.loads(codes["runtime.start"]).co_filename  # noqa: S302 - ours
     started(copy)
@@ -585,13 +588,13 @@ def test_server_of_another_project_compiles_only_modules_that_differ(
     assert ["policy.py"] == compiled(other, monkeypatch)
 
 
-def test_bytecode_is_not_taken_from_a_record_of_another_loader(
+def test_bytecode_is_not_taken_from_a_record_of_another_verification(
     own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another version may compile the same source in another way."""
     started(own)
     other = create_project(tmp_path / "other")
-    edit(other, "runtime/loader.py", more="\n")
+    edit(other, "runtime/verification.py", more="\n")
 
     assert {"policy.py", "runtime/start.py"} < {*compiled(other, monkeypatch)}
 
@@ -607,5 +610,5 @@ def test_bytecode_of_a_record_that_others_can_write_is_not_taken(
     def refuse(*_: object) -> None:
         raise AssertionError("bytecode of the record was taken")
 
-    monkeypatch.setattr(loader, "_moved", refuse)
-    loader.verified(str(generated(copy, "")))
+    monkeypatch.setattr(verification, "_moved", refuse)
+    verification.verified(str(generated(copy, "")))

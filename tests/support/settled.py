@@ -5,12 +5,12 @@ from pathlib import Path
 
 from driving import create_project
 
-from ralphgen.runtime import loader
+from ralphgen.runtime import verification
 
 
 def settle() -> None:
     """Wait until what was written just now is old enough."""
-    time.sleep(2 * loader.UNSETTLED / 1e9)
+    time.sleep(2 * verification.UNSETTLED / 1e9)
 
 
 def unkept_project(root: Path, kept: Path) -> Path:
