@@ -26,7 +26,8 @@ from ralphgen.runtime.tasks.claims import (
     prerequisite_lists,
     waiters,
 )
-from ralphgen.runtime.tasks.rows import STATUSES, plain
+from ralphgen.runtime.tasks.lists import plain
+from ralphgen.runtime.tasks.rows import STATUSES
 
 ADDRESS = "/tasks"
 OPEN = "open"

@@ -21,10 +21,10 @@ from ralphgen.project.model import Schema
 from ralphgen.project.schema import REQUIRED_COLUMNS
 from ralphgen.runtime.engine.ledger import MARKER
 from ralphgen.runtime.errors import ToolError
-from ralphgen.runtime.tasks import rows as stored_rows
+from ralphgen.runtime.tasks import tables
 from ralphgen.runtime.tasks.claims import HeldError
 from ralphgen.runtime.tasks.proof import look_at_files, refuse_unproved
-from ralphgen.runtime.tasks.rows import TEXT, Ralphgen, StoredTable, Tables
+from ralphgen.runtime.tasks.tables import TEXT, Ralphgen, StoredTable, Tables
 
 if TYPE_CHECKING:
     from ralphgen.runtime.engine import Database
@@ -129,7 +129,7 @@ def stored_tables(schema: Schema) -> Tables:
     found: dict[str, Any] = {
         TABLES[name]: StoredTable(
             table.name,
-            {column: getattr(stored_rows, table.known(column).kind) for column in table.shown()},
+            {column: getattr(tables, table.known(column).kind) for column in table.shown()},
         )
         for name, table in offered.items()
     }

@@ -22,8 +22,9 @@ from .claims import (
     take,
 )
 from .comments import write
-from .rows import Ralphgen, task_row, today
+from .rows import today
 from .status import set_status
+from .tables import Ralphgen, task_row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ if TYPE_CHECKING:
 
     from ..engine import Database
     from .claims import TaskFilter
-    from .rows import Tables
+    from .tables import Tables
 
 
 def claim_task(database: Database, tables: Tables, session: str, task: int, lease: float) -> int:

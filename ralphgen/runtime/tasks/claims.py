@@ -17,7 +17,7 @@ from ..errors import StartError, ToolError, one_line
 from ..policy import FULL
 from ..system import is_below_launch
 from ..values import shortened
-from .rows import decode_integers, plain
+from .lists import decode_integers, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..engine import Database, Snapshot
-    from .rows import Actor, Tables
+    from .tables import Actor, Tables
 
     Place = tuple[str, str, str]  # host, boot and pid namespace; empty if unknown
     Needs = Sequence[Sequence[int]]  # task by task, the others that it waits for

@@ -5,7 +5,9 @@ from __future__ import annotations
 from ..errors import ToolError
 from ..system import os
 from ..values import shortened
-from .rows import DISCIPLINE, now, plain, refuse_unknown, task_row
+from .lists import plain
+from .rows import now
+from .tables import DISCIPLINE, refuse_unknown, task_row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,7 +15,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ..engine import Database
-    from .rows import Actor, StoredTable, Tables
+    from .tables import Actor, StoredTable, Tables
 
 SHOWN = ("id", "author", "discipline", "priority", "created", "body")
 NEWEST = 20

@@ -20,7 +20,8 @@ from ..policy import FULL
 from ..system import is_below_launch
 from ..values import shortened
 from .claims import prerequisites, rows_by_id, unmerged_tasks
-from .rows import plain, task_row
+from .lists import plain
+from .tables import task_row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from ..engine import Database, Snapshot
     from ..engine.closing import Moved
     from ..files.checkout import TreeGit
-    from .rows import Actor, Tables
+    from .tables import Actor, Tables
 
     Check = Mapping[str, Any]
 

@@ -11,7 +11,9 @@ from ..errors import ToolError
 from ..system import is_below_launch
 from .claims import dependents, follow_status, forget, unblocked
 from .comments import delete_all, write
-from .rows import plain, task_row, today
+from .lists import plain
+from .rows import today
+from .tables import task_row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from ..engine import Database
     from ..engine.closing import Moved
     from .proof import Look
-    from .rows import Actor, StoredTable, Tables
+    from .tables import Actor, StoredTable, Tables
 
 BLOCKED = "blocked"
 

@@ -14,7 +14,7 @@ from ralphgen.runtime.errors import ToolError, one_line
 from ralphgen.runtime.files.entry_log import without_controls
 from ralphgen.runtime.tasks import comments
 from ralphgen.runtime.tasks.claims import rows_by_id
-from ralphgen.runtime.tasks.rows import refuse_unknown
+from ralphgen.runtime.tasks.tables import refuse_unknown
 from ralphgen.runtime.values import shortened
 
 from .features import learnings_of
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping, Sequence
     from typing import Any
 
-    from ralphgen.runtime.tasks.rows import StoredTable
+    from ralphgen.runtime.tasks.tables import StoredTable
     from ralphgen.runtime.tool import Tool
 
     from .workspace import Workspace

@@ -9,21 +9,17 @@ import re
 from ralphgen.runtime.engine import quoted
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.tasks.comments import signed_by
+from ralphgen.runtime.tasks.lists import decode_list, decode_strings, encode, plain
 from ralphgen.runtime.tasks.rows import (
     Changes,
     checked_path,
-    decode_list,
-    decode_strings,
-    encode,
     normalise,
     now_offset,
     path_warnings,
-    plain,
     refuse_blank,
-    refuse_unknown,
-    row_names,
     today,
 )
+from ralphgen.runtime.tasks.tables import refuse_unknown, row_names
 from ralphgen.runtime.values import LONG_KEY, LONGEST_NAME, PAGE, fitted, page, shortened, size
 
 from .workspace import reading, writing
@@ -34,7 +30,7 @@ if TYPE_CHECKING:
     from difflib import SequenceMatcher
     from typing import Any
 
-    from ralphgen.runtime.tasks.rows import StoredTable
+    from ralphgen.runtime.tasks.tables import StoredTable
 
     from .workspace import Workspace
 

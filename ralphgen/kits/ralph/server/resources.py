@@ -10,7 +10,8 @@ from ralphgen.runtime.encoding import write_json
 from ralphgen.runtime.errors import NotThereError, ToolError
 from ralphgen.runtime.tasks import comments
 from ralphgen.runtime.tasks.claims import LIMIT, SHOWN, dependents, rows_by_id
-from ralphgen.runtime.tasks.rows import plain, refuse_unknown
+from ralphgen.runtime.tasks.lists import plain
+from ralphgen.runtime.tasks.tables import refuse_unknown
 from ralphgen.runtime.values import (
     AROUND,
     LONG_TEXT_IN_LIST,
@@ -34,7 +35,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from ralphgen.runtime.engine import WriteNotices
-    from ralphgen.runtime.tasks.rows import StoredTable
+    from ralphgen.runtime.tasks.tables import StoredTable
 
     Items = Iterator[tuple[int, object]]
     Entry = dict[str, str]

@@ -27,9 +27,11 @@ from ralphgen.runtime.tasks.claims import (
     unmerged_tasks,
     unreadable_dependents,
 )
-from ralphgen.runtime.tasks.rows import Changes, plain, refuse_blank, refuse_unknown, today
+from ralphgen.runtime.tasks.lists import plain
+from ralphgen.runtime.tasks.rows import Changes, refuse_blank, today
 from ralphgen.runtime.tasks.status import add_task, move, set_status
 from ralphgen.runtime.tasks.status import delete_task as remove_task
+from ralphgen.runtime.tasks.tables import refuse_unknown
 from ralphgen.runtime.values import AROUND, PAGE, fitted, page, shortened, size
 
 from .features import display_names, mentions

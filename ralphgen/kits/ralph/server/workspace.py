@@ -11,7 +11,7 @@ from ralphgen.runtime.loader import is_known
 from ralphgen.runtime.session import is_same
 from ralphgen.runtime.start import read_manifest
 from ralphgen.runtime.statements import stating
-from ralphgen.runtime.tasks.rows import refuse_changed, refuse_unknown, task_row
+from ralphgen.runtime.tasks.tables import refuse_unknown, task_row
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ralphgen.runtime.engine import Database, Journal
     from ralphgen.runtime.engine.closing import Moved
     from ralphgen.runtime.session import Session
-    from ralphgen.runtime.tasks.rows import Tables
+    from ralphgen.runtime.tasks.tables import Tables
 
     from .checks import CheckRun
 
@@ -111,6 +111,8 @@ class Workspace(OpenProject):
 
                 refuse_lost(database, own["task"], self.session.session_id, own["token"])
             if as_read is not None:
+                from ralphgen.runtime.tasks.rows import refuse_changed
+
                 refuse_changed(database, self.tables, as_read)
 
         if own is not None or as_read is not None:
