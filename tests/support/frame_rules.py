@@ -33,6 +33,12 @@ ERRORS = {
     -32602: "InvalidParamsError",
     -32603: "InternalError",
 }
+# Errors with a type of the whole frame, in the stateless version alone.
+FRAMES = {
+    -32020: "HeaderMismatchError",
+    -32021: "MissingRequiredClientCapabilityError",
+    -32022: "UnsupportedProtocolVersionError",
+}
 CLOSED = -32000  # the SDK's own, for a stream that is open when its client leaves
 HANDSHAKE = "2025-11-25"
 # What 2025-11-25 added to a type of 2025-06-18 that a server writes.
@@ -94,8 +100,8 @@ class Rules:
         code = frame["error"].get("code")
         if code == CLOSED and method == "subscriptions/listen":
             return self._against("Error", frame["error"])
-        if code == -32022 and "UnsupportedProtocolVersionError" in self._types:
-            return self._against("UnsupportedProtocolVersionError", frame)
+        if FRAMES.get(code) in self._types:
+            return self._against(FRAMES[code], frame)
         if code not in ERRORS:
             return [f"the error {code}, which the protocol does not have"]
         name = ERRORS[code]

@@ -71,6 +71,7 @@ THOROUGH = (
     "server/protocol/test_generated_conversations.py",
     "server/protocol/test_connection.py",
     "server/http/test_http_equals_stdio.py",
+    "server/http/test_http_frames.py",
     "server/test_call_equals_client.py",
     "server/test_fails_closed.py",
     "server/test_loader.py",
