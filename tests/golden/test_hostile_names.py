@@ -9,15 +9,7 @@ from typing import Any
 
 import pytest
 from cases import lay_down
-from driving import (
-    Driver,
-    connected,
-    context_for,
-    on_context,
-    query,
-    quiet,
-    server_command,
-)
+from driving import Driver, connected, context_for, on_context, query, quiet, server_command
 
 from ralphgen.emit.workflows import Generated, regenerate
 from ralphgen.planning.preview import listed_tools

@@ -74,10 +74,7 @@ CALLS: dict[str, tuple[str, dict[str, Any]]] = {
     "a name that is a number": ("task_start", {"unique_name": 1}),
     "an argument that no tool knows": ("task_start", {"unique_name": "quick", "shell": True}),
     "a tool that is not there": ("task_run", {"unique_name": "quick"}),
-    "a wait of 301 seconds": (
-        "task_start",
-        {"unique_name": "quick", "wait_for_exit_seconds": 301},
-    ),
+    "a wait of 301 seconds": ("task_start", {"unique_name": "quick", "wait_for_exit_seconds": 301}),
     "a wait of 3601 seconds": (
         "task_start",
         {"unique_name": "quick", "wait_for_exit_seconds": 3601},

@@ -227,10 +227,7 @@ def test_when_the_time_is_up_the_commands_of_the_agent_end_too(project: Path) ->
 
 @pytest.mark.parametrize(
     ("command", "cause"),
-    [
-        ("false", "false ended with exit code 1"),
-        ("hangs", "hangs did not answer for 3 s"),
-    ],
+    [("false", "false ended with exit code 1"), ("hangs", "hangs did not answer for 3 s")],
 )
 def test_a_discipline_s_server_that_does_not_start_stops_the_session_within_seconds(
     project: Path, tmp_path: Path, command: str, cause: str

@@ -70,12 +70,7 @@ def test_a_typescript_client_reads_resources(project: Path, script: str) -> None
     uris = ("ralph://tasks/2", "ralph://progress", "ralph://tasks/99")
     requests = [("readResource", {"uri": uri}) for uri in uris]
     seen = told(
-        project,
-        script,
-        "manual",
-        ("listResources", {}),
-        ("listResourceTemplates", {}),
-        *requests,
+        project, script, "manual", ("listResources", {}), ("listResourceTemplates", {}), *requests
     )
     listed, templates, task, progress, missing = seen["answers"]
     with connected(project) as driver:

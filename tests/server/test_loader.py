@@ -359,12 +359,7 @@ def test_the_first_start_uses_a_record_that_trust_made(own: Path) -> None:
     ],
 )
 def test_records_are_kept_below_absolute_directories(
-    own: Path,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    name: str,
-    value: str,
-    is_kept: bool,
+    own: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, value: str, is_kept: bool
 ) -> None:
     monkeypatch.delenv("RALPHGEN_HOME")
     monkeypatch.setenv("HOME", str(tmp_path / "home"))

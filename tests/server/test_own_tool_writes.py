@@ -85,10 +85,7 @@ def server(root: Path) -> Iterator[Driver]:
         yield driver
 
 
-ON_SQLITE = (
-    "CREATE TRIGGER nudge AFTER UPDATE ON features BEGIN {} END",
-    "DROP TRIGGER nudge",
-)
+ON_SQLITE = ("CREATE TRIGGER nudge AFTER UPDATE ON features BEGIN {} END", "DROP TRIGGER nudge")
 ON_POSTGRESQL = (
     (
         "CREATE FUNCTION nudge() RETURNS trigger LANGUAGE plpgsql AS "

@@ -120,9 +120,7 @@ def test_the_instructions_are_short_and_name_every_tool(cell: tuple[str, Driver]
     assert recipe in told
 
 
-def test_how_to_close_is_told_exactly_where_a_status_can_be_set(
-    cell: tuple[str, Driver],
-) -> None:
+def test_how_to_close_is_told_exactly_where_a_status_can_be_set(cell: tuple[str, Driver]) -> None:
     recipe, driver = cell
     told = "Close the task with set_task_status" in (driver.client.instructions or "")
 

@@ -230,9 +230,7 @@ def test_a_tool_that_breaks_says_so_without_a_word_of_the_interpreter(
     assert "RuntimeError: /secret/path" in logged[0]["data"]["traceback"]
 
 
-def test_what_modules_and_their_children_print_does_not_reach_the_protocol(
-    tmp_path: Path,
-) -> None:
+def test_what_modules_and_their_children_print_does_not_reach_the_protocol(tmp_path: Path) -> None:
     root = sabotaged(create_project(tmp_path))
     with running(root) as server:
         server.shake_hands()  # `Wire.read` fails for a line that is no frame

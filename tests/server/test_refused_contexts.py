@@ -24,10 +24,7 @@ BAD_CONTEXTS = {
     "a version that is true": ({"version": True}, "wrong type"),
     "a version that is text": ({"version": "1"}, '"version" is "1", expected 1'),
     "no recipe": ({"recipe": GONE}, '"recipe" is missing'),
-    "no set of tools": (
-        {"enabled_tools": GONE},
-        '"enabled_tools" is missing',
-    ),
+    "no set of tools": ({"enabled_tools": GONE}, '"enabled_tools" is missing'),
     "an unknown key": ({"enable_tools": {}}, 'unknown key "enable_tools"'),
     "an unknown recipe": ({"recipe": "yep", "base": "yep"}, 'no recipe "yep", only "braindump"'),
     "an unknown base": ({"base": "manuel"}, 'no recipe "manuel", only "braindump"'),

@@ -112,11 +112,9 @@ def test_the_templates_are_the_three_forms_of_a_row(
 ) -> None:
     found = ask(servers[version], version, "resources/templates/list")["result"]
 
-    assert [
-        "ralph://features/{name}",
-        "ralph://disciplines/{name}",
-        "ralph://tasks/{id}",
-    ] == [template["uriTemplate"] for template in found["resourceTemplates"]]
+    assert ["ralph://features/{name}", "ralph://disciplines/{name}", "ralph://tasks/{id}"] == [
+        template["uriTemplate"] for template in found["resourceTemplates"]
+    ]
     assert all(template["description"] for template in found["resourceTemplates"])
 
 

@@ -180,9 +180,7 @@ def waiting_at_start(folder: Path) -> Iterator[tuple[Wire, sqlite3.Connection]]:
             yield server, connection
 
 
-def test_a_signal_while_the_start_waits_for_the_database_ends_it_in_silence(
-    tmp_path: Path,
-) -> None:
+def test_a_signal_while_the_start_waits_for_the_database_ends_it_in_silence(tmp_path: Path) -> None:
     with waiting_at_start(tmp_path) as (server, _):
         assert_clean(server, lambda server: server.kill(SIGTERM))
 

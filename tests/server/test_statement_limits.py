@@ -29,10 +29,7 @@ from wire import Wire, running
 
 from ralphgen.emit.workflows import regenerate
 
-pytestmark = [
-    pytest.mark.slow,
-    pytest.mark.skipif(sys.platform != "linux", reason="reads /proc"),
-]
+pytestmark = [pytest.mark.slow, pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")]
 
 SECONDS = 1  # the limit of each query and tool here
 BUSY = 10  # seconds that a busy machine adds at most; without a limit it would be minutes
@@ -148,10 +145,7 @@ def write_files(root: Path) -> None:
         "-- name: retitle :exec\n-- A.\n"
         "UPDATE tasks SET title = :title WHERE id = 1 RETURNING id, title;\n"
     )
-    for folder, file, text in (
-        ("queries", "a.sql", "".join(texts)),
-        ("tools", "a.py", TOOLS),
-    ):
+    for folder, file, text in (("queries", "a.sql", "".join(texts)), ("tools", "a.py", TOOLS)):
         (root / ".ralph" / folder).mkdir()
         (root / ".ralph" / folder / file).write_text(text, encoding="utf-8")
     settings = root / ".ralph/ralphgen.toml"

@@ -7,14 +7,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from driving import (
-    Driver,
-    context_for,
-    create_project,
-    on_context,
-    server_command,
-    started,
-)
+from driving import Driver, context_for, create_project, on_context, server_command, started
 from text_answers import TextAnswers
 
 KITS = 'kits = ["acm"]\n'

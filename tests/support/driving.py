@@ -300,12 +300,7 @@ def connected(
     context = context_for(root, recipe, **facts)
     command = server_command(root, kit, *on_context(context))
     with started(
-        command,
-        root,
-        env,
-        mode=era,
-        elicitation_callback=person,
-        extensions=[*extensions],
+        command, root, env, mode=era, elicitation_callback=person, extensions=[*extensions]
     ) as driver:
         yield driver
 

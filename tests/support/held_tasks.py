@@ -38,12 +38,7 @@ def taken(
 ) -> PreparedSession:
     """A session that holds a task, in the hands of this process."""
     return opened(
-        root,
-        "task_execution",
-        task=task,
-        next=task is None,
-        feature=feature,
-        discipline=discipline,
+        root, "task_execution", task=task, next=task is None, feature=feature, discipline=discipline
     )
 
 

@@ -75,11 +75,7 @@ def git(folder: Path, *words: str) -> str:
     """What git says in a folder."""
     names = ("-c", "user.name=a", "-c", "user.email=a@b")
     done = subprocess.run(
-        [str(which("git")), *names, *words],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
+        [str(which("git")), *names, *words], cwd=folder, capture_output=True, text=True, check=False
     )
     assert 0 == done.returncode, shlex.join(["git", *words]) + done.stderr
     return done.stdout

@@ -72,11 +72,7 @@ class KitServer(Server[None]):
     and raises `MCPError`.
     """
 
-    def __init__(
-        self,
-        handlers: Handlers,
-        answered: Answered,
-    ) -> None:
+    def __init__(self, handlers: Handlers, answered: Answered) -> None:
         super().__init__(
             handlers.kit.server_name, version=handlers.version, instructions=handlers.instructions
         )

@@ -7,15 +7,7 @@ from contextlib import closing
 from urllib.parse import urlsplit
 
 import pytest
-from driving import (
-    ROWS,
-    SCHEMAS,
-    context_for,
-    create_database,
-    made_here,
-    on_context,
-    quiet,
-)
+from driving import ROWS, SCHEMAS, context_for, create_database, made_here, on_context, quiet
 from http_servers import (
     CONFIG,
     HANDSHAKES,

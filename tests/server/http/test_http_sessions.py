@@ -69,8 +69,7 @@ def test_no_request_needs_a_handshake(server: HttpServer) -> None:
 
         assert 28 == len(json.loads(body)["result"]["tools"])
     _, body, _ = server.ask(
-        body=message("tools/list", enveloped({})),
-        headers=headers(own, "2026-07-28", "tools/list"),
+        body=message("tools/list", enveloped({})), headers=headers(own, "2026-07-28", "tools/list")
     )
 
     assert 28 == len(json.loads(body)["result"]["tools"])

@@ -51,10 +51,7 @@ def loaded(root: Path, lines: Sequence[bytes], options: Sequence[str] | None = N
         options = on_context(context_for(root, "manual"))
     command = [sys.executable, "-I", "-S", "-X", "importtime", str(server / "server.py")]
     found = subprocess.run(
-        [*command, "ralph", *options],
-        input=b"".join(lines),
-        capture_output=True,
-        check=True,
+        [*command, "ralph", *options], input=b"".join(lines), capture_output=True, check=True
     )
     assert len(found.stdout.splitlines()) == requests(b"".join(lines))
     said = found.stderr.decode().splitlines()

@@ -189,10 +189,7 @@ def test_no_name_is_taken_for_more_than_text(root: Path, name: str) -> None:
     assert 6 * scripts == found.of("script")
     assert set() == UNWANTED & {tag for tag, _ in found.found}
     for tag, given in found.found:
-        assert not [key for key in given if key.startswith("on") or key == "style"], (
-            tag,
-            given,
-        )
+        assert not [key for key in given if key.startswith("on") or key == "style"], (tag, given)
         target = given.get("href") or given.get("src") or given.get("action") or ""
         assert re.fullmatch(r"(\./)?[\w/-]*(\.css|\.js)?(\?[\w=%&+.-]*)?(#[\w-]*)?|data:,", target)
 

@@ -92,11 +92,7 @@ def test_of_two_boards_the_second_gets_both_versions(
     mine = [{**fields, "title": "One"}, {**fields, "title": "Two"}]
     if form is STATUS:
         mine = [{**fields, "status": "in_progress"}, {**fields, "status": "draft"}]
-    with (
-        boards_on(project, 2) as boards,
-        writer_on(project) as other,
-        ThreadPoolExecutor() as at,
-    ):
+    with boards_on(project, 2) as boards, writer_on(project) as other, ThreadPoolExecutor() as at:
         other.stand_in_line()
         sent: list[Future[Answer]] = [
             at.submit(board.post, path, given) for board, given in zip(boards, mine, strict=True)
@@ -118,9 +114,7 @@ def test_of_two_boards_the_second_gets_both_versions(
         assert [(1,)] == project.query(sql)
 
 
-def test_what_an_agent_writes_between_the_look_and_the_write_stays(
-    project: EngineProject,
-) -> None:
+def test_what_an_agent_writes_between_the_look_and_the_write_stays(project: EngineProject) -> None:
     environment = {VARIABLE: project.dsn} if project.dsn else None
     with (
         boards_on(project, 1) as (board,),

@@ -67,11 +67,7 @@ class TestOnTheBoard:
     def fields(self, board: Running, **changed: str) -> dict[str, str]:
         """The fields of the form that are needed, with some changed ones."""
         html = self.form(board)
-        return {
-            "discipline": "testing",
-            "fingerprint": hidden(html, "fingerprint"),
-            **changed,
-        }
+        return {"discipline": "testing", "fingerprint": hidden(html, "fingerprint"), **changed}
 
     @pytest.mark.thorough
     @pytest.mark.parametrize(

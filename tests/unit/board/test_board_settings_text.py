@@ -151,9 +151,7 @@ def test_new_settings_stand_with_those_of_the_discipline() -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    ['[disciplines]\n[disciplines."back\\u0065nd"]\ndisable = [\n]\n'],
-    ids=["escaped"],
+    "text", ['[disciplines]\n[disciplines."back\\u0065nd"]\ndisable = [\n]\n'], ids=["escaped"]
 )
 def test_a_spelling_with_escapes_is_the_same_key(text: str) -> None:
     found = with_settings(text, "backend", FULL)

@@ -100,11 +100,7 @@ class TestTask:
 
         assert not found.known
         assert [1, 0] == [int(one.columns[0].after) for one in found.changes.rows]
-        assert (A_PAGE + 2, 1, 0) == (
-            found.changes.total,
-            found.changes.newer,
-            found.changes.older,
-        )
+        assert (A_PAGE + 2, 1, 0) == (found.changes.total, found.changes.newer, found.changes.older)
 
     @pytest.mark.parametrize(
         ("run", "ok", "verdict"),

@@ -192,11 +192,7 @@ def run_with_small_files(*arguments: str | Path, size: int) -> subprocess.Comple
         resource.setrlimit(resource.RLIMIT_FSIZE, (size, size))
 
     return subprocess.run(
-        [RALPHGEN, *arguments],
-        preexec_fn=limit,
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
+        [RALPHGEN, *arguments], preexec_fn=limit, capture_output=True, encoding="utf-8", check=False
     )
 
 

@@ -76,12 +76,9 @@ def test_facts_as_json_hold_schema_recipes_and_warnings(root: Path) -> None:
     facts = json.loads(ralphgen("inspect", "-C", root, "--json").stdout)
 
     assert ["ralph"] == facts["config"]["kits"]
-    assert {
-        "base": "yap",
-        "allow": {"ralph": ["get_task"]},
-        "narrow": {},
-        "bind": [],
-    } == facts["recipes"]["mine 0"]
+    assert {"base": "yap", "allow": {"ralph": ["get_task"]}, "narrow": {}, "bind": []} == facts[
+        "recipes"
+    ]["mine 0"]
     assert "status" in [column["name"] for column in facts["schema"]["tasks"]]
     assert 1 == len(facts["warnings"])
     assert {"ralph": {"run_checks": "its server was generated without [[done.checks]]"}} == facts[

@@ -81,10 +81,7 @@ def test_a_client_gets_the_servers_and_the_recipe_is_named(root: Path) -> None:
     assert 'clients without a session get the recipe "interactive", which only reads\n' in said
     assert "let them change rows: ralphgen session create yap --default -C" in said
     assert {"ralph", "dela"} == servers.keys()
-    assert ("ralphgen", ["serve", "dela"]) == (
-        servers["dela"]["command"],
-        servers["dela"]["args"],
-    )
+    assert ("ralphgen", ["serve", "dela"]) == (servers["dela"]["command"], servers["dela"]["args"])
     assert ".mcp.json is up to date\n" in connect(root, "claude")[2]
 
 

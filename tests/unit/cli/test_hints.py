@@ -75,16 +75,8 @@ def test_a_number_agrees_with_its_noun() -> None:
             "there is no task 999",
             'the nearest tasks are 1, 2; "ralphgen task list" lists them',
         ),
-        (
-            ["yapp"],
-            'no recipe "yapp"',
-            'did you mean "yap"?',
-        ),
-        (
-            ["ramble", "--feature", "auht"],
-            'no feature "auht"',
-            'did you mean "auth"?',
-        ),
+        (["yapp"], 'no recipe "yapp"', 'did you mean "yap"?'),
+        (["ramble", "--feature", "auht"], 'no feature "auht"', 'did you mean "auth"?'),
         (
             ["yap", "--discipline", "x"],
             'no discipline "x"',

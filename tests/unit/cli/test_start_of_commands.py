@@ -91,11 +91,7 @@ def test_summary_has_at_most_60_characters(name: str) -> None:
         (["report"], 'unknown command "report"', 'use "ralphgen board --export"'),
         (["ledger", "on"], 'unknown command "ledger"', 'use "ralphgen db ledger"'),
         (["brief", "yap"], 'unknown command "brief"', 'use "ralphgen session brief"'),
-        (
-            ["session", "yap"],
-            'unknown command "session yap"',
-            'use "ralphgen session create yap"',
-        ),
+        (["session", "yap"], 'unknown command "session yap"', 'use "ralphgen session create yap"'),
         (["policy", "diff"], 'unknown command "policy"', 'use "ralphgen tools diff"'),
         (["tables", "add", "x"], 'unknown command "tables"', 'use "ralphgen tools add"'),
         (["allow", "x"], 'unknown command "allow"', 'use "ralphgen dela allow"'),

@@ -240,8 +240,7 @@ def test_json_that_would_lose_something_is_left_with_what_to_add_by_hand(
 
 
 @pytest.mark.parametrize(
-    "content",
-    ["a =", "mcp_servers = 1", "[[mcp_servers]]", "a = nan", "a = 1\na = 2"],
+    "content", ["a =", "mcp_servers = 1", "[[mcp_servers]]", "a = nan", "a = 1\na = 2"]
 )
 def test_toml_that_takes_no_more_tables_is_left_as_it_is(tmp_path: Path, content: str) -> None:
     said = refusal("codex", tmp_path, content)

@@ -479,9 +479,7 @@ KEYS = st.text(st.characters(exclude_categories=["Cs"]), max_size=4) | st.intege
     named=st.lists(st.tuples(KEYS, st.integers(0, 5)), max_size=5),
 )
 def test_whatever_a_table_holds_comes_into_an_empty_clone_with_the_same_bytes(
-    tmp_path_factory: pytest.TempPathFactory,
-    rows: dict[Any, Any],
-    named: list[tuple[Any, int]],
+    tmp_path_factory: pytest.TempPathFactory, rows: dict[Any, Any], named: list[tuple[Any, int]]
 ) -> None:
     folder = tmp_path_factory.mktemp("trip")
     model = folder / "b"

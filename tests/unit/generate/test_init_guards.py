@@ -36,12 +36,7 @@ def init(root: Path, *, engine: str = "", answer: bool = False) -> list[str]:
         asked.append(question)
         return answer
 
-    initialize(
-        root,
-        InitOptions(engine=engine),
-        say=quiet,
-        agree=agree,
-    )
+    initialize(root, InitOptions(engine=engine), say=quiet, agree=agree)
     return asked
 
 

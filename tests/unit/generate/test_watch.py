@@ -39,9 +39,7 @@ def root(tmp_path: Path) -> Path:
 def test_a_new_column_is_written_and_nothing_while_nothing_changes(root: Path) -> None:
     facts = root / ".ralph/mcp/project.json"
     said = watched(
-        root,
-        lambda: query(root, "ALTER TABLE tasks ADD COLUMN severity TEXT"),
-        lambda: None,
+        root, lambda: query(root, "ALTER TABLE tasks ADD COLUMN severity TEXT"), lambda: None
     )
 
     assert '"severity"' in facts.read_text(encoding="utf-8")

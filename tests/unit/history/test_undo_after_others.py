@@ -108,10 +108,7 @@ def told(undone: Undone) -> dict[object, str]:
             id="undone-and-written-again",
         ),
         pytest.param(
-            (
-                *(f"b: {note('B')}", f"d: {note('C')}", "u: undo d", "v: undo u"),
-                f"c: {note('B')}",
-            ),
+            (*(f"b: {note('B')}", f"d: {note('C')}", "u: undo d", "v: undo u"), f"c: {note('B')}"),
             id="redone",
         ),
         pytest.param(

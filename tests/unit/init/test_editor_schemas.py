@@ -25,8 +25,7 @@ def is_valid(name: str, text: str) -> bool:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    "text",
-    ["", CONFIG_TEXT, SETTINGS, 'kits = ["of-others"]', '[dela]\nroot = "app"\n'],
+    "text", ["", CONFIG_TEXT, SETTINGS, 'kits = ["of-others"]', '[dela]\nroot = "app"\n']
 )
 def test_valid_settings_are_valid(text: str) -> None:
     assert is_valid("config", text)

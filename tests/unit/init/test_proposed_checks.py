@@ -25,10 +25,7 @@ PYTEST = Proposal("tests", ("python", "-m", "pytest", "-q"))
             [("package.json", '{"scripts": {"test": "jest"}}'), ("pnpm-lock.yaml", "")],
             [Proposal("tests", ("pnpm", "run", "test"))],
         ),
-        (
-            [("package.json", '{"scripts": {"test": "echo \\"Error: no test specified\\""}}')],
-            [],
-        ),
+        ([("package.json", '{"scripts": {"test": "echo \\"Error: no test specified\\""}}')], []),
         ([("package.json", "{"), ("pyproject.toml", "[")], []),
         ([("package.json", "[1]")], []),
         ([("pyproject.toml", "[tool.pytest.ini_options]\n")], [PYTEST]),

@@ -107,13 +107,7 @@ def test_only_the_user_has_the_arguments_of_the_user(plan: ServerPlan) -> None:
 def test_what_tools_share_is_said_once_with_the_names_of_those_that_are_there() -> None:
     def tool(name: str, instruction: str, advice: str = "") -> Tool:
         return Tool(
-            name,
-            "",
-            hints={},
-            run="",
-            properties={},
-            instruction=instruction,
-            advice=advice,
+            name, "", hints={}, run="", properties={}, instruction=instruction, advice=advice
         )
 
     tools = [

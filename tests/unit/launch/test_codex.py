@@ -250,9 +250,7 @@ def test_a_model_that_does_not_answer_for_now_is_known(
     assert not again.rate_limited
 
 
-def test_a_server_that_does_not_start_is_named_with_its_own_words(
-    session: PreparedSession,
-) -> None:
+def test_a_server_that_does_not_start_is_named_with_its_own_words(session: PreparedSession) -> None:
     reader = CodexReader(session)
     reader.close(1, "required MCP servers failed to initialize: ralph: handshaking failed")
     assert reader.refusal is not None

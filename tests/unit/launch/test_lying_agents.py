@@ -66,11 +66,7 @@ TABLE = {
         5,
         "task 1 is pending: left open, 3 turns",
     ),
-    "gives up": (
-        f"{BEGUN}agent.says('I give up.')\n{ENDS}",
-        5,
-        "task 1 is in_progress: left open",
-    ),
+    "gives up": (f"{BEGUN}agent.says('I give up.')\n{ENDS}", 5, "task 1 is in_progress: left open"),
     "crashes": (f"{BEGUN}os.abort()", 6, "task 1 is in_progress: failed"),
     "fails": ("agent.ends(is_error=True)\nsys.exit(1)", 6, "task 1 is pending: failed"),
     "ends well with an error": ("agent.ends(is_error=True)", 6, "task 1 is pending: failed"),
@@ -204,11 +200,7 @@ LIES = {
     "makes the test green": (GREEN + RUN + DONE, 5, "passed"),
     "takes the check away": (SETTINGS + RUN + DONE, 5, "ended with exit code 1"),
     "works, and changes the settings": (WORKS + SETTINGS + RUN + DONE, 5, "passed"),
-    "spoils its work": (
-        WORKS + RUN + SPOILS + DONE,
-        5,
-        "passed, and files were changed since",
-    ),
+    "spoils its work": (WORKS + RUN + SPOILS + DONE, 5, "passed, and files were changed since"),
     "works": (WORKS + RUN + DONE, 0, "passed"),
     "spoils it when it is done": (
         WORKS + RUN + DONE + SPOILS,

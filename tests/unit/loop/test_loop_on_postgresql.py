@@ -168,10 +168,7 @@ def test_work_trees_of_two_clones_are_merged_by_their_remote(tmp_path: Path, dsn
 
 @pytest.mark.parametrize(
     ("tasks", "seconds"),
-    [
-        pytest.param(4, 8, marks=pytest.mark.thorough),
-        pytest.param(12, 30, marks=pytest.mark.soak),
-    ],
+    [pytest.param(4, 8, marks=pytest.mark.thorough), pytest.param(12, 30, marks=pytest.mark.soak)],
 )
 def test_a_loop_waits_for_a_database_that_is_away(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tasks: int, seconds: int

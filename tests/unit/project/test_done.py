@@ -116,11 +116,7 @@ FRONT = Check("tests", ("npm", "test"), "", 600, ("frontend",))
         (rules(ONE), rules(ONE, protect=()), ['"a" would no longer be protected']),
         (rules(ONE), rules(FRONT), ['check "tests" would apply to fewer disciplines']),
         (rules(FRONT), rules(ONE), []),
-        (
-            rules(ONE),
-            rules(Check("tests", ("true",), "", 600, ())),
-            ['check "tests" would change'],
-        ),
+        (rules(ONE), rules(Check("tests", ("true",), "", 600, ())), ['check "tests" would change']),
         (rules(ONE), rules(Check("tests", ("npm", "test"), "", 5, ())), []),
     ],
 )

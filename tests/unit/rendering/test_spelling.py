@@ -16,11 +16,7 @@ pytestmark = pytest.mark.slow
 
 KEYS = st.lists(st.sampled_from(HOSTILE), max_size=6).map("".join)
 SCALARS: st.SearchStrategy[Value] = st.one_of(
-    TEXTS,
-    st.integers(),
-    st.floats(allow_nan=False, allow_infinity=False),
-    st.booleans(),
-    st.none(),
+    TEXTS, st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.booleans(), st.none()
 )
 
 

@@ -13,9 +13,7 @@ from spelling_oracle import TEXTS
 from ralphgen.spelling import argument_name, constant
 
 NAMES = st.one_of(
-    st.text("xX_.0123abf -", max_size=8),
-    st.text("x_", min_size=55, max_size=75),
-    TEXTS,
+    st.text("xX_.0123abf -", max_size=8), st.text("x_", min_size=55, max_size=75), TEXTS
 )
 LOWER = str.maketrans(string.ascii_uppercase, string.ascii_lowercase)
 ESCAPES = [constant, argument_name]

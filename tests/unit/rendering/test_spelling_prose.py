@@ -27,8 +27,7 @@ PROSE = [
     *("x" * 120, "lower", "a.", "b?", "c:", "-", "1.", "iPhone", "importX", "# type: ignore"),
 ]
 SENTENCES = st.one_of(
-    TEXTS,
-    st.lists(st.sampled_from([*PROSE, *HOSTILE]), max_size=40).map(" ".join),
+    TEXTS, st.lists(st.sampled_from([*PROSE, *HOSTILE]), max_size=40).map(" ".join)
 )
 
 

@@ -137,10 +137,7 @@ def test_a_recipe_that_binds_a_task_needs_one_and_changes_no_other(own: Path) ->
         read = driver.call("get_task", id=1)["title"]
 
     assert ("frontend", "auth") == (session.discipline, session.feature)
-    assert (["status"], ["description", "clear"]) == (
-        seen["set_task_status"],
-        seen["update_task"],
-    )
+    assert (["status"], ["description", "clear"]) == (seen["set_task_status"], seen["update_task"])
     assert 'unknown argument "id"' in refusal
     assert "Log in" == read
     sql = "SELECT id, status, description FROM tasks ORDER BY id"
@@ -217,9 +214,7 @@ def test_a_recipe_that_is_wrong_stops_sessions_of_every_recipe(
     assert expected in problem.text
 
 
-def test_a_discussion_may_lose_the_name_that_is_bound_wherever_the_tool_is_seen(
-    own: Path,
-) -> None:
+def test_a_discussion_may_lose_the_name_that_is_bound_wherever_the_tool_is_seen(own: Path) -> None:
     """Without a discipline the tool is not there, and with one its name is known."""
     recipe(own, "talk", 'base = "discuss"\nnarrow = {update_discipline = ["conventions"]}\n')
     assert 0 == ralphgen("regen", own, "--no-install").returncode

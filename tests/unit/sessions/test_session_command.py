@@ -66,9 +66,7 @@ def no_session(root: Path, *arguments: str, code: int) -> str:
     return said
 
 
-def test_standard_output_is_the_path_of_the_config_and_people_are_told_the_rest(
-    own: Path,
-) -> None:
+def test_standard_output_is_the_path_of_the_config_and_people_are_told_the_rest(own: Path) -> None:
     done = session(own, "task_execution", "--task", "2")
     (path,) = done.stdout.splitlines()
     lines = done.stderr.splitlines()

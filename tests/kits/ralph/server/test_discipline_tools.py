@@ -187,10 +187,9 @@ def test_a_discipline_with_tasks_stays_and_one_without_says_what_it_signed(
     assert (
         'the discipline "frontend" cannot be deleted: task 2 "Show the form" belongs to it'
     ) == server.refusal("delete_discipline", name="frontend")
-    assert {
-        "deleted": "leaver",
-        "still_named_by": ["the author of 1 comment"],
-    } == server.call("delete_discipline", name="leaver")
+    assert {"deleted": "leaver", "still_named_by": ["the author of 1 comment"]} == server.call(
+        "delete_discipline", name="leaver"
+    )
     assert [("leaver", None)] == query(project, "SELECT author, discipline FROM task_comments")
     assert 'there is no discipline "leaver"' in server.refusal("delete_discipline", name="leaver")
 

@@ -70,11 +70,7 @@ def test_a_discipline_is_named_letter_by_letter(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text",
-    [
-        '{"additional_disabled": ["create_task"], "additional_disabled": []}',
-        "[" * 100_000,
-    ],
+    "text", ['{"additional_disabled": ["create_task"], "additional_disabled": []}', "[" * 100_000]
 )
 def test_an_override_that_could_be_read_in_two_ways_is_refused(tmp_path: Path, text: str) -> None:
     root = create_project(tmp_path, "ALTER TABLE disciplines ADD COLUMN mcp_tool_overrides TEXT")

@@ -148,7 +148,7 @@ URIS = (
 WORDINGS = {
     '"title" contains the character U+0000, which the database cannot store: remove it': (
         "a string contains the character U+0000, which the database cannot store"
-    ),
+    )
 }
 STAMPS = r"\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?(?:Z|\+00:00)?)?"
 
@@ -308,8 +308,7 @@ def test_resources_and_completions_are_the_same(both: Pair) -> None:
 
 @pytest.mark.thorough
 @pytest.mark.parametrize(
-    "recipe",
-    shortened(["task_execution", "braindump", "opus_review", "ramble"], "task_execution"),
+    "recipe", shortened(["task_execution", "braindump", "opus_review", "ramble"], "task_execution")
 )
 def test_a_session_is_told_the_same(tmp_path: Path, recipe: str) -> None:
     """Instructions, prompts and the brief."""

@@ -342,10 +342,7 @@ def _restore_by_another_name(root: Path) -> None:
     ],
 )
 def test_files_that_are_other_ones_while_checks_run_prove_nothing(
-    tmp_path: Path,
-    change: Callable[[Path], None],
-    restore: Callable[[Path], None],
-    named: str,
+    tmp_path: Path, change: Callable[[Path], None], restore: Callable[[Path], None], named: str
 ) -> None:
     """The check passes on the other content, and both looks see the same files."""
     root, at = tmp_path / "p", tmp_path / "now"

@@ -168,10 +168,7 @@ def test_another_login_of_the_app_keeps_its_rights(walled: Walled) -> None:
 def test_every_tool_of_every_recipe_is_allowed(walled: Walled) -> None:
     """Each writing tool of a person's session works with a login of the role too."""
     home = {"feature": "auth", "discipline": "backend"}
-    with (
-        walled.login("manual") as dsn,
-        connected(walled.root, env={VARIABLE: dsn}) as server,
-    ):
+    with walled.login("manual") as dsn, connected(walled.root, env={VARIABLE: dsn}) as server:
         task = server.call("create_task", title="Walls", **home)["id"]
         server.call("update_task", id=task, title="Wall", clear=["hints"])
         server.call("set_task_status", id=task, status="draft")
@@ -207,10 +204,7 @@ def test_what_no_tool_shows_is_not_read(walled: Walled) -> None:
     walled.run(
         """UPDATE disciplines SET mcp_servers = '[{"name": "a", "env": {"KEY": "secret"}}]'"""
     )
-    with (
-        walled.login("manual") as dsn,
-        connected(walled.root, env={VARIABLE: dsn}) as server,
-    ):
+    with walled.login("manual") as dsn, connected(walled.root, env={VARIABLE: dsn}) as server:
         for column in ("mcp_servers", "crops"):
             assert "permission denied" in refused(dsn, f"SELECT {column} FROM disciplines")
         assert "permission denied" in refused(dsn, "SELECT disciplines FROM disciplines")
@@ -266,10 +260,7 @@ def test_entries_of_state_files_are_added_by_who_has_the_tool_and_never_changed(
             "DROP TRIGGER ralphgen_record ON ralphgen_entries",
         ):
             assert refused(dsn, sql), sql
-    with (
-        walled.login("yap") as dsn,
-        connected(walled.root, "yap", env={VARIABLE: dsn}) as server,
-    ):
+    with walled.login("yap") as dsn, connected(walled.root, "yap", env={VARIABLE: dsn}) as server:
         assert "permission denied" in refused(dsn, insert.format("progress.txt"))
         shown = server.portal.call(server.client.read_resource, "ralph://progress")
     recorded = "SELECT DISTINCT session FROM ralphgen_journal WHERE table_name = 'ralphgen_entries'"
@@ -309,10 +300,7 @@ def test_no_task_of_others_is_claimed(walled: Walled) -> None:
         )
         assert "" == refused(dsn, "UPDATE ralphgen_claims SET session = NULL WHERE task_id = 3")
         assert "permission denied" in refused(dsn, f"{claim} (4, 'test', 1)")
-    with (
-        walled.login("task_execution", task=1, token=1) as dsn,
-        psycopg.connect(dsn) as connection,
-    ):
+    with walled.login("task_execution", task=1, token=1) as dsn, psycopg.connect(dsn) as connection:
         for change in ("expires = '9998'", "session = NULL", "session = 'test'"):
             sql = f"UPDATE ralphgen_claims SET {change}"  # of its own alone
             assert 1 == connection.execute(sql.encode()).rowcount
@@ -352,10 +340,7 @@ def test_a_task_that_was_closed_is_opened_again_as_long_as_nobody_has_it(walled:
     claim = "INSERT INTO ralphgen_claims (task_id, session, token) VALUES"
     walled.run(f"DELETE FROM ralphgen_claims; {claim} (1, NULL, 7)")
     again = "UPDATE ralphgen_claims SET session = 'test', expires = '9999' WHERE task_id = 1"
-    with (
-        walled.login("task_execution", task=1, token=7) as dsn,
-        psycopg.connect(dsn) as connection,
-    ):
+    with walled.login("task_execution", task=1, token=7) as dsn, psycopg.connect(dsn) as connection:
         assert 1 == connection.execute(again.encode()).rowcount
         connection.rollback()
         assert "does not have the claim" in refused(

@@ -161,9 +161,7 @@ def test_machines_see_one_anothers_entries(machines: tuple[Path, Path, str]) -> 
 
 
 @pytest.mark.thorough
-def test_the_same_learning_of_many_at_once_is_kept_once(
-    machines: tuple[Path, Path, str],
-) -> None:
+def test_the_same_learning_of_many_at_once_is_kept_once(machines: tuple[Path, Path, str]) -> None:
     one, other, dsn = machines
 
     def learn(root: Path) -> Sequence[int]:
@@ -181,9 +179,7 @@ def test_the_same_learning_of_many_at_once_is_kept_once(
 
 
 @pytest.mark.thorough
-def test_an_entry_that_cannot_be_put_on_record_is_not_added(
-    both: tuple[Path, Path, str],
-) -> None:
+def test_an_entry_that_cannot_be_put_on_record_is_not_added(both: tuple[Path, Path, str]) -> None:
     _, root, dsn = both
     with connected(root, env={VARIABLE: dsn}) as server:
         server.call("append_progress", text="first")

@@ -41,10 +41,7 @@ TASK = 'Task 1 "Log in"'
 # What the server would ask, as an agent can compute it, and an answer that it would like.
 FORGERIES: dict[str, tuple[Question, dict[str, Any]]] = {
     "answer": (Question(f"A question blocks {TASK}:\n{QUESTION}", ANSWER), {"answer": FORGED}),
-    "reason": (
-        Question(f"Why is {TASK} blocked?", REASON),
-        {"reason": "The user is away."},
-    ),
+    "reason": (Question(f"Why is {TASK} blocked?", REASON), {"reason": "The user is away."}),
     "delete": (
         confirmation(
             f'Delete {TASK}? These tasks wait for it:\n- 2 "Show the form"\n- 3 "Log out"',

@@ -63,10 +63,7 @@ def test_an_ordinary_path_may_be_stored(path: str) -> None:
         ("a\nb", r'the path "a\nb" holds a control character'),
         ("é\x9b", r'the path "\u00e9\u009b" holds a control character'),
         ("a\ud800", r'the path "a\ud800" holds a control character'),
-        (
-            "https://x/y",
-            'the path "https://x/y" is a URL: give the path of a file in the project',
-        ),
+        ("https://x/y", 'the path "https://x/y" is a URL: give the path of a file in the project'),
     ],
 )
 def test_a_refusal_names_the_path_and_what_is_wrong_with_it(path: str, problem: str) -> None:

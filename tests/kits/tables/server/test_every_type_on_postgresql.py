@@ -9,15 +9,7 @@ from pathlib import Path
 import psycopg
 import pytest
 from command_line import ran
-from driving import (
-    Driver,
-    connected,
-    context_for,
-    made_here,
-    on_context,
-    quiet,
-    server_command,
-)
+from driving import Driver, connected, context_for, made_here, on_context, quiet, server_command
 from engines import CONFIG, VARIABLE
 from postgresql import database, needs_postgresql
 from query_files import write_queries

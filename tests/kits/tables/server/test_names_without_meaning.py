@@ -102,12 +102,7 @@ def test_a_clone_gets_these_tables_and_no_row(tmp_path: Path, key: str, columns:
     facts = {one["name"]: one["type"] for one in json.loads(before)["schema"]["tasks"]}
     (root / "app.db").unlink()
     said: list[str] = []
-    initialize(
-        root,
-        InitOptions(),
-        say=said.append,
-        agree=lambda _question: True,
-    )
+    initialize(root, InitOptions(), say=said.append, agree=lambda _question: True)
 
     assert "created app.db (tables of .ralph/mcp/project.json)" in said
     assert {"id": "INTEGER", "at": "BOOLEAN", "doc": "JSON"}.items() <= facts.items()

@@ -192,10 +192,7 @@ def test_who_may_create_reads_what_that_takes(walled: Walled) -> None:
 
 
 def test_a_view_shows_what_it_selects_and_its_tables_nothing(walled: Walled) -> None:
-    with (
-        walled.login("yap") as dsn,
-        connected(walled.root, "yap", env={VARIABLE: dsn}) as server,
-    ):
+    with walled.login("yap") as dsn, connected(walled.root, "yap", env={VARIABLE: dsn}) as server:
         assert ["One"] == [row["title"] for row in server.call("list_shown")["shown"]]
         assert [{"name": "Ann", "title": "One"}] == server.call("owners")["rows"]
         for sql in (

@@ -278,8 +278,7 @@ def test_settings_that_cannot_be_read_hide_no_table(project: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "command",
-    ["session create yap", "session create yap --default", "connect claude --recipe yap"],
+    "command", ["session create yap", "session create yap --default", "connect claude --recipe yap"]
 )
 def test_a_recipe_without_a_tool_is_refused_with_those_that_have_some(
     project: Path, command: str

@@ -57,13 +57,7 @@ def tree(tmp_path: Path) -> Path:
 def test_tracked_and_untracked_files_count_and_ignored_ones_do_not(tree: Path) -> None:
     found = tree_files(str(tree))
 
-    assert [
-        ".gitignore",
-        "nested/.gitignore",
-        "nested/x.py",
-        "src/a.py",
-        "src/b c.py",
-    ] == [*found]
+    assert [".gitignore", "nested/.gitignore", "nested/x.py", "src/a.py", "src/b c.py"] == [*found]
 
 
 def test_a_tracked_file_counts_though_it_is_ignored(tree: Path) -> None:

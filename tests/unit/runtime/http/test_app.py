@@ -126,9 +126,7 @@ def test_who_is_refused_before_the_body_comes_is_not_waited_for(
     assert (421, b"close") == (status, headers[b"connection"])
 
 
-def test_who_waits_with_the_body_is_told_at_once(
-    ask: Callable[..., tuple[int, Headers]],
-) -> None:
+def test_who_waits_with_the_body_is_told_at_once(ask: Callable[..., tuple[int, Headers]]) -> None:
     status, headers = ask(host=b"evil.example", comes=False, expect=b"100-continue")
 
     assert (421, b"close") == (status, headers[b"connection"])

@@ -165,9 +165,7 @@ def test_idle_connections_keep_out_nobody(
     assert [False] * 2 * MOST + [True] * MOST == kept
 
 
-def test_connections_that_come_all_at_once_keep_out_nobody(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_connections_that_come_all_at_once_keep_out_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     """The tasks of connections that were closed a moment ago do not count."""
 
     async def answer() -> bytes:
@@ -184,9 +182,7 @@ def test_connections_that_come_all_at_once_keep_out_nobody(
     assert asyncio.run(answer()).startswith(b"HTTP/1.1 200 ")
 
 
-def test_bytes_that_trickle_do_not_make_a_request_younger(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_bytes_that_trickle_do_not_make_a_request_younger(monkeypatch: pytest.MonkeyPatch) -> None:
     async def kept() -> tuple[bool, bool]:
         async with working(monkeypatch) as worker:
             trickling = await worker.connect(b"GET")

@@ -76,9 +76,7 @@ def test_a_connection_on_which_no_request_comes_is_closed(
     assert b"" == asyncio.run(read())
 
 
-def test_a_worker_that_ends_answers_what_comes_just_then(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+def test_a_worker_that_ends_answers_what_comes_just_then(monkeypatch: pytest.MonkeyPatch) -> None:
     """A proxy may not send a call again that was lost with a connection which it had kept."""
     monkeypatch.setattr(workers, "LAST", 60)
 

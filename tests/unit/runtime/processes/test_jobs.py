@@ -62,12 +62,7 @@ class TestEnding:
 
         assert not job.wait(0)
         assert "running" == job.state
-        assert (None, None, None, None) == (
-            job.exit_code,
-            job.signal,
-            job.error,
-            job.completed_at,
-        )
+        assert (None, None, None, None) == (job.exit_code, job.signal, job.error, job.completed_at)
         assert 0 == job.elapsed()
 
     def test_the_time_of_the_end_is_utc_and_the_clock_stops(self, jobs: Jobs) -> None:

@@ -83,10 +83,7 @@ NO_ARGUMENTS: dict[str, Any] = {"type": "object", "properties": {}, "additionalP
                 " and text that matches /^[a-z-]+$/"
             ),
         ),
-        (
-            {"slug": "abc\n"},
-            'argument "slug" is "abc\\n": expected text that matches /^[a-z-]+$/',
-        ),
+        ({"slug": "abc\n"}, 'argument "slug" is "abc\\n": expected text that matches /^[a-z-]+$/'),
         (
             {"status": "dona"},
             (

@@ -81,9 +81,7 @@ def test_what_is_rolled_back_or_only_read_tells_nobody(monkeypatch: pytest.Monke
     waiting.close()
 
 
-def test_a_connection_that_was_lost_is_made_anew_and_what_it_missed_is_looked_for(
-    dsn: str,
-) -> None:
+def test_a_connection_that_was_lost_is_made_anew_and_what_it_missed_is_looked_for(dsn: str) -> None:
     waiting = WriteNotices(PLACE)
     assert waiting.wait(9)
     run(dsn, f"SELECT pg_terminate_backend(pid) {OTHERS}")

@@ -174,9 +174,7 @@ def test_keys_defaults_and_generated_columns_are_told(postgresql: str) -> None:
 
 
 @needs_postgresql
-def test_names_are_as_they_are_spelled_and_only_tables_of_the_schema_count(
-    postgresql: str,
-) -> None:
+def test_names_are_as_they_are_spelled_and_only_tables_of_the_schema_count(postgresql: str) -> None:
     long = "ö" * 31
     hostile = ['a"b', "x'y", "Title", "two words", "näme", "%s", "$1", "?", long]
     with opened(postgresql) as connection:
