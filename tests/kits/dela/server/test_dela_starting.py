@@ -265,6 +265,7 @@ class TestFurther:
         lines = answer["initial_output"].split("\n")
         assert {"NODE_ENV=a = b", "EMPTY=", f"PATH={os.environ['PATH']}"} <= set(lines)
 
+    @pytest.mark.thorough
     def test_keys_of_the_project_stay_with_the_server(self, root: Path, tmp_path: Path) -> None:
         with at_home(tmp_path):
             allow(tmp_path, entry("Directory", root))

@@ -552,7 +552,10 @@ def test_a_long_file_is_read_in_a_moment(text: str) -> None:
     assert len(list(read_statements(text))) in {0, 1}
 
 
-@given(st.lists(st.one_of(st.sampled_from(PIECES), st.characters(codec="utf-8"))).map("".join))
+LETTERS = st.one_of(st.sampled_from(PIECES), st.characters(codec="utf-8"))
+
+
+@given(st.lists(LETTERS, max_size=25).map("".join))
 def test_any_text_has_recipes_whose_names_just_could_have(text: str) -> None:
     names = [found.name for found in read_statements(text) if isinstance(found, JustRecipe)]
 
