@@ -20,6 +20,7 @@ from .library import RECORD, search_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
     from typing import Any
 
     from ..closing import MayClose
@@ -60,50 +61,63 @@ WHERE name OPERATOR(pg_catalog.=) 'ralphgen_before'
 _OWN = (
     "(pg_catalog.age(xmin) <= 0 OR EXISTS (SELECT 1 FROM locks WHERE mode <> 'RowExclusiveLock'))"
 )
-_LEDGER = "claims entries evidence journal ledger logins revoked sessions unfinished"
-_NAMES = f"""ARRAY[{", ".join(f"'{PREFIX}{name}'" for name in _LEDGER.split())}]"""
-_ADDED, _UPDATED, _DELETED = (
-    f"pg_catalog.pg_stat_get_xact_tuples_{how}(part)" for how in ("inserted", "updated", "deleted")
-)
+_LEDGER = [  # without the journal
+    f"pg_catalog.to_regclass('{PREFIX}{name}')"
+    for name in (
+        *("claims", "entries", "evidence", "ledger", "logins"),
+        *("revoked", "sessions", "unfinished"),
+    )
+]
+_JOURNAL = f"pg_catalog.to_regclass('{JOURNAL}')"
+_COUNT = "pg_catalog.pg_stat_get_xact_tuples_{}({})"
+_ADDED, _UPDATED, _DELETED = "inserted", "updated", "deleted"
+
+
+def _sum(kinds: Sequence[str], tables: Sequence[str]) -> str:
+    """Return an expression: how many rows of tables were written in one of these ways."""
+    counts = (_COUNT.format(kind, table) for table in tables for kind in kinds)
+    return " + ".join(f"coalesce({count}, 0)" for count in counts)
+
+
 # How many tables ralphgen has, and which rows were written since the connection last reported them
 # to the server, which it never does within a transaction: of the journal (added, otherwise), of the
 # others, and of the tables that the journal watches (added, updated, deleted).
 _COUNTS = f"""
-SELECT pg_catalog.concat_ws(' ', (SELECT pg_catalog.concat_ws(' ', count(part),
-        coalesce(sum({_ADDED}) FILTER (WHERE name = '{JOURNAL}'), 0),
-        coalesce(sum({_UPDATED} + {_DELETED}) FILTER (WHERE name = '{JOURNAL}'), 0),
-        coalesce(sum({_ADDED} + {_UPDATED} + {_DELETED}) FILTER (WHERE name <> '{JOURNAL}'), 0))
-    FROM (SELECT name, pg_catalog.to_regclass(name) AS part FROM pg_catalog.unnest({_NAMES}) AS name
-    ) AS ledger), (
-    SELECT pg_catalog.concat_ws(' ', coalesce(sum({_ADDED}), 0), coalesce(sum({_UPDATED}), 0),
-        coalesce(sum({_DELETED}), 0))
-    FROM (SELECT tgrelid AS part FROM pg_catalog.pg_trigger WHERE tgname = '{RECORD}') AS watched))
+SELECT pg_catalog.concat_ws(' ', pg_catalog.num_nonnulls({_JOURNAL}, {", ".join(_LEDGER)}),
+    {_sum([_ADDED], [_JOURNAL])}, {_sum([_UPDATED, _DELETED], [_JOURNAL])},
+    {_sum([_ADDED, _UPDATED, _DELETED], _LEDGER)}, coalesce(pg_catalog.sum(added), 0),
+    coalesce(pg_catalog.sum(updated), 0), coalesce(pg_catalog.sum(deleted), 0))
+FROM (SELECT {_COUNT.format(_ADDED, "tgrelid")}, {_COUNT.format(_UPDATED, "tgrelid")},
+    {_COUNT.format(_DELETED, "tgrelid")} FROM pg_catalog.pg_trigger WHERE tgname = '{RECORD}'
+) AS watched (added, updated, deleted)
 """
-_GUARD = "ralphgen_claim_guard"  # the function of a trigger that roles of sessions have
-_SCHEMA = "pg_catalog.quote_ident(pg_catalog.current_schema())::regnamespace"
 _WRITTEN = f"""
 WITH RECURSIVE held (mode, part) AS (SELECT mode, relation FROM pg_catalog.pg_locks
     WHERE pid = pg_catalog.pg_backend_pid() AND locktype = 'relation'
         AND mode NOT IN ('AccessShareLock', 'RowShareLock')),
-parts (part) AS (SELECT CAST(CAST('tasks' AS regclass) AS oid) UNION
-    SELECT inhrelid FROM pg_catalog.pg_inherits JOIN parts ON inhparent = part),
-locks (mode, part) AS (SELECT mode, part FROM held WHERE part IN (SELECT part FROM parts))
+parts (part, of) AS (
+    SELECT CAST(of AS oid), CAST(of AS oid) FROM pg_catalog.unnest(
+        ARRAY[CAST('tasks' AS regclass), {_JOURNAL}, {", ".join(_LEDGER)}]) AS of
+    UNION SELECT inhrelid, of FROM pg_catalog.pg_inherits JOIN parts ON inhparent = part),
+locks (mode, part) AS (SELECT mode, part FROM held JOIN parts USING (part)
+    WHERE of = CAST('tasks' AS regclass))
 (SELECT * FROM ({{met}} AND EXISTS (SELECT 1 FROM locks) AND {{own}}) AS met ORDER BY id)
 UNION ALL SELECT NULL, 'altered', NULL FROM locks
     WHERE mode = 'AccessExclusiveLock' AND part = CAST('tasks' AS regclass)
-UNION ALL SELECT NULL, CASE WHEN mode <> 'RowExclusiveLock' OR relhasrules
-        OR relhastriggers AND EXISTS (
-            SELECT 1 FROM pg_catalog.pg_trigger JOIN pg_catalog.pg_proc AS p ON p.oid = tgfoid
-            WHERE tgrelid = part AND NOT tgisinternal AND NOT (pronamespace = {_SCHEMA} AND (
-                tgname = '{RECORD}' AND proname = '{RECORD}'
-                OR tgname = 'ralphgen_guard' AND proname = '{_GUARD}')))
-        THEN 'forged' ELSE CAST(relname AS text) END, NULL
-    FROM held JOIN pg_catalog.pg_class AS c ON c.oid = part
-    WHERE relnamespace = {_SCHEMA} AND CAST(relname AS text) = ANY ({_NAMES})
+UNION ALL SELECT NULL, CASE WHEN relhasrules OR part <> of OR mode <> 'RowExclusiveLock'
+        THEN 'forged' ELSE CAST(relname AS text) END, CASE WHEN relhastriggers THEN 'trigger' END
+    FROM held JOIN parts USING (part) JOIN pg_catalog.pg_class AS c ON c.oid = part
+    WHERE of <> CAST('tasks' AS regclass)
         AND NOT (mode = 'ShareRowExclusiveLock' AND relname = '{KEPT}')
-UNION ALL SELECT NULL, 'forged', NULL FROM pg_catalog.pg_inherits WHERE inhparent = ANY (ARRAY(
-    SELECT CAST(pg_catalog.to_regclass(name) AS oid) FROM pg_catalog.unnest({_NAMES}) AS name))
 UNION ALL SELECT NULL, NULL, ({_COUNTS})
+"""
+# Those that ralphgen makes, on the table of entries, and on claims for the roles of sessions.
+_TRIGGERS = f"""
+SELECT 1 FROM pg_catalog.pg_trigger JOIN pg_catalog.pg_proc AS p ON p.oid = tgfoid
+WHERE tgrelid = pg_catalog.to_regclass(?) AND NOT tgisinternal AND NOT (
+    pronamespace = pg_catalog.quote_ident(pg_catalog.current_schema())::regnamespace AND (
+        tgname = '{RECORD}' AND proname = '{RECORD}'
+        OR tgname = 'ralphgen_guard' AND proname = 'ralphgen_claim_guard'))
 """
 # A row that was moved to another key has two entries, as if it was deleted and added.
 _NEWEST = f"""
@@ -202,10 +216,10 @@ class Closing:
             continue
         written = cursor.fetchall()
         rows = [row for row in written if row[0] is not None]
-        names = {name for task, name, _ in written if task is None} - {None}
-        if "altered" in names:
+        facts = {name: fact for task, name, fact in written if task is None}
+        if "altered" in facts:
             raise ToolError(ALTERED)
-        if self._is_forged(database, names, _numbers(written[-1])):
+        if self._is_forged(database, facts):
             raise ToolError(FORGED)
         if not rows:
             return []
@@ -220,19 +234,23 @@ class Closing:
         """Return whether a task may not have become so."""
         return status == DONE and not any(may_close(task) for may_close in self.may_close)
 
-    def _is_forged(self, database: Database, names: set[str], counts: list[int]) -> bool:
+    def _is_forged(self, database: Database, facts: Mapping[str | None, str | None]) -> bool:
         """Return whether others than ralphgen's own statements have written its tables.
 
-        `names` are the tables that were written, and `counts` the rows since the begin.
+        `facts` are whether a table that was written has triggers, by name, and the counts.
         """
         if self._makes_tables:
             return False
-        if names - {*self._wrote, JOURNAL}:
+        counts = _numbers((facts[None],))
+        tables = {name: fact for name, fact in facts.items() if name}
+        if tables.keys() - {*self._wrote, JOURNAL}:
+            return True
+        if any(fact and database.row(_TRIGGERS, [name]) for name, fact in tables.items()):
             return True
         now = zip(counts, self._counts, strict=True)
-        tables, added, changed, others, new, updated, deleted = (one - was for one, was in now)
+        number, added, changed, others, new, updated, deleted = (one - was for one, was in now)
         own = self._wrote.get(JOURNAL, 0)
-        if tables or others > sum(self._wrote.values()) - own or changed > own:
+        if number or others > sum(self._wrote.values()) - own or changed > own:
             return True
         entries = added + changed - own - new - updated - deleted  # more than one a row
         return entries > 0 and entries > _moved(database, added, new, deleted)
