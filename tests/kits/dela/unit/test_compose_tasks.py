@@ -76,7 +76,7 @@ def test_the_file_that_compose_prefers_counts_alone(tmp_path: Path) -> None:
     assert [(name, (*COMPOSE, "-f", name, "up")) for name in names[4:]] == found[4:]
 
 
-@pytest.mark.parametrize("name", ["docker-compose.txt", "compose.a.yml"])
+@pytest.mark.parametrize("name", ["docker-compose.txt", "my-docker-compose.a.yml", "compose.a.yml"])
 def test_no_other_file_counts(tmp_path: Path, name: str) -> None:
     assert [] == list(compose_tasks(folder(tmp_path, "services: {}", name)))
 
@@ -85,6 +85,9 @@ def test_no_other_file_counts(tmp_path: Path, name: str) -> None:
     ("text", "why"),
     [
         ("", "is not a Compose file: it is empty"),
+        ("---\n", "is not a Compose file: it must be a mapping"),
+        ("- services", "is not a Compose file: it must be a mapping"),
+        ("services: [a]", "is not a Compose file: its services must be a mapping"),
         ("services: 3", "is not a Compose file: its services must be a mapping"),
         ("a: b\nc: ]", "line 2: is not valid YAML"),
     ],
@@ -112,8 +115,13 @@ OVERRIDES = (
     "docker-compose.override.yaml",
 )
 INCLUDES: dict[str, tuple[dict[str, str], list[str]]] = {
+    "no override": ({"compose.yml": service("db")}, ["db"]),
     "override": (
         {"compose.yml": service("db"), "compose.override.yml": service("mail", "db")},
+        ["db", "mail"],
+    ),
+    "override of an older name": (
+        {"docker-compose.yml": service("db"), "compose.override.yaml": service("mail")},
         ["db", "mail"],
     ),
     "removed by an override": (
@@ -140,9 +148,80 @@ INCLUDES: dict[str, tuple[dict[str, str], list[str]]] = {
         },
         ["b", "a"],
     ),
+    "separator": (
+        {
+            ".env": "COMPOSE_PATH_SEPARATOR=;\nCOMPOSE_FILE=a.yaml;b.yaml\n",
+            "a.yaml": service("a"),
+            "b.yaml": service("b"),
+        },
+        ["a", "b"],
+    ),
     "variable in a variable": (
         {".env": 'STAGE=dev\nCOMPOSE_FILE="${STAGE}.yaml"\n', "dev.yaml": service("dev")},
         ["dev"],
+    ),
+    "files of another folder": (
+        {
+            ".env": "COMPOSE_FILE=infra/compose.yaml\n",
+            "infra/compose.yaml": "include: ['more/${WHICH}.yaml']\n" + service("a"),
+            "infra/.env": "WHICH=b\n",
+            "infra/more/b.yaml": service("b"),
+        },
+        ["a", "b"],
+    ),
+    "value of several lines": (
+        {
+            ".env": "X='a\nCOMPOSE_FILE=a.yaml\n'\n",
+            "a.yaml": service("a"),
+            "compose.yaml": service("b"),
+        },
+        ["b"],
+    ),
+    "default within a default": (
+        {
+            ".env": "D='$$sub'\n",
+            "compose.yaml": "include: ['${X:-${Y:-${D}}}/a.yaml']\n" + service("web"),
+            "$$sub/a.yaml": service("a"),
+        },
+        ["web", "a"],
+    ),
+    "several documents": (
+        {
+            "compose.yaml": f"{service('web', 'db')}---\n"
+            "include: [a.yaml]\nservices: {web: !reset null, api: {image: api}}\n",
+            "a.yaml": f"{service('a')}---\n{service('b')}",
+        },
+        ["db", "api", "a", "b"],
+    ),
+    "empty override and include": (
+        {
+            "compose.yaml": "include: [a.yaml]\n" + service("web"),
+            "compose.override.yaml": "# for you\n",
+            "a.yaml": "",
+        },
+        ["web"],
+    ),
+    "short include": (
+        {"compose.yaml": "include: [a/a.yaml]\n" + service("web"), "a/a.yaml": service("a")},
+        ["web", "a"],
+    ),
+    "include only": ({"compose.yaml": "include: [a.yaml]\n", "a.yaml": service("a")}, ["a"]),
+    "long include": (
+        {
+            "compose.yaml": "include:\n- path: a.yaml\n- {path: [b.yaml, c.yaml]}\n",
+            "a.yaml": service("a"),
+            "b.yaml": service("b"),
+            "c.yaml": service("c", "b"),
+        },
+        ["a", "b", "c"],
+    ),
+    "include of an include": (
+        {
+            "compose.yaml": "include: [a/one.yaml]\n",
+            "a/one.yaml": "include: [two/two.yaml]\n" + service("one"),
+            "a/two/two.yaml": service("two"),
+        },
+        ["one", "two"],
     ),
     "folder of an include": (
         {
@@ -164,6 +243,14 @@ INCLUDES: dict[str, tuple[dict[str, str], list[str]]] = {
             "a/five.yaml": service("five"),
         },
         ["two", "four", "five"],
+    ),
+    "include of an override": (
+        {
+            "compose.yaml": service("web"),
+            "compose.override.yaml": "include: [a.yaml]\n",
+            "a.yaml": service("a"),
+        },
+        ["web", "a"],
     ),
 }
 
@@ -231,10 +318,16 @@ def test_the_environment_goes_before_the_file_of_variables(
 @pytest.mark.parametrize(
     ("text", "why"),
     [
+        ("include: [../out.yaml]", "which is outside the project"),
+        ("include: [/etc/compose.yaml]", "which is outside the project"),
+        ("include: [link.yaml]", "which is outside the project"),
+        ("include: [{path: folder/out.yaml}]", "which is outside the project"),
         ("include: ['https://example.com/a.git']", "which is outside the project"),
         ("include: ['git@example.com:a/b']", "which is outside the project"),
+        ("include: ['oci://example.com/a']", "which is outside the project"),
         ("include: [missing.yaml]", "which does not exist"),
         ("include: [compose.yaml]", "which includes it again"),
+        ("include: [back.yaml]", "which includes it again"),
         ("include: [broken.yaml]", "is not a Compose file: it must be a mapping"),
     ],
 )
@@ -251,7 +344,7 @@ def test_an_include_that_is_not_read_is_reported(tmp_path: Path, text: str, why:
     assert root.problems[0][1].endswith(why)
 
 
-@pytest.mark.parametrize("name", ["/etc/passwd", ""])
+@pytest.mark.parametrize("name", ["../out.yaml", "/etc/passwd", "missing.yaml", ""])
 def test_a_file_of_the_variable_that_is_not_read_is_reported(tmp_path: Path, name: str) -> None:
     (tmp_path / "out.yaml").write_text(service("stolen"), encoding="utf-8")
     files = {".env": f"COMPOSE_FILE=a.yaml:{name}\n", "a.yaml": service("a")}

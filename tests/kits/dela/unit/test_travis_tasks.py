@@ -16,14 +16,26 @@ def folder(root: Path, text: str) -> Folder:
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
+        ("language: python", [("travis", None)]),
+        ("", [("travis", None)]),
+        ("script: make test", [("travis", "make test")]),
         ("script: [make, 'make\n  test', {a: b}, '']", [("travis", "make && make test")]),
+        (
+            "script: all\njobs: {include: [{name: lint, script: ruff}, {name: test}]}",
+            [("lint", "ruff"), ("test", "all")],
+        ),
         ("matrix: {include: [{name: old}, {env: A=1}]}", [("old", None), ("job-2", None)]),
+        ("jobs: [{name: a}, {name: 3}]", [("a", None), ("3", None)]),
+        ("jobs: {build: {script: b}, on: {}}", [("build", "b"), ("on", None)]),
+        ("jobs: {include: [{name: a, script: x}, {name: a}]}", [("a", "x")]),
         (
             'jobs: {include: [text, 3, [], {name: ""}, {name: [a]}, {name: "a\\nb"}, {name: }]}',
             [("job-4", None), ("job-5", None), ("job-6", None), ("job-7", None)],
         ),
         ("jobs: {include: [], fast_finish: true, exclude: []}", [("travis", None)]),
+        ("jobs: 3\nmatrix: [a]", [("travis", None)]),
         ('jobs: {"": {}, "a\\nb": {}}', [("travis", None)]),
+        ("jobs: {include: {a: b}, fast_finish: true}", [("travis", None)]),
     ],
 )
 def test_jobs_are_listed_by_name_with_their_scripts(
@@ -38,7 +50,7 @@ def test_jobs_are_listed_by_name_with_their_scripts(
     }
 
 
-@pytest.mark.parametrize("text", ["a: ]"])
+@pytest.mark.parametrize("text", ["- a", "word", "a: ]"])
 def test_a_file_without_a_mapping_is_named(tmp_path: Path, text: str) -> None:
     with pytest.raises(UnreadableError, match=r"must be a mapping|is not valid YAML"):
         list(travis_tasks(folder(tmp_path, text)))
@@ -58,10 +70,13 @@ IMPORTS = {
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
+        ("import: ./b.yml", [("last", "shared")]),
+        ("import: [./b.yml@main, {source: ./a/jobs.yml, mode: merge}]", ["last", "lint", "build"]),
         (
             "import: {source: a/jobs.yml}\njobs: {include: [{name: build, script: own}]}",
             [("build", "own"), ("lint", "shared"), ("last", "shared")],
         ),
+        ("import: [{source: ./a/jobs.yml}]\nscript: own", ["lint", "build", "last"]),
     ],
 )
 def test_what_the_file_imports_is_part_of_it(
@@ -84,6 +99,7 @@ def test_what_the_file_imports_is_part_of_it(
     ("source", "why"),
     [
         ("travis-ci/shared:rubies.yml@main", "is outside the project"),
+        ("../out.yml", "is outside the project"),
         ("none.yml", "does not exist"),
         ("list.yml", "must be a mapping"),
     ],

@@ -48,6 +48,11 @@ def test_each_file_is_a_task_that_runs_this_file_alone(tmp_path: Path) -> None:
     ("line", "description"),
     [
         ("name: Build and test", "Build and test"),
+        ("name: |\n  two\n  lines\n", "two lines"),
+        ("name: on", "on"),
+        ("name: ''", None),
+        ("name: [a]", None),
+        ("", None),
     ],
 )
 def test_a_workflow_s_name_describes_it(tmp_path: Path, line: str, description: str | None) -> None:
@@ -59,6 +64,11 @@ def test_a_workflow_s_name_describes_it(tmp_path: Path, line: str, description: 
 @pytest.mark.parametrize(
     ("text", "why"),
     [
+        ("", "is not a workflow: it has no jobs"),
+        ("on: push", "is not a workflow: it has no jobs"),
+        ("jobs: {}", "is not a workflow: it has no jobs"),
+        ("jobs: [a]", "is not a workflow: it has no jobs"),
+        ("jobs:", "is not a workflow: it has no jobs"),
         ("- jobs", "is not a workflow: it has no jobs"),
         ("a: ]", "line 1: is not valid YAML"),
     ],
@@ -74,6 +84,12 @@ def test_a_file_without_jobs_is_reported_and_the_others_are_kept(
     ]
 
 
+def test_files_of_one_stem_are_two_tasks(tmp_path: Path) -> None:
+    root = folder(tmp_path, {".github/workflows/ci.yml": JOBS, "workflows/ci.yml": JOBS})
+
+    assert ["ci", "ci"] == [task.name for task in workflow_tasks(root)]
+
+
 def test_what_is_no_workflow_file_is_passed_over(tmp_path: Path) -> None:
     ignored = ["a.txt", ".hidden.yml", " .yml", "a\nb.yml"]
     root = folder(tmp_path, {f".github/workflows/{name}": "" for name in ignored})
@@ -82,7 +98,7 @@ def test_what_is_no_workflow_file_is_passed_over(tmp_path: Path) -> None:
     assert [] == root.problems
 
 
-@pytest.mark.parametrize("name", [".github/workflows/a.yml", "workflows/a.yml"])
+@pytest.mark.parametrize("name", [".github/workflows/a.yml", "workflow.yaml", "workflows/a.yml"])
 def test_a_workflow_that_appears_is_noticed(tmp_path: Path, name: str) -> None:
     root = Folder(str(tmp_path), str(tmp_path))
     assert [] == list(workflow_tasks(root))
