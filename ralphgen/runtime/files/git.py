@@ -57,6 +57,16 @@ SHARED = (
 CREATED = ("packed-refs", "shallow")  # git may create these: they are linked though missing
 ATTRIBUTES = "info/attributes"  # among settings, the lines of this file of the repository
 SECONDS = 60
+# These commands only read and write objects, refs and the index, so they start no filter or merge
+# driver. `run_git` need not list the user's own, which would start a second git each time.
+WITHOUT_FILES = frozenset(
+    {
+        *("cat-file", "check-ref-format", "commit-tree", "config", "diff-tree", "for-each-ref"),
+        *("ls-files", "ls-tree", "merge-base", "mktree", "rev-list", "rev-parse", "symbolic-ref"),
+        *("update-ref", "var", "write-tree"),
+    }
+)
+FILE_OPTIONS = frozenset({"-m", "--modified", "--filters", "--textconv"})  # which start one
 _FORMAT = rb"(?im)^\s*(objectformat|refstorage)\s*=\s*\"?(\w+)"
 _FILTER = re.compile(r"filter\..*\.(?:clean|smudge|process)", re.DOTALL)
 _DRIVER = re.compile(r"merge\..*\.driver", re.DOTALL)
@@ -106,7 +116,9 @@ def run_git(
         if settings is None:
             environment |= ALONE
         else:
-            users = _run(["config", "--list", "-z"], environment, common).output
+            users = b""
+            if _may_convert(words):
+                users = _run(["config", "--list", "-z"], environment, common).output
             _append(common, "config", _settled(users, settings))
             for key, value in settings:
                 if key == ATTRIBUTES:
@@ -128,6 +140,15 @@ def listed_settings(output: bytes) -> list[tuple[str, str]]:
     """Return the settings that `git config --list -z` prints; one without a value is true."""
     entries = [os.fsdecode(entry).partition("\n") for entry in output.split(b"\0") if entry]
     return [(key, value if end else "true") for key, end, value in entries]
+
+
+def _may_convert(words: Sequence[str]) -> bool:
+    """Return whether a command may start a filter or a merge driver of the user."""
+    at = 0
+    while at < len(words) and words[at] == "-c":  # git ignores an alias for one of its commands
+        at += 2
+    command = words[at] if at < len(words) else ""
+    return command not in WITHOUT_FILES or not FILE_OPTIONS.isdisjoint(words)
 
 
 def _program() -> str | None:

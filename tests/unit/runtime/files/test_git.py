@@ -1,0 +1,95 @@
+"""Filters of the user start outside of the work tree, and only then git lists the settings."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+from proved_projects import git, written
+
+from ralphgen.runtime.files.git import WITHOUT_FILES, run_git
+from ralphgen.runtime.files.main_tree import Repository, repository_of
+
+pytestmark = pytest.mark.slow
+COMMANDS = {
+    "cat-file": ("-p", "HEAD:a.txt"),
+    "check-ref-format": ("refs/heads/a",),
+    "commit-tree": ("-m", "a", "HEAD^{tree}"),
+    "config": ("--list",),
+    "diff-tree": ("-p", "--root", "HEAD"),
+    "for-each-ref": (),
+    "ls-files": ("--others", "--stage", "-v"),
+    "ls-tree": ("-r", "HEAD"),
+    "merge-base": ("HEAD", "HEAD"),
+    "mktree": (),
+    "rev-list": ("--objects", "HEAD"),
+    "rev-parse": ("HEAD",),
+    "symbolic-ref": ("HEAD",),
+    "update-ref": ("refs/heads/other", "HEAD"),
+    "var": ("GIT_AUTHOR_IDENT",),
+    "write-tree": (),
+}
+
+
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Repository:
+    """A repository with an edited file, and a user whose filter writes where it started."""
+    root, home = tmp_path / "p", tmp_path / "home"
+    filters = f'[filter "own"]\n clean = "pwd >> \'{home}/started\'; cat"\n'
+    written(root, [(".gitattributes", "*.txt filter=own\n"), ("a.txt", "a\n")])
+    git(root, "init", "--quiet")
+    git(root, "add", "--all")
+    git(root, "-c", "user.name=a", "-c", "user.email=a@b", "commit", "--quiet", "--message", "A")
+    identity = "[user]\n name = a\n email = a@b\n"
+    written(home, [(".gitconfig", identity + filters)])
+    written(root, [("a.txt", "b\n")])
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("XDG_CONFIG_HOME", raising=False)
+    found = repository_of(str(root))
+    assert found is not None
+    return found
+
+
+def test_every_command_that_skips_the_listing_is_tried() -> None:
+    assert WITHOUT_FILES == COMMANDS.keys()
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_command_without_files_starts_no_filter(
+    repository: Repository, tmp_path: Path, command: str
+) -> None:
+    done = run_git(repository, [command, *COMMANDS[command]], settings=(), folder=repository.top)
+
+    assert (0, b"") == (done.code, done.errors)
+    assert not (tmp_path / "home/started").exists()
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("add", "--all"), ("-c", "core.bare=false", "add", "a.txt"), ("ls-files", "--modified")],
+    ids=" ".join,
+)
+def test_filter_starts_outside_of_the_work_tree(
+    repository: Repository, tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    done = run_git(repository, words, settings=(), folder=repository.top)
+    started = (tmp_path / "home/started").read_text("utf-8").splitlines()
+
+    assert 0 == done.code, done.errors
+    assert started
+    assert not [folder for folder in started if Path(folder).is_relative_to(repository.top)]
+
+
+def test_only_commands_that_convert_files_list_the_settings(
+    repository: Repository, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    log = tmp_path / "log"
+    real = shutil.which("git")
+    written(tmp_path, [("bin/git", f"#!/bin/sh\necho x >> '{log}'\nexec '{real}' \"$@\"\n")])
+    (tmp_path / "bin/git").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}/bin:/usr/bin:/bin")
+    run_git(repository, ["-c", "core.bare=false", "rev-parse", "HEAD"], settings=())
+    runs = [len(log.read_text("utf-8").split())]
+    run_git(repository, ["add", "a.txt"], settings=())
+    runs.append(len(log.read_text("utf-8").split()))
+
+    assert [1, 3] == runs
