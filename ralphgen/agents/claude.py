@@ -51,7 +51,7 @@ DENIED = (
 # What git reads its settings and hooks from, wherever it is: a repository's is above its projects.
 DENIED_EVERYWHERE = ("Edit(//**/.[gG][iI][tT])", "Edit(//**/.[gG][iI][tT]/**)")
 # From these, later sessions of this client or another one take permissions, programs and servers.
-SETTINGS = (
+CLAUDE_SETTINGS = (
     *("Edit(**/.claude)", "Edit(**/.claude/settings*.json)", "Edit(**/.claude/agents/**)"),
     *("Edit(**/.claude/commands/**)", "Edit(**/.claude/hooks/**)"),
     *(f"Edit(**/{folder}/**)" for folder in sorted(CLIENT_FOLDERS - {".claude"})),
@@ -131,7 +131,7 @@ def _denied(session: PreparedSession) -> tuple[str, ...]:
         if top != session.work_tree
         for rule in DENIED[1:]
     ]
-    return (*DENIED, *SETTINGS, *below, *DENIED_EVERYWHERE)
+    return (*DENIED, *CLAUDE_SETTINGS, *below, *DENIED_EVERYWHERE)
 
 
 def allowed_tools(session: PreparedSession) -> tuple[str, ...]:
@@ -271,7 +271,7 @@ def _told(start: Event, server: str) -> Iterator[str]:
 
 
 SPENT = frozenset({"error_max_turns", "error_max_budget_usd"})  # subtypes of a result
-BUSY = frozenset({429, 529})  # what the API answers for a rate limit and where it is overloaded
+BUSY_STATUSES = frozenset({429, 529})  # of the API: a rate limit, and overloaded
 BUSY_WORDS = frozenset({"rate_limit", "overloaded"})
 
 
@@ -338,7 +338,10 @@ class ClaudeReader(OutputReader):
 def _is_busy(event: Event) -> bool:
     """Return whether the event says that the model does not answer for now."""
     statuses = (event.get("error_status"), event.get("api_error_status"))
-    return bool(BUSY.intersection(filter(number, statuses))) or event.get("error") in BUSY_WORDS
+    return (
+        bool(BUSY_STATUSES.intersection(filter(number, statuses)))
+        or event.get("error") in BUSY_WORDS
+    )
 
 
 def usage_of(result: Event) -> Usage:

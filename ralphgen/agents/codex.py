@@ -40,7 +40,7 @@ KEPT = ".ralph"  # what no command of its may change: servers of ours write ther
 GITS = ".git"  # nor this, though its own sandbox protects it in some versions
 PATIENCE = 30  # seconds for a list of servers
 REQUIRED = "required MCP servers failed to initialize"
-BUSY = re.compile(
+CODEX_BUSY = re.compile(
     r"\b(429 Too Many Requests|503 Service Unavailable|529)\b|rate.limit|usage limit|overloaded"
     r"|at capacity",
     re.IGNORECASE,
@@ -107,7 +107,7 @@ class CodexReader(OutputReader):
             case "thread.started":
                 self.started = True
             case "error" | "turn.failed":
-                self.rate_limited = BUSY.search(_message(event)) is not None
+                self.rate_limited = CODEX_BUSY.search(_codex_message(event)) is not None
             case "item.started" | "item.completed":
                 self.rate_limited = False  # it goes on
         if event.get("type") in {"turn.completed", "turn.failed"}:
@@ -208,7 +208,7 @@ def _texts(event: Event, item: Event) -> Iterator[str]:
         case "thread.started":
             yield "session with Codex"
         case "error" | "turn.failed":
-            yield f"failed: {_message(event)}"
+            yield f"failed: {_codex_message(event)}"
         case "turn.completed":
             yield "ended: completed"
         case "item.started" if _tool(item)[0]:
@@ -222,7 +222,7 @@ def _completed(item: Event) -> Iterator[str]:
         case {"type": "agent_message", "text": str(text)} if text.strip():
             yield text.strip("\n")
         case {"type": "error"}:
-            yield f"failed: {_message(item)}"
+            yield f"failed: {_codex_message(item)}"
         case {"type": "file_change", "changes": list(changes)}:
             paths = [str(one.get("path")) for one in changes if isinstance(one, dict)]
             yield call_line("edit", {"paths": ", ".join(paths)})
@@ -246,12 +246,12 @@ def _failure(item: Event) -> str:
         return f"exit code {item.get('exit_code')}: {item.get('aggregated_output')}"
     error, result = item.get("error"), item.get("result")
     if isinstance(error, dict):
-        return _message(error)
+        return _codex_message(error)
     content = result.get("content") if isinstance(result, dict) else None
     blocks = [one for one in content if isinstance(one, dict)] if isinstance(content, list) else []
     return "\n".join(str(block.get("text", "")) for block in blocks)
 
 
-def _message(event: Event) -> str:
+def _codex_message(event: Event) -> str:
     error = event.get("error")
     return str(error.get("message") if isinstance(error, dict) else event.get("message"))

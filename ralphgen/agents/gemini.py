@@ -37,13 +37,13 @@ from ralphgen.sessions.store import GEMINI_HOME, OURS_ALONE, remove_inner
 GEMINI = "gemini"  # the program, looked for on PATH
 HOME_VARIABLE = "GEMINI_CLI_HOME"
 TRUSTED_VARIABLE = "GEMINI_CLI_TRUSTED_FOLDERS_PATH"
-SETTINGS = "settings.json"
+GEMINI_SETTINGS = "settings.json"
 POLICY = "ralphgen.toml"
-OWN = frozenset({SETTINGS, "tmp", "history", "projects.json"})  # of the person, what is not shared
+OWN = frozenset({GEMINI_SETTINGS, "tmp", "history", "projects.json"})  # not shared by the person
 SUFFIX = "-session"  # an entry of the same name in the project's settings would win
 UNTRUSTED, TURNS_USED = 55, 53  # exit codes
 TRUST_HINT = 'to trust it, start "gemini" in it once'
-BUSY = re.compile(
+GEMINI_BUSY = re.compile(
     r"\b(429|503|529)\b|RESOURCE_EXHAUSTED|quota|rate.limit|overloaded", re.IGNORECASE
 )
 # Files from which a client takes permissions, programs and servers, as a regular expression.
@@ -110,7 +110,9 @@ class GeminiCli(Agent):
                 if path.name not in OWN:
                     (folder / path.name).symlink_to(path)
             write_new(
-                str(folder / SETTINGS), json.dumps(settings, indent=2).encode(), mode=OURS_ALONE
+                str(folder / GEMINI_SETTINGS),
+                json.dumps(settings, indent=2).encode(),
+                mode=OURS_ALONE,
             )
             write_new(str(folder / POLICY), RULES.encode(), mode=OURS_ALONE)
         except OSError as error:
@@ -159,7 +161,7 @@ class GeminiReader(OutputReader):
                 self.started = True
                 self.model = str(event.get("model") or "")
             case "error":
-                self.rate_limited = BUSY.search(str(event.get("message"))) is not None
+                self.rate_limited = GEMINI_BUSY.search(str(event.get("message"))) is not None
             case "tool_result" | "message" if event.get("role") != "user":
                 self.rate_limited, self._went_on = False, True
             case "result":
@@ -175,16 +177,16 @@ class GeminiReader(OutputReader):
                 "Gemini CLI does not trust this directory", TRUST_HINT
             )
         elif code is None:
-            self.rate_limited = not self._went_on and BUSY.search(complaint) is not None
+            self.rate_limited = not self._went_on and GEMINI_BUSY.search(complaint) is not None
         elif code and not self.out_of_budget:
-            self.rate_limited = self.rate_limited or BUSY.search(complaint) is not None
+            self.rate_limited = self.rate_limited or GEMINI_BUSY.search(complaint) is not None
 
     def _end(self, event: Event) -> None:
         stats, error = event.get("stats"), event.get("error")
         counts = stats if isinstance(stats, dict) else {}
         self.ended = True
         self.is_error = event.get("status") != "success"
-        self.rate_limited = self.is_error and BUSY.search(_message(error)) is not None
+        self.rate_limited = self.is_error and GEMINI_BUSY.search(_gemini_message(error)) is not None
         models = counts.get("models")
         self.model = ", ".join(models) if isinstance(models, dict) and models else self.model
         self.usage = Usage(
@@ -210,7 +212,9 @@ class GeminiReader(OutputReader):
                 yield call_line(name, event.get("parameters"))
             case {"type": "tool_result", "status": "error"}:
                 name = self._calls.get(str(event.get("tool_id")), "a tool")
-                yield failure_line(name, str(event.get("output") or _message(event.get("error"))))
+                yield failure_line(
+                    name, str(event.get("output") or _gemini_message(event.get("error")))
+                )
             case {"type": "error"}:
                 yield f"failed: {event.get('message')}"
             case {"type": "result", "status": status}:
@@ -232,7 +236,7 @@ def _settings(session: PreparedSession, options: LaunchOptions, person: Path) ->
             own["command"], *own["args"] = start_command(session, name)
             own.pop("env", None)
         servers[f"{name}{SUFFIX}"] = {**own, "trust": True}
-    found = _person_settings(person / SETTINGS)
+    found = _person_settings(person / GEMINI_SETTINGS)
     model = found.get("model")
     turns = {} if options.max_turns is None else {"maxSessionTurns": options.max_turns}
     return {
@@ -258,5 +262,5 @@ def _person_settings(path: Path) -> dict[str, Any]:
     return dict(found)
 
 
-def _message(error: object) -> str:
+def _gemini_message(error: object) -> str:
     return str(error.get("message")) if isinstance(error, dict) else ""

@@ -8,7 +8,7 @@ import pytest
 from launches import session_in
 
 from ralphgen.agents.agent import LONGEST_ARGUMENT, LaunchOptions, prints
-from ralphgen.agents.claude import SETTINGS, launch_command
+from ralphgen.agents.claude import CLAUDE_SETTINGS, launch_command
 from ralphgen.errors import UsageError
 from ralphgen.project.config import LaunchConfig
 from ralphgen.sessions.model import Brief
@@ -29,7 +29,7 @@ def test_a_session_that_prints_is_told_its_servers_its_tools_and_what_it_must_no
         *("Edit(.ralph/recipes/**)", "Edit(.ralph/prompts/**)", "Edit(.ralph/specum/**)"),
         *("Edit(.ralph/queries/**)", "Edit(.ralph/tools/**)", "Edit(.ralph/plugin/**)"),
         "Edit(.ralph/ralphgen.toml)",
-        *SETTINGS,
+        *CLAUDE_SETTINGS,
         *("Edit(//**/.[gG][iI][tT])", "Edit(//**/.[gG][iI][tT]/**)"),
         *("--mcp-config", "/p/mcp.json", "--strict-mcp-config"),
         *("--permission-mode", "acceptEdits"),
