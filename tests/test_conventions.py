@@ -424,7 +424,7 @@ class TestDoors:
             "ralphgen/ledger/undo.py",  # makes a file of lines that was removed
             "ralphgen/loop/record.py",  # removes its own files of loops long ago
             "ralphgen/sessions/store.py",  # its own locks and marks, and folders of old sessions
-            "ralphgen/agents/gemini.py",  # a home for one session, in its folder
+            "ralphgen/agents/adapters.py",  # a home of Gemini CLI for one session, in its folder
             "ralphgen/cli/row_editor.py",  # removes what it gave an editor, once that is saved
             "ralphgen/environment/build.py",
             "ralphgen/ledger/backup.py",

@@ -24,9 +24,9 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from ralphgen.agents.adapters import agents_here
 from ralphgen.agents.agent import prints
 from ralphgen.agents.calls import read_policy
-from ralphgen.agents.registry import agents_here
 from ralphgen.board.page import BoardPlace, PageDesk, html, in_thread
 from ralphgen.board.project import LOOPS
 from ralphgen.board.record import titles_of

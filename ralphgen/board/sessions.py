@@ -21,8 +21,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 from starlette.routing import Route
 
+from ralphgen.agents.adapters import NamedReader, find_agent
 from ralphgen.agents.agent import NOTHING_USED, OutputReader, Usage
-from ralphgen.agents.registry import NamedReader, find_agent
 from ralphgen.board.agents import StartedProcesses, ready_tasks, start_choices
 from ralphgen.board.page import BoardPlace, Draw, PageDesk, html, in_thread
 from ralphgen.board.project import stream_name, tree_name

@@ -91,9 +91,9 @@ def launch(
     opus_review and enrichment print events until they end; the other recipes are conversations in
     the terminal.
     """
+    from ralphgen.agents.adapters import find_agent
     from ralphgen.agents.agent import LaunchOptions, prints
     from ralphgen.agents.launch import find_program
-    from ralphgen.agents.registry import find_agent
     from ralphgen.kits.registry import read_settings
     from ralphgen.project.root import project_place
     from ralphgen.sessions.model import approved_lines

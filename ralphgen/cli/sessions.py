@@ -269,7 +269,7 @@ def make_session(
     place: "ProjectPlace", request: Request, *, as_json: bool, tell: Say, trust_edited: bool
 ) -> None:
     """Make a session, which holds its task for whoever starts it, and print it."""
-    from ralphgen.agents.claude import default_command
+    from ralphgen.agents.adapters import default_command
     from ralphgen.agents.launch import open_record
     from ralphgen.sessions.claims import NothingReadyError, hand_over
     from ralphgen.sessions.model import session_facts, session_summary

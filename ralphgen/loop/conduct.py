@@ -13,8 +13,8 @@ from queue import Empty, SimpleQueue
 from types import FrameType
 from typing import Literal
 
+from ralphgen.agents.adapters import find_agent
 from ralphgen.agents.agent import Agent
-from ralphgen.agents.registry import find_agent
 from ralphgen.emit.scaffold import any_database
 from ralphgen.errors import UsageError
 from ralphgen.kits.registry import KITS, read_settings

@@ -15,8 +15,8 @@ from typing import TextIO
 import pytest
 from making_sessions import prepared
 
+from ralphgen.agents.adapters import ClaudeCode
 from ralphgen.agents.agent import AgentCall, outcome_of
-from ralphgen.agents.claude import ClaudeCode
 from ralphgen.agents.launch import line_writer, run_printing
 from ralphgen.sessions.model import PreparedSession, Served
 

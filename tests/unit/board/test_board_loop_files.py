@@ -7,10 +7,8 @@ from threading import Thread
 
 import pytest
 
+from ralphgen.agents.adapters import ClaudeReader, CodexReader, GeminiReader
 from ralphgen.agents.agent import OutputReader
-from ralphgen.agents.claude import ClaudeReader
-from ralphgen.agents.codex import CodexReader
-from ralphgen.agents.gemini import GeminiReader
 from ralphgen.board.agents import read_loops
 from ralphgen.board.project import StreamWatch
 from ralphgen.project.root import SESSIONS

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from launches import session_in
 
+from ralphgen.agents.adapters import CLAUDE_SETTINGS, launch_command
 from ralphgen.agents.agent import LONGEST_ARGUMENT, LaunchOptions, prints
-from ralphgen.agents.claude import CLAUDE_SETTINGS, launch_command
 from ralphgen.errors import UsageError
 from ralphgen.project.config import LaunchConfig
 from ralphgen.sessions.model import Brief

@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 from making_sessions import prepared
 
+from ralphgen.agents.adapters import Codex, CodexReader
 from ralphgen.agents.agent import AgentLine, LaunchOptions, Usage
-from ralphgen.agents.codex import Codex, CodexReader
 from ralphgen.errors import ProjectError, UsageError
 from ralphgen.runtime.files.protection import CLIENT_FILES, CLIENT_FOLDERS
 from ralphgen.sessions.model import Brief, PreparedSession, Served

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from launches import Launch, launch_in, session_in
 
+from ralphgen.agents.adapters import ClaudeCode
 from ralphgen.agents.agent import AgentCall, outcome_of
-from ralphgen.agents.claude import ClaudeCode
 from ralphgen.agents.launch import run_terminal
 from ralphgen.errors import ProjectError
 

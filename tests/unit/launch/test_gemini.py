@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 from making_sessions import prepared
 
+from ralphgen.agents.adapters import GeminiCli, GeminiReader
 from ralphgen.agents.agent import AgentLine, LaunchOptions, Usage
-from ralphgen.agents.gemini import GeminiCli, GeminiReader
 from ralphgen.errors import ProjectError
 from ralphgen.sessions.model import Brief, PreparedSession, Served
 

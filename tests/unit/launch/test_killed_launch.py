@@ -38,7 +38,7 @@ from dataclasses import replace
 from pathlib import Path
 from making_sessions import prepared
 from ralphgen.agents.agent import AgentCall
-from ralphgen.agents.claude import ClaudeCode
+from ralphgen.agents.adapters import ClaudeCode
 from ralphgen.agents.launch import run_printing, run_terminal
 session = replace(prepared(Path.cwd()), served=())
 if sys.argv[1] == "printing":

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from launches import REFUSAL, SEEN, START, Launch, launch_in, session_in
 
-from ralphgen.agents.claude import ClaudeCode
+from ralphgen.agents.adapters import ClaudeCode
 from ralphgen.errors import ProjectError
 
 pytestmark = pytest.mark.slow

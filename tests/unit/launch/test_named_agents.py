@@ -16,9 +16,9 @@ from command_line import ralphgen, ran
 from driving import create_project, made_here, query
 from making_sessions import opened
 
+from ralphgen.agents.adapters import find_agent
 from ralphgen.agents.agent import Agent, AgentLine, LaunchOptions
 from ralphgen.agents.launch import SessionEnd, launch_session
-from ralphgen.agents.registry import find_agent
 from ralphgen.errors import UsageError
 from ralphgen.project.approvals import add_to_record
 from ralphgen.project.config import AgentSettings, Config, LoopConfig

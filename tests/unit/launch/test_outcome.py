@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 from making_sessions import prepared
 
+from ralphgen.agents.adapters import usage_of
 from ralphgen.agents.agent import AgentEnd, Usage, closes_task, outcome_of
-from ralphgen.agents.claude import usage_of
 
 ENDS = {
     "it ended": AgentEnd(),
