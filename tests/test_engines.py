@@ -66,7 +66,7 @@ ASKING = {
         "kits/ralph/kit.py": "place",
         "agents/adapters.py": "place",
         "runtime/processes/secrets.py": "name",
-        "sessions/login.py": "class driver place",
+        "sessions/credentials.py": "class driver place",
     },
     "the compiler and the catalog of one engine, found by its name": {
         "project/queries/prepare_postgresql.py": "class driver place",

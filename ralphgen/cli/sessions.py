@@ -134,8 +134,8 @@ def end(session_id: SessionId, project: Project = Path(), as_json: Json = False)
     """End an idle session and release its task."""
     from ralphgen.project.root import database_place
     from ralphgen.sessions.claims import task_state
+    from ralphgen.sessions.credentials import revoke_login
     from ralphgen.sessions.end import end_session
-    from ralphgen.sessions.login import revoke_login
 
     root = _place(project, "end").root
     ended = end_session(root, session_id)
@@ -159,8 +159,7 @@ def revoke(session_id: SessionId, project: Project = Path()) -> None:
     from ralphgen.ledger.record import read_entries
     from ralphgen.ledger.tables import read_state
     from ralphgen.project.root import database_place
-    from ralphgen.sessions.login import revoke_login
-    from ralphgen.sessions.token import revoke_session
+    from ralphgen.sessions.credentials import revoke_login, revoke_session
 
     root = _place(project, "revoke").root
     database = database_place(root)
@@ -190,7 +189,7 @@ def _print_token(
 ) -> None:
     from ralphgen.agents.launch import record_begin
     from ralphgen.loop.run import parse_duration
-    from ralphgen.sessions.token import session_token
+    from ralphgen.sessions.credentials import session_token
 
     seconds = int(parse_duration(ttl))
     session_id, token, subject = session_token(
@@ -218,9 +217,8 @@ def _make_with_login(
     from ralphgen.loop.run import parse_duration
     from ralphgen.project.root import ADMIN_DSN, database_place
     from ralphgen.sessions.claims import hand_over
+    from ralphgen.sessions.credentials import LONGEST, make_login
     from ralphgen.sessions.end import end_session
-    from ralphgen.sessions.login import make_login
-    from ralphgen.sessions.token import LONGEST
 
     database = database_place(place.root)
     if database is None:

@@ -16,7 +16,7 @@ from ralphgen.project.config import read_config
 from ralphgen.project.database import NoConnectionError, connected_database, is_away, open_database
 from ralphgen.project.inspect import inspect_project
 from ralphgen.project.root import DatabasePlace, database_path, database_place
-from ralphgen.sessions.login import revoke_login
+from ralphgen.sessions.credentials import revoke_login
 
 pytestmark = pytest.mark.slow
 
