@@ -543,7 +543,7 @@ def inherited_streams(node: ast.Call) -> set[str]:
 
 def decides(path: Path) -> bool:
     """Whether a module of a kit takes part in generating: neither its server nor its commands."""
-    outside = {"commands.py", "allowing.py", "rows.py", "claims.py"}
+    outside = {"commands.py", "rows.py", "claims.py"}
     return path not in SHIPPED and path.name not in outside
 
 
