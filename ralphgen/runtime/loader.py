@@ -210,6 +210,8 @@ class Modules:
             codes = [(name, loads(self.piece(name))) for name in self.ran]
             if self.uses_packages:  # a module may import them before they are added
                 return
+            if "posix" in sys.modules:
+                __import__("fcntl")  # which the start of a prepared session needs besides
             extensions = {
                 name: spec.origin
                 for name, module in sys.modules.items()
