@@ -7,7 +7,6 @@ import time
 from ..errors import ToolError
 from ..system import os
 from .lists import plain
-from .tables import PATHS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,9 +81,9 @@ class Changes:
     def _checked_paths(self, given: Mapping[str, Any]) -> dict[str, list[str]]:
         """Return the path lists among the arguments, in normal form and without repeats."""
         checked: dict[str, list[str]] = {}
-        for column, kind in self.table.columns.items():
+        for column in self.table.paths():
             argument = self.table.field(column)
-            if kind != PATHS or argument not in given:
+            if argument not in given:
                 continue
             paths = [checked_path(path, argument) for path in given[argument]]
             checked[argument] = list(dict.fromkeys(paths))

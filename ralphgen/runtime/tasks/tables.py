@@ -120,6 +120,10 @@ class StoredTable:
         columns = [self._columns[field] for field in fields]
         return {column: EMPTY if self.columns[column] in DECODERS else None for column in columns}
 
+    def paths(self) -> list[str]:
+        """Return the columns that hold lists of paths."""
+        return [column for column, kind in self.columns.items() if kind == PATHS]
+
     def field(self, column: str) -> str:
         """Return the name under which tools offer a column."""
         return self._fields[column]
