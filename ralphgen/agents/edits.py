@@ -13,8 +13,7 @@ from ralphgen.kits.registry import KITS
 from ralphgen.project.database import open_database, opened_database
 from ralphgen.project.inspect import read_schema
 from ralphgen.runtime.system import launched_session
-from ralphgen.runtime.tasks.lists import plain
-from ralphgen.runtime.tasks.rows import today
+from ralphgen.runtime.tasks.rows import plain, today
 from ralphgen.runtime.values import shortened
 from ralphgen.sessions.decide import RowAsRead
 from ralphgen.terminal.person import refuse_agents

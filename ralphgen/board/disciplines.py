@@ -26,7 +26,7 @@ from ralphgen.project.model import Names
 from ralphgen.project.toml import TomlFile
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.processes.secrets import masked_arguments, masked_text
-from ralphgen.runtime.tasks.lists import decode_strings
+from ralphgen.runtime.tasks.rows import decode_strings
 
 FIRST = ("description", "system_prompt", "skills", "conventions")
 """Those that come first, in this order; others follow as they stand in the table."""

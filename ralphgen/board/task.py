@@ -67,7 +67,7 @@ from ralphgen.ledger.tables import state_of
 from ralphgen.project.root import FOLDER, project_place
 from ralphgen.runtime.policy import FULL, NOTHING
 from ralphgen.runtime.tasks.claims import prerequisite_lists
-from ralphgen.runtime.tasks.lists import decode_integers, decode_strings, plain
+from ralphgen.runtime.tasks.rows import decode_integers, decode_strings, plain
 from ralphgen.sessions.decide import Request as SessionRequest
 from ralphgen.sessions.decide import RowAsRead
 

@@ -26,8 +26,7 @@ from ralphgen.runtime.tasks.claims import (
     prerequisite_lists,
     waiters,
 )
-from ralphgen.runtime.tasks.lists import plain
-from ralphgen.runtime.tasks.rows import STATUSES
+from ralphgen.runtime.tasks.rows import STATUSES, plain
 
 ADDRESS = "/tasks"
 OPEN = "open"

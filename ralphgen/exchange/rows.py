@@ -25,7 +25,7 @@ from ralphgen.runtime.engine import quoted
 from ralphgen.runtime.engine.entries import PREFIX
 from ralphgen.runtime.files import read_file, reason
 from ralphgen.runtime.processes.secrets import MASK, masked_server
-from ralphgen.runtime.tasks.lists import decode_integers, decode_strings, encode
+from ralphgen.runtime.tasks.rows import decode_integers, decode_strings, encode
 from ralphgen.suggestion import counted, suggestion
 from ralphgen.terminal.console import escaped
 

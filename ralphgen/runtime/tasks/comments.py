@@ -5,8 +5,7 @@ from __future__ import annotations
 from ..errors import ToolError
 from ..system import os
 from ..values import shortened
-from .lists import plain
-from .rows import now
+from .rows import now, plain
 from .tables import DISCIPLINE, refuse_unknown, task_row
 
 TYPE_CHECKING = False

@@ -20,7 +20,7 @@ from ..policy import FULL
 from ..system import is_below_launch
 from ..values import shortened
 from .claims import prerequisites, rows_by_id, unmerged_tasks
-from .lists import plain
+from .rows import plain
 from .tables import task_row
 
 TYPE_CHECKING = False

@@ -11,8 +11,7 @@ from ..errors import ToolError
 from ..system import is_below_launch
 from .claims import dependents, follow_status, forget, unblocked
 from .comments import delete_all, write
-from .lists import plain
-from .rows import today
+from .rows import plain, today
 from .tables import task_row
 
 TYPE_CHECKING = False

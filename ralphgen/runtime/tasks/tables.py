@@ -25,7 +25,7 @@ PATHS = "paths"  # a JSON list of paths relative to the project, as text
 INTEGERS = "integers"  # a JSON list of integers, as text
 OBJECTS = "objects"  # a JSON list of objects, as text
 DISCIPLINE = "discipline"  # the name of a discipline, or nothing
-# The kinds of lists, with the functions of `lists` that read them.
+# The kinds of lists, with the functions of `rows` that read them.
 DECODERS = {
     STRINGS: "decode_strings",
     PATHS: "decode_strings",
@@ -80,18 +80,18 @@ class StoredTable:
 
     def decoded(self, columns: Sequence[str], row: Sequence[Any]) -> dict[str, Any]:
         """Return a row as JSON without empty fields; unreadable lists are shown as stored."""
-        from . import lists  # a start reads no rows
+        from . import rows  # a start reads none
 
         record: dict[str, Any] = {}
         unreadable: dict[str, str] = {}
         for column, value in zip(columns, row, strict=True):
             decode = DECODERS.get(self.columns[column])
             if decode is None:
-                record[self._fields[column]] = lists.plain(value)
+                record[self._fields[column]] = rows.plain(value)
                 continue
-            found = getattr(lists, decode)(value)
+            found = getattr(rows, decode)(value)
             if not found.readable:
-                unreadable[self._fields[column]] = lists.plain(value)
+                unreadable[self._fields[column]] = rows.plain(value)
             record[self._fields[column]] = found.values
         record = {field: value for field, value in record.items() if value not in (None, [], "")}
         return {**record, "unreadable": unreadable} if unreadable else record
@@ -106,7 +106,7 @@ class StoredTable:
 
     def stored(self, column: str, value: Any) -> Any:
         """Return a value as the column stores it: a list becomes JSON text."""
-        from .lists import encode
+        from .rows import encode
 
         return encode(value) if self.columns[column] in DECODERS else value
 
@@ -115,7 +115,7 @@ class StoredTable:
         both = [field for field in fields if field in arguments]
         if both:
             raise ToolError(f'"{both[0]}" is both set and named in "clear": use only one')
-        from .lists import EMPTY
+        from .rows import EMPTY
 
         columns = [self._columns[field] for field in fields]
         return {column: EMPTY if self.columns[column] in DECODERS else None for column in columns}

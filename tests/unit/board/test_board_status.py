@@ -21,7 +21,7 @@ from ralphgen.project.database import FileSnapshot, open_without_trace
 from ralphgen.project.inspect import read_schema
 from ralphgen.project.root import DATABASE
 from ralphgen.runtime.tasks.claims import prerequisite_lists
-from ralphgen.runtime.tasks.lists import decode_integers
+from ralphgen.runtime.tasks.rows import decode_integers
 
 STATUSES = ("draft", "pending", "in_progress", "done", "blocked", "skipped", "odd")
 SAMPLE = ("a0", "a7", "b3", "b6")  # eras that differ most; the others are soaked

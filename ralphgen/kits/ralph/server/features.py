@@ -9,13 +9,16 @@ import re
 from ralphgen.runtime.engine import quoted
 from ralphgen.runtime.errors import ToolError
 from ralphgen.runtime.tasks.comments import signed_by
-from ralphgen.runtime.tasks.lists import decode_list, decode_strings, encode, plain
 from ralphgen.runtime.tasks.rows import (
     Changes,
     checked_path,
+    decode_list,
+    decode_strings,
+    encode,
     normalise,
     now_offset,
     path_warnings,
+    plain,
     refuse_blank,
     today,
 )

@@ -11,7 +11,7 @@ from ralphgen.runtime.errors import ToolError, one_line
 from ralphgen.runtime.system import is_below_launch
 from ralphgen.runtime.tasks import comments
 from ralphgen.runtime.tasks.claims import dependents, other_claim, refusal_of
-from ralphgen.runtime.tasks.lists import plain
+from ralphgen.runtime.tasks.rows import plain
 from ralphgen.runtime.tasks.status import drop_dependency
 from ralphgen.runtime.values import shortened
 

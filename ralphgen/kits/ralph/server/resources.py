@@ -10,7 +10,7 @@ from ralphgen.runtime.encoding import write_json
 from ralphgen.runtime.errors import NotThereError, ToolError
 from ralphgen.runtime.tasks import comments
 from ralphgen.runtime.tasks.claims import LIMIT, SHOWN, dependents, rows_by_id
-from ralphgen.runtime.tasks.lists import plain
+from ralphgen.runtime.tasks.rows import plain
 from ralphgen.runtime.tasks.tables import refuse_unknown
 from ralphgen.runtime.values import (
     AROUND,

@@ -13,8 +13,7 @@ from ralphgen.runtime.tasks.claims import (
     refuse_claimed,
     rows_by_id,
 )
-from ralphgen.runtime.tasks.lists import decode_strings, plain
-from ralphgen.runtime.tasks.rows import today
+from ralphgen.runtime.tasks.rows import decode_strings, plain, today
 from ralphgen.runtime.tasks.status import add_task
 
 from .tasks import refuse_unknown_homes

@@ -27,8 +27,7 @@ from ralphgen.runtime.tasks.claims import (
     unmerged_tasks,
     unreadable_dependents,
 )
-from ralphgen.runtime.tasks.lists import plain
-from ralphgen.runtime.tasks.rows import Changes, refuse_blank, today
+from ralphgen.runtime.tasks.rows import Changes, plain, refuse_blank, today
 from ralphgen.runtime.tasks.status import add_task, move, set_status
 from ralphgen.runtime.tasks.status import delete_task as remove_task
 from ralphgen.runtime.tasks.tables import refuse_unknown

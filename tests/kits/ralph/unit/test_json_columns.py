@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ralphgen.runtime.tasks import rows
-from ralphgen.runtime.tasks.lists import (
+from ralphgen.runtime.tasks.rows import (
     ESCAPED,
     NULL,
     NUMBERS,
