@@ -7,14 +7,7 @@ from typing import Any
 
 import pytest
 from rye_attacks import OFF, code, ran
-from rye_projects import (
-    MOST,
-    Rye,
-    directive,
-    knowledge,
-    python_tool,
-    yaml_tool,
-)
+from rye_projects import MOST, Rye, directive, knowledge, python_tool, yaml_tool
 
 SETTINGS = OFF
 

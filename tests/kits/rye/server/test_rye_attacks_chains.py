@@ -8,15 +8,7 @@ from pathlib import Path
 
 import pytest
 from rye_attacks import INTEGRITY, TRUSTED, code, marking, ran, shell, stamped
-from rye_projects import (
-    PYTHON_RUNTIME,
-    SUBPROCESS,
-    Rye,
-    put,
-    python_tool,
-    serving,
-    yaml_tool,
-)
+from rye_projects import PYTHON_RUNTIME, SUBPROCESS, Rye, put, python_tool, serving, yaml_tool
 
 SETTINGS = TRUSTED
 

@@ -6,16 +6,7 @@ from pathlib import Path
 
 import pytest
 from rye_attacks import TRUSTED, code, marking, ran, shell, stamped, tree
-from rye_projects import (
-    SUBPROCESS,
-    Rye,
-    put,
-    python_tool,
-    rye_project,
-    serving,
-    session,
-    yaml_tool,
-)
+from rye_projects import SUBPROCESS, Rye, put, python_tool, rye_project, serving, session, yaml_tool
 
 BYPASSES = {
     **dict.fromkeys(("RYE_DEV_MODE", "RYE_DEV", "RYE_UNSAFE", "RALPHGEN_DEV", "CI"), "1"),

@@ -91,8 +91,7 @@ def test_some_words_ask_for_it(
     monkeypatch.setenv("RYE_DEBUG", word)
     with opened(tmp_path) as workspace:
         items.search(
-            workspace.rye,
-            {"item_type": "all", "query": "x", "project_path": str(workspace.root)},
+            workspace.rye, {"item_type": "all", "query": "x", "project_path": str(workspace.root)}
         )
 
     assert logs == ('"tool": "search"' in capsys.readouterr().err)

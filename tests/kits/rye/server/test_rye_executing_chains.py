@@ -4,14 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from rye_projects import (
-    HTTP_CLIENT,
-    PYTHON_RUNTIME,
-    SUBPROCESS,
-    Rye,
-    python_tool,
-    yaml_tool,
-)
+from rye_projects import HTTP_CLIENT, PYTHON_RUNTIME, SUBPROCESS, Rye, python_tool, yaml_tool
 
 SETTINGS = 'policy = { tool = "off" }'
 

@@ -10,15 +10,7 @@ from typing import Any
 import pytest
 from driving import Era
 from lifelines import Lifeline, until
-from rye_projects import (
-    Rye,
-    frames,
-    python_tool,
-    rye_project,
-    serving,
-    variables,
-    yaml_tool,
-)
+from rye_projects import Rye, frames, python_tool, rye_project, serving, variables, yaml_tool
 from wire import MODERN, Wire
 
 FREE = 'policy = { tool = "off" }'

@@ -143,10 +143,7 @@ def test_a_directive_is_created_as_the_system_says(rye: Rye) -> None:
     assert ("system", "rye/directive-format") == (read["source"], read["item_id"])
     assert rye.file("directive", "desk/tidy") == agent.path == Path(signed["path"])
     assert ("signed", []) == (signed["status"], signed["warnings"])
-    assert ("Mind Bob.", "valid") == (
-        executed["data"]["body"],
-        executed["metadata"]["signature"],
-    )
+    assert ("Mind Bob.", "valid") == (executed["data"]["body"], executed["metadata"]["signature"])
     assert ["desk/tidy"] == rye.found("desk", "directive")
 
 

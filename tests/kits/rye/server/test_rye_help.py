@@ -41,11 +41,7 @@ def schema(rye: Rye, tool: str) -> dict[str, Any]:
 def test_without_a_topic_it_is_an_overview_of_the_tools_and_all_topics(rye: Rye) -> None:
     answer = rye.says("help")
 
-    assert ("success", "overview", TOPICS) == (
-        answer["status"],
-        answer["topic"],
-        answer["topics"],
-    )
+    assert ("success", "overview", TOPICS) == (answer["status"], answer["topic"], answer["topics"])
     assert rye.driver.names() == re.findall(r"^- (\w+): ", answer["content"], re.MULTILINE)
 
 

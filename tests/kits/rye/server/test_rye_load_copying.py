@@ -6,21 +6,11 @@ from typing import Any
 
 import pytest
 from command_line import snapshot
-from rye_projects import (
-    HTTP_CLIENT,
-    TYPES,
-    Rye,
-    put,
-    serving,
-    well_formed,
-)
+from rye_projects import HTTP_CLIENT, TYPES, Rye, put, serving, well_formed
 
 WAYS = [("project", "user"), ("user", "project")]
 DEEP = "demo/very/deep/greet"
-OTHERS = {
-    "directive": "rye/create_tool",
-    "knowledge": "rye/tool-format",
-}
+OTHERS = {"directive": "rye/create_tool", "knowledge": "rye/tool-format"}
 """Of the system's items, those that may be copied."""
 
 

@@ -25,16 +25,7 @@ SCHEMA = {
     "properties": {"path": {"type": "string", "description": "Which file"}},
     "required": ["path"],
 }
-PARTS = {
-    "status",
-    "item_type",
-    "item_id",
-    "source",
-    "path",
-    "metadata",
-    "signature",
-    "content",
-}
+PARTS = {"status", "item_type", "item_id", "source", "path", "metadata", "signature", "content"}
 Change = Callable[[Path], object]
 
 

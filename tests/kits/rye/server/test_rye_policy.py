@@ -108,12 +108,7 @@ def test_what_is_not_there_cannot_be_called(seen: tuple[str, Rye]) -> None:
 
 
 def test_nothing_is_copied_by_who_only_looks(looking: Rye) -> None:
-    error = looking.refuses(
-        "load",
-        item_type="tool",
-        item_id=HTTP_CLIENT,
-        destination="user",
-    )
+    error = looking.refuses("load", item_type="tool", item_id=HTTP_CLIENT, destination="user")
 
     assert "VALIDATION_FAILED" == error["code"]
     assert not (looking.user / "tools").exists()

@@ -11,13 +11,7 @@ from typing import Any
 
 import pytest
 from driving import context_for, on_context, server_command
-from rye_projects import (
-    TYPES,
-    rye_project,
-    session,
-    variables,
-    well_formed,
-)
+from rye_projects import TYPES, rye_project, session, variables, well_formed
 from wire import MODERN, PATIENCE
 
 HANDSHAKES = ("2025-06-18", "2025-11-25")

@@ -56,9 +56,7 @@ def test_a_result_holds_these_fields(rye: Rye, item_type: str) -> None:
     assert "unsigned" == found["signature"]
 
 
-def test_ties_are_in_the_order_of_spaces_and_ids_at_each_call_and_server(
-    rye: Rye,
-) -> None:
+def test_ties_are_in_the_order_of_spaces_and_ids_at_each_call_and_server(rye: Rye) -> None:
     for item_id in ("c", "b", "a"):
         for space in ("user", "project"):
             rye.put("knowledge", item_id, "needle", space=space)

@@ -91,18 +91,8 @@ ISSUES: tuple[tuple[str, str, str, str], ...] = (
         python_tool("demo/a", schema={"type": "array"}),
         '"config_schema" must have the type "object", found "array"',
     ),
-    (
-        "tool",
-        ".yaml",
-        yaml_tool("demo/a", executor_id=...),
-        'missing required field "executor_id"',
-    ),
-    (
-        "tool",
-        ".yaml",
-        yaml_tool("demo/a", category=...),
-        'missing required field "category"',
-    ),
+    ("tool", ".yaml", yaml_tool("demo/a", executor_id=...), 'missing required field "executor_id"'),
+    ("tool", ".yaml", yaml_tool("demo/a", category=...), 'missing required field "category"'),
     *(
         (
             "tool",

@@ -3,14 +3,7 @@
 from typing import Any
 
 import pytest
-from rye_projects import (
-    TYPES,
-    Rye,
-    directive,
-    knowledge,
-    python_tool,
-    yaml_tool,
-)
+from rye_projects import TYPES, Rye, directive, knowledge, python_tool, yaml_tool
 
 SETTINGS = 'policy = "off"'
 

@@ -4,16 +4,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 import pytest
-from rye_projects import (
-    TYPES,
-    Rye,
-    directive,
-    knowledge,
-    on_server,
-    put,
-    python_tool,
-    variables,
-)
+from rye_projects import TYPES, Rye, directive, knowledge, on_server, put, python_tool, variables
 
 STRICT = 'policy = "integrity"'
 

@@ -38,11 +38,7 @@ REFUSED = {
     "integrity": ("unsigned", "modified"),
     "trusted": ("unsigned", "modified", "untrusted"),
 }
-CODES = {
-    "unsigned": "UNSIGNED",
-    "modified": "INTEGRITY_FAILED",
-    "untrusted": "UNTRUSTED_KEY",
-}
+CODES = {"unsigned": "UNSIGNED", "modified": "INTEGRITY_FAILED", "untrusted": "UNTRUSTED_KEY"}
 YAML = ".yaml"
 TIME = "2026-02-03T10:20:30Z"
 RUNS = "def execute(params, project_path):\n    open('ran.txt', 'a').close()\n"

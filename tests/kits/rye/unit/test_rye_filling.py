@@ -40,14 +40,7 @@ class TestText:
     )
     def test_names_become_values(self, author: str, expected: str) -> None:
         found = filling(
-            ("given-not",),
-            a="x",
-            list=[1, "é"],
-            map={"k": None},
-            yes=True,
-            n=5,
-            f=1.5,
-            null=None,
+            ("given-not",), a="x", list=[1, "é"], map={"k": None}, yes=True, n=5, f=1.5, null=None
         )
 
         assert expected == found.text(author)

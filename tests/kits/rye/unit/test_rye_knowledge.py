@@ -177,10 +177,7 @@ class TestYamlValues:
         assert "more than 100 levels deep" in read_yaml("[" * 9000)[1][0]
         assert ["is YAML of more than 16384 characters"] == read_yaml(longer)[1]
 
-    @pytest.mark.parametrize(
-        "level",
-        ["a{0}: &a{0} [{1}]", "a{0}: &a{0} {{<<: [{1}]}}"],
-    )
+    @pytest.mark.parametrize("level", ["a{0}: &a{0} [{1}]", "a{0}: &a{0} {{<<: [{1}]}}"])
     def test_aliases_do_not_make_much_of_little(self, level: str) -> None:
         lines = ["a0: &a0 {k: v}"]
         lines += [level.format(n, ", ".join([f"*a{n - 1}"] * 9)) for n in range(1, 12)]

@@ -46,9 +46,7 @@ for name in sys.argv[1:]:
 
 
 @pytest.mark.parametrize(
-    "way",
-    [TOGETHER, pytest.param(ALONE, marks=pytest.mark.thorough)],
-    ids=["together", "alone"],
+    "way", [TOGETHER, pytest.param(ALONE, marks=pytest.mark.thorough)], ids=["together", "alone"]
 )
 def test_modules_are_imported_where_the_system_is_no_posix(way: str) -> None:
     """All in one process; in the thorough lane each in its own too."""

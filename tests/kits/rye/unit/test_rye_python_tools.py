@@ -145,15 +145,9 @@ class TestProblems:
             ("a\0b", "is not valid Python: source code string cannot contain null bytes"),
             ("x = " + "-" * 90_000 + "1", "is nested too deeply"),
             ("x = a" + ".b" * 90_000, "is nested too deeply"),
-            (
-                "CONFIG = " + "-" * 900 + "1\ndef main(): pass",
-                '"CONFIG" is nested too deeply',
-            ),
+            ("CONFIG = " + "-" * 900 + "1\ndef main(): pass", '"CONFIG" is nested too deeply'),
             ("x" * (LARGEST + 1), "has more than 262144 characters of Python"),
-            (
-                "f'" + "{a}" * (MOST_FIELDS + 1) + "'",
-                'has f-strings and more than 5000 "{"',
-            ),
+            ("f'" + "{a}" * (MOST_FIELDS + 1) + "'", 'has f-strings and more than 5000 "{"'),
             ("CONFIG = []\ndef main(): pass", '"config" must be an object, found a list'),
             (
                 "__executor_id__ = 1\ndef main(): pass",

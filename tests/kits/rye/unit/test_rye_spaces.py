@@ -245,8 +245,7 @@ class TestExecutors:
     """A tool is carried out by one of its own space or of one further down."""
 
     @pytest.mark.parametrize(
-        ("space", "expected"),
-        [("project", "project"), ("user", "user"), ("system", "system")],
+        ("space", "expected"), [("project", "project"), ("user", "user"), ("system", "system")]
     )
     def test_it_is_looked_for_from_the_tools_space_downwards(
         self, spaces: Spaces, lay: Lay, space: str, expected: str

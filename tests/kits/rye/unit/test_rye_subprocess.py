@@ -306,10 +306,7 @@ class TestRefusals:
         with pytest.raises(CodedError, match=f'^no command "{name}": install it') as caught:
             run(jobs, name)
 
-        assert ("EXECUTION_FAILED", {"return_code": 127}) == (
-            caught.value.code,
-            caught.value.facts,
-        )
+        assert ("EXECUTION_FAILED", {"return_code": 127}) == (caught.value.code, caught.value.facts)
 
     @pytest.mark.parametrize(
         ("argv", "why"),
