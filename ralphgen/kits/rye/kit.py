@@ -255,7 +255,13 @@ def plan_rye(project: Project) -> KitPlan:
     return replace(
         SERVER,
         tools=tuple(tool for tool in TOOLS if helps or tool.name != HELP),
-        settings=Lines({name: _unchanging(value) for name, value in settings.items()}),
+        settings=Lines(
+            {
+                # Nothing may add to a list of an emitted server.
+                name: tuple(value) if isinstance(value, list) else value
+                for name, value in settings.items()
+            }
+        ),
         assets={f"{SERVER.key}/system/{path}": text for path, text in system_items().items()},
         absent={} if helps else {HELP: "disabled in the config"},
     )
@@ -264,11 +270,6 @@ def plan_rye(project: Project) -> KitPlan:
 def system_items() -> Mapping[str, str]:
     """Return the text of each item that every project has, by its path below their space."""
     return package_texts(PACKAGE, "system")
-
-
-def _unchanging(value: Any) -> Any:
-    """Return a setting as it is emitted, where nothing may add to a list."""
-    return tuple(value) if isinstance(value, list) else value
 
 
 RYE = KitDefinition(SERVER, plan_rye, RyeSettings, find=find_items)

@@ -31,7 +31,7 @@ from .values import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import Any
 
     from ralphgen.runtime.processes import Job, Jobs
@@ -375,7 +375,14 @@ def ready_command(
     if not name.strip():
         raise CodedError(VALIDATION_FAILED, '"config.command" is empty after substitution')
     command = Command(
-        argv=[_passable("config.command", name), *_arguments(filling, words)],
+        argv=[
+            _passable("config.command", name),
+            *(
+                _passable("config.args", argument)
+                for word in words
+                if (argument := filling.argument(word)) is not None  # nothing that was not given
+            ),
+        ],
         cwd=_folder(config.get("cwd"), filling, project),
         environment={**variables, **_variables(config.get("env"), filling)},
         stdin=_input(config.get("input_data"), filling),
@@ -387,14 +394,6 @@ def ready_command(
         documented=output == DOCUMENT,
         warnings=[*unknown_keys(config, KEYS, "subprocess"), *warnings],
     )
-
-
-def _arguments(filling: Filling, words: list[str]) -> Iterator[str]:
-    """Yield the arguments, of each word one; of one that is only what was not given, none."""
-    for word in words:
-        argument = filling.argument(word)
-        if argument is not None:
-            yield _passable("config.args", argument)
 
 
 def _folder(written: object, filling: Filling, project: str) -> str:

@@ -14,7 +14,6 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
     from typing import Any
 
 LIMIT = 2  # seconds that the program may compute
@@ -68,12 +67,8 @@ def main() -> None:
 
 def _path(error: Any, top: str) -> str:
     """Return where the wrong value stands."""
-    return top + "".join(_steps(error))
-
-
-def _steps(error: Any) -> Iterator[str]:
-    for step in error.absolute_path:
-        yield f"[{step}]" if isinstance(step, int) else f".{step}"
+    steps = error.absolute_path
+    return top + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
 
 
 if __name__ == "__main__":

@@ -141,22 +141,19 @@ def _word(value: object) -> str:
 
 def _compares(found: object, operator: str, operand: str) -> bool:
     """Return whether numbers, versions or dates are in an order; what is neither never is."""
-    one, other = _both(found, operator, operand)
+    one: Any
+    other: Any
+    if isinstance(found, (int, float)):
+        one, other = found, float(operand) if _NUMBER.fullmatch(operand) else None
+    else:
+        one, other = _version(str(found)), _version(operand)
+        if one is None and other is None:
+            one, other = moment_of(found), moment_of(operand, ends=operator in ("<=", ">"))
     if one is None or other is None:
         return False
     if one == other:
         return operator.endswith("=")
     return bool((one > other) == operator.startswith(">"))
-
-
-def _both(found: object, operator: str, operand: str) -> tuple[Any, Any]:
-    """Return two values that can be compared, None for one that cannot be with the other."""
-    if isinstance(found, (int, float)):
-        return found, float(operand) if _NUMBER.fullmatch(operand) else None
-    one, other = _version(str(found)), _version(operand)
-    if one is not None or other is not None:
-        return one, other
-    return moment_of(found), moment_of(operand, ends=operator in ("<=", ">"))
 
 
 def _version(text: str) -> list[int] | None:

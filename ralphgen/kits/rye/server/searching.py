@@ -132,8 +132,14 @@ class _Search:
 
     def page(self, table: ItemTable) -> dict[str, Any]:
         """Return the answer."""
+        from .queries import Matching
+
         searched = self._searched(table)
-        hits = self._sorted(self._hits(table, searched))
+        scores = Matching(table, self._distance).scores(self._query)
+        hits = [Hit(table, row, scores[row]) for row in searched if row in scores]
+        if self._filters:
+            hits = [hit for hit in hits if passes(self._filters, _values(hit))]
+        hits = self._sorted(hits)
         offset = self._arguments.get("offset") or 0
         limit = self._arguments.get("limit") or LIMIT
         results = leading(self._entries(hits[offset : offset + limit]))
@@ -164,16 +170,6 @@ class _Search:
             if (item.source, item.type) in order
         ]
         return [row for *_, row in sorted(rows)]
-
-    def _hits(self, table: ItemTable, searched: list[int]) -> list[Hit]:
-        """Return what matches and passes the filters, in the order of `searched`."""
-        from .queries import Matching
-
-        scores = Matching(table, self._distance).scores(self._query)
-        hits = [Hit(table, row, scores[row]) for row in searched if row in scores]
-        if not self._filters:
-            return hits
-        return [hit for hit in hits if passes(self._filters, _values(hit))]
 
     def _sorted(self, hits: list[Hit]) -> list[Hit]:
         """Return the hits in the order asked for; those of one rank stay in theirs."""

@@ -255,7 +255,10 @@ def write_item(item: Item, text: str, *, mode: int | None = None, exclusive: boo
     except FileExistsError as error:
         raise _failure(EXISTS, item, "already exists") from error
     except OSError as error:
-        code = READ_ONLY_SPACE if _is_denied(error) else EXECUTION_FAILED
+        import errno
+
+        denied = isinstance(error, PermissionError) or error.errno == errno.EROFS
+        code = READ_ONLY_SPACE if denied else EXECUTION_FAILED
         raise _failure(code, item, f"cannot be written: {reason(error)}") from error
 
 
@@ -289,13 +292,6 @@ def _make_folder(path: str) -> None:
         os.makedirs(path, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
         raise NotADirectoryError(0, "a file is in the place of a directory") from error
-
-
-def _is_denied(error: OSError) -> bool:
-    """Return whether a write failed since we may not, and not since it could not be done."""
-    import errno
-
-    return isinstance(error, PermissionError) or error.errno == errno.EROFS
 
 
 def _failure(code: str, item: Item, why: str) -> CodedError:

@@ -78,13 +78,10 @@ def _read(user: str) -> dict[str, Any]:
     if not all(word in WORDS for word in policy.values()):
         raise ValueError(f'"policy" must be one of {", ".join(WORDS)}')
     for name in ("hosts", "env"):
-        if not _is_names(found.get(name, [])):
+        names = found.get(name, [])
+        if not isinstance(names, list) or not all(isinstance(each, str) for each in names):
             raise ValueError(f'"{name}" must be a list of names')
     return {**found, "policy": policy}
-
-
-def _is_names(value: object) -> bool:
-    return isinstance(value, list) and all(isinstance(name, str) for name in value)
 
 
 LARGEST = 1 << 14  # bytes of a key's file

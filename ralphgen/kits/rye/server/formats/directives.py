@@ -261,7 +261,12 @@ class _Reading:
         self.metadata["outputs"] = []
         if root.tag != "directive":
             self.problems.append(f'the root element must be "directive", found {shown(root.tag)}')
-        self._attributes(root)
+        further, root.attributes = root.attributes, {}
+        for key in ("name", "version", "extends"):
+            if key in further:
+                self.metadata[key] = further.pop(key)
+        if further:
+            self.metadata["attributes"] = further
         seen: set[str] = set()
         for element in sorted(root.elements, key=lambda each: each.tag != "metadata"):
             if element.tag == "metadata":
@@ -271,15 +276,6 @@ class _Reading:
             else:
                 self._field(element, seen)
         self._keep_rest(root)
-
-    def _attributes(self, root: Element) -> None:
-        """Take the attributes of the root, which is left without them."""
-        further, root.attributes = root.attributes, {}
-        for key in ("name", "version", "extends"):
-            if key in further:
-                self.metadata[key] = further.pop(key)
-        if further:
-            self.metadata["attributes"] = further
 
     def _field(self, element: Element, seen: set[str]) -> None:
         """Take an element of the root or of the metadata."""

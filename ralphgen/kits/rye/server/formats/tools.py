@@ -380,7 +380,10 @@ def issues_of(item: Item, parsed: Parsed) -> tuple[list[str], list[str]]:
         named = ("model", "permissions")
         warnings += [f"no {shown(key)}" for key in named if not found.get(key)]
     elif item.type == TOOL:
-        issues += _executor_issues(item, found)
+        if "executor_id" not in found:
+            issues.append(_missing(item, "executor_id"))
+        elif not (found["executor_id"] or (item.source == SYSTEM and item.id in PRIMITIVES)):
+            issues.append('"executor_id" must name the tool that runs this one')
         issues += _schema_issues(found)
         issues += _placeholder_issues(found)
         if item.extension == ".py" and not found.get("entry"):
@@ -415,7 +418,14 @@ def _common_issues(item: Item, found: Mapping[str, Any]) -> Iterator[str]:
                 f"{shown(key)} must be {shown(item.name)} to match the file name, found "
                 f"{shown(value)}"
             )
-    yield from _category_issues(item, found)
+    if "category" not in found:
+        if item.type in _TEXTS:
+            yield _missing(item, "category")
+    elif (category := found["category"] or "") != item.category:
+        expected = "must be empty, because the file is at the top level"
+        if item.category:
+            expected = f"must be {shown(item.category)} to match the directory"
+        yield f'"category" {expected}, found {shown(category)}'
 
 
 def _missing(item: Item, key: str) -> str:
@@ -429,25 +439,6 @@ def _missing(item: Item, key: str) -> str:
     if key == "description":
         text += ", or add a module docstring"
     return text
-
-
-def _category_issues(item: Item, found: Mapping[str, Any]) -> Iterator[str]:
-    if "category" not in found:
-        if item.type in _TEXTS:
-            yield _missing(item, "category")
-    elif (category := found["category"] or "") != item.category:
-        expected = "must be empty, because the file is at the top level"
-        if item.category:
-            expected = f"must be {shown(item.category)} to match the directory"
-        yield f'"category" {expected}, found {shown(category)}'
-
-
-def _executor_issues(item: Item, found: Mapping[str, Any]) -> Iterator[str]:
-    primitive = item.source == SYSTEM and item.id in PRIMITIVES
-    if "executor_id" not in found:
-        yield _missing(item, "executor_id")
-    elif not found["executor_id"] and not primitive:
-        yield '"executor_id" must name the tool that runs this one'
 
 
 def _placeholder_issues(found: Mapping[str, Any]) -> Iterator[str]:
