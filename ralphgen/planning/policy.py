@@ -254,7 +254,8 @@ def _recipe(name: str, own: OwnRecipe | None, kits: Sequence[KitPlan]) -> Recipe
     """Return what a recipe leaves: a built-in one, or `own`, which takes from its base."""
     base = own.base if own is not None else name
     tools = {kit.key: _tools(base, own, kit) for kit in kits}
-    targets = _targets(base, own, kits)
+    found = {kind: need for kit in kits for kind, need in kit.targets.get(base, {}).items()}
+    targets = found | dict.fromkeys(own.bind if own is not None else (), "required")
     return Recipe(
         tools=tools,
         base=own.base if own is not None else "",
@@ -289,12 +290,6 @@ def _narrowed(base: str, own: OwnRecipe | None, kits: Sequence[KitPlan]) -> dict
             if narrowed:
                 found[f"{kit.key}:{tool.name}"] = kept
     return found
-
-
-def _targets(base: str, own: OwnRecipe | None, kits: Sequence[KitPlan]) -> dict[str, str]:
-    """Return the kinds of rows that a session is about; it must have those that a file binds."""
-    found = {kind: need for kit in kits for kind, need in kit.targets.get(base, {}).items()}
-    return found | dict.fromkeys(own.bind if own is not None else (), "required")
 
 
 def _values(base: str, kits: Sequence[KitPlan]) -> dict[str, Mapping[str, Names]]:

@@ -215,17 +215,13 @@ def read_words(root: Path, names: Iterable[str]) -> tuple[Words, ...]:
     for name in dict.fromkeys(names):
         if name in known:
             with collected(problems):
-                words.append(_words(root, name))
+                file = f"{PROMPTS}/{name}{SUFFIX}"
+                shorter = "keep the essentials, and refer to a file for the rest"
+                data = linkless_bytes(root, file, LONGEST, shorter)
+                words.append(Words(file, decoded(data, file).removeprefix(MARK)))
     if problems:
         raise ProjectError.of(problems)
     return tuple(one for one in words if one.text.strip())
-
-
-def _words(root: Path, name: str) -> Words:
-    file = f"{PROMPTS}/{name}{SUFFIX}"
-    shorter = "keep the essentials, and refer to a file for the rest"
-    data = linkless_bytes(root, file, LONGEST, shorter)
-    return Words(file, decoded(data, file).removeprefix(MARK))
 
 
 class RuleSettings(BaseModel):

@@ -633,7 +633,13 @@ def connected(place: DatabasePlace) -> Iterator["psycopg.Connection[Any]"]:
 
     Raises `NoConnectionError` without one, and `ProjectError` for an unusable DSN.
     """
-    dsn = _dsn(place.dsn_env)
+    variable = place.dsn_env
+    dsn = os.environ.get(variable, "")
+    if not dsn.strip():
+        raise NoConnectionError(
+            f'the variable "{variable}" is not set; it has to contain a PostgreSQL DSN',
+            f"set {variable}, for example: export {variable}={EXAMPLE}",
+        )
     require_psycopg()
     import psycopg
 
@@ -654,7 +660,8 @@ def connected(place: DatabasePlace) -> Iterator["psycopg.Connection[Any]"]:
     try:
         connection = connect(dsn)
     except psycopg.Error as error:
-        reason = _without(first_line(error), password)
+        text = first_line(error)
+        reason = re.sub(re.escape(str(password)), "…", text) if password else text
         raise NoConnectionError(
             f"cannot connect to the database in {place.dsn_env}: {reason}",
             f"check that the server is running and that {place.dsn_env} is correct",
@@ -691,23 +698,9 @@ def is_away(root: Path) -> bool:
         return False
 
 
-def _dsn(variable: str) -> str:
-    dsn = os.environ.get(variable, "")
-    if not dsn.strip():
-        raise NoConnectionError(
-            f'the variable "{variable}" is not set; it has to contain a PostgreSQL DSN',
-            f"set {variable}, for example: export {variable}={EXAMPLE}",
-        )
-    return dsn
-
-
 def first_line(error: Exception) -> str:
     """Return what PostgreSQL says of an error, without what it adds below."""
     return str(error).strip().partition("\n")[0] or type(error).__name__
-
-
-def _without(text: str, secret: object) -> str:
-    return re.sub(re.escape(str(secret)), "…", text) if secret else text
 
 
 def _lenient(text: bytes) -> str:

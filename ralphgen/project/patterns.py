@@ -75,7 +75,11 @@ def pattern_notes(root: Path, config: TomlFile[Config]) -> Iterator[str]:
         above = [path.as_posix() for path in Path(start).parents][-2::-1]
         same = [one for other, _, _, one in patterns if other == key]
         for path in (*above, *matches) if key[0] == "done" else ():
-            target = _target(root, path)
+            target = (
+                None
+                if not (root / path).is_symlink()
+                else os.path.relpath(os.path.realpath(root / path), os.path.realpath(root))
+            )
             if target and not any(one.match(target) for one in same):
                 yield f"{where} matches the link {_quoted(path)}, not its target {_quoted(target)}"
                 break
@@ -110,13 +114,6 @@ def _files(root: Path, start: str) -> Iterator[str]:
         yield from (paths[name] for name in (*files, *links))
         entered = (name for name in folders if name != ".git" and paths[name] not in _OWN)
         folders[:] = sorted({*entered} - links)
-
-
-def _target(root: Path, path: str) -> str | None:
-    """Return where a link leads, as seen from the project; None for anything else."""
-    if not (root / path).is_symlink():
-        return None
-    return os.path.relpath(os.path.realpath(root / path), os.path.realpath(root))
 
 
 def _other_case(glob: str, paths: Iterable[str]) -> str:

@@ -50,7 +50,11 @@ def served_tables(
     problems: list[Problem] = []
     found: list[ServedTable] = []
     named: dict[str, str] = {}
-    kinds = _kinds(connection)
+    kinds = (
+        {}
+        if connection is None or connection.sql.TYPED
+        else {fold(name): kind for name, kind in connection.rows(_KINDS)}
+    )
     secrets = _secrets(connection, schema)
     for name, settings in sorted(config.values.tables.items()):
         where = config.place(KEY, name)
@@ -80,13 +84,6 @@ def _found(schema: Schema, name: str) -> Table | None:
     """Return a table by its name, as the database compares names."""
     named = {schema.folded(table.name): table for table in schema.tables}
     return schema.table(name) or named.get(schema.folded(name))
-
-
-def _kinds(connection: "Snapshot | None") -> dict[str, str]:
-    """Return, by name as it is compared, what everything in a database of SQLite is."""
-    if connection is None or connection.sql.TYPED:
-        return {}
-    return {fold(name): kind for name, kind in connection.rows(_KINDS)}
 
 
 def _secrets(connection: "Snapshot | None", schema: Schema) -> Callable[[Table], Iterable[str]]:

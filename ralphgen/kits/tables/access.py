@@ -59,7 +59,14 @@ def _needs(
     else:
         yield "DELETE", name, ()
         yield "SELECT", name, tuple(dict.fromkeys((*key, *bound)))
-        yield from _children(table, schema)
+        # What is read to see whether rows are there that name a row.
+        for other in schema.tables:
+            for column in other.columns:
+                found = _REFERENCE.fullmatch(column.references or "")
+                if found and found[1] == table.served.name:
+                    for name, one in ((other.name, column.name), (found[1], found[2])):
+                        if not schema.hidden(name, one):
+                            yield "SELECT", name, (one,)
 
 
 def _parents(
@@ -70,17 +77,6 @@ def _parents(
         found = _REFERENCE.fullmatch(table.columns[column].references or "")
         if found and not schema.hidden(found[1], found[2]):
             yield "SELECT", found[1], (found[2],)
-
-
-def _children(table: ToolTable, schema: Schema) -> Iterator[tuple[Command, str, Names]]:
-    """Yield what is read to see whether rows are there that name a row."""
-    for other in schema.tables:
-        for column in other.columns:
-            found = _REFERENCE.fullmatch(column.references or "")
-            if found and found[1] == table.served.name:
-                for name, one in ((other.name, column.name), (found[1], found[2])):
-                    if not schema.hidden(name, one):
-                        yield "SELECT", name, (one,)
 
 
 def _own_rows(table: ToolTable, recipe: str, plan: Recipe) -> str:
