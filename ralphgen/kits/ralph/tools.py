@@ -25,7 +25,7 @@ from ralphgen.runtime.tool import (
 
 NAME = Argument("name", STRING, required=True)
 FEATURE_NAME = Argument("feature_name", STRING, required=True)
-TEXT = Argument("text", STRING, required=True)
+REQUIRED_TEXT = Argument("text", STRING, required=True)
 SOURCE = {"type": "string", "enum": ["auto", "agent", "human"]}
 FEATURE_FIELDS = (
     "description",
@@ -115,7 +115,7 @@ FEATURE_TOOLS = (
         description="Add a learning to a feature; a repeated one only increases its count.",
         arguments=(
             FEATURE_NAME,
-            TEXT,
+            REQUIRED_TEXT,
             Argument("source", SOURCE),
             Argument("reason", STRING),
             Argument("task_id", INTEGER),
@@ -231,7 +231,7 @@ PROJECT_TOOLS = (
         "append_learning",
         hints=IDEMPOTENT,
         description="Append an entry to the project's learnings.txt.",
-        arguments=(TEXT,),
+        arguments=(REQUIRED_TEXT,),
         search_hint="note a lesson for later sessions",
         recipes=("task_execution", "opus_review"),
         purpose="save findings for later sessions",
@@ -251,7 +251,7 @@ PROJECT_TOOLS = (
         "append_progress",
         hints=NON_DESTRUCTIVE,
         description="Append an entry to the project's progress.txt.",
-        arguments=(TEXT,),
+        arguments=(REQUIRED_TEXT,),
         search_hint="log finished work",
         recipes=("task_execution", "opus_review"),
         purpose="log finished work",
