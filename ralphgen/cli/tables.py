@@ -15,8 +15,7 @@ from ralphgen.errors import plain
 from ralphgen.ledger.record import SessionRecord
 from ralphgen.planning.model import KitPlan, ServerPlan
 from ralphgen.planning.preview import listed_bytes, listed_tools
-from ralphgen.project.kit import Finding
-from ralphgen.project.model import Column, Project
+from ralphgen.project.model import Column, Finding, Project
 from ralphgen.project.model import Table as DatabaseTable
 from ralphgen.project.root import database_shown
 from ralphgen.sessions.store import StoredSession, age_words

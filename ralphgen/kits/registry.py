@@ -20,7 +20,7 @@ from ralphgen.planning.queries import plan_queries
 from ralphgen.planning.server import KitDefinition
 from ralphgen.project.config import Config, read_config
 from ralphgen.project.inspect import settings_models
-from ralphgen.project.kit import Finding
+from ralphgen.project.model import Finding
 from ralphgen.project.toml import TomlFile
 
 # What a project adds to the server of its rows, in the order in which it is emitted.

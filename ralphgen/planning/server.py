@@ -19,9 +19,8 @@ from ralphgen.planning.model import (
     Wording,
 )
 from ralphgen.planning.policy import Catalog, override_warnings, plan_policy
-from ralphgen.project.kit import Finding
 from ralphgen.project.lookup import CONFIG
-from ralphgen.project.model import Project, Replaced, project_facts
+from ralphgen.project.model import Finding, Project, Replaced, project_facts
 from ralphgen.runtime.policy import Policy
 from ralphgen.suggestion import suggestion
 

@@ -30,10 +30,11 @@ from ralphgen.project.disciplines import (
     unknown_disciplines,
     unusable_servers,
 )
-from ralphgen.project.kit import Finding, InspectedKit
 from ralphgen.project.model import (
     Check,
     DoneRules,
+    Finding,
+    InspectedKit,
     Names,
     OwnRecipe,
     Project,

@@ -1,14 +1,19 @@
 """The facts that inspection finds: frozen values, and the JSON of `project.json`."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Any, Literal
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, Protocol
 
 from ralphgen.errors import Problem
 from ralphgen.project.queries.files import PreparedQuery
 from ralphgen.project.root import DATABASE, DatabasePlace
 from ralphgen.runtime.engine.schema import fold
+
+if TYPE_CHECKING:
+    from pydantic import BaseModel
+
 
 Names = tuple[str, ...]
 Structured = Literal["auto", True, False]
@@ -400,3 +405,44 @@ def _listed(removals: tuple[Removal, ...]) -> Mapping[str, list[str]]:
 
 def _words(replaced: tuple[Replaced, ...]) -> Mapping[str, str]:
     return {one.entry: one.text for one in replaced}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """What a kit would have to serve in a project, for people; nothing emitted depends on it.
+
+    `summary` says it in a few words, empty where there is nothing. `details` are its facts, by kind
+    a list of objects with the same keys. `warnings` name what cannot be used.
+    """
+
+    summary: str
+    details: Mapping[str, list[Mapping[str, Any]]]
+    warnings: tuple[str, ...] = ()
+
+
+class InspectedKit(Protocol):
+    """What inspection asks of a kit; `KitDefinition` says what each member means."""
+
+    @property
+    def key(self) -> str:
+        """The kit's name in the config."""
+
+    @property
+    def settings(self) -> "type[BaseModel] | None":
+        """The model of the config's table of that name."""
+
+    @property
+    def any_schema(self) -> bool:
+        """Whether it serves any database, so that the others may have nothing to serve in it."""
+
+    @property
+    def additions(self) -> tuple[Callable[..., object], ...]:
+        """What a project adds to it, where it is the first that is on and takes any."""
+
+    @property
+    def survey(self) -> Callable[[Path, Mapping[str, Any]], object] | None:
+        """Reads what the kit needs of the project's files."""
+
+    @property
+    def find(self) -> Callable[[Path, Mapping[str, Any]], Finding] | None:
+        """Says what there would be to serve."""

@@ -21,8 +21,7 @@ from ralphgen.kits.acm.server.workspace import (
 from ralphgen.kits.acm.tools import TOOLS
 from ralphgen.planning.model import KitPlan, SkillPlan, Step, Workflow
 from ralphgen.planning.server import KitDefinition
-from ralphgen.project.kit import Finding
-from ralphgen.project.model import Project
+from ralphgen.project.model import Finding, Project
 from ralphgen.rendering.texts import package_texts
 from ralphgen.runtime.errors import ToolError
 from ralphgen.suggestion import counted

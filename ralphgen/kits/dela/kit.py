@@ -11,8 +11,7 @@ from ralphgen.kits.dela.server.formats import discover
 from ralphgen.kits.dela.tools import FURTHER, TOOLS
 from ralphgen.planning.model import KitPlan, SkillPlan, Step, Workflow
 from ralphgen.planning.server import KitDefinition
-from ralphgen.project.kit import Finding
-from ralphgen.project.model import Project
+from ralphgen.project.model import Finding, Project
 from ralphgen.project.settings import RelativePath
 from ralphgen.runtime.files import path_within
 from ralphgen.spelling import Lines

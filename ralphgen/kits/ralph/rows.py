@@ -16,8 +16,7 @@ from ralphgen.kits.ralph.server.learnings import decode as decode_learnings
 from ralphgen.kits.ralph.server.project import LEARNINGS, NOT_ACTIONABLE, PROGRESS
 from ralphgen.project.database import Snapshot, connected_database, open_database
 from ralphgen.project.inspect import FACTS, read_schema
-from ralphgen.project.kit import InspectedKit
-from ralphgen.project.model import Schema
+from ralphgen.project.model import InspectedKit, Schema
 from ralphgen.project.schema import REQUIRED_COLUMNS
 from ralphgen.runtime.engine.ledger import MARKER
 from ralphgen.runtime.errors import ToolError

@@ -26,8 +26,7 @@ from ralphgen.kits.rye.server.workspace import PLACE
 from ralphgen.kits.rye.tools import TOOLS
 from ralphgen.planning.model import KitPlan, SkillPlan, Step, Workflow
 from ralphgen.planning.server import KitDefinition
-from ralphgen.project.kit import Finding
-from ralphgen.project.model import Project
+from ralphgen.project.model import Finding, Project
 from ralphgen.rendering.texts import package_texts
 from ralphgen.runtime.errors import ToolError
 from ralphgen.spelling import Lines

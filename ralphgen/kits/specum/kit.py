@@ -12,8 +12,7 @@ from ralphgen.kits.specum.server.store import Specs
 from ralphgen.kits.specum.tools import TOOLS
 from ralphgen.planning.model import KitPlan, SkillPlan, Step, Workflow
 from ralphgen.planning.server import KitDefinition
-from ralphgen.project.kit import Finding
-from ralphgen.project.model import Project
+from ralphgen.project.model import Finding, Project
 from ralphgen.project.settings import RelativePath
 from ralphgen.rendering.texts import package_texts
 from ralphgen.runtime.errors import ToolError

@@ -11,8 +11,7 @@ from ralphgen.files import put, whole_text
 from ralphgen.kits.tables.columns import snake
 from ralphgen.project.config import config_lock
 from ralphgen.project.database import nearest_database, open_database
-from ralphgen.project.kit import Finding
-from ralphgen.project.model import Table
+from ralphgen.project.model import Finding, Table
 from ralphgen.project.root import CONFIG, database_name, project_home
 from ralphgen.project.schema import relation_names, schema_from_facts
 from ralphgen.project.served_tables import INTERNAL, KEY, possible

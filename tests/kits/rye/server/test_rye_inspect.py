@@ -9,7 +9,7 @@ from command_line import ralphgen
 from rye_projects import directive, knowledge, put, python_tool, yaml_tool
 
 from ralphgen.kits.rye.kit import find_items
-from ralphgen.project.kit import Finding
+from ralphgen.project.model import Finding
 
 
 def found(root: Path) -> Finding:
