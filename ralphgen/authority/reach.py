@@ -12,7 +12,7 @@ from ralphgen.planning.server import KitDefinition, full_catalog
 from ralphgen.runtime.policy import ANY, REQUIRED, WITHIN, Grant, Grants
 from ralphgen.suggestion import suggestion
 
-REACHES = {WITHIN: "a {kind} of the same feature", ANY: "any {kind}"}
+REACH_TEXTS = {WITHIN: "a {kind} of the same feature", ANY: "any {kind}"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -161,7 +161,9 @@ def _limits(grant: Grant, argument: str) -> Iterator[str]:
     """Yield the row and the values of an argument, or the rows of all arguments."""
     for name, bound in sorted(grant.rows.items()):
         if argument in ("", name):
-            words = REACHES.get(bound.reach, "the {kind} of the session").format(kind=bound.kind)
+            words = REACH_TEXTS.get(bound.reach, "the {kind} of the session").format(
+                kind=bound.kind
+            )
             yield f"{name} is {words}"
     if argument in grant.values:
         yield f"{argument} is one of {', '.join(sorted(grant.values[argument]))}"

@@ -11,13 +11,13 @@ from ralphgen.runtime import tool as runtime_tool
 from ralphgen.spelling import Construction
 from ralphgen.suggestion import suggestion
 
-NOUN = "own_tools"
+OWN_TOOLS = "own_tools"
 MODULE = "runtime.own_tools"
-ABOUT = (
+ABOUT_OWN_TOOLS = (
     "Some tools are custom functions of the project. Their authors wrote the descriptions and the "
     "error messages. A call is stopped at its time limit."
 )
-USED_FOR = "Use it also for the project's custom tools."
+OWN_TOOLS_USED_FOR = "Use it also for the project's custom tools."
 
 
 def plan_own_tools(project: Project, _host: KitPlan) -> Addition:
@@ -39,15 +39,15 @@ def plan_own_tools(project: Project, _host: KitPlan) -> Addition:
     if problems:
         raise ProjectError.of(problems)
     return Addition(
-        nouns={NOUN: f"The project's own tools, from {FOLDER}."},
-        tools=tuple(_tool(tool, project.schema.hide) for tool in project.own_tools),
-        overview={"Custom tools of the project": ABOUT},
-        used_for=USED_FOR,
+        nouns={OWN_TOOLS: f"The project's own tools, from {FOLDER}."},
+        tools=tuple(_own_tool(tool, project.schema.hide) for tool in project.own_tools),
+        overview={"Custom tools of the project": ABOUT_OWN_TOOLS},
+        used_for=OWN_TOOLS_USED_FOR,
         origins={tool.name: tool.origin for tool in project.own_tools},
     )
 
 
-def _tool(tool: OwnTool, hide: Names) -> PlannedTool:
+def _own_tool(tool: OwnTool, hide: Names) -> PlannedTool:
     about = dict(tool.about)
     function = Construction(
         "OwnFunction",
@@ -61,7 +61,7 @@ def _tool(tool: OwnTool, hide: Names) -> PlannedTool:
     )
     return PlannedTool(
         tool.name,
-        module=NOUN,
+        module=OWN_TOOLS,
         hints=getattr(runtime_tool, tool.hints),
         description=tool.sentence,
         arguments=tuple(

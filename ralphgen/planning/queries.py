@@ -28,14 +28,14 @@ from ralphgen.runtime.tool import CURSOR, DESTRUCTIVE, NON_DESTRUCTIVE, READ_ONL
 from ralphgen.spelling import Construction, Lines, Value, constant
 from ralphgen.suggestion import suggestion
 
-NOUN = "queries"
+QUERIES = "queries"
 TITLE = "The project's named queries, from the files in .ralph/queries/."
-ABOUT = (
+ABOUT_QUERIES = (
     "A named query answers one question; its arguments are values in the query. A query for one "
     "row returns the row or null, and a query for many rows returns a page: request the next page "
     "with its cursor. If a query fits, prefer it to listing and counting rows."
 )
-USED_FOR = "Use it also to run the project's named queries."
+QUERIES_USED_FOR = "Use it also to run the project's named queries."
 FUNCTIONS = {"one": "asking", "many": "asking", "exec": "changing"}
 ANSWERS = {
     "one": "a row, or null",
@@ -74,14 +74,14 @@ def plan_queries(project: Project, host: KitPlan) -> Addition:
             problems.append(Problem(text, "rename it"))
         names.add(name)
         data = ToolData(name, module, _call(query, settings))
-        tools.append(_tool(query, said, settings["rows"], data))
+        tools.append(_query_tool(query, said, settings["rows"], data))
     if problems:
         raise ProjectError.of(problems)
     return Addition(
-        nouns={NOUN: TITLE},
+        nouns={QUERIES: TITLE},
         tools=tuple(tools),
-        overview={"Named queries": ABOUT},
-        used_for=USED_FOR,
+        overview={"Named queries": ABOUT_QUERIES},
+        used_for=QUERIES_USED_FOR,
         origins={query.name: query.place for query in project.queries.prepared},
     )
 
@@ -120,10 +120,12 @@ def _status_problems(query: PreparedQuery, project: Project) -> Iterator[Problem
         yield Problem(text, "add tasks and set their status only with the task tools")
 
 
-def _tool(query: PreparedQuery, said: Mapping[str, Any], rows: int, data: ToolData) -> PlannedTool:
+def _query_tool(
+    query: PreparedQuery, said: Mapping[str, Any], rows: int, data: ToolData
+) -> PlannedTool:
     return PlannedTool(
         query.name,
-        module=NOUN,
+        module=QUERIES,
         hints=HINTS[query.verb],
         description=f"{query.description.removesuffix('.')}.",
         arguments=tuple(_arguments(query, rows)),

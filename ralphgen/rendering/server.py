@@ -12,7 +12,7 @@ from ralphgen import __version__
 from ralphgen.environment import LOCK_NAME
 from ralphgen.environment.location import merged_lock
 from ralphgen.files import Files, seal
-from ralphgen.planning import own_tools
+from ralphgen.planning.own_tools import MODULE
 from ralphgen.planning.model import (
     Constant,
     KitPlan,
@@ -264,7 +264,7 @@ def _runtime(kits: Sequence[KitPlan], engine: str, *more: str) -> Files:
         needed += _tools_need(kit)
         if kit.has_database:
             needed += [f"runtime/engine/{engine}/{name}.py" for name in ("database", "journal")]
-        if any(tool.run.startswith(f"{own_tools.MODULE}.") for tool in kit.tools):
+        if any(tool.run.startswith(f"{MODULE}.") for tool in kit.tools):
             needed.append(f"runtime/engine/{engine}/own_statements.py")
     found: Files = {}
     while needed:
