@@ -86,8 +86,12 @@ def diff(
     Prints tools, arguments and values in Markdown. Reads both servers, from git and from the disk,
     and runs nothing.
     """
-    from ralphgen.authority.difference import changes, markdown
-    from ralphgen.authority.emitted import committed_authority, present_authority
+    from ralphgen.authority import (
+        changes,
+        committed_authority,
+        markdown,
+        present_authority,
+    )
     from ralphgen.project.root import project_root
 
     root = project_root(project)
@@ -122,7 +126,7 @@ def why(
 
     Prints the source that removed the tool or the argument, and the recipes that have it.
     """
-    from ralphgen.authority.reach import Reach, asked_tools
+    from ralphgen.authority import Reach, asked_tools
     from ralphgen.emit.workflows import generate
     from ralphgen.kits.registry import KITS
     from ralphgen.planning.model import INTERACTIVE
@@ -168,7 +172,7 @@ def who(
     """
     from difflib import ndiff
 
-    from ralphgen.authority.reach import Reach, asked_tools
+    from ralphgen.authority import Reach, asked_tools
     from ralphgen.emit.workflows import generate
     from ralphgen.kits.registry import KITS
     from ralphgen.project.root import project_root

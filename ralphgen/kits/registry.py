@@ -15,8 +15,7 @@ from ralphgen.kits.tables.finding import find_tables
 from ralphgen.kits.tables.kit import TABLES
 from ralphgen.kits.tables.tools import plan_tables
 from ralphgen.planning.access import query_uses
-from ralphgen.planning.own_tools import plan_own_tools
-from ralphgen.planning.queries import plan_queries
+from ralphgen.planning.additions import plan_own_tools, plan_queries
 from ralphgen.planning.server import KitDefinition
 from ralphgen.project.config import Config, read_config
 from ralphgen.project.inspect import settings_models

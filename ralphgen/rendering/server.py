@@ -12,7 +12,7 @@ from ralphgen import __version__
 from ralphgen.environment import LOCK_NAME
 from ralphgen.environment.location import merged_lock
 from ralphgen.files import Files, seal
-from ralphgen.planning.own_tools import MODULE
+from ralphgen.planning.additions import MODULE
 from ralphgen.planning.model import (
     Constant,
     KitPlan,

@@ -9,8 +9,7 @@ from command_line import ralphgen, refused, snapshot
 from driving import create_project, edit, query
 from proved_projects import git
 
-from ralphgen.authority import NOTHING, Authority
-from ralphgen.authority.difference import changes, markdown
+from ralphgen.authority import NOTHING, Authority, changes, markdown
 from ralphgen.emit.workflows import regenerate
 from ralphgen.runtime.policy import Policy
 

@@ -10,7 +10,7 @@ from cases import lay_down
 from command_line import ralphgen, ran, refused, snapshot
 from driving import connected, create_project
 
-from ralphgen.authority.reach import Reach, asked_tools
+from ralphgen.authority import Reach, asked_tools
 from ralphgen.emit.workflows import generate
 from ralphgen.kits.registry import KITS
 from ralphgen.planning.model import ServerPlan
