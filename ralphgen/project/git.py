@@ -14,6 +14,8 @@ from ralphgen.runtime.files import read_file
 from ralphgen.runtime.files.git import ATTRIBUTES, GitResult, listed_settings, run_git
 from ralphgen.runtime.files.main_tree import LARGEST, PROJECT, repository_of, tree_top
 
+_LISTED: dict[bytes, tuple[tuple[str, str], ...]] = {}  # by the content of a config
+
 
 def work_tree_around(place: Path) -> Path | None:
     """Return the top of the work tree around a resolved path, or None.
@@ -58,12 +60,31 @@ def settings_of(top: Path) -> list[tuple[str, str]]:
     tree = repository_of(str(top))
     if tree is None:
         return []
-    file = Path(tree.common, "config")
-    done = _read(top, ["config", "--file", str(file), "--includes", "--list", "-z"])
-    found = [] if done is None or done.code else listed_settings(done.output)
+    found = [*_listed(top, Path(tree.common, "config"))]
     with suppress(OSError):
         lines, _ = read_file(str(Path(tree.common, ATTRIBUTES)), LARGEST)
         found += [(ATTRIBUTES, os.fsdecode(lines))] if lines.strip() else []
+    return found
+
+
+def _listed(top: Path, file: Path) -> Sequence[tuple[str, str]]:
+    """Return the settings in a config; the same content without includes is listed once."""
+    words = ["config", "--includes", "--list", "-z", "--file"]
+    try:
+        content, _ = read_file(str(file), LARGEST)
+    except OSError:
+        content = b""
+    if not content or len(content) >= LARGEST or b"include" in content.lower():
+        done = _read(top, [*words, str(file)])
+        return () if done is None or done.code else listed_settings(done.output)
+    found = _LISTED.get(content)
+    if found is None:
+        done = _read(top, [*words, "-"], content)
+        if done is None or done.code:
+            return ()
+        found = tuple(listed_settings(done.output))
+        _LISTED.clear()  # a loop asks for one repository again and again
+        _LISTED[content] = found
     return found
 
 
