@@ -34,7 +34,7 @@ ASKING = {
         "emit/scaffold.py": "class driver place",  # also makes the file of a new project
         "emit/initialize.py": "class name place",
         "planning/model.py": "name",
-        "planning/queries.py": "name",
+        "planning/additions.py": "name",
         "planning/server.py": "name",
         "project/inspect.py": "place",
         "project/model.py": "name place",
