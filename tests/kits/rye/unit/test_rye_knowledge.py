@@ -3,8 +3,8 @@
 import pytest
 import yaml
 
+from ralphgen.kits.rye.server.formats import read_yaml
 from ralphgen.kits.rye.server.formats.tools import parse, parse_knowledge
-from ralphgen.kits.rye.server.formats.yaml_values import read_yaml
 from ralphgen.kits.rye.server.spaces import KNOWLEDGE, PROJECT, Item, Space
 
 FIELDS = """\

@@ -18,8 +18,7 @@ from ralphgen.runtime.loader import add_packages
 from ..spaces import BUILT_IN, DIRECTIVE, KNOWLEDGE, PRIMITIVES, SYSTEM, TOOL
 from ..trust import split
 from ..values import PARSING_ERROR, VALIDATION_FAILED, shown
-from . import MOST_PROBLEMS, Parsed, place, tags_of, text_of
-from .yaml_values import read_yaml
+from . import MOST_PROBLEMS, Parsed, place, read_yaml, tags_of, text_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
