@@ -7,7 +7,8 @@ To record again after a change on purpose, set RALPHGEN_RECORD=1 and read the di
 import json
 import os
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
+from itertools import product
 from pathlib import Path
 from typing import Any
 
@@ -48,9 +49,13 @@ def test_each_call_on_a_task_is_as_recorded(engine: str, tmp_path: Path) -> None
         found: dict[str, dict[str, dict[str, list[str]]]] = {}
         for actor in (bound, unbound, manual, command_line, board, undo):
             outcomes = found.setdefault(actor.__name__, {})
-            for status in STATUSES:
-                for holder in HOLDERS:
-                    with actor(root, status) as (own, calls):
+            with ExitStack() as kept:
+                same_server = None
+                if actor in (unbound, manual):  # one server for all states: a start takes long
+                    same_server = kept.enter_context(actor(root, ""))
+                for status, holder in product(STATUSES, HOLDERS):
+                    entered = nullcontext(same_server) if same_server else actor(root, status)
+                    with entered as (own, calls):
                         for name, call in calls.items() if own or holder != "own" else ():
                             outcome = outcome_of(root, status, holder, own, call)
                             same = outcomes.setdefault(name, {}).setdefault(outcome, [])
