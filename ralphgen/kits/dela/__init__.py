@@ -1,1 +1,1 @@
-"""The kit `dela`: agents run the project's own tasks, those that a person has allowed."""
+"""The kit `dela`: agents run the project's own tasks, as far as the user has allowed them."""

@@ -1,9 +1,10 @@
 """`ralphgen dela`: the user allows and denies agents to run tasks.
 
-`allow` and `deny` ask at a terminal, and refuse below `ralphgen launch`, which keeps scripts and
-the shells of agents from allowing themselves in passing. It is a gate, no wall: who runs as the
-user and leaves the session's processes can make a terminal of its own, and who may write the file
-can write it. They find the tasks that are meant, and write entries that reach them.
+`allow` and `deny` require confirmation at a terminal, and refuse to run below `ralphgen launch`.
+This keeps scripts and the shells of agents from allowing tasks in passing. It is a guardrail, not a
+security boundary: a process of the same user outside the session can create a terminal, and any
+process with write access can edit the file. The commands resolve the names to tasks and write
+entries that cover them.
 """
 
 import difflib
@@ -33,17 +34,17 @@ BY_HAND = "fix the file by hand: ralphgen does not overwrite invalid files"
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """A folder in which tasks are looked for, and what was found there."""
+    """A searched directory and the tasks found in it."""
 
     folder: str
     found: Discovered
 
 
 def find_places(root: Path, start: Path, settings: Mapping[str, Any]) -> tuple[Place, ...]:
-    """Return the folder of the project's tasks, after the one to start from where that is inside.
+    """Return the start directory, if the directory of the tasks contains it, and then the latter.
 
-    A server that is given a folder looks in the same two. Raises `ProjectError` where the settings'
-    `root` is not a folder in the project.
+    A server searches the same two if a call names a directory. Raises `ProjectError` if the
+    settings' `root` is not a directory in the project.
     """
     named = str(settings.get("root", ""))
     top, folder = path_within(os.path.realpath(root), named), os.path.realpath(start)
@@ -75,7 +76,7 @@ def named_tasks(places: Sequence[Place], names: Iterable[str]) -> list[Task]:
 
 
 def all_tasks(places: Iterable[Place]) -> list[Task]:
-    """Return the tasks of all places; one that two of them have stands there once."""
+    """Return the tasks of all places, without duplicates."""
     found: dict[tuple[str, str, tuple[str, ...]], Task] = {}
     for task in (task for place in places for task in place.found.tasks):
         found.setdefault((task.name, task.path, task.argv), task)
@@ -140,9 +141,9 @@ def _unknown(name: str, meant: Sequence[str], tasks: Iterable[Task]) -> Problem:
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """What would be written: `entries` hold only what is new; `after` is `before` where nothing is.
+    """A planned change: `entries` are the new ones; `after` equals `before` if there are none.
 
-    `rules` are those of the file as it is.
+    `rules` are those in the current file.
     """
 
     rules: Rules
@@ -151,16 +152,16 @@ class Change:
     after: str
 
     def diff(self) -> list[str]:
-        """Return the lines that go and come, each on one line whatever it holds."""
+        """Return the removed and added lines, each on one line whatever characters it contains."""
         before, after = self.before.splitlines(), self.after.splitlines()
         lines = list(difflib.unified_diff(before, after, n=2, lineterm=""))[2:]
         return [one_line(line) for line in lines if not line.startswith("@@")]
 
 
 def plan_change(path: str, wanted: Iterable[Rule]) -> Change:
-    """Return what has to be written into an allowlist so that it has these entries.
+    """Return the change that adds missing entries to an allowlist.
 
-    Raises `ProjectError` where the file is not understood, or could not be kept as it is.
+    Raises `ProjectError` if the file is invalid or cannot be changed without losing content.
     """
     before, rules = _text(path), read_rules(path)
     shown = f'the allowlist "{one_line(path)}"'
@@ -175,9 +176,9 @@ def plan_change(path: str, wanted: Iterable[Rule]) -> Change:
 
 
 def write(change: Change) -> None:
-    """Write what was planned: whole, and for nobody else to read where the file is new.
+    """Write a planned change as a whole; a new file is readable only by its owner.
 
-    Raises `ProjectError` where the file was changed since, or cannot be written.
+    Raises `ProjectError` if the file has changed since the plan, or cannot be written.
     """
     path = change.rules.path
     if _text(path) != change.before:
@@ -191,7 +192,7 @@ def write(change: Change) -> None:
 
 
 def _missing(wanted: Rule, there: Sequence[Rule]) -> Rule | None:
-    """Return what of a wanted entry those that are there do not say already."""
+    """Return the part of a requested entry that the existing entries do not cover, or None."""
     if not wanted.tasks:
         return None if any(_says(rule, wanted, "") for rule in there) else wanted
     names = [name for name in wanted.tasks if not any(_says(rule, wanted, name) for rule in there)]
@@ -199,7 +200,7 @@ def _missing(wanted: Rule, there: Sequence[Rule]) -> Rule | None:
 
 
 def _says(rule: Rule, wanted: Rule, name: str) -> bool:
-    """Return whether an entry says what another wants, of the task of a name or of all tasks."""
+    """Return whether an entry covers a requested entry, for the named task or for all tasks."""
     if wanted.scope == "Deny":
         return rule.denies([name], wanted.real)
     if wanted.scope == "Directory":
@@ -208,10 +209,11 @@ def _says(rule: Rule, wanted: Rule, name: str) -> bool:
 
 
 def _with_entries(text: str, wanted: Sequence[Rule], there: Sequence[Rule]) -> str:
-    """Return the text with more entries; all else in it is as it was.
+    """Return the text with more entries and no other changes.
 
-    Names go to the entry of the same path and scope, where there is one: that of a Deny lists some,
-    since without any it would be on all tasks. Raises ValueError where something would be lost.
+    Names are added to an existing entry of the same path and scope. A Deny qualifies only if it
+    lists names, because a Deny without names covers all tasks. Raises `ValueError` if the change
+    would lose content.
     """
     names: dict[int, list[str]] = {}
     new: list[dict[str, Any]] = []
@@ -234,7 +236,7 @@ def _with_entries(text: str, wanted: Sequence[Rule], there: Sequence[Rule]) -> s
 
 
 def _text(path: str) -> str:
-    """Return the text of an allowlist; empty where it cannot be read, as its rules then say."""
+    """Return the text of an allowlist, or "" if it cannot be read; its rules report the reason."""
     try:
         return Path(path).read_bytes().decode("utf-8-sig")
     except (OSError, ValueError):
@@ -245,7 +247,7 @@ app = App()
 dela = App(name="dela", help="Choose the project commands agents may run.")
 app.add_typer(dela)
 KIT = "dela"
-SHOWN = 50  # tasks, where a person has to read them
+SHOWN = 50  # tasks in a list on the terminal
 
 
 @dela.command(example="ralphgen dela allow build test")
@@ -306,7 +308,7 @@ def deny(
 
 
 def _need_person(command: str) -> None:
-    """Refuse, with `UsageError`, where nobody reads what is asked, or only an agent can answer."""
+    """Raise `UsageError` if no user can answer: without a terminal, or below an agent."""
     refuse_agents(command)
     if not all(os.isatty(stream) for stream in (0, 1, 2)):
         raise UsageError(
@@ -315,7 +317,7 @@ def _need_person(command: str) -> None:
 
 
 def _situation(project: Path) -> tuple[tuple[Place, ...], str]:
-    """Return where tasks are found, and the path of the allowlist; what cannot be used is said."""
+    """Return the searched places and the path of the allowlist; warn about unusable files."""
     from ralphgen.kits.registry import project_config
     from ralphgen.project.config import kit_settings
     from ralphgen.project.root import project_place
@@ -337,7 +339,7 @@ def _situation(project: Path) -> tuple[tuple[Place, ...], str]:
 
 
 def _change(path: str, wanted: Sequence[Rule], tasks: Sequence[Task], top: str) -> Rules:
-    """Write entries, once a person has seen them and agreed; returns the rules as they were."""
+    """Show the new entries, write them once confirmed, and return the previous rules."""
     change = plan_change(path, wanted)
     for sentence in change.rules.ignored:
         _tell(f"warning: {sentence}")
@@ -357,7 +359,7 @@ def _change(path: str, wanted: Sequence[Rule], tasks: Sequence[Task], top: str) 
 
 
 def _tell_reach(entries: Sequence[Rule], tasks: Sequence[Task], top: str) -> None:
-    """Say which tasks the entries are on, those that there are and those that may come."""
+    """Print the existing tasks that the entries cover, and mention future ones."""
     from ralphgen.kits.dela.kit import below
 
     verb = "denies" if entries[0].scope == "Deny" else "allows"
@@ -404,10 +406,10 @@ def list_(project: Project = Path(), as_json: Json = False) -> None:
 
 
 def _tell(line: str) -> None:
-    """Say a line for people, of which names from the project's files cannot make two."""
+    """Print a message on one line, even if names from the project's files contain line breaks."""
     say(one_line(line))
 
 
 def _print(line: str) -> None:
-    """Print a line of a result, of which names from the project's files cannot make two."""
+    """Print a line of a result, even if names from the project's files contain line breaks."""
     print(one_line(line))

@@ -162,7 +162,7 @@ def find_tasks(root: Path, settings: Mapping[str, Any]) -> Finding:
 
 
 def below(folder: Path, path: str) -> str:
-    """Return a path as it is seen from the folder of the tasks."""
+    """Return a path relative to the directory of the tasks, or unchanged if it is outside."""
     place = Path(path)
     return place.relative_to(folder).as_posix() if place.is_relative_to(folder) else str(place)
 

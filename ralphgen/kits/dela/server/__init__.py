@@ -1,1 +1,1 @@
-"""What the tools on the project's own tasks do."""
+"""Implementation of the tools for the project's own tasks."""

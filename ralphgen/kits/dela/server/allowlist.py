@@ -1,4 +1,4 @@
-"""Reads the file in which a person allows tasks, and says which those are: in doubt none."""
+"""Reads the allowlist, in which the user allows tasks; an unclear file allows none."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ NOTHING = "no task is allowed"
 
 
 class Rule:
-    """One entry of an allowlist: what it says on the tasks at a path.
+    """One entry of an allowlist: a rule for the tasks at a path.
 
-    `number` is its place in the file, from 1; `scope` is one of `SCOPES`; `path` is absolute, and
-    `real` is where it leads. `tasks` are names, none where the entry lists none. Raises OSError for
-    the path of a Deny that cannot be followed, and ValueError for one that no path can be.
+    `number` is its position in the file, from 1; `scope` is one of `SCOPES`; `path` is absolute,
+    and `real` is its target without links. `tasks` are the listed names, if any. Raises `OSError`
+    if the path of a Deny cannot be resolved, and `ValueError` for an invalid path.
     """
 
     __slots__ = ("number", "path", "real", "scope", "tasks")
@@ -42,7 +42,7 @@ class Rule:
         self.follow()
 
     def follow(self) -> None:
-        """See where the path leads now; raises OSError where a Deny leads nobody knows where."""
+        """Resolve the path again. Raises `OSError` if the path of a Deny cannot be resolved."""
         try:
             self.real = os.path.realpath(self.path, strict=self.scope == "Deny")
         except (FileNotFoundError, NotADirectoryError):
@@ -68,12 +68,12 @@ class Rule:
 
 
 class Rules:
-    """What an allowlist says at one moment.
+    """The rules of an allowlist at one moment.
 
-    `path` is the file, or the one to create where it is `missing`. `problem` says why nothing is
-    allowed, where the file cannot be used; `ignored` holds a sentence on each entry without effect.
-    `home` are two folders without links: what is said of the second, the project's, holds for the
-    same place in the first, its folder in another work tree.
+    `path` is the file, or the one to create if it is `missing`. `problem` is the reason that the
+    file cannot be used and no task is allowed; `ignored` holds a sentence about each entry without
+    effect. `home` is a pair of directories without links: the session's worktree and the project. A
+    rule for a path in the project also applies to the same path in the worktree.
     """
 
     __slots__ = ("entries", "home", "ignored", "missing", "path", "problem")
@@ -95,10 +95,11 @@ class Rules:
         self.home: tuple[str, str] | None = None
 
     def allows(self, name: str, unique_name: str, path: str) -> bool:
-        """Return whether a task may be started: its plain and its unique name, and its file.
+        """Return whether a task may be started, by its plain name, unique name and file.
 
-        A Deny wins over all that allows it, and is on the task by either name, or on every task of
-        its file or folder. A unique name allows nothing: another task may have it tomorrow.
+        A Deny overrides every other entry. It applies to either name of a task, or to every task of
+        its file or directory. A unique name allows nothing, because another task may have it
+        tomorrow.
         """
         return self.denial(name, unique_name, path) is None and self.grant(name, path) is not None
 
@@ -121,7 +122,7 @@ class Rules:
         )
 
     def _meant(self, path: str) -> list[str]:
-        """Return the paths, without links, of which an entry counts for what is at this one."""
+        """Return the paths, without links, whose entries apply to this path."""
         real = os.path.realpath(path)
         if self.home is None or not is_within(real, self.home[0]):
             return [real]
@@ -130,10 +131,10 @@ class Rules:
 
 
 class Allowlist:
-    """The user's allowlist as it is at each look: a change counts at once.
+    """The user's allowlist, read again after each change.
 
-    `projects` are folders without links: a file in one of them allows nothing, since a repository
-    could bring it. `home` is as that of `Rules`.
+    `projects` are directories without links. A file in one of them allows nothing, since a
+    repository could include it. `home` has the meaning of `Rules.home`.
     """
 
     __slots__ = ("_home", "_path", "_projects", "_rules", "_stamp")
@@ -146,7 +147,7 @@ class Allowlist:
         self._rules = Rules("")
 
     def current(self) -> Rules:
-        """Return what the file says now: one that is new, changed or nearer counts at once."""
+        """Return the current rules; a new, changed or preferred file counts immediately."""
         path = allowlist_path()
         if lies_in(path, self._projects):
             return Rules(
@@ -159,7 +160,7 @@ class Allowlist:
             self._path, self._stamp = path, state
         for rule in self._rules.entries:
             try:
-                rule.follow()  # anew: a link may lead elsewhere than it did
+                rule.follow()  # again, because a link may have a new target
             except (OSError, ValueError) as error:
                 why = _lost(rule.number, rule.path, error)
                 return Rules(path, problem=f"{why}: {NOTHING}")
@@ -173,20 +174,20 @@ def lies_in(path: str, folders: Iterable[str]) -> bool:
 
 
 def allowlist_path() -> str:
-    """Return the file that counts: the first that there is of `PLACES`.
+    """Return the first existing file of `PLACES`, or the first place if none exists.
 
-    Where there is none, the first place. What may not be seen is there: its denials must not be
-    lost.
+    A file that cannot be accessed counts as existing, so that its denials are not lost.
     """
     places = [os.path.expanduser(place) for place in PLACES]
     return next((place for place in places if _is_there(place)), places[0])
 
 
 def read_rules(path: str) -> Rules:
-    """Return what a file says; where any of it is unclear, nothing is allowed, with the reason.
+    """Return the rules of a file; if any part is unclear, no task is allowed and a reason is given.
 
     Unknown keys and Once are ignored, and so are relative paths, with a sentence. But a Deny that
-    cannot be followed makes the whole file unclear: ignored, it would allow what it forbids.
+    cannot be resolved makes the whole file unclear: if ignored, it would allow the tasks it
+    forbids.
     """
     if not os.path.isabs(path):
         return Rules(path, problem=f"is not an absolute path: {NOTHING}")
@@ -202,7 +203,7 @@ def read_rules(path: str) -> Rules:
 
 
 def _entries(path: str, values: dict[str, Any]) -> list[Any]:
-    """Return the entries as they are written; raises `UnreadableError` where they are no list."""
+    """Return the entries without changes; raises `UnreadableError` if they are not a list."""
     entries = values.get("entries", [])
     if isinstance(entries, list):
         return entries
@@ -210,7 +211,7 @@ def _entries(path: str, values: dict[str, Any]) -> list[Any]:
 
 
 def _rule(path: str, number: int, entry: Any, ignored: list[str]) -> Rule | None:
-    """Return an entry's rule, None where it may be ignored; raises `UnreadableError` if unclear."""
+    """Return the rule of an entry, or None to ignore it; raises `UnreadableError`."""
     if why := _unclear(entry):
         raise UnreadableError(path, f"entry {number}: {why}")
     place, scope = os.path.expanduser(entry["path"]), entry["scope"]
@@ -227,7 +228,7 @@ def _rule(path: str, number: int, entry: Any, ignored: list[str]) -> Rule | None
 
 
 def _unclear(entry: Any) -> str:
-    """Return what is wrong with the shape of an entry."""
+    """Return the problem with the shape of an entry, or ""."""
     if not isinstance(entry, dict):
         return "must be a table"
     place, scope, tasks = (entry.get(key) for key in ("path", "scope", "tasks"))
@@ -245,7 +246,7 @@ def _lost(number: int, path: str, error: Exception) -> str:
 
 
 def _is_there(path: str) -> bool:
-    """Return whether anything is there: a dangling link counts, and what may not be seen."""
+    """Return whether a path exists; dangling links and inaccessible paths count as existing."""
     try:
         os.lstat(path)
     except (FileNotFoundError, NotADirectoryError):
@@ -279,9 +280,9 @@ PREFIXES = tuple(
 # Runners that write variables into the text of a command, which a shell reads then. Make and just
 # do so with further arguments too, which Task quotes.
 PASTING = ("make", "just", "task", COMPOSE)
-BEYOND_WORDS = re.compile(r"[^\w @%+=:,./^-]")  # what a shell splits commands at, quotes, expands
-SEVERAL = ("mvn", "gradle")  # runners that take every further word for a further task
-# Their options that lead to another project or to other settings, and those that only look so.
+BEYOND_WORDS = re.compile(r"[^\w @%+=:,./^-]")  # special characters of a shell
+SEVERAL = ("mvn", "gradle")  # runners that treat every further word as another task
+# Their options that lead to another project or to other settings, and harmless lookalikes.
 ELSEWHERE = {
     "mvn": "-f --file -s --settings -gs --global-settings -t --toolchains".split(),
     "gradle": (
@@ -298,13 +299,12 @@ FORCED = {"just": {"JUST_ONE": "true"}}
 
 
 def check_further(task: Task, words: Sequence[str], others: Iterable[Task], rules: Rules) -> None:
-    """Raise `RefusedError` for a word that would start something that nobody has allowed.
+    """Raise `RefusedError` for a word that would start a task without permission.
 
-    `others` are the tasks beside this one. For make, whose every option and every word is a way
-    around the allowlist, only variables are let through. A bare word for Maven or Gradle must be a
-    task that is allowed too, and for just it must not be one that is not. What make and just write
-    into a recipe must be plain words for its shell. Otherwise, whoever allows a task allows it with
-    any argument.
+    `others` are the other tasks. For make, every option and every word could bypass the allowlist,
+    so only variables pass. For Maven or Gradle, a bare word must name an allowed task; for just, it
+    must not name a task that is not allowed. Words that make and just insert into a recipe must be
+    plain words for its shell. Otherwise, allowing a task allows it with any argument.
     """
     if sum(map(len, words)) > MOST:
         raise bad_arguments(
@@ -341,9 +341,9 @@ def check_further(task: Task, words: Sequence[str], others: Iterable[Task], rule
 
 
 def check_name(task: Task) -> None:
-    """Raise `RefusedError` for a task by its pattern, and for one whose name is no plain word.
+    """Raise `RefusedError` for a pattern itself, and for a matching name that is not a plain word.
 
-    What stands for a `*` is written into commands, and a name with `=` is a variable for Task.
+    The text for a `*` is inserted into commands, and Task reads a name with `=` as a variable.
     """
     if task.runner != "task" or PATTERN not in task.name:
         return
@@ -358,9 +358,9 @@ def check_name(task: Task) -> None:
 
 
 def check_variables(task: Task, variables: Mapping[str, str]) -> None:
-    """Raise `RefusedError` for a variable that makes another program of the one that is run.
+    """Raise `RefusedError` for a variable that would change which program or command runs.
 
-    Or another command, where the runner writes it into one.
+    Runners that insert variables into a command get plain words only.
     """
     if sum(len(name) + len(value) for name, value in variables.items()) > MOST:
         raise bad_arguments(

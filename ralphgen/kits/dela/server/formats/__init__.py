@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from ..task import Stamp, Task
 
-# The order of the tasks, on which their unique names depend.
+# Unique names depend on this order of the tasks.
 FORMATS = (
     make_tasks,
     package_json_tasks,
@@ -37,7 +37,7 @@ MOST_TASKS = 10_000  # of a folder
 
 
 class Discovered:
-    """What a folder holds: tasks, and as `problems` the files that cannot be used, with the why."""
+    """The tasks of a directory, and as `problems` its unusable files, each with a reason."""
 
     __slots__ = ("problems", "tasks")
 
@@ -47,7 +47,7 @@ class Discovered:
 
 
 class Discovery:
-    """Finds tasks, and looks again only where a file was changed; `root` bounds what is read."""
+    """Finds tasks, with a cache until a file changes; files outside `root` are not read."""
 
     __slots__ = ("_found", "_root")
 
@@ -56,7 +56,7 @@ class Discovery:
         self._found: dict[str, tuple[dict[str, Stamp], Discovered]] = {}
 
     def find(self, path: str) -> Discovered:
-        """Return the tasks of a folder within the root, as they are now."""
+        """Return the current tasks of a directory within the root."""
         stamps, discovered = self._found.pop(path, ({}, None))
         if discovered is None or not unchanged(stamps):
             folder = Folder(path, self._root)

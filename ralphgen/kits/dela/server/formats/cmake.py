@@ -1,7 +1,7 @@
 """Finds the custom targets of a CMake project, without running CMake.
 
 Variables, conditions, loops, functions and macros are followed as far as plain text and the cache
-of `build` go. Of a condition that only CMake knows, both sides count.
+of `build` allow. If only CMake can evaluate a condition, both branches count.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _TRUE = frozenset(("1", "ON", "YES", "TRUE", "Y"))
 _FALSE = frozenset(("", "0", "OFF", "NO", "FALSE", "N", "IGNORE", "NOTFOUND"))
 _NUMBER = re.compile(r"[+-]?[0-9]+(?:\.[0-9]+)?")
 _NAME = re.compile(r"[A-Za-z_][\w.+-]*", re.ASCII)
-_PLAIN = re.compile(r"[\w\s.^$*+?|()\[\]/:,=-]*", re.ASCII)  # of regexes that mean the same here
+_PLAIN = re.compile(r"[\w\s.^$*+?|()\[\]/:,=-]*", re.ASCII)  # same meaning in CMake
 _UNARY = frozenset(
     (
         *("COMMAND", "DEFINED", "EXISTS", "IS_ABSOLUTE", "IS_DIRECTORY", "IS_SYMLINK", "POLICY"),
@@ -49,7 +49,7 @@ _BINARY = frozenset(
 
 
 def of_the_system(cache: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that say for which system CMake builds; none for another one."""
+    """Return the variables that describe the target system; none for cross-compiling."""
     if cache.keys() & {"CMAKE_TOOLCHAIN_FILE", "CMAKE_SYSTEM_NAME"}:
         return {}
     name = {"linux": "Linux", "darwin": "Darwin", "win32": "Windows"}.get(sys.platform)
@@ -76,9 +76,9 @@ def is_true(text: str) -> bool | None:
 
 
 class Conditions:
-    """Decides conditions by the variables, targets and commands that are known.
+    """Evaluates conditions from the known variables, targets and commands.
 
-    `uncertain` are variables whose value only CMake knows.
+    `uncertain` are variables whose value only CMake can determine.
     """
 
     __slots__ = ("_at", "_commands", "_is_file", "_scope", "_targets", "_words", "uncertain")
@@ -98,7 +98,7 @@ class Conditions:
         self._at = 0
 
     def holds(self, words: Sequence[Word], scope: Mapping[str, str]) -> bool | None:
-        """Return whether a condition holds; None where only CMake knows."""
+        """Return whether a condition is true, or None if only CMake can evaluate it."""
         self._words, self._scope, self._at = words, scope, 0
         try:
             found = self._compound()
@@ -160,7 +160,7 @@ class Conditions:
         return None if value is None else is_true(value) is not False
 
     def _value(self, name: str) -> str | None:
-        """Return the value of a variable; None where it is not known."""
+        """Return the value of a variable, or None if it is unknown."""
         return None if name in self.uncertain else self._scope.get(name)
 
     def _operand(self, word: Word) -> str | None:
@@ -209,7 +209,7 @@ def _matches(pattern: str, text: str) -> bool | None:
 
 
 def _order(kind: str, left: str, right: str) -> int | None:
-    """Return how two values stand to each other; None for what are no numbers or versions."""
+    """Return the order of two values as -1, 0 or 1; None unless they are numbers or versions."""
     if kind == "STR":
         return (left > right) - (left < right)
     if kind == "VERSION_":
@@ -242,9 +242,9 @@ _BLOCKS = {
     "if": "endif",
     "while": "endwhile",
 }
-BUILD = "build"  # the folder in which the targets are built
+BUILD = "build"  # the directory of the targets
 _LARGEST_CACHE = 1 << 22  # bytes
-# Commands that change no variable, whatever they name.
+# Commands that change no variable, whichever they name.
 _HARMLESS = frozenset(
     (
         *(
@@ -263,7 +263,7 @@ _HARMLESS = frozenset(
         *("target_link_libraries", "target_link_options", "target_sources"),
     )
 )
-_TARGET = re.compile(r"[A-Za-z0-9_.+][A-Za-z0-9_.+-]*")  # CMake's rule, but for options
+_TARGET = re.compile(r"[A-Za-z0-9_.+][A-Za-z0-9_.+-]*")  # CMake's rule, except options
 _VARIABLES = re.compile(r"\$\{([\w.-]+)\}|\$<[^<>]*>")
 _REFERENCE = re.compile(r"\$\{([\w./+-]+)\}")
 _OF_A_FILE = ("CMAKE_CURRENT_LIST_DIR", "CMAKE_CURRENT_LIST_FILE")
@@ -284,10 +284,10 @@ _TOKEN = re.compile(
 
 
 def cmake_tasks(folder: Folder) -> Iterator[Task]:
-    """Yield one task for each custom target whose name is known, with its COMMENT.
+    """Yield one task for each custom target with a known name, with its COMMENT.
 
-    Those of files that are included and of folders that are added are among them; other targets
-    are not. Raises `UnreadableError`; a file that is named and cannot be used is reported.
+    This includes the targets of included files and added directories, but no other targets. Raises
+    `UnreadableError`; a named file that cannot be used is reported.
     """
     path = folder.first("CMakeLists.txt")
     if path is None:
@@ -337,8 +337,8 @@ class _Project:
         self._folder = folder
         self._bodies: dict[str, tuple[str, list[str], list[_Command], str]] = {}
         self._depth = 0
-        self._calls = 0  # of functions and macros
-        self._doubts = 0  # conditions around a command that only CMake knows
+        self._calls = 0  # nested functions and macros
+        self._doubts = 0  # nested conditions that only CMake can evaluate
         self._targets: dict[str, None] = {}
         self._conditions = Conditions(self._targets, self._bodies, self._exists)
         self._files: set[tuple[str, str]] = set()
@@ -416,7 +416,7 @@ class _Project:
             self._doubts = before
 
     def _words(self, arguments: Sequence[_Argument], scope: dict[str, str]) -> Iterator[Word]:
-        """Yield the words of a condition; of one that names what is not known, no text."""
+        """Yield the words of a condition; the text is None if it contains an unknown value."""
         for kind, written in arguments:
             names = _REFERENCE.findall(written) if kind != "verbatim" else []
             is_known = all(
@@ -495,9 +495,9 @@ class _Project:
             scope |= {name: value for name, value in inner.items() if name not in given}
 
     def _read(self, command: str, arguments: list[str], source: str, scope: dict[str, str]) -> None:
-        """Follow the file that a command reads; one that cannot be used is reported.
+        """Follow the file that a command reads; report an unusable file.
 
-        A name without a path is that of a module, which CMake looks for elsewhere.
+        A name without a path is a module, which CMake looks for elsewhere.
         """
         given = arguments[0]
         is_module = command == "include" and "/" not in given and not given.endswith(".cmake")

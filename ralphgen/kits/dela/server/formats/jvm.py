@@ -1,9 +1,9 @@
 """Finds the tasks of Gradle builds, and the phases and goals of Maven builds.
 
-Gradle is not run: it would run the build script. Listed are the tasks that a script declares
-with a name written out, those that the well-known plugins it applies add, if settings include
-modules those of the modules' plugins, and the reports of every project; `tasks`, one of
-these, prints the tasks that a script adds in other ways.
+Gradle is not run, because it would run the build script. The list contains the tasks that a script
+declares with a literal name, the tasks of the well-known plugins that it applies and of the plugins
+of included modules, and the reports of every project. One of these reports, `tasks`, prints the
+tasks that a script adds in other ways.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _BASE = {
     "check": "run all checks, including tests",
     "clean": "remove the output of earlier builds",
 }
-_OF_MODULES = _BASE | {"test": "run the tests"}  # whatever plugins the modules have
+_OF_MODULES = _BASE | {"test": "run the tests"}  # with any plugins of the modules
 _JAVA = _BASE | {
     "classes": "compile the sources",
     "testClasses": "compile the tests",
@@ -104,9 +104,9 @@ _ESCAPED = re.compile(r"\\(.)")
 _VARIABLES = re.compile(
     r'\$\{\s*(?:"(?P<text>[^"$]*)"|([\w.]+))\s*\}|\$\{[^{}]*\}|\$([A-Za-z_]\w*)'
 )
-_UNFIT = frozenset('/\\:<>"?*|$')  # in no name of a task; `$` begins what is still to be filled in
+_UNFIT = frozenset('/\\:<>"?*|$')  # invalid in a task name; `$` begins a reference
 
-# These read a script in which each string is replaced by its number in quotes.
+# Patterns for a script with a quoted number in place of each string.
 _TYPE = r"(?:\s*+<[^\n(){}]{0,200}>)?"
 _TOKEN = re.compile(
     rf"""
@@ -148,9 +148,9 @@ _ACCESSOR = re.compile(r"[ \t]*`?([\w-]+)`?[ \t]*")
 def gradle_tasks(folder: Folder) -> Iterator[Task]:
     """Yield the tasks of the script, then of its plugins, then the reports, each name once.
 
-    The scripts that it applies with `apply from` are read as well.
-    Where the folder's settings include modules, what their plugins add is run in all of them: it
-    comes after what the script's own plugins add. Raises `UnreadableError`.
+    The scripts that it applies with `apply from` are read as well. If the directory's settings
+    include modules, Gradle runs a task of their plugins in all of them; these tasks come after the
+    tasks of the script's own plugins. Raises `UnreadableError`.
     """
     settings = folder.first(*_SETTINGS)
     path = folder.first(*_SCRIPTS) or settings
@@ -224,7 +224,7 @@ def _script(folder: Folder, path: str) -> tuple[str, list[str]]:
 
 
 def _of_modules(folder: Folder, settings: str) -> list[Mapping[str, str]]:
-    """Return what plugins add to the modules that settings include; some, where they include any.
+    """Return the tasks that plugins add to included modules; empty without modules.
 
     A module's script that cannot be read is reported. Raises `UnreadableError` for the settings.
     """
@@ -263,10 +263,10 @@ def _masked(script: str) -> tuple[str, list[str]]:
 
 
 class _Declarations:
-    """Reads the tasks that a script declares, and the description within each one's own braces.
+    """Reads the tasks that a script declares, and the description within each task's braces.
 
-    `blocks` are the open braces: the task whose they are, "" for those of `tasks { … }`, else
-    None. `owner` is the task whose braces may come next, `depth` the parentheses open since.
+    `blocks` are the open braces: the task they belong to, "" for `tasks { … }`, else None. `owner`
+    is the task whose braces may come next, `depth` the parentheses opened since.
     """
 
     __slots__ = ("blocks", "depth", "found", "owner", "strings")
@@ -304,7 +304,7 @@ class _Declarations:
         self.depth += (kind == "left") - (kind == "right")
 
     def _name(self, token: re.Match[str]) -> str | None:
-        """Return what a token declares, if it declares a task."""
+        """Return the name of the task that a token declares, or None."""
         inner = token["inner"] or (token["value"] if not token["from"] else None)
         if inner and self.blocks[-1:] != [""]:
             return None
@@ -312,7 +312,7 @@ class _Declarations:
         return self.strings[int(number)] if number else token["word"] or token["value"]
 
     def _describe(self, numbers: str) -> None:
-        """Take a description, a sum of strings, for the task in whose words or braces it is."""
+        """Store a description, a sum of strings, for the surrounding task."""
         task = self.owner or next(iter(self.blocks[-1:]), None)
         if task and not self.found[task]:
             text = "".join(self.strings[int(number)] for number in re.findall(r"\d+", numbers))
@@ -364,9 +364,9 @@ _MACHINES = {"x86_64": "amd64", "arm64": "aarch64"}
 
 
 class Profiles:
-    """The profiles and properties that are given to Maven, and what it runs on.
+    """The profiles and properties passed to Maven, and the system it runs on.
 
-    These are those of the nearest `.mvn/maven.config` and `.mvn/jvm.config`, and of the variables
+    They come from the nearest `.mvn/maven.config` and `.mvn/jvm.config`, and from the variables
     MAVEN_OPTS and MAVEN_ARGS.
     """
 
@@ -395,7 +395,7 @@ class Profiles:
         ]
 
     def _state(self, profile: Element, base: str) -> bool | str | None:
-        """Return whether a profile is active; None where only Maven knows."""
+        """Return whether a profile is active, or None if only Maven can evaluate it."""
         name = text_of(profile, "id")
         if name in self._on | self._off:
             return name in self._on
@@ -446,7 +446,7 @@ class Profiles:
         return (value == wanted.removeprefix("!")) != wanted.startswith("!")
 
     def _is_there(self, given: str, base: str) -> bool | None:
-        """Return whether a file is there; None for one that is not in the project, or unknown."""
+        """Return whether a file exists; None if its path is unknown or outside the project."""
         known = {"basedir": base, **self.properties}
         text = _VARIABLE.sub(lambda found: known.get(found[1], found[0]), given)
         path = os.path.normpath(os.path.join(base, text))
@@ -491,7 +491,7 @@ def _numbers(version: str) -> list[int]:
 
 
 def _is_system(part: Element) -> bool | None:
-    """Return whether the machine is one that is described; None where only Java knows."""
+    """Return whether the machine matches a description, or None if only Java can evaluate it."""
     known = {
         "family": _FAMILIES.get(sys.platform),
         "name": (_SYSTEMS[sys.platform],) if sys.platform in _SYSTEMS else None,
@@ -514,7 +514,7 @@ def below(element: Element, *names: str) -> list[Element]:
 
 
 def text_of(element: Element, name: str) -> str:
-    """Return the text of the first child of a local name; empty where there is none."""
+    """Return the text of the first child with a local name, or "" if there is none."""
     child = next(iter(below(element, name)), None)
     return "" if child is None else (child.text or "").strip()
 
@@ -546,10 +546,11 @@ _MOST_POMS = 200
 
 
 class _Model:
-    """What a pom.xml and its parents in the project define.
+    """The definitions of a pom.xml and its parents in the project.
 
-    The goals of plugins, and those that the plugin management adds to plugins that are declared,
-    are (name, file, is inherited) by the plugin's group and artifact; a declaration has no name.
+    `plugins` are the goals of plugins, and `managed` the goals that the plugin management adds to
+    declared plugins. Both map a plugin's group and artifact to (name, file, is inherited); a
+    declaration has no name.
     """
 
     __slots__ = ("managed", "modules", "plugins", "properties")
@@ -561,7 +562,7 @@ class _Model:
         self.modules: list[str] = []
 
     def inherit(self, parent: _Model) -> None:
-        """Take over what a parent passes on to its children."""
+        """Add the definitions that a parent passes on to its children."""
         self.properties = parent.properties | self.properties
         for own, other in ((self.plugins, parent.plugins), (self.managed, parent.managed)):
             for key, goals in other.items():
@@ -569,10 +570,10 @@ class _Model:
                     own.setdefault(key, []).extend(passed_on)
 
     def goals(self, known: _Model) -> Iterator[tuple[str, tuple[str, str]]]:
-        """Yield each goal by the name under which Maven takes it, with its file and description.
+        """Yield each goal by the name that Maven accepts, with its file and description.
 
-        `known` is the model of the project that Maven runs for. Of another plugin Maven knows the
-        short name only if it is in one of its own groups.
+        `known` is the model of the project that Maven runs for. Maven supports the short name of
+        any other plugin only if it is in one of Maven's default groups.
         """
         filled = {self._filled(key) for key in (*known.plugins, *known.managed)}
         for key, declared in self.plugins.items():
@@ -596,11 +597,10 @@ class _Model:
 
 
 def maven_tasks(folder: Folder) -> Iterator[Task]:
-    """Yield the nine phases, then each goal of a plugin's executions, once, as Maven takes it.
+    """Yield the nine phases, then each goal of a plugin's executions once, as Maven accepts it.
 
-    The goals of parents that are in the project are the project's own; those of modules come after
-    them. Raises `UnreadableError` where pom.xml is no project; another file that cannot be used is
-    reported.
+    The goals of parents in the project belong to the project itself; the goals of modules follow.
+    Raises `UnreadableError` if pom.xml is not a project; any other unusable file is reported.
     """
     path = folder.first("pom.xml")
     if path is None:
@@ -660,7 +660,7 @@ def _goals(plugin: Element, path: str) -> Iterator[tuple[str, str, bool]]:
 
 
 def _parent(folder: Folder, path: str, parent: Element) -> str | None:
-    """Return the parent's file; None for one that Maven takes from a repository."""
+    """Return the parent's file, or None if Maven takes it from a repository."""
     written = next(iter(below(parent, "relativePath")), None)
     given = "../pom.xml" if written is None else (written.text or "").strip()
     file = _file(folder, path, given) if given else None
@@ -675,7 +675,7 @@ def _parent(folder: Folder, path: str, parent: Element) -> str | None:
 
 
 def _modules(folder: Folder, path: str, model: _Model, given: Profiles) -> Iterator[_Model]:
-    """Yield the models of the modules, and of theirs; one that cannot be used is reported."""
+    """Yield the models of the modules, recursively; report unusable ones."""
     pending = [(path, model)]
     seen = {os.path.realpath(path)}
     for source, outer in pending:
@@ -695,7 +695,7 @@ def _modules(folder: Folder, path: str, model: _Model, given: Profiles) -> Itera
 
 
 def _file(folder: Folder, source: str, given: str) -> str | None:
-    """Return the pom.xml that a path beside another means, or None if it is not in the project."""
+    """Return the pom.xml at a path relative to another, or None if it is not in the project."""
     place = os.path.normpath(os.path.join(os.path.dirname(source), given))
     if not given.isprintable() or not folder.is_inside(place):
         return None
@@ -705,10 +705,10 @@ def _file(folder: Folder, source: str, given: str) -> str | None:
 
 
 def _prefix(group: str, artifact: str, *, is_known: bool) -> str:
-    """Return what stands before a plugin's goals; an empty text where that is not known.
+    """Return the prefix of a plugin's goals, or "" if it is unknown.
 
-    Maven derives the short prefix from names of two kinds (`maven-X-plugin`, `X-maven-plugin`);
-    any other plugin is named in full, and its version is the one in the project.
+    Maven derives the short prefix from names of two kinds (`maven-X-plugin`, `X-maven-plugin`); any
+    other plugin is named in full, and its version is the one in the project.
     """
     if not (_WORD.fullmatch(artifact) and _WORD.fullmatch(group)):
         return ""

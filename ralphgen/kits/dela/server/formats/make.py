@@ -21,7 +21,7 @@ ASSIGNMENT = re.compile(rf"{MODIFIERS}[^\s:=#]+\s*(?::{{1,3}}|[+?!])?=", re.ASCI
 PREFIX = re.compile(rf"{MODIFIERS}\.RECIPEPREFIX\s*:{{0,3}}=\s*(.*)", re.ASCII)
 DEFINITION = re.compile(rf"{MODIFIERS}(un)?define(?!\S)", re.ASCII)
 CONDITIONS = frozenset(("ifdef", "ifndef", "ifeq", "ifneq", "else", "endif"))
-INCLUDES = {"include": True, "-include": False, "sinclude": False}  # whether the file must be there
+INCLUDES = {"include": True, "-include": False, "sinclude": False}  # must the file exist?
 DIRECTIVES = ("export", "unexport", "vpath", "load", "-load")
 
 TARGETS = re.compile(r"((?:[^\\:]|\\.)*):")
@@ -30,17 +30,17 @@ ESCAPED = re.compile(r"\\([\s:#])", re.ASCII)
 NOTABLE = re.compile(r"\\[^$]|[$#;]")  # an escape, a reference, or an end of what make reads first
 
 ECHO = re.compile(r"@\s*echo\s+(?:-[neE]+\s+)*(.*)", re.DOTALL)
-END = r"(?:$|[;&|]|>\s*&\s*2)"  # of an echo, as far as it is seen
+END = r"(?:$|[;&|]|>\s*&\s*2)"  # the visible end of an echo
 ECHOED = re.compile(
     rf"""(?:"((?:[^"\\]|\\.)*)"\s*|'([^']*)'\s*|([^"'`()\\<>;&|]+)){END}""", re.DOTALL
 )
 
 
 class MakeRule:
-    """A rule: the words before its colon and what describes it.
+    """A rule: the words before its colon and its description.
 
-    The words are without their escapes; a "$" in one stands for a reference whose value only make
-    knows. `phony` are targets that the rule makes by declaring them.
+    The words have no escapes; a "$" in one represents a reference that only make can resolve.
+    `phony` are the targets that the rule declares.
     """
 
     __slots__ = ("_has_recipe", "description", "phony", "targets")
@@ -52,7 +52,7 @@ class MakeRule:
         self._has_recipe = False
 
     def add_recipe(self, line: str) -> None:
-        """Describe the rule by what the first line of its recipe says, where nothing else does."""
+        """Use the message in the first line of its recipe as description, if there is no other."""
         if self._has_recipe or not line.strip():
             return
         self._has_recipe = True
@@ -61,9 +61,9 @@ class MakeRule:
 
 
 class Include:
-    """The names of files that are read in at a line; `is_needed` if one must be there.
+    """The names of files included by a line; `is_needed` if one must exist.
 
-    None must where a condition decides whether the line counts.
+    If a condition decides whether the line counts, none must exist.
     """
 
     __slots__ = ("is_needed", "line", "names")
@@ -92,7 +92,7 @@ class RecipePrefix:
         self.character = "\t"
 
     def follow(self, line: str) -> None:
-        """Change with an assignment to `.RECIPEPREFIX`, where its value can be known."""
+        """Update the character after an assignment to `.RECIPEPREFIX`, if its value is known."""
         if found := PREFIX.match(line):
             value = found[1].replace("$()", "").replace("${}", "")
             if not value.startswith("$"):
@@ -108,16 +108,16 @@ class Makefile:
         self._variables = variables
         self._lines = _logical_lines(text)
         self._prefix = prefix
-        self._comment: str | None = None  # that stands directly above
-        # Of each open condition: whether make reads this branch, and whether it has read one;
-        # None where only make knows.
+        self._comment: str | None = None  # directly above the current line
+        # For each open condition: whether make reads this branch, and whether it has read one; None
+        # if only make can evaluate it.
         self._branches: list[tuple[bool | None, bool | None]] = []
-        self._rule: MakeRule | None = None  # whose recipe may follow
+        self._rule: MakeRule | None = None  # a recipe may follow
 
     def statements(self) -> Iterator[MakeRule | Include | Fault]:
-        """Yield the statements, in order; a rule gets its description when what follows is read.
+        """Yield the statements, in order; a rule gets its description while later lines are read.
 
-        The first fault is the only one.
+        Only the first fault is yielded.
         """
         is_sound = True
         for number, pieces in self._lines:
@@ -198,7 +198,7 @@ class Makefile:
         return any(is_read is False for is_read, _ in self._branches)
 
     def _is_certain(self) -> bool:
-        """Return whether make reads the line, whatever only make knows."""
+        """Return whether make reads the line regardless of unknown conditions."""
         return all(is_read for is_read, _ in self._branches)
 
     def _expanded(self, line: str) -> str:
@@ -215,7 +215,7 @@ class Makefile:
                 Fault(f"line {number}: is not a rule, assignment or recipe") if is_certain else None
             )
         if ASSIGNMENT.match(expanded[found.end() :].removeprefix(":").lstrip()):
-            return None  # of a variable that only these targets have
+            return None  # a variable for these targets only
         targets = _words(found[1].removesuffix("&"))
         is_help = tail.startswith("#") and "##" in tail
         words_of_help = _remark(tail[tail.find("##") :]) if is_help else None
@@ -272,9 +272,9 @@ def _joined(pieces: Sequence[str]) -> str:
 
 
 def _split(line: str, variables: Variables | None = None) -> tuple[str, str]:
-    """Return what stands before the first "#" or ";", with "$" for each reference, and the rest.
+    """Return the text before the first "#" or ";", with "$" for each reference, and the rest.
 
-    With `variables` a reference whose value is known is replaced by that.
+    With `variables`, a known value replaces its reference.
     """
     head: list[str] = []
     start = 0
@@ -302,7 +302,7 @@ def _words(text: str) -> list[str]:
 
 
 def _remark(comment: str) -> str | None:
-    """Return what a comment says; None for rulers, headings of a help target and "#!" lines."""
+    """Return the text of a comment; None for rulers, headings of a help target and "#!" lines."""
     if comment.startswith(("#!", "##@")):
         return None
     text = one_line(comment.lstrip("#")) or ""
@@ -310,7 +310,7 @@ def _remark(comment: str) -> str | None:
 
 
 def _message(recipe: str) -> str | None:
-    """Return what the line of a recipe echoes without being echoed itself."""
+    """Return the text that a line of a recipe echoes, if the line itself is silent."""
     echo = ECHO.search(recipe)
     if not echo:
         return None
@@ -320,11 +320,11 @@ def _message(recipe: str) -> str | None:
     return one_line(text.strip('"'))
 
 
-FILES = ("GNUmakefile", "makefile", "Makefile")  # in the order in which make looks for them
-HERE = re.compile(r"(?:\./+)+")  # which make takes off the front of a name
+FILES = ("GNUmakefile", "makefile", "Makefile")  # in the search order of make
+HERE = re.compile(r"(?:\./+)+")  # make strips this from the front of a name
 
-# Neither options, assignments and patterns, nor names that only make knows or that are made of
-# others; what starts with a dot or an underscore is not meant to be made by name.
+# Excludes options, assignments, patterns, and names that only make can resolve or that are built
+# from others. Names that start with a dot or an underscore are not meant as goals.
 GOAL = re.compile(r"[^-._~%$=*?\[()][^%$=*?\[()]*(?<!\\)")
 MOST_INCLUDED = 2000  # names of files
 MOST_PATTERNS = 200  # that are looked at to see whether one of them makes a file
@@ -336,19 +336,19 @@ _VARIABLES = re.compile(
     re.VERBOSE,
 )
 _A_VALUE = 6  # characters of a Makefile that take as long as a value of YAML
-UNKNOWN = re.compile(r"[$*?\[~]")  # in the name of an include: only make knows which file it is
+UNKNOWN = re.compile(r"[$*?\[~]")  # in the name of an include: only make can resolve the file
 
 
 def make_tasks(folder: Folder) -> Iterator[Task]:
     """Yield the targets of the folder's Makefile and of the files that it includes.
 
-    The file is read by rules of our own, since make itself runs what `$(shell ...)` holds even
-    where it only lists. Variables, functions of plain text and conditions are followed; of a
-    condition that only make knows, both sides are tasks. Those of the Makefile come first, then
-    those of included files, then phony targets without a rule, which make takes too; the first rule
-    for a name is where it is defined. A description is
-    `## text` behind the target, else the comment directly above, else what the first line of the
-    recipe says with `@echo`. Raises `UnreadableError`; an include that cannot be used is reported.
+    This module parses the file itself, since make runs the commands in `$(shell ...)` even for a
+    mere listing. Variables, text functions and conditions are followed. If only make can evaluate a
+    condition, the targets of both branches are tasks. The targets of the Makefile come first, then
+    the targets of included files, then phony targets without a rule, which make accepts too. A
+    target is defined by its first rule. A description is `## text` behind the target, else the
+    comment directly above, else the text of `@echo` in the first line of the recipe. Raises
+    `UnreadableError`; an include that cannot be used is reported.
     """
     makefile = folder.first(*FILES)
     rules = _Reader(folder).read(makefile)
@@ -371,7 +371,7 @@ def make_tasks(folder: Folder) -> Iterator[Task]:
 
 
 class _Reader:
-    """Reads a Makefile and what it includes, each file once, however they include each other."""
+    """Reads a Makefile and its includes, each file once, even if they include each other."""
 
     __slots__ = (
         "_before",
@@ -396,9 +396,9 @@ class _Reader:
         self._variables = Variables(folder, environment)
 
     def read(self, makefile: str | None) -> list[tuple[str, MakeRule]]:
-        """Return all rules with the real paths of their files, as make reads them.
+        """Return all rules with the real paths of their files, in the order of make.
 
-        Those that the variable MAKEFILES of the environment names come before the Makefile.
+        The files in the environment variable MAKEFILES come before the Makefile.
         """
         files = [self._open(makefile)] if makefile else []
         before = Include(0, self._before, is_needed=False)
@@ -453,7 +453,7 @@ class _Reader:
         return next(filter(self._folder.is_file, inside), place)
 
     def _names(self, path: str, include: Include) -> Iterator[str]:
-        """Yield the names of the files that an include means, as far as they are known."""
+        """Yield the known names of the files that an include refers to."""
         for written in include.names:
             names = self._variables.matching(written) if GLOB.search(written) else [written]
             for name in names:
@@ -471,7 +471,7 @@ class _Reader:
         targets = {_without_here(target) for _, rule in self._rules for target in rule.targets}
         patterns = [target.partition("%") for target in targets if "%" in target]
         if len(patterns) > MOST_PATTERNS:
-            return  # so many may make anything
+            return  # this many patterns may make anything
         for path, line, name in self._missing:
             wanted = _without_here(name)
             is_made = wanted in targets or any(
@@ -485,9 +485,9 @@ def _without_here(name: str) -> str:
     return HERE.sub("", name, count=1) if name.startswith("./") else name
 
 
-MOST = 200_000  # characters of all that is expanded
+MOST = 200_000  # characters in all expansions
 _DEEPEST = 30
-# Variables that make sets itself; what is in them depends on the machine.
+# Variables that make sets itself; their values depend on the machine.
 _OF_MAKE = re.compile(
     r"\.\w+|MAKE\w*|M?FLAGS|GNUMAKEFLAGS|SHELL|SUFFIXES|\w*FLAGS|(?:COMPILE|LINK|LEX|YACC|LINT)\..*"
     r"|A[RS]|CC|CXX|CPP|FC|F77|M2C|OBJC|PC|CO|GET|LD|LEX|YACC|LINT|MAKEINFO|TEX|TEXI2DVI|C?WEAVE"
@@ -503,10 +503,10 @@ GLOB = re.compile(r"[*?\[]")
 
 
 class Variables:
-    """The variables of a Makefile, at the line that was read last.
+    """The variables of a Makefile at the current line.
 
-    `None` is the value of a variable that only make can know, such as the output of a command. One
-    that was assigned under a condition has all its possible values, as one list.
+    `None` is the value of a variable that only make can resolve, such as the output of a command. A
+    variable assigned under a condition has all its possible values, as one list.
     """
 
     __slots__ = (
@@ -529,9 +529,9 @@ class Variables:
         self.evaluated: list[str] = []  # the texts of `eval` that are still to be read
         flags = [environment.get(name, "") for name in ("GNUMAKEFLAGS", "MAKEFLAGS")]
         given = [word.partition("=") for word in " ".join(flags).split() if word[0] != "-"]
-        # What the command line of a make around this one assigns goes before the file, and with
-        # its option -e so does the environment.
-        self.included_from: list[str] = []  # by its option -I
+        # Assignments on the command line of a surrounding make override the file, and with its
+        # option -e the environment does too.
+        self.included_from: list[str] = []  # directories of its option -I
         has_e = [_options(text.split(), self.included_from) for text in flags]
         own = environment if any(has_e) else {}
         self._fixed = {**own, **{name: value for name, sign, value in given if sign}}
@@ -543,7 +543,7 @@ class Variables:
         }
 
     def assign(self, line: str, *, is_certain: bool) -> None:
-        """Follow an assignment; where it is not certain, a condition decides on it."""
+        """Follow an assignment; it is not certain if a condition decides on it."""
         found = _WRITTEN.fullmatch(line)
         if found is None:
             return
@@ -553,7 +553,7 @@ class Variables:
             self.set(found[1], found[2] or "", COMMENT.sub("", found[3]), is_certain=is_certain)
 
     def set(self, name: str, operator: str, written: str, *, is_certain: bool) -> None:
-        """Assign a text to a variable with `=` and what stands before that, such as `:`."""
+        """Assign a text to a variable; `operator` is the text before `=`, such as `:`."""
         before = self._values.get(name)
         if operator == "?" and (before or name in self._environment):
             return
@@ -572,12 +572,12 @@ class Variables:
         self._values[name] = value, is_lazy, varies
 
     def note_file(self, name: str) -> None:
-        """Note that make reads a file now, by the path at which it finds it."""
+        """Record that make reads a file now, under this path."""
         files, _, _ = self._values.get("MAKEFILE_LIST", ("", False, False))
         self._values["MAKEFILE_LIST"] = f"{files} {name}", False, False
 
     def forget(self, name: str) -> None:
-        """Note that only make knows the value of a variable."""
+        """Record that only make can determine the value of a variable."""
         self._values[name] = None, False, False
 
     def expand(self, text: str, depth: int = 0) -> str | None:
@@ -604,15 +604,15 @@ class Variables:
         return "".join(parts) + text[at:]
 
     def words(self, reference: str, *, is_alone: bool) -> str | None:
-        """Return the value of a reference; one that varies only has words if it is `is_alone`.
+        """Return the value of a reference; a varying value must be `is_alone`.
 
-        None, too, for several lines, which are no words for make.
+        Also return None for several lines, which make does not read as words.
         """
         value = self.expand(reference) if is_alone else self._exact(reference)
         return None if value and "\n" in value else value
 
     def _exact(self, text: str) -> str | None:
-        """Return the text with its references filled in; None where a value varies."""
+        """Return the text with its references filled in, or None if a value varies."""
         self._is_exact = True
         try:
             return self.expand(text)
@@ -620,7 +620,7 @@ class Variables:
             self._is_exact = False
 
     def holds(self, word: str, rest: str) -> bool | None:
-        """Return whether a condition such as `ifeq (a,b)` holds; None where only make knows."""
+        """Return whether a condition such as `ifeq (a,b)` is true; None if only make can tell."""
         if word in {"ifdef", "ifndef"}:
             name = self._exact(rest)
             found = None if name is None else self._is_defined(name.strip())
@@ -664,7 +664,7 @@ class Variables:
         ]
 
     def _reference(self, reference: str, depth: int) -> str | None:
-        """Return the value of what stands behind a "$"."""
+        """Return the value of the text behind a "$"."""
         if reference == "$" or depth > _DEEPEST:
             return "$" if reference == "$" else None
         inner = reference[1:-1] if reference[:1] in _CLOSING else reference
@@ -693,7 +693,7 @@ class Variables:
         return self.expand(text, depth) if text is not None and is_lazy else text
 
     def _call(self, function: str, written: str, depth: int) -> str | None:
-        """Return the result of a function; None for one that is not known here."""
+        """Return the result of a function, or None if it is not supported here."""
         arguments = _arguments(written)
         if function == "foreach":
             return self._foreach(arguments, depth)
@@ -746,7 +746,7 @@ class Variables:
         return ""
 
     def _chosen(self, function: str, arguments: Sequence[str], depth: int) -> str | None:
-        """Return the result of a condition, of whose arguments make expands only what it needs."""
+        """Return the result of a condition; arguments are expanded only as needed, as make does."""
         value: str | None = ""
         for number, argument in enumerate(arguments):
             value = self.expand(argument.strip(), depth)
@@ -825,7 +825,7 @@ def _options(flags: list[str], folders: list[str]) -> bool:
 
 
 def reference_end(line: str, start: int) -> int:
-    """Return where a reference ends whose "$" stands directly before `start`."""
+    """Return the end of a reference, with its "$" directly before `start`."""
     closing = _CLOSING.get(line[start : start + 1])
     if closing is None:
         return start + 1
@@ -866,7 +866,7 @@ def _each(text: str, change: Callable[[str], str]) -> str:
 
 
 def _replaced(pattern: str, new: str, word: str) -> str:
-    """Return a word with what a pattern with "%" fits replaced."""
+    """Return a word with the match of a "%" pattern replaced."""
     start, percent, end = pattern.partition("%")
     if not percent:
         return new if word == pattern else word
@@ -883,7 +883,7 @@ def _fits(pattern: str, word: str) -> bool:
 
 
 def _whole(number: str) -> int:
-    """Return a number of a word; what is no number is behind all words."""
+    """Return the number of a word; invalid numbers are beyond all words."""
     return max(1, int(number)) if number.strip().isdecimal() else MOST
 
 
@@ -897,7 +897,7 @@ def _filter(patterns: str, text: str, *, fits: bool) -> str:
     return " ".join(w for w in text.split() if fits == any(_fits(p, w) for p in patterns.split()))
 
 
-# By name, how many arguments a function takes, and what it makes of them.
+# By name, the number of arguments of a function, and its implementation.
 _FUNCTIONS: dict[str, tuple[int, Callable[..., str]]] = {
     "addprefix": (2, lambda prefix, text: _each(text, lambda word: prefix + word)),
     "addsuffix": (2, lambda suffix, text: _each(text, lambda word: word + suffix)),
