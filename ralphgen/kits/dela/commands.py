@@ -143,7 +143,7 @@ def _unknown(name: str, meant: Sequence[str], tasks: Iterable[Task]) -> Problem:
 class Change:
     """A planned change: `entries` are the new ones; `after` equals `before` if there are none.
 
-    `rules` are those in the current file.
+    `rules` are the rules in the current file.
     """
 
     rules: Rules

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
 
     from .workspace import Dela
 
-LINES = 200  # of output, where the caller does not say
-GRACE = 5  # seconds between asking a task to end and ending it
+LINES = 200  # default lines of output
+GRACE = 5  # default seconds between asking a task to end and ending it
 MESSAGES = {
     "graceful": "Process stopped gracefully",
     "killed": "Process was force-killed after grace period",
@@ -27,13 +27,13 @@ MESSAGES = {
 
 
 def status(dela: Dela, _arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return what runs now, the oldest first."""
+    """Return the running processes, oldest first."""
     running = dela.jobs.running() if dela.jobs is not None else []
     return fitted({"running": [_timed(job) for job in running], "cwd": dela.root})
 
 
 def task_status(dela: Dela, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return what has become of the processes of a task, the newest first, or of one process."""
+    """Return the state of the processes of a task, newest first, or of one process."""
     if "pid" in arguments:
         jobs = [_find_job(dela, arguments["pid"])[1]]
     elif "unique_name" in arguments:
@@ -44,11 +44,11 @@ def task_status(dela: Dela, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def task_output(dela: Dela, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return lines of output: the last ones, or those from an offset on."""
+    """Return the last lines of output, or the lines from an offset."""
     _, job = _find_job(dela, arguments["pid"])
     if job.state != "running" and not job.pipes.dry.is_open:
         take_time()
-        job.wait(0)  # until what it has written is read
+        job.wait(0)  # until all its output is read
     wanted, offset = arguments.get("lines", LINES), arguments.get("offset")
     page = job.output.tail(wanted) if offset is None else job.output.read(offset, wanted)
     answer: dict[str, Any] = {
@@ -75,13 +75,13 @@ def task_output(dela: Dela, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def task_stop(dela: Dela, arguments: dict[str, Any]) -> DeferredResult:
-    """End a process and all that it has started."""
+    """End a process and its children."""
     jobs, job = _find_job(dela, arguments["pid"])
     grace = arguments.get("grace_period", GRACE)
     if job.state != "running":
         raise not_running(job.pid)
-    dela.started()  # which takes its time
-    # It is stopped, whether somebody waits for that or not.
+    dela.started()  # may take time
+    # The process is stopped even if no client waits for the result.
     return DeferredResult(lambda: _stopped(jobs, job, grace), lambda: None)
 
 
@@ -105,7 +105,7 @@ def _stopped(jobs: Jobs, job: Job, grace: float) -> dict[str, Any]:
 
 
 def _find_job(dela: Dela, pid: int) -> tuple[Jobs, Job]:
-    """Return the process of a PID; raises `RefusedError` where this server knows none."""
+    """Return the process of a PID; raises `RefusedError` if this server did not start it."""
     job = dela.jobs.find(pid) if dela.jobs is not None else None
     if dela.jobs is None or job is None:
         raise job_not_found(pid, looks=dela.sees("status"))
@@ -113,7 +113,7 @@ def _find_job(dela: Dela, pid: int) -> tuple[Jobs, Job]:
 
 
 def _jobs_of_task(dela: Dela, name: str) -> list[Job]:
-    """Return the processes of a task, by its unique name or by one that can only mean it."""
+    """Return the processes of a task, by its unique name or by an unambiguous one."""
     if dela.jobs is None:
         return []
     jobs = dela.jobs.all()
@@ -132,7 +132,7 @@ def _timed(job: Job) -> dict[str, Any]:
 
 
 def end_facts(job: Job) -> dict[str, Any]:
-    """Return what has become of a process."""
+    """Return the state of a process and how it ended."""
     return {
         "state": job.state,
         "exit_code": job.exit_code,

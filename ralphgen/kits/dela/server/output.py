@@ -13,22 +13,22 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Any
 
-OPEN = 1 << 12  # characters at the end of an unfinished line in which a secret may still appear
+OPEN = 1 << 12  # characters at the end of an unfinished line that may contain part of a secret
 LONGEST_CHARACTER = 4  # bytes
-OVERHEAD = 48  # bytes of memory that a line costs besides its text
+OVERHEAD = 48  # additional bytes of memory of a line
 CONTINUING = range(0x80, 0xC0)  # the bytes of a character after its first
 
 
 class OutputPage:
-    r"""Some neighbouring lines, and what there was when they were read.
+    r"""Some neighbouring lines, and the state of the buffer when they were read.
 
-    `lines` end in "\n" as they were written; a line that has only begun does not, so that together
-    they are the text. `offset` is the number of the first of them; lines are numbered from 0 since
-    the start, also those that are gone. `first` is the number of the oldest line that is kept,
-    which is how many are gone, and `total` the number of all that ever were. `received` are the
-    bytes that were ever written. `begun` says that the last of these lines may still grow, and
-    `next` where to read on, which is that line again. `has_lost` is true once lines, or the
-    beginning of one, did not fit.
+    `lines` are complete and end in "\n", except for an unfinished last line; joined, they are the
+    text. `offset` is the number of the first of them. Lines are numbered from 0 since the start,
+    including dropped ones. `first` is the number of the oldest kept line, which equals the number
+    of dropped lines. `total` is the number of all lines since the start, and `received` the number
+    of bytes. `begun` means that the last of these lines may still grow. `next` is the offset for
+    the next read, which repeats an unfinished line. `has_lost` is true once lines, or the beginning
+    of one, did not fit.
     """
 
     __slots__ = ("begun", "first", "has_lost", "lines", "next", "offset", "received", "total")
@@ -55,11 +55,11 @@ class OutputPage:
 
 
 class OutputBuffer:
-    r"""What a process has written, line by line; one thread adds to it while others read.
+    r"""The output of a process, line by line; one thread adds to it while others read.
 
-    At most `lines` lines of together at most `size` bytes (of UTF-8, with the "\n") are kept: the
-    newest. Of a single line of more than `size` bytes the end is kept. What is not UTF-8 is
-    replaced by U+FFFD, and "\r\n" by "\n". One that has begun counts as a line. Secrets of the
+    The buffer keeps the newest lines: at most `lines` lines and at most `size` bytes (of UTF-8,
+    including "\n"). A single line of more than `size` bytes keeps only its end. Invalid UTF-8 is
+    replaced by U+FFFD, and "\r\n" by "\n". An unfinished line counts as a line. Secrets of the
     environment are masked.
     """
 
@@ -90,9 +90,9 @@ class OutputBuffer:
         self._decoder = getincrementaldecoder("utf-8")("replace")
         self._kept: deque[bytes] = deque()
         self._used = 0  # bytes of the kept lines
-        self._whole = 0  # lines ever, without the one that has begun
-        self._begun = bytearray()  # the line that has begun, but for its end
-        self._open = ""  # its end
+        self._whole = 0  # lines since the start, without the unfinished one
+        self._begun = bytearray()  # the unfinished line, without its end
+        self._open = ""  # the end of the unfinished line
         self._has_cut = False  # the beginning of a line is gone
         self._received = 0
         self._lock = _thread.allocate_lock()
@@ -105,7 +105,7 @@ class OutputBuffer:
             self._trim()
 
     def end(self) -> None:
-        """Take the line that has begun as it is: no more is written."""
+        """Store the unfinished line, because no more output follows."""
         with self._lock:
             self._take(self._decoder.decode(b"", final=True))
             if self._open:
@@ -116,11 +116,11 @@ class OutputBuffer:
 
     @property
     def weight(self) -> int:
-        """About how many bytes of memory what is kept costs."""
+        """Approximate bytes of memory that the buffer uses."""
         return self._used + len(self._begun) + len(self._open) + OVERHEAD * len(self._kept)
 
     def drop(self) -> None:
-        """Let go of all lines, also of one that has begun; they count as ever."""
+        """Drop all lines, including an unfinished one; they still count in `total`."""
         with self._lock:
             self._whole += bool(self._open)
             self._begun.clear()
@@ -205,7 +205,7 @@ class OutputBuffer:
 
 
 def _start_of_end(line: bytes | bytearray, size: int) -> int:
-    """Return where the last bytes of a line start, at the beginning of a character."""
+    """Return the start of the last bytes of a line, at the beginning of a character."""
     start = max(len(line) - size, 0)
     while start < len(line) and line[start] in CONTINUING:
         start += 1
@@ -217,17 +217,17 @@ def weight_of(lines: int, size: int) -> int:
     return size + OVERHEAD * min(lines, size)
 
 
-MAX_BYTES = 8192  # of the JSON text of an answer that carries output
+MAX_BYTES = 8192  # maximum JSON text of an answer that carries output
 MARK = "... [truncated]"
 NOT_ALLOWLISTED = -32010
 RUNNER_UNAVAILABLE = -32011
 TASK_NOT_FOUND = -32012
 MOST = 20  # names of tasks in an answer
-LONGEST = 100  # characters of what a client gave, where it is repeated
+LONGEST = 100  # characters of a client's text in a message
 
 
 def shown(text: str) -> str:
-    """Return what a client gave, on one line and not too long."""
+    """Return a client's text on one line, shortened if necessary."""
     cut = text if len(text) <= LONGEST else f"{text[:LONGEST]}…"
     return one_line(cut)
 
@@ -259,9 +259,9 @@ def runner_unavailable(runner: str, unique_name: str, hint: str) -> RefusedError
 
 
 def task_not_found(name: str, candidates: list[str], *, lists: bool) -> RefusedError:
-    """Return the refusal of a name that no task has, or several, which are `candidates`.
+    """Return the refusal of an unknown name, or of an ambiguous one with its `candidates`.
 
-    `lists` says whether the session has the tool that shows them all.
+    `lists` is true if the session has the tool that lists all tasks.
     """
     data = "Use 'list_tasks' to see available tasks" if lists else "Ask a human for its name"
     if candidates:
@@ -271,9 +271,9 @@ def task_not_found(name: str, candidates: list[str], *, lists: bool) -> RefusedE
 
 
 def job_not_found(pid: int, *, looks: bool) -> RefusedError:
-    """Return the refusal of a process that this server has not started, or no longer remembers.
+    """Return the refusal of an unknown process: not started by this server, or dropped.
 
-    `looks` says whether the session has the tool that shows what runs.
+    `looks` is true if the session has the tool that lists running tasks.
     """
     data = "Use 'status' to see running tasks and their PIDs"
     return RefusedError(
@@ -289,7 +289,7 @@ def not_running(pid: int) -> RefusedError:
 
 
 def too_many(most: int, *, stops: bool) -> RefusedError:
-    """Return the refusal of one task too many; `stops` says whether the session can stop one."""
+    """Return the refusal of one task too many; `stops` is true if the session can stop one."""
     message = f"Maximum number of concurrent jobs ({most}) reached"
     data = "Wait for a running task to end" + (", or stop one with 'task_stop'" if stops else "")
     return RefusedError(INTERNAL_ERROR, message, data)
@@ -319,7 +319,7 @@ def bad_arguments(why: str, hint: str) -> RefusedError:
 
 
 def unknown_runner(name: str, runners: Iterable[str]) -> RefusedError:
-    """Return the refusal of a name that no runner has; `runners` are those of the listed tasks."""
+    """Return the refusal of an unknown runner; `runners` belong to the listed tasks."""
     from .runners import HINTS
 
     nearest = next((runner for runner in HINTS if runner == name.strip().lower()), "")

@@ -1,7 +1,7 @@
-"""The processes of tasks as resources: how each stands, and what it has printed.
+"""The processes of tasks as resources: their state and their output.
 
-They are dela's own design: `job://<pid>`, and `joblog://<pid>?from=<line>`, page by page. A session
-has those that its tools could tell it too.
+The URIs are dela's own design: `job://<pid>`, and `joblog://<pid>?from=<line>`, page by page. A
+session has the resources whose equivalent tools it has.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 JSON = "application/json"
 PAGE = 50  # processes of a list
-LINES = 8192  # of a page of output: no more of them fit into an answer
-# By scheme, the tool that tells the same.
+LINES = 8192  # lines of a page of output: an answer has no space for more
+# By scheme, the tool with the same answer.
 TOOLS = {"job": "task_status", "joblog": "task_output"}
 _URI = r"(job|joblog)://([1-9][0-9]{0,18})(?:\?from=(0|[1-9][0-9]{0,18}))?"
 _CURSOR = "[1-9][0-9]{0,8}"
@@ -53,7 +53,7 @@ TEMPLATES = {
 
 
 class JobResources:
-    """What clients read of the processes that this server has started."""
+    """Resources for the processes that this server has started."""
 
     __slots__ = ()
 
@@ -87,7 +87,7 @@ class JobResources:
     def read(self, dela: Dela, uri: str) -> tuple[str, str]:
         """Return the media type and the text of a process or of a page of its output.
 
-        Raises `NotThereError` where there is none of the URI, or none for this session.
+        Raises `NotThereError` if the URI does not exist, or not for this session.
         """
         found = re.fullmatch(_URI, uri)
         scheme, pid, start = found.groups() if found is not None else ("", "0", None)
@@ -109,7 +109,7 @@ class JobResources:
         return [pid for pid in dict.fromkeys(pids) if pid.startswith(value)]
 
     def watched(self, _folder: str, dela: Dela) -> Dela:
-        """Return the same processes: what is kept of them is for many threads."""
+        """Return the same workspace, because its processes are safe to read from many threads."""
         return dela
 
     def moved(self, dela: Dela) -> object:
@@ -134,7 +134,7 @@ def _jobs(dela: Dela) -> list[Job]:
 
 
 def _page(dela: Dela, job: Job, start: str | None) -> dict[str, object]:
-    """Return lines of output as task_output answers them, and the URI of what comes next."""
+    """Return lines of output as task_output does, and the URI of the next lines."""
     is_over = job.state != "running"
     asked = {"pid": job.pid, "lines": LINES}
     if start is not None:

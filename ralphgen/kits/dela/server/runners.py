@@ -19,10 +19,10 @@ if TYPE_CHECKING:
 
 COMPOSE = "docker compose"
 PATIENCE = 3.0  # seconds for one answer
-DOCKER_PATIENCE = 5.0  # which starts a program of its own to say of which version it is
+DOCKER_PATIENCE = 5.0  # asking Docker for its version starts a second program
 LARGEST = 1 << 23  # bytes of one answer
 _CHUNK = 1 << 16
-# What to do where a runner is missing, by its short name.
+# Hints for missing runners, by short name.
 HINTS = {
     "make": "Install make: brew install make (macOS) or apt-get install make (Ubuntu)",
     "npm": "Install Node.js with npm: https://nodejs.org",
@@ -49,7 +49,7 @@ LISTED_ONLY = frozenset(("cmake", "travis"))
 
 
 class Runners:
-    """Which programs can be run now; what Docker says is remembered until Docker changes."""
+    """Detects the programs that can be run; the answer of Docker is cached until Docker changes."""
 
     __slots__ = ("_compose",)
 
@@ -57,9 +57,9 @@ class Runners:
         self._compose: tuple[str, Stamp, bool] | None = None
 
     def available(self, task: Task, folder: str, *, again: bool = False) -> bool:
-        """Return whether the program of a task, which was found in `folder`, can be run.
+        """Return whether the program of a task found in `folder` can be run.
 
-        `again` queries even what is remembered.
+        `again` bypasses the cache.
         """
         if task.runner in LISTED_ONLY or not task.argv:
             return False
@@ -71,16 +71,16 @@ class Runners:
         program = which(task.argv[0])
         if program is None or task.runner != COMPOSE:
             return program is not None
-        # It is run for the answer: one that the project holds must not be.
+        # This runs the program, so it must not be part of the project.
         docker = program_outside(program, folder)
         return docker is not None and self._has_compose(docker, folder, again=again)
 
     def _has_compose(self, docker: str, folder: str, *, again: bool) -> bool:
-        """Return whether Docker has its compose plugin, which is a program of its own."""
+        """Return whether Docker has its compose plugin, which is a separate program."""
         known = self._compose
         if known is not None and not again and known[:2] == (docker, stamp(docker)):
             return known[2]
-        # It is run where nothing of the project is read.
+        # It runs in a directory without files of the project.
         words = ("compose", "version")
         place = os.path.dirname(docker)
         answer = _answer(docker, words, place, DOCKER_PATIENCE, project_around(folder))
@@ -103,7 +103,7 @@ def nearest_program(folder: Folder, wrapper: str, program: str) -> str:
 
 
 class Answer:
-    """What a runner said: its exit `code`, its `output`, and the lines of its `complaint`."""
+    """The answer of a runner: its exit `code`, its `output`, and the lines of its `complaint`."""
 
     __slots__ = ("code", "complaint", "output")
 
@@ -114,10 +114,10 @@ class Answer:
 
 
 def query(folder: Folder, *command: str) -> Answer | None:
-    """Return what a command says that is run in the folder.
+    """Return the answer of a command that is run in the folder.
 
-    None where the program is not there, lies within the project (a listing runs nothing that the
-    project holds), or does not answer soon and briefly; what it has started is ended then.
+    Return None if the program is missing, is inside the project (a listing runs no programs of the
+    project), or exceeds the limits on time and output. In that case its processes are ended.
     """
     program = program_outside(command[0], folder.root)
     if program is None:
@@ -128,8 +128,8 @@ def query(folder: Folder, *command: str) -> Answer | None:
 def program_outside(name: str, folder: str) -> str | None:
     """Return the path of a program that may be run for a listing, by its name or path.
 
-    None where it is not there or lies within the project around the folder, be it by way of a
-    link: who may write files in a project must not run them by having its tasks listed.
+    Return None if it is missing, or inside the project around the folder, even through a link.
+    Otherwise, write access to a project would be enough to run programs when its tasks are listed.
     """
     from shutil import which
 
@@ -144,10 +144,10 @@ def program_outside(name: str, folder: str) -> str | None:
 
 
 def project_around(folder: str) -> str:
-    """Return the outermost folder around one that holds `.ralph`; itself where none does.
+    """Return the outermost folder around one that holds `.ralph`, or the folder itself.
 
-    The outermost, since any folder of a project may be given one; but a home is no project where
-    there is one below it.
+    The outermost counts, since any folder of a project may contain a `.ralph`. A home directory is
+    not a project if there is a project below it.
     """
     around = [os.path.realpath(folder)]
     while (above := os.path.dirname(around[-1])) != around[-1]:
@@ -158,7 +158,7 @@ def project_around(folder: str) -> str:
 
 
 def inherited(folder: Folder) -> dict[str, str]:
-    """Return the environment in which the runners of a folder will run."""
+    """Return the environment for the runners of a folder."""
     from ralphgen.runtime.processes.secrets import passed_on
 
     return passed_on(os.path.join(project_around(folder.root), ".ralph", "mcp"))
@@ -167,9 +167,10 @@ def inherited(folder: Folder) -> dict[str, str]:
 def _answer(
     program: str, words: Sequence[str], cwd: str, patience: float, project: str
 ) -> Answer | None:
-    """Return what a program says in so many seconds; None where it does not, or cannot be run.
+    """Return the answer of a program; None if it cannot be run or exceeds the limits.
 
-    It gets none of the project's secrets: some run what the project's files say.
+    `patience` is the limit in seconds. The program gets none of the project's secrets, because some
+    programs run commands from the project's files.
     """
     import subprocess
 
@@ -201,7 +202,7 @@ def _answer(
 
 
 def _said(process: Popen[bytes], until: float) -> list[bytes] | None:
-    """Return what a process said that has ended; None where that is too late or too much."""
+    """Return the output of a process that ends in time; None if it is too late or too long."""
     import selectors
     from subprocess import TimeoutExpired
 
@@ -227,7 +228,7 @@ def _said(process: Popen[bytes], until: float) -> list[bytes] | None:
 
 
 def _end(process: Popen[bytes]) -> None:
-    """End a process that was not waited for yet, and all that it has started."""
+    """End a running process and its children."""
     try:
         os.killpg(process.pid, signal.SIGKILL)
     except (OSError, AttributeError):  # all have ended, or there are no groups on this system

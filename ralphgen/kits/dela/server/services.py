@@ -1,4 +1,4 @@
-"""What other kits may ask of the project's own tasks: how one of them is run."""
+"""Services for other kits: the command of one of the project's own tasks."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 
 
 def task_command(dela: Dela, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return how the task `unique_name` is run: `argv`, `cwd`, and `env`, what is set besides.
+    """Return how the task `unique_name` is run: `argv`, `cwd` and additional variables `env`.
 
-    Nobody has to have allowed the task: the settings that name it are the permission. Raises
-    `ToolError` where there is no such task, or nothing that runs it.
+    The allowlist does not apply, because naming the task in the settings is the permission. Raises
+    `ToolError` if the task does not exist or its runner is unavailable.
     """
     try:
         task, folder = find_task_above(dela, arguments["unique_name"], dela.root)

@@ -1,4 +1,4 @@
-"""What a task is, and the names of all tasks of a folder: no two have the same."""
+"""Tasks, and a unique name for each task of a folder."""
 
 from __future__ import annotations
 
@@ -14,25 +14,25 @@ if TYPE_CHECKING:
     from typing import Any
     from xml.etree.ElementTree import Element
 
-PATTERN = "*"  # in the name of a task of Task: any word may stand in its place
-FEW = 3  # letters of a runner, where one letter does not tell it apart
+PATTERN = "*"  # in the name of a task of Task, a placeholder for any word
+FEW = 3  # letters of a runner, if one letter is ambiguous
 
 
 def is_word(name: str) -> bool:
-    """Return whether a name can be given to a runner and shown on a line: it is no option."""
+    """Return whether a name fits on one line and does not look like an option."""
     return bool(name.strip()) and name.isprintable() and not name.startswith("-")
 
 
 def one_line(value: object) -> str | None:
-    """Return a text on one line, as a description; None where it is none, or blank."""
+    """Return a text on one line, for a description; None if it is blank or not a string."""
     return " ".join(value.split()) or None if isinstance(value, str) else None
 
 
 def with_names(text: str | None, variables: re.Pattern[str]) -> str | None:
-    """Return a description in which each variable stands as its name, <NAME>: no value is known.
+    """Return a description with each variable replaced by its name, as <NAME>.
 
-    `variables` finds them; the group that has matched is the name, and `text`, where it is one of
-    the groups, what stands for itself. What is computed in another way becomes <…>.
+    `variables` finds the variables. The matching group is the name; a group called `text` is kept
+    as literal text. Other expressions become <…>.
     """
 
     def name(found: re.Match[str]) -> str:
@@ -46,12 +46,11 @@ def with_names(text: str | None, variables: re.Pattern[str]) -> str | None:
 class Task:
     """One task that a file of the project defines.
 
-    `name` is what it is listed as, `source_name` what its runner knows it by. `runner` is the
-    short name of the program that runs it, `argv` the command, word by word; a first word with a
-    slash is a path below the folder in which the task was found. `path` is the file that defines
-    it, absolute and without links. `before_arguments` are the words that stand between the command
-    and further arguments, where there are any. `unique_name` is the name that no other task of the
-    folder has; it is `name` until `name_tasks` has seen them all.
+    `name` is the listed name, and `source_name` the name for its runner. `runner` is the short name
+    of the program that runs it, and `argv` the command, word by word; a first word with a slash is
+    a path below the folder of the task. `path` is the file that defines it, absolute and without
+    links. `before_arguments` are the words between the command and further arguments. No other task
+    of the folder has the same `unique_name`, which equals `name` until `name_tasks` has set it.
     """
 
     __slots__ = (
@@ -116,11 +115,11 @@ def name_tasks(tasks: Iterable[Task]) -> list[Task]:
 
 
 def find_task(tasks: Sequence[Task], name: str) -> tuple[Task | None, list[str]]:
-    """Return the task of a unique name, else the only one that `<name>-<prefix>` can mean.
+    """Return the task of a unique name, else the only possible match of `<name>-<prefix>`.
 
-    A prefix is any beginning of the runner's name, so that a client which knows a task under the
-    name that it has elsewhere finds it here. Where there is none, the second value holds the unique
-    names of the tasks that bear the name plainly: what the caller can have meant.
+    A prefix is any beginning of the runner's name, so a client can use a task's unique name from
+    another folder. If there is no match, the second value holds the unique names of the tasks with
+    the plain name, as suggestions.
     """
     exact = next((task for task in tasks if task.unique_name == name), None)
     if exact is not None:
@@ -133,10 +132,10 @@ def find_task(tasks: Sequence[Task], name: str) -> tuple[Task | None, list[str]]
 
 
 def find_instance(tasks: Iterable[Task], name: str) -> tuple[Task | None, list[str]]:
-    """Return the task that a name makes of the only pattern it fits, and else those patterns.
+    """Return the task for the only pattern that a name matches, or None and all matching patterns.
 
-    It bears the name of the pattern, by which people allow it, and both its other names are the
-    one that was given, by which they may deny it. What stands for `*` is not checked here.
+    Its name is the pattern, so allowing the pattern allows the task. Its other two names are the
+    given name, so that name can be denied. The text for `*` is not checked here.
     """
     fitting = [task for task in tasks if task.runner == "task" and parts_of(task.source_name, name)]
     if len(fitting) != 1:
@@ -156,7 +155,7 @@ def find_instance(tasks: Iterable[Task], name: str) -> tuple[Task | None, list[s
 
 
 def parts_of(pattern: str, name: str) -> list[str]:
-    """Return what stands in a name for each `*` of a pattern; nothing where it does not fit."""
+    """Return the text for each `*` of a pattern in a name, or [] if the name does not match."""
     first, *others = pattern.split(PATTERN)
     if not name.startswith(first):
         return []
@@ -172,7 +171,7 @@ def parts_of(pattern: str, name: str) -> list[str]:
 
 
 def _merged(tasks: Iterable[Task]) -> list[Task]:
-    """Return the tasks without those that repeat the file and the command of an earlier one."""
+    """Return the tasks without duplicates, which repeat an earlier file and command."""
     first: dict[tuple[str, tuple[str, ...]], Task] = {}
     for task in tasks:
         kept = first.setdefault((task.path, task.argv or (task.name,)), task)
@@ -197,9 +196,9 @@ def _letters(task: Task) -> str:
     return "".join(letter for letter in task.runner.lower() if letter.isalpha())
 
 
-MAX_FILE = 1 << 20  # bytes of a file of tasks
-# What one discovery may take, however much a project names: files and bytes to read, values to
-# parse, and paths to look at.
+MAX_FILE = 1 << 20  # bytes of one file
+# Limits of one discovery, however many files a project names: files and bytes to read, values to
+# parse, and paths to check.
 MOST = {"files": 2000, "bytes": 1 << 22, "values": 200_000, "paths": 20_000}
 MOST_PROBLEMS = 50
 LONGEST = 300  # characters of a path or a sentence in a problem
@@ -219,14 +218,13 @@ class UnreadableError(Exception):
 
 
 class Folder:
-    """One folder in which tasks are looked for.
+    """A folder that is searched for tasks.
 
-    `path` is the folder, `root` the one above which nothing is looked for (the folder itself or
-    one around it); both are absolute and without links. `problems` are the files that cannot be
-    used, as (path, sentence). `stamps` holds, by path, the state of every file and folder that
-    was read or looked for: as long as they are the same, so is what was found. `parsed` keeps
-    what was made of files, by kind and real path. Each is for one discovery, which may take so much
-    and no more.
+    `path` is the folder, and `root` the upper limit of the search (the folder itself or one around
+    it); both are absolute and without links. `problems` are the unusable files, as (path,
+    sentence). `stamps` holds, by path, the state of every file and folder that was read or looked
+    for: the result is valid as long as they are unchanged. `parsed` caches parsed files, by kind
+    and real path. Each instance is for one discovery, within the limits `MOST`.
     """
 
     __slots__ = ("_left", "_listed", "parsed", "path", "problems", "root", "stamps")
@@ -245,9 +243,9 @@ class Folder:
         return os.path.normpath(os.path.join(self.path, *parts))
 
     def entries(self, folder: str = "") -> list[str]:
-        """Return the names in a folder, given by its path, in order; none where there is no folder.
+        """Return the sorted names in a folder, given by its path; none if it does not exist.
 
-        Without a path, those in the folder itself. One that leads out of the root is reported.
+        The default is the folder itself. A path outside the root is reported.
         """
         return [*self._names(folder or self.path)]
 
@@ -276,8 +274,8 @@ class Folder:
     def text(self, path: str, largest: int = MAX_FILE) -> str:
         r"""Return the text of a file, without a byte order mark and with "\n" as line ends.
 
-        Raises `UnreadableError` where there is none, it leads out of the root, it is of more than
-        `largest` bytes or no UTF-8, or where enough was read.
+        Raises `UnreadableError` if the file is missing, outside the root, larger than `largest`
+        bytes or not UTF-8, or if a limit of the discovery is reached.
         """
         self.look(path)
         if not self._is_ours(path):
@@ -310,9 +308,9 @@ class Folder:
         self.problems.append(problem)
 
     def spend(self, what: str, count: int) -> None:
-        """Take of what one discovery may take, by the names of `MOST`.
+        """Consume part of one of the limits `MOST`.
 
-        Raises `UnreadableError`, after a report, where one of them is used up.
+        Raises `UnreadableError`, after a report, if the limit is exceeded.
         """
         self._left[what] -= count
         if self._left[what] < 0:
@@ -320,9 +318,9 @@ class Folder:
             raise UnreadableError(self.path, SPENT)
 
     def look(self, path: str) -> None:
-        """Remember the state of what is at a path, so that a change is noticed.
+        """Record the state of a path, so that a later change is noticed.
 
-        Raises `UnreadableError` where enough was looked at.
+        Raises `UnreadableError` if the limit of paths is exceeded.
         """
         if path not in self.stamps:
             self.spend("paths", 1)
@@ -360,7 +358,7 @@ class Folder:
 
 
 def stamp(path: str) -> Stamp:
-    """Return the state of what is at a path; a change of its content or rights changes it."""
+    """Return the state of a path; a change of its content or permissions changes the state."""
     try:
         found = os.stat(path)
     except (OSError, ValueError):
@@ -369,7 +367,7 @@ def stamp(path: str) -> Stamp:
 
 
 def unchanged(stamps: Mapping[str, Stamp]) -> bool:
-    """Return whether all these paths are as they were."""
+    """Return whether all these paths are unchanged."""
     return all(stamp(path) == before for path, before in stamps.items())
 
 
@@ -393,10 +391,10 @@ def read_yaml(folder: Folder, path: str) -> Any:
 
 
 def read_documents(folder: Folder, path: str) -> list[Any]:
-    """Return the documents of a YAML file, in which every scalar is a text.
+    """Return the documents of a YAML file, with every scalar as a string.
 
-    That `on` and `yes` are texts, as they are to the programs that read these files, and that 3
-    is "3", is what a loader without types is for. Raises `UnreadableError`.
+    The programs that read these files treat `on` and `yes` as strings too, and 3 is "3". Raises
+    `UnreadableError`.
     """
     documents: list[Any] = _once("yaml", folder, path, lambda: _yaml(folder, path))[0]
     return documents
@@ -410,7 +408,7 @@ def has_tags(folder: Folder, path: str) -> bool:
     _, text = _once("yaml", folder, path, lambda: _yaml(folder, path))
     if "!" not in text:
         return False
-    import yaml  # what it cannot read safely was refused above
+    import yaml  # unsafe files were refused above
 
     events = yaml.parse(text, Loader=getattr(yaml, "CBaseLoader", yaml.BaseLoader))
     return any(getattr(event, "tag", None) is not None for event in events)
@@ -552,17 +550,18 @@ def read_xml(folder: Folder, path: str) -> Element:
 
 
 def mapping(value: object) -> dict[str, Any]:
-    """Return the value, where it is an object whose keys are texts; else an empty one."""
+    """Return the value with its string keys if it is a dictionary, else {}."""
     if not isinstance(value, dict):
         return {}
     return {key: member for key, member in value.items() if isinstance(key, str)}
 
 
 def merged(value: object, most: int = MOST_MEMBERS) -> dict[str, Any]:
-    """Return the members of a YAML mapping with those that `<<` takes from others; else none.
+    """Return the members of a YAML mapping, including merged ones (`<<`); {} for other values.
 
-    Of two with one key the mapping's own counts, then that of what is named first. Not more than
-    `most` are taken, the own before others: thousands of mappings may name one with thousands.
+    If a key occurs twice, the mapping's own member counts, then the first merged one. At most
+    `most` members are returned, own members first, because thousands of mappings may merge one with
+    thousands.
     """
     parts: list[dict[str, Any]] = []
     pending = [value] if isinstance(value, dict) else []

@@ -38,13 +38,13 @@ if TYPE_CHECKING:
     from .task import Task
     from .workspace import Dela
 
-MOST = 200  # tasks of a page, where the caller does not say
+MOST = 200  # default tasks per page
 PROBLEMS = 20  # files named in an answer
-WAIT = 1  # seconds for which a task is waited for, where the caller does not say
-TOLD = 1  # seconds between two words on how far a task is
-LONGEST_LINE = 200  # characters of its output in them
-LINES = 8192  # of the first output: no more of them fit into an answer
-ANYWHERE = "sh"  # what a script runs does not depend on the folder; other runners look around in it
+WAIT = 1  # default seconds to wait for the end of a task
+TOLD = 1  # seconds between progress reports
+LONGEST_LINE = 200  # characters of the last line in a progress report
+LINES = 8192  # lines of the first output: an answer has no space for more
+ANYWHERE = "sh"  # scripts run in any folder; other runners look for files in the current one
 
 
 def list_tasks(dela: Dela, arguments: dict[str, Any]) -> dict[str, Any]:
@@ -128,7 +128,7 @@ def _stop_unwanted(jobs: Jobs, job: Job) -> None:
 
 
 def _outcome(job: Job, seconds: float) -> dict[str, Any]:
-    """Return what has become of a task after so many seconds, or at its end."""
+    """Return the state and output of a task after so many seconds, or at its end."""
     ended = _is_over(job, seconds)
     answer: dict[str, Any] = {"state": job.state if ended else RUNNING}
     if ended:
@@ -149,7 +149,7 @@ def _outcome(job: Job, seconds: float) -> dict[str, Any]:
 
 
 def _is_over(job: Job, seconds: float) -> bool:
-    """Return whether a task ends within so many seconds; the client is told how far it is."""
+    """Return whether a task ends within so many seconds; report its progress to the client."""
     passed = 0
     while passed + TOLD < seconds:
         if job.wait(TOLD):
@@ -163,10 +163,10 @@ def _is_over(job: Job, seconds: float) -> bool:
 
 
 def find_task_above(dela: Dela, name: str, cwd: str) -> tuple[Task, str]:
-    """Return the task of a name and the folder that it was found in: the nearest, up to the root.
+    """Return the task of a name and its folder: the nearest one, up to the root.
 
-    Raises `RefusedError` where there is none, or where there are several: one further up would be
-    another than the runner takes.
+    Raises `RefusedError` if there is none, or if several match. The search ends there, because a
+    task further up differs from the one that the runner would take.
     """
     folder = cwd
     while True:

@@ -1,4 +1,4 @@
-"""What the tools on tasks share: the project's folder, what is allowed, and what runs."""
+"""The shared state of the task tools: the project's folder, the allowlist and the processes."""
 
 from __future__ import annotations
 
@@ -25,17 +25,16 @@ if TYPE_CHECKING:
     from .task import Task
 
 KEPT = 200  # tasks that have ended
-REMEMBERED = 4  # times the most that one task's output may be, is that of all that have ended
-LEAST = 20 << 20  # bytes for it in any case
+REMEMBERED = 4  # for the output of all ended tasks: how often the maximum of one task
+LEAST = 20 << 20  # bytes, the minimum of this budget
 
 
 class Dela:
     """The tasks of one project.
 
-    `root` is the folder that holds them, absolute and without links; `places` are
-    the folder of the project in which the user allows tasks, and the one that the session works in.
-    `jobs` are the processes that were started, None as long as
-    there was none. `server` is the folder of the server itself.
+    `root` is the folder of the tasks, absolute and without links. `places` are the project folder
+    with the user's permissions, and the worktree of the session. `jobs` are the started processes,
+    None if there are none yet. `server` is the folder of the server itself.
     """
 
     __slots__ = (
@@ -64,14 +63,14 @@ class Dela:
         self.root = root
         self._session = session
         self._allowlist = Allowlist((project, work_tree), home)
-        self._logged = ""  # what was last wrong with it
+        self._logged = ""  # the last problem of the allowlist
         self.runners = Runners()
         self.jobs: Jobs | None = None
         self._settings = settings
         self._discovery: Discovery | None = None
 
     def sees(self, tool: str) -> bool:
-        """Return whether the session has a tool: what it does not have is not spoken of."""
+        """Return whether the session has a tool, so that messages do not mention missing tools."""
         return tool in self._session.enabled
 
     def setting(self, name: str) -> Any:
@@ -122,9 +121,9 @@ class Dela:
         return path
 
     def started(self) -> Jobs:
-        """Return the processes, where one may be started now.
+        """Return the processes, for a task that starts now.
 
-        Raises `DeferError` on the thread that reads requests: a task takes its time.
+        Raises `DeferError` on the thread that reads requests, because a task takes time.
         """
         take_time()
         if self.jobs is None:

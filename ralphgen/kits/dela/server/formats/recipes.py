@@ -58,7 +58,7 @@ Attributes = dict[str, list[Token]]  # the arguments, by the name
 
 
 class JustRecipe:
-    """A recipe: its `name`, whether `just` shows it, what it says of itself and what it needs."""
+    """A recipe: its `name`, whether `just` shows it, its description and its needs."""
 
     __slots__ = ("description", "is_private", "name", "needs")
 
@@ -91,7 +91,7 @@ def read_statements(text: str) -> Iterator[JustRecipe | JustInclude]:
     this_system = {system.rstrip("0123456789"), *(["unix"] if os.name == "posix" else [])}
     description: str | None = None
     attributes: Attributes = {}
-    start = text.find("\n") if text.startswith("#!") else 0  # a shebang is no description
+    start = text.find("\n") if text.startswith("#!") else 0  # a shebang is not a description
     for line in _lines(text, max(0, start)):
         tokens = [token for token in line if token[0] != "comment"]
         if tokens and tokens[0][1] == "[":
@@ -103,7 +103,7 @@ def read_statements(text: str) -> Iterator[JustRecipe | JustInclude]:
             if statement is not None:
                 yield statement
         attributes = {}
-        description = one_line(line[0][1][1:]) if line and not tokens else None  # of a comment
+        description = one_line(line[0][1][1:]) if line and not tokens else None  # from a comment
 
 
 def _lines(text: str, at: int) -> Iterator[list[Token]]:
@@ -115,7 +115,7 @@ def _lines(text: str, at: int) -> Iterator[list[Token]]:
 
 
 def _read_line(text: str, at: int, line: list[Token]) -> int:
-    """Put the tokens of a line into `line`; it goes on within brackets. Returns where it ends."""
+    """Put the tokens of a line into `line` and return its end; brackets may span lines."""
     depth = 0
     for kind, word, end in _tokens(text, at):
         depth = max(0, depth + (word in _OPENING) - (word in _CLOSING))
@@ -141,7 +141,7 @@ def _tokens(text: str, at: int) -> Iterator[tuple[str, str, int]]:
 
 
 def _body_end(text: str, at: int) -> int:
-    """Return where the line of a recipe ends: strings in `{{...}}` may span many lines."""
+    """Return the end of a recipe's line: strings in `{{...}}` may span many lines."""
     while found := _BODY.search(text, at):
         at = found.end()
         if found.group() == "\n":
@@ -191,7 +191,7 @@ def _recipe(
         return None
     name = head[0][1]
     if "doc" in attributes:
-        # Where [doc(...)] holds more than a plain text, only `just` knows what it says.
+        # If [doc(...)] is not a plain text, only `just` can evaluate it.
         literal = attributes["doc"][0] if len(attributes["doc"]) == 1 else ("", "")
         is_plain = literal[0] == "text" and not literal[1].startswith("f")
         description = one_line(read_text(literal[1])) if is_plain else None
@@ -204,7 +204,7 @@ def _recipe(
 
 
 def _needs(tokens: Sequence[Token]) -> Iterator[str]:
-    """Yield the recipes that stand behind the colon, without what is given to them."""
+    """Yield the recipes behind the colon, without their arguments."""
     words = [word if kind in {"name", "sign"} else "" for kind, word in tokens]
     depth, before = 0, ""
     path: list[str] = []
@@ -240,7 +240,7 @@ def _attributes(tokens: Sequence[Token]) -> Iterator[tuple[str, list[Token]]]:
 
 
 def read_text(literal: str) -> str:
-    """Return the text of a literal of a justfile, of those that `just` takes for paths."""
+    """Return the text of a justfile literal of the kinds that `just` accepts as paths."""
     from textwrap import dedent
 
     quoted = literal.lstrip("xf")
@@ -265,19 +265,19 @@ def _escaped(found: re.Match[str]) -> str:
 
 NAMES = frozenset(("justfile", ".justfile"))  # in any capitals
 MOST_FILES = 200
-MOST_NAMED = 500  # files, be they there or not
+MOST_NAMED = 500  # files, existing or not
 _A_VALUE = 4  # characters of a justfile that take as long as a value of YAML
-_DEEPEST = 20  # files of which each names the next
-_POINTER = re.compile(r"\S+ \S+:[0-9]+:[0-9]+$")  # "-> justfile:1:1", with an arrow of its own
-Listed = dict[str, tuple[str | None, str | None]]  # description and file of a module, by the name
+_DEEPEST = 20  # files that name each other in a chain
+_POINTER = re.compile(r"\S+ \S+:[0-9]+:[0-9]+$")  # "-> justfile:1:1", with just's arrow
+Listed = dict[str, tuple[str | None, str | None]]  # description and file of a module, by name
 
 
 def just_tasks(folder: Folder) -> Iterator[Task]:
-    """Yield the recipes that `just --summary` names, with those of modules, in the file's order.
+    """Yield the recipes that `just --summary` names, including modules, in the file's order.
 
-    The files are read by rules of our own, which know where each stands. Where `just` is there, its
-    own dump decides which recipes there are and what describes them; it evaluates nothing for it.
-    Raises `UnreadableError`; what is imported and cannot be used is reported.
+    This module parses the files itself to find the file of each recipe. If `just` is installed, its
+    dump decides which recipes exist and how they are described; it evaluates nothing for a dump.
+    Raises `UnreadableError`; an import that cannot be used is reported.
     """
     path = _justfile(folder)
     if path is None:
@@ -295,7 +295,7 @@ def just_tasks(folder: Folder) -> Iterator[Task]:
 
 
 def _justfile(folder: Folder) -> str | None:
-    """Return the path of the justfile. Raises `UnreadableError` where there are two, as `just`."""
+    """Return the path of the justfile. Raises `UnreadableError` for two, as `just` does."""
     names = [name for name in folder.entries() if name.lower() in NAMES]
     paths = [path for path in map(folder.place, names) if folder.is_usable(path)]
     if len(paths) > 1:
@@ -309,7 +309,7 @@ def _recipe_task(name: str, path: str, description: str | None) -> Task:
 
 
 def _just_dump(folder: Folder, path: str) -> Listed | None:
-    """Return what `just` itself finds; None where it cannot be run or does not take the file."""
+    """Return the recipes that `just` lists; None if it cannot be run or rejects the file."""
     words = ("--dump", "--dump-format", "json", "--justfile", path)
     return _asked(folder, path, "just", words, (1, 1, "error: "), lambda said: _recipes(said, ""))
 
@@ -322,10 +322,10 @@ def _asked(
     refusals: tuple[int, int, str],
     read: Callable[[Any], Iterable[tuple[str, tuple[str | None, str | None]]]],
 ) -> Listed | None:
-    """Return what a runner says of its file; None where it cannot be run or rejects the file.
+    """Return a runner's view of its file; None if the runner cannot be run or rejects the file.
 
-    `refusals` are the first and the last exit code with which it says why, and what stands before
-    that: the rest is reported, with the place that `just` points to.
+    `refusals` are the first and last exit code of a refusal with a reason, and the prefix of that
+    reason. The reason is reported without the prefix, with the place that `just` points to.
     """
     answer = query(folder, runner, *words)
     if answer is None:
@@ -341,7 +341,7 @@ def _asked(
     try:
         return dict(read(json.loads(answer.output)))
     except (LookupError, TypeError, ValueError, RecursionError):
-        return None  # a version that says less, or another program of this name
+        return None  # an older version, or another program of this name
 
 
 def _recipes(module: object, prefix: str) -> Iterator[tuple[str, tuple[str | None, str | None]]]:
@@ -356,9 +356,9 @@ def _recipes(module: object, prefix: str) -> Iterator[tuple[str, tuple[str | Non
 
 
 class _Place:
-    """Where a file stands: in which module, and by which files and how many imports it is reached.
+    """The place of a file: its module, and the chain of files and imports that leads to it.
 
-    `seen` are the files of the module, of which none is read twice.
+    `seen` are the files of the module; each is read once.
     """
 
     __slots__ = ("depth", "is_private", "path", "prefix", "seen", "way")
@@ -387,9 +387,9 @@ class _Place:
 
 
 class JustSources:
-    """Reads justfiles, once; what they name and cannot be read is reported.
+    """Reads justfiles once; files that they name but that cannot be read are reported.
 
-    `is_whole` says afterwards whether there was nothing of that kind.
+    Afterwards `is_whole` is true if there were none.
     """
 
     __slots__ = ("_absent", "_files", "_folder", "_found", "_named", "is_whole")
@@ -405,7 +405,7 @@ class JustSources:
     def read(self, path: str) -> dict[str, tuple[JustRecipe, _Place]]:
         """Return the recipes of a justfile, in order, that need no absent optional module.
 
-        Their names have the paths of their modules. Raises `UnreadableError` where the file itself
+        Their names include the paths of their modules. Raises `UnreadableError` if the file itself
         cannot be read.
         """
         self._add(_Place(path))
@@ -413,7 +413,7 @@ class JustSources:
         return {name: found for name, found in self._found.items() if name not in disabled}
 
     def _add(self, place: _Place) -> None:
-        """Add what a file defines, and what the files define that it names."""
+        """Add the definitions of a file and of the files that it names."""
         text = self._folder.text(place.path, MAX_DOCUMENT)
         self._folder.spend("values", len(text) // _A_VALUE)
         for statement in list(read_statements(text)):
@@ -422,13 +422,13 @@ class JustSources:
                 continue
             name = place.prefix + statement.name
             other = self._found[name][1] if name in self._found else None
-            # The same recipe may be defined anew: what is nearer wins, then what comes first, but
-            # within one file what comes last.
+            # A recipe may be redefined: the nearest definition wins, then the first one, but within
+            # one file the last one.
             if other is None or place.depth < other.depth or place.path == other.path:
                 self._found[name] = statement, place
 
     def _follow(self, source: JustInclude, before: _Place) -> None:
-        """Add what an import or a module defines."""
+        """Add the definitions of an import or a module."""
         self._named += 1
         if self._named > MOST_NAMED:
             self._miss(before.path, f"names more than {MOST_NAMED} files: the rest were not read")
@@ -450,7 +450,7 @@ class JustSources:
                 self._miss(error.path, error.why)
 
     def _file(self, source: JustInclude, before: _Place) -> str | None:
-        """Return the file that is meant; None where there is none, reported where it must be."""
+        """Return the file of an import or module, or None; a missing required file is reported."""
         given = os.path.expanduser(source.place or source.module)
         place = os.path.normpath(os.path.join(os.path.dirname(before.path), given))
         is_inside = self._folder.is_inside(place)
@@ -470,7 +470,7 @@ class JustSources:
         return None
 
     def _candidates(self, source: JustInclude, place: str) -> Iterator[str]:
-        """Yield the paths at which the file of an import or a module may be."""
+        """Yield the possible paths of an import or a module."""
         if source.place is not None:
             yield place
         if not source.module:
@@ -515,7 +515,7 @@ FILES = (
     "Taskfile.dist.yaml",
     "taskfile.dist.yaml",
 )
-# What a Taskfile says besides `dotenv`, for which `task` runs what it needs to find the files.
+# Fields of a Taskfile except `dotenv`, because `task` runs commands to find the dotenv files.
 _PLAIN = frozenset(
     (
         *("version", "includes", "tasks", "vars", "env", "output", "method", "silent", "set"),
@@ -523,9 +523,9 @@ _PLAIN = frozenset(
     )
 )
 MOST_TASKS = 10_000
-_MOST_FIELDS = 1000  # of a whole file
+_MOST_FIELDS = 1000  # in one file
 _YES = frozenset(("y", "yes", "on", "true"))
-_SPECIAL = frozenset("{}$`~:\\'\"")  # what makes a template, a pattern or an address of a path
+_SPECIAL = frozenset("{}$`~:\\'\"")  # characters of a template, a pattern or an address
 _NAMED = re.compile(r"\{\{\s*(OS|ARCH)\s*\}\}")
 _VALUE = re.compile(r"\{\{\s*\.(\w+)\s*\}\}")
 _OWN_SYSTEMS = {"win32": "windows"}
@@ -538,11 +538,11 @@ _REFUSALS = (100, 255, "(?:task: )?(?:err: )?")  # exit codes of `task` on a Tas
 def taskfile_tasks(folder: Folder) -> Iterator[Task]:
     """Yield the tasks that `task --list-all` names and that can be run by their name.
 
-    The files are read by rules of our own. Where `task` is there, its own list decides which
-    tasks there are and what describes them. It is not run where it might run commands or load files
-    to answer: for a Taskfile with `dotenv` (it runs `sh:` variables then) or
-    anything else that is not plain, and for one with an include that is an address or a template.
-    Raises `UnreadableError`; an include that cannot be used is reported.
+    This module parses the files itself. If `task` is installed, its list decides which tasks exist
+    and how they are described. It is not run if it might run commands or load files to answer: for
+    a Taskfile with `dotenv` (it runs `sh:` variables then) or with any other special field, and for
+    an include that is an address or a template. Raises `UnreadableError`; an include that cannot be
+    used is reported.
     """
     path = folder.first(*FILES)
     if path is None:
@@ -564,7 +564,7 @@ def taskfile_tasks(folder: Folder) -> Iterator[Task]:
 
 
 def _named_task(name: str, path: str, description: str | None) -> Iterator[Task]:
-    """Yield the task of a name; none where it reads as an option or a variable."""
+    """Yield the task of a name, unless the name looks like an option or a variable."""
     if is_word(name) and "=" not in name:
         yield Task(
             name,
@@ -577,12 +577,12 @@ def _named_task(name: str, path: str, description: str | None) -> Iterator[Task]
 
 
 def _title(fields: dict[str, Any]) -> str | None:
-    """Return what a task says of itself: its `desc`, else the first line of its `summary`."""
+    """Return a task's description: its `desc`, else the first line of its `summary`."""
     return _one_line(fields.get("desc")) or _first_line(fields.get("summary"))
 
 
 def _summary_of_commands(written: object) -> str | None:
-    """Return what a task does, where it does not say what it is."""
+    """Return a summary of a task's commands, used if it has no description."""
     commands = written if isinstance(written, (str, list)) else merged(written).get("cmds")
     if commands is None:
         commands = merged(written).get("cmd")
@@ -609,7 +609,7 @@ def _first_line(text: object) -> str | None:
 
 
 def _task_list(folder: Folder, path: str) -> Listed | None:
-    """Return what `task` itself finds; None where it cannot be run or does not take the file."""
+    """Return the tasks that `task` lists; None if it cannot be run or rejects the file."""
     words = ("--taskfile", path, "--list-all", "--json", "--no-status")
     return _asked(
         folder, path, "task", words, _REFUSALS, lambda said: _entries(mapping(said)["tasks"])
@@ -623,9 +623,9 @@ def _entries(tasks: list[object]) -> Iterator[tuple[str, tuple[str | None, str |
 
 
 class FoundTask:
-    """A task in its place: its whole `name`, what is written of it, and in which file that is.
+    """A task with its full `name`, its written definition and the path of its file.
 
-    One that is internal can be called by other tasks only.
+    Only other tasks can call an internal task.
     """
 
     __slots__ = ("is_internal", "name", "path", "written")
@@ -638,11 +638,11 @@ class FoundTask:
 
 
 class TaskfileSources:
-    """Reads Taskfiles, once; what they include and cannot be read is reported.
+    """Reads Taskfiles once; includes that cannot be read are reported.
 
-    Afterwards `is_whole` says whether there was nothing of that kind, and `is_plain` whether the
-    files hold nothing but what `task` lists without running any of it: values without tags, which
-    it could take for others, and known fields.
+    Afterwards `is_whole` is true if there were none. `is_plain` is true if `task` can list the
+    files without running any part of them: they have only known fields, and values without tags,
+    which could change the meaning of a value.
     """
 
     __slots__ = ("_files", "_folder", "_tasks_read", "is_plain", "is_whole")
@@ -655,9 +655,9 @@ class TaskfileSources:
         self.is_plain = True
 
     def read(self, path: str) -> list[FoundTask]:
-        """Return the tasks of a Taskfile: its own, then those of its includes, in order.
+        """Return the tasks of a Taskfile: its own, then the tasks of its includes, in order.
 
-        Raises `UnreadableError` where the file itself cannot be read.
+        Raises `UnreadableError` if the file itself cannot be read.
         """
         return self._tasks(path, (os.path.realpath(path),))
 
@@ -692,7 +692,7 @@ class TaskfileSources:
     def _filled(self, given: object, values: dict[str, str]) -> object:
         """Return the path of an include with variables of plain text filled in.
 
-        For such a path `task` looks at every variable, and runs what `sh` of one says.
+        For such a path, `task` evaluates every variable and runs the commands of its `sh`.
         """
         if not isinstance(given, str):
             return given
@@ -735,7 +735,7 @@ class TaskfileSources:
         ]
 
     def _file(self, path: str, namespace: str, fields: dict[str, Any]) -> str | None:
-        """Return the file of an include; None where there is none, reported where it must be."""
+        """Return the file of an include, or None; a missing required file is reported."""
         given = fields.get("taskfile")
         plain = _NAMED.sub(_system_name, given) if isinstance(given, str) else ""
         if not plain or not plain.isprintable() or _SPECIAL.intersection(plain):

@@ -53,11 +53,11 @@ _PRAGMA = re.compile(r"shellcheck\s|-\*-|vim?:|(file)?(en)?coding[:=]|SPDX-", re
 def package_json_tasks(folder: Folder) -> Iterator[Task]:
     """Yield each of the scripts, in the file's order; its text describes it.
 
-    The manager is that of the first lock file, else that which the field `packageManager` names, in
-    the folder or the nearest one around it, else npm. Without a package.json, pnpm reads its other
-    two forms. It does not matter which of them are installed: a task's unique name is made from its
-    manager, and must not change from one machine to the next. A name that looks like an option
-    is a task for npm alone, which takes `--` before it. What is no text is no script. Raises
+    The manager comes from the first lock file, else from the field `packageManager`, in the folder
+    or the nearest one around it; the default is npm. Without a package.json, pnpm reads its other
+    two forms. Installed managers do not matter: a task's unique name is made from its manager, and
+    must be the same on every machine. A name that looks like an option is a task for npm alone,
+    which takes `--` before it. Values that are not strings are not scripts. Raises
     `UnreadableError`.
     """
     path = folder.first(*_PACKAGES)
@@ -109,14 +109,14 @@ def _package_around(folder: Folder, place: str) -> dict[str, Any]:
     try:
         return mapping(read_json(folder, path)) if path else {}
     except UnreadableError:
-        return {}  # it is reported where its own tasks are listed
+        return {}  # already reported for the tasks of that file
 
 
 def pyproject_tasks(folder: Folder) -> Iterator[Task]:
-    """Yield the scripts of the project, those of poetry and the tasks of poe, in the file's order.
+    """Yield the scripts of the project and of poetry, then the tasks of poe, in the file's order.
 
-    All are listed, whatever is installed; poe's own private tasks, which start with an
-    underscore, are not. A file that cannot be read, beside one that can, is reported. Raises
+    The list does not depend on installed programs. It omits poe's private tasks, whose names start
+    with an underscore. If one of several files cannot be read, it is reported. Raises
     `UnreadableError`.
     """
     path = folder.first("pyproject.toml")
@@ -133,7 +133,7 @@ def pyproject_tasks(folder: Folder) -> Iterator[Task]:
 
 
 def _poe_tasks(folder: Folder) -> Iterator[Task]:
-    """Yield the tasks of the first file that configures poe, then those of its includes."""
+    """Yield the tasks of the first file that configures poe, then the tasks of its includes."""
     paths = [path for name in _POE_FILES if (path := folder.first(name))]
     path = next((path for path in paths if _poe_table(folder, path)), None)
     if path is None:
@@ -166,7 +166,7 @@ def _poe_tasks(folder: Folder) -> Iterator[Task]:
 
 
 def _poe_table(folder: Folder, path: str) -> dict[str, Any]:
-    """Return what a file says to poe. Raises `UnreadableError`."""
+    """Return the poe settings of a file. Raises `UnreadableError`."""
     read: Callable[[Folder, str], object] = read_toml
     if not path.endswith(".toml"):
         read = read_json if path.endswith(".json") else read_yaml
@@ -176,7 +176,7 @@ def _poe_table(folder: Folder, path: str) -> dict[str, Any]:
 
 
 def _poe_includes(folder: Folder, source: str, poe: dict[str, Any]) -> Iterator[str]:
-    """Yield the files that one includes; one that cannot be used is reported."""
+    """Yield the files that a file includes; report unusable ones."""
     includes = poe.get("include")
     for include in includes if isinstance(includes, list) else [includes]:
         given = include if isinstance(include, str) else mapping(include).get("path")
@@ -194,14 +194,14 @@ def _poe_includes(folder: Folder, source: str, poe: dict[str, Any]) -> Iterator[
 
 
 def _named(table: object) -> Iterator[tuple[str, Any]]:
-    """Yield what a table holds under names that can be told from options."""
+    """Yield the members of a table, except names that look like options."""
     for name, value in mapping(table).items():
         if is_word(name):
             yield name, value
 
 
 def _entry_point(entry: object) -> str | None:
-    """Return what a script runs, which poetry may also write as a table."""
+    """Return the command or function of a script, which poetry may also write as a table."""
     table = mapping(entry)
     reference = (
         one_line(entry) or one_line(table.get("reference")) or one_line(table.get("callable"))
@@ -211,7 +211,7 @@ def _entry_point(entry: object) -> str | None:
 
 
 def _summary(task: object, settings: dict[str, Any]) -> str | None:
-    """Return what kind of task it is and what it runs: "command: pytest -q"."""
+    """Return the kind of a task and its command, such as "command: pytest -q"."""
     kind, body = _kind_and_body(task, settings)
     if isinstance(body, list):
         text = ", ".join(_step(member) for member in body)
@@ -221,7 +221,7 @@ def _summary(task: object, settings: dict[str, Any]) -> str | None:
 
 
 def _kind_and_body(task: object, settings: dict[str, Any]) -> tuple[str, object]:
-    """Return of which kind a task is, for one without a table that of poe's settings, and what."""
+    """Return the kind and the body of a task; without a table, poe's settings name the kind."""
     if isinstance(task, list):
         kind = one_line(settings.get("default_array_task_type"))
         return ("parallel" if kind == "parallel" else "sequence"), task
@@ -234,16 +234,16 @@ def _kind_and_body(task: object, settings: dict[str, Any]) -> tuple[str, object]
 
 
 def _step(step: object) -> str:
-    """Return what one of several steps runs."""
+    """Return the command of one of several steps."""
     body = _kind_and_body(step, {})[1]
     return f"({len(body)} steps)" if isinstance(body, list) else one_line(body) or "(a step)"
 
 
 def shell_script_tasks(folder: Folder) -> Iterator[Task]:
-    """Yield one task for each `*.sh` file of the folder itself, hidden ones left out.
+    """Yield one task for each `*.sh` file directly in the folder, except hidden files.
 
-    A script is started by itself where the system can do that: it is executable and its first
-    line names an interpreter. Any other is given to `sh`.
+    A script is run directly if it is executable and its first line names an interpreter. Any other
+    is run by `sh`.
     """
     for entry in folder.entries():
         name = entry.removesuffix(".sh")
@@ -263,7 +263,7 @@ def shell_script_tasks(folder: Folder) -> Iterator[Task]:
 
 
 def _lines(folder: Folder, path: str) -> list[str]:
-    """Return the lines of a script; of one that is no text, as some installers, a bare first."""
+    """Return the lines of a script; `["#!"]` if it is not text, such as some installers."""
     try:
         return folder.text(path).split("\n")
     except UnreadableError:
@@ -271,7 +271,7 @@ def _lines(folder: Folder, path: str) -> list[str]:
 
 
 def _comment(lines: list[str]) -> str | None:
-    """Return the first comment that says something, ahead of the first command."""
+    """Return the first comment with words, ahead of the first command."""
     for line in lines:
         text = line.strip()
         if text and not text.startswith("#"):
@@ -285,9 +285,9 @@ def _comment(lines: list[str]) -> str | None:
 
 
 FILES = ("turbo.json", "turbo.jsonc")
-MOST_FOLDERS = 2000  # that are searched for packages
+MOST_FOLDERS = 2000  # limit of the search for packages
 _UNSEARCHED = frozenset((".git", "node_modules"))
-_REPOSITORY = "//"  # what a package extends to have the tasks of the whole repository
+_REPOSITORY = "//"  # name of the whole repository in "extends"
 _PARTS = re.compile(r"(/?\*\*/?|\*|\?)")
 _STARS = {
     "**": ".*",
@@ -305,11 +305,11 @@ Config = dict[str, object]
 def turbo_tasks(folder: Folder) -> Iterator[Task]:
     """Yield the tasks of the nearest turbo.json, from the folder up to the root of the repository.
 
-    Nothing above the root of the project is read. In the folder of the repository's own
-    turbo.json the tasks of all packages of its workspace belong to it; that of a package has its
-    own tasks and those of what it extends. Names such as `web#build` are listed as they are, since
-    turbo takes them if the workspace has the package. Raises `UnreadableError`; what a package has
-    and cannot be used is reported.
+    Files above the root of the project are not read. In the folder of the repository's turbo.json,
+    the tasks include all packages of its workspace. In a package, they are the package's own tasks
+    and the tasks of the configurations that it extends. Names such as `web#build` are unchanged,
+    since turbo takes them if the workspace has the package. Raises `UnreadableError`; an unusable
+    file of a package is reported.
     """
     path = _nearest(folder, folder.path)
     if path is None:
@@ -346,7 +346,7 @@ def _nearest(folder: Folder, place: str) -> str | None:
 
 
 def _config_file(folder: Folder, place: str) -> str | None:
-    """Return the turbo.json of a place. Raises `UnreadableError` where there are two, as turbo."""
+    """Return the turbo.json of a place. Raises `UnreadableError` for two, as turbo does."""
     path = folder.first(*FILES, folder=place)
     if path is not None and path.endswith(FILES[0]) and folder.first(FILES[1], folder=place):
         raise UnreadableError(path, f'conflicts with "{FILES[1]}": turbo reads neither')
@@ -358,7 +358,7 @@ def _read(folder: Folder, path: str) -> Config:
 
 
 def _extended(config: Config) -> list[str]:
-    """Return what the turbo.json of a package extends; that of a repository extends nothing."""
+    """Return the names in the "extends" of a package; the turbo.json of a repository has none."""
     extended = config.get("extends")
     return (
         [name for name in extended if isinstance(name, str)] if isinstance(extended, list) else []
@@ -372,7 +372,7 @@ def _defined(config: Config) -> list[str]:
 
 
 def _is_out(task: object) -> bool:
-    """Return whether a package only says of a task that it does not have it."""
+    """Return whether a package only declares that it does not have a task."""
     return task == {"extends": False}
 
 
@@ -396,13 +396,13 @@ def _below(folder: Folder) -> Iterator[tuple[str, str]]:
 
 
 def _workspace(folder: Folder, top: str) -> list[str] | None:
-    """Return the patterns of the folders of packages; None for a folder that is no workspace."""
+    """Return the patterns of a workspace's packages, or None if the folder is not a workspace."""
     pnpm = folder.first("pnpm-workspace.yaml", folder=top)
     path = pnpm or folder.first("package.json", folder=top)
     try:
         found = mapping((read_yaml if pnpm else read_json)(folder, path)) if path else {}
     except UnreadableError:
-        return None  # it is reported where its own tasks are listed
+        return None  # already reported for the tasks of that file
     listed = found.get("packages" if pnpm else "workspaces")
     listed = mapping(listed).get("packages") if isinstance(listed, dict) else listed
     if not isinstance(listed, list):
@@ -411,7 +411,7 @@ def _workspace(folder: Folder, top: str) -> list[str] | None:
 
 
 def _is_member(top: str, place: str, patterns: Sequence[str]) -> bool:
-    """Return whether a folder is one of a workspace: what a later pattern says of it counts."""
+    """Return whether a folder is in a workspace; the last matching pattern counts."""
     path = os.path.relpath(place, top)
     is_member = False
     for pattern in patterns:
@@ -424,7 +424,7 @@ def _is_member(top: str, place: str, patterns: Sequence[str]) -> bool:
 
 
 def _known_packages(folder: Folder, path: str) -> set[str] | None:
-    """Return the names of packages that tasks may name; None where that is not certain."""
+    """Return the names of packages that tasks may name, or None if they are not certain."""
     repository = path if not _extended(_read(folder, path)) else _repository(folder, folder.path)
     top = os.path.dirname(repository or path)
     members = _workspace(folder, top)
@@ -435,7 +435,7 @@ def _known_packages(folder: Folder, path: str) -> set[str] | None:
 
 
 def _folders(folder: Folder, top: str, closed: set[str]) -> Iterator[str]:
-    """Yield the folders below one, nearer ones first, but those below what is in `closed`."""
+    """Yield the folders below one, nearer ones first; folders in `closed` are not searched."""
     places = [top]
     for searched, place in enumerate(places):
         if searched > MOST_FOLDERS:
@@ -458,7 +458,7 @@ def _inside(folder: Folder, place: str) -> list[str]:
 
 
 def _of_package(folder: Folder, path: str, config: Config, seen: list[str]) -> dict[str, str]:
-    """Return the tasks of a package with their files: its own, then those of what it extends."""
+    """Return the tasks of a package with their files: its own, then inherited ones."""
     tasks = dict.fromkeys(_defined(config), path)
     out = {name for name, task in mapping(config.get("tasks")).items() if _is_out(task)}
     for name in _extended(config)[:_LONGEST]:

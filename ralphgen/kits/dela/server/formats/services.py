@@ -27,12 +27,12 @@ if TYPE_CHECKING:
 _SINGLE = ("workflow.yml", "workflow.yaml", ".github/workflow.yml", ".github/workflow.yaml")
 _MORE = ("workflows", "custom/workflows", ".gitlab/workflows")
 
-_RULES = ("include", "exclude", "allow_failures", "fast_finish")  # keys of `jobs` that are no job
-_MOST_IMPORTS = 25  # as of Travis
+_RULES = ("include", "exclude", "allow_failures", "fast_finish")  # reserved keys of `jobs`
+_MOST_IMPORTS = 25  # limit of Travis
 
 
 def workflow_tasks(folder: Folder) -> Iterator[Task]:
-    """Yield one task for each workflow file, named after it; what is no workflow is reported."""
+    """Yield one task for each workflow file, named after it; report files without jobs."""
     for place in _places(folder):
         name = os.path.splitext(os.path.basename(place))[0]
         path = folder.place(place)
@@ -67,10 +67,10 @@ def _inside(folder: Folder, name: str) -> Iterator[str]:
 
 
 def travis_tasks(folder: Folder) -> Iterator[Task]:
-    """Yield one task for each name of a job, without a command; `travis` where none is named.
+    """Yield one task for each named job, without a command; `travis` if there is none.
 
-    A job's description is the script that it runs. What the file imports is part of it. Raises
-    `UnreadableError` where the file holds no mapping; an import that is not read is reported.
+    A job's description is its script. Imports are part of the file. Raises `UnreadableError` if the
+    file is not a mapping; an import that is not read is reported.
     """
     path = folder.first(".travis.yml")
     if path is None:
@@ -102,7 +102,7 @@ def travis_tasks(folder: Folder) -> Iterator[Task]:
 
 
 def _travis_build(folder: Folder, path: str) -> dict[str, Any]:
-    """Return what a file tells Travis. Raises `UnreadableError`."""
+    """Return the Travis configuration of a file. Raises `UnreadableError`."""
     build = read_yaml(folder, path)
     if build is not None and not isinstance(build, dict):
         raise UnreadableError(path, "must be a mapping")
@@ -110,7 +110,7 @@ def _travis_build(folder: Folder, path: str) -> dict[str, Any]:
 
 
 def _imported(folder: Folder, top: str, source: str, given: object) -> str | None:
-    """Return the file of an import; None where it is not read, which is reported."""
+    """Return the file of an import; None if it is not read, which is reported."""
     name = given if isinstance(given, str) else mapping(given).get("source")
     if not isinstance(name, str) or not name:
         return None
@@ -126,9 +126,9 @@ def _imported(folder: Folder, top: str, source: str, given: object) -> str | Non
 
 
 def _jobs(build: dict[str, Any]) -> dict[str, Any]:
-    """Return the jobs by name; of two with one name the first counts.
+    """Return the jobs by name; of two jobs with one name the first counts.
 
-    They are listed below `jobs` or, in older files, `matrix`, or stand below `jobs` by name.
+    They are listed below `jobs` or, in older files, `matrix`, or are members of `jobs` by name.
     """
     jobs, matrix = build.get("jobs"), build.get("matrix")
     found: dict[str, Any] = {}
@@ -148,7 +148,7 @@ def _listed(jobs: object) -> Iterator[tuple[str, Any]]:
 
 
 def _name(value: object) -> str:
-    """Return the value, where it can name a task; else an empty text."""
+    """Return the value if it can name a task, else ""."""
     return value.strip() if isinstance(value, str) and value.isprintable() else ""
 
 
@@ -160,7 +160,7 @@ def _script(job: dict[str, Any]) -> str | None:
     return " && ".join(filter(None, lines)) or None
 
 
-# The files that Compose finds, in its own order, and those that it merges into them.
+# The files that Compose finds, in its own order, and the override files that it merges.
 _FOUND = ("compose.yaml", "compose.yml", "docker-compose.yml", "docker-compose.yaml")
 _OVERRIDES = (
     "compose.override.yml",
@@ -171,8 +171,8 @@ _OVERRIDES = (
 _OTHER = re.compile(r"docker-compose\..+\.ya?ml")
 MOST_SERVICES = 5000
 MOST_FILES = 200
-_DEEPEST = 20  # files of which each includes the next
-_SERVICE = re.compile(r"[A-Za-z0-9._][A-Za-z0-9._-]*")  # Compose's rule, but for options
+_DEEPEST = 20  # chain of files that include each other
+_SERVICE = re.compile(r"[A-Za-z0-9._][A-Za-z0-9._-]*")  # Compose's rule, except options
 _REMOTE = re.compile(r"\w+://|git@|[\w.-]+\.git(?:#|$)|github\.com/|oci:")
 _TRUE = frozenset(("1", "t", "T", "true", "TRUE", "True"))
 _LINE = re.compile(
@@ -187,8 +187,8 @@ _SIGN = "\0"  # in place of a "$" that begins no variable
 def compose_tasks(folder: Folder) -> Iterator[Task]:
     """Yield `up` and `down`, then one task for each service of the project.
 
-    A file that cannot be used, beside one that can, is reported. Raises `UnreadableError` where the
-    first is no Compose file.
+    If one of several files cannot be used, it is reported. Raises `UnreadableError` if the first is
+    not a Compose file.
     """
     environment = _environment(folder, [folder.place(".env")], inherited(folder))
     paths, options = _files(folder, environment)
@@ -214,7 +214,7 @@ def compose_tasks(folder: Folder) -> Iterator[Task]:
 
 
 def _files(folder: Folder, environment: Mapping[str, str]) -> tuple[list[str], tuple[str, ...]]:
-    """Return the files of the project, and the options with which Compose takes them."""
+    """Return the files of the project, and the options of Compose for them."""
     if (named := environment.get("COMPOSE_FILE")) is not None:
         separator = environment.get("COMPOSE_PATH_SEPARATOR") or os.pathsep
         paths = [folder.place(name) for name in named.split(separator)]
@@ -252,14 +252,14 @@ class _Project:
     def read(self, paths: Sequence[str], place: str, environment: Mapping[str, str]) -> None:
         """Read the files of the project; relative paths of includes start at `place`.
 
-        Raises `UnreadableError` where the first is no Compose file.
+        Raises `UnreadableError` if the first is not a Compose file.
         """
         self.services = self._merged(paths, place, environment, ())
 
     def _merged(
         self, paths: Sequence[str], place: str, environment: Mapping[str, str], way: tuple[str, ...]
     ) -> dict[str, tuple[str, dict[str, Any]]]:
-        """Return the services of files that are merged, then those that they include."""
+        """Return the services of merged files, then the services of their includes."""
         services: dict[str, tuple[str, dict[str, Any]]] = {}
         includes: list[tuple[str, object]] = []
         for number, path in enumerate(paths):
@@ -280,7 +280,7 @@ class _Project:
         return services
 
     def _merge(self, path: str, services: dict[str, tuple[str, dict[str, Any]]]) -> list[object]:
-        """Merge the services of a file into those before, and return what it includes."""
+        """Merge the services of a file into the earlier ones, and return its includes."""
         includes: list[object] = []
         for number, project in enumerate(read_documents(self._folder, path)):
             tags = member_tags(self._folder, path, number, "services")
@@ -324,7 +324,7 @@ class _Project:
         environment: Mapping[str, str],
         way: tuple[str, ...],
     ) -> dict[str, tuple[str, dict[str, Any]]]:
-        """Return the services of an include; one that cannot be used is reported."""
+        """Return the services of an include; an unusable one is reported."""
         fields = {"path": entry} if isinstance(entry, str) else merged(entry)
         names = [_filled(name, environment) for name in _texts(fields.get("path"))]
         if any(map(_REMOTE.match, names)):
@@ -371,9 +371,9 @@ def _texts(value: object) -> list[str]:
 
 
 def _environment(folder: Folder, files: Sequence[str], before: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of a project, and those of its files of variables that it lacks.
+    """Return the variables of a project, completed from its files of variables.
 
-    `files` are the default ones. One that cannot be read is reported.
+    `files` are the default files. Unreadable files are reported.
     """
     found = dict(before)
     if files == [folder.place(".env")]:
@@ -413,7 +413,7 @@ def _filled(text: str, environment: Mapping[str, str]) -> str:
             return (word or "") if is_there else ""
         if operator and operator.endswith("-") and not is_there:
             return word or ""
-        return (known or "").replace("$", _SIGN)  # of a value nothing is filled in
+        return (known or "").replace("$", _SIGN)  # values are not expanded
 
     text = text.replace("$$", _SIGN)
     for _ in range(_DEEPEST):  # the innermost first: "${A:-${B}}"
@@ -422,7 +422,7 @@ def _filled(text: str, environment: Mapping[str, str]) -> str:
 
 
 def _origin(service: Mapping[str, Any]) -> str | None:
-    """Return what a service is made of, where it says so."""
+    """Return the image or build context of a service, if it has one."""
     image, build = service.get("image"), service.get("build")
     context = mapping(build).get("context", ".") if isinstance(build, dict) else build
     found = (
