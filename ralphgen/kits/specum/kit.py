@@ -125,7 +125,7 @@ def plan_specum(project: Project) -> KitPlan:
 
 
 def find_specs(root: Path, settings: Mapping[str, Any]) -> Finding:
-    """Return the specs of a project with their phases; what cannot be read is a warning."""
+    """Return the specs of a project with their phases; unreadable specs are warnings."""
     place = path_within(str(root.resolve()), str(settings["root"]))
     if place is None:
         return Finding("", {}, warnings=(f'"root" in [{SERVER.key}] is outside the project',))

@@ -1,4 +1,4 @@
-"""How far the specs of a project are, for people: read from their files, nothing is moved."""
+"""The progress of a project's specs for the user; reads their files without changing them."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
@@ -16,10 +16,10 @@ UNKNOWN = "unknown"
 
 @dataclass(frozen=True, slots=True)
 class SpecProgress:
-    """A spec: its `phase`, completed or unknown, and how many of its tasks are ticked.
+    """A spec: its `phase`, completed or unknown, and the number of its ticked tasks.
 
-    `approval` is whether a person has to agree before the next phase. `problem` says what cannot be
-    read, and is else empty.
+    `approval` is true if the user must approve the phase. `problem` explains why the spec cannot be
+    read, or is empty.
     """
 
     name: str
@@ -42,9 +42,9 @@ def spec_progress(root: Path, settings: Mapping[str, Any]) -> tuple[SpecProgress
 
 
 def spec_files(root: Path, settings: Mapping[str, Any]) -> Iterator[Path]:
-    """Yield the files and folders by which the progress of specs is told, as far as one can look.
+    """Yield the files and folders that determine the progress of specs, if they are readable.
 
-    They need not be there.
+    They need not exist.
     """
     with suppress(OSError, ToolError):
         folder = Path(Specs(str(root / str(settings["root"])), str(root)).home)

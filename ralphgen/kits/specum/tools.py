@@ -8,7 +8,7 @@ from ralphgen.runtime.tool import DESTRUCTIVE, IDEMPOTENT, NON_DESTRUCTIVE, READ
 PLANNING: Names = ("braindump", "yap", "ramble", "enrichment")
 """The recipes whose sessions work specs out."""
 EXECUTING = "task_execution"
-CREATES = "ralph:create_task"  # whoever may not do that may not import tasks either
+CREATES = "ralph:create_task"  # importing tasks requires this tool
 SPEC = typed("spec_name", "string", "Spec name (defaults to current spec)")
 NAME = replace(
     typed("name", "string", "Spec name in kebab-case", pattern="^[a-z0-9-]+$"),

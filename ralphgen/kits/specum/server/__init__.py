@@ -1,1 +1,1 @@
-"""What the tools of the specum kit do: specs, their phases and their tasks."""
+"""Implementation of the specum tools: specs, their phases and their tasks."""

@@ -1,4 +1,4 @@
-"""The instructions of the server: what each of its tools is for."""
+"""The instructions of the server, which list the purpose of each tool."""
 
 from __future__ import annotations
 

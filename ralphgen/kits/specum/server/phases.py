@@ -47,17 +47,17 @@ if TYPE_CHECKING:
     from .workspace import Specum
 
 DESCRIBED = ("Do", "Files", "Commit")
-_NO_TEXT = re.compile("[\ufffd\ud800-\udfff]+")  # what stands for bytes that are not UTF-8
+_NO_TEXT = re.compile("[\ufffd\ud800-\udfff]+")  # replacements of invalid UTF-8
 HOMES = ("feature", "discipline")
 NO_FEATURE = "no feature "  # in the refusal of the kit with the project's tasks
 MAKES_FEATURE = "create_feature"
 
 
 def import_tasks(specum: Specum, name: str, arguments: dict[str, Any]) -> list[str]:
-    """Make a task of the project of each task of a spec, once; return the lines that say so.
+    """Import each task of a spec into the project, once; return lines that report the result.
 
-    Raises `ToolError` where the feature, the discipline or the tasks are missing; then none is
-    made.
+    Raises `ToolError` if the feature, the discipline or the tasks are missing, without importing
+    any task.
     """
     homes = _homes(specum, arguments)
     items = tasks_of(specum, name)
@@ -112,9 +112,9 @@ class Link:
 
 
 def follow(specum: Specum, name: str) -> tuple[list[str], list[Link]]:
-    """Tick the boxes whose task of the project is done; return the lines on it, and the tasks.
+    """Tick the boxes whose project task is done; return lines that report it, and the links.
 
-    A spec goes on where the project's tasks are out of reach: the lines say so.
+    If the project's tasks are unavailable, the lines contain a warning and the spec continues.
     """
     try:
         links = _links(specum, name)
@@ -167,7 +167,7 @@ def _ticked(specum: Specum, name: str, links: list[Link]) -> list[str]:
 
 
 def _homes(specum: Specum, arguments: dict[str, Any]) -> dict[str, int | str]:
-    """Return feature and discipline of the tasks; raises `ToolError` where none may be made."""
+    """Return feature and discipline of the tasks; raises `ToolError` if imports are refused."""
     if not specum.may_import:
         raise ToolError('this session cannot import tasks: omit "import_tasks"')
     ties = specum.homes()
@@ -183,9 +183,9 @@ def _homes(specum: Specum, arguments: dict[str, Any]) -> dict[str, int | str]:
 
 
 def own_task(specum: Specum) -> tuple[str, str, str] | None:
-    """Return spec, key and mark of the task that the session is about; None without one.
+    """Return spec, key and mark of the session's task, or None if it has no task.
 
-    Raises `ToolError` where the session is about a task of the project that is of no spec.
+    Raises `ToolError` if the session's task does not come from a spec.
     """
     task = specum.session.task
     offer = specum.tasks() if task is not None else None
@@ -200,12 +200,12 @@ def own_task(specum: Specum) -> tuple[str, str, str] | None:
 
 
 def is_own(item: TaskItem, own: tuple[str, str, str]) -> bool:
-    """Return whether a task of the spec is the one that the session is about."""
+    """Return whether a task of the spec is the session's task."""
     return item.key == own[1] and own[2] in ("", _mark(item))
 
 
 def _mark(item: TaskItem) -> str:
-    """Return what tells a task from another that gets its key later, however its bytes are read."""
+    """Return a hash that distinguishes tasks with the same key, however the file is decoded."""
     return sha256_hex(_NO_TEXT.sub("?", item.title).encode())[:12]
 
 
@@ -258,12 +258,12 @@ IMPORTING = (
 )
 SENTENCES = re.compile(r"(?<=[.;])(?=\s)|(?=\n\n)")
 PROMPT = "spec-executor"
-CLOSES = "set_task_status"  # of the kit that has the project's tasks
+CLOSES = "set_task_status"  # a tool of the kit with the project's tasks
 ENDED = "ALL_TASKS_COMPLETE"
-MOST_ATTEMPTS = 100  # at a task, which nobody can raise
+MOST_ATTEMPTS = 100  # attempts at a task, a fixed limit
 LONGEST = 10_000  # characters of a task
-ATTEMPTS = 5  # at a task, where the caller does not say
-MOST_TOGETHER = 10  # tasks of one group that are handed out at once
+ATTEMPTS = 5  # default attempts at a task
+MOST_TOGETHER = 10  # tasks of one group in one answer
 APPROVAL = (
     "Stop here and show the user `{file}`. Make the changes they request, and continue only "
     "after they approve it."
@@ -302,10 +302,10 @@ def ralph_tasks(specum: Specum, arguments: dict[str, Any]) -> str:
 
 
 def ralph_implement(specum: Specum, arguments: dict[str, Any]) -> str:
-    """Return the first open task of the current spec with all it takes, or the end of execution.
+    """Return the first open task of the current spec with instructions, or the end of execution.
 
-    `max_iterations` is how often a task is served before it counts as blocked. Raises `ToolError`
-    where that is reached, and where there are no tasks yet.
+    `max_iterations` limits how often a task is served before it counts as blocked. Raises
+    `ToolError` if the limit is reached, or if there are no tasks yet.
     """
     attempts = arguments.get("max_iterations", ATTEMPTS)
     own = own_task(specum)
@@ -343,7 +343,7 @@ def ralph_implement(specum: Specum, arguments: dict[str, Any]) -> str:
 
     progress = recording(specum.specs.read(name, PROGRESS) or "")
     answer = _task_instructions(specum, name, state, group, progress, [*linked, *notes], then)
-    write_state(specum.specs, name, state)  # what cannot be answered is no attempt
+    write_state(specum.specs, name, state)  # a failed answer does not count as an attempt
     specum.specs.edit(name, PROGRESS, recording)
     return answer
 
@@ -352,7 +352,7 @@ def _phase(specum: Specum, arguments: dict[str, Any], phase: str) -> str:
     name = chosen(specum, arguments.get("spec_name"))
     state = loaded(specum, name)
     if (phase, state.phase) == ("tasks", PHASES[-1]) and not tasks_of(specum, name):
-        # Without tasks, execution internal error: they are made now, as ralph_implement says.
+        # Execution needs tasks: go back one phase to write them, as ralph_implement advises.
         state = state.changed(phase=phase)
         write_state(specum.specs, name, state)
     refuse_phase(specum, name, state.phase, phase)
@@ -372,7 +372,7 @@ def _linked(group: Sequence[TaskItem], links: list[Link]) -> tuple[list[str], li
 
 
 def _own(items: Sequence[TaskItem], own: tuple[str, str, str]) -> TaskItem:
-    """Return the task that the session is about; raises `ToolError` where nothing is left to do."""
+    """Return the session's task; raises `ToolError` if it is done or no longer in the list."""
     found = next((item for item in items if is_own(item, own)), None)
     if found is None:
         raise ToolError(
@@ -385,7 +385,7 @@ def _own(items: Sequence[TaskItem], own: tuple[str, str, str]) -> TaskItem:
 
 
 def _counted(specum: Specum, name: str, state: State, item: TaskItem, attempts: int) -> State:
-    """Return the state with one attempt more; raises `ToolError` where a task had them all."""
+    """Return the state with one more attempt; raises `ToolError` if the limit is reached."""
     again = state.last_served == item.key
     iteration = state.count("taskIteration") + 1 if again else 1
     if iteration > attempts:
@@ -422,9 +422,9 @@ def _task_instructions(
     notes: list[str],
     then: str,
 ) -> str:
-    """Return what an agent needs for a task, or a group; `then` is what to do when it is done.
+    """Return the instructions for a task or a group; `then` describes the step after it.
 
-    The guidance comes in full with a session's first task, and with another attempt at a task.
+    The guidance is included in full with a session's first task, and with another attempt.
     """
     guide = guidance(specum, PROMPT)
     full = guide not in specum.given or state.count("taskIteration") > 1
@@ -459,7 +459,7 @@ def _task_instructions(
 
 
 def _then(specum: Specum, links: Sequence[Link], *, alone: bool) -> str:
-    """Return what comes after a task; `alone` says that the session works on this task only."""
+    """Return the step after a task; `alone` means that the session works on this task only."""
     closes = links and specum.session.has(RALPH, CLOSES)
     which = _numbered([link.id for link in links])
     task = f"Set the project's {which} to done with `{CLOSES}`" if closes else ""
@@ -491,7 +491,7 @@ def _numbered(tasks: Sequence[int]) -> str:
 
 
 def _noted(notes: Sequence[str]) -> str:
-    """Return further notes, each on a line of its own."""
+    """Return further notes, each on its own line."""
     return "".join(f"{note}\n" for note in notes)
 
 

@@ -1,4 +1,4 @@
-"""The prompts with which a person starts a phase: each leads to the tool that knows the rest."""
+"""Prompts for the user to start a phase: each leads to the tool with the instructions."""
 
 from __future__ import annotations
 

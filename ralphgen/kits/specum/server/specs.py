@@ -25,7 +25,7 @@ FILE = ".ralph-state.json"
 BACKUP = ".ralph-state.json.bak"
 PHASES = ("research", "requirements", "design", "tasks", "execution")
 SOURCES = ("spec", "plan", "direct")
-LAST_SERVED = "lastServedTask"  # a key of our own, which other tools carry along
+LAST_SERVED = "lastServedTask"  # a ralphgen key, which other tools preserve
 
 # The least value and the one of a new spec.
 COUNTERS = {
@@ -33,7 +33,7 @@ COUNTERS = {
     "totalTasks": (0, 0),  # how many there were when they were last counted
     "taskIteration": (1, 1),  # which attempt at the current task this is
     "maxTaskIterations": (1, 5),
-    "globalIteration": (1, 1),  # which attempt at any task
+    "globalIteration": (1, 1),  # counts attempts at all tasks
     "maxGlobalIterations": (1, 100),
 }
 _INFINITE = float("inf")
@@ -41,7 +41,7 @@ _LONE_SURROGATE = re.compile("[\ud800-\udfff]")
 
 
 class _UnfitError(Exception):
-    """What a state file lacks, as the end of a sentence that begins with its name."""
+    """A problem of a state file, as the end of a sentence that begins with its name."""
 
 
 class Corrupt:
@@ -70,7 +70,7 @@ class State:
         return str(self.fields["phase"])
 
     def count(self, field: str) -> int:
-        """Return what is counted under a name of `COUNTERS`."""
+        """Return the value of a counter, by its name in `COUNTERS`."""
         return int(self.fields[field])
 
     @property
@@ -101,11 +101,11 @@ def new_state(name: str, *, quick: bool = False) -> State:
 
 
 def read_state(specs: Specs, name: str) -> State | Corrupt | None:
-    """Return the state of a spec, `None` where it has none; nothing is moved or written.
+    """Return the state of a spec, or `None` if it has none; nothing is moved or written.
 
     Missing fields have their defaults, as in a file of the plugin, which writes five of them.
-    Raises `ToolError` for a name that does not fit, and where the system lets nobody read the
-    file: it may well be in order.
+    Raises `ToolError` for an invalid name, and if the system denies reading the file, which may
+    well be valid.
     """
     specs.path(name)
     try:
@@ -120,7 +120,7 @@ def read_state(specs: Specs, name: str) -> State | Corrupt | None:
 
 
 def write_state(specs: Specs, name: str, state: State) -> None:
-    """Write the state of a spec, whole or not at all; the folder is made where there is none."""
+    """Write the state of a spec, whole or not at all; creates the folder if necessary."""
     specs.create(name)
     specs.write(name, FILE, spelled(state))
 
@@ -133,10 +133,10 @@ def spelled(state: State) -> str:
 
 
 def set_aside(specs: Specs, name: str) -> str:
-    """Rename a state file that cannot be used, and return the name that it has now.
+    """Rename a state file that cannot be used, and return its new name.
 
     The newest backup is `.bak`; an older one becomes `.bak.1`, the one before `.bak.2`. Raises
-    `ToolError` where there is no state file, or it cannot be renamed.
+    `ToolError` if there is no state file, or if it cannot be renamed.
     """
     if not os.path.lexists(specs.path(name, FILE)):
         raise ToolError(f'cannot rename "{FOLDER}/{name}/{FILE}": the file does not exist')
@@ -155,7 +155,7 @@ def set_aside(specs: Specs, name: str) -> str:
 
 
 def _parsed(data: bytes) -> dict[str, Any]:
-    """Return the object in a state file; raises `_UnfitError` with what is wrong with the file."""
+    """Return the object in a state file; raises `_UnfitError` with the problem of the file."""
     try:
         found = json.loads(data.decode("utf-8-sig"), parse_constant=_finite, parse_float=_finite)
     except UnicodeDecodeError as error:
@@ -202,7 +202,7 @@ def _one_of(words: tuple[str, ...]) -> str:
 
 
 def _whole(value: object, least: int) -> int | None:
-    """Return the value as an integer in its range, else `None`; 2.0 is 2, `true` is no number."""
+    """Return the value as an integer in its range, else `None`; 2.0 is 2, `true` is invalid."""
     whole = int(value) if isinstance(value, float) and value.is_integer() else value
     if isinstance(whole, bool) or not isinstance(whole, int):
         return None
@@ -225,7 +225,7 @@ _TASK = re.compile(
     r"(?P<tags>(?:[ \t]+\[(?:P|VERIFY)\](?=[ \t]|\Z))*)"
     r"(?P<title>.*)"
 )
-# Where a task begins or ends: a box of any kind, or a heading of the first two levels.
+# The edge of a task: a box of any kind, or a heading of the first two levels.
 _EDGE = re.compile(r"#{1,2}(?:[ \t]|\Z)|[-*+][ \t]+\[[ xX]\](?:[ \t]|\Z)")
 LABELS = ("Do", "Files", "Done when", "Verify", "Commit")
 
@@ -237,10 +237,10 @@ _LABEL = re.compile(
 )
 # What ends a field besides the next one: a heading, or a word of another kind that is set off.
 _OTHER = re.compile(rf"#{{1,6}}(?:[ \t]|\Z)|{_BULLET}[*_]{{1,3}}[^\s*_`][^:`]*:")
-_NOTHING = re.compile(r"(?!)")  # no item within a task ends the code in it
-_SLACK = 1  # columns by which the labels of a task may differ
+_NOTHING = re.compile(r"(?!)")  # items do not end code blocks within a task
+_SLACK = 1  # columns of difference between the labels of a task
 
-PLACE = "{{goal}}"  # where a template takes the goal
+PLACE = "{{goal}}"  # the place of the goal in a template
 NO_GOAL = "_No goal is recorded yet: ask the user for it, and write it here._"
 
 _SECTION = "## Original Goal"
@@ -248,7 +248,7 @@ _GOAL = re.compile(r"^#{1,6}[ \t]+(?:Original )?Goal[ \t#]*$", re.IGNORECASE | r
 _HEADING = re.compile(r"^#{1,6}(?:[ \t].*)?$", re.MULTILINE)
 _LEARNINGS = re.compile(r"## Learnings[ \t]*")
 _ITEM = re.compile(r"[ \t]*(?:[-*+]|[0-9]{1,9}[.)])[ \t]")
-# What a template says of the research phase, with which a spec need not begin.
+# Lines of a template about the research phase, for specs that begin in another phase.
 _PHASE = re.compile(r"^(- \*\*Phase\*\*:) research[ \t]*$", re.MULTILINE)
 _OBJECTIVE = re.compile(
     r"^(- \*\*Objective\*\*:) find out what is true about the goal[ \t]*$", re.MULTILINE
@@ -269,7 +269,7 @@ _OBJECTIVES = {
     "tasks": "cut the work into small tasks",
     "execution": "carry the tasks out",
 }
-# Escaped ones too, so that what is taken back is what was given.
+# Escaped ones too, so that unescaping restores the original text.
 _FORGING = re.compile(r"^( {0,3})(\\*#)", re.MULTILINE)
 _ESCAPED = re.compile(r"^( {0,3})\\(\\*#)", re.MULTILINE)
 
@@ -277,11 +277,11 @@ _ESCAPED = re.compile(r"^( {0,3})\\(\\*#)", re.MULTILINE)
 class TaskItem:
     """One task of the list.
 
-    `key` names it among all of its list: its `id`, or for a repeated one `id#2`, `id#3` and so
-    on. `block` is its text from the box to the next task or heading, trimmed at the end, and
-    `line` the line where it begins, from 1; `box` is the position of its mark in the text.
-    `fields` holds what it says under "Do", "Files", "Done when", "Verify" and "Commit", as far as
-    it says it. A checkpoint (`verify`) is never `parallel`.
+    `key` is unique in its list: the `id`, or for a repeated one `id#2`, `id#3` and so on. `block`
+    is its text from the box to the next task or heading, trimmed at the end, and `line` the line
+    where it begins, from 1; `box` is the position of its mark in the text. `fields` holds the text
+    under "Do", "Files", "Done when", "Verify" and "Commit", for the labels that it has. A
+    checkpoint (`verify`) is never `parallel`.
     """
 
     __slots__ = (
@@ -311,7 +311,7 @@ class TaskItem:
 
     @property
     def fields(self) -> dict[str, str]:
-        """What the task says, read when it is first asked for: most tasks are only counted."""
+        """The labelled texts of the task, parsed on first use: most tasks are only counted."""
         if self._fields is None:
             self._fields = read_fields(self.block)
         return self._fields
@@ -320,8 +320,8 @@ class TaskItem:
 def parse_tasks(text: str) -> list[TaskItem]:
     """Return the tasks of a list, in the order of the file.
 
-    A task stands at the beginning of a line and outside of fenced code: `- [ ]` or `* [x]`, an id
-    (`1.1`, `V4`, `VF`, `VE2`), then perhaps `[P]` and `[VERIFY]`, and the title.
+    A task begins at the start of a line outside of fenced code: `- [ ]` or `* [x]`, an id (`1.1`,
+    `V4`, `VF`, `VE2`), then perhaps `[P]` and `[VERIFY]`, and the title.
     """
     lines = read_lines(text, _TASK)
     plain = [(number, line) for number, line in enumerate(lines, 1) if not line.fenced]
@@ -354,9 +354,9 @@ def first_open(items: Iterable[TaskItem]) -> TaskItem | None:
 
 
 def tick(text: str, *items: TaskItem) -> str:
-    """Return the list with the boxes of tasks ticked, and every other character as it was.
+    """Return the list with the boxes of tasks ticked, and no other changes.
 
-    A task is found by its key, wherever it stands by now. Raises `ToolError` where one is gone.
+    A task is found by its key, even if it has moved. Raises `ToolError` if one is gone.
     """
     there = {each.key: each for each in parse_tasks(text)}
     for item in items:
@@ -372,10 +372,10 @@ def tick(text: str, *items: TaskItem) -> str:
 def read_fields(block: str) -> dict[str, str]:
     """Return the text under each label of a task, by label as in `LABELS`; without blank ones.
 
-    Labels stand on a line of their own or before their text, as `**Do**:`, `**Do:**` or `Do:`, in
-    letters of either case, with or without a bullet. What is indented further than the first of
-    them is text. Text of several lines keeps its inner indentation, without carriage
-    returns. Where a label comes twice, its texts follow each other.
+    A label is on its own line or before its text, as `**Do**:`, `**Do:**` or `Do:`, in letters of
+    either case, with or without a bullet. Lines that are indented further than the first label are
+    text. Text of several lines keeps its inner indentation, without carriage returns. If a label
+    occurs twice, its texts are joined.
     """
     found: dict[str, list[list[str]]] = {}
     current: list[str] | None = None
@@ -397,7 +397,7 @@ def read_fields(block: str) -> dict[str, str]:
 
 
 def _dedented(lines: list[str]) -> str:
-    """Return the text of a field: the first line stands behind the label, others are indented."""
+    """Return the text of a field: the first line follows the label, others are indented."""
     further = [line.rstrip().expandtabs(4) for line in lines[1:]]
     indent = min((indent_of(line) for line in further if line), default=0)
     return "\n".join([lines[0].strip(), *(line[indent:] for line in further)]).strip()
@@ -408,9 +408,10 @@ def new_progress(
 ) -> str:
     """Return the progress file of a new spec: the template with the goal in its place.
 
-    The goal is text: nothing in it is a placeholder or a heading. Where it is blank, a sentence
-    asks for it. A template without a place for it gets a section at its end. What it says of the
-    research phase is said of another `phase`, in which `files` are to be written.
+    The goal is literal text, without placeholders or headings. If it is blank, a sentence asks for
+    it. A template without a place for the goal gets a section at its end. For another `phase` than
+    research, the lines of the template about the phase name that phase, and its `files` as the next
+    step.
     """
     if phase != "research":
         step = f"- Write {', '.join(files)}" if files else "- Carry out the tasks in tasks.md"
@@ -442,10 +443,10 @@ def with_goal(text: str, goal: str) -> str:
 
 
 def with_summary(text: str, phase: str, summary: str, date: str) -> str:
-    """Return the progress file with a section on a complete phase; all else stays as it is.
+    """Return the progress file with a section on a complete phase, and no other changes.
 
-    It stands before the last line "## Learnings" that is no code, or at the end. `date` is shown
-    as it is. No line of the summary is a heading: those that would be begin with a backslash.
+    The section comes before the last heading "## Learnings" outside of code, or at the end. `date`
+    is not reformatted. Headings in the summary are escaped with a backslash.
     """
     end = _line_end(text)
     section = f"## Phase Complete: {phase} ({date})\n\n{_escaped(summary)}\n".replace("\n", end)
@@ -458,8 +459,8 @@ def with_summary(text: str, phase: str, summary: str, date: str) -> str:
 def with_current(text: str, phase: str, task: str = "none yet") -> str:
     """Return the progress file with this phase and task as its current goal.
 
-    Its objective and next step change as long as they are those of the template. Nothing outside of
-    these sections changes, nor a file that has no such section.
+    Its objective and next step change only if they come from the template. Everything outside of
+    these sections is unchanged, and so is a file without such a section.
     """
 
     def current(found: re.Match[str]) -> str:
@@ -485,7 +486,7 @@ def _in_section(text: str, heading: re.Pattern[str], change: Callable[[str], str
 
 
 def _place_of_learnings(text: str) -> int | None:
-    """Return where the last heading "Learnings" begins that does not stand in fenced code."""
+    """Return the start of the last heading "Learnings" outside of fenced code."""
     found = None
     for line in read_lines(text, _ITEM):
         begins = (
@@ -498,7 +499,7 @@ def _place_of_learnings(text: str) -> int | None:
 
 
 def _goal_span(text: str) -> tuple[int, int] | None:
-    """Return where the body of the goal's section begins and ends."""
+    """Return the start and end of the body of the goal's section."""
     heading = _GOAL.search(text)
     if heading is None:
         return None
@@ -516,7 +517,7 @@ def _escaped(text: str) -> str:
 
 
 def _apart(text: str, end: str = "\n") -> str:
-    """Return the text with what a section needs before it: a blank line."""
+    """Return the text with a blank line at its end, to append a section."""
     if not text.strip("\ufeff") or text.endswith(end * 2):
         return text
     return text + (end if text.endswith(end) else end * 2)
@@ -538,7 +539,7 @@ TOOLS = {**{phase: f"ralph_{phase}" for phase in PHASES[:-1]}, "execution": "ral
 
 
 def chosen(specum: Specum, name: str | None) -> str:
-    """Return the spec of a name, else the current one; raises `ToolError` where there is none."""
+    """Return the named spec, else the current one; raises `ToolError` if it does not exist."""
     found = specum.specs.current() if name is None else name
     if found is None:
         advice = run_tool(specum, "ralph_start", " to begin")
@@ -558,14 +559,14 @@ def shortened_name(name: str) -> str:
 
 
 def run_tool(specum: Specum, tool: str, why: str = "") -> str:
-    """Return the advice to call a tool, and a space; empty where the session lacks it."""
+    """Return the advice to call a tool, and a space; empty if the session lacks the tool."""
     return f"Run {tool}{why}. " if specum.sees(tool) else ""
 
 
 def loaded(specum: Specum, name: str) -> State:
-    """Return the state of a spec; raises `ToolError` where it has none, or an unusable one.
+    """Return the state of a spec; raises `ToolError` if it is missing or unusable.
 
-    A file that cannot be used is set aside, so that the spec can be started again in its place.
+    An unusable file is renamed, so that the spec can be restarted.
     """
     found = read_state(specum.specs, name)
     if isinstance(found, State):
@@ -585,9 +586,9 @@ def loaded(specum: Specum, name: str) -> State:
 
 
 def tasks_of(specum: Specum, name: str) -> list[TaskItem]:
-    """Return the tasks of a spec; none where there is no list of them.
+    """Return the tasks of a spec; empty if it has no list.
 
-    The whole list is read: a beginning with all boxes ticked is no completed spec.
+    The whole list is read, because a spec is not complete if only the first boxes are ticked.
     """
     return parse_tasks((specum.specs.read_bytes(name, TASKS) or b"").decode("utf-8", "replace"))
 
@@ -599,7 +600,7 @@ def is_completed(specum: Specum, name: str) -> bool:
 
 
 def is_there(specum: Specum, name: str, file: str) -> bool:
-    """Return whether a file of a spec can be read, and says something."""
+    """Return whether a file of a spec is readable and not blank."""
     try:
         return bool((specum.specs.read(name, file) or "").strip())
     except ToolError:
@@ -627,8 +628,8 @@ def reached(specum: Specum, name: str) -> str:
 def described(specum: Specum, name: str) -> tuple[str, str]:
     """Return the phase of a spec and its progress in words; nothing is moved or written.
 
-    The progress is how many tasks are ticked, `-` before there are tasks. A spec that cannot be
-    read says so: it must not hide how the others stand.
+    The progress is the number of ticked tasks, or `-` before there are tasks. An unreadable spec is
+    described as such, so that it does not hide the state of the others.
     """
     try:
         found = read_state(specum.specs, name)
@@ -665,7 +666,7 @@ def listed(words: list[str]) -> str:
 
 
 def refuse_phase(specum: Specum, name: str, current: str, wanted: str) -> None:
-    """Raise `ToolError`, naming what comes next, where a spec is in another phase."""
+    """Raise `ToolError`, naming the next step, if a spec is in another phase."""
     if current == wanted:
         return
     order = " → ".join(PHASES)
@@ -707,7 +708,7 @@ MISSING = "(missing: continue without it, and mention that in your text)"
 def context(specum: Specum, name: str, phase: str, room: int) -> str:
     """Return the progress file and the artifacts of the phases before, in `room` characters.
 
-    The artifact of the phase right before is named where it is missing.
+    A missing artifact of the phase right before is mentioned.
     """
     earlier = ARTIFACTS[: PHASES.index(phase)]
     parts: list[tuple[str, str]] = []

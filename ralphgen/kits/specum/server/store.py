@@ -28,16 +28,16 @@ _READ = 1_000  # characters of a goal: its beginning is what names a spec
 _NAME = re.compile("[a-z0-9-]+")
 _UNFIT = re.compile("[^a-z0-9 -]")
 _GAP = re.compile("[ -]+")
-# Letters that are no letter with an accent, and so do not come apart.
+# Letters that are not composed of a letter and an accent.
 _LETTERS = {"æ": "ae", "œ": "oe", "ø": "o", "ł": "l", "đ": "d", "ð": "d", "þ": "th"}
 _SPELLED = str.maketrans(_LETTERS)
 
 
 def problem_of(name: str) -> str:
-    """Return what is wrong with a name, as one sentence; empty where a spec may have it.
+    """Return the problem of a name, as one sentence, or "" if a spec may have it.
 
-    A name is made of a-z, 0-9 and hyphens (SPEC-002), begins with a letter or a digit, since what
-    begins with a hyphen is an option to the commands of a shell, and has 64 characters at most.
+    A name consists of a-z, 0-9 and hyphens (SPEC-002), and has at most 64 characters. It begins
+    with a letter or a digit, since shell commands read a leading hyphen as an option.
     """
     if not name:
         return "the spec name is empty: use a-z, 0-9 and hyphens"
@@ -58,8 +58,8 @@ def problem_of(name: str) -> str:
 def name_from_goal(goal: str) -> str:
     """Return the name of a spec with this goal: its first words in small letters, with hyphens.
 
-    Letters lose their accents, all else that no name may hold is left out. At most 50 characters,
-    cut between two words where it can be; empty where nothing is left.
+    Letters lose their accents, and other invalid characters are omitted. The name has at most 50
+    characters, cut between two words if possible; it is empty if no valid character remains.
     """
     import unicodedata
 
@@ -92,20 +92,20 @@ SHOWN = 1 << 20  # bytes of a file that `read` returns
 LARGEST = 1 << 24  # bytes of a file that is read in order to change it
 
 _POINTER_BYTES = 1_000
-_NAMED = 5  # of what is left, in a message
+_NAMED = 5  # maximum number of remaining files in a message
 
 
 class ReadDeniedError(ToolError):
-    """The system does not let a file be read: what it says is not known."""
+    """The system denies reading a file, so its content is unknown."""
 
 
 class Specs:
     """The folder `specs/` of a project, given by the folder that holds it.
 
-    Whatever a caller names, nothing outside that folder is read, written or deleted: names are
-    checked before each use, links that lead elsewhere are refused, and the root of the disk is no
-    project. `specs/` itself may be a link to another folder of the `project`. `ToolError` says so,
-    and also where the system fails. Every call reads the disk again.
+    No call reads, writes or deletes files outside that folder, whichever name it gets: names are
+    checked before each use, and links that lead elsewhere are refused. The root of the disk cannot
+    be a project. `specs/` itself may be a link to another folder of the `project`. Refusals and
+    system errors raise `ToolError`. Every call reads the disk again.
     """
 
     __slots__ = ("_project", "root")
@@ -141,9 +141,9 @@ class Specs:
         return not has_links(place) and os.path.isdir(place)
 
     def path(self, name: str, file: str = "") -> str:
-        """Return the absolute path of a spec's folder, or of a file in it; neither need be there.
+        """Return the absolute path of a spec's folder, or of a file in it; neither needs to exist.
 
-        Raises `ToolError` where the name does not fit, or a link leads to another folder.
+        Raises `ToolError` if the name is invalid, or if a link leads to another folder.
         """
         problem = problem_of(name)
         if problem:
@@ -156,7 +156,7 @@ class Specs:
         return os.path.join(place, file) if file else place
 
     def current(self) -> str | None:
-        """Return what the pointer says, whether or not there is such a spec; `None` for nothing."""
+        """Return the content of the pointer, even without such a spec; `None` if it is empty."""
         found = _read(self.home, POINTER, _POINTER_BYTES, FOLDER)
         return found[0].decode("utf-8-sig", "replace").strip() or None if found else None
 
@@ -174,7 +174,7 @@ class Specs:
         _write(home, POINTER, f"{name}\n".encode(), FOLDER)
 
     def create(self, name: str) -> None:
-        """Make the folder of a spec; fine where it is there."""
+        """Create the folder of a spec unless it exists."""
         place = self.path(name)
         self.check_root()
         _make(place, f"{FOLDER}/{name}")
@@ -192,10 +192,10 @@ class Specs:
             ) from error
 
     def read(self, name: str, file: str) -> str | None:
-        """Return the text of a file, `None` where there is none.
+        """Return the text of a file, or `None` if it does not exist.
 
-        A byte order mark is left out, U+FFFD stands for what is not UTF-8. Of a file longer than
-        1 MiB, whole lines from its beginning and a note: a text to show, not one to write back.
+        A byte order mark is omitted, and invalid UTF-8 becomes U+FFFD. A file longer than 1 MiB is
+        cut to whole lines, with a note: the text is for display, not for writing back.
         """
         found = self._bytes(name, file, SHOWN)
         if found is None:
@@ -208,7 +208,7 @@ class Specs:
         return f"{whole}\n[cut here: the file has {size:,} bytes, more than {SHOWN:,}]\n"
 
     def read_bytes(self, name: str, file: str) -> bytes | None:
-        """Return the bytes of a file, `None` where there is none; `ToolError` over 16 MiB."""
+        """Return the bytes of a file, or `None` if it does not exist; `ToolError` over 16 MiB."""
         found = self._bytes(name, file, LARGEST)
         if found is None:
             return None
@@ -227,10 +227,10 @@ class Specs:
         self._replace(name, file, _whole(text))
 
     def edit(self, name: str, file: str, change: Callable[[str], str]) -> bool:
-        """Change the text of a file, and nothing else of its bytes; return whether there is one.
+        """Change the text of a file without changing other bytes; return whether it exists.
 
-        `change` gets all of the text: a byte order mark, the ends of its lines, and lone
-        surrogates in place of bytes that are not UTF-8, from which the same bytes are made again.
+        `change` gets the full text with its byte order mark and line ends. Invalid UTF-8 becomes
+        lone surrogates, which are written as the same bytes again.
         """
         data = self.read_bytes(name, file)
         if data is None:
@@ -246,10 +246,10 @@ class Specs:
         return _unlink(*self._file(name, file), f"{FOLDER}/{name}")
 
     def delete(self, name: str) -> None:
-        """Delete a spec's folder with all that is in it; of a link in it, the link.
+        """Delete a spec's folder and its content; links in it are deleted, not followed.
 
-        Raises `ToolError` where there is no such spec, where it or `specs/` is a link, and where
-        something in it cannot be deleted; the text says what is left.
+        Raises `ToolError` if the spec does not exist, if it or `specs/` is a link, and if a part of
+        it cannot be deleted; the message lists the rest.
         """
         place = self.path(name)
         if os.path.islink(os.path.join(self.root, FOLDER)):
@@ -262,7 +262,7 @@ class Specs:
         _remove_folder(place, f"{FOLDER}/{name}")
 
     def check_root(self) -> None:
-        """Raise `ToolError` where the project is the whole disk: nothing is written there."""
+        """Raise `ToolError` if the project is the root of the disk, which cannot hold specs."""
         if self.root == os.path.dirname(self.root):
             raise ToolError(
                 f'cannot write specs to "{self.root}": start the server in a project directory'
@@ -291,7 +291,7 @@ class Specs:
 
 
 def _read(folder: str, file: str, most: int, shown: str) -> tuple[bytes, int] | None:
-    """Return the beginning of a file in a folder and its size, `None` where there is none."""
+    """Return the beginning of a file in a folder and its size, or `None` if it does not exist."""
     target = _followed(folder, file, shown)
     try:
         return read_file(target, most)
@@ -318,7 +318,7 @@ def _write(folder: str, file: str, data: bytes, shown: str) -> None:
 
 
 def _followed(folder: str, file: str, shown: str) -> str:
-    """Return the real path of a file in a folder; `ToolError` where a link leads out of it."""
+    """Return the real path of a file in a folder; `ToolError` if a link leads out of it."""
     target = path_within(folder, file)
     if target in {None, folder}:
         raise ToolError(
@@ -346,10 +346,10 @@ def _unlink(folder: str, file: str, shown: str) -> bool:
 
 
 def _remove_folder(folder: str, shown: str) -> None:
-    """Remove a folder, given by its real path, with all that is in it; links are never followed.
+    """Remove a folder, given by its real path, and its content; links are never followed.
 
-    `shown` is what messages call it. Raises `ToolError`: nothing is removed where a part of it
-    may not be read or emptied; if the removal fails later on, the message says what is left.
+    `shown` is its name in messages. Raises `ToolError` before any change if a part of it may not be
+    read or emptied; if the removal fails later, the message lists the rest.
     """
     try:
         folders = _folders(folder)
@@ -360,7 +360,7 @@ def _remove_folder(folder: str, shown: str) -> None:
     failures = [failure for path in reversed(folders) for failure in _emptied(path)]
     if not failures:
         return
-    # A folder that is not empty is no cause: what is in it is, and stands before it.
+    # A folder that is not empty is never the cause: a failure inside it precedes it in the list.
     left = list(dict.fromkeys(_place_shown(error.filename, folder, shown) for error in failures))
     more = f" and {len(left) - _NAMED} more" if len(left) > _NAMED else ""
     named = ", ".join(f'"{path}"' for path in left[:_NAMED])
@@ -384,7 +384,7 @@ def _folders(top: str) -> list[str]:
 
 
 def _emptied(folder: str) -> list[OSError]:
-    """Remove a folder and what is in it, save folders; return what could not be removed."""
+    """Remove a folder and its files, but not its subfolders; return the failures."""
     failures = []
     try:
         with os.scandir(folder) as entries:

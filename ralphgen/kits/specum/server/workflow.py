@@ -82,8 +82,8 @@ FOLLOWING = {
 }
 MOST_RELATED = 3
 MOST_COMPARED = 200  # specs
-RELATED_GOAL = 200  # characters of a related goal that are kept
-READ_OF_GOAL = 2_000  # characters in which words are looked for
+RELATED_GOAL = 200  # stored characters of a related goal
+READ_OF_GOAL = 2_000  # characters that are searched for words
 _WORD = re.compile(r"\w{3,}")
 STOP_WORDS = frozenset(
     _WORD.findall(
@@ -96,7 +96,7 @@ _MARK = b"\xef\xbb\xbf"  # of byte order, which git skips
 
 
 def ralph_start(specum: Specum, arguments: dict[str, Any]) -> str:
-    """Make a spec, make it the current one, and say what comes next."""
+    """Create a spec, make it the current one, and return the next step."""
     goal = without_controls(arguments.get("goal", "")).strip()
     quick = arguments.get("quick", False)
     named = arguments.get("name")
@@ -146,9 +146,9 @@ def _recorded_goal(specum: Specum, name: str) -> str | None:
 
 
 def _related(specum: Specum, goal: str) -> list[dict[str, Any]]:
-    """Return the specs whose goals share words with this one, those that share most first.
+    """Return the specs whose goals share words with this one, best matches first.
 
-    As SPEC-002 has them: name, goal, and as score how many words they share.
+    As in SPEC-002, each has a name, a goal and, as score, the number of shared words.
     """
     words = _words_of(goal)
     found: list[dict[str, Any]] = []
@@ -156,7 +156,7 @@ def _related(specum: Specum, goal: str) -> list[dict[str, Any]]:
         try:
             other = _recorded_goal(specum, name) or ""
         except ToolError:
-            continue  # what cannot be read is no reason to start no spec
+            continue  # an unreadable spec does not prevent a new one
         score = len(words & _words_of(other))
         if score:
             found.append({"name": name, "goal": other[:RELATED_GOAL], "score": score})
@@ -164,14 +164,14 @@ def _related(specum: Specum, goal: str) -> list[dict[str, Any]]:
 
 
 def _words_of(goal: str) -> set[str]:
-    """Return what a goal is about: its words of three letters or more but for the usual ones."""
+    """Return the words of a goal that have at least three letters, without stop words."""
     return set(_WORD.findall(goal[:READ_OF_GOAL].casefold())) - STOP_WORDS
 
 
 def _begun(specum: Specum, wanted: str, goal: str, *, quick: bool) -> State:
-    """Make a new spec: its folder with the state and the progress file, all at once.
+    """Create a new spec atomically: its folder with the state and the progress file.
 
-    Where another server has just taken the name, it gets the next one that is free.
+    If another server has just used the name, the spec gets the next free one.
     """
     template = specum.text("templates", "progress")
     phase = "tasks" if quick else PHASES[0]
@@ -188,7 +188,7 @@ def _begun(specum: Specum, wanted: str, goal: str, *, quick: bool) -> State:
 
 
 def _begun_again(specum: Specum, name: str, goal: str, *, quick: bool) -> State:
-    """Write the state of a spec that has lost it; what is there of its files is kept."""
+    """Write the state of a spec without one; its other files are kept."""
     specs = specum.specs
     template = specum.text("templates", "progress")  # it may be refused: then nothing is moved
     if isinstance(read_state(specs, name), Corrupt):
@@ -217,7 +217,7 @@ def _kept_aside(name: str, lost: object) -> list[str]:
 
 
 def _taken(specum: Specum, wanted: str, name: str) -> list[str]:
-    """Return the line on what has the name that was wanted, where the spec has another."""
+    """Return a line about the spec that already has the requested name, if there is one."""
     if name == wanted:
         return []
     if not specum.specs.exists(wanted):
@@ -289,10 +289,10 @@ def _asking(specum: Specum) -> str:
 
 
 def ensure_ignored(specs: Specs) -> tuple[str, ...]:
-    """Add to a project's `.gitignore` those of the two lines that it lacks, and return them.
+    """Add the missing ones of the two lines to a project's `.gitignore`, and return them.
 
-    The file is created if need be; what is in it stays as it is, byte for byte, and the lines
-    end as its others do. Raises `ToolError` where it cannot be read or written.
+    Creates the file if necessary. Its other bytes are unchanged, and the new lines have the same
+    line ends. Raises `ToolError` if it cannot be read or written.
     """
     specs.check_root()
     path = os.path.join(specs.root, IGNORED)
@@ -314,7 +314,7 @@ def ensure_ignored(specs: Specs) -> tuple[str, ...]:
 
 
 def _ignored(path: str) -> bytes:
-    """Return what is in the file, nothing where there is none. Git follows no link here either."""
+    """Return the content of the file, or b"" if it does not exist. Links are refused, as in git."""
     if os.path.islink(path):
         raise OSError(0, "it is a symbolic link")
     try:
@@ -345,7 +345,7 @@ WHERE = (
 )
 NOT_AGAIN = "- **Summary**: not recorded, because the tasks phase already has one"
 REST = f"[cut here: {{:,}} more specs are in `{FOLDER}/`]"
-# What each tool is for, in the order in which they are used.
+# The purpose of each tool, in the order of use.
 USES = {
     "ralph_start": (("name?", "goal?", "quick?"), "start a spec, or restart one without state"),
     "ralph_research": (("spec_name?",), "research the goal"),
@@ -438,7 +438,7 @@ def ralph_cancel(specum: Specum, arguments: dict[str, Any]) -> str:
 
 
 def _succeeded(specum: Specum) -> str:
-    """Make the first spec that is left the current one, and say so."""
+    """Make the first remaining spec the current one, and report it."""
     try:
         left = specum.specs.names()
         specum.specs.set_current(left[0] if left else None)
@@ -448,9 +448,9 @@ def _succeeded(specum: Specum) -> str:
 
 
 def ralph_complete_phase(specum: Specum, arguments: dict[str, Any]) -> str:
-    """Move a spec to its next phase; where it is asked for, its tasks become the project's first.
+    """Move a spec to its next phase; if requested, import its tasks into the project first.
 
-    The tasks may still be imported when the phase is complete already.
+    The tasks may still be imported after the phase is complete.
     """
     phase, summary = arguments["phase"], arguments["summary"].strip()
     if not summary:
@@ -475,7 +475,7 @@ def ralph_complete_phase(specum: Specum, arguments: dict[str, Any]) -> str:
 
 
 def _refuse_homes(arguments: dict[str, Any], *, imports: bool) -> None:
-    """Raise `ToolError` where it is said where tasks belong, and none are to be made."""
+    """Raise `ToolError` for a feature or discipline without an import of tasks."""
     given = [f'"{home}"' for home in HOMES if arguments.get(home) is not None]
     if given and not imports:
         named, them = " and ".join(given), "them" if len(given) > 1 else "it"
@@ -498,7 +498,7 @@ def _moved(specum: Specum, name: str, state: State) -> State:
 
 
 def _artifact_warnings(specum: Specum, name: str, phase: str) -> list[str]:
-    """Return warnings of what the phase should have made; it may be completed without."""
+    """Return warnings about missing results of a phase; they do not prevent its completion."""
     artifact = ARTIFACTS[PHASES.index(phase)]
     if not (specum.specs.read(name, artifact) or "").strip():
         return [f"- **Warning**: `{FOLDER}/{name}/{artifact}` is missing or empty"]
@@ -510,9 +510,9 @@ def _artifact_warnings(specum: Specum, name: str, phase: str) -> list[str]:
 
 
 def _record_summary(specum: Specum, name: str, state: State, phase: str, summary: str) -> list[str]:
-    """Put the summary into the progress file, which is made where there is none.
+    """Add the summary to the progress file, which is created if necessary.
 
-    A warning where that fails.
+    Returns a warning if this fails.
     """
     date = specum.today()
 

@@ -1,4 +1,4 @@
-"""What the tools on specs share: the project's folder, its specs, and the texts of prompts."""
+"""The shared state of the spec tools: the project's folder, its specs, and the prompt texts."""
 
 from __future__ import annotations
 
@@ -22,21 +22,20 @@ if TYPE_CHECKING:
     from ralphgen.runtime.session import Session
 
 OVERRIDES = ".ralph/specum"
-LONGEST = 16_000  # characters of a text that a project has of its own
-RALPH = "ralph"  # the kit that has the project's tasks
+LONGEST = 16_000  # characters of a custom text in the project
+RALPH = "ralph"  # the kit of the project's tasks
 CREATES = "create_task"
 IMPORTS = ("import_tasks", "feature", "discipline")
-# What an import gives the tasks that it makes: whoever may not give it may not import either.
+# Arguments that an import sets on its tasks; a session that lacks one of them cannot import.
 GIVEN = ("description", "acceptance_criteria", "depends_on", "tags")
 
 
 class Specum:
     """The specs of one project.
 
-    The session works in `project`; `root` is the folder in it that holds `specs/`. `session` says
-    which tools may be named. `asks_approval` says whether a person agrees to a phase before the
-    next one begins. `given` is the guidance on tasks that was handed out already: a session gets
-    each text once.
+    The session works in `project`; `root` is its folder that holds `specs/`. `session` lists the
+    tools that may be mentioned. With `asks_approval`, the user approves each phase before the next
+    one begins. `given` is the guidance that the session already has, since it gets each text once.
     """
 
     __slots__ = (
@@ -63,16 +62,16 @@ class Specum:
         self.specs = Specs(root, project)
 
     def sees(self, tool: str) -> bool:
-        """Return whether the session has a tool: what it does not have is not spoken of."""
+        """Return whether the session has a tool, so that answers do not mention missing tools."""
         return tool in self.session.enabled
 
     def takes(self, tool: str, argument: str) -> bool:
-        """Return whether the session has an argument of a tool: no other is spoken of."""
+        """Return whether the session has an argument of a tool; answers mention no other."""
         return self.sees(tool) and self.session.leaves(tool, argument)
 
     @property
     def may_import(self) -> bool:
-        """Return whether the session may make tasks of the project from those of a spec."""
+        """Return whether the session may import tasks of a spec into the project."""
         kept = all(self.takes("ralph_complete_phase", argument) for argument in IMPORTS)
         if not kept or not self.session.has(RALPH, CREATES):
             return False
@@ -80,13 +79,13 @@ class Specum:
         return all(creates.leaves(CREATES, argument) for argument in GIVEN)
 
     def homes(self) -> Mapping[str, BoundArgument]:
-        """Return the rows of its own that the session makes tasks in, by argument."""
+        """Return the session's bound rows for new tasks, by argument."""
         return self.session.of(RALPH).bound_arguments(CREATES)
 
     def text(self, kind: str, name: str) -> str:
-        """Return a text of the kit, `kind` being prompts or templates, or the project's own one.
+        """Return a text of the kit (`kind` is prompts or templates), or the project's custom one.
 
-        Raises `ToolError` where that one cannot be read, or is too long for an answer.
+        Raises `ToolError` if the custom text cannot be read or is too long for an answer.
         """
         own = self._own(f"{OVERRIDES}/{kind}/{name}.md")
         if own is not None:
@@ -100,10 +99,10 @@ class Specum:
         return time.strftime("%Y-%m-%d", time.gmtime())
 
     def tasks(self) -> Offer | None:
-        """Return the service of the project's tasks; None where that kit is not switched on.
+        """Return the service of the project's tasks, or None if its kit is not enabled.
 
-        Raises `DeferError` on the thread that reads requests, since others may be writing tasks,
-        and `ToolError` where that kit's own server would not start.
+        Raises `DeferError` on the thread that reads requests, since other processes may be writing
+        tasks, and `ToolError` if that kit's server does not start.
         """
         if RALPH not in self.session.kits:
             return None
@@ -145,7 +144,7 @@ class Specum:
 def open_workspace(folder: str, session: Session, settings: Mapping[str, Any]) -> Specum:
     """Return the specs of the project around the emitted server in `folder`.
 
-    Raises `StartError` where the folder of the settings is none.
+    Raises `StartError` if the folder in the settings is invalid.
     """
     what = f'the parent directory of "{FOLDER}" ("{settings["root"]}")'
     root = root_of_settings(folder, session, settings["root"], "specum", what)
