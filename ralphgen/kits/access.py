@@ -36,10 +36,10 @@ ENDS = re.compile(r"\$(emptied|guard|holder|journal|login|roles|secured|service)
 
 
 def access_sql(project: Project, plan: ServerPlan) -> str:
-    """Return the SQL of the roles, grants and policies, which may be run again and again.
+    """Return the SQL of the roles, grants and policies, which is safe to run repeatedly.
 
-    Raises `ProjectError` for a project that is not on PostgreSQL, or none of whose servers has
-    tools on rows, and for names that no role or function can have.
+    Raises `ProjectError` for a project that is not on PostgreSQL or has no server with tools on
+    rows, and for names that no role or function can have.
     """
     if project.place is None:
         raise ProjectError(
@@ -100,7 +100,7 @@ def _refuse_names(schema: str, policy: Policy) -> None:
 
 
 def _written(tables: Sequence[SecuredTable]) -> list[str]:
-    """Return the tables whose changes have to be put on record: those that sessions write."""
+    """Return the tables that sessions write, and whose changes must be journaled."""
     return [
         table.name
         for table in tables

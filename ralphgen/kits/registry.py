@@ -1,4 +1,4 @@
-"""The kits that ralphgen has, in the order in which they are emitted."""
+"""The kits of ralphgen, in the order of their emission."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -22,9 +22,9 @@ from ralphgen.project.inspect import settings_models
 from ralphgen.project.model import Finding
 from ralphgen.project.toml import TomlFile
 
-# What a project adds to the server of its rows, in the order in which it is emitted.
+# Additions of a project to the server of its rows, in the order of their emission.
 ADDITIONS = (plan_tables, plan_queries, plan_own_tools)
-# What these do with tables, for the logins of sessions.
+# Functions that return how additions use tables, for the logins of sessions.
 USES = (table_uses, query_uses)
 
 

@@ -49,8 +49,8 @@ NAMES = tuple(
 class CorpusFiles(Mapping[str, str]):
     """By path below the project's folder, the text of each document.
 
-    What the machine has elsewhere, where it would be found first, is left out: nobody would ever
-    read the copy.
+    Documents with another location on the machine that takes precedence are omitted, because the
+    copy would never be read.
     """
 
     def __getitem__(self, path: str) -> str:
@@ -80,7 +80,7 @@ def corpus() -> Mapping[str, str]:
 
 
 def find_documents(root: Path, settings: Mapping[str, Any]) -> Finding:
-    """Return the documents and capabilities for a project; what is missing is a warning."""
+    """Return the documents and capabilities for a project; missing documents are warnings."""
     try:
         folder = find_root(DOCUMENTS, str(root), settings)
     except ToolError:
@@ -98,7 +98,7 @@ def find_documents(root: Path, settings: Mapping[str, Any]) -> Finding:
 
 
 def _capabilities(root: Path, settings: Mapping[str, Any]) -> tuple[list[str], tuple[str, ...]]:
-    """Return the names in the registry, and what is wrong with it."""
+    """Return the names in the registry, and its problems."""
     try:
         known, _ = inventory(find_root(REGISTRY, str(root), settings))
     except ToolError:

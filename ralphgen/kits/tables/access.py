@@ -1,4 +1,4 @@
-"""What the tools on a project's own tables do with them, for the logins of sessions."""
+"""Table uses of the tools on a project's own tables, for the logins of sessions."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -15,9 +15,9 @@ _REFERENCE = re.compile(r"([^.]+)\(([^)]+)\)")  # a column of a table in the sam
 
 
 def table_uses(project: Project, kit: KitPlan, policy: Policy) -> Iterator[Use]:
-    """Yield what the tools on own tables do in the sessions of each recipe that has them.
+    """Yield the uses of the tools on own tables in the sessions of each recipe that has them.
 
-    What they look up beforehand counts too: rows that a row names, and rows that name it.
+    This includes preliminary look-ups: rows that a row references, and rows that reference it.
     """
     tables, _ = offered(project.tables, project.schema, (), ())
     planned = {tool.name: tool for tool in kit.tools}
@@ -37,7 +37,7 @@ def table_uses(project: Project, kit: KitPlan, policy: Policy) -> Iterator[Use]:
 def _needs(
     table: ToolTable, verb: str, left: Sequence[str], schema: Schema
 ) -> Iterator[tuple[Command, str, Names]]:
-    """Yield each command that a tool runs, on which table, with which columns.
+    """Yield each command that a tool runs, with its table and columns.
 
     `left` are the arguments that the sessions have.
     """
@@ -59,7 +59,7 @@ def _needs(
     else:
         yield "DELETE", name, ()
         yield "SELECT", name, tuple(dict.fromkeys((*key, *bound)))
-        # What is read to see whether rows are there that name a row.
+        # The deleted row must not be referenced: these columns are read to check that.
         for other in schema.tables:
             for column in other.columns:
                 found = _REFERENCE.fullmatch(column.references or "")
@@ -72,7 +72,7 @@ def _needs(
 def _parents(
     table: ToolTable, columns: Iterable[str], schema: Schema
 ) -> Iterator[tuple[Command, str, Names]]:
-    """Yield what is read to see whether the rows are there that a row names."""
+    """Yield the reads that check whether the referenced rows exist."""
     for column in columns:
         found = _REFERENCE.fullmatch(table.columns[column].references or "")
         if found and not schema.hidden(found[1], found[2]):
@@ -80,7 +80,7 @@ def _parents(
 
 
 def _own_rows(table: ToolTable, recipe: str, plan: Recipe) -> str:
-    """Return the condition that a row is the session's; a person's own session may be about none.
+    """Return the condition that a row is the session's; the user's session may have no row.
 
     Compared as text, whatever the type of the column, as `runtime.rows.tools` does.
     """

@@ -35,25 +35,25 @@ SCHEMAS: Mapping[str, JsonObject | None] = {
 }
 ARRAY = "[]"  # the end of their types
 TYPES = {"TEXT": "string", "NUMERIC": "string", "INTEGER": "integer", "REAL": "number"}
-# Names of arguments and of fields in answers that are no columns.
+# Names of arguments and of answer fields that cannot be columns.
 TAKEN = ("changed", "clear", "cut", "key", "unreadable")
 _LEGAL = re.compile("[a-z][a-z0-9_]{0,49}")
 _WORDS = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|[\s.-]+")
 
 
 def snake(name: str) -> str:
-    """Return a table's name as it stands in the names of tools and modules."""
+    """Return the form of a table's name for the names of tools and modules."""
     plain = _WORDS.sub("_", name).lower()
     return plain if _LEGAL.fullmatch(plain) else constant(name).lower()
 
 
 @dataclass(frozen=True, slots=True)
 class ToolTable:
-    """A table with its settings, and its columns that can be shown, in the schema's order.
+    """A table with its settings, and its visible columns in the schema's order.
 
-    `snake` is its name in those of tools, `module` and `data` are the names of the emitted module
-    and of the constant in it; `unusable` are columns without a form in JSON, and `constants` the
-    names that the lists of values have, by column. No two tables share one of these names.
+    `snake` is its name within tool names, `module` and `data` are the names of the emitted module
+    and of the constant in it. `unusable` are columns without a form in JSON, and `constants` the
+    names of the constants for lists of values, by column. No two tables share one of these names.
     """
 
     served: ServedTable
@@ -66,11 +66,11 @@ class ToolTable:
 
     @property
     def noun(self) -> str:
-        """What stands in the names of its tools, but for that which lists it."""
+        """The name of one row in the names of its tools, except the listing tool."""
         return self.served.noun or self.snake
 
     def kind(self, column: str) -> str:
-        """Return what a column holds, in the words of `runtime.rows`."""
+        """Return the kind of a column's values, in the terms of `runtime.rows`."""
         kind = self.columns[column].type
         if kind.endswith(ARRAY):
             return "blobs" if kind == "BLOB[]" else "list"
@@ -90,7 +90,7 @@ class ToolTable:
         return tuple(column.name for column in (*self.unusable, *blobs) if needed(column))
 
     def values(self, column: str) -> Values:
-        """Return the values that a CHECK leaves a column, none where it leaves any."""
+        """Return the values that a CHECK allows in a column; empty if it allows any."""
         declared = self.columns[column]
         kind = declared.type.removesuffix(ARRAY)
         if declared.values is None or kind not in TYPES or kind == "REAL":
@@ -158,7 +158,7 @@ def offered(
         if table is None:
             continue
         shown = [column for column in table.columns if not schema.hidden(one.name, column.name)]
-        shown.sort(key=lambda column: column.name not in one.key)  # what tells the rows, first
+        shown.sort(key=lambda column: column.name not in one.key)  # key columns first
         usable = {column.name: column for column in shown if column.type in SCHEMAS}
         rest = tuple(column for column in table.columns if column.name not in usable)
         warnings += [

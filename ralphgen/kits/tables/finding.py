@@ -19,8 +19,8 @@ from ralphgen.runtime.engine.schema import TABLES, fold
 from ralphgen.suggestion import suggestion
 
 LONGEST = 50  # characters of a noun
-# What a table's name ends with in the plural, and its singular: the first that fits. An ending
-# without a singular is in doubt: movies, statuses and cases, caches and branches.
+# Ends of plural table names and their singulars: the first match counts. An ending without a
+# singular is in doubt: movies, statuses and cases, caches and branches.
 _ENDINGS = (
     *(
         (f"{stem}ies", f"{stem}y")
@@ -41,11 +41,11 @@ _SINGULAR = frozenset(
         *("triceps", "trousers"),
     }
 )
-HOST = "ralph"  # whose server has tools on the usual tables already
+HOST = "ralph"  # already has tools on the usual tables
 
 
 def find_tables(root: Path, kit: str) -> Finding:
-    """Return the tables that could be served, for the kit that would; nothing where it is off."""
+    """Return the tables that the kit could serve; empty if the kit is disabled."""
     config = _config(root)
     if kit not in config.get("kits", [HOST]):
         return Finding("", {})
@@ -83,17 +83,17 @@ def unserved(root: Path, config: Mapping[str, Any]) -> tuple[Table, ...]:
 
 
 def add_tables(root: Path, names: Sequence[str]) -> list[tuple[str, str, tuple[str, ...]]]:
-    """Write into the config that tables have tools; return each, its noun and the tools.
+    """Add tables to the config; return each with its noun and its tools.
 
-    Raises `UsageError` for a table that there is not, or that has tools already, and `ProjectError`
-    where the config cannot be changed.
+    Raises `UsageError` for a table that does not exist or already has tools, and `ProjectError` if
+    the config cannot be changed.
     """
     with config_lock(root):
         return _added(root, names)
 
 
 def _added(root: Path, names: Sequence[str]) -> list[tuple[str, str, tuple[str, ...]]]:
-    """Add the tables where nobody else writes the config."""
+    """Add the tables; the caller holds the lock of the config."""
     from ralphgen.project.toml_edit import edited
 
     config, used = _config(root), database_name(root)
@@ -141,7 +141,7 @@ def _singular(word: str) -> str:
 
 
 def _config(root: Path) -> dict[str, Any]:
-    """Return the config as it is written; `read_config` says what is wrong with it."""
+    """Return the raw config; `read_config` reports its problems."""
     text = ""
     try:
         text = (root / CONFIG).read_text(encoding="utf-8-sig")

@@ -47,13 +47,13 @@ RUNS = {
     "update": "updating",
     "delete": "deleting",
 }
-# Modules beside those of tables, and constants that these import.
+# Names of other modules, and of constants that the modules of tables import.
 MODULES = ("answers", "own_tools", "queries", "settings", "tables")
 CONSTANTS = (
     *("CURSOR", "DESTRUCTIVE", "IDEMPOTENT", "INTEGER", "INTEGERS", "LIMIT"),
     *("NON_DESTRUCTIVE", "NUMBER", "READ_ONLY", "STRING", "STRINGS", "TOOLS"),
 )
-# Kinds of which a URI can hold a value.
+# Kinds that a URI can represent.
 SPELLED = {"boolean", "decimal", "integer", "numeric", "real", "text"}
 OWN, EACH = "own {}", "any {}"
 NAMED = 8  # tables in the description of a skill
@@ -99,7 +99,7 @@ def plan_tables(project: Project, server: KitPlan) -> Addition:
 
 
 def _recipe_problems(project: Project, server: KitPlan) -> Iterator[Problem]:
-    """Yield what is wrong with tables that have tools already, and with recipes that have some."""
+    """Yield the problems of tables that already have tools, and of recipes for tables."""
     for table in project.tables:
         if server.tools and fold(table.name) in TABLES:
             text = f'{table.origin}: the server "{server.key}" already has tools for this table'
@@ -182,7 +182,7 @@ def _plural(table: ToolTable) -> str:
 
 
 def _said(table: ToolTable, verb: str) -> tuple[str, str, str]:
-    """Return what a tool does, what it is for, and what it answers."""
+    """Return a tool's description, its purpose and its answer."""
     row = table.noun.replace("_", " ")
     a_row = f"{'an' if row[0] in 'aeiou' else 'a'} {row}"
     rows = _plural(table)
@@ -247,9 +247,9 @@ def _absent(table: ToolTable) -> dict[str, str]:
 
 
 def _call(table: ToolTable, hide: Names) -> Construction:
-    """Return the table as it is emitted: what its tools have to know of it.
+    """Return the emitted table: the facts that its tools need.
 
-    `hide` are the project's columns that nobody sees: no refusal lists what they hold.
+    `hide` are the project's hidden columns: no refusal lists their values.
     """
     own = f"{table.served.name}.".lower()
     names_others = any(column.references for column in table.columns.values())

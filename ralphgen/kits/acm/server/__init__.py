@@ -1,1 +1,1 @@
-"""What the tools on process knowledge do: they read documents, and change nothing."""
+"""Implementation of the tools for process knowledge, which only read documents."""

@@ -1,4 +1,4 @@
-"""Tools on artifacts: what a valid one looks like, and a stub to begin with."""
+"""Tools on artifacts: their specifications, and stubs to begin with."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ BY_TYPE = "claude_md"  # the stub that differs by project type
 
 
 def get_artifact_spec(acm: Acm, arguments: dict[str, Any]) -> str:
-    """Return the spec of an artifact, as it is on the disk now."""
+    """Return the spec of an artifact, read from the disk."""
     return acm.document_answer(SPECS[arguments["artifact"]], "artifact spec")
 
 

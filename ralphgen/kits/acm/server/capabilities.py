@@ -39,7 +39,7 @@ class InventoryError(Exception):
 
 
 class Capability:
-    """One entry of the inventory; what it does not say, or says in another type, is empty."""
+    """One entry of the inventory; missing values and values of another type are empty."""
 
     __slots__ = ("description", "install_level", "kind", "name", "names", "path", "tags")
 
@@ -56,9 +56,9 @@ class Capability:
 
 
 def query_capabilities(acm: Acm, arguments: dict[str, Any]) -> str:
-    """Return the capabilities with the type, all the tags and the keyword, as far as given.
+    """Return the capabilities that match the given type, tags and keyword.
 
-    Raises `ToolError` where the inventory cannot be used.
+    Raises `ToolError` if the inventory cannot be used.
     """
     root = acm.registry_folder()
     try:
@@ -77,7 +77,7 @@ def query_capabilities(acm: Acm, arguments: dict[str, Any]) -> str:
 
 
 def get_capability_detail(acm: Acm, arguments: dict[str, Any]) -> str:
-    """Return the file of a capability as it is; raises `ToolError` where there is none."""
+    """Return the file of a capability without changes; raises `ToolError` if it does not exist."""
     name = arguments["capability_id"]
     root = acm.registry_folder()
     files = _files_of(root, name)
@@ -94,7 +94,7 @@ def get_capability_detail(acm: Acm, arguments: dict[str, Any]) -> str:
             "file"
         ) from error
     others = ""
-    if files[1:]:  # as a comment of YAML
+    if files[1:]:  # The list of other entries is a comment of YAML.
         listed = ", ".join(brief(file, DESCRIBED) for file in files[1 : OTHERS + 1])
         others = f"\n# Other registry entries with this name: {listed}\n"
     return fitted(text, files[0], MOST - len(others)) + others
@@ -153,7 +153,7 @@ def _entry(root: str, capability: Capability) -> str:
 
 
 def _install_level(root: str, capability: Capability) -> str:
-    """Return where a capability is installed: as its entry says, else its file; empty for none."""
+    """Return the install level of a capability, from its entry or its file; "" for none."""
     if capability.install_level or not capability.path:
         return capability.install_level
     import re
@@ -168,7 +168,7 @@ def _install_level(root: str, capability: Capability) -> str:
 def _files_of(root: str, name: str) -> list[str]:
     """Return the files of the capabilities of a name, below the registry; readable ones first.
 
-    What is looked at: the folder of that name, what the inventory names, and the folder of that
+    The candidates are the folder of that name, the paths in the inventory, and the folder of that
     name below each type.
     """
     try:

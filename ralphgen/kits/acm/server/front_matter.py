@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 VALID, NONE, INVALID = "valid", "no frontmatter", "invalid frontmatter"
 OTHER = ()  # the value of a key that is not text
 
-_LONGEST_BLOCK = 20_000  # characters; nobody writes longer ones by hand
+_LONGEST_BLOCK = 20_000  # characters; blocks written by hand are shorter
 _CONTROL = "[^\t\n -~\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 _DOUBLE, _SINGLE = r'"((?:[^"\\]|\\.)*)"', "'((?:[^']|'')*)'"
 _PLAIN = r"((?:[^\s\[\]{},#&*!|>'\"%@`:?-]|[:?-](?=\S))(?:[^:#]|:(?=\S)|(?<=\S)#)*?)"
@@ -26,7 +26,7 @@ _CLOSES = {"[": "]", "{": "}"}
 
 
 class FrontMatter:
-    """The YAML block at the beginning of a document, in which every scalar is text.
+    """The YAML block at the beginning of a document; every scalar is text.
 
     `state` is VALID, NONE or INVALID, `values` has the keys and values of a valid block, and `body`
     is the text after it, with plain line ends.

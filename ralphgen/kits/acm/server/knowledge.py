@@ -26,14 +26,14 @@ if TYPE_CHECKING:
 FOLDER = "kb"
 README = "README.md"
 SHOWN = 50  # entries of an answer
-AROUND = 80  # characters on either side of what was found
+AROUND = 80  # characters on either side of a match
 NAMED = 200  # characters of a title
 
 
 class KnowledgeEntry:
-    """An entry that was found: its file's name, its text, and where the term stands in it.
+    """A matching entry: its file's name, its text, and the position of the term in the text.
 
-    `at` is -1 where only the name holds the term.
+    `at` is -1 if only the name contains the term.
     """
 
     __slots__ = ("at", "name", "text")
@@ -73,7 +73,7 @@ def _shown(name: str) -> str:
 
 
 def _whole(name: str, path: str) -> str:
-    """Return the text of an entry, cut where it is too long; raises `ToolError`."""
+    """Return the text of an entry, cut if it is too long; raises `ToolError`."""
     try:
         return fitted(read_path(path), f"{FOLDER}/{name}")
     except UnreadableDocumentError as error:
@@ -83,7 +83,7 @@ def _whole(name: str, path: str) -> str:
 def _entries(root: str) -> list[tuple[str, str]]:
     """Return name and real path of every entry, in the order of the names' bytes.
 
-    A link that leads out of the documents is no entry, and neither is what is no file.
+    Entries are files; links that lead out of the documents are ignored.
     """
     try:
         folder = inside(root, FOLDER)
@@ -110,7 +110,7 @@ def _may_be_entry(entry: os.DirEntry[str]) -> bool:
 
 
 def _real(root: str, folder: str, entry: os.DirEntry[str]) -> str:
-    """Return the real path of an entry; empty where it leads out of the documents."""
+    """Return the real path of an entry, or "" if it leads out of the documents."""
     if not entry.is_symlink():
         return entry.path
     try:
@@ -120,7 +120,7 @@ def _real(root: str, folder: str, entry: os.DirEntry[str]) -> str:
 
 
 def _search(entries: list[tuple[str, str]], term: str) -> tuple[list[KnowledgeEntry], int]:
-    """Return what holds the term, given in small letters, and how many entries cannot be read."""
+    """Return the entries that contain the lowercase term, and the number of unreadable ones."""
     hits: list[KnowledgeEntry] = []
     unreadable = 0
     for name, path in entries:
@@ -139,7 +139,7 @@ def _search(entries: list[tuple[str, str]], term: str) -> tuple[list[KnowledgeEn
 
 
 def _place(text: str, at: int) -> int:
-    """Return where in a text stands what is at `at` in its small letters, which may be more."""
+    """Return the position in a text for `at` in its lowercase form, which may be longer."""
     seen = 0
     for place, character in enumerate(text):
         if seen >= at:

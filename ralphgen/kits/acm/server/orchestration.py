@@ -1,4 +1,4 @@
-"""Tools on the stages of a project: what a stage needs, and how to review it and leave it."""
+"""Tools on the stages of a project: their specifications, reviews and transitions."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ LISTED = 10  # further briefs
 
 
 def get_stage(acm: Acm, arguments: dict[str, Any]) -> str:
-    """Return the spec of a stage, as it is on the disk now."""
+    """Return the spec of a stage, read from the disk."""
     return acm.document_answer(STAGES[arguments["stage"]], "stage spec")
 
 
@@ -123,12 +123,12 @@ def validation(project: str, transition: str) -> str:
 
 
 def status_file(project: str) -> str:
-    """Return where a project has its status: in its root, else in docs."""
+    """Return the path of a project's status file: in its root, else in docs."""
     return next((name for name in STATUSES if trouble(project, name) == ""), STATUSES[0])
 
 
 def _briefs(project: str) -> list[str]:
-    """Return the brief, else those in the inbox by name; raises `ToolError` where there is none."""
+    """Return the brief, else the sorted briefs in the inbox; raises `ToolError` for none."""
     problem = trouble(project, BRIEF)
     if not problem:
         return [BRIEF]

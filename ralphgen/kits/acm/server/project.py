@@ -1,6 +1,6 @@
 """Tools on a project: guidance for its type, its rules, and checks of its structure and health.
 
-The checks are of files, front matter and headings, never of what they mean.
+The checks cover files, front matter and headings, but not the meaning of the text.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ MODIFIERS = ("scale", "scope")
 SPELLINGS = {"full": ("full", "full-build")}  # of a modifier, in the spec
 IMPLICATIONS = "Type Implications"
 
-# What every project has; a name that ends in a slash is a folder.
+# The items of every project; a name that ends in a slash is a folder.
 ITEMS = (
     *(".claude/CLAUDE.md", ".claude/rules/", "docs/", "docs/intent.md", "docs/brief.md"),
     *("docs/inbox/", "_archive/", "README.md"),
@@ -33,8 +33,8 @@ ITEMS = (
 STATUS = STATUSES[0]
 # In the order of the answer; the place of the status may be another one.
 FRONT_MATTER = ("docs/intent.md", "docs/brief.md", STATUS, ".claude/CLAUDE.md")
-# By artifact, the headings that it needs, each with those that count for it. They follow version
-# 1.0 of the specs of the brief, the intent, the status and a project's CLAUDE.md.
+# By artifact, its required headings, each with the accepted alternatives. They follow version 1.0
+# of the specs of the brief, the intent, the status and a project's CLAUDE.md.
 SECTIONS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     "docs/brief.md": (
         ("Summary",),
@@ -61,12 +61,12 @@ def get_rules_spec(acm: Acm, _arguments: dict[str, Any]) -> str:
 
 
 def get_context_spec(acm: Acm, arguments: dict[str, Any]) -> str:
-    """Return the spec of CLAUDE.md for a person or for a project."""
+    """Return the spec of a global or a project CLAUDE.md."""
     return acm.document_answer(LEVELS[arguments["level"]], "context spec")
 
 
 def get_project_type_guidance(acm: Acm, arguments: dict[str, Any]) -> str:
-    """Return what the spec of project types says of a type and its modifiers."""
+    """Return the part of the spec of project types about a type and its modifiers."""
     text = acm.document(TYPES_SPEC, "project types spec")
     modifiers = {name: str(arguments[name]) for name in MODIFIERS if name in arguments}
     return fitted(guidance(text, arguments["type"], modifiers), TYPES_SPEC)
@@ -91,7 +91,7 @@ def check_project_health(acm: Acm, arguments: dict[str, Any]) -> str:
 def guidance(text: str, kind: str, modifiers: Mapping[str, str]) -> str:
     """Return the section of a type, the row of each modifier, and the type's implications.
 
-    Where the spec has no such section, all of it with a note; where it lacks a row, a note.
+    If the spec lacks the section, return the full spec with a note; if it lacks a row, a note.
     """
     from ralphgen.runtime.files.markdown import section
 
@@ -123,7 +123,7 @@ def _modifier_rows(spec: str, name: str, value: str) -> list[str]:
 
 
 def _implications(spec: str, kind: str) -> list[str]:
-    """Return the column of a type, beside that of the aspects; nothing where there is none."""
+    """Return the column of a type next to the column of the aspects; empty if there is none."""
     from ralphgen.runtime.files.markdown import section, table, table_lines
 
     rows = table(section(spec, IMPLICATIONS))
@@ -136,12 +136,12 @@ def _implications(spec: str, kind: str) -> list[str]:
 
 
 def _plain(cell: str) -> str:
-    """Return what a cell says, without code marks and emphasis, in small letters."""
+    """Return the text of a cell, without code marks and emphasis, in small letters."""
     return cell.strip("`*_ ").casefold()
 
 
 def _missing_items(project: str) -> dict[str, str]:
-    """Return, by item that a project lacks, what is wrong with it in a few words."""
+    """Return the items that a project lacks, each with a short reason."""
     found = {item: trouble(project, item) for item in ITEMS}
     return {item: _short(why, "missing") for item, why in found.items() if why}
 
@@ -196,7 +196,7 @@ def health(project: str) -> str:
 
 
 def _artifact(project: str, name: str) -> FrontMatter | str:
-    """Return the front matter and text of an artifact, else what is wrong with its file."""
+    """Return the front matter and text of an artifact, else the problem of its file."""
     try:
         return read_front_matter(read_text(project, name))
     except UnreadableDocumentError as error:

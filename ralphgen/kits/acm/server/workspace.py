@@ -1,7 +1,7 @@
-"""Finds and reads the documents that the tools share, and the project; what is too long is cut.
+"""Finds and reads the shared documents and the project; long texts are cut.
 
-The folders are looked for anew at every call: a variable or a setting may be set in between. Every
-way in which reading fails has words of its own.
+The folders are located again at every call, because a variable or a setting may change in between.
+Each way in which reading fails has its own message.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from ralphgen.runtime.session import Session
 
-LARGEST = 8 << 20  # bytes of a file; what is longer is no document
+LARGEST = 8 << 20  # bytes of a file; longer files are refused
 MOST = 40_000  # characters of an answer
 LONGEST_NAME = 150
 _NOTE = 300  # characters of the note on what was cut
@@ -32,7 +32,7 @@ NO_FILE = "is not a file"
 NO_FOLDER = "is not a directory"
 NOT_ALLOWED = "cannot be read: permission denied"
 
-# For each: the variable, the setting, the shared place of a person, and the project's own place.
+# For each: the variable, the setting, the user's shared directory, and the project's directory.
 DOCUMENTS = ("ACM_ROOT", "root", "~/code/_shared/acm", ".ralph/acm")
 REGISTRY = (
     *("ACM_REGISTRY_ROOT", "registry"),
@@ -55,9 +55,9 @@ class UnreadableDocumentError(Exception):
 
 
 def document(base: str, name: str, kind: str) -> str:
-    """Return the whole text of a document below `base`; `kind` says in words what it is.
+    """Return the whole text of a document below `base`; `kind` is its description in messages.
 
-    Raises `ToolError` where it cannot be read; only its place below `base` is shown.
+    Raises `ToolError` if it cannot be read; only its place below `base` is shown.
     """
     try:
         return read_text(base, name)
@@ -94,7 +94,7 @@ def first_entries(entries: Iterable[str]) -> list[str]:
 
 
 def brief(text: str, most: int) -> str:
-    """Return text of others on one line, cut where it is longer than `most` characters."""
+    """Return a text on one line, cut if it is longer than `most` characters."""
     line = one_line(" ".join(text[: 8 * most].split()))
     return f"{line[:most]}…" if len(line) > most or len(text) > 8 * most else line
 
@@ -102,7 +102,7 @@ def brief(text: str, most: int) -> str:
 def read_text(base: str, name: str) -> str:
     """Return the text of a file in the folder `base`, which is given by its real path.
 
-    Line ends and a byte order mark stay; bytes that are not UTF-8 become U+FFFD. Raises
+    Line ends and a byte order mark are kept; invalid UTF-8 becomes U+FFFD. Raises
     `UnreadableDocumentError`.
     """
     return read_path(inside(base, name))
@@ -120,9 +120,9 @@ def read_path(path: str) -> str:
 
 
 def inside(base: str, name: str) -> str:
-    """Return the real path of `name` in the folder `base`, whether or not anything is there.
+    """Return the real path of `name` in the folder `base`, whether or not it exists.
 
-    Raises `UnreadableDocumentError` where the name, or a link on the way, leads out of the folder.
+    Raises `UnreadableDocumentError` if the name, or a link on the way, leads out of the folder.
     """
     try:
         real = path_within(base, name)
@@ -134,7 +134,7 @@ def inside(base: str, name: str) -> str:
 
 
 def trouble(base: str, item: str) -> str:
-    """Return what is wrong with an item of a folder, empty for nothing.
+    """Return the problem of an item of a folder, or "".
 
     An item that ends in a slash must be a folder, any other one a file. It must be readable.
     """
@@ -174,8 +174,8 @@ def words_for(error: OSError | ValueError) -> str:
 class Acm:
     """The documents that a session may read, and its project.
 
-    `root` is the server's project, whose documents count, and `project` where the session works.
-    Nothing is kept between two calls.
+    `root` is the server's project, which has the documents, and `project` the directory of the
+    session. Nothing is cached between two calls.
     """
 
     __slots__ = ("_session", "_settings", "project", "root")
@@ -189,30 +189,30 @@ class Acm:
         self.root = root
 
     def sees(self, tool: str) -> bool:
-        """Return whether the session has a tool: what it does not have is not spoken of."""
+        """Return whether the session has a tool, so that answers do not mention missing tools."""
         return tool in self._session.enabled
 
     def documents_folder(self) -> str:
-        """Return the folder of the documents; raises `ToolError` where there is none."""
+        """Return the folder of the documents; raises `ToolError` if there is none."""
         return find_root(DOCUMENTS, self.root, self._settings)
 
     def registry_folder(self) -> str:
-        """Return the folder of the capabilities; raises `ToolError` where there is none."""
+        """Return the folder of the capabilities; raises `ToolError` if there is none."""
         return find_root(REGISTRY, self.root, self._settings)
 
     def document(self, name: str, kind: str) -> str:
-        """Return the whole text of a document; raises `ToolError` where it cannot be read."""
+        """Return the whole text of a document; raises `ToolError` if it cannot be read."""
         return document(self.documents_folder(), name, kind)
 
     def document_answer(self, name: str, kind: str) -> str:
-        """Return the text of a document, cut where it is too long; raises `ToolError`."""
+        """Return the text of a document, cut if it is too long; raises `ToolError`."""
         return fitted(self.document(name, kind), name)
 
     def project_folder(self, given: str | None) -> str:
-        """Return the real path of the project that is meant, this one where none is given.
+        """Return the real path of the given project directory; the default is this project.
 
-        Raises `ToolError` for what is no directory, and, whatever is there, for what is outside of
-        the project that the server belongs to.
+        Raises `ToolError` if it is not a directory or is outside of the project that the server
+        belongs to.
         """
         project = os.path.realpath(self.project)
         if not given:
@@ -244,12 +244,12 @@ def open_workspace(folder: str, session: Session, settings: Mapping[str, Any]) -
 
 
 def find_root(place: Place, project: str, settings: Mapping[str, Any]) -> str:
-    """Return the real path of the first folder of a place's order that counts.
+    """Return the real path of the first applicable folder of a place.
 
-    A variable or a setting that is given counts whatever it names; the other two count where they
-    are. Relative paths are the project's. The user's variable may name any folder, but what the
-    project itself says or contains leads to no other folder than one of its own. Raises
-    `ToolError`, which shows no path, if the folder is not there.
+    A variable or a setting applies if it is set, even to a missing folder; the other two apply if
+    they exist. Relative paths start at the project. The user's variable may name any folder, but
+    the project's setting and links must lead to a folder inside the project. Raises `ToolError`,
+    which shows no path, if the folder does not exist.
     """
     variable, setting, shared, own = place
     named = os.environ.get(variable, "")
@@ -272,7 +272,7 @@ def find_root(place: Place, project: str, settings: Mapping[str, Any]) -> str:
 
 
 def lies_elsewhere(place: Place) -> bool:
-    """Return whether the machine has a folder that counts before a project's own one."""
+    """Return whether the machine has a folder that takes precedence over a project's folder."""
     variable, _, shared, _ = place
     return bool(os.environ.get(variable, "").strip()) or os.path.isdir(os.path.expanduser(shared))
 
@@ -296,7 +296,7 @@ def _inside(project: str, named: str, source: str) -> str:
 
 
 def _expanded(base: str, given: str) -> str:
-    """Return a path that a person wrote, `~` and relative ones included; empty for no path."""
+    """Return the absolute path of user input, including `~` and relative paths; "" if invalid."""
     try:
         return os.path.join(base, os.path.expanduser(given))
     except ValueError:

@@ -1,1 +1,1 @@
-"""The server of a project that has no tasks: what its tools share."""
+"""The server of a project without tasks: the shared code of its tools."""

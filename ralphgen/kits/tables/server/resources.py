@@ -45,7 +45,7 @@ class NoResources:
     def watched(self, folder: str, workspace: OpenTables) -> OpenTables:
         """Return the same database on another connection, which is closed with the first.
 
-        Raises `ToolError` where it cannot be opened.
+        Raises `ToolError` if it cannot be opened.
         """
         from .workspace import open_workspace
 
@@ -58,7 +58,7 @@ class NoResources:
         return workspace.database.reading(workspace.database.moved)
 
     def notices(self, workspace: OpenTables) -> WriteNotices | None:
-        """Return what waits for writes of others, where the engine tells of them."""
+        """Return a watcher for the writes of other connections, or None if the engine has none."""
         return workspace.database.notices()
 
 

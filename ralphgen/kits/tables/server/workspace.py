@@ -1,4 +1,4 @@
-"""What the tools on tables share where there are no tasks: the database, and the session."""
+"""The shared state of table tools in a project without tasks: the database and the session."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class OpenTables(OpenProject):
-    """The project of a session on its tables; `settings` are those of the kit."""
+    """The project of a session on its tables; `settings` belong to the kit."""
 
     __slots__ = ("_manifest", "settings")
     database: Database
@@ -50,7 +50,7 @@ class OpenTables(OpenProject):
         schema.refuse_migrated(moved)
 
     def _refuse_unlike(self) -> None:
-        """Raise `StartError`, naming the columns, where the server was built for other ones."""
+        """Raise `StartError`, naming the columns, if the server was built for other ones."""
 
         def look() -> tuple[int, str]:
             return self.database.schema_version(), self.database.definitions()
@@ -72,7 +72,7 @@ class OpenTables(OpenProject):
         return self.database.views_digest(self._manifest["schema"].get("tables", []))
 
     def _tables(self) -> dict[str, Any]:
-        """Return the tables that the server works on, as they are now; within a transaction."""
+        """Return the current tables that the server works on; within a transaction."""
         from ralphgen.runtime.engine.schema import only_served
 
         also = self._manifest["schema"].get("tables", [])
@@ -92,10 +92,10 @@ class OpenTables(OpenProject):
 def open_workspace(
     folder: str, session: Session, engine: type[Database], settings: Mapping[str, Any]
 ) -> OpenTables:
-    """Open the workspace of the server in `folder`; raises `StartError` where it must not start."""
+    """Open the workspace of the server in `folder`; raises `StartError` if it must not start."""
     return OpenTables(folder, session, engine, settings)
 
 
 def connected(workspace: OpenTables) -> None:
-    """Open the database, where that takes time, a moment after the client's coming."""
+    """Open the database soon after a client connects, if opening takes time."""
     workspace.database.open_soon()
