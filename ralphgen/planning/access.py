@@ -1,4 +1,4 @@
-"""What logins of sessions may do in the database: the uses of tools, as grants and policies."""
+"""Database permissions of the logins of sessions: the uses of tools, as grants and policies."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -11,9 +11,9 @@ from ralphgen.runtime.policy import ANY, OPTIONAL, RULES, Policy, Recipe
 from ralphgen.spelling import sql_name, sql_text
 
 PREFIX = "ralphgen_"
-AGENTS = f"{PREFIX}agents"  # what every recipe's role is a member of
+AGENTS = f"{PREFIX}agents"  # the group of all recipes' roles
 SERVICE = f"{PREFIX}service"  # for the login of a server that many sessions share, over HTTP
-LOGINS = "ralphgen_logins"  # the table that says which session a login is of
+LOGINS = "ralphgen_logins"  # maps each login to its session
 LONGEST = 63  # bytes of a name
 
 
@@ -34,8 +34,8 @@ OWN = {"task": "own.task_id", "feature": "own.feature", "discipline": "own.disci
 """The row that a session is about, by its kind; `own` is its login."""
 
 CLAIMS = "ralphgen_claims"
-LOGIN = "ralphgen_login"  # the function that returns the login that runs it, as long as it is good
-HOLDER = "ralphgen_holder"  # the same, but for a session that has lost its claim
+LOGIN = "ralphgen_login"  # the function that returns the login that runs it, if it is valid
+HOLDER = "ralphgen_holder"  # the same, for a session that has lost its claim
 
 Clauses = Sequence[tuple[str, Sequence[str]]]  # USING and WITH CHECK: one condition must hold
 Policies = Mapping[Command, Clauses]
@@ -45,10 +45,10 @@ EVERY_ROW: Clauses = [("USING", ["true"])]  # as long as the login is good
 
 @dataclass(frozen=True, slots=True)
 class Use:
-    """What a tool does with rows of a table or view, in sessions of a recipe.
+    """One use of a table or view by a tool, in sessions of a recipe.
 
-    `columns` are those that the command names, none for DELETE. `rows` is what has to hold of the
-    row besides, as SQL that begins with " AND "; empty where it may be any.
+    `columns` are the columns that the command names; DELETE names none. `rows` is a further
+    condition on the row, as SQL that begins with " AND "; empty for any row.
     """
 
     recipe: str
@@ -61,11 +61,11 @@ class Use:
 
 @dataclass(frozen=True, slots=True)
 class KitAccess:
-    """What a kit leaves to the logins of sessions.
+    """Permissions of a kit for the logins of sessions.
 
-    `uses` are those of its own tools, and `shown` the columns, by table, that every session reads.
-    `statuses` are those that a task may be given, by recipe, where they are fewer than all, and
-    `first_statuses` those of a new one; none where the kit has no tasks.
+    `uses` are the uses of its tools, and `shown` the columns, by table, that every session reads.
+    `statuses` are the statuses, by recipe, that a session may give a task, if they are restricted,
+    and `first_statuses` the statuses of a new task. Both are empty if the kit has no tasks.
     """
 
     uses: tuple[Use, ...] = ()
@@ -76,11 +76,11 @@ class KitAccess:
 
 @dataclass(frozen=True, slots=True)
 class SecuredTable:
-    """A table or view as the template of roles takes it; a command without a policy is forbidden.
+    """A table or view for the template of roles; a command without a policy is forbidden.
 
-    `name` is spelled in SQL and `text` is that as a text of SQL; `adding` are the roles that number
-    new rows, and `counting` what they need for that. `writer` is the function that returns the
-    login of a session as long as it may write there.
+    `name` is the SQL identifier and `text` the same as an SQL string; `adding` are the roles that
+    number new rows, and `counting` the privileges they need for that. `writer` is the function that
+    returns the login of a session if it may write there.
     """
 
     name: str
@@ -95,7 +95,7 @@ class SecuredTable:
 def secured(
     schema: str, name: str, grants: Grants, policies: Policies, *, writer: str = HOLDER
 ) -> SecuredTable:
-    """Return a table for the template; what no policy is given for is left to nobody."""
+    """Return a table for the template; commands without a policy are forbidden."""
     place = f"{sql_name(schema)}.{sql_name(name)}"
     given: dict[Command, Clauses] = {command: [(CLAUSES[command], [])] for command in COMMANDS}
     adding = [one for granted, roles in grants if granted.startswith("INSERT") for one in roles]
@@ -111,9 +111,9 @@ def secured(
 
 
 def used(schema: str, name: str, uses: Iterable[Use], shown: Names | None = None) -> SecuredTable:
-    """Return a table of the app, or a view, with what its uses need.
+    """Return a table of the app, or a view, with the permissions for its uses.
 
-    `shown` are the columns that every session reads of it, None where only those uses do.
+    `shown` are its columns that every session reads, or None if only those uses do.
     """
     own = [use for use in uses if use.table == name]
     policies: dict[Command, Clauses] = {
@@ -151,8 +151,8 @@ def of_own_rows(
 ) -> str | None:
     """Return the condition that a row is one that a recipe's sessions may name; "" for any row.
 
-    `rules` are those of a tool, by argument, and `conditions` what each argument means for the row;
-    None where one is bound and nothing tells what it means.
+    `rules` are the rules of a tool, by argument, and `conditions` the condition of each argument on
+    the row. Returns None if a bound argument has no condition.
     """
     found: list[str] = []
     for argument, rule in rules.items():
@@ -193,9 +193,9 @@ ENDING = "UPDATE (ended, outcome)"
 
 
 def ledger_tables(schema: str, uses: Sequence[Use]) -> list[SecuredTable]:
-    """Return ralphgen's own tables, which every session may read: of evidence nothing is written.
+    """Return ralphgen's own tables, which every session may read; evidence is read-only.
 
-    The journal is neither read nor written, but by triggers. `uses` are those of all tools.
+    Only triggers read or write the journal. `uses` are the uses of all tools.
     """
     read = ("ralphgen_ledger", "ralphgen_evidence")
     own_session = "ralphgen_sessions.id = own.session"
@@ -232,9 +232,9 @@ REPLACING: tuple[Command, ...] = ("INSERT", "UPDATE")
 
 
 def query_uses(project: Project, kit: KitPlan, policy: Policy) -> Iterator[Use]:
-    """Yield what named queries do in the sessions of each recipe that has them.
+    """Yield the uses of named queries in the sessions of each recipe that has them.
 
-    Those that no login may run, as `untied_queries` names them, do nothing.
+    Queries from `untied_queries` are omitted, because no login may run them.
     """
     for query, recipe, plan in _offered(project, kit, policy):
         rows = _own_rows(query, plan, kit)
@@ -250,7 +250,7 @@ def query_uses(project: Project, kit: KitPlan, policy: Policy) -> Iterator[Use]:
 def untied_queries(project: Project, kit: KitPlan, policy: Policy) -> list[tuple[str, str]]:
     """Return the queries that the login of a recipe may not run, as (query, recipe).
 
-    Its sessions are bound to a row, and nothing tells that the query writes no other.
+    Its sessions are bound to a row, and the query might write other rows.
     """
     return [
         (query.name, recipe)
@@ -285,7 +285,7 @@ def _commands(query: PreparedQuery) -> Iterator[Command]:
 
 
 def _own_rows(query: PreparedQuery, plan: Recipe, kit: KitPlan) -> str | None:
-    """Return the condition that a row is the session's, None where it is not known."""
+    """Return the condition that a row is the session's, or None if it is unknown."""
     if not query.verb:
         return ""
     rules = plan.bound_arguments.get(f"{kit.key}:{query.name}", {})

@@ -1,4 +1,4 @@
-"""Reads what the project adds: named queries and own tools, as tools of a kit."""
+"""Plans the project's additions, named queries and own tools, as tools of a kit."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -41,9 +41,9 @@ OWN_TOOLS_USED_FOR = "Use it also for the project's custom tools."
 
 
 def plan_own_tools(project: Project, _host: KitPlan) -> Addition:
-    """Return the tools of `.ralph/tools` as they are added to a server.
+    """Return the tools of `.ralph/tools` as an addition to a server.
 
-    Raises `ProjectError` for recipes that ralphgen does not bring.
+    Raises `ProjectError` for recipes that are not built in.
     """
     if not project.own_tools:
         return Addition()
@@ -130,10 +130,10 @@ HINTS: Mapping[str, Mapping[str, bool]] = {
 
 
 def plan_queries(project: Project, host: KitPlan) -> Addition:
-    """Return the tools of a project's named queries, which the server `host` gets.
+    """Return the tools of a project's named queries, for the server `host`.
 
-    Raises `ProjectError` for recipes that there are not, for a query that writes what only tools
-    of tasks may, and for one that writes in sessions whose row it is not bound to.
+    Raises `ProjectError` for unknown recipes, for a query that writes values reserved to task
+    tools, and for a query that writes in sessions whose row it is not bound to.
     """
     if project.queries is None:
         return Addition()
@@ -167,7 +167,7 @@ def plan_queries(project: Project, host: KitPlan) -> Addition:
 def _recipe_problems(
     query: PreparedQuery, said: Mapping[str, Any], host: KitPlan
 ) -> Iterator[Problem]:
-    """Yield what is wrong with the recipes that have a query."""
+    """Yield the problems of the recipes of a query."""
     recipes, bound = said.get("recipes", ()), set(said.get("bind", {}).values())
     place = f"{CONFIG}: [queries.{query.name}]"
     for recipe in recipes:
@@ -181,7 +181,7 @@ def _recipe_problems(
 
 
 def _certain(recipe: str, host: KitPlan) -> set[str]:
-    """Return the kinds of rows to which a session of a recipe is bound wherever it has a tool."""
+    """Return the kinds of rows that a session of a recipe is bound to if it has a tool."""
     found = {
         kind for kind, need in host.targets.get(recipe, {}).items() if need in (REQUIRED, GRANTS)
     }
@@ -189,7 +189,7 @@ def _certain(recipe: str, host: KitPlan) -> set[str]:
 
 
 def _status_problems(query: PreparedQuery, project: Project) -> Iterator[Problem]:
-    """Yield a problem for a query by which a task could be done that nothing proves."""
+    """Yield a problem for a query that could close a task without proof."""
     if project.done is None or query.writes.lower() != "tasks":
         return
     sets = {column.lower() for column in query.sets}
@@ -242,7 +242,7 @@ def _returns(query: PreparedQuery) -> JsonObject:
 
 
 def _call(query: PreparedQuery, settings: Mapping[str, Any]) -> Construction:
-    """Return what is emitted of a query: what differs from the usual, and the columns it reads."""
+    """Return the emitted query: its deviations from the defaults, and the columns it reads."""
     defaults = {one.name: one.default for one in query.parameters if one.default is not None}
     keywords: dict[str, Value] = {}
     if query.parameters:

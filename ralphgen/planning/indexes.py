@@ -1,4 +1,4 @@
-"""The indexes with which a project of many tasks stays fast, by the queries of its server."""
+"""Indexes that keep the server's queries fast in a project with many tasks."""
 
 from collections.abc import Collection
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ MANY = 10_000
 
 @dataclass(frozen=True, slots=True)
 class TaskIndex:
-    """An index on tasks: its keys as SQL, and what it makes fast."""
+    """An index on tasks: its keys as SQL, and its purpose."""
 
     name: str
     keys: Names
@@ -20,16 +20,17 @@ class TaskIndex:
     method: str = ""
 
     def statement(self, schema: str = "") -> str:
-        """Return what makes it where there is none of its name, in a schema of the database."""
+        """Return the SQL that creates the index if its name is free, in a database schema."""
         table = f"{sql_name(schema)}.tasks" if schema else "tasks"
         using = f" USING {self.method}" if self.method else ""
         return f"CREATE INDEX IF NOT EXISTS {self.name} ON {table}{using} ({', '.join(self.keys)});"
 
 
 def missing_indexes(project: Project, found: Collection[Names] = ()) -> tuple[TaskIndex, ...]:
-    """Return the indexes that the server's queries on tasks can use and that are not there.
+    """Return the missing indexes that the server's queries on tasks can use.
 
-    `found` holds the keys of those that are; one that begins with the keys of another serves too.
+    `found` holds the keys of existing indexes; an index that begins with the keys of another
+    replaces it.
     """
     on_sqlite = project.place is None
     title = "title COLLATE NOCASE" if on_sqlite else 'lower(title COLLATE "C")'

@@ -1,4 +1,4 @@
-"""What a plan says: which modules, tools, arguments and policy to emit."""
+"""The model of a plan: the modules, tools, arguments and policy to emit."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,7 +13,7 @@ Names = tuple[str, ...]
 Values = tuple[str, ...] | tuple[int, ...]
 """The allowed values of a column."""
 JsonObject = dict[str, Any]
-TEXT: JsonObject = {}  # in an answer, where agents read each byte of a schema in every turn
+TEXT: JsonObject = {}  # in an answer; short, because agents read every schema in each turn
 LIST: JsonObject = {"type": "array"}
 BOOLEAN: JsonObject = {"type": "boolean"}
 OBJECT: JsonObject = {"type": "object"}
@@ -57,12 +57,11 @@ class Workflow:
 
 @dataclass(frozen=True, slots=True)
 class SkillPlan:
-    """The Agent Skill of a kit, as far as no schema holds it: words that name no tool of their own.
+    """The Agent Skill of a kit, except for the parts from schemas and `PlannedTool`.
 
-    `description` is in the third person and says what the skill does and when to use it: all that
-    an agent sees before it is loaded. `overview` holds Markdown by heading. `PlannedTool` has the
-    words of a tool. `variables` are those that the server reads from its environment, with a
-    sentence each.
+    `description` is in the third person and explains what the skill does and when to use it; an
+    agent sees nothing else before it loads the skill. `overview` holds Markdown by heading.
+    `variables` are the environment variables of the server, with a sentence each.
     """
 
     name: str
@@ -78,7 +77,7 @@ class Argument:
     """One argument of a tool: its JSON Schema, and whether it is required.
 
     `needs` is the tool, as `"kit:tool"`, that a session must have to be offered the argument.
-    `refusal` is what is said of a wrong value, `{value}` in it, where the usual words will not do.
+    `refusal` is a special message for a wrong value, with `{value}` as its placeholder.
     """
 
     name: str
@@ -201,7 +200,7 @@ class PlannedTool(Tool):
 
     @property
     def reads(self) -> bool:
-        """Whether the tool changes nothing."""
+        """True if the tool only reads."""
         return self.hints.get("readOnlyHint", False)
 
     @property
@@ -243,7 +242,7 @@ class PlannedTool(Tool):
 
 @dataclass(frozen=True, slots=True)
 class Module:
-    """One emitted file: `path` below `.ralph/mcp/`, the template and what it is filled with."""
+    """One emitted file: `path` below `.ralph/mcp/`, the template and its values."""
 
     path: str
     template: str
@@ -252,7 +251,7 @@ class Module:
 
 @dataclass(frozen=True, slots=True)
 class HttpUse:
-    """What a kit leaves out over HTTP, where the server's files are not those of the agent.
+    """Restrictions of a kit over HTTP, because the agent's files are on another machine.
 
     `withheld` names tools; `withheld_values` holds, by tool and argument, the values that a session
     about a task may not give there.
@@ -264,15 +263,15 @@ class HttpUse:
 
 @dataclass(frozen=True, slots=True)
 class KitPlan:
-    """One server: its tools, its emitted modules and what a session of it is about.
+    """One server: its tools, its emitted modules and the rows that a session can be about.
 
-    Tools stand in the module of their noun; `nouns` gives each of those its title. `server` is the
+    The tools of a noun share a module; `nouns` gives each of them its title. `server` is the
     package that is copied to `runtime/<key>/`. `settings` is emitted as `SETTINGS` in
-    `<key>/settings.py`, `modules` are emitted besides, and `assets` are texts copied as they are,
-    by path. `libraries` are packages, such as `ralphgen.kits.tables.server`, of which the modules
-    that tools run are copied to `runtime/tables/`. The kit's workspace is opened with the settings,
-    if there are any, and with the constants in `workspace`, as (module, constant). `absent`
-    has the reason, by tool, for each tool without a place in the project.
+    `<key>/settings.py`, `modules` are further emitted files, and `assets` are texts, by path, that
+    are copied without changes. `libraries` are packages, such as `ralphgen.kits.tables.server`,
+    whose modules are copied to `runtime/tables/` if tools run them. The kit's workspace is opened
+    with the settings, if there are any, and with the constants in `workspace`, as (module,
+    constant). `absent` has the reason, by tool, for each tool without a place in the project.
 
     `targets` has the kinds of rows (task, feature, discipline) that a session can be about, by
     profile. A `"required"` row must be named, an `"optional"` one can be. A session can start
@@ -334,7 +333,7 @@ class KitPlan:
         return {tool.name: tool.returns for tool in self.tools if tool.returns}
 
     def members(self, noun: str) -> tuple[PlannedTool, ...]:
-        """Return the tools that stand in the module of a noun, in order."""
+        """Return the tools in the module of a noun, in order."""
         return tuple(tool for tool in self.tools if tool.module == noun)
 
     @property
@@ -353,21 +352,20 @@ class Wording:
 
     @property
     def told(self) -> str:
-        """What a person is told of it."""
+        """A message for the user about the new description."""
         sizes = f"your own description ({self.after:,} bytes)"
         return f'"{self.entry}": {sizes} replaces that of ralphgen ({self.before:,} bytes)'
 
 
 @dataclass(frozen=True, slots=True)
 class ServerPlan:
-    """Everything that is emitted; `facts` are the inspected ones, as JSON.
+    """Everything that is emitted; `facts` are the inspected facts, as JSON.
 
-    `http` holds how the project is served over HTTP, None where it is not.
-    `warnings` are for people; `overrides` are those of them that speak of a discipline, with it.
-    `wordings` are what the project says of tools in its own words.
-    `engine` is the database's, of whose rooms in `ralphgen/runtime/` one is emitted. `tables` are
-    those that servers work on besides the usual ones, and views; `reads` are the columns that named
-    queries read, by table.
+    `http` holds how the project is served over HTTP, or None if it is not. `warnings` are for the
+    user; `overrides` are the warnings about a discipline, as (discipline, warning). `wordings` are
+    the project's own descriptions of tools. `engine` is the database engine, whose package in
+    `ralphgen/runtime/` is emitted. `tables` are the further tables and views that servers work on;
+    `reads` are the columns that named queries read, by table.
     """
 
     kits: tuple[KitPlan, ...]

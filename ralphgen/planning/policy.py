@@ -99,7 +99,7 @@ def _narrow_problems(
 
 
 def _given_by_session(recipe: OwnRecipe, kits: Sequence[KitPlan], tool: PlannedTool) -> set[str]:
-    """Return the arguments whose row every session of the recipe that has the tool knows."""
+    """Return the arguments whose row is known to every session that has the tool."""
     targets = [pair for one in kits for pair in one.targets.get(recipe.base, {}).items()]
     needed = tuple(kind for kind, need in targets if need == REQUIRED)
     granting = tuple(kind for kind, need in targets if need == GRANTS)
@@ -131,9 +131,9 @@ def bound_rows(kinds: Names, tool: PlannedTool) -> dict[str, str]:
 def _argument_problems(
     recipe: OwnRecipe, tool: PlannedTool, names: Names, given: Collection[str]
 ) -> Iterator[tuple[str, str]]:
-    """Yield (sentence, hint) for each argument that is wrong in the list of those that remain.
+    """Yield (sentence, hint) for each argument that is wrong in a list of remaining arguments.
 
-    `given` are those that a call may leave out, since the session knows them.
+    `given` are the arguments that a call may omit, since the session provides them.
     """
     left = tool.remaining(recipe.base)
     for name in names:
@@ -224,9 +224,9 @@ def _broken(rule: PolicyRule, pattern: str, tool: str) -> Problem:
 def plan_policy(project: Project, kits: Sequence[KitPlan], catalog: Catalog) -> Policy:
     """Return the policy of a project.
 
-    Raises `ProjectError` with a problem for every name that means nothing, for every recipe that
-    asks for more than its base has, since a typo must not widen what a session may do, and for
-    every tool that a rule of the project forbids to a recipe.
+    Raises `ProjectError` with a problem for every unknown name, for every recipe that asks for more
+    than its base has, since a typo must not widen the permissions of a session, and for every tool
+    that a rule of the project forbids to a recipe.
     """
     removals = (*project.stored_removals, *project.configured_removals)
     problems = [
@@ -251,7 +251,7 @@ def plan_policy(project: Project, kits: Sequence[KitPlan], catalog: Catalog) -> 
 
 
 def _recipe(name: str, own: OwnRecipe | None, kits: Sequence[KitPlan]) -> Recipe:
-    """Return what a recipe leaves: a built-in one, or `own`, which takes from its base."""
+    """Return the permissions of a recipe: a built-in one, or `own`, which restricts its base."""
     base = own.base if own is not None else name
     tools = {kit.key: _tools(base, own, kit) for kit in kits}
     found = {kind: need for kit in kits for kind, need in kit.targets.get(base, {}).items()}
@@ -349,7 +349,7 @@ def _loaded_first(
 def _removed(
     removals: Iterable[Removal], kits: Sequence[KitPlan], catalog: Catalog
 ) -> dict[str, dict[str, Names]]:
-    """Return, by discipline and kit, the names of its tools that the discipline takes away."""
+    """Return, by discipline and kit, the names of the tools that the discipline removes."""
     removed: dict[str, dict[str, Names]] = {}
     for removal in sorted(removals, key=lambda removal: removal.discipline):
         pairs = {pair for entry in removal.entries for pair in catalog.resolved(entry)}
@@ -373,7 +373,7 @@ def override_warnings(
 ) -> Iterator[tuple[str, str]]:
     """Yield (discipline, sentence) for each override without effect, or that hinders closing.
 
-    An override has an effect where some kind of session other than a person's own has the tool.
+    An override has an effect if a kind of session other than the user's own has the tool.
     """
     closing = {(kit.key, tool.name) for kit in kits for tool in kit.tools if tool.closes}
     seen = {

@@ -25,8 +25,8 @@ def listed_tools(
 ) -> list[dict[str, Any]]:
     """Return the tools of a kit as a session of the recipe receives them, in order.
 
-    `discipline` is the agent's, `rows` what the session is about, by kind; without it, made-up
-    rows where the recipe needs some.
+    `discipline` is the agent's, and `rows` the rows of the session, by kind. The default for `rows`
+    is made-up rows for the kinds that the recipe needs.
     """
     session = supposed_session(plan.policy, recipe, kit.key, discipline=discipline, rows=rows)
     return entries_of(plan, kit, session.tools(kit.tools).values())

@@ -30,11 +30,11 @@ if TYPE_CHECKING:  # commands on rows need no model of the settings
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Addition:
-    """Tools that are added to a kit's server, with what they are emitted with.
+    """Tools that are added to a kit's server, and the modules emitted with them.
 
-    The members are those of `KitPlan`. `overview` holds what the kit's skill says of them, Markdown
-    by heading, and `used_for` when to use it besides. `origins` says, by tool, where it comes from,
-    for messages.
+    The members have the meaning of `KitPlan`. `overview` is added to the kit's skill, as Markdown
+    by heading, and `used_for` to its description. `origins` is the source of each tool, for
+    messages.
     """
 
     nouns: Mapping[str, str] = field(default_factory=dict)
@@ -50,9 +50,9 @@ class Addition:
 
 
 def with_additions(kit: KitPlan, additions: Sequence[Addition]) -> KitPlan:
-    """Return a server with what is added to it.
+    """Return a server with its additions.
 
-    Raises `ProjectError` for each name of a tool, or of an emitted module, that is there already.
+    Raises `ProjectError` for each name of a tool or an emitted module that already exists.
     """
     problems: list[Problem] = []
     for added in additions:
@@ -75,7 +75,7 @@ def with_additions(kit: KitPlan, additions: Sequence[Addition]) -> KitPlan:
 
 
 def _skill(skill: SkillPlan | None, added: Addition) -> SkillPlan | None:
-    """Return a kit's skill with what it says of an addition."""
+    """Return a kit's skill with the texts of an addition."""
     if skill is None:
         return None
     description = f"{skill.description} {added.used_for}".strip()
@@ -103,11 +103,11 @@ def _clashes(kit: KitPlan, added: Addition) -> list[Problem]:
 
 @dataclass(frozen=True, slots=True)
 class KitDefinition:
-    """One of the systems that ralphgen emits a server for.
+    """A kit: ralphgen emits a server for it.
 
-    `server` is what its server has for every project, with all the tools that it can have; its
-    `key` is the kit's name in the config, in `.ralph/mcp/` and on the server's command line. `plan`
-    returns it as one project gets it, from the facts alone.
+    `server` is the plan of its server for any project, with all possible tools; its `key` is the
+    kit's name in the config, in `.ralph/mcp/` and on the server's command line. `plan` returns the
+    server for one project, from the facts alone.
 
     `settings` is the model of the config table with the kit's name. `survey` takes the project's
     directory and the settings, and returns facts from the project's files as JSON; it raises
@@ -148,10 +148,10 @@ class KitDefinition:
 def with_own_words(
     kits: Sequence[KitPlan], replaced: Sequence[Replaced], catalog: Catalog
 ) -> tuple[tuple[KitPlan, ...], tuple[Wording, ...]]:
-    """Return the kits with the project's own words, and what each of them costs in `tools/list`.
+    """Return the kits with the project's own descriptions, and the size of each in `tools/list`.
 
-    A tool that the project has no place for keeps its words until it has one. Raises `ProjectError`
-    with a problem for each entry that means no tool or no argument.
+    A tool without a place in the project is not changed. Raises `ProjectError` with a problem for
+    each entry that names an unknown tool or argument.
     """
     planned = {kit.key: {tool.name: tool for tool in kit.tools} for kit in kits}
     wordings: list[Wording] = []
@@ -200,10 +200,10 @@ def _size(text: str) -> int:
 
 
 def plan_server(project: Project, kits: Sequence[KitDefinition]) -> ServerPlan:
-    """Return what to emit for a project; `kits` are all that ralphgen has.
+    """Return the plan of everything to emit for a project; `kits` are all kits of ralphgen.
 
-    Raises `ProjectError` with every problem that lies between the facts: names of tools and
-    recipes that mean nothing.
+    Raises `ProjectError` with every inconsistency between the facts, such as unknown names of tools
+    and recipes.
     """
     planned = tuple(_planned(project, kits))
     if project.done is not None and not any(kit.proves for kit in planned):
@@ -238,7 +238,7 @@ def plan_server(project: Project, kits: Sequence[KitDefinition]) -> ServerPlan:
 
 
 def full_catalog(kits: Sequence[KitDefinition], planned: Sequence[KitPlan]) -> Catalog:
-    """Return every name of a tool: those of all kits, and those that the project itself adds."""
+    """Return all names of tools: from every kit, and from the project's additions."""
     names = {kit.key: dict.fromkeys(kit.catalog) for kit in kits}
     for kit in planned:
         names[kit.key].update(dict.fromkeys((*(tool.name for tool in kit.tools), *kit.absent)))
@@ -266,9 +266,9 @@ def _planned(project: Project, kits: Sequence[KitDefinition]) -> Iterator[KitPla
 
 
 def _http_settings(project: Project, kits: Sequence[KitPlan]) -> dict[str, Any] | None:
-    """Return how the project is served over HTTP, None where it is not.
+    """Return how the project is served over HTTP, or None if it is not.
 
-    Raises `ProjectError` where no kit can be, and where tokens could not name the project.
+    Raises `ProjectError` if no kit supports it, or if tokens could not name the project.
     """
     if not project.http:
         return None
