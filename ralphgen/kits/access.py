@@ -1,4 +1,4 @@
-"""Writes what PostgreSQL lets the logins of sessions do: roles, grants and row-level security."""
+"""Writes the PostgreSQL permissions of session logins: roles, grants and row-level security."""
 
 import json
 import re
@@ -31,7 +31,7 @@ from ralphgen.runtime.policy import Policy
 from ralphgen.spelling import sql_name, sql_text
 
 WRITING = ("INSERT", "UPDATE", "DELETE")
-# The ends of the blocks of the templates: in a name they would end one too soon.
+# The ends of the blocks in the templates. A name that contains one would end its block early.
 ENDS = re.compile(r"\$(emptied|guard|holder|journal|login|roles|secured|service)\$")
 
 

@@ -40,7 +40,7 @@ HOLDER = "ralphgen_holder"  # the same, for a session that has lost its claim
 Clauses = Sequence[tuple[str, Sequence[str]]]  # USING and WITH CHECK: one condition must hold
 Policies = Mapping[Command, Clauses]
 Grants = Sequence[tuple[str, Sequence[str]]]  # a privilege, and the roles that have it
-EVERY_ROW: Clauses = [("USING", ["true"])]  # as long as the login is good
+EVERY_ROW: Clauses = [("USING", ["true"])]  # for any valid login
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,7 +149,7 @@ def conditions(uses: Iterable[Use], command: Command) -> list[str]:
 def of_own_rows(
     recipe: Recipe, rules: Mapping[str, str], conditions: Mapping[str, str]
 ) -> str | None:
-    """Return the condition that a row is one that a recipe's sessions may name; "" for any row.
+    """Return the condition for the rows that a recipe's sessions may name; "" for any row.
 
     `rules` are the rules of a tool, by argument, and `conditions` the condition of each argument on
     the row. Returns None if a bound argument has no condition.

@@ -251,7 +251,7 @@ class Module:
 
 @dataclass(frozen=True, slots=True)
 class HttpUse:
-    """Restrictions of a kit over HTTP, because the agent's files are on another machine.
+    """Restrictions of a kit over HTTP, if the server and the agent do not share files.
 
     `withheld` names tools; `withheld_values` holds, by tool and argument, the values that a session
     about a task may not give there.
@@ -344,7 +344,7 @@ class KitPlan:
 
 @dataclass(frozen=True, slots=True)
 class Wording:
-    """The project's own words for a tool or an argument: their bytes, and of those they replace."""
+    """A project's description of a tool or argument: the sizes of the old and new text in bytes."""
 
     entry: str
     before: int

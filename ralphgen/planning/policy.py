@@ -36,7 +36,7 @@ class Catalog:
         return tuple(kit for kit, names in self.tools.items() if name in names)
 
     def resolved(self, entry: str) -> tuple[tuple[str, str], ...]:
-        """Return the (kit, tool) pairs that `"tool"` or `"kit:tool"` means; none where unknown."""
+        """Return the (kit, tool) pairs for `"tool"` or `"kit:tool"`; none if it is unknown."""
         kit, colon, tool = entry.partition(":")
         if not colon:
             return tuple((kit, entry) for kit in self.kits_of(entry))
@@ -50,7 +50,7 @@ class Catalog:
 
 
 def recipe_problems(recipe: OwnRecipe, kits: Sequence[KitPlan], catalog: Catalog) -> list[Problem]:
-    """Return a problem for each name in a recipe that means nothing or that its base lacks."""
+    """Return a problem for each name in a recipe that is unknown or missing in its base."""
     if recipe.name in PROFILES:
         text = f'{recipe.origin}: the recipe "{recipe.name}" is built in'
         return [Problem(text, "rename the file")]
@@ -319,7 +319,7 @@ def _bound(
 def _granted(
     base: str, tools: Mapping[str, Names], targets: Mapping[str, str], kits: Sequence[KitPlan]
 ) -> dict[str, Names]:
-    """Return, by `kit:tool`, the kinds of rows that a session may lack, and then the tool too."""
+    """Return, by `kit:tool`, the kinds of rows without which a session lacks the tool."""
     found = {
         f"{kit.key}:{tool.name}": tuple(
             kind for kind in tool.granted_by if targets.get(kind) != REQUIRED

@@ -1,4 +1,4 @@
-"""What `tools/list` answers in each kind of session, computed without starting a server."""
+"""The answer to `tools/list` in each kind of session, computed without starting a server."""
 
 import json
 from collections.abc import Iterable, Mapping
@@ -10,8 +10,8 @@ from ralphgen.runtime.protocol.answers import add_schemas
 from ralphgen.runtime.session import BY_COMMAND, ROWS, Session
 from ralphgen.runtime.tool import Tool
 
-MOST_BYTES = 25_000  # of a list of tools, which an agent carries along in each of its turns
-# The rows of a session that is about one, where only the size of the answer matters.
+MOST_BYTES = 25_000  # of a list of tools, which an agent reads in each turn
+# Example rows for sessions about a row, if only the size of the answer matters.
 EXAMPLES: Mapping[str, int | str] = {"task": 1, "feature": "name", "discipline": "name"}
 
 

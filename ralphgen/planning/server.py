@@ -187,7 +187,7 @@ def with_own_words(
 
 
 def _told(tool: PlannedTool, argument: str, text: str) -> PlannedTool:
-    """Return the tool with other words for one of its arguments."""
+    """Return the tool with another description of one of its arguments."""
     arguments = tuple(
         replace(one, schema={**one.schema, "description": text}) if one.name == argument else one
         for one in tool.arguments
@@ -246,7 +246,7 @@ def full_catalog(kits: Sequence[KitDefinition], planned: Sequence[KitPlan]) -> C
 
 
 def _planned(project: Project, kits: Sequence[KitDefinition]) -> Iterator[KitPlan]:
-    """Yield the servers of the kits that are on, the first that takes additions with all of them.
+    """Yield the servers of the enabled kits; the first kit with additions gets all of them.
 
     Each addition sees those before it.
     """

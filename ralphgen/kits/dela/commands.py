@@ -152,7 +152,7 @@ class Change:
     after: str
 
     def diff(self) -> list[str]:
-        """Return the removed and added lines, each on one line whatever characters it contains."""
+        """Return the removed and added lines, each as one printable line."""
         before, after = self.before.splitlines(), self.after.splitlines()
         lines = list(difflib.unified_diff(before, after, n=2, lineterm=""))[2:]
         return [one_line(line) for line in lines if not line.startswith("@@")]

@@ -34,7 +34,7 @@ class SpecProgress:
 def spec_progress(root: Path, settings: Mapping[str, Any]) -> tuple[SpecProgress, ...]:
     """Return the specs of the project in `root` by name, given the kit's settings.
 
-    Raises `ToolError` where their folder cannot be read.
+    Raises `ToolError` if their folder cannot be read.
     """
     specs = Specs(str(root / str(settings["root"])), str(root))
     current = specs.current()

@@ -82,7 +82,7 @@ def _parents(
 def _own_rows(table: ToolTable, recipe: str, plan: Recipe) -> str:
     """Return the condition that a row is the session's; the user's session may have no row.
 
-    Compared as text, whatever the type of the column, as `runtime.rows.tools` does.
+    The comparison uses text for columns of any type, as `runtime.rows.tools` does.
     """
     found: list[str] = []
     for column, kind in table.served.bind:

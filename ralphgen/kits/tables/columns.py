@@ -145,9 +145,9 @@ def needed(column: Column) -> bool:
 def offered(
     served: Iterable[ServedTable], schema: Schema, modules: Iterable[str], constants: Iterable[str]
 ) -> tuple[tuple[ToolTable, ...], Names]:
-    """Return the tables, and a warning for each column that is left out.
+    """Return the tables, and a warning for each omitted column.
 
-    `modules` and `constants` are names that mean something else.
+    `modules` and `constants` are names that are already in use.
     """
     found: list[ToolTable] = []
     warnings: list[str] = []
@@ -187,7 +187,7 @@ def offered(
 
 
 def _free(name: str, taken: set[str]) -> str:
-    """Return a name that is not taken, which it is from now on."""
+    """Return a free name, and mark it as taken."""
     found = name
     number = 2
     while found in taken:

@@ -42,7 +42,7 @@ SERVER = KitPlan(
 
 
 def plan_server_of_tables(project: Project) -> KitPlan:
-    """Return the server, without the project's own tools."""
+    """Return the server; the project's own tools are added later."""
     place = project.database_named
     ledger = project.schema.table(MARKER) is not None
     warnings: tuple[str, ...] = ()

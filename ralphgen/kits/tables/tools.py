@@ -70,7 +70,7 @@ ABOUT = (
 def plan_tables(project: Project, server: KitPlan) -> Addition:
     """Return the tools on the project's own tables, for the server that has them.
 
-    Raises `ProjectError` for recipes that there are not.
+    Raises `ProjectError` for unknown recipes.
     """
     problems = [*_recipe_problems(project, server)]
     if problems:
@@ -169,7 +169,7 @@ def tool_name(table: ToolTable, verb: str) -> str:
 
 
 def _used_for(tables: tuple[ToolTable, ...]) -> str:
-    """Return when the skill is of use besides."""
+    """Return the addition to the description of the skill."""
     if not tables:
         return ""
     named = [_plural(table)[:50] for table in tables[:NAMED]]
@@ -233,7 +233,7 @@ def _clearable(table: ToolTable, column: str) -> bool:
 
 
 def _absent(table: ToolTable) -> dict[str, str]:
-    """Return the tools that there is no place for, each with the reason."""
+    """Return the tools that are impossible for the table, each with the reason."""
     found: dict[str, str] = {}
     lacking = table.unfillable()
     if "create" in table.served.tools and lacking:

@@ -130,7 +130,7 @@ def _matches(capability: Capability, arguments: dict[str, Any]) -> bool:
 
 
 def _found_lines(root: str, found: list[Capability]) -> list[str]:
-    """Return the lines on what was found, on as many as there is room for."""
+    """Return the lines on the matches, as many as fit into an answer."""
     if not found:
         return ["No capabilities match this search: use fewer words, or remove a filter."]
     lines = [f"Found {len(found)} {'capability' if len(found) == 1 else 'capabilities'}:", ""]

@@ -45,10 +45,10 @@ class KnowledgeEntry:
 
 
 def query_knowledge(acm: Acm, arguments: dict[str, Any]) -> str:
-    """Return the entries that hold a term, each with its title, the words around it and its place.
+    """Return the entries with a term, each with its title, the words around it and its place.
 
-    For such a place it is the text of that entry. Raises `ToolError` for a blank term, and where
-    the knowledge base, or the entry, cannot be read.
+    If the term is the place of an entry, return the text of that entry. Raises `ToolError` for a
+    blank term, and if the knowledge base or the entry cannot be read.
     """
     term = arguments["query"].strip()
     if not term:
@@ -149,7 +149,7 @@ def _place(text: str, at: int) -> int:
 
 
 def _hit_lines(hits: list[KnowledgeEntry], length: int) -> list[str]:
-    """Return the lines on what was found, on as many entries as there is room for."""
+    """Return the lines on the matches, as many entries as fit into an answer."""
     lines = [f"Found {len(hits)} KB {'entry' if len(hits) == 1 else 'entries'}:"]
     shown = first_entries(_entry(hit, length) for hit in hits[:SHOWN])
     for entry in shown:

@@ -59,7 +59,7 @@ def get_review_prompt(acm: Acm, arguments: dict[str, Any]) -> str:
 
 
 def get_transition_prompt(acm: Acm, arguments: dict[str, Any]) -> str:
-    """Return the prompt for a step to the next stage; with `validate`, first what prevents it."""
+    """Return the prompt for a step to the next stage; with `validate`, first the unmet gates."""
     transition = arguments["transition"]
     name = TRANSITIONS[transition]
     if not arguments.get("validate"):
@@ -71,7 +71,7 @@ def get_transition_prompt(acm: Acm, arguments: dict[str, Any]) -> str:
 
 
 def validation(project: str, transition: str) -> str:
-    """Return which gates of a transition a project meets, which not, and which are not checked.
+    """Return the met, unmet and unchecked gates of a transition of a project.
 
     Raises `ToolError` if there is no status file or no brief.
     """

@@ -51,7 +51,7 @@ SECTIONS: Mapping[str, tuple[tuple[str, ...], ...]] = {
     STATUS: (("Current State",),),
     ".claude/CLAUDE.md": (("Context Map", "Orientation"),),
 }
-# Where either of two headings will do, both are named: the others are other words for the first.
+# The heading whose alternative is named too; other alternatives are synonyms of the first.
 EITHER = "Context Map"
 
 

@@ -1,7 +1,7 @@
 """Finds and reads the shared documents and the project; long texts are cut.
 
 The folders are located again at every call, because a variable or a setting may change in between.
-Each way in which reading fails has its own message.
+Each kind of read failure has its own message.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def document(base: str, name: str, kind: str) -> str:
 
 
 def fitted(text: str, name: str, room: int = MOST) -> str:
-    """Return the text, or as much of it as there is room for, with a note on the rest.
+    """Return the text, or as much of it as fits, with a note on the rest.
 
     `name` is the place of its document below the root.
     """
@@ -82,7 +82,7 @@ def fitted(text: str, name: str, room: int = MOST) -> str:
 
 
 def first_entries(entries: Iterable[str]) -> list[str]:
-    """Return as many of some entries, one below the other, as there is room for in an answer."""
+    """Return the first entries of a list, as many as fit into an answer."""
     shown: list[str] = []
     room = MOST - _LAST
     for entry in entries:

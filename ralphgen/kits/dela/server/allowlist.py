@@ -1,4 +1,4 @@
-"""Reads the allowlist, in which the user allows tasks; an unclear file allows none."""
+"""Reads the user's allowlist of tasks; an unclear file allows none."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ class Rule:
         return self.scope == "Task" and real == self.real and name in self.tasks
 
     def is_around(self, real: str) -> bool:
-        """Return whether a path without links is where the entry leads, or below it."""
+        """Return whether a path without links is the target of the entry, or below it."""
         return is_within(real, self.real)
 
 
@@ -104,7 +104,7 @@ class Rules:
         return self.denial(name, unique_name, path) is None and self.grant(name, path) is not None
 
     def problems(self) -> list[tuple[str, str]]:
-        """Return why the file, or entries of it, cannot be used: its path and a sentence each."""
+        """Return the problems of the file or its entries, each as its path and a sentence."""
         return [(self.path, why) for why in (self.problem, *self.ignored) if why]
 
     def denial(self, name: str, unique_name: str, path: str) -> Rule | None:
@@ -257,11 +257,12 @@ def _is_there(path: str) -> bool:
 
 
 MOST = 1 << 16  # characters of all arguments, and of all variables
-# How make takes a variable; `!=` would run a command, and a name with a dot first is make's own.
+# make's syntax for a variable; `!=` would run a command, and make reserves names with a leading
+# dot.
 ASSIGNMENT = re.compile(r"([A-Za-z0-9_-][A-Za-z0-9_.-]*)(?:::?:?|\+|\?)?=(.*)", re.DOTALL)
-# They say which shell, and which make, run the recipes.
+# Variables that set the shell, or the make, of the recipes.
 OF_MAKE = frozenset("SHELL MAKE MAKEFLAGS GNUMAKEFLAGS MFLAGS MAKEFILES MAKE_COMMAND".split())
-# They make another program of any program, or lead it to other settings.
+# Variables that change the behavior of any program, or lead it to other settings.
 VARIABLES = frozenset(
     (
         "PATH HOME SHELL ENV BASH_ENV ZDOTDIR IFS SHELLOPTS BASHOPTS MAKEFLAGS GNUMAKEFLAGS MFLAGS "
@@ -277,8 +278,8 @@ PREFIXES = tuple(
         "JAVA_TOOL_ MAVEN_ MVN GRADLE_ ORG_GRADLE_ ACT_ COMPOSE_ DOCKER_ JUST_ CARGO_"
     ).split()
 )
-# Runners that write variables into the text of a command, which a shell reads then. Make and just
-# do so with further arguments too, which Task quotes.
+# Runners that insert variables into the text of a command for a shell. Make and just also insert
+# further arguments, which Task quotes.
 PASTING = ("make", "just", "task", COMPOSE)
 BEYOND_WORDS = re.compile(r"[^\w @%+=:,./^-]")  # special characters of a shell
 SEVERAL = ("mvn", "gradle")  # runners that treat every further word as another task

@@ -105,7 +105,7 @@ def _stopped(jobs: Jobs, job: Job, grace: float) -> dict[str, Any]:
 
 
 def _find_job(dela: Dela, pid: int) -> tuple[Jobs, Job]:
-    """Return the process of a PID; raises `RefusedError` if this server did not start it."""
+    """Return the process of a PID; raises `RefusedError` if it is unknown."""
     job = dela.jobs.find(pid) if dela.jobs is not None else None
     if dela.jobs is None or job is None:
         raise job_not_found(pid, looks=dela.sees("status"))
@@ -143,7 +143,7 @@ def end_facts(job: Job) -> dict[str, Any]:
 
 
 def _with_lines(answer: dict[str, Any], lines: list[str], tail: bool) -> dict[str, Any]:
-    """Return the answer with as many of the lines as it can hold, and where to read on.
+    """Return the answer with as many of the lines as fit, and the offset of the next read.
 
     `tail` keeps the newest of them, else the oldest are kept.
     """

@@ -163,9 +163,9 @@ class OutputBuffer:
         return bytes(self._begun) + self._open.encode()
 
     def _take(self, text: str) -> None:
-        """Keep the lines that are whole now; the rest is the line that has begun.
+        """Store the complete lines; the rest is the unfinished line.
 
-        Lines are not looked at one by one: a process may write millions of them.
+        Lines are not processed one by one, because a process may write millions of them.
         """
         text = self._masker.text(self._open + text)
         whole, newline, rest = text.rpartition("\n")
@@ -187,7 +187,7 @@ class OutputBuffer:
         self._used += len(line)
 
     def _trim(self) -> None:
-        """Let go of the oldest lines until the rest, with the begun one, is within the limits."""
+        """Drop the oldest lines until the rest, with the unfinished line, is within the limits."""
         begun = len(self._begun) + len(self._open.encode())
         lines = self._lines - bool(begun)
         size = self._size - begun
@@ -217,7 +217,7 @@ def weight_of(lines: int, size: int) -> int:
     return size + OVERHEAD * min(lines, size)
 
 
-MAX_BYTES = 8192  # maximum JSON text of an answer that carries output
+MAX_BYTES = 8192  # maximum bytes of JSON in an answer that carries output
 MARK = "... [truncated]"
 NOT_ALLOWLISTED = -32010
 RUNNER_UNAVAILABLE = -32011
@@ -233,10 +233,10 @@ def shown(text: str) -> str:
 
 
 def not_allowlisted(unique_name: str, *, below: str, denied: bool, fault: str) -> RefusedError:
-    """Return the refusal of a task that is not allowed, or denied; `below` is where it was found.
+    """Return the refusal of a task that is not allowed, or denied; `below` is its folder.
 
-    That is a folder relative to the root, empty for the root itself. `fault` names an allowlist
-    that cannot be used, and why.
+    The folder is relative to the root, and empty for the root itself. `fault` names an allowlist
+    that cannot be used, and the reason.
     """
     from shlex import quote
 
@@ -336,12 +336,12 @@ def size(value: object) -> int:
 
 
 def with_text(answer: dict[str, Any], name: str, text: str) -> tuple[dict[str, Any], bool]:
-    """Return the answer with the end of a text, as much of it as fits, and whether that is all."""
+    """Return the answer with as much of the end of a text as fits, and whether it is complete."""
     count = _fits(text, MAX_BYTES - size({**answer, name: ""}), from_end=True)
     kept = text[len(text) - count :]
     head, newline, tail = kept.partition("\n")
     if count < len(text):
-        kept = tail if newline and tail else head  # whole lines, where there are any
+        kept = tail if newline and tail else head  # whole lines, if there are any
     return {**answer, name: kept}, kept == text
 
 

@@ -113,7 +113,7 @@ class JobResources:
         return dela
 
     def moved(self, dela: Dela) -> object:
-        """Return a value that differs once a process has begun, printed or ended."""
+        """Return a value that changes once a process has started, printed or ended."""
         return [(job.pid, job.state, job.output.tail(0).received) for job in _jobs(dela)]
 
     def notices(self, _dela: Dela) -> WriteNotices | None:

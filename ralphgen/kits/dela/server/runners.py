@@ -117,7 +117,7 @@ def query(folder: Folder, *command: str) -> Answer | None:
     """Return the answer of a command that is run in the folder.
 
     Return None if the program is missing, is inside the project (a listing runs no programs of the
-    project), or exceeds the limits on time and output. In that case its processes are ended.
+    project), or exceeds the limits on time and output. A program that exceeds them is killed.
     """
     program = program_outside(command[0], folder.root)
     if program is None:
@@ -144,7 +144,7 @@ def program_outside(name: str, folder: str) -> str | None:
 
 
 def project_around(folder: str) -> str:
-    """Return the outermost folder around one that holds `.ralph`, or the folder itself.
+    """Return the outermost folder with a `.ralph` around a folder, or the folder itself.
 
     The outermost counts, since any folder of a project may contain a `.ralph`. A home directory is
     not a project if there is a project below it.

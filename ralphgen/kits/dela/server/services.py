@@ -1,4 +1,4 @@
-"""Services for other kits: the command of one of the project's own tasks."""
+"""Services for other kits: the command of a task of the project."""
 
 from __future__ import annotations
 

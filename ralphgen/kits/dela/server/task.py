@@ -93,13 +93,13 @@ class Task:
 
 
 def name_tasks(tasks: Iterable[Task]) -> list[Task]:
-    """Return the tasks in their order, each once and with its `unique_name`.
+    """Return the tasks in their order, without duplicates, each with its `unique_name`.
 
-    Two that one file defines and one command runs are the same task. A name that one task bears is
-    its unique name. Where several bear it, each of them gets `<name>-<prefix>`, the prefix being
-    the first letter of its runner, else the first three, else one more each, else the whole with a
-    number behind: the first that makes a name which no task bears and none has got before. So the
-    names depend on the tasks and their order alone, not on the machine.
+    Tasks with the same file and the same command are duplicates. A name that only one task has is
+    its unique name. If several tasks have it, each gets `<name>-<prefix>`. The prefix is the first
+    letter of its runner, else the first three, then one more each time, then the whole runner with
+    a number. The first name that no task has is used. So the names depend only on the tasks and
+    their order, not on the machine.
     """
     named = _merged(tasks)
     bearers: dict[str, int] = {}
@@ -181,7 +181,7 @@ def _merged(tasks: Iterable[Task]) -> list[Task]:
 
 
 def _suffixed(task: Task) -> Iterator[str]:
-    """Yield the names that a task can get, the best first, without end."""
+    """Yield candidates for the name of a task, the best first, endlessly."""
     letters = _letters(task)
     for size in (1, *range(FEW, len(letters)), len(letters)):
         yield f"{task.name}-{letters[:size]}"
@@ -223,8 +223,8 @@ class Folder:
     `path` is the folder, and `root` the upper limit of the search (the folder itself or one around
     it); both are absolute and without links. `problems` are the unusable files, as (path,
     sentence). `stamps` holds, by path, the state of every file and folder that was read or looked
-    for: the result is valid as long as they are unchanged. `parsed` caches parsed files, by kind
-    and real path. Each instance is for one discovery, within the limits `MOST`.
+    for: the result is valid while they are unchanged. `parsed` caches parsed files, by kind and
+    real path. Each instance is for one discovery, within the limits `MOST`.
     """
 
     __slots__ = ("_left", "_listed", "parsed", "path", "problems", "root", "stamps")
@@ -401,7 +401,7 @@ def read_documents(folder: Folder, path: str) -> list[Any]:
 
 
 def has_tags(folder: Folder, path: str) -> bool:
-    """Return whether a YAML file has a tag such as `!!binary`: a value may be another then.
+    """Return whether a YAML file has a tag such as `!!binary`, which may change a value.
 
     Raises `UnreadableError`.
     """

@@ -116,7 +116,7 @@ def task_start(dela: Dela, arguments: dict[str, Any]) -> DeferredResult:
 
 
 def _stop_unwanted(jobs: Jobs, job: Job) -> None:
-    """Stop a task whose starter will never learn of it, without waiting for its end."""
+    """Stop a task whose result cannot be delivered, without waiting for its end."""
 
     def stop() -> None:
         try:
@@ -165,8 +165,8 @@ def _is_over(job: Job, seconds: float) -> bool:
 def find_task_above(dela: Dela, name: str, cwd: str) -> tuple[Task, str]:
     """Return the task of a name and its folder: the nearest one, up to the root.
 
-    Raises `RefusedError` if there is none, or if several match. The search ends there, because a
-    task further up differs from the one that the runner would take.
+    Raises `RefusedError` if there is none, or if several match. The search ends there, because the
+    runner would not take a task further up.
     """
     folder = cwd
     while True:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .task import Task
 
 KEPT = 200  # tasks that have ended
-REMEMBERED = 4  # for the output of all ended tasks: how often the maximum of one task
+REMEMBERED = 4  # budget for the output of all ended tasks, in maximum outputs of one task
 LEAST = 20 << 20  # bytes, the minimum of this budget
 
 
@@ -78,7 +78,7 @@ class Dela:
         return self._settings[name]
 
     def tasks(self, folder: str) -> tuple[list[Task], list[tuple[str, str]]]:
-        """Return the tasks of a folder, and the files there that cannot be used, with the why."""
+        """Return the tasks of a folder, and its unusable files, each with a reason."""
         if self._discovery is None:
             from .formats import Discovery  # with thirteen formats, which a start can do without
 

@@ -210,7 +210,7 @@ def _mark(item: TaskItem) -> str:
 
 
 def _described(items: list[TaskItem]) -> list[dict[str, Any]]:
-    """Return the tasks as the project takes them: each waits for the group of tasks before it."""
+    """Return the tasks for the import: each depends on the group of tasks before it."""
     found: list[dict[str, Any]] = []
     before: list[str] = []
     for group in parallel_groups(items):

@@ -85,7 +85,7 @@ class State:
 
 
 def new_state(name: str, *, quick: bool = False) -> State:
-    """Return the state of a spec that starts: in `research`, or where it is quick, in `tasks`."""
+    """Return the state of a new spec: in `research`, or in `tasks` if it is quick."""
     return State(
         {
             "source": "plan" if quick else "spec",
@@ -184,7 +184,7 @@ def _checked(fields: dict[str, Any], name: str) -> dict[str, Any]:
         _check(found[key] is not None, key, f"an integer of {least} or more")
     for key in ("commitSpec", "awaitingApproval"):
         _check(isinstance(found[key], bool), key, "true or false")
-    related = found["relatedSpecs"]  # objects that have a name, and anything a tool notes besides
+    related = found["relatedSpecs"]  # objects with a name; tools may add other members
     are_named = isinstance(related, list) and all(
         isinstance(item, dict) and isinstance(item.get("name"), str) for item in related
     )
@@ -235,7 +235,7 @@ _LABEL = re.compile(
     r"(?:(?P=mark)[ \t]*:|[ \t]*:(?P=mark))[ \t]*(?P<rest>.*)",
     re.IGNORECASE,
 )
-# What ends a field besides the next one: a heading, or a word of another kind that is set off.
+# Other ends of a field: a heading, or an emphasized word with a colon.
 _OTHER = re.compile(rf"#{{1,6}}(?:[ \t]|\Z)|{_BULLET}[*_]{{1,3}}[^\s*_`][^:`]*:")
 _NOTHING = re.compile(r"(?!)")  # items do not end code blocks within a task
 _SLACK = 1  # columns of difference between the labels of a task
@@ -446,7 +446,7 @@ def with_summary(text: str, phase: str, summary: str, date: str) -> str:
     """Return the progress file with a section on a complete phase, and no other changes.
 
     The section comes before the last heading "## Learnings" outside of code, or at the end. `date`
-    is not reformatted. Headings in the summary are escaped with a backslash.
+    is inserted unchanged. Headings in the summary are escaped with a backslash.
     """
     end = _line_end(text)
     section = f"## Phase Complete: {phase} ({date})\n\n{_escaped(summary)}\n".replace("\n", end)
@@ -460,7 +460,7 @@ def with_current(text: str, phase: str, task: str = "none yet") -> str:
     """Return the progress file with this phase and task as its current goal.
 
     Its objective and next step change only if they come from the template. Everything outside of
-    these sections is unchanged, and so is a file without such a section.
+    these sections is unchanged. A file without such a section is unchanged too.
     """
 
     def current(found: re.Match[str]) -> str:
@@ -512,7 +512,7 @@ def _goal_text(goal: str) -> str:
 
 
 def _escaped(text: str) -> str:
-    """Return text of others as a part of a file: without control characters and headings."""
+    """Return a text for insertion into a file, without control characters and headings."""
     return _FORGING.sub(r"\1\\\2", without_controls(text).strip())
 
 
@@ -618,7 +618,7 @@ def missing(specum: Specum, name: str, state: State) -> list[str]:
 
 
 def reached(specum: Specum, name: str) -> str:
-    """Return the phase that a spec's files speak of: the first whose artifact is not there."""
+    """Return the phase indicated by a spec's files: the first whose artifact is missing."""
     for phase, artifact in zip(PHASES, ARTIFACTS, strict=False):
         if not (specum.specs.read(name, artifact) or "").strip():
             return phase
@@ -648,19 +648,19 @@ def described(specum: Specum, name: str) -> tuple[str, str]:
 
 
 def echoed(text: str) -> str:
-    """Return text of others as an item of a list in an answer: indented, and cut where long."""
+    """Return a text as an item of a list in an answer: indented, and cut if it is long."""
     plain = without_controls(text).strip()
     cut = f" … [cut here: it has {len(plain):,} characters]" if len(plain) > ECHOED else ""
     return plain[:ECHOED].replace("\n", "\n  ") + cut
 
 
 def short(key: str) -> str:
-    """Return the key of a task for an answer, of a very long one the beginning."""
+    """Return the key of a task for an answer, shortened if it is very long."""
     return key if len(key) <= LONGEST else f"{key[:LONGEST]}…"
 
 
 def listed(words: list[str]) -> str:
-    """Return words in a row, of very many the first."""
+    """Return words in a row, at most the first `MENTIONED`."""
     more = f" and {len(words) - MENTIONED} more" if len(words) > MENTIONED else ""
     return ", ".join(words[:MENTIONED]) + more
 
@@ -679,7 +679,7 @@ def refuse_phase(specum: Specum, name: str, current: str, wanted: str) -> None:
 
 
 def _over(specum: Specum, name: str, phase: str) -> str:
-    """Return that a phase is over, and where it was left out, which file is missing."""
+    """Return a sentence that a phase is over; if its file is missing, name the file."""
     artifact = ARTIFACTS[PHASES.index(phase)]
     if is_there(specum, name, artifact):
         return f"The {phase} phase is complete."
@@ -722,13 +722,13 @@ def context(specum: Specum, name: str, phase: str, room: int) -> str:
 
 
 def fenced(text: str) -> str:
-    """Return a text in a fence that nothing in it ends: no line of it is a heading outside."""
+    """Return a text in a fence that no line of the text can end."""
     fence = "`" * max(FENCE, 1 + max(map(len, RUN.findall(text)), default=0))
     return f"{fence}markdown\n{text}\n{fence}"
 
 
 def joined(parts: Sequence[tuple[str, str]], folder: str, room: int) -> str:
-    """Return files one below the other, each in a fence; the longest are cut until all fit.
+    """Return several files, each in a fence; the longest are cut until all fit.
 
     A cut names the file.
     """
@@ -750,7 +750,7 @@ def _share(lengths: list[int], room: int) -> int:
 
 
 def cut(text: str, most: int, path: str) -> str:
-    """Return a text in a fence, at most so much of it; a cut names the file that has the rest."""
+    """Return at most `most` characters of a text in a fence; a cut names the full file."""
     if text == MISSING:
         return text
     shown = _tame(text if len(text) <= most else text[:most].rstrip())

@@ -1,4 +1,4 @@
-"""The specs of a project on disk: which there are, which is the current one, and their files."""
+"""The specs of a project on disk: their names, the current spec, and their files."""
 
 from __future__ import annotations
 
@@ -75,9 +75,9 @@ def name_from_goal(goal: str) -> str:
 
 
 def free_name(name: str, taken: Container[str]) -> str:
-    """Return the name, or where it is taken, the first free one of `name-2`, `name-3` and so on.
+    """Return the name, or if it is taken, the first free one of `name-2`, `name-3` and so on.
 
-    At most 64 characters: of a long name, the end gives way to the number.
+    At most 64 characters: a long name is cut to fit the number.
     """
     free, number = name, 1
     while free in taken:

@@ -217,7 +217,7 @@ def _kept_aside(name: str, lost: object) -> list[str]:
 
 
 def _taken(specum: Specum, wanted: str, name: str) -> list[str]:
-    """Return a line about the spec that already has the requested name, if there is one."""
+    """Return a line about the owner of the requested name, if the spec got another name."""
     if name == wanted:
         return []
     if not specum.specs.exists(wanted):
@@ -276,7 +276,7 @@ def _start_answer(specum: Specum, state: State, goal: str, *, again: bool, notes
 
 
 def _asking(specum: Specum) -> str:
-    """Return the answer where neither a name nor a goal is given; nothing is made."""
+    """Return the answer if neither a name nor a goal is given; nothing is created."""
     how = "the goal" if specum.takes("ralph_start", "goal") else "a name"
     text = f"Ask the user for the goal of the new spec, then call `ralph_start` with {how}.\n"
     current = specum.specs.current()
@@ -289,7 +289,7 @@ def _asking(specum: Specum) -> str:
 
 
 def ensure_ignored(specs: Specs) -> tuple[str, ...]:
-    """Add the missing ones of the two lines to a project's `.gitignore`, and return them.
+    """Add the missing lines of `CHANGING` to a project's `.gitignore`, and return them.
 
     Creates the file if necessary. Its other bytes are unchanged, and the new lines have the same
     line ends. Raises `ToolError` if it cannot be read or written.
@@ -425,7 +425,7 @@ def ralph_switch(specum: Specum, arguments: dict[str, Any]) -> str:
 
 
 def ralph_cancel(specum: Specum, arguments: dict[str, Any]) -> str:
-    """Forget the state of a spec, and where asked for, delete all of it (SPEC-002)."""
+    """Delete the state of a spec, and on request all of its files (SPEC-002)."""
     name = chosen(specum, arguments.get("spec_name"))
     if not arguments.get("delete_files", False):
         had_state = specum.specs.remove(name, FILE)
@@ -557,7 +557,7 @@ def _phase_answer(
 
 
 def ralph_help(specum: Specum, _arguments: dict[str, Any]) -> str:
-    """Return how the workflow goes, with the tools that the session has (SPEC-002)."""
+    """Return an overview of the workflow, with the tools that the session has (SPEC-002)."""
     seen = [name for name in USES if specum.sees(name)]
     taken = {
         name: [given for given in USES[name][0] if specum.takes(name, given.rstrip("?"))]

@@ -1,4 +1,4 @@
-"""The resources of a server of tables besides their rows: there are none, but rows are watched."""
+"""The resources of a table server except its rows: there are none, but rows are watched."""
 
 from __future__ import annotations
 

@@ -108,7 +108,7 @@ class Conditions:
 
     def _compound(self) -> bool | None:
         found = self._single()
-        while (sign := self._sign()) in {"AND", "OR"}:  # neither goes before the other
+        while (sign := self._sign()) in {"AND", "OR"}:  # both have the same precedence
             self._at += 1
             other = self._single()
             decisive = sign == "OR"
@@ -209,7 +209,7 @@ def _matches(pattern: str, text: str) -> bool | None:
 
 
 def _order(kind: str, left: str, right: str) -> int | None:
-    """Return the order of two values as -1, 0 or 1; None unless they are numbers or versions."""
+    """Return the order of two values as -1, 0 or 1, or None if they are not comparable."""
     if kind == "STR":
         return (left > right) - (left < right)
     if kind == "VERSION_":
@@ -300,7 +300,7 @@ def cmake_tasks(folder: Folder) -> Iterator[Task]:
 
 
 def _cache(folder: Folder) -> dict[str, str]:
-    """Return the variables of a CMakeCache.txt in the build folder; none of another project's."""
+    """Return the variables of the project's CMakeCache.txt in the build folder, if there is one."""
     path = folder.place(BUILD, "CMakeCache.txt")
     try:
         text = folder.text(path, _LARGEST_CACHE) if folder.is_file(path) else ""
@@ -581,7 +581,7 @@ def _assigned(command: str, arguments: list[str], scope: dict[str, str]) -> str 
 
 
 def _items(arguments: list[str], scope: dict[str, str]) -> list[str]:
-    """Return the values that a loop goes through."""
+    """Return the values of a loop."""
     if arguments[:1] == ["RANGE"] and all(word.isdecimal() for word in arguments[1:]):
         first, *more = map(int, arguments[1:]) if len(arguments) > 1 else (0,)
         start, end = (first, more[0]) if more else (0, first)
@@ -602,7 +602,7 @@ def _items(arguments: list[str], scope: dict[str, str]) -> list[str]:
 
 
 def _filled(arguments: Sequence[_Argument], scope: dict[str, str]) -> Iterator[str]:
-    """Yield the arguments with known variables filled in; lists outside of quotes are parted."""
+    """Yield the arguments with known variables filled in; unquoted lists are split."""
     for kind, written in arguments:
         text = written
         for _ in range(_DEEPEST if kind != "verbatim" and "${" in text else 0):

@@ -466,7 +466,7 @@ def _config(folder: Folder, name: str) -> str:
 
 
 def _jdk(environment: Mapping[str, str]) -> str | None:
-    """Return the version of the JDK that Maven runs on, which is in a file of it."""
+    """Return the version of the JDK that Maven runs on, from the JDK's file `release`."""
     from shutil import which
 
     home = environment.get("JAVA_HOME")
@@ -536,7 +536,7 @@ _PHASES = {
     "site": "generate the documentation site of the project",
 }
 _OWN_GROUP = "org.apache.maven.plugins"  # that of a plugin which names none
-_GROUPS = frozenset((_OWN_GROUP, "org.codehaus.mojo"))  # where Maven looks for a short name
+_GROUPS = frozenset((_OWN_GROUP, "org.codehaus.mojo"))  # groups whose plugins have short names
 _PREFIX = re.compile(r"maven-(?P<own>.+)-plugin|(?P<other>.+)-maven-plugin")
 _WORD = re.compile(r"[A-Za-z0-9_][\w.-]*")  # no option, and nothing that is still to be filled in
 _PROPERTY = re.compile(r"\$\{([^${}]+)\}")
@@ -549,8 +549,8 @@ class _Model:
     """The definitions of a pom.xml and its parents in the project.
 
     `plugins` are the goals of plugins, and `managed` the goals that the plugin management adds to
-    declared plugins. Both map a plugin's group and artifact to (name, file, is inherited); a
-    declaration has no name.
+    declared plugins. Both map a plugin's group and artifact to a list of (name, file, is
+    inherited); a declaration has no name.
     """
 
     __slots__ = ("managed", "modules", "plugins", "properties")

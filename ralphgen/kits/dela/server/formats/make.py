@@ -63,7 +63,7 @@ class MakeRule:
 class Include:
     """The names of files included by a line; `is_needed` if one must exist.
 
-    If a condition decides whether the line counts, none must exist.
+    No file is needed if a condition decides whether the line counts.
     """
 
     __slots__ = ("is_needed", "line", "names")
@@ -136,7 +136,7 @@ class Makefile:
             yield Fault("has a condition without an 'endif'")
 
     def _evaluated(self, number: int) -> Iterator[MakeRule | Include | Fault]:
-        """Yield the statements of the texts that the line before gave to `eval`."""
+        """Yield the statements of the texts that the previous line passed to `eval`."""
         texts = "\n".join(self._variables.evaluated)
         self._variables.evaluated.clear()
         if not texts:
@@ -202,7 +202,7 @@ class Makefile:
         return all(is_read for is_read, _ in self._branches)
 
     def _expanded(self, line: str) -> str:
-        """Return what `_split` returns first, with the values of references that are known."""
+        """Return the first part of `_split`, with the values of known references."""
         return _split(line, self._variables)[0]
 
     def _read_rule(
@@ -428,7 +428,7 @@ class _Reader:
     def _included(
         self, path: str, include: Include
     ) -> Iterator[tuple[str, Iterator[MakeRule | Include | Fault]]]:
-        """Yield the files of an include; their paths are relative to where make runs."""
+        """Yield the files of an include; their paths are relative to make's working directory."""
         for name in self._names(path, include):
             place = self._place(name)
             if not self._folder.is_inside(place):
@@ -444,7 +444,7 @@ class _Reader:
                     self._folder.report(error.path, error.why)
 
     def _place(self, name: str) -> str:
-        """Return the path of a file to include: where make runs, else in a folder of its -I."""
+        """Return the path of an included file: in the working directory, else in a folder of -I."""
         place = self._folder.place(name)
         others = (self._folder.place(one, name) for one in self._variables.included_from)
         if os.path.isabs(name) or os.path.exists(place):
@@ -543,7 +543,7 @@ class Variables:
         }
 
     def assign(self, line: str, *, is_certain: bool) -> None:
-        """Follow an assignment; it is not certain if a condition decides on it."""
+        """Follow an assignment; `is_certain` is false if a condition decides on it."""
         found = _WRITTEN.fullmatch(line)
         if found is None:
             return
@@ -581,7 +581,7 @@ class Variables:
         self._values[name] = None, False, False
 
     def expand(self, text: str, depth: int = 0) -> str | None:
-        """Return the text with its references filled in; None where only make can do that."""
+        """Return the text with its references filled in, or None if only make can resolve them."""
         parts: list[str] = []
         at = 0
         while (sign := text.find("$", at)) >= 0:
@@ -604,7 +604,7 @@ class Variables:
         return "".join(parts) + text[at:]
 
     def words(self, reference: str, *, is_alone: bool) -> str | None:
-        """Return the value of a reference; a varying value must be `is_alone`.
+        """Return the value of a reference, or None; a varying value requires `is_alone`.
 
         Also return None for several lines, which make does not read as words.
         """
@@ -675,7 +675,7 @@ class Variables:
         return None if expanded is None else self._changed(expanded, depth + 1)
 
     def _changed(self, reference: str, depth: int) -> str | None:
-        """Return the value of a variable, with the change in it that is written behind a colon."""
+        """Return the value of a variable, changed by the substitution behind its colon."""
         name, colon, change = reference.partition(":")
         old, sign, new = change.partition("=")
         value = self._value(name, depth)

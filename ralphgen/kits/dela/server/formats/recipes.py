@@ -127,9 +127,9 @@ def _read_line(text: str, at: int, line: list[Token]) -> int:
 
 
 def _tokens(text: str, at: int) -> Iterator[tuple[str, str, int]]:
-    """Yield kind, text and end of each token from a place on, blanks left out.
+    """Yield kind, text and end of each token from a position, without blanks.
 
-    A text that does not end is the end: `just` takes no such file.
+    An unterminated string ends the tokens, because `just` rejects the file.
     """
     while at < len(text):
         found = _TOKEN.match(text, at)

@@ -32,9 +32,9 @@ _MANAGERS = {
     "bun.lockb": "bun",
     "bun.lock": "bun",
 }
-# Where pnpm looks for a package, in its own order; the others read the first only.
+# The package files of pnpm, in its search order; other managers read only the first.
 _PACKAGES = {"package.json": read_json, "package.json5": read_json5, "package.yaml": read_yaml}
-# Where poe looks for its settings, in its own order.
+# The settings files of poe, in its search order.
 _POE_FILES = ("pyproject.toml", "poe_tasks.toml", "poe_tasks.yaml", "poe_tasks.json")
 _MOST_INCLUDED = 100
 _KINDS = {
@@ -297,7 +297,7 @@ _STARS = {
     "*": "[^/]*",
     "?": "[^/]",
 }
-_LONGEST = 100  # packages that one extends, itself or by way of others
+_LONGEST = 100  # packages that one extends, directly or indirectly
 
 Config = dict[str, object]
 

@@ -51,7 +51,7 @@ def workflow_tasks(folder: Folder) -> Iterator[Task]:
 
 
 def _places(folder: Folder) -> Iterator[str]:
-    """Yield where workflows may be, as paths within the folder."""
+    """Yield possible places of workflows, as paths within the folder."""
     yield from _inside(folder, ".github/workflows")
     for name in _SINGLE:
         if os.path.basename(name) in folder.entries(folder.place(os.path.dirname(name))):
@@ -140,7 +140,7 @@ def _jobs(build: dict[str, Any]) -> dict[str, Any]:
 
 
 def _listed(jobs: object) -> Iterator[tuple[str, Any]]:
-    """Yield the jobs of a list, or of the one to include; one without a name goes by its number."""
+    """Yield the jobs of a list or of its `include`; a job without a name gets its number."""
     listed = jobs if isinstance(jobs, list) else mapping(jobs).get("include")
     for number, job in enumerate(listed if isinstance(listed, list) else (), 1):
         if isinstance(job, dict):
