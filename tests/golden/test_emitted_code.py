@@ -73,7 +73,7 @@ def trees(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_emitted_code_passes_the_house_rules(trees: Path) -> None:
     done = _run(trees, sys.executable, "-m", "ruff", "check", "--no-cache", ".")
 
-    assert (0, "All checks passed!\n") == (done.returncode, done.stdout)
+    assert (0, "All checks passed!\n") == (done.returncode, done.stdout), done.stdout
 
 
 def test_emitted_code_is_formatted_as_it_is_written(trees: Path) -> None:

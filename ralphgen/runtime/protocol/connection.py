@@ -333,14 +333,7 @@ class Connection:
 
     def _listen(self, request: RpcRequest) -> Answer | None:
         """Return the answer to a request by which clients hear of changes; None where it waits."""
-        if self._subscriptions is None:
-            from .background import Subscriptions
-
-            self._ending.watch()
-            self._subscriptions = Subscriptions(
-                self._handlers, self._folder, self._wire.send, self._ending.end
-            )
-        params, subscriptions = request.params, self._subscriptions
+        params, subscriptions = request.params, self._opened_subscriptions()
         if request.method == "resources/subscribe":
             return subscriptions.subscribe(params["uri"])
         if request.method == "resources/unsubscribe":
@@ -370,6 +363,16 @@ class Connection:
             self._ending.watch()
             self._worker = Worker(self._ending.end)
         return self._worker
+
+    def _opened_subscriptions(self) -> Subscriptions:
+        if self._subscriptions is None:
+            from .background import Subscriptions
+
+            self._ending.watch()
+            self._subscriptions = Subscriptions(
+                self._handlers, self._folder, self._wire.send, self._ending.end
+            )
+        return self._subscriptions
 
     def _close(self) -> None:
         """Wait for what has begun; what would have to wait for others is refused."""
