@@ -25,11 +25,11 @@ if TYPE_CHECKING:
         """The parts of statements that differ between engines."""
 
         DEFER_KEYS: str  # checks foreign keys at the end of the transaction
-        DIFFERS: str  # compares with a value, also if one of the two is NULL
-        GIVEN_NUMBER: str  # follows the columns of an INSERT that gives the number of its row
+        DIFFERS: str  # compares with a value; either side may be NULL
+        GIVEN_NUMBER: str  # follows the columns of an INSERT with an explicit row number
         HAS_TEXT: str  # the condition that the column `name` has a text
         HEX_NAME: str  # the bytes of the column `name`
-        NAME_KEY: str  # orders rows by `name`, whatever it is stored as
+        NAME_KEY: str  # orders rows by `name` of any stored type
         ROW_LOCK: str  # ends a SELECT whose rows no one else may change until the transaction ends
         SAME_LETTERS: str  # compares the column `title`, ignoring the case of ASCII letters
         SAME_NAME: str  # compares the column `name` exactly
@@ -41,7 +41,7 @@ if TYPE_CHECKING:
             """Return the condition that a value is in a list, given as JSON; `kind` may be text."""
 
         def comparable(self, column: str) -> str:
-            """Return an expression for a column that can be compared, whatever its type."""
+            """Return a comparable expression for a column of any type."""
 
         def exact(self, column: str) -> str:
             """Return the bytes of a text, in the encoding of `encoding_of`."""
@@ -56,13 +56,13 @@ if TYPE_CHECKING:
             """Return the condition that a column is like a pattern, with the escape "!"."""
 
         def is_text(self, column: str) -> str:
-            """Return the condition that a column has a text."""
+            """Return the condition that a column stores text."""
 
         def member(self, column: str, name: str) -> str:
             """Return a member of a JSON object, as text."""
 
         def named(self, table: str) -> str:
-            """Return the name of a table as a text, as the database spells it."""
+            """Return the name of a table as text, in the spelling of the database."""
 
         def next_number(self, table: str) -> str:
             """Return the SELECT of the number of the next row."""
@@ -139,7 +139,7 @@ if TYPE_CHECKING:
         ) -> str:
             """Return the CHECK that a statement broke, empty if it is unknown.
 
-            Runs in a transaction after the one that failed.
+            Runs in the transaction after the failed one.
             """
 
         def replaces_rows(self, database: Snapshot, table: str, /) -> bool:
@@ -168,10 +168,10 @@ if TYPE_CHECKING:
             """Finish an undo that was stopped; within a transaction."""
 
     class Statements(Protocol):
-        """Statements of the project's own tools, which read no hidden column."""
+        """Statements of custom tools; they cannot read hidden columns."""
 
         def reader(self, workspace: Any, hide: Sequence[str]) -> Any:
-            """Return the database on which the tools of a session read."""
+            """Return the database for the reading tools of a session."""
 
         def read_records(
             self,
@@ -259,12 +259,12 @@ if TYPE_CHECKING:
         def tables(
             self, also: Sequence[str] = (), *, own: Sequence[str] | None = None
         ) -> dict[str, list[Column]]:
-            """Return the columns of the tables in `own` that exist, and of those in `also`.
+            """Return the columns of the existing tables in `own` and `also`.
 
-            `own` are those of a project with tasks. Views may be in `also`. A column is `name`,
-            `type`, `not_null`, `default` (SQL text, None also for NULL), `primary_key` (0, or its
-            position in the key), `references` ("table(column)" or None), `values` (the list that a
-            CHECK allows, or None) and `generated`.
+            `own` defaults to the tables of a project with tasks. `also` may have views. A column is
+            `name`, `type`, `not_null`, `default` (SQL text, None also for NULL), `primary_key` (0,
+            or its position in the key), `references` ("table(column)" or None), `values` (the list
+            that a CHECK allows, or None) and `generated`.
             """
 
         def missing_columns(self, reads: Mapping[str, Sequence[str]]) -> list[str]:
@@ -276,10 +276,9 @@ if TYPE_CHECKING:
     class Database(Snapshot, Protocol):
         """A connection that reads and writes in transactions.
 
-        `path` locates the database for `located`. Functions in `before_writes` are called first in
-        each writing transaction; those in `before_commits` last, with the tasks that it has made
-        done or skipped, and they only read. Unless it `has_tasks`, a table of that name is like
-        any other.
+        `path` is the result of `located`. Each writing transaction first calls the functions in
+        `before_writes`, and last the functions in `before_commits`, with the tasks that it made
+        done or skipped; these only read. Unless it `has_tasks`, a table `tasks` is like any other.
         `sees_redefined_views` is whether a redefined view changes `schema_version`.
         """
 
@@ -297,7 +296,7 @@ if TYPE_CHECKING:
 
         @property
         def statements(self) -> Statements:
-            """Statements of the project's own tools."""
+            """The statements of custom tools."""
 
         @property
         def is_lost(self) -> bool:
@@ -319,20 +318,20 @@ if TYPE_CHECKING:
             """Return the tasks that the open transaction has made done or skipped so far."""
 
         def closing(self, may_close: MayClose, write: Callable[[], Result]) -> Result:
-            """Return `write()`, by which only these tasks may become done; in a transaction."""
+            """Return `write()` and let only these tasks become done; in a transaction."""
 
         @property
         def refusals(self) -> tuple[type[Exception], ...]:
-            """What the driver raises for values that a table refuses."""
+            """The errors of the driver for values that a table refuses."""
 
         def broken_keys(self) -> Iterable[tuple[Any, ...]]:
-            """Yield each foreign key that leads nowhere: table, number of the row, parent, key.
+            """Yield each broken foreign key: table, number of the row, parent, key.
 
             Raises an error of the driver if the engine refuses them itself.
             """
 
         def continue_numbers(self, table: str, key: str) -> None:
-            """Let the next row of a table have a number above all others."""
+            """Give the next row of a table a number above all others."""
 
         def ignore_keys(self) -> None:
             """Check no foreign key from now on, if the engine can; outside of a transaction."""
@@ -365,7 +364,7 @@ if TYPE_CHECKING:
             """Return a value that differs after any write by others; within a transaction."""
 
         def notices(self) -> WriteNotices | None:
-            """Return what waits for writes by others, None if only `moved` can tell."""
+            """Return a waiter for writes by others, or None if `moved` has to be polled."""
 
         def reading(self, work: Callable[[], Result]) -> Result:
             """Return `work()`, run on one state of the database; raises `ToolError`."""
@@ -403,7 +402,7 @@ class SnapshotBase:
     def tables(
         self: Snapshot, also: Sequence[str] = (), *, own: Sequence[str] | None = None
     ) -> dict[str, list[Column]]:
-        """Return the columns of the tables in `own` that exist, and of those in `also`."""
+        """Return the columns of the existing tables in `own` and `also`."""
         from .schema import TABLES
 
         read = self.catalog.read_tables
@@ -425,7 +424,7 @@ class DatabaseBase:
 
     @property
     def statements(self: Database) -> Statements:
-        """Statements of the project's own tools."""
+        """The statements of custom tools."""
         found: Statements = _module_beside(self, "own_statements")
         return found
 
@@ -447,7 +446,7 @@ class DatabaseBase:
 
 
 def busy(patience: float) -> ToolError:
-    """Return the error of a call that has waited too long for other writers."""
+    """Return the error for a call that waited too long for other writers."""
     return ToolError(
         f"the database is busy: another program has locked it for {patience:.0f} seconds; nothing "
         "was changed, try again"
@@ -455,7 +454,7 @@ def busy(patience: float) -> ToolError:
 
 
 def unstorable(error: UnicodeEncodeError | OverflowError) -> ToolError:
-    """Return the error of a value that is refused before the database sees it."""
+    """Return the error for a value that the driver cannot pass to the database."""
     if isinstance(error, OverflowError):
         return ToolError("an integer is beyond 64 bits, which the database cannot store")
     found = ord(error.object[error.start])
@@ -465,5 +464,5 @@ def unstorable(error: UnicodeEncodeError | OverflowError) -> ToolError:
 
 
 def _module_beside(database: Database, name: str) -> Any:
-    """Return a module of the engine of a database: by name, so that its servers alone have it."""
+    """Import a module of the database's engine by name, so that only its servers contain it."""
     return __import__(f"{database.sql.__package__}.{name}", None, None, [name])

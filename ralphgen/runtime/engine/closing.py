@@ -1,7 +1,7 @@
 """The rule that each engine applies to every write: no task becomes done unless it may.
 
-An engine notices it by temporary triggers, or by comparing the tasks before the commit. Then it
-asks `MayClose`, whatever statement, trigger or key wrote the row.
+An engine detects such a change with temporary triggers, or compares the tasks before the commit.
+Then it calls `MayClose`, no matter which statement, trigger or foreign key wrote the row.
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    MayClose = Callable[[int], bool]  # whether a task may become done now
-    Moved = Sequence[tuple[int, str]]  # tasks that have become done or skipped, and which
+    MayClose = Callable[[int], bool]  # returns whether a task may become done now
+    Moved = Sequence[tuple[int, str]]  # ids of tasks with their new status, done or skipped
 
 DONE, SKIPPED = "done", "skipped"
-MET = (DONE, SKIPPED)  # what others that depend on a task wait for
+MET = (DONE, SKIPPED)  # statuses that satisfy a dependency
 
 
 def is_done(status: object) -> bool:

@@ -1,4 +1,4 @@
-"""The entries of the journal: how one is added, and what an undo has left to be done."""
+"""The entries of the journal: the INSERT that adds one, and the rest of a stopped undo."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from . import Database
 
 TABLE = "ralphgen_journal"
-KEPT = "ralphgen_entries"  # the table of the entries of state files, where the engine has one
-PREFIX = "ralphgen_"  # of the names of our own tables and triggers
-NO_ROW = ""  # the key of an entry on a line of a state file
+KEPT = "ralphgen_entries"  # the table of state file entries, on engines with one
+PREFIX = "ralphgen_"  # of the tables and triggers of ralphgen
+NO_ROW = ""  # the key of a journal entry about a state file line
 _UNFINISHED = """
     SELECT j.table_name, u.copy, j.before, j.after
     FROM ralphgen_unfinished AS u JOIN ralphgen_journal AS j USING (number) ORDER BY number
@@ -26,10 +26,11 @@ ENTRY = f"INSERT INTO {TABLE} (time, session, tool, table_name, row_key, before,
 def finish_undo(
     database: Database, rewrite: Callable[[str, str, list[tuple[str, bool]]], None]
 ) -> None:
-    """Do what an undo that was stopped has left to be done; within a transaction.
+    """Finish a stopped undo; within a transaction.
 
-    `rewrite` takes the name of a state file, that of the copy that takes its place, and lines with
-    whether they are put back; it does nothing where the copy is gone. Raises `OSError` as it does.
+    `rewrite` takes the name of a state file, the name of the copy to replace it with, and pairs of
+    a line and whether to restore it; it does nothing if the copy is missing. Raises `OSError` if
+    `rewrite` does.
     """
     left: dict[tuple[str, str], list[tuple[str, bool]]] = {}
     for file, copy, before, after in database.rows(_UNFINISHED):
@@ -42,5 +43,5 @@ def finish_undo(
 
 
 def moment() -> str:
-    """Return the moment in UTC, as it stands in the ledger: 2026-02-10T17:56:00Z."""
+    """Return the time in UTC in the format of the ledger: 2026-02-10T17:56:00Z."""
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())

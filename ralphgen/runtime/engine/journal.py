@@ -1,4 +1,4 @@
-"""What the journals of all engines know: whose entries they make."""
+"""The common base of all engines' journals: the session of their entries."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ if TYPE_CHECKING:
 
 
 class SessionJournal:
-    """Makes an entry for each row that a connection changes from now on.
+    """Records an entry for each row that a connection changes from now on.
 
-    `session` is who writes and `facts` its row in the ledger, by the names of `SESSION_COLUMNS`,
-    which is added where it is missing; a session that `ends_with_writes` has ended, for the ledger,
-    when it last wrote. `tool` returns what the session calls at the moment.
+    `session` is the id of the writer. `facts` are the values of its ledger row, by the names of
+    `SESSION_COLUMNS`; a missing row is added. If the session `ends_with_writes`, the ledger counts
+    its last write as its end. `tool` returns the name of the current tool.
     """
 
     __slots__ = ("_database", "_ends_with_writes", "_facts", "_tool", "_version", "session")
@@ -37,14 +37,14 @@ class SessionJournal:
         self._ends_with_writes = ends_with_writes
         self._facts = facts
         self._tool = tool
-        self._version = -1  # of the schema whose tables are watched
+        self._version = -1  # the schema version of the triggers
         self._attach()
 
     def _attach(self) -> None:
-        """Give the connection what its triggers ask for."""
+        """Prepare the connection for its triggers."""
 
     def _open_session(self) -> tuple[Any, ...] | None:
-        """Add the session's row where it is missing, else return when the session has ended."""
+        """Add the session's row if it is missing; else return a row with the end of the session."""
         sql = "SELECT ended FROM ralphgen_sessions WHERE id = ?"
         found = self._database.row(sql, (self.session,))
         if found is None:

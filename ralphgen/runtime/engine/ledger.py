@@ -1,6 +1,6 @@
 """Reads and writes ralphgen's own tables in a project's database: sessions and evidence.
 
-Their definitions are those of `ralphgen/ledger/schema.sql`; a project may be without them.
+`ralphgen/ledger/schema.sql` defines them; not every project has them.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 
     from . import Database, Snapshot
 
-SESSION_ID = r"[A-Za-z0-9_-]{1,160}"  # of a session that a token stands for
-MARKER = "ralphgen_ledger"  # the table that says that there is a ledger, and its version
+SESSION_ID = r"[A-Za-z0-9_-]{1,160}"  # the session id in a token
+MARKER = "ralphgen_ledger"  # exists if there is a ledger; holds its version
 SESSION_COLUMNS = (
     "recipe",
     "discipline",
@@ -33,14 +33,13 @@ SESSION_COLUMNS = (
     "base_commit",
     "worktree",
 )
-# The tasks of which a session in a work tree of ours still holds the claim, unmerged: it has done
-# them, or is about to.
+# The tasks claimed by sessions with unmerged work in a worktree of ralphgen.
 UNMERGED = """
 SELECT claim.task_id, claim.session, own.worktree FROM ralphgen_claims AS claim
 JOIN ralphgen_sessions AS own ON own.id = claim.session
 WHERE own.merged IS NULL AND own.worktree LIKE '%/.ralph/worktrees/%'
 """
-# The same, and the tasks that such a session was the last to set to done, whoever has the claim.
+# The same, and the tasks that such a session was the last to set to done, with or without a claim.
 NOT_MERGED = """
 SELECT claim.task_id FROM ralphgen_claims AS claim
 JOIN ralphgen_sessions AS own ON own.id = claim.session
@@ -54,9 +53,9 @@ WHERE own.merged IS NULL AND own.worktree LIKE '%/.ralph/worktrees/%'
             AND later.number > closed.number AND later.after LIKE '%"status":"%'
     )
 """
-UNPROVED = "(proves nothing: "  # begins the last line of the output of a run that rewrote files
+UNPROVED = "(proves nothing: "  # starts the last output line of a run that rewrote files
 RECORDED = "(recorded)"  # in place of a check's name: the tree that a merge takes, at the close
-NEWEST = 1000  # rows of evidence on one task that are looked at
+NEWEST = 1000  # rows of evidence to read for one task
 EVIDENCE = "ralphgen_evidence"
 BASELINE = "(protected files)"  # in place of a check's name, in the record of a session's files
 _EVIDENCE = (
@@ -72,10 +71,10 @@ _FACTS = (  # of `Evidence`, in the order of these columns
 class Evidence:
     """One run of one check for a task, on one content of the work tree.
 
-    `definition` is the digest of what was run and `tree` that of the content. `exit_code` is None
-    where the run was stopped, or rewrote files. `started` is ISO 8601 in UTC. `protected` and
-    `watched` are such files that differed then from what they were when the session began, `tail`
-    the end of the output.
+    `definition` is the digest of the command, and `tree` the digest of the content. `exit_code` is
+    None if the run was stopped or rewrote files. `started` is ISO 8601 in UTC. `protected` and
+    `watched` have the protected and watched files that had changed since the start of the session.
+    `tail` is the end of the output.
     """
 
     __slots__ = (
@@ -132,7 +131,7 @@ def add_evidence(database: Database, evidence: Evidence) -> None:
 
 
 def evidence_of(database: Snapshot, task: int) -> list[Evidence]:
-    """Return the runs of checks for a task, of all sessions, the newest first."""
+    """Return the runs of checks for a task, of all sessions, newest first."""
     found = database.rows(
         f"SELECT {_EVIDENCE} FROM ralphgen_evidence WHERE task_id = ? ORDER BY number DESC LIMIT ?",
         (task, NEWEST),
@@ -145,9 +144,9 @@ def evidence_of(database: Snapshot, task: int) -> list[Evidence]:
 class Baseline:
     """The protected files of a session in one work tree.
 
-    While the session `is_open`, `files` has the mark of each of them as the session has to leave
-    it, by path. Of one that has ended, it has the marks before and after, of each file that the
-    session changed. A file that is not there has an empty mark. `globs` are the protected ones.
+    While the session `is_open`, `files` maps each path to its required mark. After its end, `files`
+    maps each changed path to its marks before and after. A missing file has an empty mark. `globs`
+    are the protected patterns.
     """
 
     __slots__ = ("files", "globs", "is_open", "number", "session")
@@ -163,7 +162,7 @@ class Baseline:
 
 
 def baselines_at(database: Database, place: str) -> list[Baseline]:
-    """Return the baselines of all sessions in a work tree, by the digest of its place, in order."""
+    """Return the baselines of all sessions in a worktree, in order; `place` is a digest."""
     rows = database.rows(
         f"SELECT number, session, exit_code, protected, tail FROM {EVIDENCE} "
         "WHERE check_name = ? AND definition = ? ORDER BY number",
@@ -183,7 +182,7 @@ def open_baseline(
     globs: Sequence[str],
     started: str,
 ) -> None:
-    """Record what a session that begins has to leave as it is, unless it is open already."""
+    """Record the protected files of a new session, unless it has an open baseline."""
     if not any(one.is_open and one.session == session for one in baselines_at(database, place)):
         _add_baseline(database, session, place, files, globs, started)
 
@@ -195,7 +194,7 @@ def end_baseline(
     changes: Mapping[str, Sequence[str]],
     ended: str,
 ) -> None:
-    """Replace the baseline of a session that is over by the files that it changed, if any."""
+    """Replace the baseline of an ended session with its changes, if any."""
     drop_baseline(database, baseline)
     known = [one for one in baselines_at(database, place) if not one.is_open]
     if changes and not any({**changes} == one.files for one in known):
@@ -235,7 +234,7 @@ def _add_baseline(
 
 
 def unproved_by(evidence: Evidence) -> str:
-    """Return why a run proves nothing although the check ended, empty if it ended otherwise."""
+    """Return why a completed check proves nothing, or "" if there is no such reason."""
     line = evidence.tail.rpartition("\n")[2]
     if evidence.exit_code is not None or not line.startswith(UNPROVED):
         return ""
@@ -243,10 +242,10 @@ def unproved_by(evidence: Evidence) -> str:
 
 
 def open_session(database: Database, session: str, facts: Mapping[str, Any]) -> None:
-    """Store a session that begins; `facts` are values by the names of `SESSION_COLUMNS`.
+    """Store a new session; `facts` are values by the names of `SESSION_COLUMNS`.
 
-    One that is there already, since it has taken over a task, gets them too. The caller is in a
-    transaction of `database.writing`. Raises KeyError for another name.
+    Updates an existing row: a session that took over a task has one. The caller is in a transaction
+    of `database.writing`. Raises KeyError if a name is unknown.
     """
     names = _known(facts)
     places = ", ".join("?" for _ in range(len(names) + 1))
@@ -259,7 +258,7 @@ def open_session(database: Database, session: str, facts: Mapping[str, Any]) -> 
 
 
 def close_session(database: Database, session: str, facts: Mapping[str, Any]) -> None:
-    """Store how a session has ended; as `open_session`. One that has ended stays as it was."""
+    """Store the end of a session, like `open_session`. Does nothing if it has ended already."""
     names = ", ".join(f"{name} = ?" for name in _known(facts))
     database.change(
         f"UPDATE ralphgen_sessions SET {names} WHERE id = ? AND ended IS NULL",

@@ -1,4 +1,4 @@
-"""What a named query is, and what is shown of the rows that it finds."""
+"""Named queries, and how their rows are shortened for an answer."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ if TYPE_CHECKING:
     from typing import Any
 
     Run = Callable[[Any, dict[str, Any]], dict[str, Any]]
-    # Runs a statement with its values in a workspace: the names of the columns, and the rows.
+    # Runs a statement with its values in a workspace; returns the column names and the rows.
     Statement = Callable[[Any, dict[str, Any]], tuple[list[str], list[tuple[Any, ...]]]]
 
-LONGEST_CELL = 8_000  # characters of a value that is shown whole
-MOST_ITEMS = 1_000  # of a list that is shown whole
-MOST_BYTES = 20_000_000  # of the rows that a tool of the project's own is given at once
+LONGEST_CELL = 8_000  # characters of a value
+MOST_ITEMS = 1_000  # items of a list
+MOST_BYTES = 20_000_000  # bytes of the rows for one call of a custom tool
 SECONDS, ROWS = 5, 500
-DIGITS = 15  # of a cursor
-NUMBER = 8  # bytes that a number counts as
+DIGITS = 15  # digits of a cursor
+NUMBER = 8  # bytes counted for a number
 NOTHING: Mapping[str, Any] = {}
 MOVED = (
     'the query "{}" does not match the schema of the database ({}): run "ralphgen regen" and '
@@ -27,12 +27,12 @@ MOVED = (
 
 
 class Query:
-    """A statement of the project's own with its parameters.
+    """A named statement of the project, with its parameters.
 
-    `kind` is "one", "many" or "exec". `parameters` are those of the statement, in order, and
-    `defaults` has the values of those that may be left out. `reads` are the columns that it may
-    read, by table, and `views` the definitions of the views among them on SQLite. It has so many
-    `seconds`, and a page at most so many `rows`.
+    `kind` is "one", "many" or "exec". `parameters` are in the order of the statement, and
+    `defaults` has the values of the optional ones. `reads` has the columns that it may read, by
+    table, and `views` the definitions of the views among them on SQLite. `seconds` limits its
+    time, and `rows` the size of a page.
     """
 
     __slots__ = (
@@ -71,7 +71,7 @@ class Query:
         self.rows = rows
 
     def values(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the value of each parameter; raises `ToolError` for a text that holds a NUL."""
+        """Return the value of each parameter; raises `ToolError` if a text contains a NUL."""
         values = {name: arguments.get(name, self.defaults.get(name)) for name in self.parameters}
         for name, value in values.items():
             if isinstance(value, str) and "\0" in value:
@@ -83,12 +83,12 @@ class Query:
 
     @property
     def took_too_long(self) -> str:
-        """What is said where it was stopped."""
+        """The message for a query that exceeded its time limit."""
         seconds = "1 second" if self.seconds == 1 else f"{self.seconds} seconds"
         return f'the query "{self.name}" took longer than {seconds}: ask for less'
 
     def begin(self, arguments: Mapping[str, Any]) -> tuple[int, int]:
-        """Return how many rows the call skips, and how many it takes; raises `ToolError`."""
+        """Return the offset and limit of a call; raises `ToolError` if the cursor is invalid."""
         cursor = arguments.get("cursor") or "0"
         if not (cursor.isascii() and cursor.isdecimal() and len(cursor) <= DIGITS):
             raise ToolError(f'invalid "cursor": use "next_cursor" of a page of {self.name}')
@@ -96,7 +96,7 @@ class Query:
 
 
 def changing_by(query: Query, run: Statement) -> Run:
-    """Return the tool that runs a query which writes, by what runs it on an engine."""
+    """Return the tool of a writing query; `run` runs its statement on the engine."""
 
     def change(workspace: Any, arguments: dict[str, Any]) -> dict[str, Any]:
         values = query.values(arguments)
@@ -121,7 +121,7 @@ def records(names: Sequence[str], rows: Iterable[Sequence[Any]]) -> Iterable[dic
 
 
 def cell(value: Any) -> Any:
-    """Return a stored value as JSON: of bytes their number, and of what JSON lacks its text."""
+    """Return a stored value as JSON: bytes as their number, and types unknown to JSON as text."""
     if value is None or isinstance(value, (str, int)):
         return value
     if isinstance(value, float):
@@ -134,7 +134,7 @@ def cell(value: Any) -> Any:
 
 
 def answer(query: Query, found: Iterable[dict[str, Any]], skipped: int, limit: int) -> Any:
-    """Return what a call shows of the rows: as many as there is room for."""
+    """Return the answer of a call: as many rows as fit."""
     from ..values import AROUND, MAX_CHARACTERS, fitted, shorten_record, size
 
     if query.kind == "one":
@@ -158,7 +158,7 @@ def answer(query: Query, found: Iterable[dict[str, Any]], skipped: int, limit: i
 def kept_records(
     names: Sequence[str], rows: Iterable[Sequence[Any]], room: int = MOST_BYTES
 ) -> list[dict[str, Any]]:
-    """Return rows by column, nothing cut; raises `ToolError` for more than so many bytes."""
+    """Return rows by column, not shortened; raises `ToolError` beyond `room` bytes."""
     kept: list[dict[str, Any]] = []
     for row in rows:
         record = dict(zip(names, row, strict=True))
@@ -171,7 +171,7 @@ def kept_records(
 
 
 def bytes_of(record: Mapping[str, Any]) -> int:
-    """Return about how many bytes a row has as JSON, with the names of its columns."""
+    """Return the approximate size of a row as JSON, in bytes, with its column names."""
     return sum(len(name) + _bytes(value) for name, value in record.items())
 
 

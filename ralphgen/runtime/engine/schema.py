@@ -1,6 +1,6 @@
-"""Tells one schema from another: the facts of the tables that a server works on, of any engine.
+"""Compares schemas: the facts of the tables of a server, on any engine.
 
-A server does not start on another schema than it was built for, nor go on with one that has moved.
+A server refuses to start if the schema differs from its build, and to continue if it changes.
 """
 
 from __future__ import annotations
@@ -44,15 +44,15 @@ _LOWER = {upper: upper + 32 for upper in range(ord("A"), ord("Z") + 1)}
 
 
 def fold(name: str) -> str:
-    """Return a name as it is compared: ASCII letters in lower case, all others as they are."""
+    """Return a name for comparison: only ASCII letters become lower case."""
     return name.lower() if name.isascii() else name.translate(_LOWER)
 
 
 def fingerprint(tables: Tables, hide: Iterable[str] = ()) -> str:
     """Return the sha256, in hex, of the columns outside of `hide` (`"table.column"`).
 
-    It depends on name, type, NOT NULL, default, keys, CHECK values and being generated alone: not
-    on the order of tables, columns or values, on spelling, indexes, triggers or other tables.
+    It depends only on name, type, NOT NULL, default, keys, CHECK values and generated columns: not
+    on the order of tables, columns or values, nor on spelling, indexes, triggers or other tables.
     """
     facts = [
         [table, name, *(column[key] for key, _ in _ASPECTS)]
@@ -63,16 +63,16 @@ def fingerprint(tables: Tables, hide: Iterable[str] = ()) -> str:
 
 
 def only_served(tables: Mapping[str, Any], named: Iterable[str]) -> dict[str, Any]:
-    """Return those tables that are named, and the ledger, for who works on no others."""
+    """Return the named tables and the ledger, for a server without other tables."""
     served = {fold(name) for name in (*named, "ralphgen_ledger")}
     return {name: columns for name, columns in tables.items() if fold(name) in served}
 
 
 def differences(built_for: Tables, found: Tables, hide: Iterable[str] = ()) -> list[str]:
-    """Return one sentence for each table or column in which two schemas differ, sorted by name.
+    """Return one sentence for each table or column that differs between schemas, sorted by name.
 
-    Empty exactly where the fingerprints are equal. Both arguments are as `read_tables` returns
-    them, or as JSON gives that back.
+    Empty if and only if the fingerprints are equal. Both schemas have the form of `read_tables`,
+    also after a round trip through JSON.
     """
     hidden = tuple(hide)
     before, after = _visible(built_for, hidden), _visible(found, hidden)
@@ -88,10 +88,10 @@ def differences(built_for: Tables, found: Tables, hide: Iterable[str] = ()) -> l
 
 
 def new_columns(built_for: Tables, found: Tables, hide: Iterable[str] = ()) -> list[str]:
-    """Return what only `found` has of tables that both have, and a row may go without, sorted.
+    """Return the new, optional columns of `found` in tables of both schemas, sorted.
 
-    Each is `"table.column"`; such a column can be null, has a default or is generated. Arguments
-    are those of `differences`.
+    Each is `"table.column"`. An optional column can be null, has a default or is generated. Takes
+    the arguments of `differences`.
     """
     hidden = tuple(hide)
     before, after = _visible(built_for, hidden), _visible(found, hidden)
@@ -111,12 +111,12 @@ def refuse_unlike(
     gone: Sequence[str],
     views: str,
 ) -> bool:
-    """Return whether the tables that are `found` are just those that the kit was built for.
+    """Return whether the `found` tables have no new columns; raises `StartError` if others differ.
 
-    `folder` is the server's, and `expected` the schema of its manifest. New columns that a row may
-    go without are logged: the server works as it was generated. `views` is the digest of the served
-    views. Raises `StartError`, which names
-    the columns, for whatever else differs, and where named queries read columns that are `gone`.
+    `folder` is the server's directory, and `expected` the schema in its manifest. New optional
+    columns are only logged, because the server works without them. `views` is the digest of the
+    served views. The error names the columns that differ, or the missing columns of named queries,
+    which are in `gone`.
     """
     if gone:
         raise StartError(
@@ -140,7 +140,7 @@ def refuse_unlike(
 
 
 def refuse_migrated(moved: Iterable[str]) -> None:
-    """Raise `ToolError` where any sentence says what has moved since the session began."""
+    """Raise `ToolError` if there is a sentence about a schema change since the session began."""
     if sentences := sorted({*moved}):
         raise ToolError(
             f"the database's schema changed during this session ({'; '.join(sentences)}): "
@@ -149,9 +149,9 @@ def refuse_migrated(moved: Iterable[str]) -> None:
 
 
 def recorded_tables(folder: str) -> dict[str, list[Column]]:
-    """Return the tables that the server in `folder` was built for, from the facts beside it.
+    """Return the tables of the server's build, from `project.json` in `folder`.
 
-    There are none where these cannot be read.
+    Empty if the file cannot be read.
     """
     try:
         with open(os.path.join(folder, "project.json"), encoding="utf-8") as file:
@@ -168,7 +168,7 @@ def _may_be_left_out(column: Column) -> bool:
 
 
 def _visible(tables: Tables, hide: Iterable[str]) -> dict[str, dict[str, Column]]:
-    """Return table to column name to column, without what is hidden; CHECK values sorted."""
+    """Return the visible columns by table and name, with sorted CHECK values."""
     hidden = {fold(entry) for entry in hide}
     visible: dict[str, dict[str, Column]] = {}
     for table, columns in tables.items():

@@ -61,7 +61,7 @@ if TYPE_CHECKING:
             """Return whether a row was refused because it refers to a row that does not exist."""
 
         def without_triggers(self, tables: Collection[str], work: Callable[[], None]) -> None:
-            """Run `work`, in which no triggers of the app on these tables run."""
+            """Run `work` without the triggers of the app on these tables."""
 
 
 _HEX = re.compile("(?:[0-9A-F]{2})*")  # of a blob; JSON may hold another "blob"

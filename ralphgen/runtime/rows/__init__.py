@@ -1,4 +1,4 @@
-"""One table or view that tools were made of: its columns, and its rows as JSON and back."""
+"""A table or view with generated tools: its columns, and conversion of rows to and from JSON."""
 
 from __future__ import annotations
 
@@ -15,17 +15,17 @@ if TYPE_CHECKING:
     from ..session import Session
 
 
-# What a column may hold besides "text", "integer", "real", "decimal", whose numbers are given as
-# text, and "numeric", which is a number, or text that is none, such as a date.
+# The kinds of columns besides "text", "integer", "real", "decimal" (numbers as text) and
+# "numeric" (a number, or other text, such as a date).
 BOOLEAN = "boolean"
 JSON = "json"  # any value of JSON, kept as text
 ANY = "any"  # a text or a number
-OPAQUE = "opaque"  # a text of a type that has no equality, which not every engine has
-LIST = "list"  # an array, which not every engine has
+OPAQUE = "opaque"  # text of a type without equality; not on every engine
+LIST = "list"  # an array; not on every engine
 BLOB = "blob"  # shown as its length, and never written
 BLOBS = "blobs"  # an array of them
 
-FILTER = "filter_"  # what the arguments begin with that a list is filtered by
+FILTER = "filter_"  # the prefix of arguments that filter a list
 _READ = {
     BLOB: "length({0})",
     BLOBS: "CASE WHEN {0} IS NOT NULL THEN "
@@ -37,14 +37,13 @@ _NOTHING: Mapping[str, str] = {}
 
 
 class RowTable:
-    """A table: `columns` maps each that is shown to what it holds, one of these words.
+    """A table; `columns` maps each visible column to its kind, one of the words above.
 
-    `noun` stands in the names of its tools, but for that which lists it, which has the name
-    `listed`. `key` are the columns that tell its rows, in their order, and `search` those that a
-    text is looked for in. `arguments` maps a column to the name that tools have for it, where its
-    own is none. `bound` says of a column which row of the session it is: task, feature, discipline.
-    `hidden` are columns that nobody sees, as "table.column" in lower case, where rows name others
-    or some are its own.
+    `noun` is part of the tool names; the listing tool is named `listed`. `key` has the columns of
+    the key, in order, and `search` the columns to search for text. `arguments` maps a column to its
+    argument if the column name is not a valid one. `bound` maps a column to the row of the session
+    that it refers to: task, feature or discipline. `hidden` has the hidden columns of this and
+    related tables, as "table.column" in lower case.
     """
 
     __slots__ = (
@@ -86,33 +85,33 @@ class RowTable:
 
     @property
     def quoted(self) -> str:
-        """Its name in SQL."""
+        """The quoted name, for SQL."""
         return quoted(self.name)
 
     def column(self, name: str) -> str:
-        """Return a column in SQL, by its table: SQLite reads a name alone as a text without one."""
+        """Return a column in SQL, qualified: SQLite reads an unknown bare name as a string."""
         return f"{self.quoted}.{quoted(name)}"
 
     @property
     def words(self) -> str:
-        """What a row of it is called in sentences."""
+        """The noun of a row, for messages."""
         return self.noun.replace("_", " ")
 
     def field(self, column: str) -> str:
-        """Return the name under which tools offer a column."""
+        """Return the argument name of a column."""
         return self._fields[column]
 
     def selected(self) -> str:
-        """Return the columns in SQL; of a blob only its length is read, and an array as JSON."""
+        """Return the columns in SQL; reads only the length of a blob, and an array as JSON."""
         return ", ".join(
             _READ.get(kind, "{0}").format(self.column(name)) for name, kind in self.columns.items()
         )
 
     def ordered(self) -> str:
-        """Return in SQL by what rows are put in order: their key, else all that is shown of them.
+        """Return the ORDER BY terms: the key, or else all visible columns.
 
-        So that no page repeats a row of another one, or leaves one out. A type without an order of
-        its own has that of its text.
+        A total order, so that pages neither repeat nor skip rows. A type without an order is
+        ordered by its text.
         """
         if self.key:
             return ", ".join(map(self.column, self.key))
@@ -126,7 +125,7 @@ class RowTable:
         )
 
     def shown(self, row: Sequence[Any]) -> dict[str, Any]:
-        """Return what `selected` has read as JSON, without fields that are empty."""
+        """Return a row read with `selected` as JSON, without empty fields."""
         record: dict[str, Any] = {}
         unreadable: dict[str, Any] = {}
         for (column, kind), value in zip(self.columns.items(), row, strict=True):
@@ -140,9 +139,9 @@ class RowTable:
         return {**record, "unreadable": unreadable} if unreadable else record
 
     def given_key(self, database: Database, arguments: Mapping[str, Any]) -> list[Any]:
-        """Return the values of the key that a call names, in the order of its columns.
+        """Return the key values of a call, in column order.
 
-        Raises `ToolError` for what no column can hold.
+        Raises `ToolError` if a column cannot store a value.
         """
         given = arguments if len(self.key) == 1 else arguments["key"]
         return [
@@ -150,17 +149,17 @@ class RowTable:
         ]
 
     def is_key(self) -> str:
-        """Return the condition that a row has the values of a key."""
+        """Return the condition that a row has a given key."""
         return " AND ".join(map(self.is_value, self.key))
 
     def spelled_key(self, values: Sequence[Any]) -> dict[str, Any]:
-        """Return the values of a key by the names of their arguments."""
+        """Return the values of a key by argument name."""
         return {self._fields[name]: value for name, value in zip(self.key, values, strict=True)}
 
     def stored(self, database: Database, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values to store, by column, of those arguments that are columns.
+        """Return the values to store, by column; ignores arguments that are not columns.
 
-        Raises `ToolError` for text that the database would cut, and for what no column can hold.
+        Raises `ToolError` if the column cannot store a value, such as text with a NUL.
         """
         return {
             self._columns[field]: self._storable(database, self._columns[field], value)
@@ -169,14 +168,14 @@ class RowTable:
         }
 
     def cleared(self, fields: Iterable[str], arguments: Mapping[str, Any]) -> dict[str, None]:
-        """Return nothing, by column; raises `ToolError` for a field that is also set."""
+        """Map the columns of these fields to None; raises `ToolError` if a field is also set."""
         for field in fields:
             if field in arguments:
                 raise ToolError(f'"{field}" is both set and named in "clear": use only one')
         return {self._columns[field]: None for field in fields}
 
     def filters(self, database: Database, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values that a list is filtered by, by column."""
+        """Return the filter values of a list, by column."""
         asked = {
             name.removeprefix(FILTER): value
             for name, value in arguments.items()
@@ -185,14 +184,14 @@ class RowTable:
         return self.stored(database, asked)
 
     def is_value(self, name: str) -> str:
-        """Return the condition that a column has a value."""
+        """Return the condition that a column equals a value."""
         column = self.column(name)
         if self.columns[name] == OPAQUE:  # `coalesce` gives the value the type of the column
             return f"CAST({column} AS TEXT) = CAST(coalesce(?, {column}) AS TEXT)"
         return f"{column} = ?"
 
     def own_row(self, session: Session) -> dict[str, int | str]:
-        """Return, by column, the rows that a session is about, of the columns that are such."""
+        """Return the rows of the session, by bound column."""
         rows = {"task": session.task, "feature": session.feature, "discipline": session.target}
         found = {column: rows[kind] for column, kind in self.bound.items()}
         return {column: row for column, row in found.items() if row is not None}
@@ -213,7 +212,7 @@ class RowTable:
 
 
 def _number_of(text: str) -> str | float:
-    """Return the number that a text spells as JSON does, or the text."""
+    """Return the number if the text is exactly its JSON form, or the text."""
     try:
         value = read_json(text)
     except (ValueError, RecursionError):
@@ -223,14 +222,14 @@ def _number_of(text: str) -> str | float:
 
 
 def _array(items: Sequence[Any]) -> str:
-    """Return an array as SQL spells it, whatever the type of its items."""
+    """Return an SQL array literal; items may have any type."""
     texts = (item if isinstance(item, str) else write_json(item) for item in items)
     escaped = (text.replace("\\", "\\\\").replace('"', '\\"') for text in texts)
     return "{" + ",".join(f'"{text}"' for text in escaped) + "}"
 
 
 def _shown(kind: str, value: Any) -> Any:
-    """Return a stored value as JSON; raises `ValueError` where it is none in a column of JSON."""
+    """Return a stored value as JSON; raises `ValueError` if a JSON column holds invalid JSON."""
     if kind == BLOB:
         return {"bytes": value}
     if isinstance(value, bytes):

@@ -1,6 +1,6 @@
-"""Rows of the project's own tables as resources, for sessions that get such a row by a tool.
+"""Rows of the project's tables as MCP resources, for sessions with the table's get tool.
 
-A URI spells the key of its row; a client can have keys completed.
+A URI contains the key of its row, and the server completes keys.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from . import RowTable
 
 
-MOST_COMPLETED = 1_000  # values that are looked up for one completion
+MOST_COMPLETED = 1_000  # values read for one completion
 _INTEGER = "0|-?[1-9][0-9]{0,18}"  # compiled at its first use
 _INTEGER_LIMIT = 2**63
 _INFINITY = float("inf")
@@ -37,10 +37,10 @@ _BOOLEANS = {"false": False, "true": True}
 
 @in_child
 def reading(table: RowTable) -> Run:
-    """Return a function that reads a row as JSON, as the `tool` answers it.
+    """Return a function that reads a row as JSON, with the same content as the get tool.
 
-    Its arguments are the `tool`, the `uri`, and the `parts` of it that spell the key. It raises
-    `NotThereError` for a row that does not exist, or that the session does not get.
+    Its arguments are the `tool`, the `uri`, and the `parts` of the URI with the key. It raises
+    `NotThereError` if the row does not exist or the session may not read it.
     """
 
     def run(workspace: Any, arguments: dict[str, Any]) -> str:
@@ -62,13 +62,13 @@ def reading(table: RowTable) -> Run:
 
 @in_child
 def completing(table: RowTable) -> Run:
-    """Return a function that completes the `value` of a key's `column` that a `tool` may get."""
+    """Return a function that completes the `value` of a key `column` for a `tool`."""
 
     def run(workspace: Any, arguments: dict[str, Any]) -> list[str]:
         column, value = arguments["column"], arguments["value"]
         bound = workspace.session.bound_arguments(arguments["tool"]).items()
         own = {name: str(row.value) for name, row in bound if row.reach == OWN}
-        if own:  # no other row is named to the session
+        if own:  # the session may not see other rows
             return [text for name, text in own.items() if name == table.field(column)]
         if table.columns[column] == BOOLEAN:
             return [word for word in _BOOLEANS if word.startswith(value)]
@@ -86,7 +86,7 @@ def completing(table: RowTable) -> Run:
 
 
 def _key(workspace: Any, table: RowTable, tool: str, texts: Sequence[str]) -> list[Any]:
-    """Return the values of a key; raises `NotThereError` for one that no row of the session has."""
+    """Return the values of a key; raises `NotThereError` if it is invalid for the session."""
     pairs = zip(table.key, texts, strict=True)
     values = {table.field(column): _value(table, column, text) for column, text in pairs}
     arguments = values if len(values) == 1 else {"key": values}
@@ -99,7 +99,7 @@ def _key(workspace: Any, table: RowTable, tool: str, texts: Sequence[str]) -> li
 
 
 def _value(table: RowTable, column: str, text: str) -> Any:
-    """Return the value of a column that a part of a URI means."""
+    """Convert a part of a URI to the type of its column."""
     kind = table.columns[column]
     if (
         kind == "integer"
@@ -127,9 +127,9 @@ MEDIA_TYPE = "application/json"
 
 
 class RowResources:
-    """The resources of a kit, its `own` ones, and besides a template for each of the `tables`.
+    """The `own` resources of a kit, and one template for each of the `tables`.
 
-    A table is there for the sessions that have its `get`, and a row reads as that tool answers it.
+    Sessions see a table if they have its get tool; a row has the same content as the tool's answer.
     A URI is `KIT://tables/NAME/KEY`, with one part for each column of the key.
     """
 
@@ -154,14 +154,14 @@ class RowResources:
         return [*self._own.templates(workspace), *own]
 
     def listed(self, workspace: Any, cursor: str | None) -> tuple[list[dict[str, str]], str]:
-        """Return what the kit lists: of the tables there may be too many rows."""
+        """Return the list of the kit, without table rows: there may be too many."""
         return self._own.listed(workspace, cursor)
 
     def read(self, workspace: Any, uri: str) -> tuple[str, str] | DeferredResult:
-        """Return the media type and the text of a resource, or what waits for both.
+        """Return the media type and the text of a resource, or a deferred result with both.
 
-        Raises `NotThereError` for a URI that is malformed, of a row that is not there, and of one
-        that the session does not get by a tool; `ToolError` where the database cannot be read.
+        Raises `NotThereError` if the URI is malformed, the row does not exist or the session may
+        not read it, and `ToolError` if the database is unreadable.
         """
         beginning = _beginning(workspace)
         if not uri.startswith(beginning):
@@ -179,7 +179,7 @@ class RowResources:
     def completed(
         self, workspace: Any, template: str | None, argument: str, value: str
     ) -> list[str] | DeferredResult:
-        """Return the values of a key that begin so, or what the kit completes."""
+        """Return the key values that start with `value`, or the completions of the kit."""
         for name, table in self._seen(workspace):
             variables = _variables(table)
             if template == _template(workspace, name, table) and argument in variables:
@@ -190,7 +190,7 @@ class RowResources:
         return self._own.completed(workspace, template, argument, value)
 
     def watched(self, folder: str, workspace: Any) -> Any:
-        """Return a workspace of its own that sees what others write."""
+        """Return a separate workspace that sees the writes of others."""
         return self._own.watched(folder, workspace)
 
     def moved(self, workspace: Any) -> object:
@@ -198,11 +198,11 @@ class RowResources:
         return self._own.moved(workspace)
 
     def notices(self, workspace: Any) -> WriteNotices | None:
-        """Return what waits for writes of others, None where there is no such thing."""
+        """Return a waiter for writes of others, or None if the kit has none."""
         return self._own.notices(workspace)
 
     def _seen(self, workspace: Any) -> Iterator[tuple[str, RowTable]]:
-        """Yield the tables of which the session gets rows, with their names in URIs."""
+        """Yield the tables with a get tool in this session, and their names in URIs."""
         for name, table in self._tables.items():
             if _tool(table) in workspace.session.enabled:
                 yield name, table
@@ -222,5 +222,5 @@ def _tool(table: RowTable) -> str:
 
 
 def _variables(table: RowTable) -> list[str]:
-    """Return what a template calls the columns of the key: RFC 6570 knows no "-" in a name."""
+    """Return the template variables of the key columns: RFC 6570 forbids "-" in a name."""
     return [table.field(column).replace("-", "_") for column in table.key]

@@ -1,6 +1,6 @@
-"""The tools on any table: listing, reading, creating, changing and deleting its rows.
+"""The tools of any table: list, get, create, update and delete rows.
 
-A refusal names the rows that a foreign key lacks or that need a row, or the rule that a row breaks.
+A refusal names the missing parent row, the rows that refer to this one, or the broken CHECK.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ if TYPE_CHECKING:
 
 
 LISTED_VALUES = 20  # values in a refusal
-NAMED = 1_000  # values that are looked through for one that may be meant
+NAMED = 1_000  # values to compare when looking for the nearest one
 
 
 def refuse_missing(database: Database, table: RowTable, values: Mapping[str, Any]) -> None:
-    """Raise `ToolError`, with what there is, where a row would name another one that is not there.
+    """Raise `ToolError`, with the existing values, if a row would refer to a missing row.
 
-    `values` are those of its columns that are written. Keys of which only some columns are written
-    are left to the database.
+    `values` has the written columns. The database itself checks foreign keys with only some of
+    their columns written.
     """
     for parent, pairs in database.catalog.parents(database, table.name):
         wanted = [values.get(column) for column, _ in pairs]
@@ -53,9 +53,10 @@ def refuse_missing(database: Database, table: RowTable, values: Mapping[str, Any
 def refuse_needed(
     database: Database, table: RowTable, key: Sequence[Any], *, is_bound: bool
 ) -> None:
-    """Raise `ToolError`, with how many, where other rows name this one that would not go with it.
+    """Raise `ToolError`, with their number, if other rows would prevent the deletion of this one.
 
-    In a session that `is_bound` to rows those that would go count too: they may not be its own.
+    If the session `is_bound` to rows, rows that a cascade would delete count too: they may not
+    be its own.
     """
     for child, pairs in database.catalog.children(database, table.name, also_following=is_bound):
         own = ", ".join(table.column(theirs) for _, theirs in pairs)
@@ -65,7 +66,7 @@ def refuse_needed(
             continue
         where = " AND ".join(f"{quoted(column)} = ?" for column, _ in pairs)
         values = [*row]
-        if child == table.name:  # a row does not keep itself
+        if child == table.name:  # a row does not prevent its own deletion
             where += f" AND NOT ({table.is_key()})"
             values += key
         sql = f"SELECT COUNT(*) FROM {quoted(child)} WHERE {where}"
@@ -96,7 +97,7 @@ def _field(table: RowTable, column: str) -> str:
 def _what_there_is(
     database: Database, parent: str, columns: Sequence[str], wanted: Sequence[Any]
 ) -> str:
-    """Return what may be meant, or what there is, where one column tells a row."""
+    """Return the nearest value or the existing values, or "" if the key has several columns."""
     if len(columns) != 1:
         return ""
     name = quoted(columns[0])
@@ -114,14 +115,14 @@ def _what_there_is(
     return f": {there} {', '.join(map(shortened, known[:LISTED_VALUES]))}{more}"
 
 
-LONGEST_RULE = 300  # characters of a rule that is told whole
+LONGEST_RULE = 300  # characters of a rule before it is cut
 _WORD = r"[^\W\d][\w$]*"
 
 
 def refusal(database: Database, table: RowTable, error: ToolError) -> ToolError:
-    """Return what is said of a write that failed: where a CHECK refused it, which one that is.
+    """Return the error of a failed write; names the CHECK if one was broken.
 
-    Of one on a column that is hidden nothing is told.
+    Omits a CHECK on a hidden column.
     """
     cause = error.__cause__
     rules = database.catalog
@@ -140,9 +141,9 @@ def refusal(database: Database, table: RowTable, error: ToolError) -> ToolError:
 
 
 def alone(database: Database, table: RowTable, write: Callable[[], Any], *, new: int) -> Any:
-    """Return `write()`, which makes so many `new` rows of a table, where it is not ignored.
+    """Return `write()`, which adds `new` rows to a table unless the database ignores it.
 
-    Raises `ToolError` where another row would have to go for it, as a table can say of its UNIQUEs.
+    Raises `ToolError` if it would delete another row, as a UNIQUE with ON CONFLICT REPLACE does.
     """
     if not database.catalog.replaces_rows(database, table.name):
         return write()
@@ -172,7 +173,7 @@ if TYPE_CHECKING:
     Run = Callable[["Rows", dict[str, Any]], dict[str, Any]]
 
     class Rows(Protocol):
-        """The workspace of the server that has the tools."""
+        """The workspace of the server."""
 
         database: Database
         session: Session
@@ -182,15 +183,13 @@ if TYPE_CHECKING:
             """Return `work()`, run on one state of the database."""
 
         def refuse_moved_schema(self) -> None:
-            """Raise `ToolError` where a migration took a column from under the server."""
+            """Raise `ToolError` if a migration removed a column that the server uses."""
 
 
 HOLDS = "LIKE lower(?) ESCAPE '!'"
 REJECTED = "a trigger or an ON CONFLICT clause rejected it"
-FARTHEST_CURSOR = 10**15  # rows that a cursor may lead behind
-LONGEST_SEARCH = (
-    10_000  # characters that are searched for: a pattern of SQLite has 50,000 bytes at most
-)
+FARTHEST_CURSOR = 10**15  # rows that a cursor may skip
+LONGEST_SEARCH = 10_000  # characters of a search text: SQLite limits a pattern to 50,000 bytes
 
 
 @in_child
@@ -216,7 +215,7 @@ def getting(table: RowTable) -> Run:
 
 @in_child
 def creating(table: RowTable) -> Run:
-    """Return the tool that adds a row; it answers the key."""
+    """Return the tool that adds a row and answers its key."""
 
     def create(rows: Rows, arguments: dict[str, Any]) -> dict[str, Any]:
 
@@ -239,7 +238,7 @@ def creating(table: RowTable) -> Run:
 
 @in_child
 def updating(table: RowTable) -> Run:
-    """Return the tool that changes the given fields of a row; it answers which differ now."""
+    """Return the tool that updates fields of a row and answers which of them changed."""
 
     def update(rows: Rows, arguments: dict[str, Any]) -> dict[str, Any]:
         key, own = _given_row(rows, table, arguments)
@@ -256,7 +255,7 @@ def updating(table: RowTable) -> Run:
 
 @in_child
 def deleting(table: RowTable) -> Run:
-    """Return the tool that deletes a row that no other one needs."""
+    """Return the tool that deletes a row if no other row refers to it."""
 
     def delete(rows: Rows, arguments: dict[str, Any]) -> dict[str, Any]:
 
@@ -270,7 +269,7 @@ def deleting(table: RowTable) -> Run:
 
 
 def found_row(database: Database, table: RowTable, key: Sequence[Any]) -> dict[str, Any]:
-    """Return a row as it is, nothing cut; raises `ToolError` where there is none of this key."""
+    """Return a row with this key, not shortened; raises `ToolError` if there is none."""
     sql = f"SELECT {table.selected()} FROM {table.quoted} WHERE {table.is_key()}"
     row = database.row(sql, key)
     if row is None:
@@ -279,7 +278,7 @@ def found_row(database: Database, table: RowTable, key: Sequence[Any]) -> dict[s
 
 
 def _writing(run: Run, table: RowTable, tool: str) -> Run:
-    """Return a tool of this name that changes the database wholly or not at all."""
+    """Return a tool of this name that runs in one transaction."""
 
     def call(rows: Rows, arguments: dict[str, Any]) -> dict[str, Any]:
         def work() -> dict[str, Any]:
@@ -322,7 +321,7 @@ def _page(database: Database, table: RowTable, arguments: Mapping[str, Any]) -> 
 
 
 def _pattern(text: str) -> str:
-    """Return the LIKE pattern of what holds a text; raises `ToolError` for what no text holds."""
+    """Return the LIKE pattern for a substring; raises `ToolError` for a NUL or a long text."""
     if "\0" in text:
         raise ToolError(
             '"search" contains the character U+0000, which no value contains: remove it'
@@ -335,7 +334,7 @@ def _pattern(text: str) -> str:
 
 
 def _first(cursor: str | None) -> int:
-    """Return how many rows stand before a page; raises `ToolError` for a cursor that is none."""
+    """Return the number of rows before a page; raises `ToolError` if the cursor is invalid."""
     if cursor is None:
         return 0
     digits = cursor.isascii() and cursor.isdecimal() and len(cursor) <= len(str(FARTHEST_CURSOR))
@@ -350,7 +349,7 @@ def _first(cursor: str | None) -> int:
 def _changed(
     database: Database, table: RowTable, key: Sequence[Any], values: Mapping[str, Any]
 ) -> list[str]:
-    """Store the values in a row; return the fields that are different now, sorted."""
+    """Store the values in a row; return the changed fields, sorted."""
     if not values:
         raise ToolError("nothing to change: give at least one field")
     refuse_missing(database, table, values)
@@ -370,7 +369,7 @@ def _changed(
         given = [*(values[column] for column in new), *key]
         if not alone(database, table, lambda: database.change(sql, given), new=0):
             raise ToolError(f"the database did not change this {table.words}: {REJECTED}")
-        # The database may store the same value in another spelling than the given one.
+        # The database may store a value in another form, such as JSON with other spaces.
         after = database.row(stored, key) or ()
         same = {one for one, old, now in zip(opaque, before, after, strict=False) if old == now}
         new = [column for column in new if column not in same]
@@ -380,9 +379,9 @@ def _changed(
 def _given_row(
     rows: Rows, table: RowTable, arguments: Mapping[str, Any]
 ) -> tuple[Sequence[Any], Mapping[str, int | str]]:
-    """Return the key that a call names, and the values that make a row the session's own.
+    """Return the key of a call, and the session's values of the bound columns.
 
-    Raises `ToolError` where there is no row of this key, or one that is not the session's.
+    Raises `ToolError` if no row has this key, or if the row does not belong to the session.
     """
     key, own = table.given_key(rows.database, arguments), table.own_row(rows.session)
     columns = ", ".join(map(table.column, own)) or "1"
@@ -399,7 +398,7 @@ def _given_row(
 
 
 def _refuse_taken(database: Database, table: RowTable, values: Mapping[str, Any]) -> None:
-    """Raise `ToolError` where a new row has the key of another, which a REPLACE would take away."""
+    """Raise `ToolError` if the key of a new row is taken: a REPLACE would delete the old row."""
     key = [values.get(column) for column in table.key]
     if None in key:
         return
@@ -409,7 +408,7 @@ def _refuse_taken(database: Database, table: RowTable, values: Mapping[str, Any]
 
 
 def _missing(database: Database, table: RowTable, key: Sequence[Any]) -> ToolError:
-    """Return the refusal of a key that no row has, with one that may be meant."""
+    """Return the error for a missing key, with the nearest existing one."""
     named = table.spelled_key(key)
     told = shortened(key[0] if len(key) == 1 else named)
     text = f"there is no {table.words} {told}"

@@ -1,8 +1,8 @@
 """Runs SQL of the project in child processes, which end if a statement exceeds its limit.
 
-A child is started when a call needs one, and runs one call at a time until its server is gone. Each
-message is its length and then plain values, in the form that the interpreter has for them: both
-ends are the same server on the same interpreter.
+A child starts when a call needs one, and runs one call at a time until its server exits. A message
+is its length and then marshalled plain values: both ends are the same server on the same
+interpreter.
 """
 
 from __future__ import annotations
@@ -25,26 +25,26 @@ if TYPE_CHECKING:
     from . import Make
 
 
-OPTION = "--statements"  # with which server.py runs this
-LENGTH_BYTES = 8  # bytes that hold the length of a message
-CALL_MEMORY = 160_000_000  # bytes for the statements of one call; what may be answered is an eighth
-TIMER_GRACE = 0.4  # seconds in which the database ends a statement by itself
+OPTION = "--statements"  # makes server.py run this module
+LENGTH_BYTES = 8  # bytes of the length field
+CALL_MEMORY = 160_000_000  # bytes for the statements of one call; an answer may have an eighth
+TIMER_GRACE = 0.4  # seconds for the database to end a statement itself
 TOO_MUCH = "this needs too much memory and was stopped: ask for fewer rows, or for less of each"
 
 
 class CallLimits(Waiter):
-    """The limits of a call, which the system enforces whatever a statement does."""
+    """The limits of a call; the operating system enforces them on any statement."""
 
     __slots__ = ("_memory", "longest")
 
     def __init__(self) -> None:
-        self.longest = 0.0  # seconds of the call that runs
-        self._memory: int | None = None  # bytes, with what the process has at its first statement
+        self.longest = 0.0  # seconds of the current call
+        self._memory: int | None = None  # bytes, including the use before the first statement
         signal.signal(signal.SIGALRM, signal.SIG_DFL)  # the client may have ignored or blocked it
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGALRM])
 
     def limit(self, seconds: float) -> None:
-        """End this process if what follows takes longer, or fail it if it needs too much memory.
+        """Limit the time and memory of this process: it is killed, or its allocations fail.
 
         0 lifts both limits.
         """
@@ -61,7 +61,7 @@ class CallLimits(Waiter):
 def serve(open_workspace: Callable[[dict[str, Any]], Any]) -> int:
     """Answer calls on standard input and output; the first message describes the session."""
     source, target = os.dup(0), os.dup(1)
-    os.dup2(2, 1)  # nothing that is printed is an answer
+    os.dup2(2, 1)  # printed text must not mix with answers
     limits, workspace = CallLimits(), None
     wait_as(limits)
     try:
@@ -77,13 +77,13 @@ def serve(open_workspace: Callable[[dict[str, Any]], Any]) -> int:
                 message = message[os.write(target, message) :]
         if workspace is not None:
             workspace.close()
-    except KeyboardInterrupt:  # the call was left; the driver has cancelled it
+    except KeyboardInterrupt:  # the call was abandoned; the driver cancelled it
         os._exit(0)
     return 0
 
 
 def _outcome(workspace: Any, call: dict[str, Any]) -> dict[str, Any]:
-    """Return what a call comes to: an answer, or a refusal."""
+    """Return the result of a call: an answer or a refusal."""
     try:
         return {"answer": _tool_of(*call["make"])(workspace, call["arguments"])}
     except ToolError as error:
@@ -96,7 +96,7 @@ def _outcome(workspace: Any, call: dict[str, Any]) -> dict[str, Any]:
 
 
 def made_of(make: Callable[[Any], Any], about: Any) -> tuple[Any, ...]:
-    """Return plain values of which a child makes the tool that `make` makes here."""
+    """Return plain values for a child to recreate the tool that `make` returns here."""
     kind = type(about)
     slots = {slot: getattr(about, slot) for slot in kind.__slots__}
     return make.__module__, make.__name__, kind.__module__, kind.__name__, slots
@@ -121,7 +121,7 @@ def packed(values: dict[str, Any]) -> bytes:
 
 
 def _read_message(source: int) -> dict[str, Any] | None:
-    """Return the next message, or None if there is no other end any more."""
+    """Return the next message, or None at the end of the stream."""
     head = _read_bytes(source, LENGTH_BYTES)
     data = _read_bytes(source, int.from_bytes(head, "big")) if head else b""
     return marshal.loads(data) if data else None
@@ -138,7 +138,7 @@ def _read_bytes(source: int, size: int) -> bytes:
 
 
 def _used_memory() -> int:
-    """Return how many bytes this process has, or 0 if the system does not count them."""
+    """Return the size of this process in bytes, or 0 if it is unknown."""
     try:
         with open("/proc/self/statm", "rb") as file:
             return int(file.read().split()[0]) * os.sysconf("SC_PAGE_SIZE")
@@ -146,15 +146,15 @@ def _used_memory() -> int:
         return 0
 
 
-PROCESSES = 4  # calls of a session that run at once; the next ones wait
-KILL_WAIT = 0.5  # seconds for a child that was killed to be gone
-POLL = 0.2  # seconds between two looks at whether a call is wanted still
+PROCESSES = 4  # parallel calls of a session; more calls wait
+KILL_WAIT = 0.5  # seconds for a killed child to exit
+POLL = 0.2  # seconds between checks for cancellation
 CANCELLED = "the call was cancelled"
 BUSY = "as many queries of this session run as may at once: try again"
 
 
 class StatementProcess:
-    """A process, and the answer that it has begun to write."""
+    """A process, and the part of its answer that has arrived."""
 
     __slots__ = ("_data", "_process", "has_ended")
 
@@ -179,11 +179,11 @@ class StatementProcess:
 
     @property
     def is_alive(self) -> bool:
-        """Whether it can be asked."""
+        """Whether the process accepts calls."""
         return not self.has_ended and self._process.poll() is None
 
     def send(self, message: dict[str, Any]) -> None:
-        """Write a message; one that is not read any more is not missed: no answer comes."""
+        """Write a message; if the process has closed its input, note its end."""
         stream = self._process.stdin
         data = memoryview(packed(message))
         try:
@@ -193,7 +193,7 @@ class StatementProcess:
             self.has_ended = True
 
     def is_there(self, seconds: float) -> bool:
-        """Return whether the answer has come within these seconds, or the end of the process."""
+        """Wait up to `seconds`; return whether the answer or the end of the process arrived."""
         from select import POLLIN, poll
 
         stream = self._process.stdout
@@ -214,7 +214,7 @@ class StatementProcess:
         return True
 
     def take(self) -> dict[str, Any] | None:
-        """Return the answer that is there, or None if the process ended without one."""
+        """Return the complete answer, or None if the process ended without one."""
         if not self._is_whole():
             return None
         answer: dict[str, Any] = marshal.loads(memoryview(self._data)[LENGTH_BYTES:])
@@ -222,7 +222,7 @@ class StatementProcess:
         return answer
 
     def interrupt(self) -> None:
-        """Let the process end, and have the database cancel what it runs."""
+        """Interrupt the process, so that the database cancels its statement."""
         self._signal(signal.SIGINT)
 
     def wait(self, deadline: float) -> None:
@@ -252,7 +252,7 @@ class StatementProcess:
 
 
 class StatementProcesses:
-    """The processes of one session, of which each runs one call at a time."""
+    """The processes of one session; each runs one call at a time."""
 
     __slots__ = ("_all", "_closed", "_idle", "_slots", "_workspace", "latest")
 
@@ -269,7 +269,7 @@ class StatementProcesses:
             self._slots.put(None)
 
     def idle(self) -> StatementProcess | None:
-        """Return a process that waits for a call, or None."""
+        """Return an idle process, or None."""
         from queue import Empty
 
         try:
@@ -333,7 +333,7 @@ class StatementProcesses:
         return None
 
     def _started(self) -> StatementProcess:
-        # The refusals of a database that has moved are those of the session.
+        # Refuse a changed schema here, with the messages of the session.
         self._workspace.snapshot(lambda: None)
         try:
             child = StatementProcess(self._workspace)
@@ -345,10 +345,10 @@ class StatementProcesses:
         return child
 
 
-USUAL_LIMIT = 20  # for a call without a limit of its own
-QUICK_WAIT = 0.05  # seconds in which an answer is waited for before others are served
-TURN_WAIT = 0.3  # seconds after which a call does not wait for the one before it
-WRITER_WAIT = 20.0  # seconds that a call waits for other writers, besides its own limit
+USUAL_LIMIT = 20  # seconds for a call without another limit
+QUICK_WAIT = 0.05  # seconds to wait for an answer before serving other calls
+TURN_WAIT = 0.3  # seconds to wait for the previous call
+WRITER_WAIT = 20.0  # seconds to wait for other writers, in addition to the limit
 START_WAIT = 20.0  # seconds for a child to be ready
 ENDED = "the process that ran this ended: nothing was changed; try again"
 LOST = "the process that ran this did not answer: look whether it was done before you try again"
@@ -361,8 +361,8 @@ TOO_LONG = (
 def begin(
     workspace: Any, make: Make, about: Any, arguments: dict[str, Any]
 ) -> dict[str, Any] | DeferredResult:
-    """Begin a call of the tool that `make` makes, and return its answer if that comes at once."""
-    # Without process groups, a child could not be ended with all that it started.
+    """Start a call of the tool that `make` returns; return its answer, or a deferred result."""
+    # Without process groups, the children of a child could not be killed.
     if OPTION in sys.argv or not hasattr(os, "killpg"):
         answer: dict[str, Any] = make(about)(workspace, arguments)
         return answer
@@ -373,7 +373,7 @@ def begin(
 
 
 def _children(workspace: Any) -> StatementProcesses:
-    """Return the processes of a session, which end with its workspace."""
+    """Return the processes of a session; closing the workspace ends them."""
     found = [one for one in workspace.beside if isinstance(one, StatementProcesses)]
     if not found:
         found = [StatementProcesses(workspace)]
@@ -382,7 +382,7 @@ def _children(workspace: Any) -> StatementProcesses:
 
 
 class StatementCall:
-    """One call, which is answered, refused, left or stopped."""
+    """One call: it is answered, refused, abandoned or stopped."""
 
     __slots__ = (
         "_before",
@@ -410,17 +410,17 @@ class StatementCall:
         self._child: StatementProcess | None = None
         self._children = children
         self._is_awaited = False
-        self._lock = _thread.allocate_lock()  # held while the child becomes or ends being its own
+        self._lock = _thread.allocate_lock()  # guards changes of `_child`
         self.done = Event()
         self.is_left = False
         self._before, children.latest = children.latest, self
 
     def left(self) -> float:
-        """Return the seconds that are left of its limit if it begins now."""
+        """Return the remaining seconds of its limit."""
         return self._begun + self._seconds - time.monotonic()
 
     def is_answered_at_once(self) -> bool:
-        """Begin it if a child is idle; return whether the answer is there in a moment."""
+        """Start it if a child is idle; return whether the answer arrives within `QUICK_WAIT`."""
         if self._before is not None and not self._before.done.is_set():
             return False
         child = self._children.idle()
@@ -442,7 +442,7 @@ class StatementCall:
             self.done.set()
 
     def leave(self) -> None:
-        """Want no answer any longer: what runs is rolled back."""
+        """Abandon the call: a running statement is rolled back."""
         with self._lock:
             self.is_left = True
             if self._child is not None:
@@ -452,7 +452,7 @@ class StatementCall:
             _thread.start_new_thread(self._give_up, ())
 
     def _give_up(self) -> None:
-        """Give the child back."""
+        """Return the child to the pool once the call has ended."""
         try:
             self.outcome()
         except (RuntimeError, ToolError):
@@ -461,7 +461,7 @@ class StatementCall:
     def _outcome(self) -> dict[str, Any]:
         child = self._child
         if child is None:
-            wait_as(None)  # this thread has no turn on the workspace that it could give to others
+            wait_as(None)  # this thread does not hold the turn on the workspace
             if self._before is not None:
                 self._before.done.wait(TURN_WAIT)
                 self._begun = time.monotonic()

@@ -1,6 +1,6 @@
-"""The values of rows as JSON and back, and the changes that a call makes to one.
+"""Conversion of row values to and from JSON, and the changes of a call to one row.
 
-Some columns hold lists as text; paths in them have a normal form.
+Some columns hold lists as text; paths in them are normalised.
 """
 
 from __future__ import annotations
@@ -41,9 +41,8 @@ _NOISE_FOLDERS = frozenset(
 class Changes:
     """The values to store in one row, by column, with warnings about them.
 
-    `values` starts as the given arguments that are columns, without the `key`, plus what empties
-    the fields named in `clear`. Raises `ToolError` for a path that may not be stored, and for a
-    field that is both set and cleared.
+    `values` starts with the arguments that are columns, without the `key`, and None for the fields
+    in `clear`. Raises `ToolError` if a path is invalid, or if a field is both set and cleared.
     """
 
     __slots__ = ("_work_tree", "table", "values", "warnings")
@@ -61,9 +60,9 @@ class Changes:
     def apply(
         self, database: Database, key: str, identity: object, stamps: Mapping[str, Any]
     ) -> list[str]:
-        """Store the values and stamps; returns the fields that are different now, sorted.
+        """Store the values and stamps; return the changed fields, sorted.
 
-        Raises `ToolError` where no field was given at all.
+        Raises `ToolError` if there are no values.
         """
         if not self.values:
             raise ToolError("nothing to change: give at least one field")
@@ -78,7 +77,7 @@ class Changes:
         return sorted(self.table.field(column) for column in changed)
 
     def answer(self, facts: dict[str, Any]) -> dict[str, Any]:
-        """Return the facts of an answer, with the warnings where there are any."""
+        """Return the facts of an answer, with the warnings if there are any."""
         return {**facts, "warnings": self.warnings} if self.warnings else facts
 
     def _checked_paths(self, given: Mapping[str, Any]) -> dict[str, list[str]]:
@@ -97,9 +96,9 @@ class Changes:
 
 
 def refuse_changed(database: Database, tables: Tables, read: Mapping[str, Any]) -> None:
-    """Raise `ToolError` where a row is not as it was read, and keep it so for the transaction.
+    """Raise `ToolError` if a row was changed since it was read; lock it for the transaction.
 
-    `read` is what a session has as `as_read`. That there is no such row is for the tool to say.
+    `read` is the `as_read` of a session. Ignores a missing row: the tool reports it.
     """
     kind, key, columns = read["kind"], read["key"], read["columns"]
     table = {"task": tables.tasks, "feature": tables.features}.get(kind, tables.disciplines)
@@ -114,14 +113,14 @@ def refuse_changed(database: Database, tables: Tables, read: Mapping[str, Any]) 
 
 
 def refuse_blank(arguments: Mapping[str, Any], *names: str) -> None:
-    """Raise `ToolError` for the first of these arguments that was given without any text."""
+    """Raise `ToolError` if one of these arguments is blank."""
     for name in names:
         if name in arguments and not arguments[name].strip():
             raise ToolError(f'"{name}" must not be blank')
 
 
 def checked_path(path: str, argument: str) -> str:
-    """Return a path in normal form; raises `ToolError` where it may not be stored."""
+    """Return a normalised path; raises `ToolError` if it is invalid."""
     problem = path_problem(path)
     if problem:
         raise ToolError(f'"{argument}": {problem}')
@@ -129,7 +128,7 @@ def checked_path(path: str, argument: str) -> str:
 
 
 def path_warnings(work_tree: str, path: str) -> list[str]:
-    """Return warnings on a path that may be stored all the same."""
+    """Return warnings about a valid path."""
     from ..values import shortened
 
     if is_noise(path):
@@ -140,7 +139,7 @@ def path_warnings(work_tree: str, path: str) -> list[str]:
 
 
 def path_problem(path: str) -> str | None:
-    """Return one sentence on why a path may not be stored, `None` where it may.
+    """Return one sentence on why a path is invalid, or `None`.
 
     A path is relative to the project, with "/" between its parts, and stays inside; "a..b.ts" is
     an ordinary name. It need not exist.
@@ -159,7 +158,7 @@ def path_problem(path: str) -> str | None:
 
 
 def normalise(path: str) -> str:
-    """Return a path in the form in which it is stored: no ".", no empty part, no "/" at its end."""
+    """Return a path in its stored form: without ".", empty parts or a "/" at the end."""
     return "/".join(part for part in path.split("/") if part not in {"", "."})
 
 
@@ -174,7 +173,7 @@ def is_noise(path: str) -> bool:
 
 
 def _what_is_wrong(path: str) -> str | None:
-    """Return why a path is refused, `None` where it is not."""
+    """Return why a path is invalid, or `None`."""
     import re
 
     checks = (
@@ -206,7 +205,7 @@ def now_offset() -> str:
     return time.strftime("%Y-%m-%dT%H:%M:%S+00:00", time.gmtime())
 
 
-# What is said of a list that was not stored as plain JSON of the right shape.
+# Warnings about a stored list that was not plain JSON of the right shape.
 ESCAPED = "stored with escaped quotes, read leniently"
 RAW = "stored with raw control characters, read leniently"
 SEPARATED = "read as a ;-separated list"
@@ -217,17 +216,17 @@ UNREADABLE = "cannot be read as a list"
 EMPTY = "[]"
 _JSON_STARTS = ("[", "{", '"')
 _INTEGER = "[+-]?[0-9]{1,18}"
-_WHOLE_FLOATS = 2**53  # above it a float no longer says which integer was meant
+_WHOLE_FLOATS = 2**53  # above it, a float cannot represent every integer
 _INFINITY = float("inf")
 # Patterns are compiled at their first use: a server starts without them.
 _LONE_SURROGATE = "[\ud800-\udfff]"
 
 
 class Decoded:
-    """What a stored list holds.
+    """The items of a stored list.
 
-    `warning` says in words why the text was not plain JSON of the right shape, if so. Where
-    `readable` is false, `values` is empty and the text must not be overwritten.
+    `warning` is why the text was not plain JSON of the right shape, or None. If `readable` is
+    false, `values` is empty and the text must not be overwritten.
     """
 
     __slots__ = ("readable", "values", "warning")
@@ -243,7 +242,7 @@ class Decoded:
 def decode_strings(stored: object) -> Decoded:
     """Return the texts of a stored list; integers among them become text, with a warning.
 
-    `stored` is what the column holds: NULL and blank text are the empty list. Older servers left
+    `stored` is the value of the column: NULL and blank text are the empty list. Older servers left
     lists with escaped quotes and lists separated by semicolons: both are read, with a warning.
     """
     return _converted(decode_list(stored, plain=True), _string, NUMBERS)
@@ -260,7 +259,7 @@ def decode_objects(stored: object) -> Decoded:
 
 
 def decode_list(stored: object, *, plain: bool = False) -> Decoded:
-    """Return the items of a stored list, of whatever JSON type they are.
+    """Return the items of a stored list, of any JSON type.
 
     `plain` allows text that does not look like JSON: it is split at its semicolons.
     """
@@ -283,7 +282,7 @@ def decode_list(stored: object, *, plain: bool = False) -> Decoded:
 
 
 def unreadable() -> Decoded:
-    """Return the result for text that is no list, which must not be overwritten."""
+    """Return the result for text that is not a list."""
     return Decoded([], UNREADABLE, readable=False)
 
 
@@ -291,7 +290,7 @@ def encode(values: Sequence[Any]) -> str:
     """Return a list as compact JSON text as Ralph itself writes it: no spaces, no ASCII escapes.
 
     Half a surrogate pair, which SQLite cannot store, is escaped. Raises `ValueError` for NaN and
-    infinity, which JSON does not know.
+    infinity, which JSON does not have.
     """
     import re
 
@@ -300,7 +299,7 @@ def encode(values: Sequence[Any]) -> str:
 
 
 def joined(*warnings: str | None) -> str | None:
-    """Return several warnings as one, `None` where there is none."""
+    """Join warnings into one, or return `None` if there are none."""
     return "; ".join(warning for warning in warnings if warning) or None
 
 
@@ -309,14 +308,14 @@ def _candidates(text: str) -> Iterator[tuple[str, str | None]]:
     yield text, None
     yield text, RAW
     if '\\"' in text:
-        whole = _parsed(f'"{text}"', strict=False)  # all that JSON escapes was escaped once more
+        whole = _parsed(f'"{text}"', strict=False)  # the JSON was escaped twice
         if isinstance(whole, str):
             yield whole, ESCAPED
         yield text.replace('\\"', '"'), ESCAPED
 
 
 def _parsed(text: str, *, strict: bool) -> object:
-    """Return the JSON value, `None` for text that is none or that would come back as another."""
+    """Return the JSON value, or `None` if it is invalid or would not survive a round trip."""
     try:
         value: object = (_STRICT if strict else _LENIENT).read(text)
     except (ValueError, RecursionError):
@@ -336,7 +335,7 @@ def _finite(digits: str) -> float:
 
 
 def _distinct(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return an object whose keys stand once each: of two, one would be lost."""
+    """Return an object; raises `ValueError` if it has a duplicate key: one would be lost."""
     members = dict(pairs)
     if len(members) != len(pairs):
         raise ValueError("an object has a duplicate key")
@@ -348,7 +347,7 @@ _LENIENT = JsonReader(_distinct, _refused, real=_finite, strict=False)
 
 
 def _converted(found: Decoded, convert: Callable[[Any], object], warning: str) -> Decoded:
-    """Return the items converted, with the warning where one changed; else an unreadable list."""
+    """Return the converted items, with a warning if one changed; or an unreadable list."""
     if not found.values:
         return found
     items = [convert(item) for item in found.values]
@@ -380,7 +379,7 @@ def _object(item: object) -> dict[str, Any] | None:
 
 
 def plain(value: Any) -> Any:
-    """Return a stored value as JSON: what is no finite number as text, and blobs of old tables."""
+    """Return a stored value as JSON: infinity and NaN, and blobs of old tables, as text."""
     if isinstance(value, bytes):
         return value.decode("utf-8", "replace")
     return value if not isinstance(value, float) or abs(value) < _INFINITY else str(value)

@@ -1,4 +1,4 @@
-"""The project's tables, as a start needs them, and the lookup of rows that a session works on."""
+"""The project's tables, as the server start needs them, and the lookup of rows of a session."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ if TYPE_CHECKING:
     from ..engine import Database, Snapshot
     from ..session import Session
 
-    Actor: TypeAlias = "Session | Ralphgen"  # who works on tasks
+    Actor: TypeAlias = "Session | Ralphgen"  # works on tasks
 
 TEXT = "text"
 INTEGER = "integer"
 REAL = "real"
-NUMERIC = "numeric"  # a number, or text that is none, such as a date
+NUMERIC = "numeric"  # a number, or other text, such as a date
 STRINGS = "strings"  # a JSON list of strings, as text
 PATHS = "paths"  # a JSON list of paths relative to the project, as text
 INTEGERS = "integers"  # a JSON list of integers, as text
@@ -37,11 +37,11 @@ DATABASE = ".ralph/db/ralph.db"
 
 
 class StoredTable:
-    """One table: its name, what each column holds, and the arguments that go by other names.
+    """One table: its name, its columns, and their argument names.
 
-    `columns` maps each column to one of the kinds above, in the schema's order. `arguments` maps
-    a column to the name under which tools offer it, where the column's own name is no legal one.
-    `added` are columns that SPEC-070 does not know: lists show them too.
+    `columns` maps each column to one of the kinds above, in schema order. `arguments` maps a column
+    to its argument if the column name is not a valid one. `added` are columns that are not in
+    SPEC-070: lists show them too.
     """
 
     __slots__ = ("_columns", "_fields", "_lists", "added", "columns", "name", "quoted")
@@ -71,7 +71,7 @@ class StoredTable:
         return [column for column in columns if column in self.columns]
 
     def select(self, columns: Sequence[str], rest: str = "") -> str:
-        """Return a SELECT of the columns; `rest` is SQL text of our own (WHERE, ORDER BY)."""
+        """Return a SELECT of the columns; `rest` is trusted SQL (WHERE, ORDER BY)."""
         key = tuple(columns)
         names = self._lists.get(key)
         if names is None:
@@ -97,7 +97,7 @@ class StoredTable:
         return {**record, "unreadable": unreadable} if unreadable else record
 
     def values(self, arguments: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the values to store by column, of those arguments that are columns."""
+        """Return the values to store, by column; ignores arguments that are not columns."""
         return {
             self._columns[field]: self.stored(self._columns[field], value)
             for field, value in arguments.items()
@@ -125,11 +125,11 @@ class StoredTable:
         return [column for column, kind in self.columns.items() if kind == PATHS]
 
     def field(self, column: str) -> str:
-        """Return the name under which tools offer a column."""
+        """Return the argument name of a column."""
         return self._fields[column]
 
     def insert(self, database: Database, values: Mapping[str, Any]) -> int:
-        """Add a row of those values whose columns exist; returns its number."""
+        """Add a row, ignoring values without a column; return its number."""
         columns = self.chosen(values)
         names = ", ".join(quoted(column) for column in columns)
         marks = ", ".join("?" * len(columns))
@@ -142,7 +142,7 @@ class StoredTable:
     def update(
         self, database: Database, key: str, identity: object, values: Mapping[str, Any]
     ) -> None:
-        """Set those values whose columns exist, on the row whose `key` column is `identity`."""
+        """Update the row whose `key` column is `identity`, ignoring values without a column."""
         columns = self.chosen(values)
         settings = ", ".join(f"{quoted(column)} = ?" for column in columns)
         sql = f"UPDATE {self.quoted} SET {settings} WHERE {quoted(key)} = ?"
@@ -160,13 +160,13 @@ class StoredTable:
 
 
 class Ralphgen:
-    """An actor besides sessions: ralphgen, on behalf of one whose task it claims or releases."""
+    """The actor ralphgen, for a session whose task it claims or releases."""
 
     __slots__ = ("session_id",)
     recipe = "ralphgen"  # signs the comments
     discipline = task = claim = None
     is_users = is_typed = False
-    profile = FULL  # so any evidence counts
+    profile = FULL  # any evidence counts
 
     def __init__(self, session_id: str) -> None:
         self.session_id = session_id
@@ -175,10 +175,9 @@ class Ralphgen:
 class Tables:
     """The tables that the project has; `comments` and `metadata` may be missing.
 
-    `first_status` is the default status of a new task. `ledger` says whether there are ralphgen's
-    own tables too, `takes_reason` whether the reason for a blocked task can be stored, and
-    `may_block` whether tasks have that status.
-    `database` is the file, by its path from the project's folder.
+    `first_status` is the default status of a new task. `ledger` is whether ralphgen's tables exist,
+    `takes_reason` whether the reason for a blocked task can be stored, and `may_block` whether
+    tasks can be blocked. `database` is the path of the file, relative to the project.
     """
 
     __slots__ = (
@@ -243,7 +242,7 @@ def _listed(names: list[str]) -> str:
 
 
 def row_names(database: Snapshot, table: StoredTable) -> list[str]:
-    """Return the names of a table's rows, sorted, without those that are not text."""
+    """Return the names of a table's rows that are text, sorted."""
     rows = database.rows(table.select(["name"], f"ORDER BY {database.sql.ordered('name')}"))
     return [row[0] for row in rows if isinstance(row[0], str)]
 
