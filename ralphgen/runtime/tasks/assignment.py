@@ -1,4 +1,4 @@
-"""Gives tasks to new sessions, and takes them back from sessions that have ended."""
+"""Assigns tasks to new sessions, and releases the claims of ended sessions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which tasks are ready, in which order, and which of them a session has claimed.
+"""Finds the ready tasks and their order, and manages the claims of sessions.
 
 A claim is a row of `ralphgen_claims`, which remains after its release: the token only grows, so an
 old one identifies a session that lost its claim. No caller waits for a claim.
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from .tables import Actor, Tables
 
     Place = tuple[str, str, str]  # host, boot and pid namespace; empty if unknown
-    Needs = Sequence[Sequence[int]]  # task by task, the others that it waits for
-    Order = tuple[int, int, int]  # where a task is among the ready ones
+    Needs = Sequence[Sequence[int]]  # for each task, the tasks that it waits for
+    Order = tuple[int, int, int]  # the position of a task among the ready ones
 
 COLUMNS = (
     "task_id, session, token, taken, expires, host, boot, namespace, pid, started, began, attempts"
@@ -403,7 +403,7 @@ def _here() -> Place:
         with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as file:
             boot = file.read().strip()
         return os.uname().nodename, boot, os.readlink("/proc/self/ns/pid")
-    except (OSError, AttributeError):  # it is no Linux
+    except (OSError, AttributeError):  # not Linux
         return "", "", ""
 
 
@@ -435,7 +435,7 @@ CHUNK = 500  # ids in one statement
 LIMIT = 2**63  # of the ids that SQLite can hold
 LISTED = 20  # ids in a refusal
 SHOWN = 1_000  # dependents of one task
-EXAMINED = 5_000  # dependents of which it is found out whether they still wait: a tenth of a second
+EXAMINED = 5_000  # dependents to examine for whether they still wait: a tenth of a second
 UNKNOWN = "unknown"
 INFERRED = {
     "draft": "draft",
@@ -486,7 +486,7 @@ def ready(database: Snapshot, tables: Tables) -> list[Order]:
 class TaskFilter:
     """The tasks to choose from: of a feature and a discipline, unless empty.
 
-    Those in `behind` come after all others.
+    Tasks in `behind` come last.
     """
 
     __slots__ = ("behind", "discipline", "feature")
@@ -526,8 +526,8 @@ def ready_page(
 ) -> tuple[list[int], list[str], int]:
     """Return at most `most` tasks that can be begun, from the cursor on, the next one first.
 
-    Returns their ids, the cursor after each, and the number of all. `matching` is SQL that selects
-    the wanted ids, with its `values`; empty for all. Raises `ToolError` for an invalid cursor.
+    Returns their ids, the cursor after each, and the total number. `matching` is SQL for the ids to
+    include, with its `values`; empty for all. Raises `ToolError` for an invalid cursor.
     """
     places = ready(database, tables)
     if matching:
@@ -539,7 +539,7 @@ def ready_page(
 
 
 def waiting(needs: Mapping[int, Sequence[int]], wanted: Iterable[int]) -> dict[int, int]:
-    """Return how many other tasks wait for each of the wanted ones, directly or through others.
+    """Return the number of other tasks that wait for each task in `wanted`, even indirectly.
 
     `needs` are, by task, the tasks that it waits for.
     """
@@ -554,7 +554,7 @@ def waiting(needs: Mapping[int, Sequence[int]], wanted: Iterable[int]) -> dict[i
 
 
 def in_order(needs: Needs) -> tuple[Sequence[int], list[list[int]]]:
-    """Return the tasks, each after those that it waits for; a task is a place in `needs`.
+    """Return the tasks in topological order, prerequisites first; a task is an index in `needs`.
 
     The second value has the tasks of circles and after them, in groups that wait for each other:
     Kosaraju's strongly connected components.
@@ -567,7 +567,7 @@ def in_order(needs: Needs) -> tuple[Sequence[int], list[list[int]]]:
             dependents[other].append(task)
     left = [len(needed) for needed in needs]
     order = [task for task, count in enumerate(left) if not count]
-    for task in order:  # which grows meanwhile
+    for task in order:  # the loop appends to it
         for other in dependents[task]:
             left[other] -= 1
             if not left[other]:
@@ -608,11 +608,11 @@ def waiters(
     first: int = 0,
     most: float = float("inf"),
 ) -> list[int]:
-    """Return task by task, a number with one bit for each other that waits for it.
+    """Return for each task a number with one bit for each task that waits for it.
 
-    `order` and `circles` are those of `in_order`. Of the tasks that wait for any, `most` have a bit
-    from the `first` on. They are taken from the end: a number is as long as the tasks are many that
-    come after it.
+    `order` and `circles` are the results of `in_order`. `most` of the waiting tasks have a bit,
+    starting at the `first`. They are numbered from the end, so the length of a number grows with
+    the tasks that come after its task.
     """
     behind, number = [0] * len(needs), -first
 
@@ -693,7 +693,7 @@ def prerequisites(stored: object) -> list[int]:
 
 
 def prerequisite_lists(stored: Sequence[object]) -> list[list[int] | None]:
-    """Return the ids in each stored `depends_on`, None for one that cannot be read.
+    """Return the ids in each stored `depends_on`, None if it is unreadable.
 
     Plain JSON lists of numbers are read all at once: one by one, 20,000 take a tenth of a second.
     """

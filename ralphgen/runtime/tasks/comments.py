@@ -172,7 +172,7 @@ def _signature(database: Database, tables: Tables, actor: Actor) -> dict[str, An
 
 
 def _is_users(name: object) -> bool:
-    """Return whether a name reads like one that the user signs with."""
+    """Return whether a name looks like a signature of the user."""
     read = _as_read(str(name))
     return read in USERS or read in map(_as_read, _login_names())
 

@@ -43,17 +43,18 @@ OVERRULED, IMPORTED, RESTORED = "(overruled)", "(imported)", "(restored)"
 class Look:
     """The content of a work tree at one moment.
 
-    `files` are as `tree_files` returns them, and `tree` is their digest. `protected` and `watched`
-    are such files that differ from what they were when the session was made. `nested` are the
-    repositories within the tree that git neither ignores nor had as submodules then, and `unlisted`
-    files that git does not list, such as pipes. `rules` are
-    those of the session's start, None without a session. `stamps` are from before the files were
-    read. `earlier` are protected files that an earlier session changed.
+    `files` has the form of `tree_files`, and `tree` is their digest. `protected` and `watched` have
+    the protected and watched files that changed since the session began. `nested` has new
+    repositories within the tree: git does not ignore them, and they were not submodules at the
+    start. `unlisted` has files that git does not list, such as pipes. `rules` are the rules at the
+    start of the session, None without a session. `stamps` are from before the files were read.
+    `earlier` are protected files that an earlier session changed.
 
     `work_tree` is its path, and `done` has the rules for done, None if there are none.
 
-    In a worktree of ours, `files` is empty, `tree` begins with the id of the tree that git would
-    commit, `base` is the commit that the session began at, and `head` is checked out in `git`.
+    In a worktree of ralphgen, `files` is empty, `tree` begins with the id of the tree that git
+    would commit, `base` is the commit at the start of the session, and `head` is checked out in
+    `git`.
     """
 
     __slots__ = (
@@ -111,7 +112,7 @@ class RecordedTree:
 
 
 def look_at_files(work_tree: str, done: Mapping[str, Any] | None, *, for_run: bool = False) -> Look:
-    """Return what a work tree holds now, outside of any session."""
+    """Return the current content of a work tree, outside of any session."""
     from ..files.work_tree import (
         listed_files,
         marked_files,
@@ -133,20 +134,20 @@ def look_at_files(work_tree: str, done: Mapping[str, Any] | None, *, for_run: bo
 
 
 def checks_for(done: Mapping[str, Any] | None, discipline: object) -> list[Check]:
-    """Return the checks that a task of a discipline has to pass, in the config's order."""
+    """Return the checks for a task of a discipline, in config order."""
     checks: Sequence[Check] = (done or {}).get("checks", ())
     return [one for one in checks if discipline in one.get("disciplines", (discipline,))]
 
 
 def command_of(check: Check) -> str:
-    """Return what a check runs, as one would type it."""
+    """Return the command of a check, as in a shell."""
     import shlex
 
     return shlex.join(check["run"]) if "run" in check else f"the task {check['dela']} of dela"
 
 
 def definition_of(check: Check) -> str:
-    """Return the digest of what a check runs."""
+    """Return the digest of the command of a check."""
     return sha256_hex(json.dumps([check.get("run"), check.get("dela")]).encode())
 
 
@@ -187,7 +188,7 @@ def prove(
 def refuse_unproved(
     database: Database, tables: Tables, actor: Actor, task: int, look: Look, advice: str
 ) -> None:
-    """Raise `ToolError` with what is missing if a task is not proved; else record its tree.
+    """Raise `ToolError` with the missing proof if a task is not proved; else record its tree.
 
     Runs in an open transaction. The user may rely on the evidence of any session, an agent on its
     own alone.
@@ -367,7 +368,7 @@ def refused_files(look: Look) -> list[str]:
 
 
 def listed(names: Sequence[str]) -> str:
-    """Return names in quotes, the first of them where there are many."""
+    """Return names in quotes, shortened to the first `LISTED`."""
     shown = ", ".join(shortened(name) for name in names[:LISTED])
     return f"{shown} and {len(names) - LISTED} more" if names[LISTED:] else shown
 
@@ -385,7 +386,7 @@ def _open_dependencies(database: Database, tables: Tables, stored: object) -> li
 def _unproved(
     database: Database, actor: Actor, task: int, checks: Sequence[Check], look: Look
 ) -> list[str]:
-    """Return, for each of the checks that is not proved, what is known of it."""
+    """Return one problem for each check that is not proved."""
     evidence = evidence_of(database, task) if checks else []
     lacking: list[str] = []
     for check in checks:

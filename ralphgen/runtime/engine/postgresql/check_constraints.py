@@ -1,10 +1,10 @@
-"""Reads the allowed values of a column out of CHECKs as the database spells them back."""
+"""Reads the allowed values of a column from CHECKs, as the database prints them."""
 
 from __future__ import annotations
 
 import re
 
-# What `pg_get_constraintdef` writes. A string with a backslash in it begins with E.
+# The output of `pg_get_constraintdef`. A string with a backslash begins with E.
 _TOKENS = re.compile(
     r"""\s*(
     E?'(?:[^']|'')*'
@@ -21,10 +21,10 @@ _INTEGER = "0|-?[1-9][0-9]*"
 
 
 def check_values(definition: str) -> list[str] | None:
-    """Return the values that a CHECK allows its one column, `None` where it is not certain.
+    """Return the values that a CHECK of one column allows, `None` if it is uncertain.
 
-    `definition` is what `pg_get_constraintdef` returns. Certain are `col IN (…)`, which comes back
-    as `col = ANY (ARRAY[…])` or, of one value, `col = …`, and these with `OR col IS NULL`. In a
+    `definition` is from `pg_get_constraintdef`. The supported forms are `col IN (…)`, printed as
+    `col = ANY (ARRAY[…])` or, with one value, `col = …`, and both with `OR col IS NULL`. In a
     domain's CHECK the column is called VALUE.
     """
     tokens = _TOKENS.findall(definition)
@@ -44,7 +44,7 @@ def check_values(definition: str) -> list[str] | None:
 
 
 def kept_values(kind: str, allowed: list[str] | None) -> list[str] | None:
-    """Return the values where a column of this type stores them as they are spelled."""
+    """Return the values if a column of this type stores them unchanged, or None."""
     if allowed is None or kind == "TEXT":
         return allowed
     plain = kind == "INTEGER" and all(re.fullmatch(_INTEGER, value) for value in allowed)
@@ -52,7 +52,7 @@ def kept_values(kind: str, allowed: list[str] | None) -> list[str] | None:
 
 
 def _without_casts(tokens: list[str]) -> list[str]:
-    """Return the tokens without casts; one with a length stays, since it changes values."""
+    """Return the tokens without casts, except casts with a length: these change values."""
     kept: list[str] = []
     at = 0
     while at < len(tokens):

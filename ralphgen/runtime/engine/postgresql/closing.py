@@ -1,12 +1,12 @@
-"""Notices each task that becomes done or skipped: by comparing the tasks before the commit.
+"""Detects each task that becomes done or skipped: it compares the tasks before the commit.
 
 It does not matter which statement, trigger or constraint wrote the row. A cursor, declared in the
 message that begins the transaction, has the tasks of that moment. Its query runs only if the
-transaction has written such a row. Before the last comparison the transaction becomes read-only,
-which PostgreSQL lets no one undo: a trigger that still waits for the commit cannot write.
+transaction wrote such a row. Before the last comparison the transaction becomes read-only, and
+PostgreSQL does not allow a return: a trigger that waits for the commit cannot write any more.
 
-The same message asks which of ralphgen's own tables the transaction has written, and how many rows.
-More than the engine's own statements wrote are those of a trigger, a rule or a function.
+The same message also counts the written rows of ralphgen's tables. Rows beyond the writes by the
+engine come from a trigger, a rule or a function.
 """
 
 from __future__ import annotations
@@ -43,21 +43,20 @@ WHERE attrelid = to_regclass(?) AND relkind IN ('r', 'p') AND NOT attisdropped
     AND attname IN ('id', 'status') AND has_column_privilege(attrelid, attnum, 'SELECT')
 """
 _MET = "SELECT id, {status}, {version} FROM tasks WHERE {status} IN ('done', 'skipped')"
-_VERSION = "pg_catalog.concat(tableoid, ctid)"  # of a row: its part of the table, and its place
+_VERSION = "pg_catalog.concat(tableoid, ctid)"  # of a row: its partition and position
 _KEEP = "DECLARE ralphgen_before NO SCROLL CURSOR FOR "
-# A trigger can only declare it later than the transaction began.
+# A cursor from a trigger is newer than the start of the transaction.
 _IS_OURS = b"""
 SELECT pg_catalog.count(*) FROM pg_catalog.pg_cursors
 WHERE name OPERATOR(pg_catalog.=) 'ralphgen_before'
     AND creation_time OPERATOR(pg_catalog.=) pg_catalog.now()
 """
-# The locks tell whether the transaction has written to the table. What it has written itself is not
-# older than its own number, which is the age 0; rows that others have committed since may be there.
-# The login of a session may not read that number, and looks at all rows, as everyone does once a
-# trigger has altered a part of the table, which another lock tells. Rows without an id follow
-# if the table itself was altered, so that a policy could hide rows, and for each of ralphgen's own
-# tables that was written. To empty or alter one takes a stronger lock; so does the new trigger of
-# the journal on the table of entries.
+# The locks show whether the transaction wrote to the table. Rows with an age of at most 0 are from
+# this transaction; others may have committed more rows since. A session login may not read the
+# age, so it reads all rows; so does every login if another lock shows that a trigger altered a part
+# of the table. Rows without an id follow if the table itself was altered, because a policy could
+# then hide rows, and for each of ralphgen's tables that was written. TRUNCATE and ALTER take a
+# stronger lock, and so does a new trigger of the journal on the table of entries.
 _OWN = (
     "(pg_catalog.age(xmin) <= 0 OR EXISTS (SELECT 1 FROM locks WHERE mode <> 'RowExclusiveLock'))"
 )
@@ -79,9 +78,9 @@ def _sum(kinds: Sequence[str], tables: Sequence[str]) -> str:
     return " + ".join(f"coalesce({count}, 0)" for count in counts)
 
 
-# How many tables ralphgen has, and which rows were written since the connection last reported them
-# to the server, which it never does within a transaction: of the journal (added, otherwise), of the
-# others, and of the tables that the journal watches (added, updated, deleted).
+# The number of ralphgen's tables, and the rows written since the connection last reported them to
+# the server, which never happens within a transaction: of the journal (added, otherwise), of the
+# other tables of ralphgen, and of the tables that the journal watches (added, updated, deleted).
 _COUNTS = f"""
 SELECT pg_catalog.concat_ws(' ', pg_catalog.num_nonnulls({_JOURNAL}, {", ".join(_LEDGER)}),
     {_sum([_ADDED], [_JOURNAL])}, {_sum([_UPDATED, _DELETED], [_JOURNAL])},
@@ -111,7 +110,7 @@ UNION ALL SELECT NULL, CASE WHEN relhasrules OR part <> of OR mode <> 'RowExclus
         AND NOT (mode = 'ShareRowExclusiveLock' AND relname = '{KEPT}')
 UNION ALL SELECT NULL, NULL, ({_COUNTS})
 """
-# Those that ralphgen makes, on the table of entries, and on claims for the roles of sessions.
+# Excludes the triggers of ralphgen: on the table of entries, and on claims for session roles.
 _TRIGGERS = f"""
 SELECT 1 FROM pg_catalog.pg_trigger JOIN pg_catalog.pg_proc AS p ON p.oid = tgfoid
 WHERE tgrelid = pg_catalog.to_regclass(?) AND NOT tgisinternal AND NOT (
@@ -178,7 +177,7 @@ class Closing:
         self._counts = _numbers(cursor.fetchone()) if self.keep else []
 
     def note(self, sql: str, changed: int) -> None:
-        """Note how many rows a statement of ralphgen has written, if they are of its own tables."""
+        """Note the number of rows that a statement wrote to tables of ralphgen."""
         if PREFIX not in sql:
             return
         verb, *words = sql.split(None, 3)

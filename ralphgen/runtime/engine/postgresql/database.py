@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 
     Result = TypeVar("Result")
 
-IN_LINE = 1.0  # of them in which it first waits in the line of a lock
-COMING_UP = 3.0  # seconds in which a server that was started anew comes up
-SOON = 0.2  # seconds after the start of a server, in which its client lists the tools
-# Of a table that gives no numbers by itself the sequence is null, and nothing is set.
+IN_LINE = 1.0  # seconds of the first wait for the lock
+COMING_UP = 3.0  # seconds for a restarted database server to accept connections
+SOON = 0.2  # seconds after the start of a server, for its client to list the tools
+# Without a sequence, `counter` is NULL and nothing is set.
 _FREE = """
     SELECT setval(counter, highest::text::bigint) FROM (
         SELECT pg_get_serial_sequence(?, ?)::regclass AS counter,
@@ -61,11 +61,11 @@ class Snapshot(SnapshotBase):
         return self._connection
 
     def rows(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """Return every row that the statement answers."""
+        """Return all rows of a statement."""
         return self._run(sql, values).fetchall()
 
     def each(self, sql: str, values: Sequence[object] = ()) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows one by one, for who may not want all of them."""
+        """Yield the rows one by one."""
         yield from self._run(sql, values)
 
     def row(self, sql: str, values: Sequence[object] = ()) -> tuple[Any, ...] | None:
@@ -111,15 +111,15 @@ class Snapshot(SnapshotBase):
 
 
 class Database(DatabaseBase, Snapshot):
-    """A connection that is made at its first use, and anew where it was lost.
+    """A connection that opens at its first use, and again after it was lost.
 
     `path` is the name of the environment variable with the DSN, "/", and the schema. `patience` is
-    for how many seconds after its arrival a call waits for other writers, and for how many its
-    statements may run. What is in `before_writes` is called at the begin of each transaction that
-    writes, within it, and refuses the write by raising `ToolError`; `before_changes` before
-    each statement that changes rows; `before_commits` at its end, with the tasks that it has made
-    done or skipped. Unless the database `has_tasks`, a table of that name is like any other. Raises
-    `StartError` when the variable is not set.
+    the time in seconds that a call waits for other writers after its arrival, and the time limit of
+    its statements. Each writing transaction first calls the functions in `before_writes`, which
+    raise `ToolError` to refuse it, `before_changes` before each statement that changes rows, and
+    last the functions in `before_commits`, with the tasks that it made done or skipped. Unless the
+    database `has_tasks`, a table `tasks` is like any other. Raises `StartError` if the variable is
+    not set.
     """
 
     sees_redefined_views = False
@@ -159,11 +159,11 @@ class Database(DatabaseBase, Snapshot):
         return self._write(sql, values).rowcount
 
     def change_rows(self, sql: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
-        """Run one writing statement that answers rows."""
+        """Run one writing statement that returns rows."""
         return self._write(sql, values).fetchall()
 
     def insert(self, sql: str, values: Sequence[object]) -> int:
-        """Run one INSERT; returns the number of the row, 0 where it does not tell one."""
+        """Run one INSERT; returns the number of the row, 0 without a RETURNING."""
         cursor = self._write(sql, values)
         row = cursor.fetchone() if cursor.description else None
         return 0 if row is None else int(row[0])
@@ -174,26 +174,26 @@ class Database(DatabaseBase, Snapshot):
         return named
 
     def when_open(self, check: Callable[[], None]) -> None:
-        """Have a check made of the database each time that a connection was made.
+        """Call `check` after each new connection.
 
-        Where it raises `StartError`, the call that needs the connection is refused with that.
+        If it raises `StartError`, the call that needs the connection is refused with its message.
         """
         self._checks.append(check)
 
     @property
     def refusals(self) -> tuple[type[Exception], ...]:
-        """What the driver raises for values that a table refuses."""
+        """The errors of the driver for values that a table refuses."""
         from .driver import REFUSALS
 
         return REFUSALS
 
     def broken_keys(self) -> Sequence[tuple[Any, ...]]:
-        """Return none: those that were put off are checked now, and refused."""
+        """Check the deferred foreign keys now; the driver raises an error for a broken one."""
         self.change("SET CONSTRAINTS ALL IMMEDIATE")
         return ()
 
     def continue_numbers(self, table: str, key: str) -> None:
-        """Let the sequence of a table, if it has one, begin above all others."""
+        """Move the sequence of a table, if it has one, above all numbers."""
         self.row(_FREE.format(key=quoted(key), table=quoted(table)), [quoted(table), key])
 
     def ignore_keys(self) -> None:
@@ -214,46 +214,46 @@ class Database(DatabaseBase, Snapshot):
         return ""
 
     def schema_version(self) -> int:
-        """Return what differs after a change of the schema that any statement has met."""
+        """Return a number that differs after a statement has met a changed schema."""
         return self._schema_version
 
     def moved(self) -> object:
-        """Return what differs after any write of another connection; within a transaction."""
+        """Return a value that differs after a write by another connection; within a transaction."""
         return self.row("SELECT pg_current_snapshot()::text")
 
     def notices(self) -> WriteNotices:
-        """Return what waits, on a connection of its own, for writes of others; to be closed."""
+        """Return a waiter for writes of others, with a separate connection; close it after use."""
         from .notices import WriteNotices
 
         return WriteNotices(self.path)
 
     @property
     def is_lost(self) -> bool:
-        """Whether another database has taken its place: here the next call connects to that."""
+        """False: the next call reconnects, even if the database was replaced."""
         return False
 
     def commits_at_once(self) -> bool:
-        """Return whether a transaction ends at once: not where it may have to connect anew."""
+        """Return False: a commit may have to reconnect."""
         return False
 
     def reading(self, work: Callable[[], Result]) -> Result:
-        """Return `work()`, run on one snapshot; raises `ToolError` where that cannot be had.
+        """Return `work()`, run on one snapshot; raises `ToolError` if the database fails.
 
-        It may run more than once: a connection that was lost is made anew.
+        It may run more than once: after a lost connection it reconnects.
         """
         return self._transaction(work, writes=False)
 
     def writing(self, work: Callable[[], Result]) -> Result:
-        """Return `work()` in one transaction that no other of ours writes beside, or not at all.
+        """Return `work()`, run in one transaction without other ralphgen writers; all or nothing.
 
-        It may run more than once: what was lost, or lost a race, was rolled back and is tried
-        again, until the patience is at its end. Raises `ToolError` when the lock stays held, when
-        the values are refused, and when the connection broke so late that nobody knows.
+        It may run more than once: after a lost connection or a lost race, it is rolled back and
+        tried again until the patience runs out. Raises `ToolError` if the lock remains held, if the
+        values are refused, or if the connection broke during the commit.
         """
         return self._transaction(work, writes=True)
 
     def closing(self, may_close: MayClose, write: Callable[[], Result]) -> Result:
-        """Return `write()`, by which these tasks may become done, and no others."""
+        """Return `write()` and let only these tasks become done."""
         if self._closing is not None:
             self._closing.may_close.append(may_close)
             self._closing.before(self)
@@ -264,12 +264,12 @@ class Database(DatabaseBase, Snapshot):
         return () if self._closing is None else self._closing.moved(self)
 
     def open(self) -> None:
-        """Connect and make the checks, unless that was done; raises `ToolError`."""
+        """Connect and run the checks, unless that is done; raises `ToolError`."""
         if self._is_checked:
             return
         take_time()
         with self._opening:
-            if self._connection is not None:  # also on the way of a check, on this thread
+            if self._connection is not None:  # also if a check on this thread gets here
                 return
             self._connection = self._connected()
             self._schema_version += 1
@@ -284,7 +284,7 @@ class Database(DatabaseBase, Snapshot):
                     self._drop()
 
     def open_soon(self) -> None:
-        """Connect on a thread of its own, once the client has had time to list the tools."""
+        """Connect on a new thread, after a pause for the client to list the tools."""
 
         def connect() -> None:
             time.sleep(SOON)
@@ -296,7 +296,7 @@ class Database(DatabaseBase, Snapshot):
         _thread.start_new_thread(connect, ())
 
     def close(self) -> None:
-        """Stop what runs, roll it back and let go of the connection; safe from any thread."""
+        """Cancel and roll back any statement, and close the connection; safe from any thread."""
         connection = self._connection
         if connection is None:
             return
@@ -310,11 +310,11 @@ class Database(DatabaseBase, Snapshot):
         began, retried = call_began(), set[str]()
         while True:
             self.open()
-            # Who has waited long stays longer, unless others cannot be served meanwhile.
+            # A long wait extends the next one, unless that would block other calls.
             in_line = min(max(IN_LINE, time.monotonic() - began), longest_wait())
             try:
                 return self._attempt(work, in_line if writes else 0.0)
-            except _ClosedError:  # by another program meanwhile, perhaps: then not once more
+            except _ClosedError:  # perhaps another program closed it: retry once
                 if "closed" in retried:
                     raise
                 retried.add("closed")
@@ -336,14 +336,14 @@ class Database(DatabaseBase, Snapshot):
                     self._schema_version += state in failures.MOVED
                     if state == failures.STOPPED:
                         take_time()
-                    # Others may have moved the schema, or taken the number that was free.
+                    # Others may have changed the schema or taken the free number.
                     again = state in (*failures.MOVED, failures.TAKEN) and state not in retried
                     retried.add(state)
                 if not again:
                     raise ToolError(failures.sentence(error)) from error
 
     def _attempt(self, work: Callable[[], Result], in_line: float) -> Result:
-        """Run the work once; `in_line` is 0 where it only reads."""
+        """Run the work once; `in_line` is 0 if it only reads."""
         from . import driver
 
         writes = in_line > 0
@@ -370,7 +370,7 @@ class Database(DatabaseBase, Snapshot):
                 lost = driver.is_lost(connection)
                 if lost:
                     self._drop()
-                if driver.is_out_of_memory(error):  # and would be again
+                if driver.is_out_of_memory(error):  # a retry would fail too
                     raise MemoryError from error
                 from .failures import LATE, READ_ONLY
 
@@ -401,7 +401,7 @@ class Database(DatabaseBase, Snapshot):
         self._closing.prepare(self)
 
     def _hold_tasks(self) -> None:
-        """Raise `ToolError` where a task has become done that may not."""
+        """Raise `ToolError` if a task became done without permission."""
         moved = [] if self._closing is None else self._closing.moved(self, ends=True)
         for task, status in moved:
             if self._closing is not None and self._closing.refuses(task, status):
@@ -412,10 +412,10 @@ class Database(DatabaseBase, Snapshot):
             hold(moved)
 
     def _begin(self, in_line: float) -> bytes:
-        """Return what begins a transaction, in one message: settings, limits, and the lock.
+        """Return the start of a transaction, in one message: settings, limits, and the lock.
 
-        `in_line` are the seconds in which it may wait for the lock, 0 for one that only reads. Who
-        listens is told at its end of one that writes.
+        `in_line` is the time in seconds to wait for the lock, 0 to only read. A writing transaction
+        notifies the listeners at its end.
         """
         schema = self.path.partition("/")[2]
         milliseconds = int(1000 * min(self._patience, longest_run()))
@@ -460,18 +460,18 @@ class Database(DatabaseBase, Snapshot):
                 pause(_jitter() * 10)
 
     def _drop(self) -> None:
-        """Let go of a connection that is of no use; the next call makes another."""
+        """Close an unusable connection; the next call opens another."""
         connection, self._connection, self._is_checked = self._connection, None, False
         if connection is not None:
             connection.close()
 
 
 class _ClosedError(ToolError):
-    """A task has become done that may not."""
+    """A task became done without permission."""
 
 
 def _errors() -> Any:
-    """Return the errors of the driver; none as long as it was not imported."""
+    """Return the error class of the driver, or none before its import."""
     driver = sys.modules.get(f"{__package__}.driver")
     return () if driver is None else driver.Error
 

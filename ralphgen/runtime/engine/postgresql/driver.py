@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     Buffer = bytes | bytearray | memoryview
 
-# What a DSN may say otherwise: when a connection that is not made, or died silently, is given up.
+# Defaults that a DSN may override: timeouts for new and for silently broken connections.
 LIMITS = {
     "connect_timeout": 10,
     "tcp_user_timeout": 20_000,
@@ -44,7 +44,7 @@ __all__ = [
     "is_idle",
     "is_lost",
 ]
-# The types whose values psycopg itself reads as SQLite has them.
+# The types that psycopg itself converts to the same values as SQLite.
 PLAIN = ("bytea", "float4", "float8", "int2", "int4", "int8", "oid")
 NOT_FINITE = ("NaN", "Infinity", "-Infinity")
 _BLANKS = re.compile(rb'("(?:[^"\\]|\\.)*")|\s+')
@@ -57,7 +57,7 @@ class NumberLoader(Loader):
     """Reads a number of any length without losing a digit."""
 
     def load(self, data: Buffer) -> Any:
-        """Return an integer or a float, and the text of a number that no float is equal to."""
+        """Return an integer or a float, or text if no float equals the number."""
         text = bytes(data).decode()
         if text.lstrip("-").isdecimal():
             return int(text)
@@ -73,10 +73,10 @@ class BooleanLoader(Loader):
 
 
 class JsonLoader(Loader):
-    """Reads jsonb, which the database spells with blanks."""
+    """Reads jsonb, which the database writes with spaces."""
 
     def load(self, data: Buffer) -> Any:
-        """Return the text without blanks, as the tools write it, with all digits of its numbers."""
+        """Return the text without spaces, as the tools write it, with all digits of its numbers."""
         return _BLANKS.sub(rb"\1", bytes(data)).decode()
 
 
@@ -93,10 +93,10 @@ def dsn_parameters(dsn: str) -> dict[str, Any]:
 
 
 def connect(dsn: str) -> Connection[tuple[Any, ...]]:
-    """Return a connection that commits each statement where nobody begins a transaction.
+    """Return a connection in autocommit mode.
 
-    Nothing is kept in its session, not even a prepared statement: a pooler may give each
-    transaction another one. Raises `Error`, also for a text that is not a DSN, and `DsnError`.
+    It keeps no state in its session, not even a prepared statement: a pooler may give each
+    transaction another session. Raises `Error`, also for a text that is not a DSN, and `DsnError`.
     """
     options: dict[str, Any] = {**LIMITS, **dsn_parameters(dsn), "client_encoding": "UTF8"}
     connection = psycopg.connect(
@@ -110,7 +110,7 @@ def connect(dsn: str) -> Connection[tuple[Any, ...]]:
 
 
 def is_idle(connection: Connection[Any]) -> bool:
-    """Return whether no transaction is open on a connection that is there."""
+    """Return whether a live connection has no open transaction."""
     return connection.info.transaction_status == TransactionStatus.IDLE
 
 

@@ -1,4 +1,4 @@
-"""Says of an error of the database what it means for the call, and what to do, without SQL text."""
+"""Converts database errors to messages: the problem and the remedy, without SQL text."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 RACES = ("40001", "40P01", "55P03")  # serialization, deadlock, a lock that is held
 STOPPED = "57014"
-MOVED = ("42703", "42P01", "0A000")  # no such column, no such table, a plan of other columns
+MOVED = ("42703", "42P01", "0A000")  # no such column, no such table, a plan with other columns
 TAKEN = "23505"
 READ_ONLY = "25006"
 LATE = (
@@ -24,7 +24,7 @@ SENTENCES = {
     "this one; look it up and try again",
     "23514": "the database refuses this: a value breaks a rule of its table",
     READ_ONLY: "the database is read-only: nothing was changed; fix its permissions",
-    "428C9": "the database refuses this: {message}; leave it out",  # of a column that it fills
+    "428C9": "the database refuses this: {message}; leave it out",  # a column that it fills
     "42501": "the login of this server may not do this: nothing was changed; ask the user for the "
     "privilege",
     "42804": "the database refuses this: a value has the wrong type",
@@ -54,7 +54,7 @@ def sentence(error: Error) -> str:
 
 
 def unreachable(variable: str, error: Error) -> str:
-    """Return a sentence on a connection that was not made; it never holds what the DSN says."""
+    """Return a sentence on a failed connection, without any part of the DSN."""
     text = str(error)
     problem = "cannot be reached: see that it runs"
     if not text.startswith(("connection ", "consuming ", "could not ")) and not error.sqlstate:

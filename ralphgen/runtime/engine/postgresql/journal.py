@@ -1,9 +1,9 @@
-"""Journals what one session changes, row by row: triggers see it, cascades included.
+"""Journals the changes of one session, row by row: triggers also see cascades.
 
-The triggers stay in the database, and do nothing for whoever names no session. Only tables of the
-app that have a primary key are watched, and the entries of state files. An entry of the journal
-holds JSON: of a new or a deleted row every stored column, else those that differ. Bytes are written
-as `{"blob": "<hex>"}`.
+The triggers remain in the database, and do nothing for connections without a session. They watch
+the tables of the app with a primary key, and the entries of state files. An entry of the journal
+holds JSON: every stored column of a new or deleted row, or the changed columns of an updated one.
+Bytes are written as `{"blob": "<hex>"}`.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ UNWATCHED = (
     "on it: nothing was changed; ask the owner of the tables to run "
     '"ralphgen db ledger on"'
 )
-# A table of the app with a primary key that nobody watches yet, and the entries of state files.
+# Unwatched tables: of the app with a primary key, and the entries of state files.
 _UNWATCHED = f"""
 FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace
 WHERE n.nspname = current_schema() AND c.relkind IN ('r', 'p') AND NOT c.relispartition
@@ -36,8 +36,8 @@ WHERE n.nspname = current_schema() AND c.relkind IN ('r', 'p') AND NOT c.relispa
 _MAY_WRITE = """
 has_any_column_privilege(c.oid, 'INSERT, UPDATE') OR has_table_privilege(c.oid, 'DELETE')
 """
-# Whether there is a ledger, and whether a table that this login may write to has been made anew.
-# OFFSET has the server look at rights of the few unwatched tables alone.
+# Whether there is a ledger, and whether this login may write to a new, unwatched table. With OFFSET
+# the server checks privileges only for the few unwatched tables.
 _LOOK = f"""
 SELECT to_regclass('{MARKER}') IS NOT NULL,
     EXISTS (SELECT 1 FROM (SELECT c.oid {_UNWATCHED} OFFSET 0) AS c WHERE {_MAY_WRITE})
@@ -54,8 +54,8 @@ FROM pg_namespace AS n LEFT JOIN pg_proc AS p
     ON p.pronamespace = n.oid AND p.proname = '{RECORD}' AND p.pronargs = 0
 WHERE n.nspname = current_schema()
 """
-# It runs with the rights of who made it: logins need none on the journal, nor on what it reads. The
-# session is that of the login, where logins are kept, else the one that the connection names.
+# It runs with the privileges of its owner: logins need none on the journal or the tables it reads.
+# The session is found by the login if there is a table of logins, or set by the connection.
 _FUNCTION = """
 CREATE OR REPLACE FUNCTION {schema}.{record}() RETURNS trigger LANGUAGE plpgsql
 SECURITY DEFINER SET search_path = pg_catalog, pg_temp SET TimeZone = 'UTC'
@@ -146,23 +146,23 @@ _NAME = "SELECT set_config('ralphgen.session', ?, true), set_config('ralphgen.to
 
 
 class Journal(SessionJournal):
-    """The journal of a connection that tells the triggers, in each transaction, who writes."""
+    """The journal of a connection; it names the session to the triggers in each transaction."""
 
     __slots__ = ("_named",)
     _database: Database
 
     def _attach(self) -> None:
-        self._named: str | None = None  # the tool, where the transaction was told of it
+        self._named: str | None = None  # the tool that this transaction has set, or None
         self._database.before_changes = self._name
 
     def begin(self) -> None:
-        """Have all that comes next in this transaction journaled; to be called within each one."""
+        """Journal the rest of this transaction; called within each one."""
         self._named = None
         database = self._database
         ((has_ledger, is_new),) = database.rows(_LOOK)
         if not has_ledger:
             return
-        # What was made is known to last only once another transaction finds it.
+        # New triggers are known to be committed only when a later transaction finds them.
         moved = database.schema_version() != self._version
         if (moved or is_new) and not watch(database):
             self._version = database.schema_version()
@@ -171,7 +171,7 @@ class Journal(SessionJournal):
             database.change(ENDED, (moment(), self.session))
 
     def _name(self) -> None:
-        """Tell the triggers who writes, before the first change and where the tool is another."""
+        """Set session and tool for the triggers, before the first change or if the tool changed."""
         tool = self._tool()
         if tool != self._named:
             self._named = tool
@@ -179,10 +179,10 @@ class Journal(SessionJournal):
 
 
 def watch(database: Database) -> bool:
-    """Make the triggers of those tables that have none; return whether any was to be made.
+    """Make the missing triggers of tables; return whether any was missing.
 
-    Within a transaction. Raises `ToolError` for a table that this login may write to, but may not
-    watch: what it writes could not be put on record.
+    Runs in a transaction. Raises `ToolError` if this login may write to a table but not create a
+    trigger on it: its writes could not be recorded.
     """
     ((schema,),) = database.rows("SELECT current_schema()::text")
     own = quoted(schema)

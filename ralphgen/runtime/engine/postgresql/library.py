@@ -1,4 +1,4 @@
-"""Says in PostgreSQL's SQL what the kits leave to the engine, with SQLite's answers."""
+"""The engine-specific SQL for PostgreSQL, with the same results as for SQLite."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
 
 _HEX = "upper(encode(convert_to(name::text, 'UTF8'), 'hex'))"
 SAME_NAME = "name = ?"
-SAME_LETTERS = 'lower(title COLLATE "C") = lower(? COLLATE "C")'  # ASCII letters alone, as there
-TYPED = True  # the type of the column decides what a text means
+SAME_LETTERS = 'lower(title COLLATE "C") = lower(? COLLATE "C")'  # only ASCII letters, as on SQLite
+TYPED = True  # the column type decides the meaning of a text
 DEFER_KEYS = "SET CONSTRAINTS ALL DEFERRED"
-DIFFERS = "IS DISTINCT FROM"  # from a value, also where nothing is there
+DIFFERS = "IS DISTINCT FROM"  # from a value, including NULL
 HEX_NAME = f'({_HEX} COLLATE "C")'
 HAS_TEXT = "name IS NOT NULL"
-# Names sort by their bytes, those that are nothing first.
+# Names sort by their bytes, NULL first.
 NAME_KEY = (
     f"((coalesce({_HEX}, '') || CASE WHEN name IS NULL THEN '.n' ELSE '.t' END) COLLATE \"C\")"
 )
 UNINDEXED = ""
-ROW_LOCK = " FOR UPDATE"  # what keeps the rows of a SELECT as they are, whoever else writes
-# That the list in `depends_on` may name a task; what matches is read afterwards. In a text numbers
-# may be spelled in many ways; jsonb has one for each number, and an index on what is in it.
+ROW_LOCK = " FOR UPDATE"  # locks the rows of a SELECT against other writers
+# Whether the list in `depends_on` may name a task; the caller then parses the matches. A text can
+# spell a number in many ways; jsonb has one form for each number, and can have an index.
 _NAMING = (
     "(strpos(depends_on::text, ?) > 0 AND (';' || depends_on::text || ';') ~ ? "
     "OR depends_on::text ~ ?)"
@@ -44,9 +44,9 @@ _SPELLING = (
     "SET LOCAL IntervalStyle = 'postgres'; SET LOCAL bytea_output = 'hex'; "
     "SET LOCAL extra_float_digits = 1; SET LOCAL standard_conforming_strings = on"
 )
-RECORD = "ralphgen_record"  # the name of the journal's function, and of each trigger
-CHANNEL = "ralphgen"  # of notices, whose payload is the name of a schema
-GIVEN_NUMBER = " OVERRIDING SYSTEM VALUE"  # what an INSERT needs that says the number of its row
+RECORD = "ralphgen_record"  # the name of the journal's function and triggers
+CHANNEL = "ralphgen"  # of notices; the payload is the name of a schema
+GIVEN_NUMBER = " OVERRIDING SYSTEM VALUE"  # for an INSERT with an explicit row number
 
 
 _OWN_CODE = """
@@ -75,39 +75,39 @@ def own_code(database: Snapshot) -> Sequence[str]:
 
 
 def settings(schema: str) -> str:
-    """Return what says, at the begin of a transaction, where names are and how values are spelled.
+    """Return the settings at the start of a transaction: search path and output formats.
 
-    Each transaction is told, because a pooler may give it a session that nobody has told anything.
+    Each transaction sets them, because a pooler may give it a new session.
     """
     return f"{search_path(schema)}; {_SPELLING}"
 
 
 def search_path(schema: str) -> str:
-    """Return the statement by which the names of a transaction are those of the schema."""
+    """Return the statement that sets the search path of a transaction to the schema."""
     return f"SET LOCAL search_path = {quoted(schema)}, pg_temp"
 
 
 def writers_lock(schema: str) -> str:
-    """Return the statement that takes, to the end of a transaction, the lock of who writes.
+    """Return the statement that takes the writers' lock until the end of the transaction.
 
-    One writer of ours has it at a time, of those that write to the schema.
+    Only one ralphgen writer of a schema has it at a time.
     """
     name = "'" + f"ralphgen {schema}".replace("'", "''") + "'"
     return f"SELECT pg_catalog.pg_advisory_xact_lock(pg_catalog.hashtextextended({name}, 0))"
 
 
 def notice(schema: str) -> str:
-    """Return the statement by which a transaction that writes to the schema tells who listens.
+    """Return the statement of a writing transaction that notifies the listeners.
 
-    A trigger would tell of the app's own writes too, but let none of its commits run beside
-    another, which ours do not anyway.
+    A trigger would also report the app's writes, but it would serialize the app's commits, while
+    ralphgen's are serialized anyway.
     """
     name = "'" + schema.replace("'", "''") + "'"
     return f"SELECT pg_catalog.pg_notify('{CHANNEL}', {name})"
 
 
 def dsn_of(path: str) -> str:
-    """Return the DSN of a database by its `path`; raises `StartError` where no variable has it."""
+    """Return the DSN of a database by `path`; raises `StartError` if the variable is not set."""
     variable = path.partition("/")[0]
     dsn = os.environ.get(variable, "")
     if not dsn:
@@ -121,7 +121,7 @@ def dsn_of(path: str) -> str:
 def naming(database: Database, task: int) -> tuple[str, list[str]]:
     """Return the condition that the list in `depends_on` may name a task, with its values.
 
-    Within a transaction; what type the column has is asked once for each state of the schema.
+    Runs in a transaction; it reads the column type once for each schema version.
     """
     key = (database.path, database.schema_version())
     kind = _kinds.get(key)
@@ -135,49 +135,49 @@ def naming(database: Database, task: int) -> tuple[str, list[str]]:
 
 
 def may_add(database: Snapshot, table: str) -> bool:
-    """Return whether this login may add rows to a table: that of a session may not to each one."""
+    """Return whether this login may add rows to a table; a session login has fewer privileges."""
     sql = "SELECT has_any_column_privilege(?, 'INSERT')"
     return database.row(sql, [quoted(table)]) == (1,)
 
 
 def may_read(database: Snapshot, table: str, column: str) -> bool:
-    """Return whether this login may read a column: that of a session may not read each one."""
+    """Return whether this login may read a column; a session login has fewer privileges."""
     sql = "SELECT has_column_privilege(?, ?, 'SELECT')"
     return database.row(sql, [quoted(table), column]) == (1,)
 
 
 def ordered(column: str) -> str:
-    """Return what orders rows by the bytes of a column, those without a value first."""
+    """Return an ORDER BY term: the bytes of a column, rows without a value first."""
     return f'({column})::text COLLATE "C" NULLS FIRST'
 
 
 def exact(column: str) -> str:
-    """Return what reads the bytes of a text."""
+    """Return an expression for the bytes of a text."""
     return f"convert_to({column}::text, 'UTF8')"
 
 
 def holding(column: str) -> str:
-    """Return the condition that a text holds another one."""
+    """Return the condition that a text contains another one."""
     return f"strpos({column}::text, ?) > 0"
 
 
 def comparable(column: str) -> str:
-    """Return an expression for a column that can be compared: some types have no equality."""
+    """Return a comparable expression for a column: some types have no equality."""
     return f"CAST({column} AS TEXT)"
 
 
 def same_json(column: str) -> str:
-    """Return the condition that a column holds a value of JSON, however it is spelled."""
+    """Return the condition that a column has a JSON value, in any spelling."""
     return f"CAST({column} AS jsonb) = CAST(? AS jsonb)"
 
 
 def returning(key: str) -> str:
-    """Return what an INSERT needs besides to tell the number of its row."""
+    """Return the end of an INSERT that returns its row number."""
     return f" RETURNING {quoted(key)}"
 
 
 def next_number(table: str) -> str:
-    """Return what selects the number of the next row; one that counts by itself goes on behind."""
+    """Return the SELECT of the next row number; it also advances the table's sequence."""
     sequence = f"pg_get_serial_sequence('{table}', 'id')::regclass"
     behind = "id > coalesce(pg_sequence_last_value(counter), 0)"
     return (
@@ -202,7 +202,7 @@ def holds(column: str) -> str:
 
 
 def is_text(column: str) -> str:
-    """Return the condition that a column has a text."""
+    """Return the condition that a column stores text."""
     return f"{column} IS NOT NULL"
 
 
@@ -212,7 +212,7 @@ def member(column: str, name: str) -> str:
 
 
 def named(table: str) -> str:
-    """Return the name of a table as a text, as the database spells it."""
+    """Return the name of a table as text, in the spelling of the database."""
     return f"'{table}'"
 
 

@@ -1,4 +1,4 @@
-"""Hears when one of ours has written, where the database passes that on: LISTEN and NOTIFY."""
+"""Receives notices about writes by ralphgen, with LISTEN and NOTIFY."""
 
 from __future__ import annotations
 
@@ -15,16 +15,16 @@ if TYPE_CHECKING:
 
     from .driver import Connection
 
-PACE = 2.0  # seconds after which one looks for what others have written who tell nobody
-PROVED = 2.0  # seconds in which a notice of our own has to come
-AGAIN = 30.0  # seconds until it is tried anew where none came, as behind a pooler
+PACE = 2.0  # seconds of one wait; other programs write without notices
+PROVED = 2.0  # seconds for a test notice to arrive
+AGAIN = 30.0  # seconds until the next try if none arrived, as behind a pooler
 
 
 class WriteNotices:
-    """A connection that listens, for one thread; made when it is first waited on, and anew if lost.
+    """A listening connection for one thread; opened at the first wait, and again if it is lost.
 
-    `path` is that of a `Database`. Ours tell the schema's name when they write, and nothing else;
-    programs of others tell nobody.
+    `path` is the path of a `Database`. The payload of a notice is the schema's name. Only ralphgen
+    sends notices, not other programs.
     """
 
     __slots__ = ("_again", "_connection", "_path")
@@ -35,10 +35,10 @@ class WriteNotices:
         self._path = path
 
     def wait(self, interval: float) -> bool:
-        """Wait until one of ours has written, `PACE` at most; return whether one may have.
+        """Wait for a write by ralphgen, `PACE` at most; return whether there may have been one.
 
-        Where none can be heard it is over after `interval` seconds. It is over at once where the
-        connection was just made: what was written before was not heard.
+        If no notice can arrive, it ends after `interval` seconds. It ends immediately if the
+        connection is new: notices of earlier writes did not arrive.
         """
         if self._connection is None:
             if time.monotonic() >= self._again:
@@ -63,13 +63,13 @@ class WriteNotices:
         return False
 
     def close(self) -> None:
-        """Listen no more."""
+        """Stop listening."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
 
     def _listening(self) -> Connection[Any] | None:
-        """Return a connection that has heard a notice of another one, None where none does."""
+        """Return a connection that received a test notice, or None if none arrived."""
         add_packages()
         from . import driver
 
@@ -91,5 +91,5 @@ class WriteNotices:
                 raise
             connection.close()
         except (driver.Error, StartError, ValueError):
-            pass  # who reads says what is wrong
+            pass  # the next read reports the problem
         return None

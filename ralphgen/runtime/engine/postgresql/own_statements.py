@@ -1,6 +1,6 @@
-"""Runs the statements of a project's own tools: ralphgen's tables stay as they are.
+"""Runs the statements of custom tools, which cannot write ralphgen's tables.
 
-What a statement writes is asked of the server, since its text can say so in many ways.
+The server's EXPLAIN lists the written tables, because the text can express a write in many ways.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ LEDGER = "what ralphgen keeps for itself cannot be written"
 SETTINGS = "a statement of a tool cannot change who writes, nor what watches it"
 ALWAYS_HIDDEN = ("disciplines.mcp_servers",)  # may hold secrets
 LONGEST_NAME = 63  # bytes; the server cuts longer ones
-# Functions of the server that are not immutable, and read nothing but what they are given.
+# Built-in functions that are not immutable but read only their arguments.
 _HARMLESS = """
 age array_agg array_to_json array_to_string clock_timestamp concat concat_ws date date_part
 date_trunc extract format gen_random_uuid generate_series json_agg json_build_array
@@ -41,10 +41,10 @@ transaction_timestamp
 _OF_CATALOGS = """
 regclass regcollation regnamespace regoper regoperator regproc regprocedure regrole regtype
 """
-# To the server only these are white space: others, such as U+00A0, are parts of names.
+# The server has only this white space: other kinds, such as U+00A0, are parts of names.
 _TOKENS = r"""(?s)'(?:[^']|'')*'|"(?:[^"]|"")*"|--|/\*|\w+|[^ \t-\r]"""
-# Each schema, and each table or view that is not the server's own: whether it can be read as it
-# is, and what defines a view. A table that inherits shares its rows with the one above it.
+# Each function, table and view outside the system schemas: whether it can be read unchanged, and
+# the definition of a view. A table that inherits shares its rows with its parent.
 _NAMES = """
 WITH RECURSIVE hidden (oid) AS (
     SELECT oid FROM pg_catalog.pg_class
@@ -72,7 +72,7 @@ _IMPURE = """
 SELECT proname FROM pg_catalog.pg_proc
 WHERE pronamespace = 'pg_catalog'::pg_catalog.regnamespace AND provolatile <> 'i'
 """
-# What functions could set.
+# Settings that functions could change.
 _STATE = """
 SELECT current_setting('ralphgen.session', true), current_setting('ralphgen.tool', true),
     current_user::text, current_setting('session_replication_role')
@@ -80,21 +80,20 @@ SELECT current_setting('ralphgen.session', true), current_setting('ralphgen.tool
 
 
 def reader(workspace: Any, _hide: Sequence[str]) -> Any:
-    """Return the connection on which the tools of a session read."""
+    """Return the connection for the reading tools of a session."""
     return workspace.database
 
 
 def read_records(
     database: Database, sql: str, values: Sequence[object], most: int, hide: Sequence[str]
 ) -> Records:
-    """Return at most so many rows of a statement, by column; within a transaction that only reads.
+    """Return at most `most` rows of a statement, by column; within a read-only transaction.
 
-    Raises `ToolError` for one that could read hidden columns, or changes the settings of the
-    connection.
+    Raises `ToolError` if it could read hidden columns, or changes the settings of the connection.
     """
     _refuse_hidden(database, sql, hide)
     before = database.row(_STATE)
-    if sql.lstrip()[:7].upper() == "EXPLAIN":  # which answers lines, and few of them
+    if sql.lstrip()[:7].upper() == "EXPLAIN":  # returns a few lines
         rows, _ = _records(_run(database, sql, values), most)
     else:
         _run(database, f"DECLARE found NO SCROLL CURSOR FOR {sql}", values)
@@ -107,11 +106,10 @@ def read_records(
 def write_records(
     database: Database, sql: str, values: Sequence[object], most: int, hide: Sequence[str]
 ) -> tuple[Records, int]:
-    """Return at most so many rows of a statement that writes, and how many it changed.
+    """Return at most `most` rows of a writing statement, and how many it changed.
 
-    Within a transaction, to which what a trigger does belongs too, also one that would wait for
-    the commit. Raises `ToolError` where it writes what ralphgen keeps for itself, or could read
-    hidden columns.
+    Runs in a transaction, and runs deferred triggers before it returns. Raises `ToolError` if the
+    statement writes to ralphgen's tables or could read hidden columns.
     """
     if re.search(rf'(?i)\b(?:INTO|UPDATE|FROM)\s+"?{PREFIX}', sql):
         raise ToolError(LEDGER)
@@ -128,14 +126,14 @@ def write_records(
     if before != database.row(_STATE):
         raise ToolError(SETTINGS)
     if "tasks" in written:
-        # These must be proved all the same, which the caller finds out; no later ones may follow.
+        # The caller checks that these are proved; no later task may become done.
         closed = {task for task, _ in database.closed_tasks()}
         database.closing(closed.__contains__, lambda: None)
     return done
 
 
 def _run(database: Database, sql: str, values: Sequence[object]) -> Cursor[tuple[Any, ...]]:
-    """Run one statement: in a pipeline the server takes no second one behind it."""
+    """Run one statement, in a pipeline: there, the server refuses a second one in the text."""
     statements.refuse_unstorable(values)
     connection = database.connection
     with connection.pipeline():
@@ -143,7 +141,7 @@ def _run(database: Database, sql: str, values: Sequence[object]) -> Cursor[tuple
 
 
 def _fetched(database: Database, most: int) -> Records:
-    """Return the rows of what was declared, some at a time: the driver has them all at once."""
+    """Fetch the rows of the cursor in batches: the driver would load all of them."""
     rows: Records = []
     room = MOST_BYTES
     while len(rows) < most:
@@ -179,10 +177,10 @@ def _written(plan: str) -> Iterator[str]:
 
 
 def _refuse_hidden(database: Database, sql: str, hide: Sequence[str]) -> None:
-    """Raise `ToolError` for a statement that could read hidden columns, judged by its names.
+    """Raise `ToolError` if a statement could read hidden columns, judging by its names.
 
-    It names neither a table that has such columns, nor what can read tables by other ways. The
-    definitions of the views that it names are judged too.
+    It may name neither a table with hidden columns, nor objects that can read tables indirectly.
+    The definitions of its views are checked too.
     """
     dots = [(entry, at) for entry in (*ALWAYS_HIDDEN, *hide) for at in range(len(entry))]
     named = [entry[:at] for entry, at in dots if entry[at] == "."]  # a name may have a dot
@@ -227,7 +225,7 @@ def _refuse_hidden(database: Database, sql: str, hide: Sequence[str]) -> None:
 
 
 def _is_unclear(name: str, after: str) -> bool:
-    """Return whether the server could read a token in another way than it is read here."""
+    """Return whether the server could parse a token differently."""
     return (
         name in ("--", "/*", "\\", "$", "'", '"')
         or "$" in name

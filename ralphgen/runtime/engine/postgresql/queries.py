@@ -1,4 +1,4 @@
-"""Runs named queries: those that read in a transaction that can do nothing else."""
+"""Runs named queries; reading queries use a read-only transaction."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ if TYPE_CHECKING:
     from ..queries import Run
 
 __all__ = ["Query", "asking", "changing"]
-GONE = ("42703", "42P01", "42883", "42704", "42P18", "42804")  # the schema has moved
+GONE = ("42703", "42P01", "42883", "42704", "42P18", "42804")  # the schema has changed
 STOPPED = "57014"
 NO_RIGHT = "42501"
-BAD_VALUE = ("22", "21", "2F")  # classes of errors that are about the values
+BAD_VALUE = ("22", "21", "2F")  # classes of errors about values
 
 
 @in_child
 def asking(query: Query) -> Run:
-    """Return the tool that runs a query which reads; its first argument is the kit's workspace."""
+    """Return the tool of a reading query; its first argument is the kit's workspace."""
 
     def ask(workspace: Any, arguments: dict[str, Any]) -> dict[str, Any]:
         values = query.values(arguments)
         skipped, limit = (0, 1) if query.kind == "one" else query.begin(arguments)
-        # One row more than is shown says that there are others.
+        # One additional row shows that there are more.
         wrapped = f"SELECT * FROM ({query.sql}\n) AS query LIMIT {limit + 1} OFFSET {skipped}"
         milliseconds = int(1000 * min(query.seconds, longest_run()))
 
@@ -47,7 +47,7 @@ def asking(query: Query) -> Run:
 
 @in_child
 def changing(query: Query) -> Run:
-    """Return the tool that runs a query which writes; its first argument is the workspace."""
+    """Return the tool of a writing query; its first argument is the workspace."""
 
     def run(workspace: Any, values: dict[str, Any]) -> tuple[list[str], list[tuple[Any, ...]]]:
         if workspace.database.before_changes is not None:
@@ -60,7 +60,7 @@ def changing(query: Query) -> Run:
 def _run(
     workspace: Any, query: Query, sql: str, values: dict[str, Any]
 ) -> tuple[list[str], list[tuple[Any, ...]]]:
-    """Return the names of the columns and the rows; raises `ToolError` for what the values are."""
+    """Return the names of the columns and the rows; raises `ToolError` for invalid values."""
     from . import driver, statements
 
     given = list(values.values())
@@ -73,7 +73,7 @@ def _run(
         state = error.sqlstate or ""
         said = str(error.diag.message_primary or "")
         if state == STOPPED and query.kind != "exec":
-            take_time()  # which has it run again where there is more time
+            take_time()  # runs the call again if that allows more time
             raise ToolError(query.took_too_long) from error
         if state in GONE:
             raise ToolError(MOVED.format(query.name, said)) from error

@@ -1,4 +1,4 @@
-"""The sessions whose tokens a person has ended: a table of ids, which each worker reads anew."""
+"""The sessions with revoked tokens: a table of ids; each worker polls it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from ...errors import StartError, ToolError
 from .database import Database
 
-# A token is good for a day at most: what was ended before needs no look.
+# A token is valid for a day at most, so older rows do not matter.
 LISTED = "SELECT session FROM ralphgen_revoked WHERE ended > now() - interval '25 hours'"
 ADDED = "INSERT INTO ralphgen_revoked (session) VALUES (?) ON CONFLICT DO NOTHING"
 IS_MADE = "SELECT to_regclass('ralphgen_revoked') IS NOT NULL"
@@ -16,27 +16,27 @@ MADE = (
     "CREATE TABLE IF NOT EXISTS ralphgen_revoked "
     "(session text PRIMARY KEY, ended timestamptz NOT NULL DEFAULT now())"
 )
-PERIOD = 0.4  # seconds between two looks
-STALE = 3.0  # seconds after which what was seen says nothing any more
-PATIENCE = 2.0  # seconds for which a look waits
+PERIOD = 0.4  # seconds between two reads
+STALE = 3.0  # seconds until the last read is out of date
+PATIENCE = 2.0  # seconds that a read waits
 
 
 class RevokedSessions:
-    """What the table lists, as a thread sees it; `place` is the DSN's variable, "/", the schema."""
+    """The ids in the table, read by a thread; `place` is the DSN's variable, "/" and the schema."""
 
     def __init__(self, place: str) -> None:
         self._database = Database(place, PATIENCE)
         self._ended = False
         self._ids: frozenset[str] = frozenset()
-        self._looking = _thread.allocate_lock()  # the first look of a worker that begins
+        self._looking = _thread.allocate_lock()  # held until the first read has ended
         self._looking.acquire()
         self._until = 0.0
         _thread.start_new_thread(self._look, ())
 
     def holds(self, session: str) -> bool:
-        """Return whether a session was ended; raises OSError where nobody can tell.
+        """Return whether a session was ended; raises OSError if the last read is out of date.
 
-        What was written is seen within a second.
+        Sees a new row within a second.
         """
         if not self._until and self._looking.acquire(timeout=STALE):
             self._looking.release()
@@ -45,7 +45,7 @@ class RevokedSessions:
         return session in self._ids
 
     def close(self) -> None:
-        """Look no more."""
+        """Stop reading."""
         self._ended = True
         self._database.close()
 
@@ -56,7 +56,7 @@ class RevokedSessions:
             try:
                 rows = self._database.reading(lambda: self._database.rows(LISTED))
             except (StartError, ToolError):
-                pass  # it is told to who asks, and logged there
+                pass  # `holds` raises an error, and its caller logs it
             else:
                 self._ids, self._until = frozenset(row[0] for row in rows), begun + STALE
             if first:
@@ -66,7 +66,7 @@ class RevokedSessions:
 
 
 def create(place: str) -> None:
-    """Make the table where there is none; raises `StartError`, and `ToolError`."""
+    """Create the table if it is missing; raises `StartError` or `ToolError`."""
     database = Database(place)
     try:
         _create(database)
@@ -75,7 +75,7 @@ def create(place: str) -> None:
 
 
 def revoke(place: str, session: str) -> None:
-    """Add an id to the list; raises `StartError`, and `ToolError`."""
+    """Add an id to the list; raises `StartError` or `ToolError`."""
     database = Database(place)
     try:
         _create(database)
@@ -85,6 +85,6 @@ def revoke(place: str, session: str) -> None:
 
 
 def _create(database: Database) -> None:
-    """Make the table, unless it is there: who may not make it may use it then."""
+    """Create the table if it is missing, so that an existing one needs no CREATE privilege."""
     if not database.reading(lambda: (database.row(IS_MADE) or (0,))[0]):
         database.writing(lambda: database.change(MADE))

@@ -1,4 +1,4 @@
-"""Reads the tables that a server works on, as facts of SQLite's shape."""
+"""Reads the tables of a server, in the same form as for SQLite."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
 
     Column = dict[str, Any]
 
-# A type is that of the column, or what its domains stand for; domains may stand on domains. The
-# names of a foreign key are said with the schema where it leads out of this one.
+# The type of a column is the base type of its domains, which may be nested. A foreign key includes
+# the schema name if it refers to another schema.
 _COLUMNS = """
 WITH RECURSIVE found AS (
     SELECT c.oid, c.relname, c.relnamespace
@@ -173,7 +173,7 @@ _KEYS = """
     WHERE k.contype = 'f' AND child.relnamespace = pg_catalog.current_schema()::regnamespace
         AND parent.relnamespace = child.relnamespace
 """
-# What this login may not read is left to the database too, but where a row would take others along.
+# The database itself checks keys with unreadable columns, except keys that also change other rows.
 _READABLE = (
     "(SELECT bool_and(has_column_privilege({}, number, 'SELECT')) FROM unnest({}) AS of (number))"
 )
@@ -201,15 +201,15 @@ def read_tables(
     also: Sequence[str] = (),
     own: Sequence[str] = TABLES,
 ) -> dict[str, list[Column]]:
-    """Return, by name those of `own` that exist in a schema, each with its columns in order.
+    """Return the existing tables of `own` in a schema by name, each with its columns in order.
 
-    `connection` has raw cursors; without `schema` the first of its search path is read. A column is
-    as in `read_tables` of SQLite; its type may also be JSON (json, jsonb), OPAQUE (without
-    equality), or that of an array's items and `[]`. Names are told
-    apart by their letter case. An identity column says no more than SQLite's INTEGER PRIMARY KEY:
-    it fills itself. The values are those of an ENUM, or of an array of one, as far as the CHECKs on
-    the column alone and on its domains allow them. `also` names further tables, and views, of whose
-    columns a type may be BOOLEAN or DECIMAL too. Takes one query; raises errors of the driver.
+    `connection` has raw cursors; `schema` defaults to the first one in its search path. A column
+    has the form of `read_tables` for SQLite; its type may also be JSON (json, jsonb), OPAQUE
+    (without equality), or an item type with `[]` for an array. Names are case-sensitive. An
+    identity column looks like SQLite's INTEGER PRIMARY KEY: it fills itself. The values come from
+    an ENUM, or an array of one, and from the CHECKs on only this column and on its domains. `also`
+    names additional tables and views; their columns may also be BOOLEAN or DECIMAL. Runs one query;
+    raises errors of the driver.
     """
     tables: dict[str, list[Column]] = {}
     names = [*own, *also]
@@ -231,7 +231,7 @@ def views_digest(connection: Any, names: Iterable[str]) -> str:
 
 
 def missing_columns(connection: Any, reads: Mapping[str, Sequence[str]]) -> list[str]:
-    """Return, as "table.column", those of these columns that no table or view has any more."""
+    """Return, as "table.column", the columns in `reads` that no longer exist."""
     missing: list[str] = []
     for table, columns in reads.items():
         found = connection.execute(_NAMES, [table]).fetchall()
@@ -290,7 +290,7 @@ def defined(sql: str) -> str:
 
 
 def parents(database: Snapshot, table: str) -> Keys:
-    """Return each foreign key of a table: the table it names, and its columns with theirs."""
+    """Return each foreign key of a table: its parent, and the pairs of columns."""
     found: dict[int, tuple[str, list[tuple[str, str]]]] = {}
     for number, _, parent, column, theirs in database.rows(_PARENTS, [table]):
         found.setdefault(number, (parent, []))[1].append((column, theirs))
@@ -298,9 +298,9 @@ def parents(database: Snapshot, table: str) -> Keys:
 
 
 def children(database: Snapshot, table: str, *, also_following: bool = False) -> Keys:
-    """Return each foreign key that keeps rows of a table: the table that has it, and its columns.
+    """Return each foreign key that prevents deletes from a table: its table and columns.
 
-    Those by which the other rows would go, or be emptied, keep none, and come if `also_following`.
+    Keys that delete or clear the other rows are included only if `also_following`.
     """
     found: dict[int, tuple[str, list[tuple[str, str]]]] = {}
     for number, child, _, column, theirs in database.rows(_CHILDREN, [table, also_following]):
@@ -309,14 +309,14 @@ def children(database: Snapshot, table: str, *, also_following: bool = False) ->
 
 
 def is_broken_rule(error: BaseException | None) -> bool:
-    """Return whether a statement has failed by a CHECK."""
+    """Return whether a CHECK caused the error."""
     return getattr(error, "sqlstate", "") == _BROKEN
 
 
 def broken_rule(database: Snapshot, table: str, error: BaseException | None) -> str:
-    """Return the CHECK that a statement on a table has broken, empty where nobody knows it.
+    """Return the CHECK of a table or domain that a statement broke, empty if it is unknown.
 
-    Of the table or of a domain. Within a transaction after the one that failed.
+    Runs in the transaction after the failed one.
     """
     told: Any = getattr(error, "diag", None)
     if told.constraint_name is None:  # the bounds of a partition
@@ -326,5 +326,5 @@ def broken_rule(database: Snapshot, table: str, error: BaseException | None) -> 
 
 
 def replaces_rows(_database: Snapshot, _table: str) -> bool:
-    """Return whether a row of the table may take the place of another: here none does."""
+    """Return False: a new row never deletes another."""
     return False

@@ -1,7 +1,7 @@
-"""Keeps the entries of the state files as rows, which all machines of a project have in common.
+"""Keeps the entries of the state files as rows that all machines of a project share.
 
-A project without a ledger has no table for them: there they are files of each machine. The first
-argument of most functions is the workspace of the kit whose files they are.
+A project without a ledger has no table for them, so they are files on each machine. The first
+argument of most functions is the workspace of the kit.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
 
 _OCTETS = "octet_length(convert_to(entry, 'UTF8')) + 1"  # with the end of its line
 _SIZE = f"SELECT count(*), coalesce(sum({_OCTETS}), 0)::bigint FROM {KEPT} WHERE file = ?"
-# The entries that have a part between two places, which are counted in bytes from the end.
+# The entries with a part between two offsets, in bytes from the end.
 _BETWEEN = f"""
 SELECT entry, behind::bigint FROM (
     SELECT number, entry, octets, sum(octets) OVER (ORDER BY number DESC) AS behind
     FROM (SELECT number, entry, {_OCTETS} AS octets FROM {KEPT} WHERE file = ?) AS sized
 ) AS placed WHERE behind > ? AND behind - octets < ? ORDER BY number
 """
-# The pattern is looked at where the text is the same, which costs less to tell.
+# The text is compared before the pattern, which costs more.
 _SAME = rf"""
 SELECT 1 FROM {KEPT} WHERE file = ? AND substr(entry, strpos(entry, '] ') + 2) = ?
     AND entry ~ '^- [^ \n]+ \[[^]\n]*\] ' LIMIT 1
@@ -37,7 +37,7 @@ SELECT 1 FROM {KEPT} WHERE file = ? AND substr(entry, strpos(entry, '] ') + 2) =
 
 
 def read_page(workspace: Any, file: str, limit: int, before: str | None = None) -> entry_log.Page:
-    """Return the last `limit` entries of a file; pages and cursors are as those of a file."""
+    """Return the last `limit` entries, with the same pages and cursors as for a file."""
     if not workspace.tables.ledger:
         path = os.path.join(workspace.ralph_folder, file)
         return entry_log.read_entries(path, limit, before)
@@ -47,7 +47,7 @@ def read_page(workspace: Any, file: str, limit: int, before: str | None = None) 
 
 
 def stored_page(database: Snapshot, folder: str, file: str, limit: int) -> entry_log.Page:
-    """Return the last `limit` entries: of the rows, or without a ledger of the file."""
+    """Return the last `limit` entries: from the rows, or without a ledger from the file."""
     if database.row("SELECT to_regclass(?) IS NOT NULL", [KEPT]) == (1,):
         return page_of(database.rows, file, limit)
     return entry_log.read_entries(os.path.join(folder, file), limit)
@@ -65,7 +65,7 @@ def page_of(rows: Rows, file: str, limit: int, before: str | None = None) -> ent
     end = size if before is None else entry_log.offset_of(before, size)
     first = max(0, end - entry_log.WINDOW)
     found = rows(_BETWEEN, [file, size - end, size - first])
-    if not found:  # the cursor is that of the beginning
+    if not found:  # the cursor is at the beginning
         return entry_log.Page("", 0, total, None)
     begin = size - found[0][1]
     whole = "".join(f"{entry}\n" for entry, _ in found).encode()
@@ -77,8 +77,8 @@ def page_of(rows: Rows, file: str, limit: int, before: str | None = None) -> ent
 def append_entry(workspace: Any, file: str, entry: str, tool: str, *, once: bool) -> int:
     """Add an entry of `entry_log.entry_of` to a file, by a tool; return its bytes.
 
-    Nothing is added, and 0 returned, where it shall stand there `once` and does: one of ours writes
-    at a time. Raises `ToolError` where it cannot be written.
+    Adds nothing and returns 0 if `once` is set and the entry exists; the writers' lock prevents a
+    race. Raises `ToolError` if it cannot be written.
     """
     if not workspace.tables.ledger:
         path = os.path.join(workspace.ralph_folder, file)
@@ -97,4 +97,4 @@ def append_entry(workspace: Any, file: str, entry: str, tool: str, *, once: bool
 
 
 def finish_stopped_undo(_workspace: object) -> None:
-    """Do nothing: an undo takes rows back in its own transaction, and leaves nothing to be done."""
+    """Do nothing: an undo reverts rows in one transaction, so none can be unfinished."""

@@ -1,4 +1,4 @@
-"""Statements and values as the tools give them, made such that the database takes them."""
+"""Conversion of the tools' statements and values for the database."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-LIMIT = 2**63  # of the integers that a column can hold
+LIMIT = 2**63  # bound of the integers in a column
 REMEMBERED = 1_000  # statements
 _remembered: dict[str, bytes] = {}
-_VALUES = r"'[^']*'|\"[^\"]*\"|\?"  # quoted text, in which no "?" is a place for a value
+_VALUES = r"'[^']*'|\"[^\"]*\"|\?"  # quoted text; a "?" in it is not a placeholder
 
 
 def numbered(sql: str) -> bytes:
-    """Return a statement with $1, $2 and so on for each "?" that stands for a value."""
+    """Return a statement with $1, $2 and so on for each "?" placeholder."""
     known = _remembered.get(sql)
     if known is not None:
         return known
@@ -37,7 +37,7 @@ def numbered(sql: str) -> bytes:
 
 
 def refuse_unstorable(values: Sequence[object]) -> None:
-    """Raise what SQLite's driver raises for values that no column holds."""
+    """Raise the errors of SQLite's driver for values that no column can store."""
     for value in values:
         if isinstance(value, int) and not -LIMIT <= value < LIMIT:
             raise OverflowError

@@ -74,7 +74,7 @@ class JournaledTable:
         self.key, self.columns, self.blobs, self.jsons = map(json.loads, columns)
 
     def spelled(self, values: Values) -> str:
-        """Return values as JSON from which the server makes the same values again."""
+        """Return values as JSON; the server reads back the same values."""
         return _json({name: self._storable(name, one) for name, one in values.items()})
 
     def _storable(self, column: str, value: object) -> object:
@@ -150,7 +150,7 @@ class StoredRows:
         return getattr(error, "sqlstate", "") == _NO_PARENT
 
     def without_triggers(self, tables: Collection[str], work: Callable[[], None]) -> None:
-        """Run `work`, in which no triggers of the app on these tables run."""
+        """Run `work` without the triggers of the app on these tables."""
         triggers = [row for row in self._database.rows(_TRIGGERS, [RECORD]) if row[0] in tables]
         for table, name, _ in triggers:
             self._database.change(f"ALTER TABLE {quoted(table)} DISABLE TRIGGER {quoted(name)}")
@@ -169,7 +169,7 @@ class StoredRows:
 
     @staticmethod
     def _populated(table: str, columns: Collection[str]) -> str:
-        """Return the SELECT of columns from a row that is given as JSON."""
+        """Return the SELECT of columns from a JSON row."""
         names = ", ".join(map(quoted, columns))
         return f"SELECT {names} FROM json_populate_record(NULL::{quoted(table)}, ?::json)"
 

@@ -10,7 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-# SQLite's own tokens. Group 1 is empty for what SQLite skips: comments and its five white spaces.
+# SQLite's tokens. Group 1 is empty for skipped text: comments and five kinds of white space.
 # A name begins with anything but the ASCII characters listed, so with a no-break space too.
 _TOKENS = re.compile(
     r"""(?:--[^\n]*|/\*[\s\S]*?(?:\*/|\Z)|[ \t\n\f\r]+)+
@@ -27,12 +27,12 @@ _INTEGER_LIMIT = 2**63
 
 
 def check_values(create_table_sql: str) -> dict[str, list[str]]:
-    """Return column to the values that its CHECKs allow, for columns where that is certain.
+    """Return the values that CHECKs allow, by column, for the supported forms of CHECK.
 
-    Certain are `col IN ('a', ...)` and `col IS NULL OR col IN (...)`, in either order and in any
-    number of parentheses, with text literals alone or whole numbers alone (given as decimal text).
-    Several such CHECKs on one column leave what all of them allow, in the order of the first.
-    `create_table_sql` is what `sqlite_master.sql` holds; a virtual table has no CHECKs.
+    These are `col IN ('a', ...)` and `col IS NULL OR col IN (...)`, in either order and in any
+    number of parentheses, with only text literals or only whole numbers (as decimal text).
+    Several such CHECKs on one column are intersected, in the order of the first.
+    `create_table_sql` is from `sqlite_master.sql`; a virtual table has no CHECKs.
     """
     tokens = sql_tokens(create_table_sql)
     if "VIRTUAL" in _upper(tokens[:2]):
@@ -48,7 +48,7 @@ def check_values(create_table_sql: str) -> dict[str, list[str]]:
 
 
 def named_checks(create_table_sql: str) -> dict[str, str]:
-    """Return, by their folded names, what the CHECKs of a table say that have one."""
+    """Return the named CHECKs of a table, by folded name."""
     tokens = sql_tokens(create_table_sql)
     words = _upper(tokens)
     found: dict[str, str] = {}
@@ -61,7 +61,7 @@ def named_checks(create_table_sql: str) -> dict[str, str]:
 
 
 def is_strict(create_table_sql: str) -> bool:
-    """Return whether the table is STRICT, which its text says behind the last parenthesis."""
+    """Return whether the table is STRICT, by the words after the last parenthesis."""
     tokens = sql_tokens(create_table_sql)
     behind = len(tokens) - tokens[::-1].index(")") if ")" in tokens else len(tokens)
     return "STRICT" in _upper(tokens[behind:])
@@ -93,7 +93,7 @@ def _column_names(tokens: list[str]) -> Iterator[str]:
 
 
 def _check_expressions(tokens: list[str]) -> Iterator[list[str]]:
-    """Yield the tokens inside the parentheses of each CHECK; unquoted, it can be nothing else."""
+    """Yield the tokens inside the parentheses of each CHECK; the unquoted word is a keyword."""
     for index, word in enumerate(_upper(tokens)):
         if word == "CHECK" and tokens[index + 1 : index + 2] == ["("]:
             yield tokens[index + 2 : _closing(tokens, index + 1)]
@@ -108,7 +108,7 @@ def _closing(tokens: list[str], opening: int) -> int:
 
 
 def _listed(expression: list[str]) -> tuple[str, list[str]] | None:
-    """Return the casefolded column and the values of one CHECK, `None` where it is not certain."""
+    """Return the casefolded column and the values of one CHECK, `None` if it is uncertain."""
     match _split(_unwrapped(expression), "OR"):
         case [only]:
             return _in_list(only)

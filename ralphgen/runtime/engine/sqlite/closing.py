@@ -1,4 +1,4 @@
-"""Notices, on one connection, each task that becomes done or skipped: TEMP triggers see it.
+"""TEMP triggers on one connection that detect each task that becomes done or skipped.
 
 They also fire for changes by triggers of the application, foreign keys, REPLACE and UPSERT, and
 leave no trace in the database. A trigger of the application that writes ralphgen's own tables does
@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     from .database import Database
 
 WRITING = (sqlite3.SQLITE_INSERT, sqlite3.SQLITE_UPDATE, sqlite3.SQLITE_DELETE)
-OWN = "ralphgen_closing_"  # begins the names of the triggers
+OWN = "ralphgen_closing_"  # prefix of the trigger names
 _IS_TASKS = """
 SELECT count(*) FROM main.sqlite_master AS one JOIN pragma_table_xinfo(one.name, 'main') AS field
 WHERE one.type = 'table' AND lower(one.name) = 'tasks' AND lower(field.name) IN ('id', 'status')
 """
 _TRIGGERS = "SELECT name, lower(tbl_name) FROM main.sqlite_master WHERE type = 'trigger'"
-# After the row is written, since only then its number and what its columns make of a value are
-# known. Every update is looked at: a generated column, or the number, can move a task as well.
+# AFTER, because the rowid and converted values are known only then. It checks every update: a
+# generated column or the rowid can also change a task.
 _TRIGGER = """
 CREATE TEMP TRIGGER IF NOT EXISTS {own}{event} AFTER {event} ON main.tasks
 WHEN lower(CAST(NEW.status AS TEXT)) IN {met}
@@ -42,25 +42,25 @@ _MOVED = """
 
 
 class Closing:
-    """The triggers of a connection; `may_close` says what may become done at the moment.
+    """The triggers of a connection; `may_close` decides which tasks may become done now.
 
-    `moved` are the tasks that the open transaction has made done or skipped, and `refused` is why
-    it was stopped.
+    `moved` are the tasks that the open transaction made done or skipped, and `refused` is the
+    reason for an abort.
     """
 
     __slots__ = ("_triggers", "_version", "may_close", "moved", "refused")
 
     def __init__(self, database: Database) -> None:
-        self._version = -1  # of the schema that the triggers were made for
+        self._version = -1  # the schema version of the triggers
         self.may_close: MayClose = nobody
         self.moved: list[tuple[Any, str]] = []
         self.refused = ""
-        self._triggers: dict[str, str] = {}  # of the database: the table, by name
+        self._triggers: dict[str, str] = {}  # triggers of the database: table by name
         database.connection.create_function("ralphgen_may_become", 2, self._may_become)
         database.connection.set_authorizer(self.authorize)
 
     def begin(self, database: Database) -> None:
-        """Watch the tasks in the transaction that has begun; a moved schema may have others."""
+        """Watch the tasks in the started transaction; remake the triggers if the schema changed."""
         self.moved, self.refused = [], ""
         (version,) = database.row("PRAGMA main.schema_version") or (0,)
         if version != self._version:
@@ -100,9 +100,9 @@ class Closing:
 
 
 def is_forged(table: str, by: str | None, triggers: Collection[str]) -> bool:
-    """Return whether a trigger that is not the journal's writes a table of ralphgen's.
+    """Return whether a trigger other than the journal's writes a table of ralphgen.
 
-    `triggers` are those of the database, not of the connection; SQLite names both alike.
+    `triggers` are the triggers of the database, not of the connection; names may be equal.
     """
     is_journal = table == JOURNAL and by is not None and by.startswith(PREFIX)
     is_ours = is_journal and by not in triggers

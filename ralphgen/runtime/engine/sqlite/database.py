@@ -25,15 +25,15 @@ if TYPE_CHECKING:
 
     Result = TypeVar("Result")
 
-READERS = 0.1  # seconds that a commit waits for readers, who keep others from reading meanwhile
-READERS_PAUSE = 0.0003  # of them between two tries
+READERS = 0.1  # seconds that a commit waits for readers; no one can start reading meanwhile
+READERS_PAUSE = 0.0003  # seconds between two tries
 FOREVER = float("inf")
 DEFINITIONS = (
     "SELECT name, CAST(sql AS BLOB) FROM sqlite_master WHERE type IN ('table', 'view') "
     "ORDER BY name, rowid"
 )
-STEPS = 100_000  # of SQLite's machine between two looks at the clock, and at signals: milliseconds
-UNNAMED = {3091: "SQLITE_CONSTRAINT_DATATYPE"}  # Python 3.11 does not know its name
+STEPS = 100_000  # of SQLite's VM between checks of clock and signals: milliseconds
+UNNAMED = {3091: "SQLITE_CONSTRAINT_DATATYPE"}  # has no name in Python 3.11
 UNWRITABLE = (sqlite3.SQLITE_READONLY, sqlite3.SQLITE_CANTOPEN)
 BUSY = (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED)
 FILES = {
@@ -56,11 +56,11 @@ class Snapshot(SnapshotBase):
         self.connection = connection
 
     def rows(self, sql: str, values: Sequence[object] = ()) -> list[tuple[Any, ...]]:
-        """Return every row that the statement answers."""
+        """Return all rows of a statement."""
         return self.connection.execute(sql, values).fetchall()
 
     def each(self, sql: str, values: Sequence[object] = ()) -> Iterator[tuple[Any, ...]]:
-        """Yield the rows one by one, for who may not want all of them."""
+        """Yield the rows one by one."""
         cursor = self.connection.execute(sql, values)
         try:
             yield from cursor
@@ -103,14 +103,14 @@ class Snapshot(SnapshotBase):
 
 
 class Database(DatabaseBase, Snapshot):
-    """A connection with foreign keys on, and its journal mode as the file has it.
+    """A connection with foreign keys on, in the journal mode of the file.
 
-    `patience` is for how many seconds after its arrival a call waits for other writers, and for how
-    many its statements may run, looked at after so many `steps` of SQLite's machine. What is in
-    `before_writes` is called at the begin of each transaction that writes, within it, and refuses
-    the write by raising `ToolError`; `before_commits` at its end, with the tasks that it has made
-    done or skipped. Unless the database `has_tasks`, a table of that name is like any other. Raises
-    `StartError` when the file cannot be opened as a database.
+    `patience` is the time in seconds that a call waits for other writers after its arrival, and the
+    time limit of its statements, checked every `steps` of SQLite's VM. Each writing transaction
+    first calls the functions in `before_writes`, which raise `ToolError` to refuse it, and last the
+    functions in `before_commits`, with the tasks that it made done or skipped. Unless the database
+    `has_tasks`, a table `tasks` is like any other. Raises `StartError` if the file cannot be opened
+    as a database.
     """
 
     sees_redefined_views = True
@@ -146,7 +146,7 @@ class Database(DatabaseBase, Snapshot):
         return self.connection.execute(sql, values).rowcount
 
     def change_rows(self, sql: str, values: Sequence[object]) -> list[tuple[Any, ...]]:
-        """Run one writing statement that answers rows."""
+        """Run one writing statement that returns rows."""
         return self.rows(sql, values)
 
     def insert(self, sql: str, values: Sequence[object]) -> int:
@@ -155,32 +155,32 @@ class Database(DatabaseBase, Snapshot):
 
     @staticmethod
     def located(root: str, named: str) -> str:
-        """Return the path of the database that has this name in the project with this home.
+        """Return the path of the database with this name, in the project with this home.
 
-        The user's variable counts before a relative name; a session has recorded its absolute path.
+        The user's variable overrides a relative name; a session records the absolute path.
         """
         if not os.path.isabs(named):
             named = variable("RALPH_DATABASE") or named
         return os.path.normpath(os.path.join(root, named))
 
     def when_open(self, check: Callable[[], None]) -> None:
-        """Have a check made of the database that was opened: at once, since it is open."""
+        """Call `check` immediately: the database is open."""
         check()
 
     def open_soon(self) -> None:
-        """Do nothing: it is open."""
+        """Do nothing: the database is open."""
 
     @property
     def refusals(self) -> tuple[type[Exception], ...]:
-        """What the driver raises for values that a table refuses."""
+        """The errors of the driver for values that a table refuses."""
         return (sqlite3.IntegrityError,)
 
     def broken_keys(self) -> Iterator[tuple[Any, ...]]:
-        """Yield each foreign key that leads nowhere: table, number of the row, parent, key."""
+        """Yield each broken foreign key: table, number of the row, parent, key."""
         for (table,) in self.rows(self.catalog.TABLE_NAMES):
             try:
                 yield from self.rows(f"PRAGMA main.foreign_key_check({quoted(table)})")
-            except sqlite3.OperationalError:  # a key that leads to columns which are no key
+            except sqlite3.OperationalError:  # a foreign key to columns without a unique index
                 continue
 
     def continue_numbers(self, table: str, key: str) -> None:
@@ -191,53 +191,52 @@ class Database(DatabaseBase, Snapshot):
         self.change("PRAGMA foreign_keys = OFF")
 
     def watch(self) -> bool:
-        """Return that nothing was made: the triggers are those of a connection."""
+        """Return False: each connection makes temporary triggers."""
         return False
 
     def unwatch(self) -> None:
-        """Do nothing: a connection takes its triggers with it."""
+        """Do nothing: temporary triggers end with their connection."""
 
     def definitions(self) -> str:
         """Return a digest of the definitions of all tables and views."""
         return sha256_hex(repr((sqlite3.sqlite_version, self.rows(DEFINITIONS))).encode())
 
     def schema_version(self) -> int:
-        """Return what differs after any change of the schema; within a transaction."""
+        """Return a number that differs after any change of the schema; within a transaction."""
         (version,) = self.row("PRAGMA schema_version") or (0,)
         return int(version)
 
     def moved(self) -> object:
-        """Return what differs after any write of another connection; within a transaction."""
+        """Return a value that differs after a write by another connection; within a transaction."""
         return self.row("PRAGMA data_version")
 
     def notices(self) -> WriteNotices | None:
-        """Return None: nobody tells of writes of others, and `moved` has to be asked."""
+        """Return None: SQLite has no notices, so poll `moved`."""
         return None
 
     @property
     def is_lost(self) -> bool:
-        """Whether only another connection can be used: the file is another; safe in any thread."""
+        """Whether the file was replaced, so only a new connection works; safe in any thread."""
         return self._lost or self._files.is_moved
 
     def commits_at_once(self) -> bool:
-        """Return whether a commit waits for nobody who reads."""
+        """Return whether a commit never waits for readers."""
         return self.row("PRAGMA journal_mode") == ("wal",)
 
     def reading(self, work: Callable[[], Result]) -> Result:
-        """Return `work()`, run on one snapshot; raises `ToolError` where the file stays locked."""
+        """Return `work()`, run on one snapshot; raises `ToolError` if the file remains locked."""
         return self._transaction("BEGIN", work)
 
     def writing(self, work: Callable[[], Result]) -> Result:
-        """Return `work()` in one transaction that nobody else writes into, or not at all.
+        """Return `work()`, run in one transaction without other writers; all or nothing.
 
-        It may run more than once: a lost race is rolled back and tried again, until the patience
-        is at its end.
-        Raises `ToolError` when the file stays locked or refuses the values.
+        It may run more than once: a lost race is rolled back and tried again until the patience
+        runs out. Raises `ToolError` if the file remains locked or refuses the values.
         """
         return self._transaction("BEGIN IMMEDIATE", work)
 
     def closing(self, may_close: MayClose, write: Callable[[], Result]) -> Result:
-        """Return `write()`, by which these tasks may become done, and no others."""
+        """Return `write()` and let only these tasks become done."""
         closing = self._closing
         if closing is None:
             return write()
@@ -256,18 +255,18 @@ class Database(DatabaseBase, Snapshot):
         self.connection.set_authorizer(None if self._closing is None else self._closing.authorize)
 
     def close(self) -> None:
-        """Stop what runs, roll it back and let go of the file; safe from any thread.
+        """Interrupt and roll back any statement, and close the file; safe from any thread.
 
-        A statement that cannot be stopped within half a second keeps the file: the process ends
-        next, and SQLite rolls back what a process leaves behind.
+        If a statement does not stop within half a second, the file remains open: the process ends
+        next, and SQLite rolls back its unfinished transaction.
         """
         if not self._in_use.acquire(blocking=False):
             self.connection.interrupt()
             if not self._in_use.acquire(timeout=0.5):
                 return
-            # The next statement ends the interruption, which would stop the last checkpoint too.
+            # Clear the interrupt with a statement: it would stop the last checkpoint too.
             self.connection.execute("SELECT 1").fetchone()
-        if self._problem() != "replaced":  # else SQLite would spoil files of others
+        if self._problem() != "replaced":  # else SQLite would damage files of others
             self.connection.close()
             self._files.close()
 
@@ -296,7 +295,7 @@ class Database(DatabaseBase, Snapshot):
                 raise ToolError(FILES[problem])
             now = time.monotonic()
             seconds = min(self._patience, longest_run())
-            if begin == "BEGIN":  # a write may have waited for others with a patience of its own
+            if begin == "BEGIN":  # a write may have spent its own patience on other writers
                 seconds = max(0.1, seconds - (now - began))
             self._limit.deadline = now + seconds
             self.connection.execute(begin)
@@ -335,9 +334,9 @@ class Database(DatabaseBase, Snapshot):
         self._closing.begin(self)
 
     def _problem(self) -> str:
-        """Return what happened to the files, a key of `FILES`; save what a removed log holds.
+        """Return the problem with the files, a key of `FILES` or ""; save a removed log.
 
-        As long as nobody has made another log, nobody has read or written without this one.
+        Until there is a new log, no other program has read or written without this one.
         """
         problem = self._files.problem()
         self._lost = problem != ""
@@ -346,9 +345,9 @@ class Database(DatabaseBase, Snapshot):
         return problem
 
     def _commit(self) -> None:
-        """Commit; outside of WAL this waits for those who read at the moment.
+        """Commit; without WAL this waits for current readers.
 
-        Nobody new may read meanwhile: the wait is short, while to roll back is to race again.
+        The wait blocks new readers, so it is short; a rollback would mean another race.
         """
         deadline = time.monotonic() + READERS
         while True:
@@ -364,7 +363,7 @@ class Database(DatabaseBase, Snapshot):
 
 
 class _Limit:
-    """The end of the time for a transaction, of which a statement, or a trigger, knows nothing."""
+    """The deadline of a transaction, independent of its statements and triggers."""
 
     __slots__ = ("deadline",)
 
@@ -372,12 +371,12 @@ class _Limit:
         self.deadline = FOREVER
 
     def is_over(self) -> bool:
-        """Return whether to stop; called while a statement runs, where signals are handled too."""
+        """Return whether to stop; called while a statement runs, so signals are handled too."""
         return time.monotonic() > self.deadline
 
 
 def in_memory() -> sqlite3.Connection:
-    """Return a connection to a new database in memory, on which statements can be compiled."""
+    """Return a connection to a new in-memory database, for compiling statements."""
     return sqlite3.connect(":memory:", isolation_level=None)
 
 
@@ -423,19 +422,19 @@ def _settle(connection: sqlite3.Connection) -> None:
 
 
 def _text(raw: bytes) -> str:
-    """Decode stored text, with U+FFFD for bytes that are no UTF-8."""
+    """Decode stored text, with U+FFFD for invalid UTF-8."""
     return raw.decode("utf-8", "replace")
 
 
 def _exact_text(raw: bytes) -> str:
-    """Decode stored text, of which the same bytes can be made again."""
+    """Decode stored text without loss: it encodes to the same bytes."""
     return raw.decode("utf-8", "surrogateescape")
 
 
 def _jitter(waited: float = 0.0) -> float:
     """Return a random pause of 0.5 to 10 ms, so that two losers do not collide again.
 
-    Who has waited longer looks more often, so that nobody is left behind.
+    The pause gets shorter with the wait, for fairness.
     """
     most = max(0.001, min(0.0095, 0.002 / max(waited, 0.001)))  # less from 0.2 seconds on
     return 0.0005 + os.urandom(1)[0] / 255 * most
@@ -447,7 +446,7 @@ def _is_busy(error: sqlite3.Error) -> bool:
 
 def _sentence(error: sqlite3.Error) -> str:
     """Return a sentence on an SQLite error and what to do, without SQL text."""
-    code = getattr(error, "sqlite_errorcode", 0)  # not there where Python itself refuses
+    code = getattr(error, "sqlite_errorcode", 0)  # missing if Python itself raised it
     name = str(UNNAMED.get(code) or getattr(error, "sqlite_errorname", ""))
     column = str(error).rpartition(": ")[2]
     sentences = {

@@ -1,7 +1,8 @@
-"""Journals what one connection changes, row by row: TEMP triggers see it, cascades included.
+"""Journals the changes of one connection, row by row: TEMP triggers also see cascades.
 
-Only tables of the app are watched. An entry holds JSON: of a new or a deleted row every stored
-column, else those that differ. A blob is written as `{"blob": "<hex>"}`; text keeps its bytes.
+Only tables of the app are watched. An entry holds JSON: every stored column of a new or deleted
+row, or the changed columns of an updated one. A blob is written as `{"blob": "<hex>"}`; text keeps
+its bytes.
 """
 
 from __future__ import annotations
@@ -40,23 +41,23 @@ _REPLACES = "SELECT 1 FROM main.sqlite_master WHERE sql LIKE '%REPLACE%' LIMIT 1
 
 
 class Journal(SessionJournal):
-    """The journal of a connection that has triggers of its own."""
+    """The journal of a connection; its triggers are temporary."""
 
     __slots__ = ("_made", "_noted")
     _database: Database
 
     def _attach(self) -> None:
-        self._made = 0  # what tells the triggers that the transaction before has made, if it has
-        self._noted = ""  # when the session was last said to end
+        self._made = 0  # the version of triggers made by the previous transaction, or 0
+        self._noted = ""  # the last recorded end of the session
         connection = self._database.connection
         connection.create_function("ralphgen_moment", 0, moment)
         connection.create_function("ralphgen_tool", 0, self._tool)
         connection.create_function("ralphgen_real", 1, _real)
 
     def begin(self) -> None:
-        """Have all that comes next in this transaction journaled; to be called within each one.
+        """Journal the rest of this transaction; called within each one.
 
-        A schema that has moved, or a transaction that was rolled back, makes the triggers anew.
+        Recreates the triggers if the schema changed or the transaction with them was rolled back.
         """
         (version,) = self._database.row("PRAGMA main.schema_version") or (0,)
         if version != self._version or (self._made and self._made != self._triggers()):
@@ -80,22 +81,22 @@ class Journal(SessionJournal):
         )
 
     def add_undone(self, file: str, line: str, copy: str, *, put_back: bool) -> None:
-        """Add an entry for a line that an undo takes out, or puts back, after the transaction.
+        """Add an entry for a line that an undo removes or restores after the transaction.
 
-        `copy` is the name of a file that takes the place of the state file then.
+        `copy` is the name of the file that then replaces the state file.
         """
         number = self.add_line(file, line, removed=not put_back)
         self._database.change("INSERT INTO ralphgen_unfinished VALUES (?, ?)", (number, copy))
 
     def _triggers(self) -> int:
-        """Return what differs with the triggers, which are made and dropped in transactions."""
+        """Return the version of the temporary schema; it changes with the triggers."""
         (version,) = self._database.row("PRAGMA temp.schema_version") or (0,)
         return int(version)
 
     def _watch(self) -> None:
-        """Make the triggers, and the session's row; nothing where the ledger is gone.
+        """Make the triggers and the session's row; do nothing if the ledger is gone.
 
-        Raises `ToolError` where it is not whole.
+        Raises `ToolError` if the ledger is incomplete.
         """
         database = self._database
         for (name,) in database.rows(_OWN_TRIGGERS):
@@ -107,8 +108,8 @@ class Journal(SessionJournal):
                 raise ToolError(UNWHOLE)
             self._ends_with_writes = False
             return
-        # What a REPLACE deletes is seen with recursive triggers only. Where the app has triggers of
-        # its own they stay off: many would call themselves without end, or do more than in the app.
+        # Only recursive triggers see the rows that a REPLACE deletes. They are off if the app has
+        # triggers: many would recurse without end, or do more than in the app.
         has_triggers = database.row(_TRIGGERS_OF_APP) is not None
         database.change(f"PRAGMA recursive_triggers = {'OFF' if has_triggers else 'ON'}")
         replaces = has_triggers and database.row(_REPLACES) is not None
@@ -124,7 +125,7 @@ class Journal(SessionJournal):
 
 
 def watched_tables(database: Database) -> list[WatchedTable]:
-    """Return the tables of the app; virtual ones, and what they keep, cannot be watched."""
+    """Return the tables of the app, without virtual tables and their shadow tables."""
     found = []
     for name, without_rowid, strict in database.rows(_TABLES):
         if name.lower().startswith(PREFIX):
@@ -141,7 +142,7 @@ def watched_tables(database: Database) -> list[WatchedTable]:
 
 
 def _real(value: float) -> str:
-    """Return a number as JSON that is read as the same number; infinity as one beyond all."""
+    """Return a number as JSON that reads back exactly; infinity as 1e999."""
     return repr(value) if abs(value) != _INFINITY else f"{'-' if value < 0 else ''}1e999"
 
 

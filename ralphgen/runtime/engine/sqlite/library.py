@@ -1,8 +1,7 @@
-"""Imports SQLite's module, and says in its SQL what other engines say in another way.
+"""Imports SQLite's module, and contains the parts of SQL that differ between engines.
 
-The module is imported without `functools`: it takes nothing of that but `lru_cache`, which is
-written in C, while `functools` imports `collections` and `operator` too: together twice as long as
-SQLite's own library.
+The module is imported without `functools`: it needs only `lru_cache`, which is written in C, while
+`functools` also imports `collections` and `operator`: these take twice as long as SQLite's library.
 """
 
 from __future__ import annotations
@@ -20,18 +19,18 @@ SAME_NAME = "name = ? COLLATE BINARY"
 SAME_LETTERS = "title = ? COLLATE NOCASE"
 TYPED = False  # any value may be in any column
 DEFER_KEYS = "PRAGMA defer_foreign_keys = ON"
-DIFFERS = "IS NOT"  # from a value, also where nothing is there
+DIFFERS = "IS NOT"  # from a value, including NULL
 HEX_NAME = "hex(name)"
 HAS_TEXT = "typeof(name) = 'text'"
-# Names sort by their bytes and then by what they are stored as: every name has a place, though
-# old tables hold names that are no UTF-8, no text, or nothing.
+# Names sort by their bytes and then by stored type: this orders every name, though old tables have
+# names that are invalid UTF-8, not text, or NULL.
 NAME_KEY = "hex(name) || '.' || substr(typeof(name), 1, 1)"
 UNINDEXED = "NOT INDEXED"
-ROW_LOCK = ""  # what keeps the rows of a SELECT as they are: here it is the transaction that writes
-GIVEN_NUMBER = ""  # what an INSERT needs that says the number of its row
-# That the list in `depends_on` may name a task. A ";" list may write 7 as 007; what a text that
-# matches means is read afterwards. Every row is read, so what rules most of them out comes first,
-# and costs a fifth of GLOB. For a bare `GLOB ?` SQLite would compile the statement at each call.
+ROW_LOCK = ""  # row locks of a SELECT: a writing transaction locks all rows
+GIVEN_NUMBER = ""  # for an INSERT with an explicit row number
+# Whether the list in `depends_on` may name a task; the caller then parses the matching texts. A ";"
+# list may write 7 as 007. Every row is read, so `instr` excludes most of them first, at a fifth of
+# the cost of GLOB. For a bare `GLOB ?` SQLite would compile the statement at each call.
 _NAMING = (
     "(instr(depends_on, ?) AND ';' || depends_on || ';' GLOB +? "
     "OR depends_on LIKE '%e%' AND depends_on GLOB '*[0-9][eE]*')"
@@ -39,7 +38,7 @@ _NAMING = (
 
 
 def _lru_cache(size: int) -> Callable[[Callable[..., Any]], Any]:
-    """Return what `functools.lru_cache` does, less the names that it copies."""
+    """Return a decorator like `functools.lru_cache` that does not copy names."""
     cache = vars(__import__("_functools"))["_lru_cache_wrapper"]
     return lambda function: cache(function, size, False, tuple)
 
@@ -82,48 +81,48 @@ def naming(_database: Database, task: int) -> tuple[str, list[str]]:
 
 
 def next_number(table: str) -> str:
-    """Return what selects the number of the next row, the one behind the highest."""
+    """Return the SELECT of the next row number, one above the highest."""
     return f"SELECT COALESCE(MAX(id), 0) + 1 FROM {table}"
 
 
 def may_add(_database: Snapshot, _table: str) -> bool:
-    """Return whether rows may be added to a table: in a file that can be written, to each."""
+    """Return True: a writable file allows new rows in every table."""
     return True
 
 
 def may_read(_database: Snapshot, _table: str, _column: str) -> bool:
-    """Return whether a column may be read: of a file that can be read, each may."""
+    """Return True: every column of a readable file may be read."""
     return True
 
 
 def ordered(column: str) -> str:
-    """Return what orders rows by the bytes of a column, those without a value first."""
+    """Return an ORDER BY term: the bytes of a column, rows without a value first."""
     return column
 
 
 def exact(column: str) -> str:
-    """Return what reads the bytes of a text."""
+    """Return an expression for the bytes of a text."""
     return f"CAST({column} AS BLOB)"
 
 
 def holding(column: str) -> str:
-    """Return the condition that a text holds another one."""
+    """Return the condition that a text contains another one."""
     return f"instr({column}, ?) > 0"
 
 
 def comparable(column: str) -> str:
-    """Return an expression for a column that can be compared, whatever its type."""
+    """Return a comparable expression for a column of any type."""
     return column
 
 
 def same_json(column: str) -> str:
-    """Return the condition that a column holds a value of JSON, with any blanks."""
+    """Return the condition that a column has a JSON value, ignoring white space."""
     same = f"{column} = given OR json_valid({column}) AND json({column}) = given"
     return f"(SELECT {same} FROM (SELECT ? AS given))"
 
 
 def returning(_key: str) -> str:
-    """Return what an INSERT needs besides to tell the number of its row: SQLite always does."""
+    """Return "": the driver of SQLite always has the row number of an INSERT."""
     return ""
 
 
@@ -143,7 +142,7 @@ def holds(column: str) -> str:
 
 
 def is_text(column: str) -> str:
-    """Return the condition that a column has a text."""
+    """Return the condition that a column stores text."""
     return f"typeof({column}) = 'text'"
 
 
@@ -153,7 +152,7 @@ def member(column: str, name: str) -> str:
 
 
 def named(table: str) -> str:
-    """Return the name of a table as a text, as the database spells it."""
+    """Return the name of a table as text, in the spelling of the database."""
     return f"(SELECT name FROM sqlite_master WHERE type = 'table' AND lower(name) = '{table}')"
 
 

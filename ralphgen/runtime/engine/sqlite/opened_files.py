@@ -1,7 +1,7 @@
-"""Notices when the files of an open database are removed, replaced or written over.
+"""Detects that the files of an open database were removed, replaced or overwritten.
 
-SQLite finds its log, and the index of that, by their names. Where they were removed, whoever opens
-the database next makes others, and neither knows what the other writes: one of them loses it.
+SQLite opens its log and the log's index by name. If they were removed, the next program that opens
+the database creates new ones, and each program misses the writes of the other: some get lost.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     Identity = tuple[int, int]
 
-# Of the index, by https://sqlite.org/walformat.html: the salts, which are others each time the log
-# begins anew, how many of its frames checkpoints have copied, and how many the last was to copy.
+# Offsets in the index (https://sqlite.org/walformat.html): the salts, which change at each restart
+# of the log, the number of frames copied by checkpoints, and the target of the last checkpoint.
 SALTS, COPIED, TO_COPY = slice(32, 40), slice(96, 100), slice(128, 132)
 
 
 class OpenIndex:
-    """The one descriptor that this process has of an index, whoever reads it.
+    """The only descriptor of an index in this process, shared by all readers.
 
     It is not closed while SQLite may have the index open: POSIX would drop SQLite's locks with it.
     """
@@ -36,19 +36,19 @@ class OpenIndex:
 
     @property
     def is_there(self) -> bool:
-        """Whether its file is still the one of that name; SQLite removes it with the last use."""
+        """Whether the path still has this file; SQLite removes it with the last connection."""
         try:
             return _identity(os.stat(self.path)) == self.identity
         except OSError:
             return False
 
 
-_indexes: list[OpenIndex] = []  # of this process, and those that it may yet use again
+_indexes: list[OpenIndex] = []  # of this process, including reusable ones
 _indexes_in_use = _thread.allocate_lock()
 
 
 def _index_of(path: str) -> OpenIndex:
-    """Return the index of that name, for one user more; raises OSError where it is none."""
+    """Return the index at a path and count one more user; raises OSError if it is missing."""
     with _indexes_in_use:
         _close_unused()
         known = next((index for index in _indexes if index.path == path and index.is_there), None)
@@ -60,14 +60,14 @@ def _index_of(path: str) -> OpenIndex:
 
 
 def _let_go(index: OpenIndex) -> None:
-    """Have one user less of an index; who is the last closes it, once its file is gone."""
+    """Count one user less; an unused index is closed once its file is gone."""
     with _indexes_in_use:
         index.users -= 1
         _close_unused()
 
 
 def _close_unused() -> None:
-    """Close the indexes that nobody reads, and whose files no connection has by their names."""
+    """Close the unused indexes that are no longer at their paths."""
     for index in [*_indexes]:
         if not index.users and not index.is_there:
             _indexes.remove(index)
@@ -75,10 +75,10 @@ def _close_unused() -> None:
 
 
 class OpenedFiles:
-    """The files of a database as one connection has opened them, which stays open meanwhile.
+    """The files of a database as one open connection sees them.
 
-    Outside of WAL that is one file, and SQLite sees by itself what others write to it. In WAL
-    nothing but a checkpoint writes to it, and says so in the index.
+    Without WAL there is one file, and SQLite itself detects the writes of others. In WAL mode, only
+    checkpoints write to it, and they record that in the index.
     """
 
     __slots__ = ("_checkpoint", "_index", "_logs", "_main", "_path", "_replaced", "_written")
@@ -94,7 +94,7 @@ class OpenedFiles:
         self.notice_log(connection)
 
     def notice_log(self, connection: sqlite3.Connection) -> None:
-        """Take in the log, where the database has one since a moment ago."""
+        """Note the files of the log if the database has a new one."""
         log, index = self._path + "-wal", self._path + "-shm"
         if self._index is not None or not os.path.exists(log):
             return
@@ -111,7 +111,7 @@ class OpenedFiles:
             self._replaced = True
 
     def problem(self) -> str:
-        """Return "replaced", "removed" for a log that is gone and was not made anew, or ""."""
+        """Return "replaced", "removed" for a log that is gone and was not recreated, or ""."""
         removed = False
         try:
             main = os.stat(self._path)
@@ -129,14 +129,14 @@ class OpenedFiles:
 
     @property
     def is_moved(self) -> bool:
-        """Whether the database is known to be replaced, or not there by its name; any thread."""
+        """Whether the database is known to be replaced or missing; safe in any thread."""
         try:
             return self._replaced or _identity(os.stat(self._path)) != self._main
         except OSError:
             return True
 
     def close(self) -> None:
-        """Let go of the index, after the connection is closed."""
+        """Release the index; call it after closing the connection."""
         if self._index is not None:
             _let_go(self._index)
             self._index = None
@@ -144,29 +144,29 @@ class OpenedFiles:
     def _is_written_over(self, index: OpenIndex, main: os.stat_result) -> bool:
         """Return whether anything but a checkpoint has written to the database.
 
-        `main` was found before the index is read: a checkpoint says in there what it will do.
+        `main` is from before the read of the index: a checkpoint announces its work there.
         """
         now = _read_checkpoint(index)
         copied = now != self._checkpoint or not self._is_idle()
         written = (main.st_mtime_ns, main.st_size) != self._written
         if copied or written:
             self._remember(index)
-        cut_off = not now[2]  # SQLite would read it all the same, and the process end there
+        cut_off = not now[2]  # reading a truncated index would crash SQLite
         return cut_off or (written and not copied)
 
     def _is_idle(self) -> bool:
-        """Return whether no checkpoint was at work when the index was read."""
+        """Return whether no checkpoint was running when the index was read."""
         return self._checkpoint[1] == self._checkpoint[2]
 
     def _remember(self, index: OpenIndex) -> None:
-        """Note the state, in the order that lets a checkpoint be seen which begins meanwhile."""
+        """Note the state: the index first, so that a new checkpoint is not missed."""
         self._checkpoint = _read_checkpoint(index)
         main = os.stat(self._path)
         self._written = (main.st_mtime_ns, main.st_size)
 
 
 def copy_log(connection: sqlite3.Connection) -> None:
-    """Copy what the log holds into the database, as far as that can be done at once."""
+    """Copy the log into the database, as far as possible without waiting."""
     try:
         connection.execute("PRAGMA wal_checkpoint").fetchone()
     except sqlite3.Error:
@@ -174,7 +174,7 @@ def copy_log(connection: sqlite3.Connection) -> None:
 
 
 def _read_checkpoint(index: OpenIndex) -> tuple[bytes, bytes, bytes]:
-    """Return what the index says of checkpoints: bytes that are empty where it is cut off."""
+    """Return the checkpoint fields of the index; empty bytes if it is truncated."""
     head = os.pread(index.descriptor, TO_COPY.stop, 0)
     return head[SALTS], head[COPIED], head[TO_COPY]
 

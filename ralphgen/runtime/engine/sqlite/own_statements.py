@@ -1,4 +1,4 @@
-"""Runs the statements of a project's own tools on SQLite, without hidden columns."""
+"""Runs the statements of custom tools on SQLite, without hidden columns."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _INTERNAL = (PREFIX, "sqlite_", "pragma_")
 _ROWIDS = {"rowid", "oid", "_rowid_"}
 _FUNCTIONS = ("last_insert_rowid",)  # return the key of a row, which may be hidden
 _READING = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE, sqlite3.SQLITE_FUNCTION)
-_DEFINITION = "CREATE VIEW "  # how the schema table spells the start of each view
+_DEFINITION = "CREATE VIEW "  # starts each view in the schema table
 _TOKENS = (
     r"""(?s)--[^\n]*|/\*.*?(?:\*/|\Z)|'(?:[^']|'')*'|"(?:[^"]|"")*"|"""
     r"""`(?:[^`]|``)*`|\[[^\]]*\]|[\w$\u0080-\U0010ffff]+|\S"""
@@ -49,7 +49,7 @@ class StatementGuard:
     """SQLite's authorizer for a statement of a tool; it is also asked about triggers.
 
     It denies hidden columns and ralphgen's own tables, except to triggers, and every statement
-    that is not a SELECT, INSERT, UPDATE or DELETE. `refused` explains it. `closes` says whether the
+    that is not a SELECT, INSERT, UPDATE or DELETE. `refused` explains it. `closes` is whether the
     statement itself, and not a trigger, writes the status of a task.
     """
 
@@ -84,7 +84,7 @@ class StatementGuard:
         elif action == sqlite3.SQLITE_FUNCTION and column in _FUNCTIONS:
             reason = f'a statement of a tool cannot use the function "{column}"'
         elif action not in _READING:
-            is_search = (action, table) == (sqlite3.SQLITE_PRAGMA, "data_version")  # of FTS5
+            is_search = (action, table) == (sqlite3.SQLITE_PRAGMA, "data_version")  # FTS5 uses it
             reason = "" if is_search else WRITES if self._writes else READS
         self.refused = self.refused or reason
         return sqlite3.SQLITE_DENY if reason else sqlite3.SQLITE_OK
@@ -112,7 +112,7 @@ class StatementReader(Database):
         self.connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
 
     def show(self) -> None:
-        """Make the views for the schema as it is; within a transaction."""
+        """Make the views for the current schema; within a transaction."""
         version = self.schema_version()
         if version == self._version:
             return
@@ -156,7 +156,7 @@ class StatementReader(Database):
 
 
 def reader(workspace: Any, hide: Sequence[str]) -> StatementReader:
-    """Return the connection on which the tools of a session read."""
+    """Return the connection for the reading tools of a session."""
     found = next((one for one in workspace.beside if isinstance(one, StatementReader)), None)
     if found is None:
         found = StatementReader(workspace.database.path, hide)
@@ -219,7 +219,7 @@ def write_records(
         copy.execute(f"EXPLAIN {sql}", values).close()
     finally:
         copy.close()
-    # The authorizer tells a trigger from a view or a WITH only by its name.
+    # The authorizer can distinguish a trigger from a view or a WITH only by its name.
     views = [definition for kind, _, definition in objects if kind == "view"]
     words |= {_name(token) for text in views for token in _tokens(text)}
     temporary = database.rows("SELECT name FROM temp.sqlite_master WHERE type = 'trigger'")
@@ -257,7 +257,7 @@ def _visible_copy(
 ) -> sqlite3.Connection:
     """Return a database in memory with the tables and views, empty and without hidden columns.
 
-    It lacks what cannot be made: a statement that needs it does not compile.
+    It omits objects that cannot be created: statements that need them do not compile.
     """
     copy = in_memory()
     missing = missing_tables(objects, hidden)
@@ -288,7 +288,7 @@ def _visible_copy(
 
 
 def _reduced(connection: sqlite3.Connection, table: str, shown: Sequence[str]) -> Iterator[str]:
-    """Yield what makes a table with only these columns, and its unique constraints."""
+    """Yield the statements for a table with only these columns and its unique constraints."""
     keys = connection.execute(_COLUMNS, (table,)).fetchall()
     key = [name for _, name in sorted((pk, name) for name, pk in keys if pk)]
     parts = [quoted(column) for column in shown]
@@ -353,7 +353,7 @@ def _merged(tokens: Sequence[str], hidden: set[str]) -> str:
 
 
 def folded(hide: Sequence[str]) -> set[str]:
-    """Return the hidden columns in lower case, with those that are always hidden."""
+    """Return the hidden columns in lower case, including `ALWAYS_HIDDEN`."""
     return {entry.lower() for entry in (*ALWAYS_HIDDEN, *hide)}
 
 

@@ -1,4 +1,4 @@
-"""Runs named queries on SQLite: those that read on a connection that can do nothing else."""
+"""Runs named queries on SQLite; reading queries use a read-only connection."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ __all__ = ["Query", "asking", "changing"]
 
 @in_child
 def asking(query: Query) -> Run:
-    """Return the tool that runs a query which reads; its first argument is the kit's workspace."""
+    """Return the tool of a reading query; its first argument is the kit's workspace."""
 
     def ask(workspace: Any, arguments: dict[str, Any]) -> dict[str, Any]:
         from .library import sqlite3
@@ -56,7 +56,7 @@ def asking(query: Query) -> Run:
 
 @in_child
 def changing(query: Query) -> Run:
-    """Return the tool that runs a query which writes; its first argument is the workspace."""
+    """Return the tool of a writing query; its first argument is the workspace."""
 
     def run(workspace: Any, values: dict[str, Any]) -> tuple[list[str], list[tuple[Any, ...]]]:
         from .library import sqlite3
@@ -71,23 +71,23 @@ def changing(query: Query) -> Run:
 
 
 def _reader(workspace: Any, query: Query) -> QueryReader:
-    """Return the connection that only reads, which is made at the first query of a session."""
+    """Return the read-only connection; opens it at the first query of a session."""
     from .query_reader import QueryReader
 
     reader = next((one for one in workspace.beside if isinstance(one, QueryReader)), None)
     if reader is None:
         reader = QueryReader(workspace.database.path, float(query.seconds))
-        workspace.beside.append(reader)  # which the workspace closes
+        workspace.beside.append(reader)  # the workspace closes it
     return reader
 
 
 def _told(query: Query, error: Exception, refused: str) -> Exception:
-    """Return what is raised for an error of SQLite: a sentence where the schema has moved."""
+    """Convert an error of SQLite: `ToolError` for a changed schema, a timeout or bad values."""
     from .library import sqlite3
 
     code = getattr(error, "sqlite_errorcode", 0)
     if code == sqlite3.SQLITE_INTERRUPT and query.kind != "exec":
-        take_time()  # which has it run again where there is more time
+        take_time()  # runs the call again if that allows more time
         return ToolError(query.took_too_long)
     if code == sqlite3.SQLITE_AUTH:
         return ToolError(MOVED.format(query.name, f'it would read "{refused}"'))

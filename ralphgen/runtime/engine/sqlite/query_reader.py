@@ -1,4 +1,4 @@
-"""The connection on which named queries read: it can do nothing else."""
+"""The read-only connection for named queries."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from ..queries import Query
 
-DEFINITION = "CREATE VIEW "  # how the schema table spells the begin of each view
+DEFINITION = "CREATE VIEW "  # starts each view in the schema table
 
 
 class QueryReader(Database):
-    """A connection whose `guard` says what the query that runs may read.
+    """A connection with a `guard` that limits the columns of the current query.
 
-    Temporary views with the columns of the query take the names of the tables, so that no other
-    column compiles. The guard is a second check.
-    Its queries run for so many seconds. Raises `StartError` as `Database` does.
+    Temporary views with the columns of the query have the names of the tables, so that no other
+    column compiles. The guard is a second check. Its queries may run for `seconds`. Raises
+    `StartError` as `Database` does.
     """
 
     __slots__ = ("_shown", "guard")
@@ -57,7 +57,7 @@ class QueryReader(Database):
         self._shown = query
 
     def forget(self) -> None:
-        """Have the next query make its views again: a failed transaction undoes them."""
+        """Let the next query make its views again: a failed transaction rolls them back."""
         self._shown = None
 
 

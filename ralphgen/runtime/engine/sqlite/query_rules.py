@@ -24,19 +24,18 @@ _NAMES = (
 )
 FUNCTIONS = frozenset(_NAMES.split())
 TABLE_FUNCTIONS = frozenset(("json_each", "json_tree"))
-# Their first use makes tables of them, as it were, which is to happen before a guard watches.
+# Their first use creates virtual tables, so run it before setting a guard.
 WARMING = "SELECT 1 FROM json_each('[]'), json_tree('[]')"
-LONGEST = 10_000_000  # bytes of a value, also of one within a statement
-STEPS = 1_000  # between two looks at the clock: a single one may make such a value
+LONGEST = 10_000_000  # bytes of a value, including temporary ones
+STEPS = 1_000  # between two clock checks: a single step may create such a value
 _READING = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE)
 
 
 class QueryGuard:
-    """Lets a connection prepare what reads some columns only, with harmless functions.
+    """An SQLite authorizer that allows only some columns and harmless functions.
 
-    `reads` are the columns by table; letter case does not count. As long as it is None everything
-    is allowed. It is SQLite's authorizer, which is asked when a statement is prepared: what was
-    prepared once is kept with its text until the schema changes, and is not asked for again.
+    `reads` has the columns by table, ignoring case; None allows everything. SQLite calls it when
+    it prepares a statement, and reuses the prepared statement until the schema changes.
     """
 
     __slots__ = ("reads", "refused")
@@ -48,7 +47,7 @@ class QueryGuard:
     def __call__(
         self, action: int, first: str | None, second: str | None, _base: object, _by: object
     ) -> int:
-        """Return whether a part of a statement is allowed; what is not stands in `refused`."""
+        """Return whether a part of a statement is allowed; `refused` has the first denied part."""
         if self.reads is None or action in _READING:
             return sqlite3.SQLITE_OK
         if action == sqlite3.SQLITE_FUNCTION and (second or "").lower() in FUNCTIONS:
@@ -68,8 +67,8 @@ class QueryGuard:
 
 
 def is_counted(table: str, column: str) -> bool:
-    """Return whether the rows of a table are read, or of a part of the statement, without a value.
+    """Return whether a statement only counts the rows of a table or subquery.
 
-    Not of ralphgen's own tables or of SQLite's.
+    False for the tables of ralphgen and SQLite.
     """
     return not column and not table.startswith(("ralphgen_", "sqlite_", "pragma_"))

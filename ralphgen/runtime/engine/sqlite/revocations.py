@@ -1,4 +1,4 @@
-"""The sessions whose tokens a person has ended: a list of ids in a file beside the database."""
+"""The sessions with revoked tokens: a list of ids in a file next to the database."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import errno
 import os
 from contextlib import suppress
 
-FILE = "revoked-sessions"  # one id a line, in the folder of the database
-RIGHTS = 0o666  # of a file's mode: who may read and write it
+FILE = "revoked-sessions"  # one id per line, in the directory of the database
+RIGHTS = 0o666  # the read and write bits of a file's mode
 
 
 class RevokedSessions:
-    """What the file beside a database lists; each look sees what was written before it."""
+    """The list in the file; each lookup sees all earlier writes."""
 
     __slots__ = ("_ids", "_path", "_stamp")
 
@@ -21,9 +21,9 @@ class RevokedSessions:
         self._ids: frozenset[str] = frozenset()
 
     def holds(self, session: str) -> bool:
-        """Return whether a session was ended; raises OSError where nobody can tell.
+        """Return whether a session was ended; raises OSError if the file cannot be read.
 
-        The file is there since the server began: without it nobody can.
+        The server creates the file at its start, so a missing file is an error.
         """
         about = os.stat(self._path)
         stamp = (about.st_size, about.st_mtime_ns, about.st_ino)
@@ -34,22 +34,22 @@ class RevokedSessions:
         return session in self._ids
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Do nothing: no file is open."""
 
 
 def create(database: str) -> None:
-    """Make an empty list beside a database where there is none; raises OSError.
+    """Create an empty list next to a database if it is missing; raises OSError.
 
-    Who may write the one may write the other.
+    It has the same permissions as the database.
     """
     os.close(_opened(database))
 
 
 def revoke(database: str, session: str) -> None:
-    """Add an id to the list beside a database, whole whatever others add; raises OSError."""
+    """Append an id to the list in one write, safe with other writers; raises OSError."""
     file = _opened(database)
     try:
-        line = f"\n{session}\n".encode("ascii")  # another's may have been cut off
+        line = f"\n{session}\n".encode("ascii")  # the last line may be incomplete
         if os.write(file, line) != len(line):
             raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
         os.fsync(file)
@@ -58,7 +58,7 @@ def revoke(database: str, session: str) -> None:
 
 
 def _opened(database: str) -> int:
-    """Return the list beside a database, open for adding to it, made where it is not there."""
+    """Open the list for appending, and create it if it is missing."""
     about = os.stat(database)
     path = os.path.join(os.path.dirname(database), FILE)
     adding = os.O_WRONLY | os.O_APPEND
@@ -66,7 +66,7 @@ def _opened(database: str) -> int:
         file = os.open(path, adding | os.O_CREAT | os.O_EXCL, 0o600)
     except FileExistsError:
         return os.open(path, adding)
-    with suppress(OSError):  # of a group to which this user does not belong
+    with suppress(OSError):  # the user may not belong to the group
         os.fchown(file, -1, about.st_gid)
     os.fchmod(file, about.st_mode & RIGHTS)
     return file

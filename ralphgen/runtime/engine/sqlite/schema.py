@@ -1,4 +1,4 @@
-"""Reads the tables that a server works on from SQLite."""
+"""Reads the tables of a server from SQLite."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _COLUMNS = """
         AND lower(t.name) IN (SELECT value FROM json_each(?))
     ORDER BY 1, c.cid
 """
-# Tables and views that a server works on besides, which may go by any name.
+# Additional tables and views of a server, of any name.
 _FURTHER = """
     SELECT t.name, t.type, t.sql,
         EXISTS (SELECT 1 FROM pragma_index_list(t.name, 'main') AS i WHERE i.origin = 'pk'),
@@ -52,8 +52,8 @@ TASK_INDEXES = """
     WHERE k.key AND NOT i.partial
     ORDER BY i.name, k.seqno
 """
-# A foreign key may leave out the parent's columns, which then are its primary key's, and may
-# spell both names in another case: the parent's own spelling is what counts.
+# A foreign key may omit the parent's columns, which means its primary key, and may use another
+# case for both names: the parent's spelling is used.
 _FOREIGN_KEYS = """
     SELECT lower(t.name), k."from",
         coalesce((SELECT p.name FROM sqlite_master AS p
@@ -71,10 +71,10 @@ _AFFINITIES = (
     (("BLOB",), "BLOB"),
     (("REAL", "FLOA", "DOUB"), "REAL"),
 )
-# What columns of further tables are declared to hold, beyond affinities, by how it begins.
+# Types of columns in additional tables, beyond affinities, by prefix of the declared type.
 _MEANT = {"BOOL": "BOOLEAN", "JSON": "JSON", "DEC": "REAL", "NUM": "REAL", "MONEY": "REAL"}
 _PLAIN_INTEGER = "0|-?[1-9][0-9]*"
-# The parent's columns may be left out, and are then its primary key.
+# Omitted parent columns mean its primary key.
 _KEY_COLUMNS = """
     SELECT k.id, k."table", k."from",
         coalesce(k."to", (SELECT c.name FROM pragma_table_info(k."table") AS c
@@ -95,15 +95,14 @@ _REPLACES = f"{_SQL} AND sql LIKE '%CONFLICT%REPLACE%'"
 def read_tables(
     connection: sqlite3.Connection, also: Sequence[str] = (), *, own: Sequence[str] = TABLES
 ) -> dict[str, list[Column]]:
-    """Return, by name those of `own` that exist, each with its columns in schema order.
+    """Return the existing tables of `own` by name, each with its columns in schema order.
 
     A column is `name`, `type` (INTEGER, TEXT, REAL, BLOB, NUMERIC by SQLite's affinity rules, ANY
     in STRICT tables), `not_null`, `default` (SQL text; `None` also for NULL), `primary_key` (0, or
-    the position in the key), `references` (`"table(column)"` or `None`), `values` (what the CHECKs
-    allow, `None` where none is known for certain) and `generated`. `also` names further tables, and
-    views, which come by their own names; of their columns a type may be BOOLEAN or JSON too, and is
-    ANY where none is declared. Takes two queries in all, three with these; raises what `sqlite3`
-    raises.
+    the position in the key), `references` (`"table(column)"` or `None`), `values` (the list that
+    the CHECKs allow, `None` if it is uncertain) and `generated`. `also` names additional tables and
+    views; they keep the case of their names, and the type of a column may also be BOOLEAN or JSON,
+    or ANY if none is declared. Runs two queries, or three with `also`. Raises errors of `sqlite3`.
     """
     cursor = connection.cursor()
     cursor.row_factory = None
@@ -129,12 +128,12 @@ def _further(
     references: Mapping[tuple[str, str], str],
     own: Sequence[str],
 ) -> dict[str, list[Column]]:
-    """Return tables and views by their own names, except those of `own`."""
+    """Return tables and views by exact name, except the tables of `own`."""
     tables: dict[str, list[Column]] = {}
     allowed: dict[str, list[str]] = {}
     try:
         found = cursor.execute(_FURTHER, [json.dumps(list(names))]).fetchall()
-    except sqlite3.OperationalError:  # one view that cannot be read spoils it for all
+    except sqlite3.OperationalError:  # one unreadable view fails the query for all
         found = [row for name in names for row in _columns_of(cursor, _FURTHER, json.dumps([name]))]
     for table, sort, sql, has_index, name, declared, *rest in found:
         if fold(table) in own:
@@ -147,8 +146,7 @@ def _further(
         if column["type"] in ("BLOB", "NUMERIC"):
             column["type"] = _meant(declared.upper(), column["type"])
         if column["primary_key"]:
-            # SQLite fills a key without an index of its own, which is the number of its row. In
-            # any other key it allows NULL.
+            # A key without an index is the rowid, and SQLite fills it. Other keys allow NULL.
             column["not_null"] = bool(has_index)
         column["references"] = references.get((fold(table), fold(name)))
         column["values"] = _values(column["type"], allowed.get(name))
@@ -159,7 +157,7 @@ def _further(
 def _columns_of(
     connection: sqlite3.Connection | sqlite3.Cursor, sql: str, table: str
 ) -> list[tuple[Any, ...]]:
-    """Return the rows of a query on one table: none for a view of what is gone."""
+    """Return the rows of a query on one table: none for a view of a missing table."""
     try:
         return connection.execute(sql, [table]).fetchall()
     except sqlite3.OperationalError as error:
@@ -198,12 +196,12 @@ def views_digest(connection: sqlite3.Connection, names: Iterable[str]) -> str:
 def missing_columns(
     connection: sqlite3.Connection, reads: Mapping[str, Sequence[str]]
 ) -> list[str]:
-    """Return, as "table.column", those of these columns that no table or view has any more."""
+    """Return, as "table.column", the columns in `reads` that no longer exist."""
     missing: list[str] = []
     for table, columns in reads.items():
         found = _columns_of(connection, "SELECT name FROM pragma_table_xinfo(?, 'main')", table)
         names = {fold(name) for (name,) in found}
-        there = names | {"rowid", "oid", "_rowid_"}  # which have no line of their own
+        there = names | {"rowid", "oid", "_rowid_"}  # not listed by table_xinfo
         gone = [f"{table}.{column}" for column in columns if fold(column) not in there]
         missing += gone if names else [table]
     return missing
@@ -225,7 +223,7 @@ def _column(  # one row of table_xinfo
 
 
 def affinity(declared: str, sql: str) -> str:
-    """Return what a column stores, by its declared type and the definition of its table."""
+    """Return the affinity of a column, from its declared type and the SQL of its table."""
     kind = declared.upper()
     if kind == "ANY" and is_strict(sql):
         return "ANY"
@@ -236,7 +234,7 @@ def affinity(declared: str, sql: str) -> str:
 
 
 def _values(kind: str, allowed: list[str] | None) -> list[str] | None:
-    """Return the CHECK list where the column's type stores values as the list spells them."""
+    """Return the CHECK list if the column stores its values unchanged, or None."""
     if allowed is None or kind == "TEXT":
         return allowed
     plain = kind == "INTEGER" and all(re.fullmatch(_PLAIN_INTEGER, value) for value in allowed)
@@ -258,12 +256,12 @@ def _references(
 
 
 def defined(sql: str) -> str:
-    """Return definitions of tables: they are written for SQLite."""
+    """Return definitions of tables unchanged: they are written for SQLite."""
     return sql
 
 
 def parents(database: Snapshot, table: str) -> Keys:
-    """Return each foreign key of a table: the table it names, and its columns with theirs."""
+    """Return each foreign key of a table: its parent, and the pairs of columns."""
     found: dict[int, tuple[str, list[tuple[str, str]]]] = {}
     for number, parent, column, theirs in database.rows(_PARENTS, [table]):
         found.setdefault(number, (parent, []))[1].append((column, theirs))
@@ -271,9 +269,9 @@ def parents(database: Snapshot, table: str) -> Keys:
 
 
 def children(database: Snapshot, table: str, *, also_following: bool = False) -> Keys:
-    """Return each foreign key that keeps rows of a table: the table that has it, and its columns.
+    """Return each foreign key that prevents deletes from a table: its table and columns.
 
-    Those by which the other rows would go, or be emptied, keep none, and come if `also_following`.
+    Keys that delete or clear the other rows are included only if `also_following`.
     """
     found: dict[tuple[str, int], list[tuple[str, str]]] = {}
     for number, _, column, theirs, child in database.rows(_CHILDREN, [table, also_following]):
@@ -282,22 +280,22 @@ def children(database: Snapshot, table: str, *, also_following: bool = False) ->
 
 
 def is_broken_rule(error: BaseException | None) -> bool:
-    """Return whether a statement has failed by a CHECK."""
+    """Return whether a CHECK caused the error."""
     return str(error).startswith(_FAILED)
 
 
 def broken_rule(database: Snapshot, table: str, error: BaseException | None) -> str:
-    """Return the CHECK that a statement on a table has broken, empty where nobody knows it.
+    """Return the CHECK that a statement broke, empty if it is unknown.
 
-    Within a transaction after the one that failed.
+    Runs in the transaction after the failed one.
     """
     told = str(error).removeprefix(_FAILED)
     row = database.row(_SQL, [table])
-    if row is None or fold(told) == fold(table):  # which old versions of SQLite say
+    if row is None or fold(told) == fold(table):  # old versions of SQLite name only the table
         return ""
     return f"CHECK ({named_checks(row[0]).get(fold(told), told)})"
 
 
 def replaces_rows(database: Snapshot, table: str) -> bool:
-    """Return whether a row of the table may take the place of another, which is deleted then."""
+    """Return whether a new row of the table may delete another."""
     return database.row(_REPLACES, [table]) is not None

@@ -1,6 +1,6 @@
-"""Keeps the entries of the state files as text files beside the database, where people read them.
+"""Keeps the entries of the state files in text files next to the database, for users to read.
 
-The first argument of each function is the workspace of the kit whose files they are.
+The first argument of most functions is the workspace of the kit.
 """
 
 from __future__ import annotations
@@ -32,16 +32,15 @@ def stored_page(_database: Snapshot, folder: str, file: str, limit: int) -> entr
 def append_entry(workspace: Any, file: str, entry: str, tool: str, *, once: bool) -> int:
     """Add an entry of `entry_log.entry_of` to a file, by a tool; return the bytes written.
 
-    Nothing is written where it shall stand there `once` and does. In a project with a ledger the
-    file is written within the transaction that puts its line on record, so that no undo rewrites it
-    meanwhile. Raises `ToolError` where one of them cannot be written: the other is then as it was
-    too, as it is where the call is put off.
+    Writes nothing if `once` is set and the file has the entry. With a ledger, the file is written
+    within the transaction of the journal entry, so that no undo rewrites it meanwhile. Raises
+    `ToolError` if either cannot be written: then neither changes. A deferred call changes neither.
     """
     path = os.path.join(workspace.ralph_folder, file)
     if not workspace.tables.ledger:
         return entry_log.write_entry(path, entry, once=once)
     if not workspace.database.commits_at_once():
-        take_time()  # it may have to wait, or to begin anew, once the entry was appended
+        take_time()  # the commit may have to wait or restart after the entry was appended
     written: list[int] = []
 
     def work() -> int:
@@ -62,7 +61,7 @@ def append_entry(workspace: Any, file: str, entry: str, tool: str, *, once: bool
 
 
 def finish_stopped_undo(workspace: Any) -> None:
-    """Bring the files to where an undo that was stopped has left them; within a transaction."""
+    """Finish the file changes of a stopped undo; within a transaction."""
 
     def rewrite(file: str, copy: str, lines: list[tuple[str, bool]]) -> None:
         path = os.path.join(workspace.ralph_folder, os.path.basename(file))
@@ -71,5 +70,5 @@ def finish_stopped_undo(workspace: Any) -> None:
 
     try:
         finish_undo(workspace.database, rewrite)
-    except OSError as error:  # a full disk is no reason to refuse a write
+    except OSError as error:  # do not refuse a write because of a full disk
         log("warning", "ralph", f"an undo could not be finished: {error}")

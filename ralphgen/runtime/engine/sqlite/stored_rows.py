@@ -38,7 +38,7 @@ class StoredRows:
     def insert(self, table: str, values: Values) -> None:
         """Add a row."""
         names, places = ", ".join(map(quoted, values)), ", ".join(map(_place, values.values()))
-        # Stronger than what a UNIQUE says of conflicts: REPLACE would take a row of others.
+        # Overrides ON CONFLICT REPLACE of a UNIQUE, which would delete another row.
         sql = f"INSERT OR ABORT INTO {quoted(table)} ({names}) VALUES ({places})"
         self._database.change(sql, [*map(_bound, values.values())])
 
@@ -63,7 +63,7 @@ class StoredRows:
         return False
 
     def without_triggers(self, _tables: Collection[str], work: Callable[[], None]) -> None:
-        """Run `work`, in which no triggers of the app run on any table."""
+        """Run `work` without the triggers of the app."""
         triggers = self._database.rows(_TRIGGERS)
         for name, _ in triggers:
             self._database.change(f"DROP TRIGGER main.{quoted(name)}")

@@ -1,7 +1,7 @@
-"""Spells the TEMP triggers that put on record what a connection changes in one table.
+"""Generates the TEMP triggers that record the changes of a connection to one table.
 
-An entry holds JSON: of a new or a deleted row every stored column, else those that differ. A blob
-is written as `{"blob": "<hex>"}`; text keeps its bytes.
+An entry holds JSON: every stored column of a new or deleted row, or the changed columns of an
+updated one. A blob is written as `{"blob": "<hex>"}`; text keeps its bytes.
 """
 
 from __future__ import annotations
@@ -20,11 +20,11 @@ AT_ONCE = 60  # columns that one call of `json_object` takes
 
 
 class WatchedTable:
-    """A table of the app: its stored columns with their types, and those that tell a row.
+    """A table of the app: its stored columns with their types, and its key.
 
-    `number` is the name that the row's number goes by, None where it has none. `key` are the
-    columns of the primary key, or this name where there is no such key. `simple` are the columns
-    that SQLite keeps from holding anything but text, integers and nothing.
+    `number` is the name of the rowid, None if there is none. `key` has the columns of the primary
+    key, or `number` without one. `simple` are the columns that can hold only text, integers and
+    NULL.
     """
 
     __slots__ = ("columns", "key", "name", "number", "simple")
@@ -47,7 +47,7 @@ class WatchedTable:
 
 
 def triggers(table: WatchedTable, session: str) -> list[str]:
-    """Return the statements that make the triggers of one table."""
+    """Return the CREATE TRIGGER statements of one table."""
     old, new = (_Row(table, name) for name in ("OLD", "NEW"))
     changed = " OR ".join(_differs(column, kind) for column, kind in table.columns.items())
     moved = " OR ".join(_differs(column, "") for column in table.key)
@@ -65,10 +65,10 @@ def triggers(table: WatchedTable, session: str) -> list[str]:
 def replaced_triggers(
     table: WatchedTable, session: str, unique: Iterable[Sequence[str]]
 ) -> list[str]:
-    """Return the statements that make the triggers for what a REPLACE deletes unseen.
+    """Return the CREATE TRIGGER statements for rows that a REPLACE deletes without triggers.
 
-    A row in the way of one of the `unique` columns may also stay, or be updated: an undo then
-    finds it, and leaves it.
+    A row in conflict on the `unique` columns may also survive or be updated: an undo then finds
+    the row and does not change it.
     """
     row = _Row(table, "there")
     who = f"ralphgen_moment(), {_literal(session)}, ralphgen_tool(), {_literal(table.name)}"
@@ -109,7 +109,7 @@ def _differs(column: str, kind: str) -> str:
 
 
 class _Row:
-    """A row in a trigger, as SQL that makes JSON of it."""
+    """A row in a trigger, as SQL expressions for its JSON."""
 
     __slots__ = ("_row", "_table")
 
@@ -118,12 +118,12 @@ class _Row:
         self._table = table
 
     def key(self) -> str:
-        """Return what makes JSON of the key: its value, or the list of its values."""
+        """Return the expression for the key as JSON: its value, or the list of its values."""
         values = [self._value(column) for column in self._table.key]
         return values[0] if len(values) == 1 else f"'[' || {_joined(values)} || ']'"
 
     def whole(self) -> str:
-        """Return what makes an object of all columns: at once, where JSON has all the values."""
+        """Return the expression for an object of all columns: one call if JSON has their types."""
         columns = [*self._table.columns]
         members = [f"({_name(one)} || {self._value(one)})" for one in columns]
         by_one = f"'{{' || {_joined(members)} || '}}'"
@@ -138,9 +138,9 @@ class _Row:
         return f"CASE WHEN {odd or 0} THEN {by_one} ELSE json_object({pairs}) END"
 
     def updated(self) -> str:
-        """Return what makes an object of the columns that an update changes.
+        """Return the expression for an object of the columns that an update changes.
 
-        Of a row that only its number tells it is all columns: VACUUM gives others this number.
+        It has all columns if the key is the rowid: VACUUM can give it to another row.
         """
         if self._table.key == [self._table.number]:
             return self.whole()
