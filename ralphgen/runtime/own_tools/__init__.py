@@ -17,11 +17,11 @@ ANYTHING: Mapping[str, Any] = {}
 
 
 class OwnFunction:
-    """A function of a file in `.ralph/tools/`, whose bytes have this sha256.
+    """A function of a file in `.ralph/tools/`; `sha256` is the digest of the file.
 
-    It is stopped after so many `seconds`, and may not write where it only `reads`. Its
-    statements do not see the columns in `hide`, each "table.column". `answers` is the
-    JSON Schema of what it answers: what is no object and no text is the `result` of an object.
+    It is stopped after so many `seconds`, and may not write if it only `reads`. Its statements do
+    not see the columns in `hide`, each "table.column". `answers` is the JSON Schema of its answers;
+    a value other than an object or a text is the `result` of an object.
     """
 
     __slots__ = ("answers", "file", "hide", "name", "reads", "seconds", "sha256")
@@ -47,7 +47,7 @@ class OwnFunction:
 
 
 def own_tool(tool: OwnFunction) -> Callable[[Any, dict[str, Any]], DeferredResult]:
-    """Return what runs a tool of the project's own; its answer is waited for."""
+    """Return a function that runs a project's tool; its answer is deferred."""
 
     def call(workspace: Any, arguments: dict[str, Any]) -> DeferredResult:
         from .calls import begin

@@ -1,4 +1,4 @@
-"""What a project's own tools are given: decorators, the project, and how to say no."""
+"""API for the tools of a project: decorators, the project, and the error for refusals."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     Does = Literal["adds", "idempotent", "destructive", "open_world"]
 
     class Writes(Protocol):
-        """What `writes` can be called with."""
+        """The signatures of `writes`."""
 
         @overload
         def __call__(self, does: Function, /) -> Function: ...
@@ -30,11 +30,11 @@ def reads(function: Function) -> Function:
 
 
 def _writes(does: Any = "adds", /) -> Any:
-    """Say what a tool changes.
+    """Declare the effects of a tool.
 
-    `@writes` and `@writes("adds")` say that it destroys nothing; `"idempotent"`, that the same call
-    again changes nothing more; `"destructive"`, that it deletes or replaces; `"open_world"`, that
-    it does something elsewhere.
+    `@writes` and `@writes("adds")` declare that it destroys nothing; `"idempotent"`, that the same
+    call again changes nothing more; `"destructive"`, that it deletes or replaces; `"open_world"`,
+    that it does something elsewhere.
     """
     if callable(does):
         return does
@@ -45,7 +45,7 @@ writes: Writes = _writes
 
 
 class OwnSession:
-    """What the session that calls is about: each is None where it is about none."""
+    """The rows and the recipe of the calling session; each is None if the session has none."""
 
     __slots__ = ("discipline", "feature", "recipe", "session_id", "target", "task")
 
@@ -70,8 +70,8 @@ class OwnSession:
 class OwnProject:
     """The project of the session that calls a tool.
 
-    `session` is that session, `root` the folder in which it works. Every method asks the server,
-    and raises `ToolError` with a sentence for the agent where it refuses.
+    `session` is that session, `root` the folder that it works in. Every method asks the server, and
+    raises `ToolError` with a sentence for the agent if the server refuses.
     """
 
     __slots__ = ("_ask", "root", "session")
@@ -89,7 +89,7 @@ class OwnProject:
         return found
 
     def query(self, name: str, **parameters: object) -> dict[str, Any]:
-        """Return what a query of `.ralph/queries` answers, by its name."""
+        """Return the answer of a query of `.ralph/queries`, by its name."""
         found: dict[str, Any] = self._ask("query", {"name": name, "parameters": parameters})
         return found
 
@@ -104,7 +104,7 @@ class OwnProject:
     def run(self, check: str) -> dict[str, Any]:
         """Run a check of `[[done.checks]]` by its name, to its end; no evidence is kept of it.
 
-        Returns its `exit_code`, None where it was stopped, its `seconds` and the `tail` of its
+        Returns its `exit_code` (None if it was stopped), its `seconds` and the `tail` of its
         output.
         """
         found: dict[str, Any] = self._ask("run", {"check": check})

@@ -1,4 +1,4 @@
-"""Calls of a project's own tools: the processes that run them, and the requests of those.
+"""Calls of a project's tools: the processes that run them, and the requests of these processes.
 
 A process has no database: it asks the server for rows, queries and checks. It is stopped if a call
 takes too long.
@@ -41,9 +41,9 @@ _SQL_PARTS = r"(?s)'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|::|:([A
 
 
 def answer_request(workspace: Any, tool: OwnFunction, asked: dict[str, Any]) -> Any:
-    """Return what a tool asks for, or a `DeferredResult` that waits for it.
+    """Return the answer to a tool's request, or a `DeferredResult`.
 
-    Raises `ToolError` where it may not, or asks for nothing.
+    Raises `ToolError` if the request is forbidden or unknown.
     """
     what = asked.get("ask")
     if what in _WORDS:
@@ -101,7 +101,7 @@ def _parameter(given: object) -> object:
 
 @in_child
 def run_statement(tool: OwnFunction) -> Callable[[Any, dict[str, Any]], Any]:
-    """Return what runs a statement of a tool."""
+    """Return a function that runs a statement of a tool."""
     return lambda workspace, asked: _statement(workspace, tool, str(asked["ask"]), asked)
 
 
@@ -166,7 +166,7 @@ def _write_rows(
 def _own_errors_named(
     transaction: Callable[[Callable[[], Any]], Any], work: Callable[[], Any]
 ) -> Any:
-    """Return what comes of a transaction; an error of the tool's own SQL is told as it is."""
+    """Return the result of a transaction; its refusal quotes an error in the tool's own SQL."""
     told: list[str] = []
 
     def noting() -> Any:
@@ -181,7 +181,7 @@ def _own_errors_named(
     try:
         return transaction(noting)
     except ToolError as error:
-        if told and "doctor" in str(error):  # said where nothing else is known
+        if told and "doctor" in str(error):  # the error gives no other cause
             raise ToolError(f"the database refuses this statement: {told[0]}") from error
         raise
 
@@ -196,7 +196,7 @@ def _json_value(value: object) -> object:
 
 
 def _query(workspace: Any, tool: OwnFunction, asked: dict[str, Any]) -> Any:
-    """Return what a named query answers."""
+    """Return the answer of a named query."""
     name = str(asked.get("name"))
     try:
         tools = __import__(f"{workspace.session.kit}.queries", None, None, ["TOOLS"]).TOOLS
@@ -215,7 +215,7 @@ def _query(workspace: Any, tool: OwnFunction, asked: dict[str, Any]) -> Any:
 
 
 def _service(workspace: Any, name: str) -> Callable[[Any, dict[str, Any]], Any] | None:
-    """Return a service of the session's kit, None where it has no such thing."""
+    """Return a service of the session's kit, None if it has no such service."""
     found: Callable[[Any, dict[str, Any]], Any] | None
     found = __import__(workspace.session.kit).KIT.import_services().get(name)
     return found
@@ -225,11 +225,11 @@ PROCESSES = 4  # calls of a session that run at once; the next ones wait
 LONGEST_PRINTED = 2_000  # characters of a line that a tool prints
 MOST_PRINTED = 1_000  # lines of a process that are logged
 START_WAIT = 20  # seconds for a process to be there
-POLL = 0.5  # seconds between two looks at whether a call is wanted still
+POLL = 0.5  # seconds between two checks for an abandoned call
 
 
 class Replies:
-    """Makes messages of what a process writes, a line each, for one thread that waits for them."""
+    """Makes messages of the lines that a process writes, for one thread that waits for them."""
 
     weight = 0
 
@@ -259,7 +259,7 @@ class Replies:
 
 
 class PrintedLines:
-    """Logs what a tool prints, a line each, as far as anybody could read it."""
+    """Logs the lines that a tool prints, up to limits."""
 
     weight = 0
 
@@ -280,7 +280,7 @@ class PrintedLines:
             self._data = b""
 
     def end(self) -> None:
-        """Log what has no end of its own."""
+        """Log an unfinished last line."""
         if self._data:
             self._log(self._data)
             self._data = b""
@@ -298,7 +298,7 @@ class PrintedLines:
 
 
 class Channel(Pipes):
-    """The streams of a process that is asked again and again: its input stays open."""
+    """The streams of a process that is asked repeatedly: its input remains open."""
 
     __slots__ = ("_requests", "replies")
 
@@ -313,7 +313,7 @@ class Channel(Pipes):
         self.stdin, self._requests = os.pipe()
 
     def send(self, message: dict[str, Any]) -> None:
-        """Write a message; raises OSError where nobody reads any more."""
+        """Write a message; raises OSError if the process no longer reads."""
         data = json.dumps(message).encode() + b"\n"
         while data:
             data = data[os.write(self._requests, data) :]
@@ -326,7 +326,7 @@ class Channel(Pipes):
 
 
 class Child:
-    """A process that runs tools, and what it is told and tells."""
+    """A process that runs tools, and its messages in both directions."""
 
     __slots__ = ("channel", "job")
 
@@ -335,7 +335,7 @@ class Child:
         self.job = job
 
     def next(self, seconds: float | None = None) -> dict[str, Any] | None:
-        """Return its next message, None where it has come to an end or is late."""
+        """Return its next message, None if it has ended or is late."""
         from queue import Empty
 
         try:
@@ -347,7 +347,7 @@ class Child:
 
 
 class Children:
-    """The processes of one session, of which each runs one call at a time."""
+    """The processes of one session; each runs one call at a time."""
 
     __slots__ = ("_folder", "_idle", "_jobs", "_kit", "_root", "_slots")
 
@@ -364,9 +364,9 @@ class Children:
             self._slots.put(None)
 
     def take(self, is_over: Callable[[], bool]) -> Child | None:
-        """Return a process for a call, whose turn is waited for; None where nobody wants it.
+        """Return a process for a call, after waiting for its turn; None if `is_over` first.
 
-        Raises `ToolError` where none can be started.
+        Raises `ToolError` if no process can be started.
         """
         from queue import Empty
 
@@ -383,7 +383,7 @@ class Children:
         return None
 
     def give_back(self, child: Child, *, whole: bool) -> None:
-        """Keep a process for the next call, or end it where it did not answer."""
+        """Keep a process for the next call, or end it if it did not answer."""
         try:
             if whole and not child.job.ended.is_open:
                 self._idle.append(child)
@@ -393,8 +393,8 @@ class Children:
             self._slots.put(None)
 
     def stop(self, child: Child) -> None:
-        """End a process and all that it has started."""
-        child.channel.replies.end()  # its pipes are not read while the log is not
+        """End a process and everything that it has started."""
+        child.channel.replies.end()  # a blocked log keeps its pipes unread
         try:
             self._jobs.stop(child.job, 0)
         except NotRunningError:
@@ -451,9 +451,9 @@ def _children(workspace: Any) -> Children:
 
 
 class OwnCall:
-    """One call, on a thread of its own, which has the process ask for what it needs.
+    """One call, on a separate thread, that answers the requests of its process.
 
-    `whole` says that the process has answered, and can be asked again.
+    `whole` is true once the process has answered and can take another call.
     """
 
     __slots__ = (
@@ -480,20 +480,20 @@ class OwnCall:
         self._arguments = arguments
         self._child: Child | None = None
         self._done = Latch()
-        self._paused = 0.0  # when it began to wait for a check, 0 where it does not
+        self._paused = 0.0  # when it began to wait for a check, else 0
         self._answer: Any = None
         self._problem: Exception | None = None
-        self._statement: DeferredResult | None = None  # what the tool has asked for
+        self._statement: DeferredResult | None = None  # the request of the tool
         self._stopped = ""
         self.whole = False
 
     @property
     def over(self) -> bool:
-        """Whether nobody waits for it any more."""
+        """True if the call was stopped."""
         return bool(self._stopped)
 
     def run(self) -> None:
-        """Have the tool called; to be run on a thread of its own."""
+        """Call the tool; run this on a separate thread."""
         try:
             child = self._children.take(lambda: self.over)
             if child is not None:
@@ -513,7 +513,7 @@ class OwnCall:
             self._done.open()
 
     def outcome(self) -> Any:
-        """Wait for the answer and return it; raises `ToolError`, also where it takes too long."""
+        """Wait for the answer and return it; raises `ToolError`, also after a timeout."""
         left = float(self._tool.seconds)
         while not self._done.wait(min(left, POLL)) and left > 0:
             if not self._paused:
@@ -546,9 +546,9 @@ class OwnCall:
             self._children.stop(child)
 
     def _converse(self, child: Child) -> None:
-        """Send the call, answer what the tool asks for, and keep what it comes to."""
+        """Send the call, answer the requests of the tool, and keep the result."""
         session = self._workspace.session
-        number = os.urandom(8).hex()  # what else the process writes is no message of this call
+        number = os.urandom(8).hex()  # marks the messages of this call
         request = {
             "call": number,
             "tool": self._tool.name,
@@ -576,7 +576,7 @@ class OwnCall:
         message = Masker().value(message)
         if message is None or message.get("call") != number:
             raise ToolError(self._failed("ended its process or wrote an invalid answer"))
-        self.whole = "failed" not in message  # else nobody knows in what state it is
+        self.whole = "failed" not in message  # otherwise its state is unknown
         if "refused" in message:
             raise ToolError(str(message["refused"]))
         if "failed" in message:
@@ -600,14 +600,14 @@ class OwnCall:
             self._statement = None
 
     def _failed(self, how: str) -> str:
-        """Return the one line that an agent reads of what nobody foresaw."""
+        """Return the one line for an agent about an unforeseen failure."""
         return (
             f'"{self._tool.name}" {how}: continue without it and tell the user; '
             "see the server's log"
         )
 
     def _fitting(self, result: Any) -> Any:
-        """Return an answer as long as one may be, and still what the tool says that it answers."""
+        """Return an answer within the maximum size that still has the declared type."""
         answers = self._tool.answers
         if problems := misfits(answers, result, "result"):
             log("error", self._workspace.session.kit, {"tool": self._tool.name, "wrong": problems})
@@ -615,7 +615,7 @@ class OwnCall:
         if isinstance(result, dict):
             return fitted(result)
         if isinstance(result, str) and answers.get("type") in (None, "string"):
-            # Return a text as an answer holds it, cut where it is too long.
+            # Return a text as an answer holds it, cut if it is too long.
             whole = result.encode("utf-8", "replace").decode()
             if len(whole) <= MAX_CHARACTERS:
                 return whole

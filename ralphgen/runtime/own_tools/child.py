@@ -23,11 +23,11 @@ if TYPE_CHECKING:
 else:
     ModuleType = type(sys)
 
-OPTION = "--own-tools"  # with which server.py runs this
+OPTION = "--own-tools"  # server.py runs this module with it
 HIGH_DESCRIPTOR = 200  # the descriptors that a function hardly closes by their numbers begin here
 LONGEST_FILE = 200_000  # bytes of a file
 LONGEST_LINE = 8_000_000  # bytes of a message
-LONGEST_ANSWER = 4_000_000  # characters of JSON, of which far fewer are shown
+LONGEST_ANSWER = 4_000_000  # characters of JSON; far fewer are shown
 TOO_LONG = '"{}" returned too much: make it return less'
 STALE = (
     '.ralph/tools/{} {} since the server was generated: ask the user to run "ralphgen regen", then '
@@ -47,7 +47,7 @@ def serve(folder: str) -> int:
     import signal
 
     while (request := wire.next()) is not None:
-        # Take back what the function before has changed of the process.
+        # Undo the changes of the previous function to the process.
         signal.alarm(0)
         os.chdir(request["root"])
         if dict(os.environ) != environment:
@@ -57,11 +57,11 @@ def serve(folder: str) -> int:
         outcome = _outcome(wire, request, tools, loaded)
         wire.end_call()
         wire.tell({"call": request.get("call"), **outcome})
-    os._exit(0)  # whatever threads a function has left
+    os._exit(0)  # even if a function has left threads
 
 
 class CallStreams:
-    """The two ends of the pipes to the server, where a function does not find them."""
+    """The two ends of the pipes to the server, kept away from functions."""
 
     def __init__(self) -> None:
         from fcntl import F_DUPFD_CLOEXEC, fcntl
@@ -75,7 +75,7 @@ class CallStreams:
         self._nothing = fcntl(os.open(os.devnull, os.O_RDONLY), F_DUPFD_CLOEXEC, HIGH_DESCRIPTOR)
         self._lock = Lock()
         self._process = os.getpid()
-        self._call = 0  # the number of the one that may ask
+        self._call = 0  # the number of the call that may ask
         self.reset()
 
     def reset(self) -> None:
@@ -92,7 +92,7 @@ class CallStreams:
         sys.stdin = open(0, encoding="utf-8", closefd=False)
 
     def next(self) -> dict[str, Any] | None:
-        """Return the next request, None where the server is gone."""
+        """Return the next request, None if the server is gone."""
         line = self._source.readline()
         return json.loads(line) if line else None
 
@@ -107,21 +107,21 @@ class CallStreams:
             data = data[os.write(self._target, data) :]
 
     def asking(self, name: str) -> Callable[[str, dict[str, Any]], Any]:
-        """Return what asks the server for the function that is called now, until its call ends.
+        """Return a function that asks the server for the current call, until the call ends.
 
-        `name` is by what the server knows the call.
+        `name` identifies the call for the server.
         """
         call = self._call
         return lambda what, about: self._ask(call, {"call": name, "ask": what, **_plain(about)})
 
     def end_call(self) -> None:
-        """Let threads that a function has left ask no more: what is answered is for the next."""
+        """End the requests of leftover threads: answers now belong to the next call."""
         if os.getpid() == self._process:
             with self._lock:
                 self._call += 1
 
     def _ask(self, call: int, message: dict[str, Any]) -> Any:
-        """Return what the server answers to a function's question; raises `ToolError`."""
+        """Return the server's answer to a function's request; raises `ToolError`."""
         if os.getpid() != self._process:
             raise ToolError("a copy of the process cannot use the project")
         with self._lock:
@@ -156,13 +156,13 @@ def _outcome(
     tools: str,
     loaded: dict[tuple[str, str], ModuleType],
 ) -> dict[str, Any]:
-    """Return what a call comes to: a result, a refusal, or a traceback for the log."""
+    """Return the outcome of a call: a result, a refusal, or a traceback for the log."""
     import traceback
 
     what = "cannot be loaded"
     try:
         function = _function(request, tools, loaded)
-        if "session" not in request:  # whether it can be loaded was all that was asked
+        if "session" not in request:  # the request only checks that the function loads
             return {"result": None}
         what = "failed"
         session = api.OwnSession(**request["session"])
@@ -183,7 +183,7 @@ def _outcome(
 def _called(
     function: Callable[..., Any], project: api.OwnProject, arguments: dict[str, Any]
 ) -> Any:
-    """Return what a function returns, or what it awaits."""
+    """Return the result of a function, awaited if necessary."""
     from inspect import Parameter, signature
 
     left = {
