@@ -18,11 +18,11 @@ if TYPE_CHECKING:
     from typing import Any, Protocol
 
     class Output(Protocol):
-        """Keeps what a process has written, as much of it as it likes."""
+        """Keeps the output of a process, as much of it as it likes."""
 
         @property
         def weight(self) -> int:
-            """About how many bytes of memory what is kept costs."""
+            """Approximate memory cost of the kept output, in bytes."""
 
         def add(self, data: bytes) -> None:
             """Take the next bytes that were written."""
@@ -31,19 +31,19 @@ if TYPE_CHECKING:
             """Know that nothing more comes."""
 
         def drop(self) -> None:
-            """Let go of what is kept."""
+            """Discard the kept output."""
 
 
-PIPE_SIZE = 1 << 16  # bytes of one read: all that a pipe holds
-ABANDONED_WITHIN = 1000  # milliseconds after which pipes that nobody wants any more are closed
+PIPE_SIZE = 1 << 16  # bytes of one read: the capacity of a pipe
+ABANDONED_WITHIN = 1000  # milliseconds until abandoned pipes are closed
 
 
 class Pipes:
-    """The three streams of a process, whose other ends are read and written here.
+    """The three streams of a process; their other ends are read and written here.
 
-    What the process and its children write to their standard output is added to `output`, the rest
-    to `error`; with none of its own it goes to `output` as well, in its true order. They read
-    `given`, or an end of file. Whoever does not read it, or not all of it, is not waited for.
+    The standard output of the process and its children is added to `output`, their standard error
+    to `error`; without `error`, it goes to `output` as well, in its true order. They read `given`,
+    or an end of file. Unread input blocks nothing.
 
     `open` makes `stdin`, `stdout` and `stderr`, the file descriptors for the process. `pass_on`
     closes them here, once the process has them or will never have them. `dry` opens when nothing
@@ -79,11 +79,11 @@ class Pipes:
 
     @property
     def weight(self) -> int:
-        """About how many bytes of memory it costs what was read and is kept."""
+        """Approximate memory cost of the data that was read and is kept, in bytes."""
         return self.output.weight + (self._error.weight if self._error is not None else 0)
 
     def open(self) -> None:
-        """Start to read and to write; raises OSError where there are no more files or threads."""
+        """Start to read and to write; raises OSError if there are no more files or threads."""
         from threading import Thread
 
         try:
@@ -100,7 +100,7 @@ class Pipes:
         self.stdin = self.stdout = self.stderr = -1
 
     def abandon(self) -> None:
-        """Close the pipes within a second, whoever still holds their other ends."""
+        """Close the pipes within a second, even if a process still holds their other ends."""
         self._abandoned = True
 
     def is_behind(self) -> bool:
@@ -115,7 +115,7 @@ class Pipes:
         return self._reading or any(map(any, written))
 
     def drop(self) -> None:
-        """Let go of what was read."""
+        """Discard the data that was read."""
         self.output.drop()
         if self._error is not None:
             self._error.drop()
@@ -159,12 +159,12 @@ class Pipes:
         return bool(data)
 
     def _write(self) -> bool:
-        """Return whether there is more to be written, and somebody to read it."""
+        """Return whether there is more to write, and a reader for it."""
         try:
             self._given = self._given[os.write(self._writer, self._given) :]
         except BlockingIOError:  # less room than an atomic write takes
             return True
-        except OSError:  # nobody reads any more
+        except OSError:  # no reader is left
             return False
         return bool(self._given)
 
@@ -186,10 +186,10 @@ def _close(*ends: int) -> None:
 
 
 class Latch:
-    """Opens once, for all who wait.
+    """Opens once, for every waiting thread.
 
-    An event of `threading` holds a lock of its own for a moment: a handler that interrupts its
-    thread in that moment would wait for it for ever. Here nothing is held that another one needs.
+    An event of `threading` holds its own lock for a moment: a handler that interrupts its thread in
+    that moment would wait for it forever. Here no lock is held that another thread needs.
     """
 
     __slots__ = ("_gate", "is_open")
@@ -212,9 +212,9 @@ class Latch:
 
 
 class Tail:
-    """Keeps the end of what a process writes: `kept` bytes, which are little.
+    """Keeps the end of a process's output: `kept` bytes, which are few.
 
-    `cut` says that it wrote more.
+    `cut` is true if it wrote more.
     """
 
     __slots__ = ("_data", "_kept", "cut")
@@ -226,7 +226,7 @@ class Tail:
 
     @property
     def weight(self) -> int:
-        """How many bytes are kept."""
+        """Number of kept bytes."""
         return len(self._data)
 
     def add(self, data: bytes) -> None:
@@ -239,29 +239,29 @@ class Tail:
         """Know that nothing more comes."""
 
     def drop(self) -> None:
-        """Keep what there is."""
+        """Keep the data: it is small."""
 
     def text(self) -> str:
-        """Return what is kept, with U+FFFD for bytes that are no UTF-8."""
+        """Return the kept data as text, with U+FFFD for bytes that are not UTF-8."""
         return self._data.decode("utf-8", "replace")
 
 
 GUARD = os.path.join(os.path.dirname(os.path.abspath(__file__)), "guard.py")
-STOP_POLL = 0.1  # seconds after which somebody who waits looks whether others are less patient
-GUARD_EXIT = 1.0  # seconds in which the guard ends by itself
+STOP_POLL = 0.1  # seconds between two looks of a waiting thread for a less patient one
+GUARD_EXIT = 1.0  # seconds for the guard to end by itself
 RUNNING, EXITED, FAILED = "running", "exited", "failed"
-REST_OF_OUTPUT = 0.2  # seconds in which those that hold the pipe of an ended process may write on
-READ_BY = 2.0  # seconds in which what an ended process has written is read on a busy machine
+REST_OF_OUTPUT = 0.2  # seconds for others that hold the pipe of an ended process to write on
+READ_BY = 2.0  # seconds to read the output of an ended process on a busy machine
 POLL = 0.01  # seconds between two looks whether it is
 
 
 class Group:
-    """A process, and those that it starts: `pid` is the id of it, of its group and its session.
+    """A process and its descendants: `pid` is the id of the process, its group and its session.
 
-    The process is waited for only when nobody holds the group any more, so that its id is never
-    another's while a signal is sent to it; the one who creates the group holds it. `gone` opens
-    when the process has ended. `killed` says that it did not when it was asked to. `token` is in
-    the environment of all, so that those who leave the session can be found as well.
+    The process is waited for only when the group has no holder left, so its id is never reused
+    while a signal is sent to it; the creator of the group holds it. `gone` opens when the process
+    has ended. `killed` is true if it did not end on request. `token` is in the environment of all
+    of them, so processes that leave the session can be found as well.
     """
 
     __slots__ = ("_holders", "_lock", "_lost", "_process", "gone", "killed", "pid", "token")
@@ -275,9 +275,9 @@ class Group:
         pipes: Pipes,
         token: str,
     ) -> None:
-        """Start the process with the ends of pipes that are its own.
+        """Start the process with its own ends of `pipes`.
 
-        Raises OSError where it cannot be started.
+        Raises OSError if it cannot be started.
         """
         import subprocess
 
@@ -319,7 +319,7 @@ class Group:
             return False
 
     def release(self) -> bool:
-        """Hold the group no longer; whether nobody does, so that `reap` is to be called."""
+        """Hold the group no longer; return whether it has no holder left and needs `reap`."""
         with self._lock:
             self._holders -= 1
             return not self._holders
@@ -337,7 +337,7 @@ class Group:
 class Stop:
     """The end of a group that is under way, which others can join, and hasten.
 
-    `how` is what came of it when `done` opens: a word, or "" where there was nothing to be ended.
+    `how` is the outcome when `done` opens: a word, or "" if there was nothing to end.
     """
 
     __slots__ = ("_deadline", "_lock", "done", "how")
@@ -379,7 +379,7 @@ def end_groups(groups: Sequence[Group], mark: bytes, left: Callable[[], float]) 
 
 
 class Guard:
-    """The program that ends tasks when the server is killed; where it is not, they run as well."""
+    """The program that ends tasks when the server is killed; tasks run without it, too."""
 
     __slots__ = ("_lock", "_process", "_token", "_tried")
 
@@ -392,7 +392,7 @@ class Guard:
 
     @property
     def is_begun(self) -> bool:
-        """Whether it was to be started."""
+        """True if a start was attempted."""
         return self._tried
 
     def start(self) -> None:
@@ -409,7 +409,7 @@ class Guard:
                     bufsize=0,
                     stdin=subprocess.PIPE,
                     stdout=subprocess.DEVNULL,
-                    stderr=subprocess.DEVNULL,  # who reads the server's must see them close
+                    stderr=subprocess.DEVNULL,  # readers of the server's own must see them close
                     cwd="/",
                     # It must outlive a server that is part of another one's task.
                     env={name: os.environ[name] for name in os.environ if name != VARIABLE},
@@ -426,7 +426,7 @@ class Guard:
         self._tell(b"+%d\n" % leader)
 
     def remove(self, leader: int) -> None:
-        """Say that a task has ended; its id must not be another's yet."""
+        """Report that a task has ended, before its id can be reused."""
         self._tell(b"-%d\n" % leader)
 
     def close(self) -> None:
@@ -440,7 +440,7 @@ class Guard:
         try:
             process.wait(GUARD_EXIT)
         except subprocess.TimeoutExpired:
-            return  # it still ends what would not end
+            return  # it is still ending stubborn processes
 
     def _tell(self, line: bytes) -> None:
         process = self._process
@@ -474,11 +474,11 @@ def _wait_for(pid: int) -> None:
 class Job:
     """A process of a task, running or ended.
 
-    `about` is what its starter wants to remember of it, `output` keeps what it and its children
-    wrote to their standard output. `state` is "running", "exited" (it ended by itself, with
-    `exit_code`) or "failed" (it did not: `error` says why in one sentence, `signal` is the number
-    of the signal that ended it, if any). `completed_at` is the time of the end as RFC 3339 says, in
-    UTC. The state is the last to change: what is read after it belongs to it.
+    `about` is any value that its starter attaches, `output` keeps the standard output of the
+    process and its children. `state` is "running", "exited" (it ended by itself, with `exit_code`)
+    or "failed" (it did not: `error` has the reason in one sentence, `signal` is the number of the
+    signal that ended it, if any). `completed_at` is the time of the end in the format of RFC 3339,
+    in UTC. The state is the last to change: values read after it belong to it.
     """
 
     __slots__ = (
@@ -501,7 +501,7 @@ class Job:
         self.group = group
         self.pid = group.pid
         self.pipes = pipes
-        self.output: Any = pipes.output  # of the kind that the starter gave
+        self.output: Any = pipes.output  # its type is the starter's choice
         self.about = about
         self.started = time.monotonic()
         self.finished = 0.0  # seconds of the monotonic clock, once it has ended
@@ -518,9 +518,9 @@ class Job:
         return int((time.monotonic() if running else self.finished) - self.started)
 
     def wait(self, seconds: float) -> bool:
-        """Wait until the process has ended, for at most these seconds; whether it has.
+        """Wait until the process has ended, for at most these seconds; return whether it has.
 
-        What it has written is read by then, unless that takes more than two seconds.
+        Its output is read by then, unless that takes more than two seconds.
         """
         if not self.ended.wait(seconds):
             return False
@@ -546,9 +546,9 @@ class Job:
 
 
 CLOSE_GRACE = 2.0  # seconds that tasks have to end when the server does
-SETTLING = 0.5  # seconds in which their ends are noted, unless a handler interrupts who would
+SETTLING = 0.5  # seconds to note their ends, unless a handler interrupts the thread that does
 OPEN_PIPES = 50  # pipes of ended tasks that are read on, since a process holds them
-DRAINING = 1.0  # seconds in which the pipes of an ended task are read, if nobody holds them
+DRAINING = 1.0  # seconds to read the pipes of an ended task, if no process holds them
 FOREVER = float("inf")
 
 
@@ -582,16 +582,15 @@ class PendingStart:
 class Jobs:
     """The processes of tasks; for many threads, and `close` also for a signal's handler.
 
-    At most `most` run at once. One that has ended is forgotten `keep` seconds later, or when `kept`
-    have ended after it, or when it is said to; one that is running never is. Of those that have
-    ended, the first to end lose their output where all is more than `budget` bytes, and their pipes
-    where too many are held by what they have left behind. No lock guards this: each step is one
-    operation of a list or a dict, which is whole, so that a handler can interrupt whichever thread
-    it likes.
+    At most `most` run at once. An ended process is forgotten `keep` seconds later, when `kept`
+    others have ended after it, or on request; a running one never is. Ended processes, the first to
+    end first, lose their output if all of it exceeds `budget` bytes, and their pipes if leftover
+    processes hold too many. No lock guards this: each step is one atomic operation of a list or a
+    dict, so a handler can interrupt any thread.
 
-    What a task leaves behind when it ends by itself lives on until the server ends; when a task is
-    stopped, nothing of it does. Each task has a token in its environment, by which its processes
-    are known on Linux wherever they have gone.
+    Processes that a task leaves behind when it ends by itself live on until the server ends; when a
+    task is stopped, they end too. Each task has a token in its environment, which identifies its
+    processes on Linux wherever they have gone.
     """
 
     __slots__ = (
@@ -641,8 +640,8 @@ class Jobs:
     ) -> Job:
         """Start a process in a folder, which is its PWD too, with all of its environment.
 
-        `pipes` are its own, and not open yet. Raises `FullError`, `ClosedError`, and OSError where
-        the process cannot be started; then nothing is remembered.
+        `pipes` are its own, and not open yet. Raises `FullError`, `ClosedError`, and OSError if the
+        process cannot be started; then nothing is remembered.
         """
         from threading import Thread
 
@@ -672,16 +671,16 @@ class Jobs:
             raise FullError(f"{self.most} processes are running, which is the maximum") from None
 
     def give_back(self) -> None:
-        """Let what was taken count no longer."""
+        """Return a slot that was taken."""
         self._slots.append(None)
 
     def running(self) -> list[Job]:
-        """Return those that are running, the oldest first."""
+        """Return the running processes, the oldest first."""
         self._collect()
         return [job for job in list(self._jobs) if job.state == RUNNING]
 
     def all(self) -> list[Job]:
-        """Return all that are remembered, the newest first."""
+        """Return all remembered processes, the newest first."""
         self._collect()
         return list(self._jobs)[::-1]
 
@@ -691,11 +690,11 @@ class Jobs:
         return next((job for job in found if job.state == RUNNING), found[0] if found else None)
 
     def stop(self, job: Job, grace: float) -> str:
-        """End a process and all that it has started, by force after the grace, in seconds.
+        """End a process and everything that it has started, by force after the grace, in seconds.
 
         Returns "graceful" if the process ended when asked to, "killed", or "failed" if it is
-        running still. Raises `NotRunningError`. Where it is being stopped already, the answer is
-        that of the other, which takes no longer than this grace from now.
+        running still. Raises `NotRunningError`. If it is being stopped already, the answer is that
+        of the other call, which takes no longer than this grace from now.
         """
         self._collect()
         own = Stop(grace)
@@ -715,7 +714,7 @@ class Jobs:
         return stop.how
 
     def signal(self, job: Job, number: int) -> None:
-        """Send a signal to the group of a process; nothing happens where it has ended."""
+        """Send a signal to the group of a process; does nothing if the process has ended."""
         if job.group.hold():
             try:
                 os.killpg(job.pid, number)
@@ -725,13 +724,13 @@ class Jobs:
                 self._let_go(job)
 
     def forget(self, job: Job) -> None:
-        """Let go of a process that has ended, and of what it wrote; one that runs is kept."""
+        """Forget an ended process and its output; a running process is kept."""
         if job.state != RUNNING:
             job.pipes.abandon()
             self._jobs.pop(job, None)
 
     def close(self) -> None:
-        """End all that was started, by force after two seconds; nothing can be started any more.
+        """End every started process, by force after two seconds; no more can be started.
 
         May be called again at any moment, also by a handler that interrupts it.
         """
@@ -766,7 +765,7 @@ class Jobs:
             stop.how = "killed" if job.group.killed else "graceful"
 
     def _run(self, pending: PendingStart, create: Callable[[], Job]) -> None:
-        """Start a process and watch it to its end, on a thread of its own."""
+        """Start a process and watch it to its end; runs on a separate thread."""
         self._pending[pending] = None  # from here on, `close` waits for it
         try:
             pending.job = create()
@@ -816,7 +815,7 @@ class Jobs:
         job.ended.open()
 
     def _collect(self) -> None:
-        """Forget those that ended long ago, and the oldest where there are too many."""
+        """Forget processes that ended long ago, and the oldest if there are too many."""
         ended = self._ended()
         surplus = len(ended) - self._kept
         limit = time.monotonic() - self._keep
@@ -826,12 +825,12 @@ class Jobs:
         self._spare(ended)
 
     def _ended(self) -> list[Job]:
-        """Return those that have ended and are remembered, the first to end first."""
+        """Return the remembered processes that have ended, the first to end first."""
         ended = [job for job in list(self._jobs) if job.state != RUNNING]
         return sorted(ended, key=_end_of)
 
     def _spare(self, ended: list[Job]) -> None:
-        """Let those that have ended cost no more than they may; the first to end give way."""
+        """Limit the costs of ended processes; the first to end give way."""
         limit = time.monotonic() - DRAINING
         held = [job for job in ended if job.finished < limit and not job.pipes.dry.is_open]
         for job in held[:-OPEN_PIPES]:

@@ -1,14 +1,14 @@
-"""Signals the processes of tasks; as a program, ends those that a killed server leaves behind.
+"""Signals the processes of tasks; as a program, ends the tasks that a killed server leaves behind.
 
-Run with a pipe as its standard input, whose other end only the server holds, it reads "+ID" for a
-task's first process and "-ID" for one that has ended. When the pipe closes, it ends the tasks that
-are left and then itself. It is alone with the interpreter: nothing here is imported from others.
+It runs with a pipe as its standard input; only the server holds the other end. It reads "+ID" for a
+task's first process and "-ID" for an ended one. When the pipe closes, it ends the remaining tasks
+and then itself. It is alone with the interpreter: nothing here is imported from others.
 
 A process belongs to a task if it is in the session of the task's first process or, on Linux, if its
-environment has the task's mark: so a daemon with a session of its own is found too, also one whose
-task ended long ago. Who clears or rewrites its environment, as `env -i` and `sudo` do, and leaves
-the session besides is not found. Elsewhere than on Linux, groups are found instead: those of the
-first process and of all that descend from it when the end begins.
+environment has the task's mark: so a daemon in a new session is found too, even if its task ended
+long ago. A process is not found if it clears or rewrites its environment, as `env -i` and `sudo`
+do, and also leaves the session. Systems other than Linux find groups instead: the groups of the
+first process and of all its descendants when the end begins.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 VARIABLE = "RALPHGEN_TASK"  # its value in the environment of a task is the task's token
 GRACE = 2.0  # seconds between the request to end and the end
-CERTAIN = 2.0  # seconds in which a process that was killed is gone
+CERTAIN = 2.0  # seconds until a killed process is gone
 STEPS = (0.005, 0.1)  # seconds between two looks at what still lives: the first and the longest
 PAUSE = 4  # times as long as a look took is at least between it and the next
 TABLE = "/proc"
@@ -33,19 +33,20 @@ CHUNK = 1 << 12
 
 
 def mark_of(token: str, *, whole: bool = True) -> bytes:
-    """Return what the environment of a task with this token holds; or one that begins with it."""
+    """Return the mark in the environment of a task with this token, or the beginning of marks."""
     return f"\0{VARIABLE}={token}".encode() + b"\0" * whole
 
 
 def reach(leaders: set[int], mark: bytes, number: int) -> bool:
-    """Send a signal once to each process that belongs to tasks, where one may.
+    """Send a signal once to each process that belongs to tasks, if permitted.
 
-    These are all of the sessions that `leaders` lead, and those with the mark; an empty one is
-    nobody's. Returns whether such a process is in the table of processes, where there is one.
+    These are the processes of the sessions that `leaders` lead, and any process with the mark; an
+    empty mark matches none. Returns whether such a process is in the table of processes, if there
+    is one.
 
     A process can leave its group without leaving its session, as `timeout` and a shell with job
-    control do. Without a table, the groups of the leaders are all that is known: their ids must be
-    of groups that are there, or of leaders that were not yet waited for.
+    control do. Without a table, only the groups of the leaders are known: their ids must be of
+    existing groups, or of leaders that were not yet waited for.
     """
     table = _processes(mark)
     groups = {group for _, group, session, _ in table if session in leaders}
@@ -67,9 +68,9 @@ def living(leaders: set[int], mark: bytes = b"") -> set[int]:
 
 
 def with_descendants(leaders: set[int]) -> set[int]:
-    """Return the leaders and, where no mark can be seen, the groups of all that descend from them.
+    """Return the leaders and, if marks are invisible, the groups of their descendants.
 
-    To be called before the first signal: who loses its parent is nobody's descendant any more.
+    Call this before the first signal: a process that loses its parent is no longer a descendant.
     """
     return leaders if os.path.isdir(TABLE) else leaders | _groups_below(leaders)
 
@@ -87,7 +88,7 @@ def end_quietly(leaders: set[int], mark: bytes, left: Callable[[], float]) -> No
 
 
 def kill(leaders: set[int], mark: bytes, deadline: float) -> None:
-    """End all processes of these tasks by force, also those that they start meanwhile.
+    """End all processes of these tasks by force, including processes that they start meanwhile.
 
     A process that nothing can end is given up at the deadline of the monotonic clock.
     """
@@ -96,7 +97,7 @@ def kill(leaders: set[int], mark: bytes, deadline: float) -> None:
 
 
 def watch(source: int, mark: bytes) -> None:
-    """Read what the server says of its tasks, and end those that it leaves behind."""
+    """Read the server's messages about its tasks, and end the tasks that it leaves behind."""
     leaders: set[int] = set()
     begun = b""
     while chunk := os.read(source, CHUNK):
@@ -144,7 +145,7 @@ def _signal_marked(pid: int, mark: bytes, number: int) -> None:
 def _processes(mark: bytes) -> list[tuple[int, int, int, bool]]:
     """Return each living process: its id, group and session, and whether it has the mark.
 
-    None where the system has no such table.
+    The list is empty if the system has no such table.
     """
     found = []
     try:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 # What signs tokens of sessions, opens the database, as a server or as its owner, and is a session.
 SECRETS = ("RALPH_KEY", "RALPH_DSN", "RALPH_ADMIN_DSN", "RALPH_TOKEN")
-# What a program needs on any machine, whatever the project lists.
+# Variables that a program needs on any machine; a project need not list them.
 STANDARD = re.compile(
     r"PATH|HOME|USER|LOGNAME|SHELL|PWD|TMPDIR|TMP|TEMP|TZ|TERM|COLORTERM|COLUMNS|LINES|NO_COLOR"
     r"|FORCE_COLOR|CI|LANG|LANGUAGE|LC_.*|XDG_.*|RALPHGEN_.*|RALPH_DATABASE"
@@ -53,7 +53,7 @@ def passed_on(folder: str, *, to_agent: bool = False, also: Iterable[str] = ()) 
 
 
 def _is_among(name: str, names: Iterable[str]) -> bool:
-    """Return whether a name is standard, or one of the names, of which some end with "*"."""
+    """Return whether a name is standard, or matches one of the names; some of them end with "*"."""
     if STANDARD.fullmatch(name.upper()):  # proxies have small letters as well
         return True
     return any(name.startswith(one[:-1]) if one.endswith("*") else name == one for one in names)
@@ -99,7 +99,7 @@ _AUTHORIZATION = re.compile(r"(?i)\bauthorization\W{0,2}[:=]\s*(?:[a-z]+\s+)?([^
 _IN_URL = re.compile(r"""(://[^/\s:@"'<>]*:)[^/\s"'<>]+@""")
 _USER_INFO = re.compile(r"://([^\s/?#]*)@|://([^\s/?#:]*:[^\s]*)@")
 _PAIR = re.compile(r"""\b([A-Za-z][\w .-]{0,60}?)\s*=\s*("[^"]*"|'[^']*'|[^;&\s"']+)""")
-LONGEST_USER = 16  # characters; a longer one that has no password is a token
+LONGEST_USER = 16  # characters; a longer user without a password is a token
 _WHOLE = ("env", "headers")  # of an MCP server: every value in them may be secret
 _NAMES = ("name", "type")  # of an MCP server: never secret
 _USER_OPTIONS = ("-u", "--user")  # their value is a user with a password, as curl has it
@@ -144,7 +144,7 @@ class Masker:
     __slots__ = ("_spellings",)
 
     def __init__(self, variables: Mapping[str, str] | None = None) -> None:
-        """Take the secrets of the variables, which are those of this process by default."""
+        """Take the secrets of the variables, by default from this process."""
         found: dict[str, None] = {}
         for name, value in (os.environ if variables is None else variables).items():
             for secret in _secrets(name, value):
@@ -152,7 +152,7 @@ class Masker:
         self._spellings = sorted(found, key=len, reverse=True)
 
     def text(self, text: str, *, cut: bool = False) -> str:
-        """Return the text without secrets; of one that is `cut`, the beginning is missing."""
+        """Return the text without secrets; with `cut`, the beginning of the text is missing."""
         if cut:
             text = self._without_rest(text)
         for begin, end in reversed(self._spans(text)):
@@ -177,7 +177,7 @@ class Masker:
         return whole[0]
 
     def _spans(self, text: str) -> list[tuple[int, int]]:
-        """Return the parts of a text that secrets cover, in order; those that overlap are one."""
+        """Return the parts of a text that secrets cover, in order; overlapping parts are one."""
         found: list[tuple[int, int]] = []
         for spelling in self._spellings:
             at = text.find(spelling)
@@ -235,9 +235,9 @@ def masked_arguments(arguments: Sequence[Any]) -> list[Any]:
 
 
 def masked_text(text: str) -> str:
-    """Return a text, such as an argument or a URL, with masks for what looks like a credential.
+    """Return a text, such as an argument or a URL, with masks for apparent credentials.
 
-    A masked text stays as it is when it is masked again.
+    Masking a masked text again does not change it.
     """
     if re.fullmatch(_GLUED_VALUE, text):
         return f"-p{MASK}"
@@ -270,7 +270,7 @@ def _masked_entry(key: str, value: Any) -> Any:
 
 
 def _hidden(before: str, name: str, value: str) -> str:
-    """Return what stands before a value and the value, masked if its name is that of a secret."""
+    """Return a value with the text before it, masked if its name is that of a secret."""
     plain = value.strip("\"'")
     is_open = not (is_secret(name) or before == "-p ") or _SETTING.fullmatch(plain) is not None
     if is_open or not plain or re.search(_SCHEME, value):
@@ -297,7 +297,7 @@ def _secrets(name: str, value: str) -> Iterator[str]:
             yield from _lines(password)
         elif len(user) >= LONGEST_USER:
             yield user
-    for text in _AUTHORIZATION.findall(value):  # as in GIT_CONFIG_VALUE_0
+    for text in _AUTHORIZATION.findall(value):  # for example in GIT_CONFIG_VALUE_0
         yield from _lines(text)
     for text in re.findall(_KNOWN_FORM, value):
         if len(text) >= LONGEST_USER:
@@ -326,7 +326,7 @@ def _members(name: str, value: Any) -> Iterator[str]:
 
 
 def _lines(value: str) -> Iterator[str]:
-    """Yield a value and each of its lines, as far as they are long enough to be a secret."""
+    """Yield a value and each of its lines, if long enough to be a secret."""
     for text in (value, *value.replace("\\n", "\n").splitlines()):
         secret = text.strip()
         if len(secret) < SHORTEST or _SETTING.fullmatch(secret):
@@ -358,7 +358,7 @@ def _spellings(secret: str) -> Iterator[str]:
     if len(plain := unquote(secret)) >= SHORTEST:
         yield plain
     yield b64encode(data).decode()
-    for before in range(3):  # what precedes the value decides how its bytes fall into groups
+    for before in range(3):  # the length of the text before the value shifts its groups of bytes
         written = b64encode(bytes(before) + data).decode().rstrip("=")
         end = len(written) - ((before + len(data)) % 3 > 0)
         inner = written[(0, 2, 3)[before] : end]
