@@ -46,7 +46,7 @@ APPEND = os.O_WRONLY | os.O_CREAT | os.O_APPEND | AT_ONCE | NO_LINK
 class CallLog:
     """The file of one session, which the servers of all its kits write to.
 
-    A line is one write. Where it cannot be written at once, calls go on without.
+    A line is one write. If it cannot be written immediately, calls continue without.
     """
 
     __slots__ = ("_file", "_kit")
@@ -79,7 +79,7 @@ class CallLog:
         return DeferredResult(settled, answer.leave, finishes=answer.finishes)
 
     def _add_answer(self, tool: str, arrived: float, answer: dict[str, Any]) -> None:
-        if "content" not in answer:  # a person is asked first
+        if "content" not in answer:  # the user is asked first
             return
         text = answer["content"][0]["text"]
         self._add(tool, arrived, text if answer["isError"] else None, len(text.encode()))

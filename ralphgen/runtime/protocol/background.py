@@ -1,10 +1,10 @@
-"""Work beside the thread that reads: calls that take time, tasks, questions and subscriptions.
+"""Work outside the thread that reads: slow calls, tasks, questions and subscriptions.
 
-Calls that take time have turns on a kit's workspace, each on a thread of its own. A client of the
+Calls that take time have turns on a kit's workspace, each on a separate thread. A client of the
 stateless version that declares the tasks extension gets a handle for a call that is not over in a
 moment, and asks after it: `tasks/get`, `tasks/update`, `tasks/cancel`, as
-https://github.com/modelcontextprotocol/ext-tasks has them (SEP-2663). What runs is this process's
-own, and so are the handles.
+https://github.com/modelcontextprotocol/ext-tasks has them (SEP-2663). Running calls and their
+handles belong to this process alone.
 """
 
 from __future__ import annotations
@@ -51,11 +51,11 @@ CLOSED_TOO_EARLY = "the connection was closed before the call came to an end"
 class Call(Waiter):
     """One call, from its arrival to its outcome.
 
-    `work` answers it, or begins to; `reads` says that it changes nothing. `tell` is called once,
-    on some thread: with the result, with what refuses it, or with None where nobody wants it.
-    `uses_workspace` is false where the call needs no turn. `identity` is that of the request, and
-    `tell_progress` takes how far it is, where anybody wants to know. `waiting` is what waits for
-    the answer of a work that has begun already.
+    `work` answers it, or begins to; `reads` marks a call that changes nothing. `tell` is called
+    once, on some thread: with the result, with the refusal, or with None if the call was abandoned.
+    `uses_workspace` is false if the call needs no turn. `identity` is that of the request, and
+    `tell_progress` reports progress, if the client asked for it. `waiting` is the deferred result
+    of work that has begun already.
     """
 
     __slots__ = (
@@ -102,9 +102,9 @@ class Call(Waiter):
         return self._begun
 
     def pause(self, seconds: float) -> None:
-        """Wait for other programs, while those calls run that only read.
+        """Wait for other programs, while read-only calls run.
 
-        Raises `RefusedError` where nobody waits for the call any longer.
+        Raises `RefusedError` if the call was abandoned.
         """
         if not self.wanted or self._worker.closing:
             raise RefusedError(CONNECTION_CLOSED, CLOSED_TOO_EARLY)
@@ -120,17 +120,17 @@ class Call(Waiter):
 
     @property
     def finishes(self) -> bool:
-        """Whether it waits for an answer that comes soon."""
+        """True if it waits for an answer that comes soon."""
         return self._waiting is not None and self._waiting.finishes
 
     def leave(self) -> None:
-        """Want no answer any longer; what has not begun to write will not."""
+        """Abandon the call; it writes nothing unless it has begun to."""
         self.wanted = False
         if self._waiting is not None:
             self._waiting.leave()
 
     def close(self) -> None:
-        """Come to an end with the connection, where it waits for an answer that takes time."""
+        """End with the connection, if the call waits for an answer that takes time."""
         if self.finishes:
             return
         if self._waiting is not None or not self.uses_workspace:
@@ -138,13 +138,13 @@ class Call(Waiter):
             self.tell(RefusedError(CONNECTION_CLOSED, CLOSED_TOO_EARLY))
 
     def tell(self, outcome: Outcome) -> None:
-        """Say what came of the call, once."""
+        """Report the outcome of the call, once."""
         if self._over.acquire(blocking=False):
             self._tell(outcome)
             self._worker.calls.remove(self)
 
     def begin(self) -> DeferredResult | None:
-        """Run the work; returns what waits for the answer where it is not there yet."""
+        """Run the work; returns the deferred result if the answer is still pending."""
         answer: Any = RefusedError(INTERNAL_ERROR, "cancelled before it began")
         if self.wanted:
             try:
@@ -180,7 +180,7 @@ async def outcome_of(
     uses_workspace: bool = True,
     tell_progress: Callable[[int, int, str], None] | None = None,
 ) -> Outcome:
-    """Return what comes of a call, to who awaits it in a loop; once cancelled, nobody wants it."""
+    """Return the outcome of a call to a coroutine of a loop; cancelling it abandons the call."""
     awaited: asyncio.Future[Outcome] = loop.create_future()
 
     def settle(outcome: Outcome) -> None:
@@ -201,7 +201,7 @@ async def outcome_of(
     worker.add(call)
     try:
         return await awaited
-    except BaseException:  # that it was cancelled
+    except BaseException:  # such as a cancellation
         call.leave()
         raise
 
@@ -209,26 +209,26 @@ async def outcome_of(
 class Worker:
     """The queue before one workspace, which belongs to one call at a time.
 
-    Calls have their turns in the order in which they came; while one waits for other programs,
-    those that only read go on. `gone` is called where no answer can be written any more.
+    Calls have their turns in order of arrival; while one waits for other programs, read-only calls
+    continue. `gone` is called if no answer can be written any more.
     """
 
     __slots__ = ("_active", "_gone", "_lock", "_paused", "_queue", "_turn", "calls", "closing")
 
     def __init__(self, gone: Callable[[], None]) -> None:
-        self._active = 0  # calls that have had their turn and have not given it back
+        self._active = 0  # calls that have begun their turn and not ended it
         self._gone = gone
         self._lock = _thread.allocate_lock()  # for the fields of this object
-        self._paused = 0  # calls among the active ones that wait for other programs
+        self._paused = 0  # active calls that wait for other programs
         self._queue: list[Call] = []
-        self._turn = _thread.allocate_lock()  # held by whoever uses the workspace
-        self.calls: list[Call] = []  # all that have no outcome yet
+        self._turn = _thread.allocate_lock()  # held by the thread that uses the workspace
+        self.calls: list[Call] = []  # calls without an outcome yet
         self.closing = False
 
     def at_once(self, work: Callable[[], Result]) -> Result:
         """Return `work()`, on this thread, which reads requests.
 
-        Raises `DeferError` where it would have to wait, for others or for its turn.
+        Raises `DeferError` if it would have to wait, for others or for its turn.
         """
         with self._lock:
             if self._active or self._queue:
@@ -241,7 +241,7 @@ class Worker:
             self._end()
 
     def add(self, call: Call) -> None:
-        """Have the call run when its turn has come; at once, where it needs none."""
+        """Run the call when its turn has come; immediately if it needs none."""
         self.calls.append(call)
         if not call.uses_workspace:
             _thread.start_new_thread(self._run, (call,))
@@ -262,13 +262,13 @@ class Worker:
             self._paused -= 1
 
     def close(self) -> None:
-        """Let what runs come to an end, and nothing wait any longer."""
+        """Let running calls come to an end, and no call wait any longer."""
         self.closing = True
         for call in [*self.calls]:
             call.close()
 
     def _start_next(self) -> None:
-        """Start the next call that may run now: any, or one that reads where others wait."""
+        """Start the next call that may run now: any call, or a read-only one while others wait."""
         if self._active > self._paused or self._active >= CALLS_AT_ONCE:
             return
         chosen = next((call for call in self._queue if call.reads or not self._active), None)
@@ -302,15 +302,15 @@ class Worker:
             wait_as(None)
 
 
-MISSING_CAPABILITY = -32021  # the client did not declare what the request needs
-TASK_AFTER = 2.0  # seconds in which a call may be over before it becomes a task
-KEEP_TASK = 3_600.0  # seconds for which the outcome of one is there
+MISSING_CAPABILITY = -32021  # the client did not declare a capability that the request needs
+TASK_AFTER = 2.0  # seconds for a call to end before it becomes a task
+KEEP_TASK = 3_600.0  # seconds that the outcome of a task is kept
 POLL_INTERVAL = 1_000  # milliseconds between two looks
 WORKING = "working"  # until it is completed, failed or cancelled
 
 
 class LongCall:
-    """One call that may become a task: it is answered at once where it is over soon enough."""
+    """One call that may become a task; it is answered directly if it is over soon enough."""
 
     __slots__ = (
         *("_begun", "_created", "_ended", "_facts", "_lock", "_message", "_over", "_send"),
@@ -321,7 +321,7 @@ class LongCall:
         self._begun = time.monotonic()
         self._created = self._updated = _moment()
         self._ended = 0.0
-        self._facts: dict[str, Any] = {}  # what the status brings along
+        self._facts: dict[str, Any] = {}  # further fields of the status
         self._lock = _thread.allocate_lock()
         self._message = ""
         self._over = _thread.allocate_lock()
@@ -334,9 +334,9 @@ class LongCall:
         self.status = WORKING
 
     def wait(self, keep: Callable[[LongCall], None]) -> None:
-        """Become a task, which is kept then, where the call is not over in a moment.
+        """Become a task, and call `keep`, unless the call is over in a moment.
 
-        A call that nobody wants any longer becomes none: its request gets no answer.
+        An abandoned call does not become a task: its request gets no answer.
         """
         if self._over.acquire(timeout=TASK_AFTER):
             return
@@ -350,10 +350,10 @@ class LongCall:
             try:
                 self._send(self.request, {"resultType": "task", **self._told()})
             except OSError:
-                return  # the client is gone, and whoever reads knows
+                return  # the client is gone, which the reading thread notices
 
     def tell(self, outcome: Outcome) -> None:
-        """Answer the request, or keep the outcome for whoever asks after it."""
+        """Answer the request, or keep the outcome of a task."""
         with self._lock:
             if self.is_task:
                 self._take(outcome)
@@ -363,18 +363,18 @@ class LongCall:
             self._send(self.request, outcome)
 
     def note(self, message: str) -> None:
-        """Keep how far it is, as long as it is not over."""
+        """Keep the progress of the call until it is over."""
         with self._lock:
             if self.status == WORKING:
                 self._message, self._updated = message, _moment()
 
     def seen(self) -> dict[str, Any]:
-        """Return the task as it stands, with what came of it."""
+        """Return the current state of the task, with its outcome."""
         with self._lock:
             return {**self._told(), **self._facts}
 
     def cancel(self) -> None:
-        """Want nothing of it any longer, where it is not over."""
+        """Abandon the call, if it is not over."""
         with self._lock:
             if self.status == WORKING:
                 self._become("cancelled", {})
@@ -382,7 +382,7 @@ class LongCall:
             self.call.leave()
 
     def is_past(self) -> bool:
-        """Return whether what came of it is not kept any longer."""
+        """Return whether its outcome is no longer kept."""
         return bool(self._ended) and time.monotonic() - self._ended > KEEP_TASK
 
     def _take(self, outcome: Outcome) -> None:
@@ -473,15 +473,15 @@ def _moment() -> str:
 
 
 QUESTION_PREFIX = "ralphgen:question-"  # begins the id of each
-ANSWER_WITHIN = 600.0  # seconds in which a person should answer
+ANSWER_WITHIN = 600.0  # seconds for the user to answer
 NO_ANSWER = {"action": "cancel"}
 
 
 class OpenQuestions:
-    """What was asked and is not answered yet.
+    """Questions that have no answer yet.
 
-    `send` writes a line. `again` has a request answered, with what was said in its parameters, on
-    whichever thread.
+    `send` writes a line. `again` has a request answered, with the user's answer in its parameters,
+    on any thread.
     """
 
     __slots__ = ("_again", "_closed", "_count", "_open", "_send")
@@ -494,7 +494,7 @@ class OpenQuestions:
         self._send = send
 
     def ask(self, request: RpcRequest, asked: Mapping[str, Any]) -> None:
-        """Ask the client what a request needs, as `inputRequests` has it: one question."""
+        """Ask the client one question for a request, in the form of `inputRequests`."""
         ((key, question),) = asked.items()
         self._count += 1
         identity = f"{QUESTION_PREFIX}{self._count}"
@@ -511,20 +511,20 @@ class OpenQuestions:
             try:
                 self._take_back(identity)
             except OSError:
-                return  # the client is gone, and whoever reads knows
+                return  # the client is gone, which the reading thread notices
             self._settle(identity, NO_ANSWER)
 
         _thread.start_new_thread(wait, ())
         self._send(encode_line({"jsonrpc": "2.0", "id": identity, **question}))
 
     def take(self, frame: Mapping[str, Any]) -> None:
-        """Take a client's response; if it answers one of the questions, the request goes on."""
+        """Take a client's response; if it answers one of the questions, the request continues."""
         identity, answer = frame.get("id"), frame.get("result")
         if type(identity) is str:
             self._settle(identity, answer if type(answer) is dict else NO_ANSWER)
 
     def leave(self, request: int | str) -> None:
-        """Want no answer to what a request needs: the client no longer waits for that."""
+        """Abandon the questions of a request: the client no longer waits for its answer."""
         for identity, (asking, _, over) in [*self._open.items()]:
             is_its = str(asking.identity) == str(request)
             if is_its and self._open.pop(identity, None) is not None:
@@ -532,7 +532,7 @@ class OpenQuestions:
                 self._take_back(identity)
 
     def close(self) -> None:
-        """Let what is not answered, or would be asked yet, have no answer: the client has left."""
+        """Leave open and later questions without an answer: the client has left."""
         self._closed = True
         for identity in [*self._open]:
             self._settle(identity, NO_ANSWER)
@@ -554,20 +554,20 @@ class OpenQuestions:
         self._again(request)
 
 
-LOOK_INTERVAL = 0.25  # seconds between two looks, while somebody listens
+LOOK_INTERVAL = 0.25  # seconds between two looks, while a client listens
 AFTER_FAILURE = 1.0  # seconds more after a look that failed
-MISSING_TEXT = ""  # stands for the text of what is not there
+MISSING_TEXT = ""  # stands for the text of a missing resource
 MOST_STREAMS = 1024
 UPDATED = "notifications/resources/updated"
 ACKNOWLEDGED = "notifications/subscriptions/acknowledged"
 
 
 class Subscriptions:
-    """The resources of a kit that a client listens to, and what was last seen of each.
+    """The resources of a kit that a client listens to, and the last known state of each.
 
-    They are read in a workspace of their own: a connection never sees that it has written itself.
-    `send` writes a line, and `gone` is called where that fails on a thread of our own. Both ways of
-    the protocol to listen, that of each version, are served. `folder` is the emitted server's.
+    They are read in a separate workspace, because a connection never notices its own writes. `send`
+    writes a line, and `gone` is called if that fails on one of our threads. Both ways of the
+    protocol to listen, one for each version, are served. `folder` is the emitted server's.
     """
 
     __slots__ = (
@@ -594,23 +594,23 @@ class Subscriptions:
     ) -> None:
         resources: Any = handlers.kit.import_resources()
         self._gone = gone
-        self._looking = _thread.allocate_lock()  # for the workspace and what was seen of it
+        self._looking = _thread.allocate_lock()  # for the workspace and its last known state
         self._moved: object = None
         self._name = handlers.kit.server_name
         self._resources: Resources = resources
         self._seen: dict[str, str] = {}  # by URI, the digest of its text
         self._send = send
-        # By the id of a stream, the URIs in it; None is for those of a handshake connection.
+        # By the id of a stream, the URIs in it; the URIs of a handshake connection have None.
         self._streams: dict[int | str | None, list[str]] = {None: []}
-        self._telling = _thread.allocate_lock()  # for the streams, and for what is said in them
+        self._telling = _thread.allocate_lock()  # for the streams, and for the messages in them
         self._watched: Callable[[], Any] = lambda: resources.watched(folder, handlers.workspace)
         self._watching = False
         self._workspace: Any = None
 
     def subscribe(self, uri: str) -> dict[str, Any]:
-        """Listen to a resource from how it reads now on; returns the result of the request.
+        """Listen to a resource from its current state on; returns the result of the request.
 
-        Raises `RefusedError` where there is no such resource, and `DeferError`.
+        Raises `RefusedError` if there is no such resource, and `DeferError`.
         """
         self._open(None, [uri], lambda: {uri: self._digest(uri)}, {"uri": uri})
         return {}
@@ -622,7 +622,7 @@ class Subscriptions:
         return {}
 
     def listen(self, identity: int | str, notifications: Mapping[str, Any]) -> None:
-        """Open a stream of updates; lists never change here, whatever is asked of them.
+        """Open a stream of updates of resources; updates of lists never occur.
 
         `identity` is the request's, which is not answered as long as the stream is open. Raises
         `RefusedError` and `DeferError`.
@@ -666,7 +666,7 @@ class Subscriptions:
             self._looking.release()
 
     def _watch(self) -> None:
-        """Look, as long as somebody listens, and announce what changed."""
+        """Look, as long as a client listens, and announce changes."""
         notices = self._resources.notices(self._workspace)
         try:
             while True:
@@ -713,7 +713,7 @@ class Subscriptions:
         self._send(messages.encode_line({"jsonrpc": "2.0", "method": method, "params": params}))
 
     def _look(self, uris: Iterable[str]) -> dict[str, str]:
-        """Return the digests of the resources, taken anew where anything was written since."""
+        """Return the digests of the resources, or no digests if nothing was written since."""
         moved = self._resources.moved(self._opened())
         if moved == self._moved:
             return {}

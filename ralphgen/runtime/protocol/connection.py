@@ -48,12 +48,12 @@ class Ending:
 
     def __init__(self) -> None:
         self._ending: set[int] = set()  # threads that end the process
-        self._last = _thread.allocate_lock()  # held by the one that does
+        self._last = _thread.allocate_lock()  # held by the thread that does
         self._thread = _thread.get_ident()
         self._watching = False
         self._workspace: Workspace | None = None
         for number in END_SIGNALS:
-            if signal.getsignal(number) != signal.SIG_IGN or number != HANG_UP:  # as `nohup` asks
+            if signal.getsignal(number) != signal.SIG_IGN or number != HANG_UP:  # set by `nohup`
                 signal.signal(number, self._stop)
         if hasattr(signal, "SIGCHLD"):  # ignored by a client, it would be so here: no exit codes
             signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -63,10 +63,10 @@ class Ending:
         self._workspace = workspace
 
     def watch(self) -> None:
-        """End on signals from a thread of its own too, from now on.
+        """End on signals from a separate thread too, from now on.
 
-        A signal may reach any thread, and one that reaches the first just before it begins to read
-        does not interrupt that.
+        A signal may reach any thread. If it reaches the first one just before a read, it does not
+        interrupt the read.
         """
         if self._watching:
             return
@@ -106,14 +106,14 @@ class Ending:
 class Wire:
     """Keeps the protocol's two streams from everything else that runs in this process.
 
-    `source` and `sink` are the streams, as file descriptors of our own. What a module prints goes
-    to standard error, and a child process reads nothing.
+    `source` and `sink` are the streams, as private file descriptors. Modules print to standard
+    error, and child processes read nothing.
     """
 
     __slots__ = ("_writing", "sink", "source")
 
     def __init__(self) -> None:
-        # Where one was closed at the start, its number may be that of a file of ours by now.
+        # If one was closed at the start, its number may be that of a file of ours by now.
         if sys.stdin is None or sys.stdout is None:
             text = "standard input or output is closed: an MCP client must start this server"
             raise StartError(text)
@@ -140,7 +140,7 @@ class Wire:
             yield b"".join(begun)
 
     def send(self, line: bytes) -> None:
-        """Write a line of the protocol, whole; raises OSError where the client is gone."""
+        """Write a line of the protocol, whole; raises OSError if the client is gone."""
         with self._writing:
             while line:
                 line = line[os.write(self.sink, line) :]
@@ -151,17 +151,17 @@ class Wire:
             stream.write(text)
 
 
-# Seconds without an answer, after which what has begun is given up when the client says no more.
+# Seconds without an answer until running calls are given up, once the client has sent everything.
 DRAIN = 1.0
 CHILD_DRAIN = 3.0  # the same for a call in a child process, which may have been started just before
-POLL = 0.002  # seconds between two looks whether it has
+POLL = 0.002  # seconds between two looks for answers
 
 
 class Connection:
     """One client's connection; `folder` is the emitted server's.
 
-    `ending` ends the process where the client reads no more. One thread reads all lines. A request
-    is answered there and then, or on a thread of its own if it takes time.
+    `ending` ends the process if the client reads no more. One thread reads all lines. It answers
+    requests itself, or on a separate thread if an answer takes time.
     """
 
     __slots__ = (
@@ -188,7 +188,7 @@ class Connection:
         self._worker: Worker | None = None
 
     def run(self) -> None:
-        """Answer until the client has said all, and then what has begun.
+        """Answer until the client has sent everything, and finish the running calls.
 
         Raises OSError if the client is gone.
         """
@@ -224,7 +224,7 @@ class Connection:
             self._answer(request)
 
     def _answer(self, request: RpcRequest) -> None:
-        """Answer a request, or have it answered where that takes time."""
+        """Answer a request, or defer it if that takes time."""
         answer: Answer | RefusedError | None
         beside = request.method in self._handlers.listening or request.method in TASK_METHODS
         work = self._work(request)
@@ -260,7 +260,7 @@ class Connection:
         return work
 
     def _send(self, request: RpcRequest, outcome: dict[str, Any] | RefusedError) -> None:
-        """Write the answer to a request, or ask the client first what it needs."""
+        """Write the answer to a request, or first ask the client its question."""
         if type(outcome) is dict and "inputRequests" in outcome and not request.modern:
             if self._questions is None:
                 from .background import OpenQuestions
@@ -272,7 +272,7 @@ class Connection:
             self._wire.send(self._requests.answer(request, outcome))
 
     def _again(self, request: RpcRequest) -> None:
-        """Have a request answered that a person was asked for, in its turn."""
+        """Have a request answered in its turn, after the answer of the user."""
         self._defer(request, self._work(request), beside=False)
 
     def _defer(
@@ -283,7 +283,7 @@ class Connection:
         beside: bool,
         waiting: DeferredResult | None = None,
     ) -> None:
-        """Have a request answered on a thread of its own: in its turn, or beside all others."""
+        """Have a request answered on a separate thread: in its turn, or outside the queue."""
         from .background import Call
 
         worker = self._started_worker()
@@ -317,7 +317,7 @@ class Connection:
         worker.add(call)
 
     def _task(self, request: RpcRequest) -> LongCall | None:
-        """Return what may become a task of a call that takes time; None where none may."""
+        """Return a potential task for a call that takes time; None if it cannot become one."""
         may = request.takes_tasks and request.method == CALL
         if may and request.task is None and request.params["name"] in self._handlers.long_tools:
             request.task = self._opened_long_calls().begin(request)
@@ -332,7 +332,7 @@ class Connection:
         return self._long_calls
 
     def _listen(self, request: RpcRequest) -> Answer | None:
-        """Return the answer to a request by which clients hear of changes; None where it waits."""
+        """Return the answer to a request about notifications; None if the request remains open."""
         params, subscriptions = request.params, self._opened_subscriptions()
         if request.method == "resources/subscribe":
             return subscriptions.subscribe(params["uri"])
@@ -375,7 +375,7 @@ class Connection:
         return self._subscriptions
 
     def _close(self) -> None:
-        """Wait for what has begun; what would have to wait for others is refused."""
+        """Wait for running calls; calls that would have to wait for others are refused."""
         if self._worker is None:
             return
         if self._questions is not None:

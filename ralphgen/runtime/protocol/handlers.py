@@ -107,7 +107,7 @@ def _call(kit: Kit, tool: Tool, workspace: Workspace, params: Params, session: S
 
 
 class ToolName:
-    """The name of a tool, from which a child process finds it."""
+    """The name of a tool; a child process finds the tool by it."""
 
     __slots__ = ("name",)
 
@@ -150,9 +150,9 @@ def _called_in_child(kit: Kit, name: str, workspace: Any, params: Params) -> Ans
 
 
 def _answer(kit: Kit, tool: Tool, work: Callable[[], Result], *, is_structured: bool) -> Answer:
-    """Return what a call comes to.
+    """Return the outcome of a call.
 
-    Whatever goes wrong comes back as words, never as a traceback.
+    Every failure is returned as words, never as a traceback.
     """
     try:
         result = work()
@@ -185,7 +185,7 @@ def _answer(kit: Kit, tool: Tool, work: Callable[[], Result], *, is_structured: 
 
 
 def _refusal_text(kit: Kit, error: ToolError) -> str:
-    """Return what an agent reads of a failure: a sentence, or an object where the kit says so."""
+    """Return a failure as text for an agent: a sentence, or an object if the kit uses them."""
     if kit.refusals != "object":
         return str(error)
     code, facts = (error.code, error.facts) if isinstance(error, CodedError) else (INVALID_CODE, {})
@@ -195,7 +195,7 @@ def _refusal_text(kit: Kit, error: ToolError) -> str:
 def _checked_arguments(kit: Kit, tool: Tool, given: object) -> dict[str, object]:
     """Return the arguments of a call.
 
-    Wrong ones are an error of the protocol where the kit says so.
+    Wrong ones are an error of the protocol if the kit treats them so.
     """
     from ..values import check_arguments
 
@@ -211,7 +211,7 @@ def _checked_arguments(kit: Kit, tool: Tool, given: object) -> dict[str, object]
 
 
 def _refuse_half_pairs(given: object) -> None:
-    """Raise `ToolError` for what a client makes of a text that it has cut within a character."""
+    """Raise `ToolError` for half a character, which a client may send after cutting a text."""
     half = half_pair(given)
     if half:
         text = f"the arguments hold {half}, half of a surrogate pair: send well-formed Unicode"
@@ -232,12 +232,12 @@ MOST_COMPLETIONS = 100  # of one completion, by the protocol
 class Handlers:
     """One kit in one session, without a protocol around it.
 
-    `methods` holds, by the name of each request, the function that takes the request's parameters,
-    which have the right shape, and returns its result, or what waits for it; it raises
-    `RefusedError`, and `DeferError` on the thread that reads requests. `listening` are the requests
-    besides by which clients hear of changes.
-    The server declares `capabilities` and `instructions`; in the stateless version, which has
-    extensions, it declares `stateless_capabilities`.
+    `methods` maps the name of each request to its function. The function takes the request's
+    parameters, which have the right shape, and returns its result or a `DeferredResult`. It raises
+    `RefusedError`, and `DeferError` on the thread that reads requests. `listening` are the other
+    requests, for clients that listen to changes. The server declares `capabilities` and
+    `instructions`; in the stateless version, which has extensions, it declares
+    `stateless_capabilities`.
     """
 
     __slots__ = (
@@ -298,14 +298,14 @@ class Handlers:
         self.stateless_capabilities = {**self.stateless_capabilities, **extended}
 
     def without_tasks(self) -> None:
-        """Answer every call as long as it takes: nobody can ask after one."""
+        """Answer every call as long as it takes: no client can ask after one."""
         self.long_tools = frozenset()
         extensions = {**self.stateless_capabilities.get("extensions", {})}
         if extensions.pop(TASKS_EXTENSION, None) is not None:
             self.stateless_capabilities = {**self.stateless_capabilities, "extensions": extensions}
 
     def answers(self, method: str) -> bool:
-        """Return whether a request is one that this server has."""
+        """Return whether this server supports a request."""
         known = method in self.methods or method in self.listening
         return known or (method in TASK_METHODS and bool(self.long_tools))
 
@@ -317,7 +317,7 @@ class Handlers:
 def guarded(
     logger: str, request: str, method: Callable[[Params], Given]
 ) -> Callable[[Params], Given]:
-    """Return the method, with whatever goes wrong in it as a `RefusedError`, also later.
+    """Return the method, with any failure in it as a `RefusedError`, also later.
 
     The unforeseen is logged.
     """
@@ -456,7 +456,7 @@ def completion_method(kit: Kit, prompts: Mapping[str, Prompt], workspace: Any) -
 def _find_prompt(prompts: Mapping[str, Prompt], name: str, arguments: Iterable[str]) -> Prompt:
     """Return the prompt.
 
-    Raises `RefusedError` where there is none, or where it has no such argument.
+    Raises `RefusedError` if there is none, or if it has no such argument.
     """
     if name not in prompts:
         hint = "Use 'prompts/list' to see the prompts"

@@ -1,4 +1,4 @@
-"""Answers the lines that are no messages, as JSON-RPC has it: what is wrong, and with which id."""
+"""Answers lines that are not messages, as JSON-RPC has it: with the problem and the id."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ LONGEST_INTEGER = 4300  # of an integer; Python reads no longer ones
 FIRST_INEXACT = 2**53  # from here on a floating-point number is not the integer that was written
 TOO_DEEP = f"the message is nested more than {NESTED} levels deep"
 UNREADABLE = "the message cannot be read"
-# What decides how deep a part of a text stands, and the value of an id.
+# Parts that decide the depth of a part of a text, and the value of an id.
 _PARTS = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{}]')
 _IDENTITY = re.compile(r'\s*:\s*("(?:[^"\\]|\\.)*"|-?[0-9]{1,400})\s*[,}]')
 
 
 def refused(line: bytes) -> bytes | None:
-    """Return the line that refuses a line; None where it is a request.
+    """Return the line that refuses a line; None if the line is a request.
 
-    It is empty where the line needs no answer: a blank one, a notification or a response.
+    It is empty if the line needs no answer: a blank one, a notification or a response.
     """
     text = line.decode("utf-8", "replace")
     if not text.strip(BLANKS):
@@ -56,12 +56,12 @@ def refused(line: bytes) -> bytes | None:
 
 
 def unreadable(line: bytes) -> bytes:
-    """Return the line that refuses a line of which it is not known what is wrong with it."""
+    """Return the line that refuses a line with an unknown problem."""
     return _refused(line.decode("utf-8", "replace"), INVALID_REQUEST, UNREADABLE)
 
 
 def _problem(frame: Any) -> str:
-    """Return what keeps a value from being a message; empty where nothing does."""
+    """Return the reason why a value is not a message; empty if it is one."""
     if type(frame) is list:
         return "batches are not supported: send one message per line"
     if type(frame) is not dict:
@@ -91,7 +91,7 @@ def _refused(text: str, code: int, problem: str) -> bytes:
 
 
 def _identity(text: str) -> Any:
-    """Return the id in a text that is not JSON, or too deep; None where none can be told."""
+    """Return the id in a text that is not JSON, or too deep; None if it has no clear id."""
     depth = 0
     for part in _PARTS.finditer(text):
         if part[0] in ("{", "["):

@@ -22,7 +22,7 @@ PREFIX = "io.modelcontextprotocol/"
 MODERN = "2026-07-28"
 TASK_METHODS = ("tasks/get", "tasks/update", "tasks/cancel")
 TASKS_EXTENSION = "io.modelcontextprotocol/tasks"
-# They read nothing of the project, and so wait for nobody.
+# They read nothing of the project, and so never wait.
 STATIC_METHODS = (
     "tools/list",
     "prompts/list",
@@ -33,7 +33,7 @@ STATIC_METHODS = (
 
 
 def can_ask(capabilities: dict[str, Any]) -> bool:
-    """Return whether a client shows forms to a person, by what it says it can do."""
+    """Return whether a client shows forms to the user, by its capabilities."""
     modes = capabilities.get("elicitation")
     return modes is not None and (not modes or "form" in modes)
 
@@ -73,7 +73,7 @@ def refusal_line(identity: int | str | None, error: RefusedError) -> bytes:
 
 
 def progress_line(token: int | str | None, done: int, total: int, message: str) -> bytes:
-    """Return the line that tells under a token how much of a request is done."""
+    """Return the line that reports under a token how much of a request is done."""
     told = {"progressToken": token, "progress": done, "total": total, "message": message}
     return encode_line({"jsonrpc": "2.0", "method": "notifications/progress", "params": told})
 
@@ -102,7 +102,7 @@ CACHEABLE = frozenset(
         "skills/get",
     )
 )
-OWN_METHODS = (INITIALIZE, "ping", DISCOVER)  # what any server answers
+OWN_METHODS = (INITIALIZE, "ping", DISCOVER)  # methods of every server
 UNSUPPORTED_VERSION = -32022
 HANDSHAKES = ("2024-11-05", "2025-03-26", "2025-06-18", "2025-11-25")
 BAD_PARAMETERS = "Invalid request parameters"
@@ -110,9 +110,9 @@ VERSION_KEY, INFO_KEY, CAPABILITIES_KEY = (
     f"{PREFIX}{name}" for name in ("protocolVersion", "clientInfo", "clientCapabilities")
 )
 
-# Shapes: a type; a value; the shapes of which a value has one; the shape of a list's items; or the
+# Shapes: a type; a value; alternative shapes of a value; the shape of a list's items; or the
 # members of an object by name: "*" stands for every name, "!" ends that of a member that must be
-# there, "?" that of one that must not be null. Any other may be absent or null.
+# there, "?" that of a member that must not be null. Any other may be absent or null.
 LOG_LEVELS = ("debug", "info", "notice", "warning", "error", "critical", "alert", "emergency")
 FLAG = (
     bool,
@@ -125,7 +125,7 @@ FLAG = (
     "yes",
     "false",
     "true",
-)  # as the official SDK reads one
+)  # accepted by the official SDK
 ICON = {"src!": str, "mimeType": str, "sizes": [str], "theme": ("light", "dark")}
 CLIENT = {
     "name!": str,
@@ -191,7 +191,7 @@ BOTH: dict[str, Any] = {
     "skills/list": PAGE,
     "skills/get": AT_URI,
 }
-# The parameters of each request that a version knows, without `_meta`.
+# The parameters of each request of a version, without `_meta`.
 HANDSHAKE_SHAPES: dict[str, dict[str, Any]] = {
     **BOTH,
     INITIALIZE: {
@@ -220,9 +220,9 @@ STATELESS_SHAPES: dict[str, dict[str, Any]] = {
 class RpcRequest:
     """A request to answer.
 
-    `result` is the answer where the protocol alone decides it, else None. `modern` says that it is
-    of the stateless version. `token` is the client's for progress, None without one. `takes_tasks`
-    says that the client can ask after a call that takes long, and `task` is that call.
+    `result` is the answer if the protocol alone decides it, else None. `modern` marks a request of
+    the stateless version. `token` is the client's for progress, None without one. `takes_tasks` is
+    true if the client can ask after a call that takes long, and `task` is that call.
     """
 
     __slots__ = ("identity", "method", "modern", "params", "result", "takes_tasks", "task", "token")
@@ -251,8 +251,8 @@ class RpcRequest:
 class RequestReader:
     """Reads the requests of one connection.
 
-    `modern` is the connection's version: None until its first request. If each request stands
-    `alone`, as over HTTP, a handshake connection is open from the start.
+    `modern` is the connection's version: None until its first request. If requests come `alone`, as
+    over HTTP, a handshake connection is open from the start.
     """
 
     __slots__ = ("_about", "_alone", "_asks", "_handlers", "_opened", "modern")
@@ -382,7 +382,7 @@ class RequestReader:
 
 
 def unsupported(requested: object, text: str = "Unsupported protocol version") -> RefusedError:
-    """Return the refusal of a version of the protocol, with the one that is supported."""
+    """Return the refusal of a version of the protocol, with the supported version."""
     told = {"requested": requested} if type(requested) is str else {}
     return RefusedError(UNSUPPORTED_VERSION, text, {"supported": [MODERN], **told})
 
@@ -397,10 +397,10 @@ def cancelled(frame: dict[str, Any]) -> int | str | None:
 
 
 def read_message(line: bytes) -> dict[str, Any] | None:
-    """Return the message in a line; None for a line that holds none.
+    """Return the message in a line; None for a line without one.
 
-    Only of the arguments of a tool may half a surrogate pair be a part: the tool's own answer says
-    so, which an agent reads.
+    Only the arguments of a tool may contain half a surrogate pair: the tool's own answer reports
+    it, which an agent reads.
     """
     try:
         frame = _PLAIN_READER.read(line.decode("utf-8", "replace"))
@@ -454,7 +454,7 @@ def _has_members(value: dict[str, Any], shape: dict[str, Any]) -> bool:
 
 
 def _check_envelope(meta: Any) -> None:
-    """Raise `RefusedError` for an envelope that does not say which version the client speaks."""
+    """Raise `RefusedError` for an incomplete envelope or an unsupported version."""
     if type(meta) is not dict:
         keys = f"the required '{VERSION_KEY}' and '{CAPABILITIES_KEY}' envelope keys"
         text = f"params._meta must be an object carrying {keys}"

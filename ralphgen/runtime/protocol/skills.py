@@ -1,7 +1,7 @@
-"""Serves a kit's Agent Skill to one session, as the skills extension of the protocol has it.
+"""Serves a kit's Agent Skill to one session, by the skills extension of the protocol.
 
-Its files are resources, and its entry holds their digests. What they say is of the tools that the
-session has, and so stays as it is while the server lives. The specification:
+Its files are resources, and its entry holds their digests. They describe the tools of the session,
+so they do not change while the server lives. The specification:
 https://github.com/modelcontextprotocol/ext-skills (SEP-2640).
 """
 
@@ -42,9 +42,9 @@ alternatives.
 
 
 class ServedSkill:
-    """The skill of one kit in one session; there is none where the session has no tool of the kit.
+    """The skill of one kit in one session; there is none if the session has no tool of the kit.
 
-    `words` is what the project's own module of the kit says of it, `kit` the kit's key.
+    `words` are the texts of the project's own module of the kit, `kit` is the kit's key.
     """
 
     __slots__ = ("_entries", "_files")
@@ -86,7 +86,7 @@ class ServedSkill:
 
 
 class _Told:
-    """What is said of one tool, as Markdown: `effect` in a word, and `sentence` of it."""
+    """The description of one tool, as Markdown: `effect` in a word, and `sentence` of it."""
 
     __slots__ = ("answer", "effect", "instead", "name", "purpose", "sentence")
 
@@ -119,7 +119,7 @@ def _text(
     tools: Mapping[str, Tool],
     told: Sequence[_Told],
 ) -> str:
-    """Return `SKILL.md`: when to use which tool, and in which order."""
+    """Return `SKILL.md`: when to use which tool, and in what order."""
     head = "".join(f"{key}: {write_json(value)}\n" for key, value in front.items())
     overview = "".join(f"## {title}\n\n{text}\n\n" for title, text in words["overview"].items())
     rows = "".join(f"| `{one.name}` | {one.purpose} | {one.effect} |\n" for one in told)
@@ -129,7 +129,7 @@ def _text(
 
 
 def _guide(kit: str, tools: Mapping[str, Tool], told: Sequence[_Told]) -> str:
-    """Return what each tool is for and answers."""
+    """Return the purpose and the answer of each tool."""
     parts = [f"# The tools of `{kit}`\n"]
     for one in told:
         parts.append(
