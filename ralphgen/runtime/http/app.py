@@ -57,7 +57,7 @@ if TYPE_CHECKING:
     Headers = dict[bytes, bytes]
 
 JSON = b"application/json"
-WRONG, FAILED = 400, 500  # the first status of errors, and of those that are the server's
+WRONG, FAILED = 400, 500  # the first status of errors, and of server errors
 
 
 class HttpError(Exception):
@@ -106,7 +106,7 @@ class Exchange:
         await self.answer(error.status, messages.encode_line(told), JSON, error.headers)
 
     def line(self, method: str, path: str, seconds: float) -> str:
-        """Return a line on the request: who asked for what, and nothing of what was said."""
+        """Return the log line of a request: who asked for what, without any content."""
         line = {
             "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
             "method": method[:20],
@@ -119,14 +119,14 @@ class Exchange:
         return f"{write_json(line)}\n"
 
 
-# Headers of which two would let two readers disagree on what a request is.
+# Headers that must not occur twice, because two readers could disagree about the request.
 SINGLE = frozenset((b"authorization", b"host", b"origin", b"content-type", b"content-length"))
 ROUTING = (b"mcp-protocol-version", b"mcp-method", b"mcp-name")
 DOUBLED = b"doubled"  # our own header: the name of a routing header that occurs twice
 NAMED_BY = {"tools/call": "name", "prompts/get": "name", "resources/read": "uri"}
 BLANKS = b" \t"  # around a header's value, which the parser leaves there and RFC 9110 does not mean
-LINGER = 1.0  # seconds in which the body of a refused request may still come
-LEFT = 1 << 25  # bytes of it that are read: who goes on sending would not read the answer
+LINGER = 1.0  # seconds for the rest of a refused request's body to come
+LEFT = 1 << 25  # bytes of it that are read: a client that sends more would not read the answer
 HEADER_MISMATCH = -32020
 MISSING_CAPABILITY = -32021
 # The status of an answer that is an error, in the stateless version; of any other, it is 200.
@@ -138,12 +138,12 @@ STATUS = {
 
 
 class HttpApp:
-    """Answers what comes to one worker.
+    """Answers the requests to one worker.
 
-    `routes` are the paths of the kits, with their names. `places` bounds the requests of a session
-    that are answered at once. `ready` says in a sentence why this server
-    should get no requests, and is empty where it should; `limits` are the most bytes of a request,
-    and the most seconds. `log` has the lines that are still to be written.
+    `routes` are the paths of the kits, with their names. `places` limits the concurrent requests of
+    a session. `ready` returns the reason why this server should get no requests, in a sentence, and
+    is empty if it should. `limits` are the most bytes of a request, and the most seconds. `log` has
+    the lines that are still to be written.
     """
 
     def __init__(
@@ -175,7 +175,7 @@ class HttpApp:
         self._ready = lambda: "the server ends"
 
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
-        """Answer a request; whatever goes wrong is an answer that says nothing of the inside."""
+        """Answer a request; every failure becomes an answer without internal details."""
         exchange = Exchange(send)
         self._metrics.add("in_flight")
         try:
@@ -247,7 +247,7 @@ class HttpApp:
                 session.users -= 1
 
     async def _body(self, headers: Headers, receive: Receive) -> bytes:
-        """Return the whole body; raises `HttpError` where it is too long or does not come."""
+        """Return the whole body; raises `HttpError` if it is too long or does not come."""
         declared = headers.get(b"content-length", b"0")
         if not declared.isdigit() or int(declared) > self._max_body:
             raise HttpError(413, f"a request can have at most {self._max_body:,} bytes")
@@ -393,7 +393,7 @@ def _named(headers: Headers) -> str | None:
 
 
 async def _is_read(scope: Message, receive: Receive) -> bool:
-    """Return whether what is left of a body that nobody wants has come, soon and not too long."""
+    """Return whether the rest of an unread body has come, soon and not too long."""
     if any(name == b"expect" for name, _ in scope["headers"]):  # it comes only when it is asked for
         return False
     size = 0
@@ -410,7 +410,7 @@ async def _is_read(scope: Message, receive: Receive) -> bool:
 
 
 def _headers(pairs: list[tuple[bytes, bytes]]) -> Headers:
-    """Return headers by name; raises `HttpError` where one stands twice that may not."""
+    """Return headers by name; raises `HttpError` for a repeated header that must occur once."""
     found = dict(pairs)
     if len(found) < len(pairs):
         names = [name for name, _ in pairs]
@@ -440,10 +440,10 @@ MOST_BUCKETS = 10_000
 
 
 class Hosts:
-    """The values of `Host` and `Origin` that are taken, against pages that rebind a name (DNS).
+    """The accepted values of `Host` and `Origin`, against pages that rebind a name (DNS).
 
     `named` are hosts, each with a port or for every port. This machine's own names count with
-    `port`, the one that the server listens on: no page of another site has them.
+    `port`, the port that the server listens on: no page of another site has them.
     """
 
     __slots__ = ("_hosts", "_origins")
@@ -461,7 +461,7 @@ class Hosts:
         return port.isdigit() and name in self._hosts and not PORT.search(name)
 
     def takes_origin(self, origin: str | None) -> bool:
-        """Return whether a page of this origin may call; programs that are no pages send none."""
+        """Return whether a page of this origin may call; programs other than browsers send none."""
         return origin is None or origin.lower() in self._origins
 
 
@@ -476,7 +476,7 @@ class Places:
 
     @contextmanager
     def taken(self, session: str) -> Iterator[None]:
-        """Count one more for as long as it takes; raises `HttpError` where there are too many."""
+        """Count one more request while it is answered; raises `HttpError` if there are too many."""
         number = self._taken.get(session, 0)
         if number >= self._most:
             text = f"{self._most} requests of this session are being answered: wait for one"
@@ -498,7 +498,7 @@ class Rates:
     def __init__(self, rate: int) -> None:
         self._rate = float(rate)
         self._most = rate * BURST
-        self._buckets: dict[str, tuple[float, float]] = {}  # what is left, and when that was so
+        self._buckets: dict[str, tuple[float, float]] = {}  # requests left, with the time
 
     def takes(self, session: str) -> bool:
         """Return whether a session may make one more request now, and count it."""
@@ -506,7 +506,7 @@ class Rates:
         left, since = self._buckets.pop(session, (self._most, now))
         left = min(self._most, left + (now - since) * self._rate)
         taken = left >= 1
-        self._buckets[session] = (left - taken, now)  # the latest stands last
+        self._buckets[session] = (left - taken, now)  # the latest is last
         if len(self._buckets) > MOST_BUCKETS:
             del self._buckets[next(iter(self._buckets))]
         return taken

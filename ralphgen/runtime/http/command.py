@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from .sessions import Kits
     from .tokens import Verifier
 
-    Settings = Mapping[str, Any]  # of the emitted module `http_settings`
+    Settings = Mapping[str, Any]  # the values of the emitted module `http_settings`
 
 USAGE = (
     "usage: python server.py --http [KIT …] [--host HOST] [--port PORT] [--notice SECONDS] "
@@ -38,9 +38,9 @@ AT_ONCE = 64  # requests of one session that a worker answers at once
 
 
 class HttpCommand:
-    """What was asked for: kits, where to listen, and for how long to sign a token, if at all.
+    """Parsed arguments: kits, the address to listen on, and the lifetime of a token to sign.
 
-    `notice` is for how many seconds the server goes on, not ready any more, once it is to end.
+    `notice` is the number of seconds that the server continues, not ready any more, before it ends.
     """
 
     __slots__ = ("host", "kits", "notice", "port", "sign")
@@ -54,10 +54,10 @@ class HttpCommand:
 
 
 def start(arguments: Sequence[str], folder: str) -> int:
-    """Serve until SIGTERM or SIGINT, and return the exit code: 0, or 2 where it must not start.
+    """Serve until SIGTERM or SIGINT, and return the exit code: 0, or 2 if it must not start.
 
-    With `--sign SECONDS` a token is printed for the session on standard input: a JSON object of the
-    claims that its maker says.
+    With `--sign SECONDS`, print a token for the session on standard input: a JSON object of the
+    claims from its maker.
     """
     try:
         add_packages()
@@ -164,7 +164,7 @@ def _serve(asked: HttpCommand, folder: str, settings: Settings) -> int:
 
 
 def _revocations(folder: str, settings: Settings) -> tuple[Any, Any, str]:
-    """Return what makes the list of ended sessions, what reads it, and by which database it is."""
+    """Return a function that creates the list of ended sessions, its reader, and its database."""
     engine = f"runtime.engine.{settings['engine']}"
     kept, database = (import_module(f"{engine}.{name}") for name in ("revocations", "database"))
     root = project_home(os.path.dirname(os.path.dirname(folder)))
@@ -187,7 +187,7 @@ def _begin_revocations(folder: str, settings: Settings) -> None:
 
 
 def _maker(kits: Kits, verifier: Verifier, settings: Settings, port: int, metrics: Any) -> Any:
-    """Return what makes the app of a worker; all that it imports is loaded now, for all of them."""
+    """Return a function that makes the app of a worker; its imports are loaded now."""
     from .app import Hosts, HttpApp, Places, Rates
     from .sessions import OpenSessions
     from .tokens import Bearer
@@ -227,7 +227,7 @@ def _maker(kits: Kits, verifier: Verifier, settings: Settings, port: int, metric
 
 
 def _listening(host: str, port: int) -> socket.socket:
-    """Return a socket that listens; raises `StartError` where that cannot be."""
+    """Return a listening socket; raises `StartError` if it cannot listen."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
         return socket.create_server((host, port), family=family, backlog=BACKLOG)

@@ -45,9 +45,9 @@ WORD = 8  # bytes of a number
 
 
 class Metrics:
-    """The numbers of all workers; `slot` is the one that this process writes, and no other.
+    """The numbers of all workers; this process writes only its own `slot`.
 
-    It is made before the workers are, and each of them takes a slot of its own.
+    It is made before the workers are, and each of them takes a separate slot.
     """
 
     __slots__ = ("_numbers", "_slots", "_start")
@@ -58,7 +58,7 @@ class Metrics:
         self._start = 0
 
     def take(self, slot: int) -> None:
-        """Write to a slot from now on, which goes on counting where another worker has ended."""
+        """Write to a slot from now on; its counters continue from an earlier worker."""
         self._start = slot * len(NAMES)
         for gauge in GAUGES:
             self._numbers[self._start + AT[gauge]] = 0
@@ -111,16 +111,16 @@ class Metrics:
             yield f"ralphgen_http_{name} {self._total(name)}"
 
 
-KEPT = 1.0  # seconds for which what was found is told
+KEPT = 1.0  # seconds that a result is reused
 READING = {"jti": "readiness", "rec": "interactive"}  # a session that only reads
-LOOK = "resources/list"  # what reads a page of the database
+LOOK = "resources/list"  # it reads a page of the database
 UNSURE = "the server has not looked at its project yet"
 
 
 class Readiness:
-    """What a worker knows of the kits that it serves; `policy` is the digest that it began with.
+    """A worker's view of the kits that it serves; `policy` is the digest that it began with.
 
-    `revocations` is the list of ended sessions, which has to be readable. It keeps a workspace of
+    `revocations` is the list of ended sessions, which must be readable. It keeps a workspace of
     each kit, and one thread looks at a time: probes cost next to nothing.
     """
 
@@ -136,9 +136,9 @@ class Readiness:
         self._until = 0.0
 
     def problem(self) -> str:
-        """Return why this server should get no requests, in a sentence; empty where it should.
+        """Return why this server should get no requests, in a sentence; empty if it should.
 
-        Who asks while another looks is told what was found before.
+        While another thread looks, the previous result is returned.
         """
         if time.monotonic() > self._until and self._looking.acquire(blocking=False):
             try:
@@ -149,7 +149,7 @@ class Readiness:
         return self._problem
 
     def close(self) -> None:
-        """Let go of the workspaces, once nobody looks."""
+        """Close the workspaces, once no thread looks."""
         with self._looking:
             while self._held:
                 self._held.popitem()[1].workspace.close()
@@ -190,7 +190,7 @@ def _reads(handlers: Handlers) -> bool:
 
 
 def policy_digest(folder: str) -> str:
-    """Return the digest by which a token names the policy; raises `StartError`."""
+    """Return the digest that names the policy in a token; raises `StartError`."""
     try:
         with open(os.path.join(folder, "policy.py"), "rb") as file:
             return sha256_hex(file.read())
@@ -199,8 +199,8 @@ def policy_digest(folder: str) -> str:
         raise StartError(text) from error
 
 
-DELAY = 0.1  # seconds for which a line may wait
-# Bytes that are written as a whole among what the other workers write to the same pipe.
+DELAY = 0.1  # seconds that a line may wait
+# Bytes that are written whole among the writes of other workers to the same pipe.
 WHOLE = getattr(select, "PIPE_BUF", 512)
 
 
@@ -221,7 +221,7 @@ class RequestLog:
     def write(self) -> None:
         """Write what waits."""
         lines, self._lines = self._lines, []
-        with suppress(OSError):  # nobody reads the log
+        with suppress(OSError):  # no reader of the log
             for batch in _batches(lines):
                 sys.stderr.write(batch)
 

@@ -36,14 +36,14 @@ if TYPE_CHECKING:
     from ..protocol.messages import RpcRequest
     from .app import Receive
 
-    Use = Mapping[str, Any]  # what a kit withholds over HTTP, as `http_settings` has it
+    Use = Mapping[str, Any]  # the restrictions of a kit over HTTP, from `http_settings`
 
 
 class Lease:
     """The claim that a token names, renewed at the first call and every third of its lease.
 
-    No process holds it, since any worker of any machine may answer the next call. `connect` makes a
-    connection of its own, so that no call waits for the renewal. `claims` are those of the token.
+    No process holds it, since any worker of any machine may answer the next call. `connect` opens a
+    separate connection, so no call waits for the renewal. `claims` are the token's.
     """
 
     __slots__ = ("_claims", "_connect", "_next")
@@ -60,7 +60,7 @@ class Lease:
             _thread.start_new_thread(self._renew, ())
 
     def _renew(self) -> None:
-        """Renew the claim once; where that fails, a later call tries again."""
+        """Renew the claim once; after a failure, a later call tries again."""
         told = self._claims
         try:
             database = self._connect()
@@ -76,10 +76,10 @@ class Lease:
             log("warning", "http", f"a claim could not be renewed: {error}")
 
 
-PATIENCE = 1.0  # seconds for which a new session waits for one that is idle
+PATIENCE = 1.0  # seconds that a new session waits for an idle one
 LOOK = 0.01
 GRACE = 0.1
-HELD = {"task": "tsk", "token": "cla", "lease": "lea"}  # what is said of a claim, and in a token
+HELD = {"task": "tsk", "token": "cla", "lease": "lea"}  # keys of a claim in contexts and tokens
 
 
 class BusyError(Exception):
@@ -87,9 +87,9 @@ class BusyError(Exception):
 
 
 class Kits:
-    """The kits that are served, as the emitted server in `folder` has them, with its policy.
+    """The kits of the emitted server in `folder` that are served, with its policy.
 
-    `uses` says, by kit, what is withheld over HTTP; `version` is that of ralphgen.
+    `uses` are the restrictions over HTTP, by kit; `version` is that of ralphgen.
     """
 
     __slots__ = ("_kits", "_policy", "_uses", "folder", "version")
@@ -114,10 +114,10 @@ class Kits:
         return tuple(self._kits)
 
     def handlers(self, kit: str, claims: Mapping[str, Any]) -> Handlers:
-        """Return a kit in the session of a token's claims, with a workspace of its own.
+        """Return a kit in the session of a token's claims, with a separate workspace.
 
-        Raises `ContextError` where the server knows less than the claims say, and `StartError`
-        where it cannot start now.
+        Raises `ContextError` if the claims do not fit the server, and `StartError` if the kit
+        cannot start now.
         """
         use, found = self._uses[kit], self._kits[kit]
         try:
@@ -133,13 +133,13 @@ class Kits:
         handlers.without_tasks()  # not every worker could be asked after a call
         for said in (handlers.capabilities, handlers.stateless_capabilities):
             if "resources" in said:
-                said["resources"] = {}  # no stream is open on which to tell of changes
+                said["resources"] = {}  # no open stream could announce changes
         return handlers
 
     def _facts(self, claims: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the claims as the facts of a context: tools that are not named are all left.
+        """Return the claims as the facts of a context; without `tools`, every tool is enabled.
 
-        The user takes no part in it: whoever has the token sends the answers too.
+        The user takes no part in it: any holder of the token sends the answers too.
         """
         every = {kit: [*self._policy.allowed(FULL, kit)] for kit in self._policy.kits}
         named: dict[str, list[str]] = {}
@@ -161,11 +161,11 @@ class Kits:
 
 
 class OpenSession:
-    """One session of one kit in one worker: what answers its requests, in turns.
+    """One session of one kit in one worker; answers its requests in turns.
 
-    `requests` reads those of a handshake version and of the stateless one. `users` are requests
-    that are being answered; one that is `closed` takes no more. `lease` is that of its claim on a
-    task, None where it holds none.
+    `requests` has one reader for a handshake version and one for the stateless version. `users`
+    counts the requests that are being answered; a `closed` session takes no more. `lease` is the
+    lease of its claim on a task, None without a claim.
     """
 
     __slots__ = (
@@ -186,17 +186,17 @@ class OpenSession:
         self.users = 0
 
     def begin(self) -> None:
-        """Note that a request is being answered; whoever calls this takes it off `users` again."""
+        """Note that a request is being answered; the caller later takes it off `users` again."""
         self.users += 1
         self._unused_until = 0.0
         if self._lease is not None:
             self._lease.used()
 
     async def answer(self, request: RpcRequest, receive: Receive) -> dict[str, Any]:
-        """Return the answer to a request, whatever it waits for; raises `RefusedError`.
+        """Return the answer to a request, after any wait; raises `RefusedError`.
 
-        A call that takes time is left where it is cancelled, and where `receive` says that the
-        client has gone: nobody could be told what it comes to.
+        A call that takes time is abandoned if it is cancelled, or if `receive` reports that the
+        client has gone: no one could receive its outcome.
         """
         if request.result is not None:
             return request.result
@@ -217,7 +217,7 @@ class OpenSession:
         return begun
 
     def cancel(self, identity: int | str) -> None:
-        """Leave the call of a request, where it is one that this worker waits for."""
+        """Abandon the call of a request, if this worker waits for it."""
         if identity in self._waiting:
             self._waiting[identity].cancel()
 
@@ -240,7 +240,7 @@ class OpenSession:
     async def waited(
         self, work: Callable[[], Answer | None], *, reads: bool, uses_workspace: bool = True
     ) -> dict[str, Any]:
-        """Return what comes of a call on a thread of its own; raises `RefusedError`."""
+        """Return the result of a call on a separate thread; raises `RefusedError`."""
         outcome = await outcome_of(
             asyncio.get_running_loop(),
             self._worker,
@@ -261,12 +261,12 @@ class OpenSession:
 
     @property
     def is_lost(self) -> bool:
-        """Whether its database is no longer the one that it has opened."""
+        """True if it has opened another database than the current one."""
         return bool(self.handlers.workspace.is_lost)
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is going on in it."""
+        """True if no request or call is running in it."""
         used = self.users or self._worker.calls
         return not used and time.monotonic() >= self._unused_until
 
@@ -285,7 +285,7 @@ class OpenSessions:
         self._kits = kits
         self._making = 0  # that are about to be open, or closed
         self._most = most
-        self._open: dict[tuple[str, str], OpenSession] = {}  # the latest stands last
+        self._open: dict[tuple[str, str], OpenSession] = {}  # the latest is last
         self._opening: dict[tuple[str, str], asyncio.Task[OpenSession]] = {}
 
     def __len__(self) -> int:
@@ -293,14 +293,14 @@ class OpenSessions:
         return len(self._open)
 
     def held(self, kit: str, token: str) -> OpenSession | None:
-        """Return the session of a token where it is open."""
+        """Return the session of a token if it is open."""
         found = self._open.pop((kit, token), None)
         if found is not None:
             self._open[kit, token] = found
         return found
 
     async def opened(self, kit: str, token: str, claims: Mapping[str, Any]) -> OpenSession:
-        """Open the session of a token; raises `StartError` where it cannot be, and `BusyError`."""
+        """Open the session of a token; raises `StartError` if that fails, and `BusyError`."""
         key = (kit, token)
         task = self._opening.get(key)
         if task is None:
@@ -309,7 +309,7 @@ class OpenSessions:
         return await asyncio.shield(task)
 
     async def drop(self, kit: str, token: str) -> None:
-        """Close the session of a token, whatever goes on in it, where it is open."""
+        """Close the session of a token if it is open, even while it answers a request."""
         found = self._open.pop((kit, token), None)
         if found is not None:
             await found.close()
@@ -334,7 +334,7 @@ class OpenSessions:
             del self._opening[key]  # at once: who finds a task that is done would wait for nothing
 
     async def _place(self) -> None:
-        """Return once one more may be open; raises `BusyError` where all work for `PATIENCE`."""
+        """Return once one more may be open; raises `BusyError` if all are in use for `PATIENCE`."""
         end = time.monotonic() + PATIENCE
         while len(self._open) + self._making >= self._most:
             idle = next((one for one, session in self._open.items() if session.idle), None)
@@ -360,7 +360,7 @@ async def _gone(receive: Receive) -> None:
 
 
 def _lease(workspace: Any, claims: Mapping[str, Any]) -> Lease | None:
-    """Return the lease of the claim that a token names, None where it names none."""
+    """Return the lease of the claim that a token names, None if it names no claim."""
     if HELD["token"] not in claims:
         return None
     database = workspace.database

@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 LONGEST_LIFE = 24 * 60 * 60  # seconds
 LONGEST_TOKEN = 8_192  # characters
-LEEWAY = 5  # seconds by which the clocks of two machines may differ
+LEEWAY = 5  # seconds that the clocks of two machines may differ
 LEAST_KEY = 32  # bytes
-# The claims of RFC 7519, and those of a session: its recipe, its discipline, the rows that it is
-# about, the number and the seconds of its claim on the task, the tools that are left of the
-# recipe's (each as "kit:tool"), the digest of the policy.
+# The claims of RFC 7519, and the session's: its recipe, its discipline, the rows that it is about,
+# the number and the seconds of its claim on the task, the tools that remain of the recipe's (each
+# as "kit:tool"), the digest of the policy.
 CLAIMS: Mapping[str, tuple[type, ...]] = {
     "iss": (str,),
     "aud": (str,),
@@ -46,20 +46,20 @@ CLAIMS: Mapping[str, tuple[type, ...]] = {
     "pol": (str,),
 }
 REQUIRED = ("iss", "aud", "sub", "jti", "iat", "nbf", "exp", "rec", "pol")
-# What its maker says of it.
+# Claims that the token's maker sets.
 SUBJECT = ("jti", "sub", "rec", "dis", "fea", "tsk", "tgt", "cla", "lea", "tools")
-CLAIM = ("tsk", "cla", "lea")  # whoever holds a task says all of them
+CLAIM = ("tsk", "cla", "lea")  # a claim on a task needs all of them
 
 
 class TokenError(Exception):
-    """A token that opens nothing; the text says why, without a word of the token."""
+    """A token that grants no access; the text gives the reason, without any part of the token."""
 
 
 class Keys:
-    """What signs and verifies: `algorithm` is HS256 or EdDSA, `text` what the key's variable holds.
+    """Signs and verifies: `algorithm` is HS256 or EdDSA, `text` the value of the key's variable.
 
-    For HS256 that is any text, which is used as its bytes; for EdDSA a private or, where tokens are
-    verified alone, a public key as PEM. Raises `StartError` for a text that is no such key.
+    For HS256 the key is the bytes of any text. For EdDSA it is a private key as PEM, or a public
+    one if tokens are only verified. Raises `StartError` for an invalid key.
     """
 
     __slots__ = ("_private", "_public", "algorithm")
@@ -109,7 +109,7 @@ class Keys:
 
 
 class Verifier:
-    """Tells whose session a token is: the one function to replace for another kind of token.
+    """Identifies the session of a token: the one function to replace for another kind of token.
 
     `policy` is the digest of the policy that the server has.
     """
@@ -153,7 +153,7 @@ class Verifier:
 
 
 def claims_problem(claims: Mapping[str, Any]) -> str:
-    """Return what is wrong about the shape of claims; empty for nothing."""
+    """Return the problem with the shape of claims; empty if there is none."""
     for key, value in claims.items():
         if key not in CLAIMS:
             return "it has a claim that is not known"
@@ -182,7 +182,7 @@ def _value_problem(claims: Mapping[str, Any]) -> str:
 
 
 def _pair(text: str, variable: str) -> tuple[Any, Any]:
-    """Return the private key, None where there is none, and the public one of a PEM text."""
+    """Return the private key, or None without one, and the public key of a PEM text."""
     from cryptography.exceptions import UnsupportedAlgorithm
     from cryptography.hazmat.primitives.asymmetric.ed25519 import (
         Ed25519PrivateKey,
@@ -237,7 +237,7 @@ class Bearer:
     def token_of(self, header: bytes) -> Known:
         """Return the token of a header `Authorization`, and its claims.
 
-        Raises `HttpError` where it has none that is good now.
+        Raises `HttpError` unless the header has a token that is valid now.
         """
         try:
             known = self._known.get(header) or self._verified(header)
@@ -253,7 +253,7 @@ class Bearer:
         return known
 
     def _refuse_ended(self, header: bytes, claims: dict[str, Any]) -> None:
-        """Raise `TokenError` for a token whose time is over, and one that a person has ended."""
+        """Raise `TokenError` for a token that has expired or a session that was ended."""
         if claims["exp"] <= time.time():
             self._known.pop(header, None)
             raise TokenError("it has expired")

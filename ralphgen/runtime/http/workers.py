@@ -1,4 +1,4 @@
-"""Keeps worker processes running on one listening socket, until all of them are told to end."""
+"""Keeps worker processes running on one listening socket, until the server ends."""
 
 from __future__ import annotations
 
@@ -24,37 +24,37 @@ if TYPE_CHECKING:
 
     from .metrics import Metrics
 
-    # Makes the app of a worker, and what closes all that it holds.
+    # Makes the app of a worker, and a function that closes everything that it holds.
     Maker = Callable[[], tuple[Any, Callable[[], Awaitable[None]]]]
 
 PAUSE = 0.5  # seconds before a worker is started again that has ended as soon as it began
-SOON = 2.0  # seconds in which an end is that soon
+SOON = 2.0  # seconds until an end is no longer that soon
 MOST_CONNECTIONS = 1_000  # of one worker at once
-AT_ONCE = 32  # connections that a worker accepts before it reads from those it has
-MOST_TASKS = 4 * MOST_CONNECTIONS  # of one worker: those of closed connections end a turn later
+AT_ONCE = 32  # connections that a worker accepts before it reads from open ones
+MOST_TASKS = 4 * MOST_CONNECTIONS  # of one worker: tasks of closed connections end a turn later
 FILES = 4 * MOST_CONNECTIONS  # open files that a worker asks for: its sessions need some too
-KEPT = 75  # seconds for which a connection is kept without a request
-MOST_FAILURES = 5  # such ends of one worker in a row, after which the server gives up
+KEPT = 75  # seconds that a connection is kept without a request
+MOST_FAILURES = 5  # such ends of one worker in a row until the server gives up
 FAILED = 2
 CLOSE = (b"connection", b"close")
-HEADERS = 10.0  # seconds in which the headers of a request have to come
+HEADERS = 10.0  # seconds for the headers of a request to come
 MOST_HEADERS = 1 << 16  # bytes of a request that may come without one of its body
-LAST = 0.5  # seconds in which one more request may come on a connection, once the worker ends
-GRACE = 5  # seconds beyond that patience, after which a worker is killed
+LAST = 0.5  # seconds for one more request on a connection, once the worker ends
+GRACE = 5  # seconds beyond that patience until a worker is killed
 ENDING = (signal.SIGTERM, signal.SIGINT)
 
 
 class LoopReader(Reader):
-    """The thread of a worker's event loop: a call that takes long goes to a thread of its own."""
+    """The thread of a worker's event loop: a call that takes long goes to a separate thread."""
 
     __slots__ = ()
     longest = 0.05
 
 
 class JoinedWrites:
-    """A transport that sends as one what is written in one turn: head and body of an answer.
+    """A transport that sends all writes of one turn as one: head and body of an answer.
 
-    uvicorn writes them one after the other: a third of the time of a request was that.
+    uvicorn writes them one after the other, which took a third of the time of a request.
     """
 
     __slots__ = ("_loop", "_parts", "_transport")
@@ -65,7 +65,7 @@ class JoinedWrites:
         self._transport = transport
 
     def __getattr__(self, name: str) -> Any:
-        """Return what the transport has."""
+        """Return an attribute of the transport."""
         return getattr(self._transport, name)
 
     def write(self, data: bytes) -> None:
@@ -86,15 +86,15 @@ class JoinedWrites:
 
 
 class PatientProtocol(HttpToolsProtocol):
-    """A connection that is closed where the headers of a request do not come in time.
+    """A connection that is closed if the headers of a request do not come in time.
 
     It is also closed to make room for a new one, if the worker has too many and none has waited
     longer for its client.
 
-    uvicorn waits for the next request for `timeout_keep_alive` alone: for ever for the first one,
-    and for one of which a byte has come. It also keeps headers, and those that follow a body in
-    chunks, however long they are. When the worker ends, it closes at once what is idle: a
-    proxy that sends a call just then may not send it again, as it cannot know whether it was done.
+    uvicorn waits for the next request for `timeout_keep_alive` alone. It waits forever for the
+    first request and for an incomplete one. It also keeps headers, and headers after a chunked
+    body, however long they are. When the worker ends, it closes idle connections immediately: a
+    proxy that sends a call just then may not send it again, because the call may have been done.
     """
 
     _ending = False
@@ -129,7 +129,7 @@ class PatientProtocol(HttpToolsProtocol):
         return self.flow.write_paused
 
     def on_message_begin(self) -> None:
-        """Note the first byte of a request; those that follow slowly do not make it younger."""
+        """Note the first byte of a request; later bytes do not make it younger."""
         self.since = self.loop.time()
         super().on_message_begin()
 
@@ -152,9 +152,9 @@ class PatientProtocol(HttpToolsProtocol):
             self._wait_no_longer()
 
     def on_headers_complete(self) -> None:
-        """Begin a request, of whose headers none is that follows a body in chunks.
+        """Begin a request; headers after a chunked body are not among its headers.
 
-        It is refused if there are too many connections, none of which waits for its client.
+        It is refused if there are too many connections and none of them waits for its client.
         """
         if len(self.connections) > self.most:
             self.limit_concurrency = self.most
@@ -162,7 +162,7 @@ class PatientProtocol(HttpToolsProtocol):
         self.headers = []
 
     def on_body(self, body: bytes) -> None:
-        """Keep a part of a body, after which other headers may follow."""
+        """Keep a part of a body; other headers may follow it."""
         self._headers = 0
         super().on_body(body)
 
@@ -183,7 +183,7 @@ class PatientProtocol(HttpToolsProtocol):
         self._end_with_answer()
 
     def _end_with_answer(self) -> None:
-        """Close after the answer, and say so in it, where one is still to come."""
+        """Close after a pending answer, and announce that in its headers."""
         cycle = self.cycle
         if cycle is not None and not cycle.response_complete:
             cycle.keep_alive = False
@@ -205,7 +205,7 @@ def _since(connection: PatientProtocol) -> float:
 
 
 class PatientServer(uvicorn.Server):
-    """A server that accepts few connections at once, so that it first closes those that ended.
+    """A server that accepts few connections at a time, and first closes connections that ended.
 
     asyncio takes the length of the queue for that number, and sets it for the socket.
     """
@@ -220,9 +220,9 @@ class PatientServer(uvicorn.Server):
 class Supervisor:
     """Runs `count` workers, each a fork of this process that calls `work` with its number.
 
-    Workers end at the end of the pipe that they inherit, the second argument: when they are told
-    to, and when this process is gone. `patience` is for how many seconds they may go on then;
-    nobody connects any more once they too have closed what `close` closes here.
+    The second argument of `work` is a pipe that the workers inherit. They end when it closes: on
+    request, and when this process is gone. They may continue for `patience` seconds then. No client
+    can connect once the workers too have closed the resource that `close` closes here.
     """
 
     def __init__(
@@ -236,7 +236,7 @@ class Supervisor:
         self._begun: dict[int, tuple[int, float]] = {}  # by process, its number and its start
         self._close = close
         self._count = count
-        self._failures = [0] * count  # of each worker in a row
+        self._failures = [0] * count  # consecutive failures of each worker
         self._metrics = metrics
         self._patience = patience
         self._told, self._tell = os.pipe()
@@ -252,7 +252,7 @@ class Supervisor:
         for ending in ENDING:
             signal.signal(ending, self._stop)
         gc.collect()
-        gc.freeze()  # so that looking for garbage copies no page that the workers share
+        gc.freeze()  # garbage collection then copies no page that the workers share
         for one in range(self._count):
             self._start(one)
         while self._begun:
@@ -313,7 +313,7 @@ class Supervisor:
 def work(listening: socket, told: int, make: Maker, *, drain: int, notice: int) -> None:
     """Answer on a socket until the end of the pipe `told`, and `notice` seconds more, not ready.
 
-    What runs has `drain` seconds then.
+    Requests in progress have `drain` seconds then.
     """
     asyncio.run(_work(listening, told, make, drain, notice))
 
