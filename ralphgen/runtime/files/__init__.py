@@ -1,8 +1,7 @@
-"""Reads files that anyone may have put there, and writes files whole or not at all.
+"""Reads files from untrusted places, and writes files completely or not at all.
 
-`open` waits for a writer where a pipe is in place of a file, reads devices for ever, and follows
-links to wherever they lead. Reads here do none of that, and no reader and no crash finds half of
-a file that was written here.
+`open` waits for a writer if the path is a pipe, reads devices forever, and follows every link.
+Reads here do none of that, and no reader and no crash finds a partial file that was written here.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ _PIECE = 1 << 16  # bytes read at once of a file that grew since its size was ta
 
 
 class NotAFileError(OSError):
-    """A path leads to a folder, a pipe or a device, where a regular file is needed."""
+    """A path leads to a folder, a pipe or a device instead of a regular file."""
 
     def __init__(self, mode: int) -> None:
         what = "is a directory" if stat.S_ISDIR(mode) else "not a regular file"
@@ -30,8 +29,8 @@ def open_file(path: str, *, links: bool = True, folder: int | None = None) -> in
     """Return a descriptor of a regular file, open for reading; the caller closes it.
 
     Without `links`, a link at the end of the path is not followed; `folder` is the descriptor of
-    the folder that a relative path begins in. Raises `OSError`, of which `NotAFileError` is one,
-    and `ValueError` for characters that no path can have.
+    the folder that a relative path begins in. Raises `OSError` (`NotAFileError` for any other kind
+    of file), and `ValueError` for characters that no path can have.
     """
     flags = os.O_RDONLY | AT_ONCE | (0 if links else NO_LINK)
     file = os.open(path, flags, dir_fd=folder)
@@ -68,15 +67,15 @@ def is_within(path: str, folder: str) -> bool:
 def path_within(folder: str, name: str) -> str | None:
     """Return the real path of `name` in a folder, given by its real path; links are followed.
 
-    None where the name, or a link on the way, leads out of the folder; nothing need be there.
-    Raises `ValueError` for characters that no path can have.
+    None if the name, or a link on the way, leads out of the folder. The path need not exist. Raises
+    `ValueError` for characters that no path can have.
     """
     real = os.path.realpath(os.path.join(folder, name))
     return real if is_within(real, folder) else None
 
 
 def has_links(path: str) -> bool:
-    """Return whether a link stands anywhere on an absolute path, as far as it is there."""
+    """Return whether an existing part of an absolute path is a link."""
     return os.path.realpath(path) != os.path.normpath(path)
 
 
@@ -87,7 +86,7 @@ def reason(error: OSError) -> str:
 
 _NEW = os.O_WRONLY | os.O_CREAT | os.O_EXCL | AT_ONCE | NO_LINK
 _NOT_PERMITTED = 13  # EACCES
-OPEN_TO_ALL = 0o666  # less what the umask takes
+OPEN_TO_ALL = 0o666  # minus the umask
 _OURS_ALONE = 0o600
 
 
@@ -100,17 +99,17 @@ def replace_file(
     exclusive: bool = False,
     folder: int | None = None,
 ) -> None:
-    """Give a file new content in one step: whoever reads it finds the old or the new.
+    """Give a file new content in one step: a reader finds the old or the new content.
 
-    The file gets `mode`. Without one, a new file has `new_mode` less the umask, and a file that is
-    there keeps its own; one that may not be written is left alone, and so is a link. With
-    `exclusive`, nothing may be there: of many who try at once, one does. `folder` is the descriptor
-    of the folder that a relative path begins in. Raises `OSError`: the file is then as it was, and
-    nothing lies beside it.
+    The file gets `mode`. Without one, a new file has `new_mode` less the umask, and an existing
+    file keeps its own; an unwritable file and a link are refused. With `exclusive`, the path must
+    be free: of many concurrent calls, one succeeds. `folder` is the descriptor of the folder that a
+    relative path begins in. Raises `OSError`: the file is then unchanged, and no temporary file
+    remains.
     """
     kept = mode if exclusive or mode is not None else _mode_of(path, folder)
     beside = _beside(path)
-    # Until its own mode is set, nobody else may read what the old file kept from them.
+    # Until the mode is set, no other user may read content that the old file protected.
     write_new(beside, data, mode=new_mode if kept is None else _OURS_ALONE, folder=folder)
     try:
         if kept is not None:
@@ -161,13 +160,13 @@ def create_folder(path: str, files: dict[str, bytes]) -> bool:
 
 
 def _beside(path: str) -> str:
-    """Return a path in the same folder that nobody else uses."""
+    """Return an unused path in the same folder."""
     parent, name = os.path.split(path)
     return os.path.join(parent, f".{name}.{os.getpid()}-{os.urandom(4).hex()}.tmp")
 
 
 def _mode_of(path: str, folder: int | None) -> int | None:
-    """Return the mode of a file that may be written, None where there is none."""
+    """Return the mode of a writable file, None if there is no file."""
     try:
         mode = os.stat(path, dir_fd=folder, follow_symlinks=False).st_mode
     except FileNotFoundError:

@@ -40,8 +40,8 @@ STATE = "ralphgen-checkout"
 WORK = "refs/ralph/work/"  # by task: the tree that its session recorded, or its commit
 SUFFIX = "-checks"  # of the checkout that belongs to an agent's worktree
 SECONDS = 3_600  # that a filter may take
-TICK = 0.02  # seconds in which two changes of a file may get the same time
-# A program can set the size and the modification time of a file back, and not its change time.
+TICK = 0.02  # seconds; two changes of a file within them may get the same time
+# A program can restore the size and the modification time of a file, but not its change time.
 STRICT = ("-c", "core.trustCtime=true", "-c", "core.checkStat=default")
 _CLONE = 0x40049409  # FICLONE of Linux: a copy that shares its blocks
 _TAIL = 2_000
@@ -98,7 +98,7 @@ def write_tree(git: TreeGit, base: str) -> tuple[str, set[str]]:
     """Return the id of the tree that git would commit in a worktree, and its paths from the top.
 
     The work began at the commit `base`. Ignored files are left out unless `base` or the index of
-    the worktree has them. Submodules stay as they are in `base`, and repositories within the tree
+    the worktree has them. Submodules keep their state in `base`, and repositories within the tree
     are left out. Raises `TreeError` if git cannot add a file.
     """
     from shutil import copy2
@@ -107,7 +107,7 @@ def write_tree(git: TreeGit, base: str) -> tuple[str, set[str]]:
     is_known = os.path.exists(git.index)
     try:
         if is_known:  # it saves reading the files that are unchanged
-            copy2(git.index, own)  # git compares the index's time with those of the files
+            copy2(git.index, own)  # keeps the index's time, which git compares with the files
         git.say("read-tree", "--reset", base, index=own)
         known = _submodules(git, own)
         top = git.repository.top
@@ -265,7 +265,7 @@ def write_git_file(tree: Repository) -> None:
 
 
 def discard(path: str) -> None:
-    """Remove a file, a link or a directory, whatever its modes; there may be none."""
+    """Remove a file, a link or a directory, regardless of its modes; there may be none."""
     if os.path.isdir(path) and not os.path.islink(path):
         from shutil import rmtree
 
@@ -281,7 +281,7 @@ def discard(path: str) -> None:
 
 
 class Checkout:
-    """A private worktree at `path`, in which commands run on one tree after the other.
+    """A private worktree at `path` for running commands on one tree after the other.
 
     `inner` is the path of the project below the top, and `source` the project's directory that has
     the files to copy. `rules` has `copy`, `setup` and `setup_when` of `[loop]`, and `protect` of
@@ -327,10 +327,10 @@ class Checkout:
         os.close(self._lock)
 
     def set_to(self, tree: str, head: str, task: object) -> None:
-        """Make the files those of a tree, on the commit `head`, with the ignored files they need.
+        """Check out a tree, on the commit `head`, with the ignored files that it needs.
 
         Copied files, and files that the setup made, are restored if a command has changed them.
-        Other ignored files stay while the `task` is the same and `protect` matches none of them.
+        Other ignored files remain while the `task` is the same and `protect` matches none of them.
         Raises `TreeError`, and the errors of `run`.
         """
         try:
@@ -346,7 +346,7 @@ class Checkout:
     def changed(self) -> list[str]:
         """Return the files of the tree that a command has written or removed, from the top.
 
-        A file counts even if its content was put back: its change time tells.
+        A file counts even if its content was restored, because its change time differs.
         """
         return moved(self._stamps, stamps(self._path, self._stamps))
 
@@ -378,7 +378,7 @@ class Checkout:
         if runs or planted or state["task"] != task:
             kept = {*copied} if is_damaged else {*copied, *made}
             self._remove([path for path in others if path not in kept])
-        replace_file(os.path.join(git_dir, STATE), b"{}")  # a kill from here on begins anew
+        replace_file(os.path.join(git_dir, STATE), b"{}")  # a kill from here on starts over
         copied = self._copy(globs, copied, tracked)
         if runs:
             for command in setup:
@@ -515,7 +515,7 @@ def _is_file(path: str) -> bool:
 
 
 def _stamp(path: str) -> str:
-    """Return what a change of a file changes, even if its size and time are set back."""
+    """Return a value that changes with a file, even if its size and time are restored."""
     try:
         facts = os.lstat(path)
     except OSError:

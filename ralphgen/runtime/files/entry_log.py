@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
 LIMIT = 2_000  # characters of an entry
 PAGE_CHARACTERS = 39_500  # of a page as JSON, so that an answer with its other fields has 40,000
-INDENT = "\n    "  # of an entry's further lines: no text can begin an entry of its own
+INDENT = "\n    "  # of an entry's further lines, so no text can start a new entry
 
-# What no line of text needs; tabs and newlines stay.
+# Characters removed from lines of text; tabs and newlines are kept.
 _LINE_ENDS = "\r\x85\u2028\u2029"  # each is one to some readers
 _CONTROLS = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 _CURSOR = re.compile("[0-9]{1,18}", re.ASCII)
@@ -38,9 +38,9 @@ _KINDS = bytes(
 class Page:
     """Entries from the end of a file, in the file's order.
 
-    `text` is the file's own text, with U+FFFD for bytes that are not UTF-8; `entries` counts the
-    entries that begin in it, `total` those of the file. `next_cursor` leads to the text before
-    this page, `None` at the file's beginning.
+    `text` is the file's own text, with U+FFFD for bytes that are not UTF-8. `entries` counts the
+    entries that begin in it, `total` all entries of the file. `next_cursor` leads to the text
+    before this page, `None` at the file's beginning.
     """
 
     __slots__ = ("entries", "next_cursor", "text", "total")
@@ -55,13 +55,12 @@ class Page:
 def append_entry(path: str, tag: str, text: str, limit: int = LIMIT, *, once: bool = False) -> int:
     """Add `- <moment in UTC> [tag] text` to the end of a file; return the bytes written.
 
-    Where it shall stand there `once` and one of the newest entries, a mebibyte of them, has this
-    text, nothing is written.
+    With `once`, nothing is written if one of the newest entries (the last mebibyte) has this text.
 
     A missing file is created, its folder is not. Further lines are indented, control characters are
     left out. The entry is one write, so entries of several processes never mix. Raises `ToolError`
-    for blank text, for text over `limit` characters, and where the file cannot be written: it is
-    then as it was.
+    for blank text, for text over `limit` characters, and if the file cannot be written; the file is
+    then unchanged.
     """
     return write_entry(path, entry_of(tag, text, limit), once=once)
 
@@ -97,7 +96,7 @@ def take_back_entry(path: str, entry: str, written: int) -> None:
     try:
         file = _opened(path, os.O_RDWR)
     except OSError:
-        return  # it is gone, or nobody's to change any more
+        return  # it is gone, or can no longer be changed
     try:
         end = os.lseek(file, 0, os.SEEK_END)
         added = os.pread(file, written, max(0, end - written))
@@ -119,10 +118,10 @@ def count_entry(path: str, entry: str) -> int:
 
 
 def rewrite_entries(path: str, copy: str, changes: Sequence[tuple[str, bool]]) -> None:
-    """Take entries out of a file, or put them back where their moment is, each once.
+    """Remove entries from a file, or restore them at the place of their moment, each once.
 
-    `changes` are entries and whether they are put back. The file becomes the one at `copy`, which
-    is there until then: without it all of this was done before, and nothing is. Raises `OSError`.
+    `changes` are entries and whether to restore them. The file at `copy` then replaces the file. If
+    `copy` is missing, an earlier call did all of this, and nothing is done. Raises `OSError`.
     """
     if not os.path.lexists(copy):
         return
@@ -143,13 +142,13 @@ def rewrite_entries(path: str, copy: str, changes: Sequence[tuple[str, bool]]) -
 
 
 def read_entries(path: str, limit: int, before: str | None = None) -> Page:
-    """Return the last `limit` entries of a file, or those before the cursor `before`.
+    """Return the last `limit` entries of a file, or the entries before the cursor `before`.
 
-    An entry is a line with the indented and blank lines after it, so each line that a person
-    wrote counts as one. A page holds less where it would grow too long; of an entry longer than a
-    page, the last part comes first. All pages together are the whole file. However long the file,
-    only the page is held in memory, but `total` takes one pass over it. A missing file is empty.
-    Raises `ToolError` where the file cannot be read, and for a cursor that is not of this file.
+    An entry is a line with the indented and blank lines after it, so each hand-written line counts
+    as one. A page holds fewer entries if it would grow too long; of an entry longer than a page,
+    the last part comes first. All pages together are the whole file. Only the page is held in
+    memory, however long the file, but `total` takes one pass over it. A missing file is empty.
+    Raises `ToolError` if the file cannot be read, and for a cursor that is not of this file.
     """
     try:
         with open(path, "rb", opener=_opened) as file:
@@ -167,7 +166,7 @@ def read_entries(path: str, limit: int, before: str | None = None) -> Page:
 
 
 def offset_of(cursor: str, size: int) -> int:
-    """Return the byte that a cursor stands for, of a file of `size`; `ToolError` where none."""
+    """Return the byte position of a cursor in a file of `size`; `ToolError` if it is invalid."""
     if not _CURSOR.fullmatch(cursor) or int(cursor) > size:
         raise ToolError(
             f'invalid cursor "{cursor[:40]}": use "next_cursor" of a page, or '
@@ -177,10 +176,10 @@ def offset_of(cursor: str, size: int) -> int:
 
 
 def last_entries(window: bytes, first: int, limit: int) -> tuple[int, str, int]:
-    """Return where a page begins in the file, its text, and how many entries begin in it.
+    """Return a page's start in the file, its text, and the number of entries that begin in it.
 
-    `window` is what stands before the page's end, from the file's byte `first` on: `WINDOW` bytes
-    of it are enough. `limit` is the most entries of a page.
+    `window` is the content before the page's end, from the file's byte `first` on: `WINDOW` bytes
+    of it are enough. `limit` is the maximum number of entries of a page.
     """
     starts = [match.start() for match in _ENTRY_START.finditer(window) if match.start()]
     if not first and window:
@@ -237,7 +236,7 @@ def _failure(path: str, verb: str, error: OSError) -> str:
 
 
 def _holds(path: str, body: str) -> bool:
-    """Return whether one of the newest entries is this one, whatever its moment and its tag."""
+    """Return whether one of the newest entries has this text, with any moment and tag."""
     try:
         with open(path, "rb", opener=_opened) as file:
             file.seek(max(0, _size(path, file.fileno()) - _CHUNK))
@@ -270,7 +269,7 @@ def _pattern_of(entry: str) -> bytes:
 
 
 def _written(path: str, entry: bytes) -> int:
-    """Add the entry in a single write, on a line of its own."""
+    """Add the entry in a single write, on a new line."""
     file = _opened(path, os.O_RDWR | os.O_APPEND | os.O_CREAT)
     try:
         if _size(path, file):
@@ -291,12 +290,12 @@ def _written(path: str, entry: bytes) -> int:
 
 
 def _decoded(data: bytes) -> str:
-    """Return text from which the same bytes can be made again."""
+    """Return text that preserves every byte, even invalid UTF-8."""
     return data.decode("utf-8", "surrogateescape")
 
 
 def _shown(text: str) -> str:
-    """Return decoded text with U+FFFD for what is not UTF-8."""
+    """Return decoded text with U+FFFD for bytes that are not UTF-8."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 

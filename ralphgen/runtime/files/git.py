@@ -1,9 +1,10 @@
 """Runs git on one repository, with settings that no file in a work tree can choose.
 
 Settings of git name programs. git takes them from the `config` of the repository's common
-directory, and hooks from beside it. Each run here gets another common directory: a temporary one
-with links to the real objects and refs, a `config` of ours, and no hooks. `--git-dir` is the
-directory that the main repository has on record, so the `.git` of a work tree has no say either.
+directory, and hooks from the same directory. Each run here gets another common directory: a
+temporary one with links to the real objects and refs, a `config` of ours, and no hooks. `--git-dir`
+is the directory that the main repository has on record, so the `.git` of a work tree has no effect
+either.
 """
 
 from __future__ import annotations
@@ -27,7 +28,7 @@ ALWAYS = (
     "advice.addEmbeddedRepo=false",
     "advice.detachedHead=false",
     "advice.graftFileDeprecated=false",
-    "core.commitGraph=false",  # whoever can write to the repository could name other trees in it
+    "core.commitGraph=false",  # a writer of the repository could name other trees in it
     "core.fsmonitor=false",
     f"core.hooksPath={os.devnull}",
     "core.untrackedCache=false",
@@ -49,7 +50,7 @@ ALONE = {
     "GIT_NO_LAZY_FETCH": "1",
     "GIT_OPTIONAL_LOCKS": "0",
 }
-# What the temporary common directory has of the real one.
+# The parts of the real common directory that the temporary one has.
 SHARED = (
     *("HEAD", "info", "logs", "objects", "packed-refs", "refs", "reftable", "shallow"),
     "worktrees",
@@ -66,7 +67,7 @@ WITHOUT_FILES = frozenset(
         *("update-ref", "var", "write-tree"),
     }
 )
-FILE_OPTIONS = frozenset({"-m", "--modified", "--filters", "--textconv"})  # which start one
+FILE_OPTIONS = frozenset({"-m", "--modified", "--filters", "--textconv"})  # each starts a filter
 _FORMAT = rb"(?im)^\s*(objectformat|refstorage)\s*=\s*\"?(\w+)"
 _FILTER = re.compile(r"filter\..*\.(?:clean|smudge|process)", re.DOTALL)
 _DRIVER = re.compile(r"merge\..*\.driver", re.DOTALL)
@@ -100,12 +101,12 @@ def run_git(
     """Run git on a repository to its end; raise `OSError` if it cannot be started.
 
     Without `settings`, git only reads: no setting of the user or the repository counts. With them,
-    the user's settings count too, and of the repository's attributes only those in `settings`.
-    Filters and merge drivers start outside of the work tree, so that none takes its code from
-    there. git starts in `folder`, which is a temporary one if empty, and changes to the top of the
-    tree by itself if the command needs files. `hidden` are files of the repository that git does
-    not see, and `index` takes the place of its index. git is stopped after `most` bytes, and after
-    `seconds`. `variables` is the environment, by default that of this process.
+    the user's settings count too, and only the repository's attributes in `settings`. Filters and
+    merge drivers start outside of the work tree, so none takes its code from there. git starts in
+    `folder`, which is a temporary one if empty, and changes to the top of the tree by itself if the
+    command needs files. `hidden` are files of the repository that git does not see, and `index`
+    takes the place of its index. git is stopped after `most` bytes, and after `seconds`.
+    `variables` is the environment, by default that of this process.
     """
     import tempfile
 
@@ -272,7 +273,7 @@ def _quoted(text: str) -> str:
 def _settled(users: bytes, settings: Settings) -> Iterator[tuple[str, str]]:
     """Yield the settings of the repository, and the filters and drivers, each with its folder.
 
-    Those of the user start in a folder without any file of the project. Those of the repository
+    The user's programs start in a folder without any file of the project. The repository's settings
     may name programs relative to its main work tree.
     """
     for key, value in listed_settings(users):

@@ -1,4 +1,4 @@
-"""Finds the lines, headings, sections and tables of a Markdown text; no heading stands in code."""
+"""Finds the lines, headings, sections and tables of a Markdown text, ignoring headings in code."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ BYTE_ORDER_MARK = "\ufeff"  # of byte order, at the beginning of some files
 
 _LINE = re.compile(r"([^\r\n]*)(?:\r\n|\r|\n|\Z)")
 _FENCE = re.compile(r"([ \t]*(?:[-*+][ \t]+|[0-9]{1,9}[.)][ \t]+)?)(`{3,}|~{3,})(.*)")
-_IN_ITEM = 2  # columns by which the content of a list item is indented at least
+_IN_ITEM = 2  # minimum indentation of a list item's content, in columns
 _INDENTED = 4  # columns that make a line code without any fence
 _HEADING = re.compile(r"(#{1,6})[ \t]+(.*)")
 _NUMBER = re.compile(r"[0-9]+(?:\.[0-9]+)*[.)]?[ \t]+")
 
 
 class Line:
-    """One line: where it begins in the text, what it says without its end, and if it is code."""
+    """One line: its start in the text, its content without the line end, and whether it is code."""
 
     __slots__ = ("fenced", "start", "text")
 
@@ -30,7 +30,7 @@ class Line:
 
 
 class Heading:
-    """A heading: `level` counts its hashes, `line` is its place, `title` what it says."""
+    """A heading: `level` counts its hashes, `line` is its place, `title` its text."""
 
     __slots__ = ("level", "line", "title")
 
@@ -45,13 +45,13 @@ class Heading:
 
 
 def read_lines(text: str, item: re.Pattern[str] | None = None) -> list[Line]:
-    """Return the lines of a text; `fenced` are those of fenced code, with its fences.
+    """Return the lines of a text; `fenced` marks the lines of fenced code and the fences.
 
-    A fence ends with one of its kind that is no shorter. Without `item`, all is as CommonMark has
-    it: a fence is indented by three columns at most, and one that is never closed goes on to the
-    end. With `item`, a text of list items that people edit by hand is read so that a forgotten
-    fence hides none of them: a fence may be indented at will, one in an item ends at the latest
-    where a line matches `item`, and one that is never closed is none.
+    A fence ends with a fence of the same kind and at least the same length. Without `item`, the
+    rules are CommonMark's: a fence is indented by three columns at most, and an unclosed fence
+    extends to the end. With `item`, the text is a list that people edit by hand, and a forgotten
+    fence must not hide an item: a fence may have any indentation, a fence in an item ends at the
+    latest at a line that matches `item`, and an unclosed fence is ignored.
     """
     lines = list(_lines(text))
     # By the kind of fence, and whether it is in an item: the length that nothing ends from here on.
@@ -79,7 +79,7 @@ def indent_of(text: str) -> int:
 
 
 def headings(text: str) -> list[Heading]:
-    """Return the headings of a text in order, those that begin with hashes."""
+    """Return the headings of a text that begin with hashes, in order."""
     found: list[Heading] = []
     for place, line in enumerate(read_lines(text)):
         if not line.fenced and (heading := _HEADING.match(line.text)):
@@ -91,7 +91,7 @@ def headings(text: str) -> list[Heading]:
 def section(text: str, title: str) -> list[str]:
     """Return the lines from the heading of that title to the next of its level or a higher one.
 
-    A number before the title and its case do not count. Empty where there is no such heading.
+    A number before the title and its case do not count. Empty if there is no such heading.
     """
     known = headings(text)
     lines = [line.text for line in _lines(text)]
@@ -117,7 +117,7 @@ def table(lines: Sequence[str]) -> list[list[str]]:
 
 
 def table_lines(rows: Sequence[Sequence[str]]) -> list[str]:
-    """Return the lines of a table of rows, the first of which is its head."""
+    """Return the lines of a table; the first row is its head."""
     lines = [f"| {' | '.join(row)} |" for row in rows]
     return [lines[0], "|" + "---|" * len(rows[0]), *lines[1:]]
 
@@ -139,14 +139,14 @@ def _opening(text: str, *, in_items: bool) -> re.Match[str] | None:
 
 
 def _kind(fence: re.Match[str]) -> tuple[str, bool]:
-    """Return its character, and whether it stands in a list item."""
+    """Return the character of a fence, and whether it is in a list item."""
     return fence[2][0], indent_of(fence[1]) >= _IN_ITEM or bool(fence[1].strip())
 
 
 def _end(
     lines: list[Line], start: int, fence: re.Match[str], item: re.Pattern[str] | None
 ) -> int | None:
-    """Return the position after the code that goes on at `start`, None where nothing ends it."""
+    """Return the position after the code that begins at `start`, None if nothing ends it."""
     character, in_item = _kind(fence)
     closing = re.compile(rf"[ \t]*{character}{{{len(fence[2])},}}[ \t]*")
     for position in range(start, len(lines)):

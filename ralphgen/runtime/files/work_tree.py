@@ -1,8 +1,8 @@
-"""Digests the content of a work tree, and names the files that differ between two looks.
+"""Digests the content of a work tree, and names the files that differ between two states.
 
-git only lists the files: it runs no filter and writes nothing, and what an agent can tell it of a
-file (`update-index --assume-unchanged`, an `exclude` beside the repository) does not count. Path,
-mode and bytes are read here. The files of a repository within the tree count as ordinary files.
+git only lists the files: it runs no filter and writes nothing. Settings that an agent can make for
+a file (`update-index --assume-unchanged`, the repository's own `exclude`) do not count. Path, mode
+and bytes are read here. The files of a repository within the tree count as ordinary files.
 
 A session keeps the rules of its start (`Rules`): an ignore rule that an agent adds hides nothing
 from its own session.
@@ -59,7 +59,7 @@ _OWN: Sequence[tuple[re.Pattern[str], bytes | str]] = [
         (rf"last-export\.jsonl|{_LOOP}\.jsonl|{_SESSION}/calls\.jsonl", _ENTRIES),
         (r"learnings\.txt|progress\.txt", _TEXT),
         (rf"{_SESSION}/(?:transcript\.jsonl|(?:system|prompt)\.md)", _TEXT),
-        # What Gemini CLI keeps in its home.
+        # Files that Gemini CLI keeps in its home.
         (rf"{_SESSION}/gemini/\.gemini/(?:.+/)?[^/]+\.(?:jsonl?|md|toml)", _TEXT),
         (rf"{_SESSION}/gemini/\.gemini/(?:installation_id|user_id|.+/shell_history)", _TEXT),
     )
@@ -93,7 +93,7 @@ _TICK = rb"(?m)^(\s*[-*+] \[)[xX]\]"
 def session_rules(
     root: str, home: str, specs: Iterable[str] = (), database: str | None = None
 ) -> dict[str, Any]:
-    """Return what counts in a session that starts now in `root`, as JSON.
+    """Return the rules of a session that starts now in `root`, as JSON.
 
     `ignored` has the ignore rules by repository: the empty path stands for the one around `root`,
     any other is that of a repository within the tree. `forced` are tracked files that the rules
@@ -142,11 +142,11 @@ def tree_files(
 ) -> dict[str, str]:
     """Return a mark for the content of each file of the work tree in `root`, by its path, sorted.
 
-    The files are those that git tracks and those that no `.gitignore` of the tree leaves out, in
-    nested repositories too; without git or outside of a repository they are all. With the `rules`
-    of a session, its ignore rules count in place of the current ones. Every file below `.ralph`
-    counts except ralphgen's own, and every file that a glob of `protect` matches. A link is told
-    by its target.
+    The files are the tracked ones and any other file that no `.gitignore` of the tree leaves out,
+    in nested repositories too. Without git or outside of a repository, every file counts. With the
+    `rules` of a session, its ignore rules count in place of the current ones. Every file below
+    `.ralph` counts except ralphgen's own, and every file that a glob of `protect` matches. A link
+    is marked by its target.
     """
     return marked_files(root, *listed_files(root, rules, protect))
 
@@ -168,7 +168,7 @@ def listed_files(
         listed = {*_listed(root, rules)}
         if not any(map(_UNFINISHED.fullmatch, listed)):
             break
-        time.sleep(TICK / SECOND)  # until it has its name; one that a kill has left counts
+        time.sleep(TICK / SECOND)  # until it has its name; a leftover of a kill counts
     own = {path for path in forms if path in listed and _has_form(f"{root}/{path}", forms[path])}
     names = {path for path in listed - own if not _is_own(root, path, rules)}
     ticked = {f"{spec}/{TICKED}" for spec in specs} - protected
@@ -182,10 +182,10 @@ def marked_files(root: str, names: Iterable[str], ticked: Collection[str]) -> di
 
 
 def stamps(root: str, paths: Iterable[str]) -> dict[str, Stamp]:
-    """Return what changes with any write to a file, by path, and with any move of a folder above.
+    """Return stamps that change with any write to a file, or any move of a folder above, by path.
 
     A program can set the size and the times of a file, except its change time (ctime). Folders end
-    with a slash. What is not there has no stamp.
+    with a slash. A missing file has no stamp.
     """
     found: dict[str, Stamp] = {}
     folders: set[str] = set()
@@ -238,7 +238,7 @@ def settled_stamps(root: str, paths: Sequence[str]) -> dict[str, Stamp]:
 def mapped_files(found: Mapping[str, Stamp]) -> list[str]:
     """Return the files that a process can change through its memory without a new change time.
 
-    Only Linux tells: its kernel sets the time when such memory is written for the first time.
+    Works only on Linux: its kernel sets the time when such memory is written for the first time.
     """
     places = set()
     try:
@@ -292,7 +292,7 @@ def differing_files(before: Mapping[str, str], after: Mapping[str, str]) -> list
 
 
 def untracked_files(root: str, paths: Iterable[str], rules: Rules | None = None) -> list[str]:
-    """Return those of the paths that git neither tracks nor ignores, sorted; none without git."""
+    """Return the given paths that git neither tracks nor ignores, sorted; none without git."""
     tree = repository_of(root)
     tracked = None if tree is None else _tracked(tree, root)
     ignored = None if rules is None else rules["ignored"].get("", "")
@@ -337,10 +337,10 @@ def newly_ignored(root: str, paths: Iterable[str], rules: Rules) -> dict[str, st
 
 
 def protected_files(root: str, globs: Sequence[str], files: Mapping[str, str]) -> dict[str, str]:
-    """Return what stands for each file that no session may change, by path.
+    """Return the mark of each file that no session may change, by path.
 
-    `files` are those of the tree, with what the globs protect. The project's own server, settings,
-    recipes, prompts and tools are always such.
+    `files` are the files of the tree, including the files that the globs protect. The project's own
+    server, settings, recipes, prompts and tools are always protected.
     """
     is_meant = _any_of(globs, root)
     found = {path: mark for path, mark in files.items() if is_meant(path)}
@@ -353,15 +353,15 @@ def protected_files(root: str, globs: Sequence[str], files: Mapping[str, str]) -
 
 
 def _any_of(globs: Sequence[str], root: str) -> Callable[[str], bool]:
-    """Return whether a path is one that any of the globs means, as a function."""
+    """Return a test of whether any of the globs matches a path."""
     patterns = [pattern_of(glob, root) for glob in globs]
     return lambda path: any(pattern.match(path) for pattern in patterns)
 
 
 def _matching(root: str, globs: Sequence[str], rules: Rules | None) -> Iterator[str]:
-    """Yield the paths that a glob matches, ignored or not, but for worktrees of agents.
+    """Yield the paths that a glob matches, ignored or not, except worktrees of agents.
 
-    What a session writes is never protected.
+    Files that a session writes are never protected.
     """
     wanted: dict[str, list[str]] = {}
     for glob in globs:
@@ -388,7 +388,7 @@ def protected_changes(
 
 
 def protected_now(root: str, globs: Sequence[str]) -> dict[str, str]:
-    """Return what stands for each protected file, as `protected_files`, ignored or not."""
+    """Return the mark of each protected file, as `protected_files`, ignored or not."""
     return protected_files(root, globs, marked_files(root, {*_matching(root, globs, None)}, ()))
 
 
@@ -399,9 +399,9 @@ def is_protected(root: str, path: str, globs: Sequence[str]) -> bool:
 
 
 def protected_elsewhere(work_tree: str, tops: Sequence[str]) -> dict[str, str]:
-    """Return what stands for the files of ralphgen in other worktrees, by absolute path.
+    """Return the marks of the files of ralphgen in other worktrees, by absolute path.
 
-    These are settings and generated files in `tops`, without those in `work_tree`.
+    These are settings and generated files in `tops`, except in `work_tree`.
     """
     here = os.path.realpath(work_tree)
     others = dict.fromkeys(os.path.realpath(top) for top in tops)
@@ -416,7 +416,7 @@ def protected_elsewhere(work_tree: str, tops: Sequence[str]) -> dict[str, str]:
 def watched_files(
     globs: Sequence[str], commands: Iterable[Sequence[str]], files: Mapping[str, str]
 ) -> dict[str, str]:
-    """Return those of the tree's files that a glob matches, or that a word of a command names."""
+    """Return the tree's files that a glob matches or a word of a command names."""
     patterns = [pattern_of(glob) for glob in globs]
     named = {os.path.normpath(word) for command in commands for word in command}
     return {
@@ -427,10 +427,10 @@ def watched_files(
 
 
 def mark_of(path: str, *, ticks: bool = True) -> str:
-    """Return what stands for a file: its kind and the digest of its bytes, empty where none is.
+    """Return the mark of a file: its kind and the digest of its bytes, empty if there is no file.
 
-    Of an executable it says so; a link is told by its target, and never followed. What cannot be
-    read is told as such. Ticked boxes count unless `ticks` is false.
+    Executables and unreadable files are marked as such. A link is marked by its target, and never
+    followed. Ticked boxes count unless `ticks` is false.
     """
     try:
         found = os.lstat(path)
@@ -471,7 +471,7 @@ def _folders(path: str) -> list[str]:
 
 
 def _is_own(root: str, path: str, rules: Rules | None) -> bool:
-    """Return whether ralphgen writes a file while work is done, and nobody else has.
+    """Return whether a file has the path and form of ralphgen's own writes during work.
 
     Text is that of ralphgen in a session that the ledger has, if the `rules` name these sessions.
     """
@@ -582,7 +582,7 @@ def agents_trees(root: str) -> list[str]:
 
 
 def _kept_trees(root: str, rules: Rules | None) -> set[str]:
-    """Return the paths of the worktrees of agents, which are no part of a tree."""
+    """Return the paths of the worktrees of agents, which do not belong to a tree."""
     found = agents_trees(root)
     known = found if rules is None else rules["worktrees"]
     return {f"{RALPH}/worktrees/{name}" for name in found if name in known}
@@ -601,10 +601,10 @@ def submodules(root: str) -> list[str]:
 def nested_repositories(
     root: str, expected: Iterable[str], rules: Rules | None = None
 ) -> list[str]:
-    """Return the repositories within a work tree that git does not ignore, but for the expected.
+    """Return the unexpected repositories within a work tree that git does not ignore.
 
     `expected` are the submodules of the commit that the work began with. With the `rules` of a
-    session, what they ignore counts. A `.git` that takes the place of the session's repository is
+    session, its ignore rules count. A `.git` that takes the place of the session's repository is
     named by its path.
     """
     if rules is not None and _repository_around(root) != rules["top"]:
@@ -697,7 +697,7 @@ def _repository_in(name: str) -> str:
     its files and cannot add them: then the path of that directory is returned.
     """
     if name[-1:] != "/" and name.isascii() and "git" not in name.lower():
-        return ""  # as nearly every name
+        return ""  # true of nearly every name
     parts = name.split("/")
     ends = (at for at, part in enumerate(parts, 1) if is_of_git(part))
     end = next(ends, None) if is_of_git(name) else None
@@ -733,8 +733,8 @@ def _listed(root: str, rules: Rules | None) -> Iterator[str]:
 def _nested(root: str, below: str, rules: Rules | None) -> Iterator[str]:
     """Yield the files of a nested repository, by path from `root`: it has its own ignore rules.
 
-    Without a readable index nothing tells which ignored files it tracks, and all count. So they do
-    in a repository that is newer than the session.
+    Without a readable index its tracked files are unknown, and all files count. The same holds for
+    a repository that is newer than the session.
     """
     folder = os.path.join(root, below)
     ignored = None if rules is None else rules["ignored"].get(below)

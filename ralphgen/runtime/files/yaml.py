@@ -1,7 +1,7 @@
-"""Reads YAML that anybody may have written: without types, and bounded in every way.
+"""Reads untrusted YAML: without types, and bounded in every way.
 
-What is nested some ten thousand levels deep ends the interpreter in the parser in C, aliases make
-gigabytes of a few lines, and thousands of directives take minutes: all of it is refused first.
+Some ten thousand levels of nesting crash the interpreter in the C parser, aliases make gigabytes of
+a few lines, and thousands of directives take minutes. All of these are refused first.
 """
 
 from __future__ import annotations
@@ -25,16 +25,16 @@ _MOST_DIRECTIVES = 100  # handles of tags: each is compared with all others
 _AROUND = 2  # levels around all values: the stream and the document
 _TAG = "tag:yaml.org,2002:"
 _KINDS = {"scalar": f"{_TAG}str", "sequence": f"{_TAG}seq", "mapping": f"{_TAG}map"}
-# Without a line like these and with few brackets nothing lies deep: a level in lines takes a
+# Without such a line and with few brackets the nesting is not deep: a level in lines takes a
 # character at the beginning of its line, and may hold a list of the same indentation.
 _INDENTED = re.compile("(?:^|[\n\x85\u2028\u2029])[-?: \t]{21}")
 _FEW = 40
 
 
 class YamlError(Exception):
-    """Text that is not read as YAML; its text ends a sentence that begins with the file's name.
+    """Text that cannot be read as YAML; its text ends a sentence that begins with the file's name.
 
-    `line` is the number of the line at fault, 0 where it is no single one.
+    `line` is the number of the line at fault, 0 if there is no single one.
     """
 
     def __init__(self, why: str, line: int = 0) -> None:
@@ -43,10 +43,10 @@ class YamlError(Exception):
 
 
 class Texts:
-    """The value of a YAML text in which every scalar is a text; None for an empty one.
+    """The value of a YAML text with every scalar as a text; None for an empty one.
 
-    `count` is how many values it took, each alias being one. `tagged` says whether any value has a
-    tag that makes it another than it looks, such as `!!binary`.
+    `count` is its number of values; each alias counts as one. `tagged` is true if a tag gives any
+    value another type than its apparent one, such as `!!binary`.
     """
 
     __slots__ = ("_known", "count", "tagged", "value")
@@ -58,7 +58,7 @@ class Texts:
         self.value: Any = None if root is None else self._made(root, 1)[0]
 
     def _made(self, node: Any, depth: int) -> tuple[Any, int]:
-        """Return the value of a node and the levels in it; what has aliases is made once."""
+        """Return the value of a node and its number of levels; an aliased node is made once."""
         self.count += 1
         kind = node.id
         if node.tag != _KINDS[kind]:
@@ -92,7 +92,7 @@ class Texts:
 
 
 def read_texts(text: str, most: int = LARGEST_YAML) -> Texts:
-    """Read a YAML text of at most `most` characters, in which no scalar has a type.
+    """Read a YAML text of at most `most` characters; its scalars have no types.
 
     `on` and `3` are texts, as are dates; of a key that is there twice, the last value counts.
     Raises `YamlError`.
@@ -108,7 +108,7 @@ def read_all(text: str) -> list[Texts]:
 def compose(text: str, most: int = LARGEST_YAML, *, typed: bool) -> Node | None:
     """Return the root node of a YAML text, None for an empty one; raises `YamlError`.
 
-    With `typed`, a plain scalar has the tag of what it looks like. Aliases are the nodes that they
+    With `typed`, a plain scalar has the tag of its apparent type. Aliases are the nodes that they
     stand for, so a few lines may hold any number of values: count while you make them.
     """
     return next(iter(_parse(text, most, typed=typed, is_single=True)))
@@ -148,7 +148,7 @@ def _parse(text: str, most: int, *, typed: bool, is_single: bool = False) -> lis
 
 
 def _check_depth(text: str, loader: Any) -> None:
-    """Raise `YamlError` for what the parser in C calls itself too often for."""
+    """Raise `YamlError` for nesting that is too deep for the recursive parser in C."""
     import yaml
 
     depth = 0
