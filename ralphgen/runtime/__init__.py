@@ -1,1 +1,1 @@
-"""What every emitted server runs on: real modules, copied as they are into each project."""
+"""Runtime of every emitted server: modules copied unchanged into each project."""

@@ -1,4 +1,4 @@
-"""Calls that take time: answers that are not there yet, and waiting for others within a call."""
+"""Calls that take time: pending results, and waiting for other programs within a call."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 
 
 class DeferredResult:
-    """What a call returns whose answer is not there yet.
+    """The result of a call that is still running.
 
-    `outcome` waits for the answer and returns it, or raises what the call would have raised;
-    `leave` says that its caller is gone, and never waits itself. A call that `finishes`
-    soon is not left when its connection ends.
+    `outcome` waits for the answer and returns it, or raises the error of the call. `leave` reports
+    that the caller is gone and never waits. If `finishes` is set, the call ends soon and continues
+    when its connection ends.
     """
 
     __slots__ = ("finishes", "leave", "outcome")
@@ -38,7 +38,7 @@ class DeferredResult:
 
 
 def settled(answer: Result | DeferredResult) -> Result:
-    """Return an answer that is there, waited for where it takes time."""
+    """Return an answer; waits for it if it is a `DeferredResult`."""
     if isinstance(answer, DeferredResult):
         found: Result = answer.outcome()
         return found
@@ -46,7 +46,7 @@ def settled(answer: Result | DeferredResult) -> Result:
 
 
 def then(answer: Any, follow: Callable[[Any], Any]) -> Any:
-    """Return `follow(answer)`, or if the answer is not there yet, what waits for both."""
+    """Return `follow(answer)`, or a `DeferredResult` of both if the answer is still pending."""
     if not isinstance(answer, DeferredResult):
         return follow(answer)
     outcome = answer.outcome
@@ -54,14 +54,14 @@ def then(answer: Any, follow: Callable[[Any], Any]) -> Any:
 
 
 class Waiter:
-    """How a thread waits for others within a call: it sleeps."""
+    """Default way for a thread to wait within a call: it sleeps."""
 
     __slots__ = ()
     longest = float("inf")  # seconds that a call may run here
     longest_wait = float("inf")  # seconds that it may wait before it lets others have their turn
 
     def take_time(self) -> None:
-        """Let what comes next take long."""
+        """Allow the next part of the call to be slow."""
 
     def pause(self, seconds: float) -> None:
         """Wait."""
@@ -72,14 +72,14 @@ class Waiter:
         return time.monotonic()
 
     def report(self, done: int, total: int, message: str) -> None:
-        """Tell whoever waits for the call how far it is."""
+        """Report the progress of the call to its client."""
 
     def limit(self, seconds: float) -> None:
-        """Let what follows exceed neither these seconds nor the memory of a call; 0 ends that."""
+        """Limit the time and memory of the work that follows; 0 removes the limit."""
 
 
 class Reader(Waiter):
-    """The thread that reads requests: it waits for nobody, since all others wait for it."""
+    """The thread that reads requests. It never waits, because every other thread depends on it."""
 
     __slots__ = ()
     longest = 0.4
@@ -94,11 +94,11 @@ class Reader(Waiter):
 
 
 _PLAIN = Waiter()
-_waiters: dict[int, Waiter] = {}  # by thread, where it waits in a way of its own
+_waiters: dict[int, Waiter] = {}  # by thread; a thread without an entry waits plainly
 
 
 def wait_as(waiter: Waiter | None) -> None:
-    """Let this thread wait so from now on; None for plainly."""
+    """Use this waiter on the current thread from now on; None selects the plain one."""
     if waiter is None:
         _waiters.pop(_thread.get_ident(), None)
     else:
@@ -106,25 +106,25 @@ def wait_as(waiter: Waiter | None) -> None:
 
 
 def take_time() -> None:
-    """Say that what comes next in this call may take long.
+    """Announce that the next part of this call may be slow.
 
-    Raises `DeferError` on the thread that reads requests, before anything was done: the call is
-    then made again, on a thread of its own.
+    Raises `DeferError` on the thread that reads requests, before anything was done. The call is
+    then repeated on a separate thread.
     """
     _waiters.get(_thread.get_ident(), _PLAIN).take_time()
 
 
 def pause(seconds: float) -> None:
-    """Wait for other programs; calls that only read are answered meanwhile.
+    """Wait for other programs; read-only calls are answered meanwhile.
 
     Raises `DeferError` on the thread that reads requests, as `take_time` does, and `RefusedError`
-    where nobody waits for the call any longer. No state of the workspace may be half changed.
+    if no client waits for the call any longer. No state of the workspace may be half changed.
     """
     _waiters.get(_thread.get_ident(), _PLAIN).pause(seconds)
 
 
 def report_progress(done: int, total: int, message: str) -> None:
-    """Tell the client, where it wants to know, how much of a call is done and what comes next."""
+    """Report the progress of a call and its next step to the client, if the client asked for it."""
     _waiters.get(_thread.get_ident(), _PLAIN).report(done, total, message)
 
 

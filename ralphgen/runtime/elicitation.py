@@ -1,9 +1,8 @@
-"""Asks the user within a call by a form that the client shows, if it can.
+"""Asks the user within a call, using a form that the client shows, if it can.
 
-The call is made again, from its beginning, once the answer is there; so nothing waits for the user
-inside a transaction. In the stateless version the client makes it again itself, with the answers;
-in a handshake version the server sends a request of its own and makes it again when that is
-answered (`OpenQuestions`).
+The call is repeated from its beginning once the answer is there, so no transaction waits for the
+user. In the stateless version the client repeats the call with the answers. In a handshake version
+the server sends its own request and repeats the call when the client answers (`OpenQuestions`).
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ if TYPE_CHECKING:
 
     Result = TypeVar("Result")
 
-KEY_DIGITS = 16  # characters of the digest by which an answer names its question
+KEY_DIGITS = 16  # characters of the digest that identifies a question
 CONFIRM = "confirm"
 DECLINED = "the user declined"
 SILENT = "the user gave no answer"
@@ -35,10 +34,10 @@ _told: dict[int, KnownWords] = {}  # by thread, while a call runs that something
 
 
 class Question:
-    """A question: `message` says why it is asked, `properties` what each field of the form takes.
+    """A question: `message` gives the reason, `properties` the schema of each form field.
 
-    All fields have to be filled in. An answer is good for exactly the same question: one that is
-    about other rows by now is asked anew.
+    All fields are required. An answer is valid for exactly the same question: a question about
+    other rows is asked again.
     """
 
     __slots__ = ("key", "message", "schema")
@@ -56,14 +55,14 @@ class Question:
 
 
 def confirmation(message: str, title: str) -> Question:
-    """Return a question that is answered by yes or no; `title` stands beside the box."""
+    """Return a yes/no question; `title` labels the checkbox."""
     return Question(message, {CONFIRM: {"type": "boolean", "title": title}})
 
 
 class Word:
-    """What a person has said: `content` by the names of the fields, None where that is nothing.
+    """The user's answer: `content` by field name, or None without an answer.
 
-    `why` is then the reason, empty where nobody could be asked; `through` is the client.
+    `why` is then the reason, empty if the user could not be asked; `through` is the client.
     """
 
     __slots__ = ("content", "through", "why")
@@ -75,9 +74,9 @@ class Word:
 
 
 class KnownWords:
-    """What is known when a call is made again: words by the key of their question.
+    """Answers that are known when a call is repeated, by the key of their question.
 
-    Where the client asks nobody, it is known that there is no other word.
+    If the client cannot ask the user, `is_all` is true: no other answer will come.
     """
 
     __slots__ = ("is_all", "words")
@@ -88,10 +87,10 @@ class KnownWords:
 
 
 def ask(question: Question) -> Word:
-    """Return what a person says to a question, without content where that is no.
+    """Return the user's answer to a question, without content if the answer is no.
 
-    Raises `AskError` where nobody has been asked yet: the call is then made again. So it has to
-    come before anything that would not be taken back.
+    Raises `AskError` if the user was not asked yet; the call is then repeated. Ask before doing
+    anything that cannot be undone.
     """
     told = _told.get(_thread.get_ident())
     word = None if told is None else told.words.get(question.key)
@@ -103,10 +102,10 @@ def ask(question: Question) -> Word:
 
 
 def need(question: Question, refusal: str) -> Word:
-    """Return what a person has said to a question, with content.
+    """Return the user's answer to a question, with content.
 
-    Raises `AskError` as `ask` does, and `ToolError` with the refusal where it is not a yes; it is
-    the refusal as it is where nobody can be asked.
+    Raises `AskError` as `ask` does, and `ToolError` with the refusal if the answer is not a yes.
+    The refusal is unchanged if the user cannot be asked.
     """
     try:
         word = ask(question)
@@ -136,7 +135,7 @@ def judged(question: Question, answer: Mapping[str, Any], through: str) -> Word:
 
 
 def knowing(told: KnownWords, work: Callable[[], Result]) -> Result:
-    """Return `work()`, which finds what was told by `ask`."""
+    """Return `work()`; its calls of `ask` find the answers in `told`."""
     thread = _thread.get_ident()
     _told[thread] = told
     try:
@@ -164,11 +163,11 @@ def answered_by_person(
     call: Callable[[], Answer],
     refuse: Callable[[str], dict[str, Any]],
 ) -> Answer:
-    """Return what a call comes to that needs a person's word, or what asks for it.
+    """Return the result of a call that needs the user's answer, or a request for that answer.
 
-    `params` are the request's, empty if the session may not ask: with `asks`, the name of a client
-    that can ask, and `inputResponses` where it has. `call` makes it again, and `refuse` makes the
-    answer of a refusal.
+    `params` are the request's, empty if the session may not ask. `asks` in them is the name of a
+    client that can ask, and `inputResponses` its answers so far. `call` repeats the call, and
+    `refuse` makes the answer of a refusal.
     """
     client, answers = params.get("asks"), params.get("inputResponses") or {}
     told = KnownWords(is_all=client is None)
@@ -189,7 +188,7 @@ def answered_by_person(
 
 
 def input_required(question: Question) -> dict[str, Any]:
-    """Return the result that asks the client for a person's answer."""
+    """Return the result that asks the client for the user's answer."""
     params = {"message": question.message, "requestedSchema": question.schema}
     asked = {question.key: {"method": METHOD, "params": params}}
     return {"resultType": "input_required", "inputRequests": asked}

@@ -1,7 +1,7 @@
-"""Reads and writes JSON, and takes sha256 digests, by what is written in C alone.
+"""Reads and writes JSON, and computes sha256 digests, using only modules written in C.
 
-`json` itself imports `re`, and with it `enum`, `functools` and `collections`: all of them together
-take half as long as the interpreter takes to start. `hashlib` would load OpenSSL.
+`json` imports `re`, and with it `enum`, `functools` and `collections`; together they take half as
+long as the start of the interpreter. `hashlib` would load OpenSSL.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ else:
     except ImportError:
         from hashlib import sha256  # a Python built without its own digests
 
-# Formats of texts: JSON, of which any value is its text, and numbers of any length.
+# Formats of texts: JSON, with any value as its text, and numbers of any length.
 JSON, DIGITS = "json", "digits"
 BLANKS = " \t\n\r"
 EXACT = 15  # digits that a double always keeps
@@ -57,12 +57,12 @@ class Digits(str):
 class JsonReader:
     """Reads JSON texts.
 
-    `pairs` makes an object of its keys and values, in the text's order, `constant` a number of a
-    name that JSON does not know, such as NaN, `integer` and `real` one of its digits. Texts that
-    are not `strict` may hold control characters as they are.
+    `pairs` makes an object from its keys and values, in the order of the text. `constant` makes a
+    number from a name that is not JSON, such as NaN; `integer` and `real` make one from its digits.
+    Texts that are not `strict` may contain raw control characters.
     """
 
-    array_hook = object_hook = None  # which the scanner asks its context for too
+    array_hook = object_hook = None  # the scanner reads these from its context too
 
     def __init__(
         self,
@@ -82,14 +82,14 @@ class JsonReader:
         self._scan = _json.make_scanner(context)
 
     def read(self, text: str) -> Any:
-        """Return the value of a text; raises ValueError where it is not valid JSON."""
+        """Return the value of a text; raises ValueError if it is not valid JSON."""
         try:
             value, end = self._scan(text, len(text) - len(text.lstrip(BLANKS)))
         except (StopIteration, SystemError):  # before Python 3.13 it lacks `json` for its own error
             end = -1
         if end >= 0 and not text[end:].strip(BLANKS):
             return value
-        import json  # which says where the text is wrong
+        import json  # for an error with the position
 
         return json.loads(
             text,
@@ -109,7 +109,7 @@ def exact_number(text: str) -> float | str:
 
         try:
             return number if Decimal(repr(number)) == Decimal(text) else text
-        except ArithmeticError:  # its exponent is beyond those of `Decimal`
+        except ArithmeticError:  # the exponent exceeds the limits of `Decimal`
             return text
     return number
 
@@ -133,7 +133,7 @@ _AS_WRITTEN = JsonReader(constant=_no_number, integer=Digits, real=Digits)
 
 
 def read_json(text: str) -> Any:
-    """Return the value of a text; raises ValueError where it is not valid JSON."""
+    """Return the value of a text; raises ValueError if it is not valid JSON."""
     return _PLAIN.read(text)
 
 
@@ -146,12 +146,12 @@ def read_exact_json(text: str) -> Any:
 
 
 def read_written_json(text: str) -> Any:
-    """Return the value of a text, in which each number is `Digits`; raises as `read_exact_json`."""
+    """Return the value of a text, with each number as `Digits`; raises as `read_exact_json`."""
     return _shallow(_AS_WRITTEN.read(text))
 
 
 def write_json(value: object, spell: Callable[[str], str] = _json.encode_basestring) -> str:
-    """Return a value as JSON without blanks; raises ValueError or TypeError where it is none."""
+    """Return a value as JSON without blanks; raises ValueError or TypeError if it is not JSON."""
     write = _json.make_encoder({}, _refuse, spell, None, ":", ",", False, False, False)
     return "".join(write(value, 0))
 
@@ -162,7 +162,7 @@ def write_written_json(value: object) -> str:
 
 
 def too_deep(value: dict[str, Any] | list[Any]) -> bool:
-    """Return whether objects and lists stand in each other more than `NESTED` levels deep."""
+    """Return whether objects and lists are nested more than `NESTED` levels deep."""
     level: list[Any] = [value]
     for _ in range(NESTED):
         level = [

@@ -1,4 +1,4 @@
-"""The ways in which a server says no, and its log: one JSON object a line, on standard error."""
+"""Errors of a server, and its log: one JSON object per line, on standard error."""
 
 from __future__ import annotations
 
@@ -19,13 +19,13 @@ CONNECTION_CLOSED = -32000  # the SDK's own
 
 
 class ToolError(Exception):
-    """A failure that the agent can repair: its text says what is wrong and what to do next."""
+    """A failure that the agent can repair; its text gives the problem and the next step."""
 
 
 class CodedError(ToolError):
-    """A failure with a code of the kit's own, and facts about it as a JSON object.
+    """A failure with a kit-specific code, and facts about it as a JSON object.
 
-    What a kit makes of them is its `refusals`.
+    The kit's `refusals` determines how both are answered.
     """
 
     def __init__(self, code: str, message: str, **facts: Any) -> None:
@@ -35,9 +35,9 @@ class CodedError(ToolError):
 
 
 class AskError(ToolError):
-    """A person's word is needed: the call is made again with the answer to the `question`.
+    """The call needs the user's answer to `question`; it is repeated with that answer.
 
-    The text is the refusal where nobody can be asked, empty where the call goes on without.
+    The text is the refusal if the user cannot be asked; it is empty if the call continues without.
     """
 
     def __init__(self, refusal: str, question: Any) -> None:
@@ -70,7 +70,7 @@ class StartError(Exception):
 
 
 class ContextError(StartError):
-    """What a session is said to be about is not in this project: only another session can start."""
+    """The subject of a session is not in this project: only another session can start."""
 
 
 def one_line(text: str) -> str:
@@ -114,7 +114,7 @@ def log(level: str, logger: str, data: object) -> None:
 
 
 def _words(data: object) -> str:
-    """Return what is logged as one line that steers no terminal."""
+    """Return logged data as one line without terminal control characters."""
     if isinstance(data, dict):
         data = ", ".join(f"{name} {value}" for name, value in data.items())
     return one_line(str(data))

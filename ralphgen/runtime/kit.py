@@ -1,4 +1,4 @@
-"""What a kit is: one MCP server with its name, its tools and prompts, and their workspace."""
+"""A kit: one MCP server with its name, its tools and prompts, and their workspace."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ if TYPE_CHECKING:
     Result = TypeVar("Result")
 
     class Workspace(Protocol):
-        """What the tools of a kit share while the server lives."""
+        """State that the tools of a kit share while the server runs."""
 
         def close(self) -> None:
-            """Let go of everything; called on every way in which the server ends."""
+            """Release all resources; called whenever the server ends."""
 
         @property
         def is_lost(self) -> bool:
             """Whether only another one can be used; kits over HTTP are asked, in any thread."""
 
     class Resources(Protocol):
-        """What a kit lets clients read besides its tools; `Any` is the kit's workspace.
+        """Content that clients can read besides calling tools; `Any` is the kit's workspace.
 
-        Every method raises `NotThereError` for what is not there, `ToolError` for what it cannot
-        do now.
+        Every method raises `NotThereError` for missing content, `ToolError` for a temporary
+        failure.
         """
 
         def templates(self, workspace: Any) -> Sequence[Mapping[str, str]]:
@@ -50,12 +50,12 @@ if TYPE_CHECKING:
         ) -> list[str] | DeferredResult:
             """Return the values that begin like `value`, for a variable of a template.
 
-            If `template` is None, complete an argument of a prompt. What is returned may also wait
-            for the values.
+            If `template` is None, complete an argument of a prompt. The result may also be
+            deferred.
             """
 
         def watched(self, folder: str, workspace: Any) -> Any:
-            """Return a workspace of its own, for another thread, that sees what all others write.
+            """Return a separate workspace for another thread; it sees the writes of all others.
 
             `folder` is the emitted server's; closing `workspace` closes this one too.
             """
@@ -73,24 +73,25 @@ NOTHING: Mapping[str, Any] = {}
 class Kit:
     """One server.
 
-    `server_name` is what it calls itself in the protocol. `tools` are given noun by noun.
-    `open_workspace` takes the folder of the emitted server and the session, and raises `StartError`
-    when the server must not start.
-    `instructions` takes the session and the tools that it leaves visible, and so does `prompts`.
-    `brief` takes the workspace and those tools, and returns as JSON what an agent is told when its
-    session begins: `system` says who it is and `task` what to do.
-    `connected` is called with the workspace once a client is there, before its first request.
-    `resources` is the dotted name of its resources, empty if it has none, and rows of `row_tables`
-    are resources too. `services` is the dotted name of the functions that other kits may call, by
-    name; each takes (workspace, arguments) like that of a tool. `skill` names the module next to
-    the server with the words of the kit's Agent Skill, empty if it has none. `refusals` says how
-    wrong arguments are answered: as a `"result"` that the agent reads, or as an `"error"` of the
-    protocol; with `"object"` every failure is a result that holds a JSON object, with the code and
-    the facts of a `CodedError`.
-    `logs_refusals` writes one log line for each refused call. `version` replaces ralphgen's own as
-    the version of the server. `answers` is the dotted name of the schemas of answers, by tool,
-    empty if it has none. `structured` decides for every session whether answers have structured
-    content too; None leaves it to the session.
+    `server_name` is its name in the protocol. `tools` are given noun by noun. `open_workspace`
+    takes the folder of the emitted server and the session, and raises `StartError` when the server
+    must not start. `instructions` and `prompts` take the session and its visible tools.
+
+    `brief` takes the workspace and those tools, and returns the brief of an agent as JSON: `system`
+    describes its role and `task` its work. `connected` is called with the workspace once a client
+    is there, before its first request.
+
+    `resources` is the dotted name of its resources, empty if it has none; rows of `row_tables` are
+    resources too. `services` is the dotted name of the functions that other kits may call, by name;
+    each takes (workspace, arguments) like the function of a tool. `skill` names the module next to
+    the server with the text of the kit's Agent Skill, empty if it has none.
+
+    `refusals` determines the answer to wrong arguments: a `"result"` that the agent reads, or an
+    `"error"` of the protocol. With `"object"` every failure is a result that holds a JSON object,
+    with the code and the facts of a `CodedError`. `logs_refusals` writes one log line for each
+    refused call. `version` replaces ralphgen's own as the version of the server. `answers` is the
+    dotted name of the schemas of answers, by tool, empty if it has none. `structured` decides for
+    every session whether answers have structured content too; None leaves it to the session.
     """
 
     __slots__ = (
@@ -167,12 +168,13 @@ class Kit:
 
 
 class OpenProject:
-    """A session's project, whose kit works on its database.
+    """A session's project, for a kit that works on its database.
 
-    `folder` is the server's, `root` the project's home, `ralph_folder` its `.ralph`, and
-    `work_tree` where the session works, which may be another worktree of git. What is `beside` is
-    closed with this one: other workspaces of the project, processes. `journal` is there from the
-    first write on, in a project with a ledger, and takes the name of the `tool` that writes.
+    `folder` is the server's, `root` the project's home, `ralph_folder` its `.ralph`. `work_tree` is
+    the directory that the session works in, which may be another git worktree. Everything in
+    `beside` closes with this one: other workspaces of the project, processes. `journal` is there
+    from the first write on, in a project with a ledger, and takes the name of the `tool` that
+    writes.
     """
 
     __slots__ = (
@@ -202,7 +204,7 @@ class OpenProject:
         self._views = ""
 
     def close(self) -> None:
-        """Let go of the database, and of what is beside it."""
+        """Close the database, and everything opened along with it."""
         for other in self.beside:
             other.close()
         self.database.close()
@@ -231,7 +233,7 @@ class OpenProject:
         return self.database.reading(checked)
 
     def refuse_moved_schema(self) -> None:
-        """Raise `ToolError` where a migration took a column from under the running server."""
+        """Raise `ToolError` if a migration removed a column from under the running server."""
         version = self.database.schema_version()
         is_unseen = self._views and not self.database.sees_redefined_views
         if is_unseen or version != self._schema_version:
@@ -239,17 +241,17 @@ class OpenProject:
             self._schema_version = version
 
     def _refuse_migrated(self) -> None:
-        """Raise `ToolError` where a column that the tools use is no longer as it was."""
+        """Raise `ToolError` if a column that the tools use has changed."""
         raise NotImplementedError
 
     def _begin_journal(self) -> None:
-        """Have all that comes next in this transaction journaled."""
+        """Journal the rest of this transaction."""
         if self.journal is None:
             self.journal = self._open_journal()
         self.journal.begin()
 
     def _open_journal(self) -> Any:
-        """Return what keeps on record what the session writes."""
+        """Return the journal of the session's writes."""
         raise NotImplementedError
 
     def read_at_start(self, work: Callable[[], Result]) -> Result:
@@ -260,7 +262,7 @@ class OpenProject:
             raise StartError(f'cannot read "{self.database.path}": {error}') from error
 
     def _closing_on_failure(self, check: Callable[[], None]) -> None:
-        """Have a check made when the database is open; close all where it fails at the start."""
+        """Run a check once the database is open; close everything if it fails at the start."""
         try:
             self.database.when_open(check)
         except StartError:
@@ -269,7 +271,7 @@ class OpenProject:
 
 
 def standard_instructions(about: str) -> Callable[[Session, Sequence[Tool]], str]:
-    """Return the `instructions` of a kit: what it is about, then what its visible tools say."""
+    """Return the `instructions` of a kit: `about`, then the instructions of its visible tools."""
 
     def instructions(_session: Session, tools: Sequence[Tool]) -> str:
 
@@ -281,11 +283,10 @@ def standard_instructions(about: str) -> Callable[[Session, Sequence[Tool]], str
 
 
 def project_places(folder: str, session: Session) -> tuple[str, str]:
-    """Return the project's home, and the folder in which the session works on its files.
+    """Return the project's home, and the folder that the session works in.
 
     `folder` is the emitted server's. The home has the database and the state files, for all
-    worktrees of the repository. Raises `StartError` if the worktree that the session was made for
-    is gone.
+    worktrees of the repository. Raises `StartError` if the worktree of the session is gone.
     """
     here = os.path.dirname(os.path.dirname(folder))
     work_tree = (session.project or NOTHING).get("work_tree")
@@ -299,8 +300,8 @@ def project_places(folder: str, session: Session) -> tuple[str, str]:
 def root_of_settings(folder: str, session: Session, root: str, kit: str, what: str) -> str:
     """Return the folder `root` of the files that a session works on, without links.
 
-    `folder` is the emitted server's. Raises `StartError`, which says that `what` is not in the
-    project and which setting of the kit to fix.
+    `folder` is the emitted server's. Raises `StartError` if `what` is not in the project; the error
+    names the setting of the kit to fix.
     """
     from .files import is_within
 
@@ -335,9 +336,9 @@ def project_home(root: str) -> str:
 class Prompt:
     """One prompt of a server.
 
-    `arguments` maps the name of each argument to the sentence that describes it; all are optional.
-    `text` takes the workspace and the arguments that were given, all of them strings, and returns
-    what the agent reads; it raises `ToolError` for an argument that means nothing.
+    `arguments` maps the name of each argument to its description; all are optional. `text` takes
+    the workspace and the given arguments, all of them strings, and returns the text for the agent.
+    It raises `ToolError` for an invalid argument.
     """
 
     __slots__ = ("arguments", "description", "name", "text")

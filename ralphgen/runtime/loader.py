@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     Stamp = tuple[int, int, int, int]
     # The server's folder and manifest; the code of this module; the stamp of each source; the file
-    # of each module; digests of database schemas; where the other pieces are, with a checksum.
+    # of each module; digests of database schemas; positions of the other pieces, with checksums.
     Facts = tuple[
         str,
         bytes,
@@ -54,7 +54,7 @@ def start(
 
     `record` is that of an earlier start, if one fits.
     """
-    gc.disable()  # what is made until the first request lives to the end
+    gc.disable()  # objects created before the first request live to the end
     if not sys.flags.isolated:
         absolute = __import__("os").path.abspath
         sys.path[:] = [place for place in sys.path if absolute(place) != absolute(folder)]
@@ -211,7 +211,7 @@ class Modules:
             if self.uses_packages:  # a module may import them before they are added
                 return
             if "posix" in sys.modules:
-                __import__("fcntl")  # which the start of a prepared session needs besides
+                __import__("fcntl")  # the start of a prepared session needs it too
             extensions = {
                 name: spec.origin
                 for name, module in sys.modules.items()
@@ -238,7 +238,7 @@ def is_known(schema: str) -> bool:
 
 
 def remember(schema: str) -> None:
-    """Have `settle` record that definitions with this digest are those of the manifest."""
+    """Make `settle` record that definitions with this digest match the manifest."""
     modules = sys.meta_path[0]
     if schema and isinstance(modules, Modules):
         schemas = (schema, *modules.facts[5])[:MOST_SCHEMAS]
@@ -288,7 +288,7 @@ def add_packages() -> None:
 
 
 def stamp(path: str) -> Stamp | None:
-    """Return values of which one differs after a write to a file, or for another file."""
+    """Return values that detect a write to a file or another file in its place; None on error."""
     try:
         about = os.stat(path)
     except OSError:

@@ -1,4 +1,4 @@
-"""What a kit offers to another in the same session, which does not know its modules."""
+"""Services of one kit for another kit in the same session, which does not import its modules."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Offer:
-    """The services of one kit, by name, on a workspace of their own."""
+    """The services of one kit, by name, on a separate workspace."""
 
     __slots__ = ("_services", "_workspace")
 
@@ -25,7 +25,7 @@ class Offer:
         self._workspace = workspace
 
     def call(self, name: str, arguments: dict[str, Any]) -> dict[str, Any]:
-        """Return what a service answers; raises `ToolError` as the kit's own tools do."""
+        """Return the answer of a service; raises `ToolError` as the kit's own tools do."""
         return self._services[name](self._workspace, arguments)
 
     def close(self) -> None:
@@ -36,7 +36,7 @@ class Offer:
 def open_offer(kit: str, folder: str, session: Session) -> Offer:
     """Return the services of another kit for a session; `folder` is the emitted server's.
 
-    Raises `StartError` where that kit's own server would not start.
+    Raises `StartError` if that kit's own server would not start.
     """
     other: Kit = __import__(kit).KIT
     return Offer(other.import_services(), other.open_workspace(folder, session.of(kit)))

@@ -60,7 +60,7 @@ class BoundArgument:
         return BoundArgument(self.kind, closer.reach, closer.value)
 
     def refuse_another(self, argument: str, value: object) -> None:
-        """Raise `ToolError` for another row than the only one that the session may name."""
+        """Raise `ToolError` unless `value` is the only row that the session may name."""
         if self.reach == OWN and value not in (self.value, str(self.value)):
             from .values import shortened
 
@@ -181,12 +181,11 @@ class Recipe:
     """The tools and arguments of a kind of session.
 
     `tools` are names by kit, or `ALL` until the policy has named them. `base` is the built-in
-    recipe of a recipe of the project.
-    `targets` are the kinds of rows that a session works on, each `"required"`, `"optional"`, or
-    `"grants"` if the tools bound to such a row are hidden without one. By `"kit:tool"`:
-    `narrowed_arguments` are the arguments that remain, `narrowed_values` the values that remain of
-    an argument, `bound_arguments` the rows that an argument may name (see `RULES`), and
-    `granted_by` the kinds of rows without any of which a session lacks the tool.
+    recipe of a recipe of the project. `targets` are the kinds of rows that a session works on, each
+    `"required"`, `"optional"`, or `"grants"` if the tools bound to such a row are hidden without
+    one. By `"kit:tool"`: `narrowed_arguments` are the arguments that remain, `narrowed_values` the
+    values that remain of an argument, `bound_arguments` the rows that an argument may name (see
+    `RULES`), and `granted_by` the kinds of rows that grant the tool; any one of them is enough.
     `loaded_first` are the tools, by kit, that clients load immediately.
     """
 

@@ -59,13 +59,13 @@ KEYS: dict[str, tuple[type, ...]] = {
     "user": (str,),
     "as_read": (dict,),
 }
-# What the file beside a server must hold, and one that a command line names.
+# Required keys of the file next to a server, and of a context named on the command line.
 REQUIRED_KEYS = ("version", "session_id", "recipe", "enabled_tools")
-# What only a context may hold that was fixed when it was made.
+# Keys that only a context fixed at its creation may hold.
 FIXED_KEYS = ("brief", "done", "claim", "as_read")
 NAMED_KEYS = tuple(key for key in KEYS if key not in (*FIXED_KEYS, "user"))
-# What people say of the brief; only a context that was fixed when it was made may hold it, because
-# agents follow these words, and whoever commits a file could write them.
+# The user's additions to the brief. Only a context fixed at its creation may hold them, because
+# agents follow these words, and anyone who commits a file could write them.
 BRIEF_KEYS: dict[str, tuple[type, ...]] = {
     "max_characters": (int,),
     "features": (str,),
@@ -92,9 +92,9 @@ _held: list[int] = []  # open for the life of the process
 
 
 def read_context(path: str, sha256: str | None) -> dict[str, Any]:
-    """Return the facts of a context; raises `StartError` for the first thing that is wrong.
+    """Return the facts of a context; raises `StartError` for its first problem.
 
-    `sha256` is what the file must have, in hex, None for the file that lies beside a server.
+    `sha256` is the expected digest in hex, None for the file next to a server.
     """
     try:
         with open(path, "rb") as file:
@@ -131,7 +131,10 @@ def is_same(value: object, recorded: object) -> bool:
 
 
 def _without_repetition(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Return a JSON object, where no key may stand twice: readers disagree on which one counts."""
+    """Return a JSON object.
+
+    Raises `StartError` for a duplicate key, because JSON readers disagree about its value.
+    """
     facts = dict(pairs)
     if len(facts) < len(pairs):
         keys = [key for key, _ in pairs]
@@ -205,7 +208,7 @@ def _brief_problem(brief: Mapping[str, Any]) -> str | None:
 
 
 def _tables_problem(facts: Mapping[str, Any]) -> str | None:
-    """Return what is wrong about the objects that are keyed by kit."""
+    """Return the problem with the objects that are keyed by kit, or None."""
     for key, whole, expected in (
         ("enabled_tools", _is_names, "a list of names"),
         ("disabled_tools", _is_names, "a list of names"),
@@ -227,7 +230,7 @@ def _is_row(value: object) -> bool:
 
 
 def _each(whole: Callable[[object], bool]) -> Callable[[object], bool]:
-    """Return whether something is an object of which every value is whole."""
+    """Return a test for objects with values that all pass `whole`."""
     return lambda value: isinstance(value, dict) and all(map(whole, value.values()))
 
 
@@ -239,13 +242,13 @@ def _shown(value: object) -> str:
 
 
 def hold(context: str) -> None:
-    """Share the lock beside a context, where there is one, and note that the session is in use."""
+    """Share the lock next to a context, if there is one, and mark the session as in use."""
     path = os.path.join(os.path.dirname(context), LOCK)
     try:
         file = os.open(path, os.O_RDWR | getattr(os, "O_CLOEXEC", 0))
     except OSError:
         return  # a context that was written by hand has none, and is never swept
-    _held.append(file)  # where there are no shared locks, an open file cannot be removed
+    _held.append(file)  # on systems without shared locks, an open file cannot be removed
     try:
         import fcntl
 
@@ -258,8 +261,8 @@ def hold(context: str) -> None:
 PLAIN = {int: {"type": "integer"}, str: {"type": "string"}}  # schemas of any value of a type
 DEFAULT_FILE = "context.json"
 DEFAULT_RECIPE = "interactive"
-FOLDERS = "sessions"  # the folder of those of sessions that were made
-# What a session can be about, and the key of the context that names it.
+FOLDERS = "sessions"  # parent of the folders of prepared sessions
+# Kinds of rows that a session can work on, and the key of the context that names the row.
 ROWS = {"task": "task_id", "feature": "feature", "discipline": "target_discipline"}
 
 
@@ -270,15 +273,15 @@ class Session:
     built-in recipe that this is based on. `discipline` is the agent's, if it has one. `task` (an
     id), `feature` and `target` (a discipline) are the rows that it works on. `grants` are its
     tools, and the reason for each tool that it lacks. `context` is the path of its context file,
-    and `project` the project in that file, None without one; `brief` is what the user adds to the
-    brief (see `context.py`). `done` are the rules by which a task is done, if the context fixes
-    them. `folder` is that of a prepared session, None for a session of this server or of one
-    command. `claim` has the `token` of the session's claim, its `lease` in seconds, and whether it
-    is `kept` when the task is closed because a merge follows; None without a claim. `user` is how
-    the user takes part (see `context.py`), None in a session of an agent alone, in which the server
-    asks no questions. `as_read` has the values that the user has read in `columns` of the row with
-    this `kind` and `key`: if the row has other values by now, a change of it is refused.
-    `structured` reports a client that uses structured content.
+    and `project` the project in that file, None without one. `brief` is the user's addition to the
+    brief (see `context.py`). `done` are the rules for closing a task, if the context fixes them.
+    `folder` is that of a prepared session, None for a session of this server or of one command.
+    `claim` has the `token` of the session's claim, its `lease` in seconds, and whether it is `kept`
+    when the task is closed because a merge follows; None without a claim. `user` is how the user
+    takes part (see `context.py`), None if an agent works alone: the server then asks no questions.
+    `as_read` has the values that the user has read in `columns` of the row with this `kind` and
+    `key`: if the row has other values by now, a change of it is refused. `structured` reports a
+    client that uses structured content.
     """
 
     __slots__ = (
@@ -331,7 +334,7 @@ class Session:
         self.grants: Grants = _meet(*self._sources())
 
     def _sources(self) -> Iterator[Grants]:
-        """Yield what the schema, the recipe and each further source leave of the kit."""
+        """Yield the grants of the schema, the recipe and each further source."""
         rows = {kind: self._facts.get(key) for kind, key in ROWS.items()}
         name = one_line(self.recipe)
         yield from self._policy.sources(
@@ -369,7 +372,7 @@ class Session:
         }
 
     def described(self) -> dict[str, Any]:
-        """Return plain values of which `Session` makes the same session in another process."""
+        """Return plain values for making the same session in another process."""
         return {"facts": {**self._facts}, "base": self.base, "context": self.context}
 
     @property
@@ -384,7 +387,7 @@ class Session:
 
     @property
     def provenance(self) -> str:
-        """Who makes the rows that it creates."""
+        """Provenance of the rows that the session creates."""
         return "human" if self.is_typed else "agent"
 
     @property
@@ -393,7 +396,7 @@ class Session:
         return self._policy.kits
 
     def of(self, kit: str) -> Session:
-        """Return what the same agent run may see of another kit that is switched on."""
+        """Return the session of the same agent run on another enabled kit."""
         return Session(kit, self._facts, self.base, self._policy, self.context)
 
     def at(self, work_tree: str) -> Session:
@@ -489,14 +492,14 @@ class Session:
 
 
 def _meet(first: Grants, *further: Grants) -> Grants:
-    """Return what all sources leave."""
+    """Return the grants that all sources share."""
     for source in further:
         first &= source
     return first
 
 
 def _of_context(facts: Mapping[str, Any], kit: str, recipe: Grants) -> Grants:
-    """Return the tools of a kit that a context enables; `recipe` are those of its recipe.
+    """Return the tools of a kit that a context enables; `recipe` has the grants of its recipe.
 
     Raises `StartError` for a context that binds an argument to another row than the session's.
     """
@@ -562,12 +565,12 @@ def read_session(
     *,
     structured: bool = False,
 ) -> Session:
-    """Return a kit's session: from `context`, else the file beside the server, else read-only.
+    """Return a kit's session: from `context`, else the file next to the server, else read-only.
 
     `context` must have the digest `sha256`, and `structured` reports a client that uses structured
-    content. Raises `StartError` for a context that is missing,
-    unreadable, of another version or another project, or that names what the policy does not
-    know: a bad context never widens into a default.
+    content. Raises `StartError` for a context that is missing, unreadable, of another version or
+    another project, or that uses names unknown to the policy: a bad context never widens into a
+    default.
     """
     path = os.path.join(folder, DEFAULT_FILE) if context is None else context
     if context is None and not os.path.lexists(path):  # a dangling link is a bad context
@@ -603,10 +606,10 @@ def _without_forger(facts: dict[str, Any]) -> dict[str, Any]:
 
 
 def session_of(kit: str, facts: Mapping[str, Any], policy: Policy, origin: str) -> Session:
-    """Return a kit's session of the facts of a context; `origin` says where they come from.
+    """Return a kit's session from the facts of a context; `origin` is the path of the context.
 
-    Raises `StartError` for a recipe, a kit or a tool that the policy does not know, and where the
-    recipe needs a row that is not named.
+    Raises `StartError` for a recipe, a kit or a tool unknown to the policy, or for a missing row
+    that the recipe requires.
     """
     for key in ("enabled_tools", "disabled_tools", "narrowed_arguments", "bindings"):
         _refuse_unknown_tools(key, facts.get(key, {}), policy)
@@ -622,7 +625,7 @@ def _own_id(recipe: str) -> str:
 
 
 def _folder(context: str | None) -> str | None:
-    """Return the folder of the session that a context lies in, None where it is in none."""
+    """Return the session folder that contains a context, or None if it is not in one."""
     folder = os.path.dirname(context or "")
     return folder if os.path.basename(os.path.dirname(folder)) == FOLDERS else None
 
@@ -660,7 +663,7 @@ def _refuse_unknown_tools(
 
 
 def _missing_rows(facts: Mapping[str, Any]) -> list[str]:
-    """Return the kinds of rows of which the session has none."""
+    """Return the kinds of rows that the session does not have."""
     return [kind for kind, key in ROWS.items() if facts.get(key) is None]
 
 

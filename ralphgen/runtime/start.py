@@ -35,12 +35,12 @@ REFUSED = 2
 BROKEN = (ArithmeticError, AttributeError, ImportError, LookupError, NameError, SyntaxError)
 
 
-# The manifests that were read, by path, with what their files were like then.
+# Manifests already read, by path, with the stamp of each file at that time.
 _manifests: dict[str, tuple[Stamp, dict[str, Any]]] = {}
 
 
 class CommandLine:
-    """What `server.py` was asked for."""
+    """The parsed arguments of `server.py`."""
 
     __slots__ = ("check", "context", "describe", "help", "kit", "sha256", "structured", "version")
 
@@ -58,8 +58,8 @@ class CommandLine:
 def start(arguments: Sequence[str], folder: str, kits: Sequence[str]) -> int:
     """Serve one of the kits on standard input and output until the client ends it.
 
-    Returns the exit code: 0, or 2 when the server must not start. `--check` does everything up
-    to the handshake, and `--describe` prints besides what the session sees.
+    Returns the exit code: 0, or 2 when the server must not start. `--check` does everything up to
+    the handshake; `--describe` also prints the session's view of the kit.
     """
     if HTTP in arguments:
         return _start_http(arguments, folder)
@@ -87,7 +87,7 @@ def start(arguments: Sequence[str], folder: str, kits: Sequence[str]) -> int:
 
 
 def read_manifest(folder: str) -> dict[str, Any]:
-    """Return the manifest beside the server; raises `StartError` when it cannot be read."""
+    """Return the manifest next to the server; raises `StartError` when it cannot be read."""
     path = os.path.join(folder, "manifest.json")
     known = stamp(path)
     if known is not None and known == _manifests.get(path, (None, {}))[0]:
@@ -222,10 +222,9 @@ def _converse(connection: Connection, ending: Ending) -> int:
 
 
 def _described(handlers: Handlers, seen: Sequence[Tool]) -> str:
-    """Return what a session sees of a kit as JSON: `tools`, `instructions`, `prompts` as text.
+    """Return a session's view of a kit as JSON: `tools`, `instructions`, `prompts` as text.
 
-    Where the kit has one there is its `brief` too. Raises `StartError` where a prompt or the brief
-    cannot be made.
+    A kit with a brief adds `brief`. Raises `StartError` if a prompt or the brief cannot be made.
     """
     import json
 
@@ -249,7 +248,7 @@ def _described(handlers: Handlers, seen: Sequence[Tool]) -> str:
 
 
 def emitted(module: str, name: str) -> Any:
-    """Return a value of a module beside the server; raises `StartError` if it cannot be loaded."""
+    """Return a value of a module next to the server; raises `StartError` if it cannot be loaded."""
     try:
         return getattr(__import__(module), name)
     except (*BROKEN, OSError, TypeError, ValueError) as error:
@@ -260,9 +259,9 @@ def emitted(module: str, name: str) -> Any:
 
 
 def emitted_policy(manifest: Mapping[str, Any]) -> Policy:
-    """Return the policy beside the server, with the names of tools that the manifest has.
+    """Return the policy next to the server, with the names of tools from the manifest.
 
-    Raises `StartError` where it cannot be loaded, or means no tools that there are.
+    Raises `StartError` if it cannot be loaded, or if its tools cannot be named.
     """
     policy: Policy = emitted("policy", "POLICY")
     try:
@@ -273,6 +272,6 @@ def emitted_policy(manifest: Mapping[str, Any]) -> Policy:
 
 
 def _announce(session: Session, kit: str) -> None:
-    """Log why so little is there, for a person who starts a server without a context."""
+    """Log why so few tools are there, for a user who starts a server without a context."""
     if session.context is None:
         log("info", kit, "no context: serving the read-only tools of the recipe interactive")

@@ -1,7 +1,7 @@
-"""Gives `os` as far as it is written in C, and reports whether `ralphgen launch` started us.
+"""The part of `os` that is written in C, and a check whether `ralphgen launch` started us.
 
-`os` itself imports `collections.abc`, and with that takes a tenth of the time in which a server
-starts. What a start asks of `os.path` is here, for plain paths; any other is left to `os`.
+`os` imports `collections.abc`, which takes a tenth of the start of a server. This module has the
+`os.path` functions that a start needs, for plain paths; other paths are left to `os`.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ else:
 
 __all__ = ["os", "variable"]
 
-KIND, FOLDER, FILE, LINK = 0o170000, 0o040000, 0o100000, 0o120000  # of the mode of a file
+KIND, FOLDER, FILE, LINK = 0o170000, 0o040000, 0o100000, 0o120000  # bits of a file's mode
 
 
 class Part(ModuleType):
-    """A module of which a part is there, and which becomes whole when anything else is wanted."""
+    """A partial module that loads the rest when a missing attribute is used."""
 
     def __getattr__(self, name: str) -> Any:
-        """Return what is not in the part."""
+        """Load the whole module and return the missing attribute."""
         whole = __import__("os")
         vars(os).update(vars(whole))
         return getattr(whole.path if self.__name__ == "path" else whole, name)
@@ -91,7 +91,7 @@ def getsize(path: str) -> int:
 
 
 def normpath(path: str) -> str:
-    """Return the path without parts that say nothing."""
+    """Return the path without redundant parts."""
     return path if _is_plain(path) else str(__import__("os").path.normpath(path))
 
 
@@ -140,7 +140,7 @@ if not TYPE_CHECKING:
             setattr(os.path, function.__name__, function)
 
 
-SESSION_VARIABLE = "RALPHGEN_SESSION"  # the session's id, in all that `launch` starts
+SESSION_VARIABLE = "RALPHGEN_SESSION"  # the session's id, in every process that `launch` starts
 
 
 def is_below_launch() -> bool:
@@ -153,10 +153,10 @@ def is_below_launch() -> bool:
 
 
 def launched_session() -> str:
-    """Return the id of the session that this process belongs to, empty where there is none.
+    """Return the id of the session that this process belongs to, empty if there is none.
 
-    The farthest process above this one that has a mark tells it: an agent can set the variable for
-    all that it starts, but not for what has started the agent.
+    The farthest marked process above this one decides: an agent can set the variable for its
+    children, but not for the process that has started the agent.
     """
     for process in reversed(_ancestors()):
         if found := _mark(process):
@@ -176,7 +176,7 @@ def _mark(process: int) -> str:
 
 
 def _ancestors() -> list[int]:
-    """Return the processes above this one, as far as the system tells."""
+    """Return the processes above this one, nearest first, as far as the system reports them."""
     found = [os.getppid()]
     while found[-1] > 1:
         try:

@@ -23,7 +23,7 @@ INTEGERS = {"type": "array", "items": INTEGER}
 LIMIT = {"type": "integer", "minimum": 1, "maximum": 200}
 CURSOR = {"type": "string", "description": "next_cursor of the page before"}
 
-# What a tool declares to clients, by what it promises; all but the last stay in the project.
+# Hints for clients, by the promise of a tool; all but the last are limited to the project.
 READ_ONLY = {"readOnlyHint": True, "openWorldHint": False}
 # It destroys nothing, but the same call again may write again.
 NON_DESTRUCTIVE = {"destructiveHint": False, "openWorldHint": False}
@@ -134,7 +134,7 @@ class Tool:
         return {**entry, "_meta": meta} if meta else entry
 
     def completed(self, arguments: dict[str, object]) -> dict[str, object]:
-        """Return the arguments of a call with the session's own rows where they were left out.
+        """Return the arguments of a call, with the session's own rows for omitted ones.
 
         Raises `ToolError` for a row that the session may not touch.
         """
@@ -161,7 +161,7 @@ class Tool:
     def narrowed(self, keep: Collection[str]) -> Tool:
         """Return the same tool with no other arguments than `keep`.
 
-        What `clear` may name shrinks too.
+        Also limits the names that `clear` accepts.
         """
         properties = {name: schema for name, schema in self.properties.items() if name in keep}
         if "clear" in properties:
@@ -192,9 +192,10 @@ def named(name: str) -> Any:
 
 
 def instruction_lines(tools: Sequence[Tool]) -> list[str]:
-    """Return what tools say of themselves, then their advice.
+    """Return the instructions of tools, then their advice.
 
-    What several tools share is said once, with their names in the place of `{tools}`.
+    An instruction that several tools share appears once, with their names in the place of
+    `{tools}`.
     """
     sharing: dict[str, list[str]] = {}
     for tool in tools:

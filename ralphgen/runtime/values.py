@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from re import Match
     from typing import Any
 
-# The words for a type, and the exact Python types of its values: a boolean is no integer.
+# The words for a type, and the exact Python types of its values: a boolean is not an integer.
 _KINDS: dict[str, tuple[str, tuple[type, ...]]] = {
     "string": ("a string", (str,)),
     "integer": ("an integer", (int,)),
@@ -30,14 +30,14 @@ _KINDS: dict[str, tuple[str, tuple[type, ...]]] = {
     "object": ("an object", (dict,)),
 }
 VALUE_WIDTH = 80
-# A refusal stays short, and cheap to make, when a call carries thousands of wrong items.
+# Keeps a refusal short, and cheap to make, when a call carries thousands of wrong items.
 SHOWN_PROBLEMS = 10  # of one argument
 SHOWN_UNKNOWN = 20
 # Python refuses to spell longer integers in decimal digits (4,300 of them).
 _DECIMAL_BITS = 14_000
 # An escape, a character class, or the sign for the end.
 _PATTERN_PART = r"(?s)\\.|\[(?:\\.|[^\]\\])*\]|\$"  # compiled at its first use
-# A word is compared in time that grows with its square, and nobody misspells a name this long.
+# Comparing a word takes time that grows with its square, and no misspelled name is this long.
 LONGEST_NAME = 200
 ALMOST = 0.8  # how alike a misspelled value is: "desing" is "design", "deliver" no "discover"
 
@@ -104,10 +104,10 @@ def _is_misspelled(rule: Mapping[str, Any], value: object) -> bool:
 
 
 def decoded(rule: Mapping[str, Any], value: object) -> object:
-    """Return a value in which JSON texts are values, if `rule` takes these and no text.
+    """Return a value with its JSON texts decoded, if `rule` takes the decoded type and no text.
 
-    Some clients can send nothing but texts. A value of the formats `JSON` and `DIGITS` becomes its
-    text, with all digits; elsewhere `Digits` become numbers.
+    Some clients can send only texts. A value of the formats `JSON` and `DIGITS` becomes its text,
+    with all digits; elsewhere `Digits` become numbers.
     """
     kind, form = rule.get("type"), rule.get("format")
     if form == JSON:
@@ -145,7 +145,7 @@ def shortened(value: object) -> str:
 
 
 def misfits(rule: Mapping[str, Any], value: object, path: str) -> list[str]:
-    """Return, a line each, the first problems of a value by a schema; none where it fits."""
+    """Return the first problems of a value by a schema, one line each; none if it fits."""
     problems: list[str] = []
     _read(rule, value, path, problems)
     return problems[:SHOWN_PROBLEMS]
@@ -249,7 +249,7 @@ def _read_object(
 
 
 def _has_type(kind: str, value: object) -> bool:
-    """Tell whether `value` is of the JSON type `kind`; NaN and the infinities are no numbers."""
+    """Return whether `value` is of the JSON type `kind`; NaN and the infinities are not numbers."""
     if type(value) not in _KINDS[kind][1]:
         return False
     return not isinstance(value, float) or abs(value) < float("inf")
@@ -267,9 +267,9 @@ def _is_spelled(rule: Mapping[str, Any], value: object) -> bool:
 
 
 def _match(rule: Mapping[str, Any], text: str) -> str | None:
-    """Return the pattern that was expected, or None where it matches.
+    """Return the expected pattern, or None if the text matches.
 
-    `$` means the very end, as in ECMA-262; Python's also stands before a last line break.
+    `$` means the very end, as in ECMA-262; Python's also matches before a last line break.
     """
     pattern = rule.get("pattern")
     if pattern is None:
@@ -287,7 +287,7 @@ def _to_the_end(part: Match[str]) -> str:
 
 
 def _size(rule: Mapping[str, Any], number: float) -> str | None:
-    """Return the range that was expected, or None where the number lies in it."""
+    """Return the expected range, or None if the number is in it."""
     low, high = rule.get("minimum"), rule.get("maximum")
     if (low is None or number >= low) and (high is None or number <= high):
         return None
@@ -296,7 +296,7 @@ def _size(rule: Mapping[str, Any], number: float) -> str | None:
 
 
 def _span(low: int | None, high: int | None, count: int, unit: str) -> str | None:
-    """Return how many were expected, or None where the count is right."""
+    """Return the expected count, or None if the count is right."""
     if (low is None or count >= low) and (high is None or count <= high):
         return None
     plural = "" if (low if high is None else high) == 1 else "s"
@@ -310,7 +310,7 @@ def _range(low: float | None, high: float | None) -> str:
 
 
 def _distinct(rule: Mapping[str, Any], items: list[object]) -> str | None:
-    """Return what was expected of unique items, or None where no item is there twice."""
+    """Return an expectation of distinct items, or None if no item is repeated."""
     if not rule.get("uniqueItems"):
         return None
     seen: set[object] = set()
@@ -326,7 +326,7 @@ def _distinct(rule: Mapping[str, Any], items: list[object]) -> str | None:
 
 
 def _identity(value: object) -> object:
-    """Return what is equal for two values when JSON Schema holds them equal: 1 and 1.0 are."""
+    """Return a key that is equal for values that JSON Schema considers equal, such as 1 and 1.0."""
     if isinstance(value, bool):
         return (bool, value)
     if isinstance(value, list):
@@ -352,7 +352,7 @@ def _expected(rule: Mapping[str, Any]) -> str:
 
 
 def _note(path: str, value: object, expected: tuple[str | None, ...], problems: list[str]) -> None:
-    """Add one problem that says all that was expected of `value`, if anything was."""
+    """Add one problem with every unmet expectation of `value`, if there is any."""
     if unmet := [text for text in expected if text]:
         problems.append(_wrong(path, value, " and ".join(unmet)))
 
@@ -423,10 +423,10 @@ def _quoted(text: str) -> str:
 
 
 def nearest(name: str, known: Iterable[str]) -> str | None:
-    """Return the entry of `known` nearest to `name`, or None where none is near.
+    """Return the entry of `known` nearest to `name`, or None if none is near.
 
-    Case, hyphens, underscores and spaces do not count: "featureName" is "feature_name". Neither
-    does the prefix that clients give the names of tools: "mcp__rye__load" is "load", and
+    Case, hyphens, underscores and spaces are ignored: "featureName" is "feature_name". The prefix
+    that clients add to the names of tools is ignored too: "mcp__rye__load" is "load", and
     "mcp__rye__laod" is near it. The answer does not depend on the order of `known`.
     """
     from difflib import get_close_matches
@@ -449,9 +449,9 @@ def _letters(name: str) -> str:
     return name.casefold().replace("_", "").replace("-", "").replace(" ", "")
 
 
-PAGE = 50  # rows of a page, where the caller does not say
+PAGE = 50  # rows of a page, unless the caller sets a limit
 MAX_CHARACTERS = 40_000  # of an answer
-AROUND = 1_000  # of them for what stands around the rows of a page
+AROUND = 1_000  # of them for everything around the rows of a page
 LONG_TEXT_IN_LIST = 500
 # Characters of a text and items of a list that a single record shows, ever fewer until it fits.
 CUT_STEPS = (
@@ -460,7 +460,7 @@ CUT_STEPS = (
 )
 DEEPEST_SHOWN = 12  # lists and objects within each other
 LONG_KEY = 100  # characters of an object's key
-LONGEST_CUT = 5_000  # characters of the names of what is cut
+LONGEST_CUT = 5_000  # characters of the names of cut fields
 _CUT_FRAME = '{,"cut":}'
 NAMED_CUTS = 20  # beyond them, the fields are named without their parts
 
@@ -481,9 +481,9 @@ def page(
 ) -> dict[str, Any]:
     """Return the first rows of a list, at most `limit` of them and within the size of an answer.
 
-    `rows` may hold one row more than `limit`, the sign that there are others; `cursors` says,
-    row by row, after what the next page begins. `around` are the characters of what stands around
-    the rows.
+    `rows` may hold one row more than `limit`, as a sign that there are others. `cursors` has the
+    cursor of the page that begins after each row. `around` is the number of characters for
+    everything else in the answer.
     """
     kept = leading(rows[:limit], MAX_CHARACTERS - around)
     answer: dict[str, Any] = {name: kept, "total": total}
@@ -514,7 +514,7 @@ def leading(
 
 
 def fitted(record: dict[str, Any], room: int = MAX_CHARACTERS) -> dict[str, Any]:
-    """Return the record, its longest parts cut until it fits; `cut` names what is not whole."""
+    """Return the record, its longest parts cut until it fits; `cut` names the incomplete fields."""
     candidate: dict[str, Any] = {}
     for characters, items in CUT_STEPS:
         candidate = shorten_record(record, characters, items)
@@ -544,14 +544,14 @@ def shorten_record(record: dict[str, Any], characters: int, items: int) -> dict[
 
 
 def _is_short(value: Any, characters: int) -> bool:
-    """Return whether a value is surely shown as it is."""
+    """Return whether a value certainly needs no cut."""
     if isinstance(value, str):
         return len(value) <= characters and value.isascii()
     return not isinstance(value, (list, dict))
 
 
 class _Cut:
-    """Makes values short, and notes the names of those that were not."""
+    """Shortens values, and collects the names of the shortened ones."""
 
     __slots__ = ("_characters", "_items", "names")
 
@@ -561,7 +561,7 @@ class _Cut:
         self.names: set[str] = set()
 
     def short(self, value: Any, name: str, depth: int) -> Any:
-        """Return the value, short; `name` says where it stands, `depth` in how many others."""
+        """Return the value, shortened; `name` is its path and `depth` its level of nesting."""
         if isinstance(value, str):
             return self._text(value, name, self._characters)
         if not isinstance(value, (list, dict)):
@@ -595,9 +595,9 @@ def _without_halves(text: str) -> str:
 
 
 def _without_longest(record: dict[str, Any], room: int) -> dict[str, Any]:
-    """Return the record without its longest fields, as many as it takes.
+    """Return the record without its longest fields, as many as necessary.
 
-    They are named in `cut`, where there are not too many of them.
+    `cut` has their names, unless there are too many.
     """
     parts = record.pop("cut", ())
     beginnings = {part[:at] for part in parts for at, sign in enumerate(part) if sign == "."}
@@ -630,7 +630,7 @@ def _names_that_fit(names: list[str]) -> list[str]:
     return [*kept, f"{len(names) - len(kept):,} more"]
 
 
-# What may stand in one segment of a path by RFC 3986, section 3.3; compiled at its first use.
+# Characters of a path segment by RFC 3986, section 3.3; compiled at its first use.
 _SEGMENT = r"(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})*"
 _UNRESERVED = frozenset(b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~")
 
@@ -643,9 +643,9 @@ def encode_segment(name: str) -> str:
 
 
 def decode_segment(uri: str, spelled: str) -> str:
-    """Return the name that a segment of a URI spells; raises `NotThereError` where it spells none.
+    """Return the name that a segment of a URI encodes; raises `NotThereError` if it is malformed.
 
-    The URI is told in the refusal.
+    The refusal names the URI.
     """
     import re
 

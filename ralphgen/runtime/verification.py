@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from .loader import Facts, Stamp
 
 UNKNOWN = (0, 0, 0, 0)  # a stamp that no file has
-UNSETTLED = 50_000_000  # nanoseconds in which another write may leave the same stamp
+UNSETTLED = 50_000_000  # nanoseconds; another write within this time may leave the same stamp
 MOST = 50  # records in the cache
 ANNOTATIONS = 1 << 24  # the flag of the compiler for `from __future__ import annotations`
 FIX = 'run "ralphgen regen --force"'
