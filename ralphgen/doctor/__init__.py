@@ -16,7 +16,7 @@ from ralphgen.emit.scaffold import serves_any_database
 from ralphgen.emit.verify import TRUST_EDITED, UntrustedError
 from ralphgen.emit.workflows import Generated, generate
 from ralphgen.emit.write import compare
-from ralphgen.environment import INTERPRETER_OPTIONS, base_interpreter
+from ralphgen.environment import INTERPRETER_OPTIONS, PYTHON_VARIABLE, base_interpreter
 from ralphgen.environment.build import check_environment
 from ralphgen.environment.location import environment_for
 from ralphgen.environment.program import server_lock
@@ -361,7 +361,7 @@ def _interpreter(root: Path) -> tuple[str, CheckResult]:
         if environment.folder.exists():
             fix = f'delete "{environment.folder}", then run "ralphgen regen"'
         return python, CheckResult(subject, "; ".join(problems), fix)
-    return python, CheckResult(subject, python)
+    return python, CheckResult(subject, f"{python}; {PYTHON_VARIABLE} selects another")
 
 
 def _handshake(root: Path, python: str, kit: str, *trusting: str) -> CheckResult:

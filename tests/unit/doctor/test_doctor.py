@@ -58,7 +58,7 @@ def test_a_healthy_project_is_well_down_to_a_call_by_the_official_client(root: P
     assert words.splitlines()[-1].startswith("no errors, ")
     assert '"ralph" answered with 10 tools; list_tasks works' in words
     base, _ = base_interpreter()
-    assert f"ok    interpreter  {base}\n" in words
+    assert f"ok    interpreter  {base}; RALPHGEN_PYTHON selects another\n" in words
     assert ["ralph.db"] == [path.name for path in (root / ".ralph/db").iterdir()]
     assert "" == ralphgen("doctor", root, "--quiet").stdout
 
