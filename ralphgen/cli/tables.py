@@ -15,7 +15,7 @@ from ralphgen.errors import plain
 from ralphgen.ledger.record import SessionRecord
 from ralphgen.planning.model import KitPlan, ServerPlan
 from ralphgen.planning.preview import listed_bytes, listed_tools
-from ralphgen.project.model import Column, Finding, Project
+from ralphgen.project.model import Column, Finding, ProjectFacts
 from ralphgen.project.model import Table as DatabaseTable
 from ralphgen.project.root import database_shown
 from ralphgen.sessions.store import StoredSession, age_words
@@ -191,7 +191,7 @@ def _matrix(
     return table
 
 
-def _columns(project: Project, table: DatabaseTable) -> Table:
+def _columns(project: ProjectFacts, table: DatabaseTable) -> Table:
     shown = Table("column", "type", "not null", "values", "references")
     for column in table.columns:
         hidden = " (hidden)" if project.schema.hidden(table.name, column.name) else ""

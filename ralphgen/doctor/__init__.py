@@ -28,7 +28,7 @@ from ralphgen.planning.indexes import MANY, missing_indexes
 from ralphgen.project.database import connected, open_database, open_without_trace
 from ralphgen.project.git import committed_texts
 from ralphgen.project.inspect import missing_database
-from ralphgen.project.model import OwnTool, Project
+from ralphgen.project.model import OwnTool, ProjectFacts
 from ralphgen.project.own_tools import FOLDER as TOOLS
 from ralphgen.project.root import (
     FOLDER,
@@ -230,7 +230,7 @@ def _fingerprint(root: Path, generated: Generated) -> CheckResult:
     return CheckResult("schema", "matches the generated server")
 
 
-def _indexes(root: Path, project: Project) -> Iterator[CheckResult]:
+def _indexes(root: Path, project: ProjectFacts) -> Iterator[CheckResult]:
     """Say which indexes on tasks are missing, once there are so many tasks that it is felt."""
     try:
         with open_rows(root) as rows:
@@ -285,7 +285,7 @@ def _tasks(root: Path, generated: Generated) -> Iterator[CheckResult]:
         yield CheckResult("worktrees", problem.text, problem.hint or 'run "git worktree list"')
 
 
-def _missing_tasks(root: Path, project: Project) -> Iterator[CheckResult]:
+def _missing_tasks(root: Path, project: ProjectFacts) -> Iterator[CheckResult]:
     """Count the tasks that wait for tasks that do not exist."""
     table = project.schema.table("tasks")
     names = {column.name for column in table.columns} if table else set()

@@ -29,7 +29,7 @@ from ralphgen.errors import EditedError, Problem, ProjectError, Say, plain
 from ralphgen.files import MANIFEST, Files, interrupted, put, whole_text
 from ralphgen.planning.model import ServerPlan
 from ralphgen.project.database import NoConnectionError
-from ralphgen.project.model import Project
+from ralphgen.project.model import ProjectFacts
 from ralphgen.project.root import OutsideDatabaseError, has_database
 
 AWAY = "move it to another place, then run the command again"
@@ -145,14 +145,14 @@ def client_file(entries: ClientEntries) -> SharedFile:
     return SharedFile(path, entries.text, entries.merge)
 
 
-def agents_md(project: Project, plan: ServerPlan) -> SharedFile:
+def agents_md(project: ProjectFacts, plan: ServerPlan) -> SharedFile:
     """Return `AGENTS.md` with its section on the project's servers."""
     checks = [one.name for one in project.done.checks] if project.done else []
     section = render_section(plan, checks)
     return SharedFile(FILE, section, partial(with_section, section))
 
 
-def targets(kind: str, root: Path, project: Project, plan: ServerPlan) -> list[ConnectTarget]:
+def targets(kind: str, root: Path, project: ProjectFacts, plan: ServerPlan) -> list[ConnectTarget]:
     """Return the files of a kind. Raises `ProjectError` if the project has none."""
     if kind == SKILLS:
         return [SealedFolder(skill.folder, skill.files) for skill in render_skills(plan)]
@@ -163,7 +163,9 @@ def targets(kind: str, root: Path, project: Project, plan: ServerPlan) -> list[C
     return [agents_md(project, plan)]
 
 
-def connected(root: Path, project: Project, plan: ServerPlan, say: Say) -> Iterator[ConnectTarget]:
+def connected(
+    root: Path, project: ProjectFacts, plan: ServerPlan, say: Say
+) -> Iterator[ConnectTarget]:
     """Yield the files that `connect` wrote; of a shared file, the entries that exist in it."""
     for entries in all_entries(root, [kit.key for kit in plan.kits]):
         yield client_file(entries)
@@ -218,7 +220,7 @@ def write_targets(
         raise type(errors[0]).of(one for error in errors for one in error.problems)
 
 
-def connected_drift(root: Path, project: Project, plan: ServerPlan, say: Say) -> Drift:
+def connected_drift(root: Path, project: ProjectFacts, plan: ServerPlan, say: Say) -> Drift:
     """Return how the files that `connect` wrote differ from what it would write now."""
     drift = Drift()
     for target in connected(root, project, plan, say):

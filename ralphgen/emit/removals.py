@@ -13,7 +13,7 @@ from ralphgen.kits.registry import KITS
 from ralphgen.planning.model import ServerPlan
 from ralphgen.planning.server import plan_server
 from ralphgen.project.inspect import FACTS, loosened
-from ralphgen.project.model import Project, table_facts
+from ralphgen.project.model import ProjectFacts, table_facts
 from ralphgen.project.root import FOLDER
 from ralphgen.project.schema import (
     Facts,
@@ -66,7 +66,7 @@ def _absent(parts: Sequence[str]) -> str:
     return f"{named} {'is' if len(parts) == 1 else 'are'} missing"
 
 
-def lag(recorded: Iterable[Recorded], project: Project) -> Lag:
+def lag(recorded: Iterable[Recorded], project: ProjectFacts) -> Lag:
     """Return what the project's database and the servers that were recorded lack of each other.
 
     What the config hides counts on neither side.
@@ -88,7 +88,7 @@ def lag(recorded: Iterable[Recorded], project: Project) -> Lag:
 
 
 def refuse_removals(
-    recorded: Sequence[Recorded], project: Project, plan: ServerPlan, removed: Collection[str]
+    recorded: Sequence[Recorded], project: ProjectFacts, plan: ServerPlan, removed: Collection[str]
 ) -> None:
     """Raise `ProjectError` with all that the recorded servers have and the new one would not.
 
@@ -110,7 +110,7 @@ def refuse_removals(
         raise ProjectError.of([*map(Problem, others), Problem(last, hint)])
 
 
-def refuse_behind(root: Path, project: Project) -> None:
+def refuse_behind(root: Path, project: ProjectFacts) -> None:
     """Raise `ProjectError` where the server on disk knows tables or columns that a database lacks.
 
     `project` is the one in `root`, as it is inspected.
@@ -124,7 +124,7 @@ def refuse_behind(root: Path, project: Project) -> None:
         raise ProjectError(found.sentence(), found.hint())
 
 
-def refuse_unstartable(root: Path, project: Project) -> None:
+def refuse_unstartable(root: Path, project: ProjectFacts) -> None:
     """Raise `ProjectError` where the server on disk would not start: the database is behind it."""
     try:
         recorded = read_recorded((root / FACTS).read_bytes())
@@ -191,7 +191,7 @@ def _missing(
     )
 
 
-def _lost_tools(one: Recorded, project: Project, plan: ServerPlan) -> list[str]:
+def _lost_tools(one: Recorded, project: ProjectFacts, plan: ServerPlan) -> list[str]:
     """Return the tools that the recorded schema has a place for, and the project's has not.
 
     Both are planned from the same config, so that only what the database says can differ.

@@ -54,7 +54,7 @@ from ralphgen.project.git import (
     settings_of,
 )
 from ralphgen.project.inspect import RecipeFile, settings_models
-from ralphgen.project.model import OwnRecipe, Project
+from ralphgen.project.model import OwnRecipe, ProjectFacts
 from ralphgen.project.own_tools import tool_files
 from ralphgen.project.root import (
     DATABASE,
@@ -744,7 +744,7 @@ def run_items(root: Path, config: Config) -> list[TrustItem]:
     return [*check_items(config.done), *tool_items(root), *context_items(root), *settings]
 
 
-def written_items(root: Path, project: Project) -> list[TrustItem]:
+def written_items(root: Path, project: ProjectFacts) -> list[TrustItem]:
     """Return what has to be trusted for every session besides the server."""
     config = read_settings(root)
     with open_rows(root) as rows:

@@ -45,7 +45,7 @@ from ralphgen.project.config import (
 )
 from ralphgen.project.git import Merge, read_merge
 from ralphgen.project.inspect import FACTS, inspect_project
-from ralphgen.project.model import Project
+from ralphgen.project.model import ProjectFacts
 from ralphgen.project.own_tools import FOLDER as TOOLS
 from ralphgen.project.patterns import pattern_notes
 from ralphgen.project.queries.files import FOLDER as QUERIES
@@ -330,7 +330,7 @@ def _texts(path: Path) -> tuple[bytes, ...]:
 class Generated:
     """What a project's state comes to: the facts, the decisions and the text."""
 
-    project: Project
+    project: ProjectFacts
     plan: ServerPlan
     files: Files
     notes: tuple[str, ...] = ()  # on patterns, if they were looked at

@@ -22,7 +22,7 @@ from ralphgen.planning.access import (
     used,
 )
 from ralphgen.planning.model import ServerPlan
-from ralphgen.project.model import Project
+from ralphgen.project.model import ProjectFacts
 from ralphgen.project.root import CONFIG, DATABASE
 from ralphgen.rendering.templates import rendered
 from ralphgen.runtime.engine.ledger import MARKER
@@ -35,7 +35,7 @@ WRITING = ("INSERT", "UPDATE", "DELETE")
 ENDS = re.compile(r"\$(emptied|guard|holder|journal|login|roles|secured|service)\$")
 
 
-def access_sql(project: Project, plan: ServerPlan) -> str:
+def access_sql(project: ProjectFacts, plan: ServerPlan) -> str:
     """Return the SQL of the roles, grants and policies, which is safe to run repeatedly.
 
     Raises `ProjectError` for a project that is not on PostgreSQL or has no server with tools on

@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from ralphgen.planning.model import KitPlan, Names
-from ralphgen.project.model import Project
+from ralphgen.project.model import ProjectFacts
 from ralphgen.project.queries.files import PreparedQuery
 from ralphgen.runtime.policy import ANY, OPTIONAL, RULES, Policy, Recipe
 from ralphgen.spelling import sql_name, sql_text
@@ -231,7 +231,7 @@ STATUS = "status"
 REPLACING: tuple[Command, ...] = ("INSERT", "UPDATE")
 
 
-def query_uses(project: Project, kit: KitPlan, policy: Policy) -> Iterator[Use]:
+def query_uses(project: ProjectFacts, kit: KitPlan, policy: Policy) -> Iterator[Use]:
     """Yield the uses of named queries in the sessions of each recipe that has them.
 
     Queries from `untied_queries` are omitted, because no login may run them.
@@ -247,7 +247,7 @@ def query_uses(project: Project, kit: KitPlan, policy: Policy) -> Iterator[Use]:
             yield Use(recipe, query.name, command, query.writes, columns, rows)
 
 
-def untied_queries(project: Project, kit: KitPlan, policy: Policy) -> list[tuple[str, str]]:
+def untied_queries(project: ProjectFacts, kit: KitPlan, policy: Policy) -> list[tuple[str, str]]:
     """Return the queries that the login of a recipe may not run, as (query, recipe).
 
     Its sessions are bound to a row, and the query might write other rows.
@@ -259,7 +259,7 @@ def untied_queries(project: Project, kit: KitPlan, policy: Policy) -> list[tuple
     ]
 
 
-def status_queries(project: Project) -> Names:
+def status_queries(project: ProjectFacts) -> Names:
     """Return the queries that give tasks a status."""
     return tuple(
         query.name
@@ -269,7 +269,7 @@ def status_queries(project: Project) -> Names:
 
 
 def _offered(
-    project: Project, kit: KitPlan, policy: Policy
+    project: ProjectFacts, kit: KitPlan, policy: Policy
 ) -> Iterator[tuple[PreparedQuery, str, Recipe]]:
     for query in project.queries.prepared if project.queries is not None else ():
         for recipe, plan in policy.recipes.items():

@@ -20,7 +20,7 @@ from ralphgen.planning.model import (
 from ralphgen.planning.policy import BROUGHT
 from ralphgen.planning.server import Addition
 from ralphgen.project.config import FILE as CONFIG
-from ralphgen.project.model import OwnTool, Project
+from ralphgen.project.model import OwnTool, ProjectFacts
 from ralphgen.project.own_tools import FOLDER
 from ralphgen.project.queries.files import PreparedQuery
 from ralphgen.runtime import tool as runtime_tool
@@ -40,7 +40,7 @@ ABOUT_OWN_TOOLS = (
 OWN_TOOLS_USED_FOR = "Use it also for the project's custom tools."
 
 
-def plan_own_tools(project: Project, _host: KitPlan) -> Addition:
+def plan_own_tools(project: ProjectFacts, _host: KitPlan) -> Addition:
     """Return the tools of `.ralph/tools` as an addition to a server.
 
     Raises `ProjectError` for recipes that are not built in.
@@ -129,7 +129,7 @@ HINTS: Mapping[str, Mapping[str, bool]] = {
 }
 
 
-def plan_queries(project: Project, host: KitPlan) -> Addition:
+def plan_queries(project: ProjectFacts, host: KitPlan) -> Addition:
     """Return the tools of a project's named queries, for the server `host`.
 
     Raises `ProjectError` for unknown recipes, for a query that writes values reserved to task
@@ -188,7 +188,7 @@ def _certain(recipe: str, host: KitPlan) -> set[str]:
     return found | {brought for kind in found for brought in BROUGHT.get(kind, ())}
 
 
-def _status_problems(query: PreparedQuery, project: Project) -> Iterator[Problem]:
+def _status_problems(query: PreparedQuery, project: ProjectFacts) -> Iterator[Problem]:
     """Yield a problem for a query that could close a task without proof."""
     if project.done is None or query.writes.lower() != "tasks":
         return

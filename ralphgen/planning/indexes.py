@@ -3,7 +3,7 @@
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from ralphgen.project.model import Names, Project
+from ralphgen.project.model import Names, ProjectFacts
 from ralphgen.spelling import sql_name
 
 MANY = 10_000
@@ -26,7 +26,7 @@ class TaskIndex:
         return f"CREATE INDEX IF NOT EXISTS {self.name} ON {table}{using} ({', '.join(self.keys)});"
 
 
-def missing_indexes(project: Project, found: Collection[Names] = ()) -> tuple[TaskIndex, ...]:
+def missing_indexes(project: ProjectFacts, found: Collection[Names] = ()) -> tuple[TaskIndex, ...]:
     """Return the missing indexes that the server's queries on tasks can use.
 
     `found` holds the keys of existing indexes; an index that begins with the keys of another

@@ -6,7 +6,7 @@ from fnmatch import fnmatchcase
 
 from ralphgen.errors import Problem, ProjectError
 from ralphgen.planning.model import PROFILES, KitPlan, Names, PlannedTool
-from ralphgen.project.model import OwnRecipe, PolicyRule, Project, Removal
+from ralphgen.project.model import OwnRecipe, PolicyRule, ProjectFacts, Removal
 from ralphgen.runtime.policy import (
     FULL,
     GRANTS,
@@ -221,7 +221,7 @@ def _broken(rule: PolicyRule, pattern: str, tool: str) -> Problem:
     return Problem(text, hint)
 
 
-def plan_policy(project: Project, kits: Sequence[KitPlan], catalog: Catalog) -> Policy:
+def plan_policy(project: ProjectFacts, kits: Sequence[KitPlan], catalog: Catalog) -> Policy:
     """Return the policy of a project.
 
     Raises `ProjectError` with a problem for every unknown name, for every recipe that asks for more

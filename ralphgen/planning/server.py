@@ -20,7 +20,7 @@ from ralphgen.planning.model import (
 )
 from ralphgen.planning.policy import Catalog, override_warnings, plan_policy
 from ralphgen.project.lookup import CONFIG
-from ralphgen.project.model import Finding, Project, Replaced, project_facts
+from ralphgen.project.model import Finding, ProjectFacts, Replaced, project_facts
 from ralphgen.runtime.policy import Policy
 from ralphgen.suggestion import suggestion
 
@@ -120,14 +120,14 @@ class KitDefinition:
     """
 
     server: KitPlan
-    plan: Callable[[Project], KitPlan]
+    plan: Callable[[ProjectFacts], KitPlan]
     settings: "type[BaseModel] | None" = None
     survey: Callable[[Path, Mapping[str, Any]], object] | None = None
     find: Callable[[Path, Mapping[str, Any]], Finding] | None = None
     setup: Mapping[str, str] = field(default_factory=dict)
-    access: Callable[[Project, KitPlan, Policy], KitAccess] | None = None
+    access: Callable[[ProjectFacts, KitPlan, Policy], KitAccess] | None = None
     any_schema: bool = False
-    additions: tuple[Callable[[Project, KitPlan], Addition], ...] = ()
+    additions: tuple[Callable[[ProjectFacts, KitPlan], Addition], ...] = ()
 
     @property
     def key(self) -> str:
@@ -199,7 +199,7 @@ def _size(text: str) -> int:
     return len(json.dumps(text, ensure_ascii=False).encode()) - 2
 
 
-def plan_server(project: Project, kits: Sequence[KitDefinition]) -> ServerPlan:
+def plan_server(project: ProjectFacts, kits: Sequence[KitDefinition]) -> ServerPlan:
     """Return the plan of everything to emit for a project; `kits` are all kits of ralphgen.
 
     Raises `ProjectError` with every inconsistency between the facts, such as unknown names of tools
@@ -245,7 +245,7 @@ def full_catalog(kits: Sequence[KitDefinition], planned: Sequence[KitPlan]) -> C
     return Catalog({key: tuple(found) for key, found in names.items()})
 
 
-def _planned(project: Project, kits: Sequence[KitDefinition]) -> Iterator[KitPlan]:
+def _planned(project: ProjectFacts, kits: Sequence[KitDefinition]) -> Iterator[KitPlan]:
     """Yield the servers of the enabled kits; the first kit with additions gets all of them.
 
     Each addition sees those before it.
@@ -265,7 +265,7 @@ def _planned(project: Project, kits: Sequence[KitDefinition]) -> Iterator[KitPla
         yield plan
 
 
-def _http_settings(project: Project, kits: Sequence[KitPlan]) -> dict[str, Any] | None:
+def _http_settings(project: ProjectFacts, kits: Sequence[KitPlan]) -> dict[str, Any] | None:
     """Return how the project is served over HTTP, or None if it is not.
 
     Raises `ProjectError` if no kit supports it, or if tokens could not name the project.

@@ -37,7 +37,7 @@ from ralphgen.project.model import (
     InspectedKit,
     Names,
     OwnRecipe,
-    Project,
+    ProjectFacts,
     Queries,
     Removal,
     Replaced,
@@ -317,7 +317,7 @@ class IncompleteSchemaError(ProjectError):
     """The database lacks tables or columns that tasks need."""
 
 
-def inspect_project(root: Path, kits: Sequence[InspectedKit]) -> Project:
+def inspect_project(root: Path, kits: Sequence[InspectedKit]) -> ProjectFacts:
     """Return the facts of the project in `root`; `kits` are all that ralphgen has.
 
     Where the database is not there (a fresh clone), its facts come from the committed
@@ -348,7 +348,7 @@ def inspect_project(root: Path, kits: Sequence[InspectedKit]) -> Project:
         raise ProjectError.of(problems)
     schema, tables, queries, stored, warnings, unusable = facts
     names = config.values.environment.variables
-    return Project(
+    return ProjectFacts(
         kits=tuple(kit.key for kit in on),
         structured_output=config.values.structured_output,
         schema=schema,
@@ -396,14 +396,16 @@ def read_schema(connection: Snapshot, root: Path, kits: Sequence[InspectedKit]) 
     return _served_schema(connection, config, kits)
 
 
-def found_by_kits(root: Path, project: Project, kits: Sequence[InspectedKit]) -> dict[str, Finding]:
+def found_by_kits(
+    root: Path, project: ProjectFacts, kits: Sequence[InspectedKit]
+) -> dict[str, Finding]:
     """Return, by kit, whether on or off, what it would have to serve in the project in `root`."""
     return {
         kit.key: kit.find(root, _settings(project, kit)) for kit in kits if kit.find is not None
     }
 
 
-def _settings(project: Project, kit: InspectedKit) -> dict[str, Any]:
+def _settings(project: ProjectFacts, kit: InspectedKit) -> dict[str, Any]:
     """Return the settings of a kit; its own defaults where it is off."""
     known = dict(project.settings).get(kit.key)
     if known is not None:
@@ -412,7 +414,7 @@ def _settings(project: Project, kit: InspectedKit) -> dict[str, Any]:
     return kit.settings().model_dump(mode="json") if kit.settings is not None else {}
 
 
-def without_new_columns(root: Path, project: Project) -> tuple[Project, Names]:
+def without_new_columns(root: Path, project: ProjectFacts) -> tuple[ProjectFacts, Names]:
     """Return the project as its server was generated for it, and what is left out, as columns.
 
     These are new columns, as `"table.column"`, that a row may go without. Where anything else

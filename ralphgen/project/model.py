@@ -252,7 +252,7 @@ class Queries:
 
 
 @dataclass(frozen=True, slots=True)
-class Project:
+class ProjectFacts:
     """Everything that decides what is emitted.
 
     `stored_removals` stand in the database, `configured_removals` in the config; both and
@@ -308,7 +308,7 @@ class Project:
         return json.loads(dict(self.surveys)[kit])
 
 
-def project_facts(project: Project) -> dict[str, Any]:
+def project_facts(project: ProjectFacts) -> dict[str, Any]:
     """Return the facts of a project; a clone without the database is checked against them."""
     definitions = project.schema.definitions
     return {

@@ -15,7 +15,7 @@ from ralphgen.ledger.tables import now
 from ralphgen.project.config import Config
 from ralphgen.project.database import open_database, opened_database
 from ralphgen.project.inspect import read_schema
-from ralphgen.project.model import Project, Schema
+from ralphgen.project.model import ProjectFacts, Schema
 from ralphgen.project.root import has_database
 from ralphgen.runtime.engine.closing import MET
 from ralphgen.runtime.engine.ledger import MARKER, close_session
@@ -209,7 +209,7 @@ class NothingReadyError(RalphgenError):
 
 
 def claim_task(
-    root: Path, project: Project, config: Config, session_id: str, task: int
+    root: Path, project: ProjectFacts, config: Config, session_id: str, task: int
 ) -> TaskClaim | None:
     """Take a task for a session; None where the project has no ledger to say so.
 
@@ -228,7 +228,7 @@ def claim_task(
 
 
 def claim_next(
-    root: Path, project: Project, config: Config, request: Request, chance: int = CHANCE
+    root: Path, project: ProjectFacts, config: Config, request: Request, chance: int = CHANCE
 ) -> TaskClaim:
     """Take the next task for a new session of the request, whose id it then has.
 
@@ -250,7 +250,7 @@ def claim_next(
     return TaskClaim(root, session_id, task, token, lease, attempts, project.schema)
 
 
-def next_task(root: Path, project: Project, request: Request) -> int:
+def next_task(root: Path, project: ProjectFacts, request: Request) -> int:
     """Return the task that would be taken next; raises as `claim_next`, and takes none."""
     refuse_without_ledger(project)
     wanted = TaskFilter(request.feature, request.discipline, request.behind)
@@ -385,7 +385,7 @@ def nothing_ready(root: Path, request: Request) -> NothingReadyError:
     return NothingReadyError(problem.text, problem.hint)
 
 
-def refuse_without_ledger(project: Project) -> None:
+def refuse_without_ledger(project: ProjectFacts) -> None:
     """Raise `ProjectError` for a project in which no task can be claimed."""
     if project.schema.table(MARKER) is None:
         raise ProjectError(NO_LEDGER, 'add it with "ralphgen db ledger on"')

@@ -47,7 +47,7 @@ from ralphgen.project.config import (
     read_words,
 )
 from ralphgen.project.inspect import inspect_project, without_new_columns
-from ralphgen.project.model import OwnRecipe, Project
+from ralphgen.project.model import OwnRecipe, ProjectFacts
 from ralphgen.project.root import FOLDER, sessions_folder
 from ralphgen.project.rows import ProjectRows, open_rows
 from ralphgen.rendering.server import render_files
@@ -165,7 +165,7 @@ def project_items(root: Path) -> list[TrustItem]:
     return [*server, *written_items(root, project), *git]
 
 
-def ask_trust(root: Path, project: Project, items: Sequence[TrustItem], ask: Ask) -> str:
+def ask_trust(root: Path, project: ProjectFacts, items: Sequence[TrustItem], ask: Ask) -> str:
     """Ask for those of the items that are not trusted, as `require_trust` does.
 
     Raises `ProjectError` before where the server would not start on the database: nobody is asked
@@ -239,7 +239,7 @@ class SessionWords:
 
 
 def session_words(
-    root: Path, project: Project, subject: Subject, rows: ProjectRows
+    root: Path, project: ProjectFacts, subject: Subject, rows: ProjectRows
 ) -> SessionWords:
     """Return what the project in `root` says to the agents of a session.
 
@@ -278,7 +278,7 @@ class Basis:
     """What sessions of the project in `root` are made of; `waiting` are columns left out."""
 
     root: Path
-    project: Project
+    project: ProjectFacts
     waiting: Names
     plan: ServerPlan
     policy: Policy

@@ -21,7 +21,7 @@ from ralphgen.kits.acm.server.workspace import (
 from ralphgen.kits.acm.tools import TOOLS
 from ralphgen.planning.model import KitPlan, SkillPlan, Step, Workflow
 from ralphgen.planning.server import KitDefinition
-from ralphgen.project.model import Finding, Project
+from ralphgen.project.model import Finding, ProjectFacts
 from ralphgen.rendering.texts import package_texts
 from ralphgen.runtime.errors import ToolError
 from ralphgen.suggestion import counted
@@ -244,7 +244,7 @@ SERVER = KitPlan(
 )
 
 
-def plan_acm(project: Project) -> KitPlan:
+def plan_acm(project: ProjectFacts) -> KitPlan:
     """Return the server of the kit acm; its documents are read when they are asked for."""
     settings = {name: project.setting(SERVER.key, name) for name in AcmSettings.model_fields}
     return replace(SERVER, settings=settings)

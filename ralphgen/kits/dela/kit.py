@@ -11,7 +11,7 @@ from ralphgen.kits.dela.server.formats import discover
 from ralphgen.kits.dela.tools import FURTHER, TOOLS
 from ralphgen.planning.model import KitPlan, SkillPlan, Step, Workflow
 from ralphgen.planning.server import KitDefinition
-from ralphgen.project.model import Finding, Project
+from ralphgen.project.model import Finding, ProjectFacts
 from ralphgen.project.settings import RelativePath
 from ralphgen.runtime.files import path_within
 from ralphgen.spelling import Lines
@@ -120,7 +120,7 @@ SERVER = KitPlan(
 )
 
 
-def plan_dela(project: Project) -> KitPlan:
+def plan_dela(project: ProjectFacts) -> KitPlan:
     """Return the server of the kit dela; its tasks are found when the server is asked."""
     further = project.setting(SERVER.key, "allow_args")
     settings = Lines({name: project.setting(SERVER.key, name) for name in EMITTED})

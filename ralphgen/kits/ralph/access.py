@@ -11,7 +11,7 @@ from ralphgen.kits.ralph.columns import STAMPED, OfferedTable, first_statuses, o
 from ralphgen.kits.ralph.server.project import LEARNINGS, PROGRESS
 from ralphgen.planning.access import CLAIMS, Command, KitAccess, Use, of_own_rows
 from ralphgen.planning.model import KitPlan, Names
-from ralphgen.project.model import Project
+from ralphgen.project.model import ProjectFacts
 from ralphgen.runtime.engine.entries import KEPT
 from ralphgen.runtime.engine.ledger import MARKER
 from ralphgen.runtime.policy import Policy, Recipe
@@ -74,7 +74,7 @@ WRITES: Mapping[str, tuple[RowWrite, ...]] = {
 }
 
 
-def ralph_access(project: Project, kit: KitPlan, policy: Policy) -> KitAccess:
+def ralph_access(project: ProjectFacts, kit: KitPlan, policy: Policy) -> KitAccess:
     """Return what sessions may do with tasks, features and disciplines, which each may read.
 
     Each may read the entries of state files too, which are resources of all.

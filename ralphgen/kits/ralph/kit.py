@@ -33,7 +33,7 @@ from ralphgen.planning.model import (
     typed,
 )
 from ralphgen.planning.server import KitDefinition
-from ralphgen.project.model import Project
+from ralphgen.project.model import ProjectFacts
 from ralphgen.runtime.engine.ledger import MARKER
 from ralphgen.spelling import Lines, Name, argument_name
 
@@ -186,7 +186,7 @@ class Absence:
     reason: str
 
 
-def plan_ralph(project: Project) -> KitPlan:
+def plan_ralph(project: ProjectFacts) -> KitPlan:
     """Return the server of the ralph kit, with the tools that the project's tables allow."""
     tables, warnings = offered_tables(project.schema)
     planned = {tool.name: _tool(tool, tables) for tool in TOOLS}
@@ -319,7 +319,7 @@ def comment_needs_no_more(tables: Mapping[str, OfferedTable]) -> bool:
     return needed <= {"task_id", "author", "body"}
 
 
-def _tables_module(tables: Mapping[str, OfferedTable], project: Project) -> Module:
+def _tables_module(tables: Mapping[str, OfferedTable], project: ProjectFacts) -> Module:
     found = [(emitted, tables[name]) for name, emitted in TABLES.items() if name in tables]
     kinds = {table.known(column).kind for _, table in found for column in table.shown()}
     described = [

@@ -24,7 +24,7 @@ from ralphgen.planning.model import (
     typed,
 )
 from ralphgen.project.lookup import CONFIG
-from ralphgen.project.model import Project, done_facts
+from ralphgen.project.model import ProjectFacts, done_facts
 from ralphgen.runtime.tasks.rows import STATUSES
 from ralphgen.runtime.tool import (
     CURSOR,
@@ -138,7 +138,7 @@ BECAUSE = typed("because", "string", "Why the user closes it without proof.")
 REMOTE = HttpUse((RUN_CHECKS.name,), {"set_task_status": {"status": ("done",)}})
 
 
-def with_proof(kit: KitPlan, project: Project) -> KitPlan:
+def with_proof(kit: KitPlan, project: ProjectFacts) -> KitPlan:
     """Return the kit as the project's checks make it: its workspace is opened with them.
 
     Raises `ProjectError` for a check that is a task of a kit which is off.

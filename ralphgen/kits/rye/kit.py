@@ -26,7 +26,7 @@ from ralphgen.kits.rye.server.workspace import PLACE
 from ralphgen.kits.rye.tools import TOOLS
 from ralphgen.planning.model import KitPlan, SkillPlan, Step, Workflow
 from ralphgen.planning.server import KitDefinition
-from ralphgen.project.model import Finding, Project
+from ralphgen.project.model import Finding, ProjectFacts
 from ralphgen.rendering.texts import package_texts
 from ralphgen.runtime.errors import ToolError
 from ralphgen.spelling import Lines
@@ -247,7 +247,7 @@ SERVER = KitPlan(
 )
 
 
-def plan_rye(project: Project) -> KitPlan:
+def plan_rye(project: ProjectFacts) -> KitPlan:
     """Return the server of the kit rye; its items are found when the server is asked."""
     helps = project.setting(SERVER.key, HELP)
     settings = {name: project.setting(SERVER.key, name) for name in EMITTED}

@@ -12,7 +12,7 @@ from ralphgen.kits.specum.server.store import Specs
 from ralphgen.kits.specum.tools import TOOLS
 from ralphgen.planning.model import KitPlan, SkillPlan, Step, Workflow
 from ralphgen.planning.server import KitDefinition
-from ralphgen.project.model import Finding, Project
+from ralphgen.project.model import Finding, ProjectFacts
 from ralphgen.project.settings import RelativePath
 from ralphgen.rendering.texts import package_texts
 from ralphgen.runtime.errors import ToolError
@@ -114,7 +114,7 @@ SERVER = KitPlan(
 )
 
 
-def plan_specum(project: Project) -> KitPlan:
+def plan_specum(project: ProjectFacts) -> KitPlan:
     """Return the server of the kit specum; its specs are read when they are asked for."""
     texts = package_texts(PACKAGE, "texts")
     return replace(

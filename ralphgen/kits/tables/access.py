@@ -7,14 +7,14 @@ from ralphgen.kits.tables.columns import ToolTable, offered
 from ralphgen.kits.tables.tools import tool_name
 from ralphgen.planning.access import OWN, Command, Use
 from ralphgen.planning.model import INTERACTIVE, KitPlan, Names
-from ralphgen.project.model import Project, Schema
+from ralphgen.project.model import ProjectFacts, Schema
 from ralphgen.runtime.policy import FULL, Policy, Recipe
 from ralphgen.spelling import sql_name
 
 _REFERENCE = re.compile(r"([^.]+)\(([^)]+)\)")  # a column of a table in the same schema
 
 
-def table_uses(project: Project, kit: KitPlan, policy: Policy) -> Iterator[Use]:
+def table_uses(project: ProjectFacts, kit: KitPlan, policy: Policy) -> Iterator[Use]:
     """Yield the uses of the tools on own tables in the sessions of each recipe that has them.
 
     This includes preliminary look-ups: rows that a row references, and rows that reference it.

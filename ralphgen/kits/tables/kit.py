@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from ralphgen.planning.model import HttpUse, KitPlan, SkillPlan
 from ralphgen.planning.server import KitDefinition
-from ralphgen.project.model import Project
+from ralphgen.project.model import ProjectFacts
 from ralphgen.runtime.engine.ledger import MARKER
 from ralphgen.spelling import Lines
 
@@ -41,7 +41,7 @@ SERVER = KitPlan(
 )
 
 
-def plan_server_of_tables(project: Project) -> KitPlan:
+def plan_server_of_tables(project: ProjectFacts) -> KitPlan:
     """Return the server; the project's own tools are added later."""
     place = project.database_named
     ledger = project.schema.table(MARKER) is not None

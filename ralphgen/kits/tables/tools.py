@@ -18,7 +18,7 @@ from ralphgen.planning.model import (
 )
 from ralphgen.planning.policy import about
 from ralphgen.planning.server import Addition
-from ralphgen.project.model import Project
+from ralphgen.project.model import ProjectFacts
 from ralphgen.runtime.engine.schema import TABLES, fold
 from ralphgen.runtime.tool import (
     CURSOR,
@@ -67,7 +67,7 @@ ABOUT = (
 )
 
 
-def plan_tables(project: Project, server: KitPlan) -> Addition:
+def plan_tables(project: ProjectFacts, server: KitPlan) -> Addition:
     """Return the tools on the project's own tables, for the server that has them.
 
     Raises `ProjectError` for unknown recipes.
@@ -98,7 +98,7 @@ def plan_tables(project: Project, server: KitPlan) -> Addition:
     )
 
 
-def _recipe_problems(project: Project, server: KitPlan) -> Iterator[Problem]:
+def _recipe_problems(project: ProjectFacts, server: KitPlan) -> Iterator[Problem]:
     """Yield the problems of tables that already have tools, and of recipes for tables."""
     for table in project.tables:
         if server.tools and fold(table.name) in TABLES:

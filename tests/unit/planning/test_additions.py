@@ -11,7 +11,7 @@ from ralphgen.kits.registry import KITS
 from ralphgen.planning.model import Argument, Constant, KitPlan, PlannedTool, ToolData
 from ralphgen.planning.server import Addition, KitDefinition, plan_server, with_additions
 from ralphgen.project.inspect import inspect_project
-from ralphgen.project.model import Project, Removal
+from ralphgen.project.model import ProjectFacts, Removal
 from ralphgen.rendering.server import render_files
 from ralphgen.runtime.tool import READ_ONLY
 from ralphgen.spelling import Construction, Lines, Name
@@ -71,7 +71,7 @@ TOOLS = (
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Project:
+def project(tmp_path: Path) -> ProjectFacts:
     create_database(tmp_path, (SCHEMAS / "a8.sql").read_text(encoding="utf-8"))
     return inspect_project(tmp_path, KITS)
 
@@ -86,7 +86,7 @@ def adding(*additions: Addition) -> list[KitDefinition]:
     return [replace(KITS[0], additions=made), *KITS[1:]]  # type: ignore[arg-type]
 
 
-def test_what_is_added_is_emitted_with_its_data(project: Project) -> None:
+def test_what_is_added_is_emitted_with_its_data(project: ProjectFacts) -> None:
     plan = plan_server(project, adding(NOTES))
     files = render_files(plan)
 
@@ -95,7 +95,7 @@ def test_what_is_added_is_emitted_with_its_data(project: Project) -> None:
     assert "runtime/values.py" in files
 
 
-def test_added_tools_are_in_the_policy_by_their_recipes(project: Project) -> None:
+def test_added_tools_are_in_the_policy_by_their_recipes(project: ProjectFacts) -> None:
     policy = plan_server(project, adding(NOTES)).policy
     having = [name for name, one in policy.recipes.items() if "list_notes" in one.tools["ralph"]]
 
@@ -103,14 +103,14 @@ def test_added_tools_are_in_the_policy_by_their_recipes(project: Project) -> Non
     assert "notes have no key" == policy.absent["ralph"]["get_note"]
 
 
-def test_a_discipline_can_take_an_added_tool_away(project: Project) -> None:
+def test_a_discipline_can_take_an_added_tool_away(project: ProjectFacts) -> None:
     removal = Removal("frontend", ("ralph:list_notes",), "here")
     policy = plan_server(replace(project, configured_removals=(removal,)), adding(NOTES)).policy
 
     assert {"frontend": {"ralph": ("list_notes",)}} == policy.removed_tools
 
 
-def test_names_that_are_there_already_are_refused_with_their_origin(project: Project) -> None:
+def test_names_that_are_there_already_are_refused_with_their_origin(project: ProjectFacts) -> None:
     with pytest.raises(ProjectError) as caught:
         plan_server(project, adding(NOTES, NOTES))
 

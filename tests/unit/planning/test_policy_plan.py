@@ -14,7 +14,7 @@ from lanes import examples
 from ralphgen.errors import ProjectError
 from ralphgen.planning.model import RECIPES, Argument, KitPlan, Names, PlannedTool
 from ralphgen.planning.policy import Catalog, plan_policy
-from ralphgen.project.model import OwnRecipe, Project, Removal, Schema
+from ralphgen.project.model import OwnRecipe, ProjectFacts, Removal, Schema
 from ralphgen.runtime.errors import StartError, ToolError
 from ralphgen.runtime.policy import Policy
 from ralphgen.runtime.session import Session, read_session
@@ -95,8 +95,10 @@ KITS = tuple(kit_plan(key) for key in TOOLS)
 SUITES = {kit.key: kit.tools for kit in KITS}
 
 
-def project(recipes: tuple[OwnRecipe, ...] = (), removals: tuple[Removal, ...] = ()) -> Project:
-    return Project(
+def project(
+    recipes: tuple[OwnRecipe, ...] = (), removals: tuple[Removal, ...] = ()
+) -> ProjectFacts:
+    return ProjectFacts(
         kits=("one", "two"),
         structured_output=False,
         schema=Schema((), ""),

@@ -23,7 +23,7 @@ from ralphgen.errors import ProjectError
 from ralphgen.kits.registry import KITS, read_settings
 from ralphgen.project.config import Config
 from ralphgen.project.inspect import inspect_project
-from ralphgen.project.model import Project
+from ralphgen.project.model import ProjectFacts
 from ralphgen.project.root import DATABASE
 from ralphgen.sessions.claims import (
     ClaimedError,
@@ -108,7 +108,7 @@ def root(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def project(root: Path) -> Project:
+def project(root: Path) -> ProjectFacts:
     return inspect_project(root, KITS)
 
 
@@ -117,7 +117,7 @@ def config(root: Path) -> Config:
     return read_settings(root)
 
 
-def race_for(root: Path, project: Project, config: Config, number: int) -> str:
+def race_for(root: Path, project: ProjectFacts, config: Config, number: int) -> str:
     """Try to take task 2; say by which token it was, or that another holds it."""
     try:
         claim = claim_task(root, project, config, f"s{number}-{os.getpid()}", 2)
@@ -135,7 +135,7 @@ def row(root: Path) -> tuple[str, int]:
 @pytest.mark.parametrize("kills", [False, True], ids=["all live", "some are killed"])
 @pytest.mark.parametrize("rounds", ROUNDS)
 def test_one_of_many_takes_a_task_and_the_next_once_it_is_gone(
-    root: Path, project: Project, config: Config, rounds: int, *, kills: bool
+    root: Path, project: ProjectFacts, config: Config, rounds: int, *, kills: bool
 ) -> None:
     seen: set[str] = set()
     for _ in range(rounds):
@@ -170,7 +170,7 @@ def test_one_of_many_takes_a_task_and_the_next_once_it_is_gone(
         give_back(again, "rate limited")
 
 
-def race_on(end: socket.socket, root: Path, project: Project, config: Config) -> None:
+def race_on(end: socket.socket, root: Path, project: ProjectFacts, config: Config) -> None:
     """Take one of the tasks in each round that is announced, and let it go when the round ends."""
     while end.recv(1):
         claim = patient(lambda: any_claim(root, project, config))
@@ -181,7 +181,7 @@ def race_on(end: socket.socket, root: Path, project: Project, config: Config) ->
         end.sendall(b"!")
 
 
-def any_claim(root: Path, project: Project, config: Config) -> TaskClaim | None:
+def any_claim(root: Path, project: ProjectFacts, config: Config) -> TaskClaim | None:
     try:
         return claim_next(root, project, config, Request("task_execution", next=True))
     except NothingReadyError:
@@ -199,7 +199,7 @@ def patient(work: Callable[[], Result]) -> Result:
 
 
 @contextmanager
-def racers_on(root: Path, project: Project, config: Config) -> Iterator[list[socket.socket]]:
+def racers_on(root: Path, project: ProjectFacts, config: Config) -> Iterator[list[socket.socket]]:
     """Processes that start once and race in many rounds."""
     ends: list[socket.socket] = []
     pids = []
@@ -280,7 +280,7 @@ def test_nothing_is_ready_while_a_writer_hides_the_reason(root: Path) -> None:
     assert ("no task is ready", 8) == (error.problems[0].text, error.exit_code)
 
 
-def work_on_all(root: Path, project: Project, config: Config) -> str:
+def work_on_all(root: Path, project: ProjectFacts, config: Config) -> str:
     """Take one task after the other and close it, until nothing is ready; return how many."""
     count = 0
     while True:
@@ -342,7 +342,7 @@ def test_a_crowd_does_each_task_once(
 
 
 def test_a_clock_that_goes_ahead_takes_a_task_early_and_the_former_holder_is_fenced(
-    root: Path, project: Project, config: Config, monkeypatch: pytest.MonkeyPatch
+    root: Path, project: ProjectFacts, config: Config, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another host may think that a lease has ended: two never write, whatever the clocks say."""
     first = claim_task(root, project, config, "here", 2)
