@@ -102,12 +102,13 @@ def conduct(
     stop = run.stopped or StopReason("unknown reason", 1)
     totals = run.totals
     if stop.exit_code == 0 and site.left_for_user():
-        stop = StopReason(stop.reason, STUCK_CODE)
+        stop = StopReason(stop.reason, STUCK_CODE, "needs_user")
     show(
         event(
             "stop",
             reason=stop.reason,
             exit_code=stop.exit_code,
+            cause=stop.cause,
             outcomes=totals.outcomes,
             recorded=sorted({*site.recorded}),
             cost_usd=round(totals.cost, 6),
@@ -123,7 +124,7 @@ def _take(
     if not isinstance(told, int):
         show(told)
         return
-    run.stop(StopReason("interrupted", BY_SIGNAL + told))
+    run.stop(StopReason("interrupted", BY_SIGNAL + told, "interrupted"))
     if told != signal.SIGINT or telling.interrupted:
         stop_now.set()
         telling.tell(event("stopping", text="stopping: ending agents and releasing their tasks"))

@@ -121,7 +121,7 @@ def recorded_loop(root: Path, options: Mapping[str, object]) -> Iterator[LoopRec
         _prune(root)
         yield record
     except RalphgenError as error:
-        record.write(event("stop", reason=str(error), exit_code=error.exit_code))
+        record.write(event("stop", reason=str(error), exit_code=error.exit_code, cause="error"))
         raise
     finally:
         record.close()

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import dataclass
 from threading import Condition
-from typing import Any, Protocol
+from typing import Any, Literal, Protocol
 
 from ralphgen.errors import ProgramError, RalphgenError, UsageError, harmless, plain
 from ralphgen.runtime.errors import one_line
@@ -40,15 +40,32 @@ class Limits:
     timeout: float = 1_800
 
 
+Cause = Literal[
+    "nothing_ready",
+    "needs_user",
+    "no_progress",
+    "max_tasks",
+    "max_cost",
+    "max_time",
+    "until",
+    "usage_limit",
+    "unavailable",
+    "interrupted",
+    "error",
+]
+"""The cause of a stop in one word, for scripts: `status --json` and the event `stop` have it."""
+
+
 @dataclass(frozen=True, slots=True)
 class StopReason:
-    """Why a loop begins nothing any more: a sentence, and the exit code of the command."""
+    """Why a loop starts no more sessions: a sentence, the exit code of the command, and a word."""
 
     reason: str
     exit_code: int
+    cause: Cause = "error"
 
 
-NOTHING_READY = StopReason("no task is ready", 0)
+NOTHING_READY = StopReason("no task is ready", 0, "nothing_ready")
 
 
 def parse_duration(text: str) -> float:
@@ -342,23 +359,23 @@ class Run:
             left = self.began + limits.max_seconds - now
             if max(self._pause_ends - now, 0) >= left:
                 reason = f"--max-time {spell_duration(limits.max_seconds)} reached"
-                self._end(StopReason(reason, BUDGET_CODE))
+                self._end(StopReason(reason, BUDGET_CODE, "max_time"))
                 return self._poll
         if self._pause_ends > now:
             return self._pause_ends - now
         if self._held:
             return self._poll
         if limits.max_cost is not None and self._left() < LEAST:
-            return self._used_up(f"--max-cost {limits.max_cost:g} reached")
+            return self._used_up(f"--max-cost {limits.max_cost:g} reached", "max_cost")
         begun = self._tasks + sum(not job.review for job in self._running)
         if limits.max_tasks is not None and begun >= limits.max_tasks and not self._review_is_due():
-            return self._used_up(f"--max-tasks {limits.max_tasks} reached")
+            return self._used_up(f"--max-tasks {limits.max_tasks} reached", "max_tasks")
         return None
 
-    def _used_up(self, reason: str) -> float:
+    def _used_up(self, reason: str, cause: Cause) -> float:
         """Stop where no session runs that could leave something of the budget; return a wait."""
         if not self._running:
-            self._end(StopReason(reason, BUDGET_CODE))
+            self._end(StopReason(reason, BUDGET_CODE, cause))
         return self._poll
 
     def _left(self) -> float:
@@ -391,7 +408,8 @@ class Run:
             self._behind.add(task)
             self._stuck.add(task)
             if len(self._stuck) >= self.limits.no_progress:
-                self._end(StopReason(_no_progress(len(self._stuck)), STUCK_CODE))
+                reason = _no_progress(len(self._stuck))
+                self._end(StopReason(reason, STUCK_CODE, "no_progress"))
 
 
 def _no_progress(tasks: int) -> str:

@@ -124,6 +124,7 @@ def _loop_facts(events: Sequence[Event], loop_id: str, *, running: bool) -> Fact
         "seconds": seconds if isinstance(seconds, int | float) else 0,
         "reason": str(stop["reason"]) if "reason" in stop else None,
         "exit_code": stop.get("exit_code"),
+        "cause": stop.get("cause"),
         "agent": str(begin.get("agent", "")),
         "sessions": len(ends),
         "recorded": [*map(str, recorded)] if isinstance(recorded, list) else [],

@@ -97,7 +97,7 @@ def test_all_tasks_are_done_once_by_several_workers() -> None:
     show = Show()
     stop, run = conducted(site, Limits(parallel=4), show)
 
-    assert StopReason("no task is ready", 0) == stop
+    assert StopReason("no task is ready", 0, "nothing_ready") == stop
     assert [*range(40)] == sorted(site.done)
     assert {1, 2, 3, 4} == site.workers
     assert 20 == run.totals.cost
@@ -171,7 +171,7 @@ def test_ctrl_c_lets_end_what_runs() -> None:
     site = Tasks([1, 2], work)
     stop, run = conducted(site, Limits(), Show(on), now)
 
-    assert StopReason("interrupted", 130) == stop
+    assert StopReason("interrupted", 130, "interrupted") == stop
     assert {"done": 1} == run.totals.outcomes
     assert not now.is_set()
 
@@ -192,7 +192,7 @@ def test_ctrl_c_again_and_any_other_signal_stops_at_once() -> None:
 
         stop, run = conducted(Tasks([1], work), Limits(), Show(on), now)
 
-        assert StopReason("interrupted", code) == stop
+        assert StopReason("interrupted", code, "interrupted") == stop
         assert {"stopped": 1} == run.totals.outcomes
 
 
@@ -207,7 +207,7 @@ def test_ctrl_c_is_heard_where_a_shell_has_it_ignored_for_its_background() -> No
 
     try:
         stop, _ = conducted(Tasks([1, 2], work), Limits(), Show(lambda _told: said.set()), now)
-        assert StopReason("interrupted", 130) == stop
+        assert StopReason("interrupted", 130, "interrupted") == stop
         assert signal.SIG_IGN == signal.getsignal(signal.SIGINT)
     finally:
         signal.signal(signal.SIGINT, before)

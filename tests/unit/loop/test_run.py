@@ -61,7 +61,7 @@ def test_it_looks_again_while_another_works_and_when_a_session_has_ended() -> No
 
     assert run.stopped is None
     run.nothing_ready(job_of(run))
-    assert StopReason("no task is ready", 0) == run.stopped
+    assert StopReason("no task is ready", 0, "nothing_ready") == run.stopped
 
 
 def test_it_stops_after_so_many_tasks() -> None:
@@ -72,7 +72,7 @@ def test_it_stops_after_so_many_tasks() -> None:
     clock.now += 60
     session(run, 2, "done")
 
-    assert StopReason("--max-tasks 2 reached", 7) == ending(run)
+    assert StopReason("--max-tasks 2 reached", 7, "max_tasks") == ending(run)
 
 
 def test_sessions_at_once_do_not_exceed_the_number_of_tasks() -> None:
@@ -98,7 +98,7 @@ def test_each_session_gets_its_share_of_what_is_left() -> None:
     run.ended(second, 2, "done", None)  # it says nothing, so all of its share counts
     run.ended(third, 3, "done", 1.5)
     assert 4.0 == run.totals.cost
-    assert StopReason("--max-cost 4 reached", 7) == ending(run)
+    assert StopReason("--max-cost 4 reached", 7, "max_cost") == ending(run)
 
 
 def test_no_session_is_longer_than_what_is_left_of_the_time() -> None:
@@ -109,7 +109,7 @@ def test_no_session_is_longer_than_what_is_left_of_the_time() -> None:
     assert 500 == session(run, 2, "done").seconds
     clock.now += 500
 
-    assert StopReason("--max-time 2000s reached", 7) == ending(run)
+    assert StopReason("--max-time 2000s reached", 7, "max_time") == ending(run)
 
 
 def test_it_stops_without_progress_on_different_tasks_in_a_row() -> None:
@@ -164,7 +164,7 @@ def test_a_pause_that_outlasts_the_time_ends_the_loop() -> None:
     run = begun(Limits(max_seconds=5))
     session(run, 1, "rate limited")
 
-    assert StopReason("--max-time 5s reached", 7) == ending(run)
+    assert StopReason("--max-time 5s reached", 7, "max_time") == ending(run)
 
 
 def test_reviews_come_between_tasks_and_count_as_none() -> None:
@@ -230,7 +230,7 @@ def test_errors_in_a_row_end_it_with_the_last_of_them() -> None:
 def test_a_person_who_stops_it_is_no_attempt_of_a_task() -> None:
     run = begun(Limits(no_progress=1))
     job = job_of(run)
-    run.stop(StopReason("interrupted", 130))
+    run.stop(StopReason("interrupted", 130, "interrupted"))
     run.ended(job, 1, "stopped", None)
 
     assert 130 == ending(run).exit_code
@@ -281,7 +281,7 @@ def test_while_it_is_held_its_time_goes_on() -> None:
     run.hold(held=True)
     clock.now += 60
 
-    assert StopReason("--max-time 1m reached", 7) == ending(run)
+    assert StopReason("--max-time 1m reached", 7, "max_time") == ending(run)
 
 
 def test_a_task_whose_session_was_stopped_alone_comes_after_the_others() -> None:

@@ -51,6 +51,7 @@ def test_loop_ends_with_the_summary_of_status(tmp_path: Path) -> None:
     assert lines[0].endswith(": no task is ready")
     assert done.stderr.endswith("\n".join(lines).removeprefix("last ") + "\n")
     assert "needs a key" == facts["tasks"]["blocked"][0]["reason"]
+    assert (5, "needs_user") == (facts["loop"]["exit_code"], facts["loop"]["cause"])
     assert session.startswith("task_execution-1-")
     assert 0 == ralphgen("undo", session, "--dry-run", "--project", project.root).returncode
 
