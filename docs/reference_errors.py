@@ -45,6 +45,7 @@ ENDS = (
     (AgentEnd(), True, ("",), "the agent ended, and the task is open"),
     (AgentEnd(is_error=True), True, ("",), "the agent failed"),
     (AgentEnd(rate_limited=True), True, ("",), "its model did not answer for now"),
+    (AgentEnd(unavailable="no credit"), True, ("",), "its login, credit or plan allows no session"),
     (AgentEnd(out_of_time=True), True, ("",), "its time was up (`--timeout`)"),
     (AgentEnd(out_of_budget=True), True, ("",), "its turns or its money were used up"),
     (AgentEnd(by_person=2), True, ("",), "a person ended it by a signal: 128 and its number"),

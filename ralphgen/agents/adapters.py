@@ -5,17 +5,20 @@ import os
 import re
 import shutil
 import subprocess
+import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from ralphgen.agents.agent import (
     EDITING,
+    NO_LIMIT,
     Agent,
     AgentCall,
     AgentLine,
     Event,
     LaunchOptions,
+    Limit,
     OutputReader,
     Usage,
     amount,
@@ -287,6 +290,13 @@ def _told(start: Event, server: str) -> Iterator[str]:
 SPENT = frozenset({"error_max_turns", "error_max_budget_usd"})  # subtypes of a result
 BUSY_STATUSES = frozenset({429, 529})  # of the API: a rate limit, and overloaded
 BUSY_WORDS = frozenset({"rate_limit", "overloaded"})
+NO_LOGIN, NO_CREDIT, NO_ACCESS = "not logged in", "no credit", "its plan gives no access"
+CLAUDE_REFUSALS = {  # errors of a message that no later session of this run gets past
+    "authentication_failed": NO_LOGIN,
+    "billing_error": NO_CREDIT,
+    "oauth_org_not_allowed": "its organization gives no access",
+}
+WINDOW = re.compile(r"[a-z0-9_]{1,40}")  # such as five_hour
 
 
 class ClaudeCode(Agent):
@@ -317,6 +327,7 @@ class ClaudeReader(OutputReader):
         super().__init__()
         self._session = session
         self._transcript = Transcript()
+        self._refusal = ""  # what the last message failed by
 
     def take(self, line: str) -> AgentLine | None:
         """Return what a line is; None where it is no event."""
@@ -339,13 +350,17 @@ class ClaudeReader(OutputReader):
 
     def _note(self, event: Event) -> None:
         """Take what the event says of the model, of the end, and of what was used."""
+        if event.get("type") == "rate_limit_event":
+            self.limit = _claude_limit(event.get("rate_limit_info"))
         if event.get("subtype") == "api_retry" or event.get("type") == "assistant":
             self.rate_limited = _is_busy(event)
+            self._refusal = CLAUDE_REFUSALS.get(str(event.get("error")), "")
         if is_result(event):
             self.ended = True
             self.is_error = bool(event.get("is_error"))
             self.out_of_budget = event.get("subtype") in SPENT
             self.rate_limited = self.is_error and (self.rate_limited or _is_busy(event))
+            self.unavailable = self._refusal if self.is_error else ""
             self.usage = usage_of(event)
 
 
@@ -356,6 +371,19 @@ def _is_busy(event: Event) -> bool:
         bool(BUSY_STATUSES.intersection(filter(number, statuses)))
         or event.get("error") in BUSY_WORDS
     )
+
+
+def _claude_limit(info: object) -> Limit:
+    """Return the limit that refuses requests; events of a healthy session, as warnings, have none.
+
+    The text of the session is not parsed: its time is local and has no date.
+    """
+    match info:
+        case {"status": "rejected", **more}:
+            window = str(more.get("rateLimitType"))
+            named = window if WINDOW.fullmatch(window) else ""
+            return Limit(named, amount(more.get("resetsAt")))
+    return NO_LIMIT
 
 
 def usage_of(result: Event) -> Usage:
@@ -394,6 +422,19 @@ CODEX_BUSY = re.compile(
     r"\b(429 Too Many Requests|503 Service Unavailable|529)\b|rate.limit|usage limit|overloaded"
     r"|at capacity",
     re.IGNORECASE,
+)
+CODEX_REFUSALS = {  # parts of its errors
+    "401 Unauthorized": NO_LOGIN,
+    "sign in again": NO_LOGIN,
+    "Quota exceeded": NO_CREDIT,
+    "out of credits": NO_CREDIT,
+    "spend cap": "its spend cap is reached",
+    "To use Codex with your ChatGPT plan": NO_ACCESS,
+}
+MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+CODEX_RESET = re.compile(
+    rf"try again at (?:({'|'.join(MONTHS)}) (\d{{1,2}})(?:st|nd|rd|th), (\d{{4}}) )?"
+    r"(\d{1,2}):(\d\d)\s([AP])M"
 )
 
 
@@ -457,9 +498,13 @@ class CodexReader(OutputReader):
             case "thread.started":
                 self.started = True
             case "error" | "turn.failed":
-                self.rate_limited = CODEX_BUSY.search(_codex_message(event)) is not None
-            case "item.started" | "item.completed":
-                self.rate_limited = False  # it goes on
+                message = _codex_message(event)
+                self.rate_limited = CODEX_BUSY.search(message) is not None
+                self.limit = Limit("", codex_reset(message)) if self.rate_limited else NO_LIMIT
+                said = (why for part, why in CODEX_REFUSALS.items() if part in message)
+                self.unavailable = "" if self.rate_limited else next(said, "")
+            case "item.started" | "item.completed" | "turn.completed":
+                self.rate_limited, self.limit, self.unavailable = False, NO_LIMIT, ""  # it goes on
         if event.get("type") in {"turn.completed", "turn.failed"}:
             self.ended = True
             self.is_error = event["type"] == "turn.failed"
@@ -489,6 +534,20 @@ class CodexReader(OutputReader):
             )
             if found:
                 self.refusal = lambda: lack_error(found, session)
+
+
+def codex_reset(message: str) -> float | None:
+    """Return when the limit in a message of Codex resets: local time, without a date if today."""
+    found = CODEX_RESET.search(message)
+    if found is None:
+        return None
+    month, day, year, hour, minute, half = found.groups()
+    today = time.localtime()
+    date = (today.tm_year, today.tm_mon, today.tm_mday)
+    if month:
+        date = (int(year), MONTHS.index(month) + 1, int(day))
+    hours = int(hour) % 12 + 12 * (half == "P")
+    return time.mktime((*date, hours, int(minute), 0, 0, 0, -1))
 
 
 def _servers(session: PreparedSession, variables: dict[str, str]) -> Iterator[str]:
@@ -614,7 +673,8 @@ GEMINI_SETTINGS = "settings.json"
 POLICY = "ralphgen.toml"
 OWN = frozenset({GEMINI_SETTINGS, "tmp", "history", "projects.json"})  # not shared by the person
 SUFFIX = "-session"  # an entry of the same name in the project's settings would win
-UNTRUSTED, TURNS_USED = 55, 53  # exit codes
+NO_AUTHENTICATION, TURNS_USED, UNTRUSTED = 41, 53, 55  # exit codes
+GEMINI_RESET = re.compile(r"Please retry in (?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?")
 TRUST_HINT = 'to trust it, start "gemini" in it once'
 GEMINI_BUSY = re.compile(
     r"\b(429|503|529)\b|RESOURCE_EXHAUSTED|quota|rate.limit|overloaded", re.IGNORECASE
@@ -753,6 +813,10 @@ class GeminiReader(OutputReader):
             self.rate_limited = not self._went_on and GEMINI_BUSY.search(complaint) is not None
         elif code and not self.out_of_budget:
             self.rate_limited = self.rate_limited or GEMINI_BUSY.search(complaint) is not None
+        if code == NO_AUTHENTICATION:
+            self.unavailable = NO_LOGIN
+        if self.rate_limited:
+            self.limit = Limit("", gemini_reset(complaint))
 
     def _end(self, event: Event) -> None:
         stats, error = event.get("stats"), event.get("error")
@@ -792,6 +856,15 @@ class GeminiReader(OutputReader):
                 yield f"failed: {event.get('message')}"
             case {"type": "result", "status": status}:
                 yield f"ended: {status}"
+
+
+def gemini_reset(complaint: str) -> float | None:
+    """Return when the limit in the errors of Gemini CLI resets; the last one counts."""
+    found = [one for one in GEMINI_RESET.finditer(complaint) if any(one.groups())]
+    if not found:
+        return None
+    hours, minutes, seconds = (float(part or 0) for part in found[-1].groups())
+    return time.time() + hours * 3_600 + minutes * 60 + seconds
 
 
 def _settings(session: PreparedSession, options: LaunchOptions, person: Path) -> dict[str, Any]:
@@ -841,6 +914,7 @@ def _gemini_message(error: object) -> str:
 
 CONFIG, PROMPT_FILE, SYSTEM_FILE = "{config}", "{prompt_file}", "{system_file}"
 USAGE_KEYS = frozenset({"turns", "cost_usd", "input_tokens", "output_tokens"})
+RESET_KEY = "resets_at"  # in seconds since 1970
 TRY_LATER = 75  # the exit code of a program that could not do its work for now: EX_TEMPFAIL
 
 
@@ -894,7 +968,10 @@ class NamedAgent(Agent):
 
 
 class NamedReader(OutputReader):
-    """What an unknown program has written: lines, of which the last may say what it has used."""
+    """What an unknown program has written: lines.
+
+    The last one may have what it has used, and when a limit resets.
+    """
 
     def __init__(self) -> None:
         super().__init__()
@@ -904,7 +981,9 @@ class NamedReader(OutputReader):
         """Return the line; one that is no JSON object is wrapped in one for the record."""
         event = read_event(line)
         if line.strip():
-            self.usage = Usage()
+            self.usage, self.limit = Usage(), NO_LIMIT
+        if event is not None and RESET_KEY in event:
+            self.limit = Limit("", amount(event[RESET_KEY]))
         if event is not None and USAGE_KEYS & event.keys():
             self.usage = Usage(
                 turns=number(event.get("turns")),

@@ -34,13 +34,29 @@ NOTHING_USED = Usage()
 
 
 @dataclass(frozen=True, slots=True)
+class Limit:
+    """A usage limit that an agent reached: its name, and when it resets.
+
+    The name is empty if the agent gives none. `resets_at` is in seconds since 1970, or None if the
+    agent gives no time.
+    """
+
+    window: str = ""
+    resets_at: float | None = None
+
+
+NO_LIMIT = Limit()
+
+
+@dataclass(frozen=True, slots=True)
 class AgentEnd:
     """How an agent ended.
 
     `code` is its exit code, negative for a signal. `by_person` is the signal that the user sent, or
     0. `out_of_time` means that its time limit stopped it, `claim_lost` that its session lost the
     task, `silent` that it did not list its servers. The agent itself reports `out_of_budget` (turns
-    or money), `rate_limited`, any other failure as `is_error`, and its `model`, empty if unknown.
+    or money), `rate_limited` with its `limit`, why it is `unavailable` (such as a missing login),
+    any other failure as `is_error`, and its `model`. Texts are empty if unknown.
     """
 
     code: int = 0
@@ -50,6 +66,8 @@ class AgentEnd:
     silent: bool = False
     out_of_budget: bool = False
     rate_limited: bool = False
+    limit: Limit = NO_LIMIT
+    unavailable: str = ""
     is_error: bool = False
     model: str = ""
     usage: Usage = NOTHING_USED
@@ -70,6 +88,7 @@ class Outcome:
 
 FAILED = Outcome("failed", FAILED_CODE)
 RATE_LIMITED = Outcome("rate limited", FAILED_CODE)
+UNAVAILABLE = Outcome("unavailable", FAILED_CODE)
 BROKEN = Outcome("environment failed", FAILED_CODE)
 
 
@@ -94,8 +113,8 @@ def outcome_of(end: AgentEnd, status: str | None, *, closes: bool) -> Outcome:
         return Outcome(status, CLOSED[status])
     if end.claim_lost:
         return Outcome(CLAIM_LOST, CLAIMED_CODE)
-    if end.rate_limited:  # also where its time was up while it waited for the model
-        return RATE_LIMITED
+    if end.unavailable or end.rate_limited:  # also if its time was up while it waited for the model
+        return UNAVAILABLE if end.unavailable else RATE_LIMITED
     if end.out_of_time or end.out_of_budget:
         return Outcome("out of time" if end.out_of_time else "out of budget", SPENT_CODE)
     ended = Outcome("open", OPEN_CODE) if closes else Outcome("ended", 0)
@@ -167,6 +186,8 @@ class OutputReader(ABC):
         self.is_error = False
         self.out_of_budget = False
         self.rate_limited = False
+        self.limit = NO_LIMIT
+        self.unavailable = ""
         self.model = ""
         self.usage = NOTHING_USED
 
@@ -200,6 +221,8 @@ class OutputReader(ABC):
             silent=not (self.started or out_of_time or by_person),
             out_of_budget=self.out_of_budget,
             rate_limited=self.rate_limited,
+            limit=self.limit,
+            unavailable=self.unavailable,
             is_error=self.is_error,
             model=self.model,
             usage=self.usage,

@@ -20,14 +20,17 @@ from ralphgen.agents.agent import (
     CLOSED,
     DONE,
     FAILED,
+    NO_LIMIT,
     NOTHING_USED,
     RATE_LIMITED,
     STOPPED,
+    UNAVAILABLE,
     Agent,
     AgentCall,
     AgentEnd,
     AgentLine,
     LaunchOptions,
+    Limit,
     OnLine,
     Outcome,
     OutputReader,
@@ -465,11 +468,12 @@ def _commit(root: Path) -> str | None:
     return (found or b"").decode("ascii").strip() or None
 
 
-Limits = tuple[float | None, threading.Event | None, threading.Event | None]
+Endings = tuple[float | None, threading.Event | None, threading.Event | None]
 """How long an agent may run, what ends it, and what does so because its claim is lost."""
 CheckEvidence = tuple[str, Evidence | None, str]
 """The name of a check, its last run by a session, and the digest of the files as they are now."""
-NO_FAULT = (DONE, STOPPED, CLAIM_LOST, RATE_LIMITED.word)  # outcomes that need no other reason
+# Outcomes that need no other reason.
+NO_FAULT = (DONE, STOPPED, CLAIM_LOST, RATE_LIMITED.word, UNAVAILABLE.word)
 NOT_RUN = (126, 127)  # exit codes of shells for a program that cannot be run, or is not there
 UNPROVED = "It was set to done without the server, so nothing proves that its checks pass."
 
@@ -481,7 +485,8 @@ class SessionEnd:
     `changed` are the files of the work tree that differ from what they were, None where no git says
     which belong to it. `checks` says of each check that the task has to pass what came of it.
     `comment` is why a task is pending again that was set done, empty where it is not. `fault` is
-    what every other session would fail by too, None if nothing of that kind happened.
+    what every other session would fail by too, None if nothing of that kind happened. `limit` is
+    that of a rate limited agent, and `unavailable` why an agent takes no sessions at all.
     """
 
     outcome: Outcome
@@ -491,6 +496,8 @@ class SessionEnd:
     checks: tuple[tuple[str, str], ...] = ()
     comment: str = ""
     fault: ProgramError | None = None
+    limit: Limit = NO_LIMIT
+    unavailable: str = ""
 
 
 def launch_session(
@@ -541,7 +548,9 @@ def launch_session(
         outcome = BROKEN
     close_record(session, outcome, end.usage, end.model, say)
     checks = tuple((name, _proof(run, tree)) for name, run, tree in evidence)
-    return SessionEnd(outcome, status, end.usage, changed, checks, UNPROVED * unproved, fault)
+    comment = UNPROVED * unproved
+    more = end.limit, end.unavailable
+    return SessionEnd(outcome, status, end.usage, changed, checks, comment, fault, *more)
 
 
 def _fault(
@@ -568,7 +577,7 @@ def _fault(
 
 
 def _watched(
-    session: PreparedSession, agent: Agent, call: AgentCall, limits: Limits, out: OnLine, say: Say
+    session: PreparedSession, agent: Agent, call: AgentCall, limits: Endings, out: OnLine, say: Say
 ) -> AgentEnd:
     """Run an agent without a terminal, in a session that says so and keeps what it writes."""
     timeout, stop, lost = limits

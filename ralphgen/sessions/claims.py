@@ -189,9 +189,9 @@ def _hint(by_state: dict[str, list[TaskState]]) -> str:
 RATE_LIMITED = "rate limited"
 NOT_MADE = "it could not be created"
 BROKEN = "environment failed"
-NO_ATTEMPT = frozenset(
-    {RATE_LIMITED, NOT_MADE, BROKEN}
-)  # outcomes of which the task is not the cause
+UNAVAILABLE = "unavailable"
+# Outcomes of which the task is not the cause.
+NO_ATTEMPT = frozenset({RATE_LIMITED, UNAVAILABLE, NOT_MADE, BROKEN})
 NO_LEDGER = "claims require the ledger, which this project does not have"
 TRIES = 3  # at renewing a claim in a third of its lease, where the database cannot be written
 
@@ -314,21 +314,34 @@ def held_while_made(claim: TaskClaim | None) -> Iterator[None]:
 
 
 def end_claim(
-    session: PreparedSession, outcome: str, comment: str = "", *, reopens: bool = False
+    session: PreparedSession,
+    outcome: str,
+    comment: str = "",
+    *,
+    reopens: bool = False,
+    reason: str = "",
 ) -> str | None:
     """Let the task of a session go, which has ended with this outcome; return the task's status.
 
     Where it is in_progress it becomes pending, with a comment, and where it `reopens` also one that
     is done. Unless a rate limit ended the session that was an attempt, and the last one leaves the
-    task blocked. None where the session has no claim, or its task is gone. Raises `ProjectError`
-    where the database cannot be written; the claim is lost with its lease then.
+    task blocked; with a `reason`, the task is blocked for it. None if the session has no claim, or
+    its task is gone. Raises `ProjectError` if the database cannot be written; the claim is lost
+    with its lease then.
     """
     claim = session.claim
-    return None if claim is None else give_back(claim, outcome, comment, reopens=reopens)
+    if claim is None:
+        return None
+    return give_back(claim, outcome, comment, reopens=reopens, reason=reason)
 
 
 def give_back(
-    claim: TaskClaim, outcome: str, comment: str = "", *, reopens: bool = False
+    claim: TaskClaim,
+    outcome: str,
+    comment: str = "",
+    *,
+    reopens: bool = False,
+    reason: str = "",
 ) -> str | None:
     """Let a task go that a session holds; as `end_claim`."""
     ended = f'The session "{one_line(claim.session_id)}" ended: {one_line(outcome)}.'
@@ -343,6 +356,7 @@ def give_back(
                 attempts=claim.attempts,
                 counts=outcome not in NO_ATTEMPT,
                 reopens=reopens,
+                reason=reason,
             )
     except ProjectError:  # the row of the task cannot be changed: at least nobody holds it
         with opened_database(claim.root) as database:

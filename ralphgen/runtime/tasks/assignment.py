@@ -98,12 +98,13 @@ def end_claim(
     attempts: int,
     counts: bool,
     reopens: bool,
+    reason: str = "",
 ) -> str | None:
     """Release the task of a session that has ended; return the task's status, None if it is gone.
 
     A task in progress becomes pending, with a `comment`, and if it `reopens` also a done one. If it
-    `counts`, that was an attempt, and the last of so many `attempts` leaves the task blocked. A
-    session without the claim changes nothing.
+    `counts`, that was an attempt, and the last of so many `attempts` leaves the task blocked. With
+    a `reason` it is blocked for that reason. A session without the claim changes nothing.
     """
 
     def work() -> str | None:
@@ -115,8 +116,9 @@ def end_claim(
             return status
         _journal(database, session, task, "give_back")
         made = add_attempt(database, task) if counts else 0
-        if made >= attempts:
-            return _block(database, tables, session, task, status, made, comment)
+        if reason or made >= attempts:
+            why = reason or _all_ended(made)
+            return _block(database, tables, session, task, status, why, comment)
         if status == IN_PROGRESS or reopens:
             _set_status(database, tables, task, status, PENDING)
             _comment(database, tables, session, task, comment)
@@ -171,7 +173,7 @@ def _give_up(database: Database, tables: Tables, old: Claim, attempts: int) -> N
     _journal(database, session, old.task, "give_back")
     (status,) = task_row(database, tables, old.task, ["status"])
     text = f'Session "{one_line(session)}" left it.'
-    _block(database, tables, session, old.task, status, made, text)
+    _block(database, tables, session, old.task, status, _all_ended(made), text)
 
 
 def _block(
@@ -180,15 +182,18 @@ def _block(
     session: str,
     task: int,
     old: str,
-    attempts: int,
+    reason: str,
     comment: str,
 ) -> str:
-    sessions = "1 session" if attempts == 1 else f"{attempts} sessions"
-    reason = f"{sessions} ended without closing it"
     status = BLOCKED if tables.may_block else PENDING
     _set_status(database, tables, task, old, status, reason)
     _comment(database, tables, session, task, f"{comment} Blocked: {reason}.")
     return status
+
+
+def _all_ended(attempts: int) -> str:
+    sessions = "1 session" if attempts == 1 else f"{attempts} sessions"
+    return f"{sessions} ended without closing it"
 
 
 def _set_status(

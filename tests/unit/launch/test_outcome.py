@@ -20,6 +20,7 @@ ENDS = {
     "no turns or no money was left": AgentEnd(code=1, out_of_budget=True),
     "the model was busy": AgentEnd(code=1, is_error=True, rate_limited=True),
     "the model was busy till the end": AgentEnd(out_of_time=True, rate_limited=True),
+    "nobody is logged in": AgentEnd(code=1, is_error=True, unavailable="not logged in"),
 }
 OPEN = {
     "it ended": ("open", 5),
@@ -31,6 +32,7 @@ OPEN = {
     "no turns or no money was left": ("out of budget", 7),
     "the model was busy": ("rate limited", 6),
     "the model was busy till the end": ("rate limited", 6),
+    "nobody is logged in": ("unavailable", 6),
 }
 
 

@@ -19,6 +19,7 @@ from ralphgen.project.root import SESSIONS, database_place
 from ralphgen.sessions.claims import (
     NOT_MADE,
     RATE_LIMITED,
+    UNAVAILABLE,
     ClaimedError,
     NothingReadyError,
     end_claim,
@@ -201,7 +202,17 @@ def test_the_end_gives_the_task_back_and_the_last_attempt_blocks_it(root: Path) 
     )
 
 
-@pytest.mark.parametrize("outcome", [RATE_LIMITED, NOT_MADE])
+def test_task_is_blocked_for_a_given_reason(root: Path) -> None:
+    made = taken(root, 2)
+
+    assert "blocked" == end_claim(made, "open", reason="its sessions cost $3.10")
+    assert [("its sessions cost $3.10",)] == query(
+        root, "SELECT blocked_by FROM tasks WHERE id = 2"
+    )
+    assert comments(root, 2)[-1].endswith("ended: open. Blocked: its sessions cost $3.10.")
+
+
+@pytest.mark.parametrize("outcome", [RATE_LIMITED, UNAVAILABLE, NOT_MADE])
 def test_what_the_task_is_not_the_cause_of_is_no_attempt(root: Path, outcome: str) -> None:
     for _ in range(3):
         assert "pending" == end_claim(taken(root, 2), outcome)
