@@ -1,4 +1,4 @@
-"""What the generator says: sentences with a hint when it cannot go on, never a traceback."""
+"""The generator's errors: a sentence with a hint, never a traceback."""
 
 import re
 from collections.abc import Callable, Iterable
@@ -18,7 +18,7 @@ _TOML_PLACE = re.compile(r"^(.*) \(at (?:line (\d+), column (\d+)|end of documen
 
 
 def plain(text: str) -> str:
-    """Return text as one line that steers no terminal, cut where it is longer than `LONGEST`."""
+    """Return text as one harmless line for a terminal, cut if it is longer than `LONGEST`."""
     spelled = one_line(text[: LONGEST + 1])
     if len(spelled) <= LONGEST:
         return spelled
@@ -89,7 +89,7 @@ class ProjectError(RalphgenError):
 
 
 class ProgramError(ProjectError):
-    """What every session needs fails, such as git, the agent or the disk (exit code 1)."""
+    """A requirement of every session fails, such as git, the agent or the disk (exit code 1)."""
 
 
 class NotInProjectError(ProjectError):
@@ -101,7 +101,7 @@ class MissingError(RalphgenError):
 
 
 class UsageError(RalphgenError):
-    """The command line asks for what cannot be (exit code 2)."""
+    """The command line is invalid, or requests something impossible (exit code 2)."""
 
     exit_code = 2
 

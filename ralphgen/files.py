@@ -28,12 +28,12 @@ WRITE_HINT = "check the permissions and the free disk space, then run the comman
 PATIENCE_SECONDS = 10.0
 PROBE = 1 << 20  # bytes that must fit on a disk
 UNWRITABLE = (errno.ENOSPC, errno.EDQUOT, errno.EROFS)
-# What programs and databases report of a full disk.
+# Reports of a full disk, as programs and databases word them.
 FULL = re.compile(
     r"No space left on device|Disk quota exceeded|disk is full|\(os error (?:28|122)\)",
     re.IGNORECASE,
 )
-SETTLED = 3.0  # seconds after which a file's times tell every later write
+SETTLED = 3.0  # seconds until a file's times are sure to change with the next write
 MARK = "\ufeff"  # the byte order mark
 _FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
@@ -42,8 +42,8 @@ _FORBIDDEN = frozenset({errno.EACCES, errno.EPERM, errno.EROFS})
 def stamp(path: Path) -> tuple[int, ...]:
     """Return numbers that differ after any change of a file.
 
-    They differ each time for a missing file, and for one that was just written: some file systems
-    count time by two seconds.
+    A missing file gets new numbers each time. So does a file that was just written, because some
+    file systems record times in steps of two seconds.
     """
     try:
         found = path.stat()
@@ -56,7 +56,7 @@ def stamp(path: Path) -> tuple[int, ...]:
 def read_text(path: Path, shown: str) -> str:
     """Return the file's text, without a byte order mark and with its line ends.
 
-    `shown` is the path for messages. Raises `ProjectError` where it cannot be read.
+    `shown` is the path for messages. Raises `ProjectError` if it cannot be read.
     """
     return whole_text(path, shown).removeprefix(MARK)
 
@@ -80,8 +80,8 @@ def whole_text(path: Path, shown: str, *, missing: str | None = None) -> str:
 def linkless_bytes(root: Path, shown: str, longest: int, shorter: str) -> bytes:
     """Return the bytes of the file `shown` below the project's folder, `longest` at most.
 
-    Raises `ProjectError`, for one that is too long with the hint `shorter`, and for a link: one of
-    a clone may lead to what no agent should read.
+    Raises `ProjectError` if the file cannot be read, if it is too long (with the hint `shorter`),
+    or if it is a link: a link in a clone may lead to a file that no agent should read.
     """
     path = str(root.resolve() / os.fsdecode(shown.encode()))
     if has_links(path):
@@ -98,7 +98,7 @@ def linkless_bytes(root: Path, shown: str, longest: int, shorter: str) -> bytes:
 
 
 def decoded(data: bytes, shown: str) -> str:
-    """Return the text of a file; raises `ProjectError`, with the line, for what is no UTF-8."""
+    """Return the text of a file; raises `ProjectError` with the line if it is not UTF-8."""
     try:
         return data.decode()
     except UnicodeDecodeError as error:
@@ -107,10 +107,10 @@ def decoded(data: bytes, shown: str) -> str:
 
 
 def named_files(root: Path, folder: str, suffix: str) -> list[str]:
-    """Return the names of the files of a kind in a folder, sorted; none where it is not there.
+    """Return the sorted names of the files with a suffix in a folder; empty if it does not exist.
 
-    A file that begins with a dot is none. Names are UTF-8 in every project, whatever the locale
-    says of this machine's file names. Raises `ProjectError` where they cannot be read.
+    Files that begin with a dot are skipped. Names are UTF-8 in every project, regardless of the
+    locale. Raises `ProjectError` if the folder or a name cannot be read.
     """
     try:
         names = sorted(os.fsencode(path.name) for path in (root / folder).iterdir())
@@ -129,7 +129,7 @@ def named_files(root: Path, folder: str, suffix: str) -> list[str]:
 
 @contextmanager
 def collected(problems: list[Problem]) -> Iterator[None]:
-    """Collect the problems of what is tried inside, so that all of them are shown together."""
+    """Collect the problems of the body in a list, so that all of them are shown together."""
     try:
         yield
     except ProjectError as error:
@@ -141,9 +141,9 @@ def _unreadable(shown: str, error: OSError) -> ProjectError:
 
 
 def put(path: Path, text: str) -> None:
-    """Write a file, and the folders above it; a link stays one, and a file keeps its mode.
+    """Write a file and its parent folders; a link remains a link, and a file keeps its mode.
 
-    Raises `ProjectError` where that cannot be: what was there is untouched then.
+    Raises `ProgramError` if writing fails; the old content is unchanged then.
     """
     try:
         content = text.encode()
@@ -156,9 +156,9 @@ def put(path: Path, text: str) -> None:
 
 
 def refuse_irregular(folder: Path, paths: Iterable[str]) -> None:
-    """Stop where a link or a device stands in place of a file or folder of these paths.
+    """Refuse to write through links and devices: each path must be a regular file or directory.
 
-    Raises ProjectError that names each of them: writing would go through it to another place.
+    Raises ProjectError that names each offending path, because writing would change another place.
     """
     prefixes = {prefix for path in paths for prefix in _prefixes(path)}
     places = {str(folder): folder} | {prefix: folder / prefix for prefix in prefixes}
@@ -228,10 +228,10 @@ def _raise(error: OSError) -> None:
 
 
 def unlisted_below(folder: Path, listed: Collection[str]) -> list[str]:
-    """Return what the generated folder holds besides the listed files, sorted.
+    """Return the unlisted files and folders of the generated folder, sorted.
 
-    A folder with other files only is named once, as `name/`. Sessions, the default context and what
-    a write leaves for the next one are no part of it. Links are named, not followed.
+    A folder without listed files is reported once, as `name/`. Sessions, the default context and
+    state that a write keeps for the next one are ignored. Links are reported, not followed.
     """
     parents = {str(parent) for path in listed for parent in PurePosixPath(path).parents}
     found: list[str] = []
@@ -325,7 +325,7 @@ def _fix(error: OSError) -> str:
 
 
 def reserved_space(folder: Path) -> ExitStack | None:
-    """Return what keeps a MiB of a disk free until it is closed, None if that is not there."""
+    """Return a handle that reserves a MiB on disk until closed, or None if it does not fit."""
     with ExitStack() as stack, suppress(OSError):
         file = stack.enter_context(tempfile.TemporaryFile(dir=folder))
         file.write(os.urandom(PROBE))
@@ -357,9 +357,9 @@ def digest(data: bytes) -> str:
 
 
 def legal(path: str) -> bool:
-    """Return whether a path stays inside the folder and clear of what is no generated file.
+    """Return whether a path is inside the folder and may belong to a generated file.
 
-    A manifest comes from a repository and says what may be deleted, so it is not trusted.
+    A manifest comes from a repository and decides which files are deleted, so it is not trusted.
     """
     parts = path.split("/")
     inside = path.isprintable() and not any(mark in path for mark in '\\:*?"<>|')
@@ -382,9 +382,9 @@ def seal(files: Mapping[str, str], facts: Mapping[str, object]) -> Files:
 
 
 def listed(folder: Path) -> dict[str, str] | None:
-    """Return what the manifest lists, path → sha256: empty without one, `None` if unreadable.
+    """Return the entries of the manifest, path → sha256: empty without one, `None` if unreadable.
 
-    Raises OSError where the file is there and cannot be opened.
+    Raises OSError if the file exists and cannot be opened.
     """
     try:
         return listed_in((folder / MANIFEST).read_bytes())
@@ -393,7 +393,7 @@ def listed(folder: Path) -> dict[str, str] | None:
 
 
 def listed_in(text: bytes) -> dict[str, str] | None:
-    """Return what a manifest's text lists, path → sha256, `None` if it cannot be read."""
+    """Return the entries of a manifest's text, path → sha256, or `None` if it is invalid."""
     try:
         found: object = json.loads(text)
     except (ValueError, RecursionError):

@@ -56,9 +56,9 @@ def width(text: str) -> int:
 def escaped(text: str) -> str:
     r"""Return `text` with each untrusted character as `\xNN`, `\uNNNN` or the like.
 
-    Untrusted are control characters, line separators, lone surrogates, what is invisible, combines
-    or runs from right to left, and what looks like another character. Backslashes stay as they are:
-    where the result is read as Python, they have to be doubled before.
+    Untrusted characters are control characters, line separators, lone surrogates, invisible,
+    combining and right-to-left characters, and lookalikes of ASCII characters. Backslashes are
+    unchanged: double them first if the result is read as Python.
     """
     if text.isascii() and text.isprintable():
         return text
@@ -68,7 +68,7 @@ def escaped(text: str) -> str:
 def visible(text: str) -> str:
     r"""Return `text` as `escaped` does, with no other escapes than `\uNNNN` and `\UNNNNNNNN`.
 
-    They alone may stand in a docstring that is not raw (ruff D301).
+    Only these escapes are allowed in a docstring that is not raw (ruff D301).
     """
     return _LETTERS.sub(_escaped_doubles, _UNTRUSTED.sub(long_escape, text))
 
@@ -88,10 +88,10 @@ def _short_escape(match: Match[str]) -> str:
 
 
 def _escaped_doubles(match: Match[str]) -> str:
-    """Return a word with its doubles escaped, unless its other letters tell the script.
+    """Return a word with its lookalikes escaped, unless its other letters identify the script.
 
-    The word is looked at as it is spelled, where an escape's letters are ASCII too: that is how
-    ruff reads it (RUF001).
+    The word is examined with its escapes, whose letters count as ASCII, because ruff reads it that
+    way (RUF001).
     """
     if _TELLING.search(match[0]) and not _ASCII.search(match[0]):
         return match[0]
@@ -104,11 +104,12 @@ DIGEST = 24  # hex digits that tell names apart that are cut
 
 @dataclass(frozen=True, slots=True)
 class _Escape:
-    """A spelling in which each text has a name of its own.
+    """An encoding that gives each text a distinct name.
 
-    A name that is illegal, reserved or begins like an escape becomes the letter x, the separator,
-    and the text, where the separator is doubled and each illegal character is its code in hex
-    between separators. What is longer than 64 characters is cut and marked by two letters x.
+    A name that is illegal, reserved or looks like an encoded one becomes the letter x, the
+    separator, and the text. In that text the separator is doubled, and each illegal character is
+    replaced by its hexadecimal code between separators. A result longer than 64 characters is cut
+    and marked with two letters x.
     """
 
     legal: re.Pattern[str]
@@ -125,7 +126,7 @@ class _Escape:
         return name if len(name) <= LONGEST else self._cut(name, text)
 
     def _spelled(self, character: str) -> str:
-        """Return one character as it stands in an escaped name."""
+        """Return one character in its encoded form."""
         if character == self.separator:
             return self.separator * 2
         if character.isascii() and (character.isalnum() or character in self.kept):
@@ -153,10 +154,10 @@ def constant(text: str) -> str:
 
 
 def argument_name(text: str) -> str:
-    """Return a name for an argument of a tool, another for each text.
+    """Return a name for an argument of a tool, unique for each text.
 
-    A model's API refuses a whole request for one property that does not match
-    `^[a-zA-Z0-9_.-]{1,64}$`. What does stays as it is, unless it begins like an escape.
+    A model's API refuses a whole request if one property does not match `^[a-zA-Z0-9_.-]{1,64}$`. A
+    matching name is unchanged unless it looks like an encoded one.
     """
     return _ARGUMENT.name(text)
 
@@ -175,9 +176,9 @@ _HTML = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;"})
 def docstring(text: str, indent: int = 0) -> str:
     """Return a docstring with the words of `text`, for a place with that indent.
 
-    The first line is a summary, as ruff's rules D ask for; blank lines part paragraphs, other line
-    ends are spaces. Each paragraph begins and ends as a sentence does. A summary too long for its
-    line is cut behind a sentence, or with three dots, and goes on in the next paragraph.
+    The first line is a summary, as ruff's D rules require. Blank lines separate paragraphs; other
+    line ends become spaces. Each paragraph begins and ends like a sentence. A summary too long for
+    its line is cut after a sentence, or with three dots, and continues in the next paragraph.
     """
     spelled = [
         visible(_BACKSLASH_OR_QUOTES.sub(long_escape, " ".join(part.split()))).split(" ")
@@ -202,8 +203,8 @@ def docstring(text: str, indent: int = 0) -> str:
 def comment(text: str, indent: int = 0) -> str:
     """Return `text` as one comment line for a place with that indent, cut where it is too long.
 
-    What is no plain sentence is set in typographic quotes: so it is neither code that was commented
-    out nor an order to a linter, a formatter or the interpreter.
+    Text that is not plain prose is set in typographic quotes. This keeps it from looking like
+    commented-out code or a directive to a linter, a formatter or the interpreter.
     """
     plain = visible(" ".join(text.split()).replace("#", r"\u0023"))
     plain = re.sub("coding([:=])", r"coding \1", plain)
@@ -218,9 +219,9 @@ def comment(text: str, indent: int = 0) -> str:
 
 
 def markdown_cell(text: str) -> str:
-    """Return `text` for one cell of a Markdown table, shown as it is: no markup, HTML or line end.
+    """Return `text` for a cell of a Markdown table, displayed literally: no markup or line ends.
 
-    Characters that nobody sees are shown as their escapes.
+    Invisible characters are shown as escapes.
     """
     shown = visible(" ".join(text.split()))
     return _MARKDOWN.sub(r"\\\g<0>", shown).translate(_HTML)
@@ -245,7 +246,7 @@ def _sentence(words: Sequence[str]) -> list[str]:
 
 
 def _summary_and_rest(words: Sequence[str], room: int) -> tuple[list[str], list[str]]:
-    """Return the words of the first line, which ends as a sentence, and those that are left."""
+    """Return the words of the first line, which ends like a sentence, and the remaining words."""
     fitting = [count for count in range(1, len(words)) if _columns(words[:count]) <= room]
     for count in reversed(fitting):
         if words[count - 1].endswith((".", "!", "?")):
@@ -255,7 +256,7 @@ def _summary_and_rest(words: Sequence[str], room: int) -> tuple[list[str], list[
 
 
 def _wrapped(words: Sequence[str], room: int) -> list[str]:
-    """Return lines of at most `room` columns; a longer word has a line of its own."""
+    """Return lines of at most `room` columns; a longer word gets a separate line."""
     lines = [words[0]]
     for word in words[1:]:
         joined = f"{lines[-1]} {word}"
@@ -292,13 +293,13 @@ def toml_value(value: object) -> str:
 
 
 def sql_text(text: str) -> str:
-    """Return a text as a literal of standard SQL, in which a backslash is one."""
+    """Return a text as a literal of standard SQL, where a backslash has no special meaning."""
     return "'" + text.replace("'", "''") + "'"
 
 
 INDENT = 4
-NARROWEST = 40  # columns that a part of a long string has at any depth
-_UNIT = re.compile(r"\\(?:x..|u.{4}|U.{8}|.)|.")  # one character, as it is spelled
+NARROWEST = 40  # columns of a part of a long string at any depth
+_UNIT = re.compile(r"\\(?:x..|u.{4}|U.{8}|.)|.")  # one character or one escape
 _WORD = re.compile(r"(?:(?! |\\n)(?:\\.|.))* *(?:\\n)*")  # with the spaces and line ends behind it
 
 
@@ -311,10 +312,10 @@ class Name:
 
 @dataclass(frozen=True, slots=True)
 class Lines:
-    """A container that takes one line an element even where it would fit on one.
+    """A container printed with one element per line, even if it would fit on one line.
 
-    A new element is then a diff of one line. To the formatter the comma of a tuple with one element
-    is no wish for lines, so that one stays on a line: a list does not.
+    Adding an element is then a diff of one line. The formatter ignores the trailing comma of a
+    tuple with one element, so such a tuple remains on one line. A list does not.
     """
 
     items: "Sequence[Value] | Mapping[str, Value]"
@@ -336,13 +337,13 @@ Value: TypeAlias = (
 
 
 def literal(value: Value, indent: int = 0, prefix: str = "", suffix: str = "") -> str:
-    """Return `value` as Python, to stand between `prefix` and `suffix` on a line of that indent.
+    """Return `value` as Python code to place between `prefix` and `suffix` at an indent.
 
-    Lists, tuples, dicts with str keys, str, int, float, bool, None, `Name`, `Lines` and
-    `Construction` have a spelling. What does not fit in 100 columns takes one line an element, or
-    one line a part of a long string; every line but the first brings its own indent. Neither
-    `prefix` nor `suffix` is part of the result. Raises TypeError for other types, ValueError for
-    numbers that have no literal.
+    Supported are lists, tuples, dicts with str keys, str, int, float, bool, None, `Name`, `Lines`
+    and `Construction`. A value that does not fit in 100 columns takes one line per element, or one
+    line per part of a long string. Every line but the first includes its indent. The result
+    contains neither `prefix` nor `suffix`. Raises TypeError for other types and ValueError for
+    numbers without a literal.
     """
     return _laid_out(value, indent, width(prefix), width(suffix))
 
@@ -386,7 +387,7 @@ def entry(key: str, value: Value, indent: int) -> str:
 
 
 def _laid_out(value: Value, indent: int, before: int, after: int) -> str:
-    """Return `value` on one line if it fits with what stands before and after, else on many."""
+    """Return `value` on one line if `before` and `after` columns leave room, else on several."""
     if isinstance(value, Construction):
         return _called(value, indent)
     flat = _flat(value)
@@ -401,7 +402,7 @@ def _laid_out(value: Value, indent: int, before: int, after: int) -> str:
 
 
 def _flat(value: Value) -> str | None:
-    """Return `value` on one line however long, or None where it holds `Lines`."""
+    """Return `value` on one line of any length, or None if it contains `Lines`."""
     if isinstance(value, Construction):
         return None
     if isinstance(value, Lines):
@@ -422,7 +423,7 @@ def _flat(value: Value) -> str | None:
 
 
 def _pair(key: str, value: str | None) -> str | None:
-    """Return a dict's entry on one line, or None where its value has none."""
+    """Return a dict entry on one line, or None if its value does not have that form."""
     return None if value is None else f"{key}: {value}"
 
 
@@ -474,7 +475,7 @@ def _called(call: Construction, indent: int) -> str:
 
 
 def _divided(text: str, indent: int) -> str:
-    """Return a string in parentheses: whole if it fits a line of its own, else in parts."""
+    """Return a string in parentheses: whole if it fits on a separate line, else in parts."""
     room = LINE_WIDTH - indent - INDENT
     whole = _quoted(text)
     parts = [whole] if width(whole) <= room else [*_parts(_spelled(text), max(room, NARROWEST))]
@@ -511,7 +512,7 @@ def _quoted(text: str) -> str:
 
 
 def _spelled(text: str) -> str:
-    """Return what stands between the quotes, but for quotes."""
+    """Return the escaped text of a literal; quotes are not escaped yet."""
     return escaped(text.replace("\\", r"\\"))
 
 

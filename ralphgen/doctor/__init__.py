@@ -80,10 +80,10 @@ class CheckResult:
 
 
 def examine(root: Path, *, trust_edited: bool = False) -> Iterator[CheckResult]:
-    """Yield one result after the other; those that rest on a failed one are left out.
+    """Yield the results of the checks; checks that depend on a failed one are skipped.
 
-    No server is started that is neither what ralphgen writes nor on record, nor one whose files
-    were edited, unless `trust_edited`: a result says so.
+    A server is started only if ralphgen wrote it or it is trusted, and if its files are unedited or
+    `trust_edited` is set. A result reports a server that was not started.
     """
     try:
         yield from _results(root, trust_edited=trust_edited)
@@ -165,7 +165,7 @@ def _database(root: Path) -> CheckResult:
 
 
 def _is_of_app(root: Path) -> bool:
-    with suppress(ProjectError):  # settings that cannot be read have a result of their own
+    with suppress(ProjectError):  # unreadable settings are a separate result
         return serves_any_database(root)
     return False
 
@@ -187,7 +187,7 @@ def _files(root: Path, generated: Generated) -> CheckResult:
 
 
 def _clients(root: Path, kits: Sequence[str]) -> Iterator[CheckResult]:
-    """Compare the servers in files of MCP clients with those that `connect` writes."""
+    """Compare the servers in files of MCP clients with the entries that `connect` writes."""
     connected = []
     for client, form in CLIENTS.items():
         others = [] if form.personal else ClientEntries(client, root, kits).foreign()
@@ -237,7 +237,7 @@ def _indexes(root: Path, project: ProjectFacts) -> Iterator[CheckResult]:
             tasks = rows.tasks()
             missing = missing_indexes(project, rows.indexes()) if tasks >= MANY else ()
     except ProjectError:
-        return  # it is told of already
+        return  # already reported
     if missing:
         wanted = "; ".join(f"{index.name} for {index.purpose}" for index in missing)
         text = f'{tasks} tasks lack indexes: {wanted}; "ralphgen db indexes" prints their SQL'
@@ -275,7 +275,7 @@ def _tasks(root: Path, generated: Generated) -> Iterator[CheckResult]:
     yield from _written(root)
     place = database_place(root)
     if place is not None and generated.project.done is not None:
-        with suppress(ProjectError):  # that it does not answer was said before
+        with suppress(ProjectError):  # a database that does not respond is already reported
             yield CheckResult("done", proof_is_walled(place))
     try:
         for note in worktree_notes(root):
@@ -333,7 +333,7 @@ def _done(generated: Generated) -> CheckResult:
 
 
 def _written(root: Path) -> Iterator[CheckResult]:
-    """Name the untracked files that checks have written, by which they prove nothing."""
+    """Report the untracked files that checks have written, which make their proof worthless."""
     try:
         named = json.loads((root / WRITTEN).read_bytes())
     except (OSError, ValueError):
@@ -393,9 +393,9 @@ def _handshake(root: Path, python: str, kit: str, *trusting: str) -> CheckResult
 def _own_tools(
     root: Path, python: str, tools: Sequence[OwnTool], *arguments: str
 ) -> Iterator[CheckResult]:
-    """Have the server load the files of the project's own tools as its first call does.
+    """Make the server load the files of the custom tools as its first call does.
 
-    To be asked for only where their files are trusted.
+    Call this only if their files are trusted.
     """
     subject, folder = "own tools", root / FOLDER
     asked = [
@@ -431,7 +431,7 @@ POOLED = (
 
 
 def look_at(place: DatabasePlace) -> Iterator[tuple[str, str]]:
-    """Yield what is found, each with what to do about it, which is empty where all is well."""
+    """Yield each finding with its remedy, which is empty if all is well."""
     try:
         with connected(place) as first, connected(place) as second:
             (version,) = first.execute(_SERVER_VERSION).fetchone() or ("",)
@@ -443,9 +443,9 @@ def look_at(place: DatabasePlace) -> Iterator[tuple[str, str]]:
 
 
 def proof_is_walled(place: DatabasePlace) -> str:
-    """Return whether a session's own login keeps it from writing the proof that a task is done.
+    """Return whether a session's own login prevents it from writing the proof that a task is done.
 
-    Raises `ProjectError` where the database cannot be read.
+    Raises `ProjectError` if the database cannot be read.
     """
     with connected(place) as connection:
         table = f"{sql_name(place.schema)}.{LOGINS}"

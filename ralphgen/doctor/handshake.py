@@ -2,8 +2,8 @@
 
     python handshake.py PROGRAM [ARGUMENT]...
 
-It prints one JSON object: the number of `tools`, the name of the tool that was `called`, if there
-is one that reads and needs no argument, and as `error` what went wrong.
+It prints one JSON object: the number of `tools`, the name of the tool that was `called` (a reading
+tool without required arguments, if there is one), and the failure as `error`.
 """
 
 import json

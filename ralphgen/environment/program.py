@@ -21,9 +21,10 @@ if TYPE_CHECKING:
 def server_program(folder: str | Path, say: Say | None) -> tuple[str, ...]:
     """Return the command line of the emitted server in `folder`, without its arguments.
 
-    Without a lock that is the base interpreter, otherwise that of the lock's environment, which is
-    built if it is missing; `say` gets lines of progress, and None builds nothing. Raises
-    `ProjectError` if there is no interpreter, no environment, or no complete server.
+    With a lock, the interpreter is that of the lock's environment, which is built if it is missing;
+    otherwise it is the base interpreter. `say` receives lines of progress; if it is None, nothing
+    is built. Raises `ProjectError` if there is no interpreter, no environment, or no complete
+    server.
     """
     if lock := server_lock(folder):
         python = str(ensure_environment(lock, say=say).python)

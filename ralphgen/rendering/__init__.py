@@ -1,1 +1,1 @@
-"""Spells a plan as files: templates for what varies, runtime modules as they are."""
+"""Renders a plan as files: templates for the variable parts, runtime modules copied unchanged."""

@@ -30,21 +30,21 @@ from ralphgen.runtime.policy import ALL, FULL, Policy, Recipe
 from ralphgen.spelling import Construction, Lines, Name, Value, import_from, keyword, markdown_cell
 
 RUNTIME = Path(__file__).parents[1] / "runtime"
-UNFORMATTED = "# fmt: off\n"  # black knows no settings of a folder, only this mark
+UNFORMATTED = "# fmt: off\n"  # black has no settings per directory, only this mark
 RUNTIME_IMPORT = re.compile(r"^(\s*(?:from|import) )ralphgen\.runtime\b", re.MULTILINE)
 IMPORT = re.compile(r"^\s*from (\.*)([\w.]*) import (\([^)]*\)|.*)", re.MULTILINE)
 NAME = re.compile(r"\w+")
 ANSWERS = "The JSON Schemas of answers, for clients that use structured content."
 # The values of `runtime/tool.py` that emitted modules import, by identity: equal ones are spelled.
 SHARED = {id(value): name for name, value in vars(runtime_tool).items() if isinstance(value, dict)}
-HTTP = "runtime/http/command.py"  # what a server begins with that speaks HTTP
+HTTP = "runtime/http/command.py"  # the first module of a server that speaks HTTP
 
 
 def render_files(plan: ServerPlan) -> Files:
     """Return every emitted file by its path below `.ralph/mcp/`, sorted, with the manifest.
 
-    Formatters and linters of the project are told to leave the files alone: ruff and prettier by
-    settings of the folder, black by a mark that opens each module.
+    Formatters and linters of the project skip these files: ruff and prettier through settings in
+    the directory, black through a mark at the top of each module.
     """
     every = {kit.key: tuple(tool.name for tool in kit.tools) for kit in plan.kits}
     lock = merged_lock((*every, plan.engine, "http" if plan.http is not None else ""))
@@ -88,7 +88,7 @@ def render_files(plan: ServerPlan) -> Files:
 
 
 def _kit(kit: KitPlan, engine: str, structured: Structured) -> Files:
-    """Return the package of a kit: what it is, its tools by noun, its own modules and texts."""
+    """Return the package of a kit: its definition, its tools by noun, its own modules and texts."""
     tools = Lines(tuple(Name(f"{noun}.TOOLS") for noun in kit.emitted_nouns))
     package = {
         "kit": kit,
@@ -109,7 +109,7 @@ def _kit(kit: KitPlan, engine: str, structured: Structured) -> Files:
 
 
 def _options(kit: KitPlan, structured: Structured) -> Iterator[str]:
-    """Yield what a kit has besides, each as an argument of `Kit` on a line of its own."""
+    """Yield the optional parts of a kit, each as a line with one argument of `Kit`."""
     named: dict[str, tuple[bool, Value]] = {
         "prompts": (kit.prompts, Name("prompts")),
         "brief": (kit.brief, Name("brief")),
@@ -156,7 +156,7 @@ def _workspace(kit: KitPlan, engine: str) -> Iterator[tuple[str, str]]:
 
 
 def _package_imports(kit: KitPlan, engine: str) -> list[tuple[str, Sequence[str]]]:
-    """Return what the package of a kit imports, by module, in the linter's order."""
+    """Return the imports of a kit's package, by module, in the linter's order."""
     own = f"runtime.{kit.key}"
     imports: dict[str, Sequence[str]] = {
         "runtime.kit": ("Kit", "standard_instructions") if kit.about else ("Kit",),
@@ -247,10 +247,10 @@ def _readme(plan: ServerPlan) -> dict[str, object]:
 
 
 def _runtime(kits: Sequence[KitPlan], engine: str, *more: str) -> Files:
-    """Return the server package of each kit, and what it needs of the runtime.
+    """Return the server package of each kit, and the runtime modules that it needs.
 
-    A server's start and the modules `more` need theirs too. What a kit imports of
-    `ralphgen.runtime` is `runtime` where it is emitted.
+    The modules of a server's start and those in `more` bring their own imports. Imports of
+    `ralphgen.runtime` are emitted as imports of `runtime`.
     """
     files = {f"runtime/{name}": text for name, text in _modules(RUNTIME, "**/*.py")}
     needed = [*more, *(path for path in files if path.count("/") == 1)]
@@ -276,7 +276,7 @@ def _runtime(kits: Sequence[KitPlan], engine: str, *more: str) -> Files:
 
 
 def _package(key: str, package: str) -> Files:
-    """Return the modules of a package, as they are emitted in `runtime/<key>/`."""
+    """Return the modules of a package under their emitted paths in `runtime/<key>/`."""
     return {
         f"runtime/{key}/{name}": RUNTIME_IMPORT.sub(r"\1runtime", text)
         for name, text in _modules(Path(str(resources.files(package))), "**/*.py")
@@ -284,7 +284,7 @@ def _package(key: str, package: str) -> Files:
 
 
 def _tools_need(kit: KitPlan) -> Iterator[str]:
-    """Yield the modules that tools are made with which are not the kit's own."""
+    """Yield the modules outside the kit that its tools need."""
     for module in (
         *(tool.run.rpartition(".")[0] for tool in kit.tools),
         *(tool.data.module for tool in kit.tools if tool.data is not None),
@@ -296,7 +296,7 @@ def _tools_need(kit: KitPlan) -> Iterator[str]:
 
 
 def _imported(path: str, text: str) -> Iterator[str]:
-    """Yield where the modules that a module of the runtime imports may lie, with their packages."""
+    """Yield the possible paths of modules that a runtime module imports, with their packages."""
     for dots, module, names in IMPORT.findall(text):
         package = path.split("/")[: -len(dots)] if dots else []
         parts = [*package, *filter(None, module.split("."))]
@@ -327,10 +327,10 @@ def _facts(facts: Mapping[str, Any]) -> str:
 
 
 def policy_lines(policy: Policy, every: Mapping[str, Names]) -> dict[str, Any]:
-    """Return the policy with one name a line, so that a change of one is a diff of one line.
+    """Return the policy with one name per line, so that changing a name is a diff of one line.
 
-    Where a person's own sessions have every tool of a kit, one word says so: for them alone, so
-    that what an agent gets is always a diff.
+    If the user's own sessions have every tool of a kit, the single word `ALL` replaces the list.
+    Recipes of agents always list their tools, so each tool that an agent gains shows up in a diff.
     """
     recipes = {name: _recipe_lines(recipe) for name, recipe in policy.recipes.items()}
     recipes[FULL]["tools"] = Lines(
@@ -348,7 +348,7 @@ def policy_lines(policy: Policy, every: Mapping[str, Names]) -> dict[str, Any]:
 
 
 def _recipe_lines(recipe: Recipe) -> dict[str, Value]:
-    """Return what a recipe leaves, without what nothing is said of."""
+    """Return the restrictions of a recipe, without the empty ones."""
     spelled: dict[str, Value] = {
         "tools": _one_a_line(recipe.tools),
         "base": recipe.base,

@@ -23,7 +23,7 @@ PACKAGE = Path(__file__).parents[1]
 
 
 def template_folder() -> Path:
-    """Return where the templates lie: in the package once it is installed, beside it in a clone."""
+    """Return the templates' directory: inside an installed package, next to it in a clone."""
     folder = PACKAGE / "templates"
     return folder if folder.is_dir() else PACKAGE.parent / "templates"
 
@@ -56,10 +56,10 @@ def templates() -> Environment:
 
 
 def _argument(value: Value, indent: int) -> str:
-    """Return a positional argument on a line of its own, with its comma."""
+    """Return a positional argument as a separate line, with its comma."""
     return f"{literal(value, indent, suffix=',')},"
 
 
 def rendered(template: str, **values: object) -> str:
-    """Return a template filled with values, all of which it must know."""
+    """Return a template filled with values; an undefined variable is an error."""
     return templates().get_template(template).render(values)

@@ -1,4 +1,4 @@
-"""Texts that a package brings along, which are copied as they are."""
+"""Texts that ship with a package and are copied unchanged."""
 
 from collections.abc import Iterator, Mapping
 from functools import cache

@@ -1,1 +1,1 @@
-"""What all commands share: results and messages on a terminal, and common options."""
+"""Common parts of all commands: results and messages on a terminal, and common options."""

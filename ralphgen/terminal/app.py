@@ -39,12 +39,12 @@ Misuse: Any = typer.BadParameter.__base__
 
 
 class PlainHelp:
-    """Help in which flags show no type, and the example can be copied."""
+    """Help without the types of flags, and with an example that can be copied."""
 
     epilog: str | None
 
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the command line without the help of pydantic where that is possible."""
+        """Parse the command line without the help of pydantic if possible."""
         parent: Any = super()
         for parameter in parent.get_params(ctx):
             if hasattr(parameter, "get_runtime_param"):

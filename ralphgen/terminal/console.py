@@ -1,4 +1,4 @@
-"""Prints results, messages and crashes, on streams on which no text steers the terminal."""
+"""Prints results, messages and crashes; escapes text that could steer the terminal."""
 
 import io
 import json
@@ -94,16 +94,16 @@ def _commands() -> re.Pattern[str]:
 
 
 def as_typed(text: str) -> str:
-    """Return text in which each command starts with the program as it was typed."""
+    """Return text with the program's name in commands replaced by the name that the user typed."""
     program = _program(sys.argv[0])
     return text if program == NAME else _commands().sub(lambda _: program, text)
 
 
 def fitted(text: str, stream: int, indent: int = 0) -> str:
-    """Return text as it is printed on standard output (1) or error (2): see `as_typed`.
+    """Return text as printed on standard output (1) or error (2): see `as_typed`.
 
-    Lines fit into a terminal, below a column of `indent` characters. A command stays on its line,
-    so that it can be pasted, and so does an indented line.
+    Lines are wrapped to the width of a terminal, with an indent of `indent` characters. A command
+    is never wrapped, so that it can be pasted, and neither is an indented line.
     """
     text = as_typed(harmless(text))
     width = max(NARROWEST, get_terminal_size().columns)
@@ -144,7 +144,7 @@ def progress(quiet: bool) -> Say:
 
 
 def print_json(value: object) -> None:
-    """Print a result for programs, in which nothing steers a terminal."""
+    """Print a result for programs, escaped so that it cannot steer a terminal."""
     print(escaped(json.dumps(value, indent=2, ensure_ascii=False)))
 
 

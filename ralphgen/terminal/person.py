@@ -1,4 +1,4 @@
-"""Asks a person, and tells one from an agent that `ralphgen launch` has started."""
+"""Asks the user, and distinguishes the user from an agent that `ralphgen launch` has started."""
 
 import os
 import sys
@@ -12,7 +12,7 @@ from ralphgen.terminal.console import fitted
 
 
 def confirmed(question: str) -> bool:
-    """Return whether a person says yes; what was typed before the question is no answer to it."""
+    """Return whether the user answers yes; input typed before the question is discarded."""
     with suppress(ImportError):  # there is none on Windows
         import termios
 
@@ -22,14 +22,14 @@ def confirmed(question: str) -> bool:
 
 
 def at_terminal() -> bool:
-    """Return whether there is somebody to ask: standard input and error are a terminal."""
+    """Return whether the user can be asked: standard input and error are a terminal."""
     return os.isatty(0) and os.isatty(2)
 
 
 def agrees(question: str, *, yes: bool) -> bool:
-    """Return whether a person says yes to a question, or has said so on the command line.
+    """Return whether the user agrees, either in the terminal or with `--yes`.
 
-    Raises `UsageError` where nobody can be asked.
+    Raises `UsageError` if there is no terminal to ask in.
     """
     if not yes and not at_terminal():
         raise UsageError(
@@ -51,7 +51,7 @@ def refuse_agents(command: str) -> None:
 def refuse_writes_of_agents(command: str, folder: Path) -> None:
     """Raise `UsageError` below `ralphgen launch`, and in a worktree that an agent can write.
 
-    For commands that write settings or generated files: no session changes those of any tree.
+    For commands that write settings or generated files: no session may change them in any tree.
     """
     refuse_agents(command)
     if is_agents_tree(str(folder)):

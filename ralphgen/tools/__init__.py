@@ -1,4 +1,4 @@
-"""What a project's own tools import, in an editor and in the server: see docs/own-tools.md."""
+"""The imports of a project's own tools, in an editor and in the server: see docs/own-tools.md."""
 
 from ralphgen.runtime.own_tools.api import OwnProject as Project
 from ralphgen.runtime.own_tools.api import ToolError, reads, writes
