@@ -1,4 +1,4 @@
-"""Reads the queries of a project: their files, what they declare, and the rules that they keep."""
+"""Reads the queries of a project: their files, their declarations, and the rules for them."""
 
 import json
 import os
@@ -21,8 +21,8 @@ Names = tuple[str, ...]
 class Parameter:
     """An argument: its type in JSON ("boolean", "integer", "number", "string"), and its default.
 
-    The type "decimal" is a text with a number of any length. `optional` says that it may be left
-    out, and `default` is its value then.
+    The type "decimal" is a string with a number of any length. If `optional`, the argument may be
+    omitted, and its value is then `default`.
     """
 
     name: str
@@ -34,15 +34,15 @@ class Parameter:
 
 @dataclass(frozen=True, slots=True)
 class PreparedQuery:
-    """A named query that compiles: what it takes, what it answers and what it touches.
+    """A named query that compiles, with its parameters, its result and its effects.
 
-    `sql` is the statement as the engine takes it. `columns` are those of its rows, with a type of
-    JSON, empty where it is not known. `reads` are the columns that it reads, by table or view,
-    and `views` the definitions of those views on SQLite.
-    `verb` is INSERT, UPDATE, DELETE or REPLACE (which may change what is there) for one that writes
-    the table `writes`, of which it sets the columns `sets`; else empty. `place` says where it
-    stands, for messages. On a server `names` are the columns that it reads itself and by no view,
-    and `tied` the column, by parameter, that has its value in each row that is written.
+    `sql` is the statement as the engine expects it. `columns` are the columns of the result with
+    their JSON types, which are empty if unknown. `reads` are the columns that it reads, by table or
+    view, and `views` the definitions of those views on SQLite. `verb` is INSERT, UPDATE, DELETE or
+    REPLACE (which may change existing rows) for a query that writes the table `writes` and sets its
+    columns `sets`; else it is empty. `place` is the location of the query, for messages. On
+    PostgreSQL, `names` are the columns that the query reads directly, not through a view. There
+    `tied` maps each parameter to the column that has its value in every written row.
     """
 
     name: str
@@ -63,16 +63,16 @@ class PreparedQuery:
 
 @dataclass(frozen=True, slots=True)
 class Preparation:
-    """The queries of a project, and what their tables are, as a value of JSON for `project.json`.
+    """The queries of a project, and facts about their tables as JSON for `project.json`.
 
-    From that alone they can be prepared again where there is no database.
+    These facts suffice to prepare the queries again without a database.
     """
 
     queries: tuple[PreparedQuery, ...] = ()
     facts: Mapping[str, Any] | None = None
 
 
-# In this order: a comment may hold quotes, a text may hold "--", and "::" is no parameter.
+# The order matters: comments may hold quotes, strings may hold "--", and "::" starts no parameter.
 _FORMS = {
     "comment": r"--[^\n]*|/\*.*?\*/",
     "text": r"'(?:[^']|'')*'",
@@ -93,7 +93,7 @@ _SQLITE = {
 
 @dataclass(frozen=True, slots=True)
 class Token:
-    """A piece of SQL: its kind, its text, and the line of its file where it begins."""
+    """A piece of SQL: its kind, its text, and the line of its file on which it begins."""
 
     kind: str
     text: str
@@ -101,7 +101,7 @@ class Token:
 
     @property
     def name(self) -> str:
-        """The name that it stands for, without quotes; empty where it is none."""
+        """The identifier without its quotes; empty for other tokens."""
         if self.kind == "word":
             return self.text
         if self.kind == "name":
@@ -115,15 +115,15 @@ class Token:
         return self.kind == "word" and self.text.upper() in words
 
     def is_named(self, name: str) -> bool:
-        """Return whether it stands for this name, whatever the case of its ASCII letters."""
+        """Return whether the token is this identifier; the case of ASCII letters is ignored."""
         return self.name != "" and fold(self.name) == fold(name)
 
 
 def read_tokens(text: str, where: str, line: int, *, sqlite: bool) -> tuple[Token, ...]:
-    """Return the tokens of a text that begins in a line of the file `where`, spaces included.
+    """Return the tokens of a text that begins at a line of the file `where`, including spaces.
 
-    Raises `ProjectError` for quotes and comments that do not end, and for forms in which the text
-    could end elsewhere than it seems.
+    Raises `ProjectError` for unterminated quotes and comments, and for forms that would make the
+    end of a statement ambiguous.
     """
     forms = {**_SQLITE, **_FORMS, **_SQLITE} if sqlite else _FORMS
     pattern = re.compile("|".join(f"(?P<{kind}>{form})" for kind, form in forms.items()), re.DOTALL)
@@ -139,7 +139,7 @@ def read_tokens(text: str, where: str, line: int, *, sqlite: bool) -> tuple[Toke
 
 
 def _problem(token: Token, before: Token | None, *, sqlite: bool) -> str:
-    """Return what is wrong with a token, behind the one before it; empty where nothing is."""
+    """Return the problem of a token that follows `before`; empty if there is none."""
     problem = ""
     if token.kind == "sign" and token.text in (("'", '"', "`") if sqlite else ("'", '"')):
         problem = f"unterminated {token.text}"
@@ -176,9 +176,9 @@ def one_line(tokens: Sequence[Token]) -> Iterator[Token]:
 
 
 def refuse_further(tokens: Sequence[Token], where: str) -> tuple[Token, ...]:
-    """Return the tokens of the one statement that there is, without what ends it.
+    """Return the tokens of the single statement, without the semicolon.
 
-    Raises `ProjectError` where there is another behind it, or none at all.
+    Raises `ProjectError` if a second statement follows.
     """
     ends = [at for at, token in enumerate(tokens) if token.text == ";"]
     if not ends:
@@ -195,7 +195,7 @@ def refuse_further(tokens: Sequence[Token], where: str) -> tuple[Token, ...]:
 FOLDER = ".ralph/queries"
 KINDS = ("one", "many", "exec")
 TYPES = ("boolean", "integer", "number", "text")
-RESERVED = ("limit", "cursor")  # arguments by which all queries with many rows are paged
+RESERVED = ("limit", "cursor")  # reserved for paging in every query with many rows
 LONGEST = 100_000  # characters of a file
 _HEADER = re.compile(r"--\s*name\s*:\s*(.*?)\s*", re.IGNORECASE)
 _NAMED = re.compile(r"(\S+)\s+:(\w+)")
@@ -210,16 +210,17 @@ _WORDS = {"null": None, "true": True, "false": False}
 
 @dataclass(frozen=True, slots=True)
 class Declared(Parameter):
-    """What a line of a file says of a parameter, whose `type` is one of `TYPES`."""
+    """A declaration of a parameter in a file; `type` is one of `TYPES`."""
 
     line: int = field(kw_only=True)
 
 
 @dataclass(frozen=True, slots=True)
 class NamedSql:
-    """One query as its file says it: `kind` is "one", "many" or "exec".
+    """A query as declared in its file: `kind` is "one", "many" or "exec".
 
-    `line` is that of its name in the file `where`, and `tokens` are those of its statement.
+    `line` is the line of its name in the file `where`, and `tokens` are the tokens of its
+    statement.
     """
 
     name: str
@@ -232,7 +233,7 @@ class NamedSql:
 
     @property
     def place(self) -> str:
-        """Where it is named, as `path:line`."""
+        """The location of its name, as `path:line`."""
         return f"{self.where}:{self.line}"
 
     @property
@@ -345,7 +346,7 @@ def _name(header: str, place: str) -> tuple[str, str]:
 
 
 def _declared(said: str, place: str, line: int) -> Declared:
-    """Return what a line says of a parameter."""
+    """Return the declaration of a parameter in a line."""
     found = _PARAMETER.fullmatch(said)
     if found is None:
         text = (
@@ -364,7 +365,7 @@ def _declared(said: str, place: str, line: int) -> Declared:
 
 
 def _default(text: str, kind: str, name: str, place: str) -> str | int | float | bool | None:
-    """Return the value that a parameter has where it is left out."""
+    """Return the default value of a parameter."""
     value: str | int | float | bool | None = text
     if text.startswith("'"):
         value = text[1:-1].replace("''", "'")
@@ -390,7 +391,7 @@ def _default(text: str, kind: str, name: str, place: str) -> str | int | float |
 
 
 def _parameter_problems(query: NamedSql) -> Iterator[Problem]:
-    """Yield what is wrong with the names of parameters, in their lines and in the statement."""
+    """Yield the problems of parameter names, both in declarations and in the statement."""
     used = {token.text[1:]: token for token in query.used}
     for one in query.parameters:
         if one.name not in used:
@@ -411,9 +412,9 @@ _SETS = ("UNION", "EXCEPT", "INTERSECT")
 
 @dataclass(frozen=True, slots=True)
 class ReturnedItem:
-    """One item: `column` as (table or alias, name) where it is a plain one, and `is_all` for *.
+    """One item: `column` is (table or alias, name) for a plain column, and `is_all` is set for *.
 
-    `is_named` says that it has been given a name with AS.
+    `is_named` is set if AS names it.
     """
 
     column: tuple[str, str] | None = None
@@ -422,12 +423,12 @@ class ReturnedItem:
 
     @property
     def is_given(self) -> bool:
-        """Whether its name is one that somebody gave it."""
+        """Whether the item has a defined name: that of a column, or one from AS."""
         return self.is_named or self.column is not None
 
 
 def outermost(tokens: Sequence[Token]) -> list[tuple[int, Token]]:
-    """Return the tokens that stand in no parentheses, each with its place."""
+    """Return the tokens outside parentheses, each with its position."""
     depth, found = 0, []
     for at, token in enumerate(tokens):
         depth -= token.text == ")"
@@ -438,9 +439,9 @@ def outermost(tokens: Sequence[Token]) -> list[tuple[int, Token]]:
 
 
 def verb_and_table(tokens: Sequence[Token]) -> tuple[str, str]:
-    """Return what the statement does and to which table; empty texts where it only reads.
+    """Return the statement's verb and the table it changes; empty strings if it only reads.
 
-    `tokens` are without comments and spaces.
+    `tokens` have neither comments nor spaces.
     """
     for at, token in outermost(tokens):
         if token.is_word(*VERBS):
@@ -461,9 +462,9 @@ def _target(tokens: Sequence[Token]) -> str:
 
 
 def inserted(tokens: Sequence[Token]) -> tuple[str, ...] | None:
-    """Return the columns that an INSERT names, None where it gives a value to each of the table.
+    """Return the columns that an INSERT names, or None if it sets every column of the table.
 
-    `tokens` are without comments and spaces.
+    `tokens` have neither comments nor spaces.
     """
     found = outermost(tokens)
     begins = next(at for at, (_, token) in enumerate(found) if token.is_word("INSERT"))
@@ -479,7 +480,7 @@ def inserted(tokens: Sequence[Token]) -> tuple[str, ...] | None:
 
 
 def _closing(tokens: Sequence[Token], place: int) -> int:
-    """Return where the parenthesis ends that opens at a place."""
+    """Return the position of the parenthesis that closes the one at `place`."""
     depth = 0
     for at in range(place, len(tokens)):
         depth += (tokens[at].text == "(") - (tokens[at].text == ")")
@@ -495,7 +496,7 @@ def replaces(tokens: Sequence[Token]) -> bool:
 
 
 def returned(tokens: Sequence[Token]) -> tuple[Token, ...]:
-    """Return the tokens behind RETURNING, none where there is none."""
+    """Return the tokens after RETURNING; empty without that clause."""
     for at, token in outermost(tokens):
         if token.is_word("RETURNING"):
             return tuple(tokens[at + 1 :])
@@ -503,7 +504,7 @@ def returned(tokens: Sequence[Token]) -> tuple[Token, ...]:
 
 
 def selected(tokens: Sequence[Token]) -> tuple[Token, ...]:
-    """Return the tokens of the list of a plain SELECT; none where what it selects is not plain."""
+    """Return the tokens of the select list of a simple SELECT; empty for every other statement."""
     if not tokens or not tokens[0].is_word("SELECT"):
         return ()
     if sum(token.is_word("SELECT", "VALUES") for token in tokens) > 1:
@@ -559,7 +560,7 @@ def is_secret(table: str, column: str, hidden: Hidden) -> bool:
 
 
 def kind_problem(query: NamedSql, tokens: Sequence[Token]) -> Problem | None:
-    """Return why a statement is none of its query's kind; `tokens` are without comments."""
+    """Return why a statement does not match its query's kind; `tokens` have no comments."""
     place = f"{query.where}:{tokens[0].line}"
     verb, _ = verb_and_table(tokens)
     if verb == "REPLACE":
@@ -612,7 +613,7 @@ def merged_secrets(tokens: Sequence[Token], hidden: Hidden) -> Iterator[str]:
     is_using = False
     for token in tokens:
         is_using = (is_using and token.text != ")") or token.is_word("USING")
-        quoted = token.text[1:-1] if token.kind == "text" else ""  # which names a column here
+        quoted = token.text[1:-1] if token.kind == "text" else ""  # a column name here
         name = fold(token.name or quoted) if is_using else ""
         yield from (f"{one}.{name}" for one in words if name and is_secret(one, name, hidden))
 
@@ -656,7 +657,7 @@ def refused_writes(
 def returning_problem(
     query: NamedSql, back: Sequence[Token], key: Sequence[str], table: str
 ) -> Iterator[Problem]:
-    """Yield a problem where the rows that a query has written do not come back with their key."""
+    """Yield a problem if the rows that a query writes are not returned with their primary key."""
     place = f"{query.where}:{query.line}"
     if not key:
         text = f'{place}: the table "{table}" has no primary key to identify its rows'
@@ -687,10 +688,10 @@ _BEHIND = (
 
 
 def compared_columns(tokens: Sequence[Token], name: str) -> list[Column | str]:
-    """Return, for each place of a parameter that tells its type, the column there, or a type.
+    """Return the column, or else the type, for each use of a parameter that determines its type.
 
-    `tokens` are those of the statement without comments and spaces. A type is "integer" behind
-    LIMIT and OFFSET, and "text" behind LIKE.
+    `tokens` are the statement without comments and spaces. A type is "integer" after LIMIT and
+    OFFSET, and "text" after LIKE.
     """
     found: list[Column | str] = []
     for at, token in enumerate(tokens):
@@ -702,7 +703,7 @@ def compared_columns(tokens: Sequence[Token], name: str) -> list[Column | str]:
 
 
 def _at(tokens: Sequence[Token], at: int) -> Column | str | None:
-    """Return what one place of a parameter tells."""
+    """Return the column or type that one use of a parameter implies, or None."""
     none = Token("", "", 0)
     third, second, before = [none, none, none, *tokens[:at]][-3:]
     behind = tokens[at + 1] if at + 1 < len(tokens) else none
@@ -761,7 +762,7 @@ def _chain(tokens: Sequence[Token], at: int, *, is_whole: bool) -> Column | None
 
 
 def _listed(tokens: Sequence[Token], at: int) -> Column | None:
-    """Return the column whose value stands in a list: behind IN, or in VALUES of an INSERT."""
+    """Return the column of a value in a list: after IN, or in the VALUES of an INSERT."""
     opening = at - 1
     place = 0
     while opening >= 0 and tokens[opening].text != "(":
@@ -779,7 +780,7 @@ def _listed(tokens: Sequence[Token], at: int) -> Column | None:
 
 
 def _inserted_column(tokens: Sequence[Token], values: int, place: int) -> Column | None:
-    """Return the column of an INSERT whose value stands at a place in its VALUES."""
+    """Return the column of an INSERT for the value at a position of its VALUES."""
     closing = values - 1
     opening = closing
     while opening >= 0 and tokens[opening].text != "(":
@@ -790,7 +791,7 @@ def _inserted_column(tokens: Sequence[Token], values: int, place: int) -> Column
     return (tokens[opening - 1].name, names[place])
 
 
-_JOINS = ("FROM", "USING")  # whose columns would have to be told from those of the table
+_JOINS = ("FROM", "USING")  # their columns could be mistaken for columns of the written table
 _MIXED = ("OR", "BETWEEN", "CASE")  # which conditions hold then is not plain
 _ENDS = ("RETURNING", "ON")
 
@@ -798,9 +799,8 @@ _ENDS = ("RETURNING", "ON")
 def tied_columns(tokens: Sequence[Token], verb: str) -> dict[str, str]:
     """Return, by parameter, the column that has its value in every row that is written.
 
-    `tokens` are those of the statement without comments and spaces. What is not plain to see is
-    left out: only `column = :name` among conditions that all have to hold, and the values of the
-    one row that an INSERT spells out.
+    `tokens` are the statement without comments and spaces. Only obvious cases count: `column =
+    :name` in conditions joined by AND, and the values of an INSERT of a single row.
     """
     outer = outermost(tokens)
     begins = [at for at, token in outer if token.is_word(verb)]
@@ -813,7 +813,7 @@ def tied_columns(tokens: Sequence[Token], verb: str) -> dict[str, str]:
 def _compared(
     tokens: Sequence[Token], outer: Sequence[tuple[int, Token]]
 ) -> Iterator[tuple[str, str]]:
-    """Yield what the conditions of an UPDATE or DELETE say; `outer` begins behind that word."""
+    """Yield the pairs in the conditions of an UPDATE or DELETE; `outer` begins after that word."""
     places = [at for at, token in outer if token.is_word("WHERE")]
     rest = outer[1:] if outer and outer[0][1].is_word("FROM") else outer
     if len(places) != 1 or any(
@@ -835,7 +835,7 @@ def _compared(
 
 
 def _tie(part: Sequence[Token]) -> Iterator[tuple[str, str]]:
-    """Yield the parameter and the column of one condition, where it is such a one."""
+    """Yield the parameter and the column if a condition has the form `column = :name`."""
     places = [at for at, token in enumerate(part) if token.text == "="]
     if len(places) != 1:
         return
@@ -850,7 +850,7 @@ def _tie(part: Sequence[Token]) -> Iterator[tuple[str, str]]:
 def _inserted_values(
     tokens: Sequence[Token], outer: Sequence[tuple[int, Token]]
 ) -> Iterator[tuple[str, str]]:
-    """Yield what the one row of an INSERT is given."""
+    """Yield the parameters and columns of an INSERT of a single row."""
     ends = [at for at, token in outer if token.is_word(*_ENDS)]
     signs = [
         (at, token)
@@ -882,7 +882,7 @@ def _parameter(tokens: Sequence[Token]) -> str:
 
 
 def _parts(tokens: Sequence[Token]) -> list[list[Token]]:
-    """Return what stands between the outermost commas."""
+    """Return the tokens between the outermost commas."""
     commas = {at for at, token in outermost(tokens) if token.text == ","}
     parts: list[list[Token]] = [[]]
     for at, token in enumerate(tokens):

@@ -26,11 +26,11 @@ def prepared_queries(
     connection: "Snapshot | None",
     recorded: Mapping[str, Any],
 ) -> Queries | None:
-    """Return the named queries of the project in `root`, None where there are none.
+    """Return the named queries of the project in `root`, or None if it has no queries.
 
-    `connection` is to its database, None where there is none: then `recorded`, the member "queries"
-    of `project.json`, says what the tables are. Raises `ProjectError` with every problem, each with
-    its file and line.
+    `connection` is to its database. If it is None, `recorded` (the member "queries" of
+    `project.json`) describes the tables. Raises `ProjectError` with every problem, each with its
+    file and line.
     """
     place = config.values.database.place
     found = read_queries(root, sqlite=place is None)
@@ -55,7 +55,7 @@ def prepared_queries(
 
 
 def _setting_problems(config: TomlFile[Config], found: tuple[NamedSql, ...]) -> list[Problem]:
-    """Return what is wrong with the config's words on single queries, and with their names."""
+    """Return the problems of the settings for single queries, and of their names."""
     queries = {query.name: query for query in found}
     problems = [
         Problem(

@@ -1,4 +1,4 @@
-"""Prepares queries on PostgreSQL, and reads what its planner and catalog know of them."""
+"""Prepares queries on PostgreSQL; reads their types and effects from its planner and catalog."""
 
 import json
 import re
@@ -47,16 +47,13 @@ _ACCESS = re.compile(
     re.DOTALL,
 )
 _RELATION_NODES = re.compile(r":rtekind 0 :relid ([0-9]+) ")
-_LOWEST = 7  # what a column's number is raised by, so that those of the system count too
+_LOWEST = 7  # offset of column numbers in a tree, which leaves room for system columns
 SELECT, INSERT, UPDATE, DELETE = 2, 1, 4, 8
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What a statement does with a relation: its rights, and the numbers of columns it touches.
-
-    The number 0 stands for the whole row.
-    """
+    """A statement's access to a relation: its rights, and the numbers of the columns it touches."""
 
     relation: int
     rights: int
@@ -65,7 +62,7 @@ class Access:
 
 
 def accesses(tree: str) -> Iterator[Access]:
-    """Yield what a statement does with each relation in it, those of its parts included."""
+    """Yield the accesses of a statement to relations, including those in its subqueries."""
     for relation, rights, *columns in _ACCESS.findall(tree):
         read, inserted, updated = (
             frozenset(int(one) - _LOWEST for one in listed.split()) for listed in columns
@@ -84,12 +81,12 @@ def functions(tree: str) -> frozenset[int]:
 
 
 def operators(tree: str) -> frozenset[int]:
-    """Return the operators in a statement, each of which stands for a function."""
+    """Return the operators in a statement; each operator calls a function."""
     return frozenset(map(int, _OPERATORS.findall(tree)))
 
 
-# Of the functions that PostgreSQL brings along: those that read files, settings, other sessions or
-# run a text as SQL. Volatile ones are refused by that alone.
+# PostgreSQL's own functions that read files, settings or other sessions, or run a string as SQL.
+# Volatile functions are refused anyway.
 _UNSAFE = re.compile(
     r"pg_.*|lo_.*|current_setting|set_config|txid_.*|.*_to_xml.*|inet_.*|currtid.*"
 )
@@ -181,12 +178,12 @@ ORDER BY 1, 2, 3
 
 @dataclass(frozen=True, slots=True)
 class Touched:
-    """What a statement does: the columns that it reads, and those that it sets of one table.
+    """The effects of a statement: the columns that it reads, and the columns it sets of one table.
 
-    `refused` says in words what it may not do. `key` is the primary key of the table `writes`.
-    `names` are the columns that it reads itself, by no view; a table of which it only counts rows
-    has one of its columns there. `shared` are the columns of other tables that may have a value in
-    the rows that it reads or writes.
+    `refused` lists its forbidden effects in words. `key` is the primary key of the table `writes`.
+    `names` are the columns that it reads directly, not through a view; a table whose rows are only
+    counted is represented by one column. `shared` are the columns of other tables that may share a
+    value with the rows that it reads or writes.
     """
 
     reads: frozenset[tuple[str, str]]
@@ -279,11 +276,11 @@ def touched(
     *,
     is_exec: bool,
 ) -> Touched:
-    """Return what a statement would do; `kinds` are the types of its parameters, as text.
+    """Return the effects of a statement; `kinds` are the types of its parameters, as text.
 
-    `hidden` says of a table and a column whether queries may not know it.
-    Within a transaction that is rolled back: the statement becomes the body of a function that is
-    not called. Raises what psycopg raises.
+    `hidden` returns whether queries may not see a column of a table. The statement becomes the body
+    of a function that is never called, in a transaction that is rolled back. Raises the errors of
+    psycopg.
     """
     body = f"CREATE FUNCTION pg_temp.ralphgen_query({', '.join(kinds)}) RETURNS SETOF record"
     connection.execute(f"{body} LANGUAGE sql BEGIN ATOMIC {sql}\n; END".encode())
@@ -319,7 +316,7 @@ class _Looking:
             self.related.setdefault(oid, []).append(name)
 
     def found(self, *, is_exec: bool) -> Touched:
-        """Return what the statement does."""
+        """Return the effects of the statement."""
         written = {one.relation: one.written for one in accesses(self.tree) if one.rights & ~SELECT}
         refused = [*self._refused_relations(), *self._refused_functions()]
         if written and not is_exec:
@@ -420,7 +417,7 @@ _TYPES = {
 _SHOWN = {**_TYPES, "boolean": "integer", "numeric": ""}  # a number, or a text of its digits
 _UNTOLD = ("bytea", "record", "unknown")
 _OIDS = {"boolean": 16, "integer": 20, "number": 701, "text": 25}
-_EXACT = ("boolean", "number")  # of which a value would change where PostgreSQL takes integers
+_EXACT = ("boolean", "number")  # a value would change if PostgreSQL takes integers for them
 _JSON = {"boolean": "boolean", "integer": "integer", "number": "number", "text": "string"}
 _UNDETERMINED = ("42P18", "42P38")
 _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ; SET LOCAL statement_timeout = 10000"
@@ -434,10 +431,10 @@ def prepare(
     hidden: Hidden,
     place: DatabasePlace,
 ) -> Preparation:
-    """Return the queries as they are prepared on a database, in which nothing is left behind.
+    """Return the queries as prepared on a database, without leaving anything behind in it.
 
-    Without an `opened` database they are returned as `recorded`. Raises `ProjectError` with every
-    problem, and the errors of `connected`.
+    Without an `opened` database, the queries are returned as `recorded`. Raises `ProjectError` with
+    every problem, and the errors of `connected`.
     """
     if opened is None:
         return _recorded_queries(queries, recorded)
@@ -463,9 +460,9 @@ def prepare(
 
 
 def _recorded_queries(queries: Sequence[NamedSql], recorded: Mapping[str, Any]) -> Preparation:
-    """Return queries as they were prepared last, where there is no connection.
+    """Return the queries as last prepared, for use without a connection.
 
-    Raises `ProjectError` for each that is another one now.
+    Raises `ProjectError` for each query that has changed since.
     """
     problems, prepared = [], []
     for query in queries:
@@ -494,7 +491,7 @@ def _from_facts(said: Mapping[str, Any]) -> PreparedQuery:
 
 
 def _digest(query: NamedSql) -> str:
-    """Return what differs where a query was changed, wherever it stands."""
+    """Return a digest of a query that changes with its content but not with its location."""
     declared = [{**asdict(one), "line": 0} for one in query.parameters]
     whole = (query.kind, query.description, declared, [token.text for token in query.tokens])
     return sha256(json.dumps(whole).encode()).hexdigest()
@@ -560,7 +557,7 @@ class _Preparing:
         return "".join(parts).strip() if space else "".join(parts)
 
     def _described(self) -> tuple[list[int], list[tuple[str, int]]]:
-        """Return the types of the parameters, and the names and types of what comes back."""
+        """Return the types of the parameters, and the names and types of the result columns."""
         oids = [0] * len(self.names)
         failed = self._prepare(oids)
         if failed is None:
@@ -589,7 +586,7 @@ class _Preparing:
         return taken, shown
 
     def _ordered(self, shown: list[tuple[str, int]]) -> list[tuple[str, int]]:
-        """Return columns as they are listed, or by name where * stands for some of them."""
+        """Return columns in the order of the statement, or sorted by name if * selects some."""
         listed = items_of(returned(self.tokens) or selected(self.tokens))
         return sorted(shown) if any(item.is_all for item in listed) else shown
 
@@ -602,7 +599,7 @@ class _Preparing:
         return [said.param_type(at) for at in range(said.nparams)]
 
     def _prepare(self, oids: Sequence[int]) -> "psycopg.Error | None":
-        """Have the statement prepared under a name; return what is wrong with it, if anything."""
+        """Prepare the statement under a name on the server; return the error, if any."""
         import psycopg
         from psycopg.pq import ExecStatus
 
@@ -616,7 +613,7 @@ class _Preparing:
         return error
 
     def _error(self, error: "psycopg.Error") -> ProjectError:
-        """Return what is said of a statement that PostgreSQL does not take."""
+        """Return the error for a statement that PostgreSQL rejects."""
         at = int(error.diag.statement_position or 1) - 1
         line = self.query.tokens[0].line + self._text()[:at].count("\n")
         place = f"{self.query.where}:{line if error.diag.statement_position else self._line}"
@@ -680,7 +677,7 @@ class _Preparing:
 
 
 def _shown(kind: str) -> str:
-    """Return the JSON type of what comes back of a type; empty where there is none."""
+    """Return the JSON type of a result column's type; empty if it has none."""
     if kind in _SHOWN:
         return _SHOWN[kind]
     return "" if kind.endswith("[]") or kind in _UNTOLD else "string"

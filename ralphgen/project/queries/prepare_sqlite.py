@@ -1,4 +1,4 @@
-"""Prepares queries on SQLite, and reads what its compiler knows of them."""
+"""Prepares queries on SQLite, and reads their types and effects from its compiler."""
 
 import re
 import sqlite3
@@ -68,17 +68,17 @@ _WRITES = {
     sqlite3.SQLITE_DELETE: "DELETE",
 }
 USES = "uses the function"
-_SCHEMA_PAGE = 1  # where the schema table begins, in every database
+_SCHEMA_PAGE = 1  # the first page of the schema table, in every database
 _DEFINITIONS = "SELECT name, sql FROM sqlite_master WHERE type = 'table' AND sql LIKE '%(%'"
 _WITHIN = (sqlite3.SQLITE_SELECT, sqlite3.SQLITE_RECURSIVE, sqlite3.SQLITE_TRANSACTION)
 
 
 @dataclass(frozen=True, slots=True)
 class QueriedTable:
-    """A table or a view, as far as a statement on it can be prepared.
+    """The definition of a table or a view, as far as preparing a statement needs it.
 
-    `columns` are (name, what it stores, place in the primary key). `unique` are the columns of
-    each unique index. `view` is the definition of a view, empty for a table.
+    `columns` are (name, stored type, position in the primary key). `unique` are the columns of each
+    unique index. `view` is the definition of a view, empty for a table.
     """
 
     columns: tuple[tuple[str, str, int], ...]
@@ -110,8 +110,8 @@ class QueriedTables:
     def visible(self, hidden: Callable[[str, str], bool]) -> "QueriedTables":
         """Return the tables without their hidden columns, and views unchanged.
 
-        `hidden` tells of a table and a column whether it is hidden, and of a table with an empty
-        column whether all of it is.
+        `hidden` returns whether a column of a table is hidden, or with an empty column whether the
+        whole table is.
         """
         tables: dict[str, QueriedTable] = {}
         for name, table in self.tables.items():
@@ -134,7 +134,7 @@ class QueriedTables:
 
 
 def _table_facts(table: QueriedTable, used: set[str]) -> dict[str, Any]:
-    """Return what is used of a table, by names that stand in one order whatever that of columns."""
+    """Return the used facts of a table, independent of the order of its columns."""
     used |= {*table.key}
     facts = {
         "columns": {name: kind for name, kind, _ in sorted(table.columns) if name in used},
@@ -158,7 +158,7 @@ def found_catalog(connection: sqlite3.Connection) -> QueriedTables:
             virtual[fold(name)] = (sort, name, sql)
         elif not fold(name).startswith("sqlite_"):
             columns = _columns(connection, name)
-            if not columns:  # a view of what is not there any more, which nothing can read
+            if not columns:  # a view of a missing table, which cannot be read
                 continue
             tables[name] = QueriedTable(
                 tuple((one, stored(said, sql), pk) for one, said, pk, _ in columns)
@@ -188,7 +188,7 @@ def _columns(connection: sqlite3.Connection, name: str) -> list[tuple[str, str, 
 
 
 def stored(declared: str, sql: str) -> str:
-    """Return what a column holds, told by its declared type: SQLite's affinity, or closer."""
+    """Return the type of a column's values from its declared type: SQLite's affinity, or closer."""
     kind = affinity(declared, sql)
     if kind == "NUMERIC" and "BOOL" in declared.upper():
         return "BOOLEAN"
@@ -261,10 +261,11 @@ def _no_files(action: int, *_: object) -> int:
 
 @dataclass(slots=True)
 class Watcher:
-    """What a statement does, noted while it is prepared: SQLite's authorizer.
+    """An SQLite authorizer that records the effects of a statement while it is prepared.
 
-    `reads` holds (table, column), `writes` (verb, table, column). `refused` says in words what it
-    may not do, `functions` and tables that are none, but for the virtual tables in `indexes`.
+    `reads` holds (table, column), `writes` (verb, table, column). `refused` lists its forbidden
+    effects in words. `functions` also holds table-valued functions, except the virtual tables in
+    `indexes`.
     """
 
     catalog: QueriedTables
@@ -279,7 +280,7 @@ class Watcher:
         """Note a part of the statement; nothing is denied, since nothing is run."""
         name, other = first or "", second or ""
         if by and fold(by) in self.catalog.triggers and not self.catalog.named(by):
-            return sqlite3.SQLITE_OK  # what triggers of the app do is the app's
+            return sqlite3.SQLITE_OK  # triggers of the app are its own business
         if action == sqlite3.SQLITE_READ:
             self._read(name, other)
         elif action in _WRITES:
@@ -310,7 +311,7 @@ def compile_statement(
 
     The program shows access to the schema table, which `USING` hides from an authorizer.
 
-    Raises `sqlite3.Error` where it does not compile.
+    Raises `sqlite3.Error` if it does not compile.
     """
     with closing(connection.cursor()) as cursor:
         cursor.row_factory = None
@@ -443,10 +444,10 @@ def prepare(
     hidden: Hidden,
     _place: object = None,
 ) -> Preparation:
-    """Return the queries as they are prepared on a database, or on the tables of `recorded`.
+    """Return the queries as prepared on a database, or on the tables of `recorded`.
 
-    `hidden` says of a table and a column whether queries may not know it. Raises `ProjectError`
-    with every problem.
+    `hidden` returns whether queries may not see a column of a table. Raises `ProjectError` with
+    every problem.
     """
     catalog = found_catalog(connection) if connection else recorded_catalog(recorded)
     visible = catalog.visible(lambda table, column: is_secret(table, column, hidden))
@@ -481,7 +482,7 @@ class _Preparing:
     ) -> None:
         self.query = query
         self.tokens = without_comments(query.tokens)
-        # The authorizer tells a WITH from a trigger only by its name.
+        # The authorizer distinguishes a WITH from a trigger only by its name.
         words = {fold(token.name or token.text[1:-1]) for token in self.tokens}
         self.catalog = replace(catalog, triggers=catalog.triggers - words)
         self.empty = empty
@@ -575,8 +576,8 @@ class _Preparing:
     def _views(self) -> list[str]:
         """Return the views that the statement reads, also through other views.
 
-        Adds to the reads what an authorizer does not report: of each table in a statement with a
-        join that merges columns all of them, and the names of a row's number.
+        Adds the reads that an authorizer does not report: every column of each table in a statement
+        with NATURAL or USING, and the key for a read of the row number.
         """
         words = {fold(token.name or token.text[1:-1]) for token in self.tokens}
         views: set[str] = set()
@@ -651,7 +652,7 @@ class _Preparing:
         return any(is_secret(table, column, self.hidden) for column, *_ in columns)
 
     def _line_of(self, message: str) -> str:
-        """Return where the word stands that a message of SQLite names, else the statement."""
+        """Return the location of the word that an SQLite message names, else of the statement."""
         found = _NEAR.search(message)
         word = next(filter(None, found.groups()), "") if found else ""
         near = [token for token in self.tokens if word and fold(token.text) == fold(word)]
@@ -694,7 +695,7 @@ class _Preparing:
         return {table: tuple(sorted(found[table])) for table in sorted(found)}
 
     def _kinds(self, column: tuple[str, str]) -> set[str]:
-        """Return what the columns store that a name in the statement may stand for."""
+        """Return the stored types of the columns that a name in the statement may refer to."""
         named, name = column
         found = [pair for pair in self.touched if fold(pair[1]) == fold(name)]
         exact = [pair for pair in found if named and fold(pair[0]) == fold(named)]
@@ -725,7 +726,7 @@ class _Preparing:
             raise ProjectError.of(problems)
 
     def _compared(self, name: str) -> str:
-        """Return the type that the places of a parameter tell, empty where they do not."""
+        """Return the type that the uses of a parameter imply, empty if they are ambiguous."""
         kinds: set[str] = set()
         for found in compared_columns(self.tokens, name):
             if isinstance(found, str):
@@ -768,9 +769,9 @@ class _Preparing:
         return names
 
     def _refuse_names(self, names: list[str], items: list[ReturnedItem]) -> None:
-        """Raise `ProjectError` for a name that two columns have, and for one that is an expression.
+        """Raise `ProjectError` for a duplicate column name, and for a name that is an expression.
 
-        `items` are those that the names are of, none where that is not known.
+        `items` are the selected items in the order of the names, empty if unknown.
         """
         place = f"{self.query.where}:{self.tokens[0].line}"
         known = {name for table in self.catalog.tables.values() for name, *_ in table.columns}
