@@ -1,6 +1,6 @@
-"""The record of what this user trusts in a project, in the user's own configuration.
+"""The user's record of trust in a project, in the user's own configuration.
 
-Each start of `ralphgen serve` reads it, so that this module imports little.
+Each start of `ralphgen serve` reads it, so this module imports little.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 MOST = 1_000  # digests that are kept for a project, the newest
 
-# What is installed, or runs, before a server itself compares its files with its manifest.
+# Files that are installed, or run, before a server compares its files with its manifest.
 STARTED = (
     "requirements.lock",
     "runtime/loader.py",
@@ -41,8 +41,8 @@ RUNNING = frozenset({"dela", "rye"})  # kits that run files of the project
 class Record:
     """Digests that the user accepted in one project, oldest first.
 
-    `is_of_folder` reports that the folder is the one that was accepted, and not another one that
-    was put at its path.
+    `is_of_folder` is true if the folder is still the accepted one, and not another one put at its
+    path.
     """
 
     __slots__ = ("authority", "content", "is_of_folder", "mark")
@@ -184,7 +184,7 @@ def _mark_in(root: str | Path) -> str:
 
 
 def _new_mark(root: Path) -> str:
-    """Write a new mark into the project's folder, where git ignores it, and return it."""
+    """Write a new mark into the project's folder, ignored by git, and return it."""
     path = os.path.join(home_of(str(root)), MARK)
     folder = os.path.dirname(path)
     for place in (folder, path):

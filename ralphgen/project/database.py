@@ -74,13 +74,14 @@ _BEGIN = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
 class NoConnectionError(ProjectError):
-    """No connection can be made: the variable is not set, or nobody answers as expected."""
+    """No connection is possible: the variable is not set, or the server does not respond."""
 
 
 class FileSnapshot(sqlite.Snapshot):
-    """A snapshot of a file, in which bytes that are not UTF-8 are read as U+FFFD.
+    """A snapshot of a file that reads bytes that are not UTF-8 as U+FFFD.
 
-    The driver decodes texts, and Python only if that fails: each text would cost a call of Python.
+    The driver decodes strings, and Python only if that fails: a Python call for each string is
+    slow.
     """
 
     __slots__ = ()
@@ -127,9 +128,9 @@ def part_for(connection: Snapshot, module: str) -> Any:
 def open_database(root: Path, place: DatabasePlace | None = None) -> Iterator[Snapshot]:
     """Open the database of the project in `root` for reading; it shows one moment.
 
-    `place` replaces what the settings name. No writer waits for the reader, unless the database is
-    a large file without a log. Raises `ProjectError` if it cannot be read, and `NoConnectionError`
-    without a connection.
+    `place` overrides the settings. No writer waits for the reader, unless the database is a large
+    file without a log. Raises `ProjectError` if it cannot be read, and `NoConnectionError` without
+    a connection.
     """
     place = place or database_place(root)
     if place is None:
@@ -157,9 +158,9 @@ def open_database(root: Path, place: DatabasePlace | None = None) -> Iterator[Sn
 
 
 class _Shared:
-    """The connections of this process to one database, which stay open between uses.
+    """The connections of this process to one database, which remain open between uses.
 
-    Each serves one thread at a time. One that was changed for its use is closed after it.
+    Each serves one thread at a time. A connection with changed settings is closed after its use.
     """
 
     def __init__(self, opened: Callable[[], Database]) -> None:
@@ -200,7 +201,7 @@ class _Shared:
 
 
 _SHARED: dict[str, _Shared] = {}
-"""The databases to which this process keeps connections, by real path, or variable and schema."""
+"""The shared connections of this process, by real path, or by variable and schema."""
 
 
 @contextmanager
@@ -327,11 +328,11 @@ def _has_begun(connection: sqlite3.Connection, path: Path, deadline: float) -> b
 
 @contextmanager
 def opened_database(root: Path) -> Iterator[Database]:
-    """The project's database, to be changed; raises `ProjectError` where that cannot be."""
+    """The project's database, open for changes; raises `ProjectError` if that fails."""
     with connected_database(root) as database:
         try:
             yield database
-        except (ToolError, sqlite3.Error) as error:  # the latter of what is read by itself
+        except (ToolError, sqlite3.Error) as error:  # the latter comes from direct reads
             raise ProjectError(f"{database_name(root)}: {error}") from error
 
 
@@ -339,8 +340,8 @@ def opened_database(root: Path) -> Iterator[Database]:
 def connected_database(root: Path, patience: float = LONG) -> Iterator[Database]:
     """The project's database, whose own errors reach the caller.
 
-    `patience` is for how many seconds it waits for other writers. Raises `ProjectError` where it
-    cannot be opened; one on a server is not before its first use.
+    `patience` is the number of seconds to wait for other writers. Raises `ProjectError` if the
+    database cannot be opened. A server is contacted only at the first use.
     """
     on_server = database_place(root) is not None
     if not has_database(root):
@@ -361,14 +362,16 @@ def connected_database(root: Path, patience: float = LONG) -> Iterator[Database]
 def open_without_trace(
     path: Path, *, patience: float = PATIENCE, briefly: bool = False
 ) -> Iterator[sqlite3.Connection]:
-    """A read-only connection to the database at `path`, which sees one moment of it.
+    """A read-only connection to the database at `path`, which sees a single moment of it.
 
-    No file appears beside the database and none changes, `-wal`, `-shm` and `-journal` included; a
-    journal that a crash left behind is rolled back in a temporary copy. Waits `patience` seconds
-    for a writer; `briefly`, no writer waits for what is done with the connection, unless the
-    database is large and has no log. Raises `ProjectError` for a file that is missing, a folder,
-    empty, no database, corrupt, not readable or locked. Threads wait for each other. A process with
-    `shared_connections` reads on one of them: to open the file would end their locks (POSIX).
+    No file appears next to the database and none changes, including `-wal`, `-shm` and `-journal`.
+    A journal that a crash left behind is rolled back in a temporary copy. Waits `patience` seconds
+    for a writer. With `briefly`, no writer waits for the work on the connection, unless the
+    database is large and has no log.
+
+    Raises `ProjectError` for a file that is missing, a folder, empty, not a database, corrupt,
+    unreadable or locked. Threads wait for each other. A process with `shared_connections` reads on
+    one of them, because opening the file would end their locks (POSIX).
     """
     shared = _SHARED.get(os.path.realpath(path))
     if shared is not None:
@@ -474,11 +477,11 @@ def _header(path: Path, file: Path) -> bytes:
 
 
 def _needs_no_lock(file: Path, header: bytes) -> bool:
-    """Return whether all that was committed is in a file that SQLite cannot lock without a trace.
+    """Return whether a file contains all commits, and SQLite cannot lock it without a trace.
 
-    In WAL mode a mere reader creates `-wal` and `-shm`. Without a `-wal` nothing waits there, and
-    the file itself changes at a checkpoint alone. Any other database is read under its locks,
-    which leave nothing behind.
+    In WAL mode even a reader creates `-wal` and `-shm`. Without a `-wal` no commit is pending, and
+    the file itself changes only at a checkpoint. Any other database is read under its locks, which
+    leave nothing behind.
     """
     return _is_wal(header) and not any(_beside(file, sidecar).exists() for sidecar in _SIDECARS)
 
@@ -501,9 +504,9 @@ def _reading(
 
 
 def _locked(file: Path, header: bytes) -> sqlite3.Connection | None:
-    """Return a connection that reads under SQLite's locks, `None` where only a copy can be read.
+    """Return a connection that reads under SQLite's locks, or `None` if only a copy can be read.
 
-    `readonly_shm` keeps SQLite from making a `-shm`, and from mending one that a crash left.
+    `readonly_shm` prevents SQLite from creating a `-shm`, and from repairing one after a crash.
     """
     if _is_wal(header) and not _beside(file, "-wal").exists():
         return None
@@ -516,10 +519,10 @@ def _locked(file: Path, header: bytes) -> sqlite3.Connection | None:
 
 
 def _in_memory(file: Path, connection: sqlite3.Connection) -> sqlite3.Connection:
-    """Return a connection to a copy in memory, where the one that is closed then has a read lock.
+    """Return a connection to a copy in memory, and close the given one, which has a read lock.
 
-    Without a write-ahead log whoever commits waits for all who read. The same connection where the
-    file is large.
+    Without a write-ahead log, a commit waits for all readers. A large file is not copied: the given
+    connection is returned.
     """
     if file.stat().st_size > LARGEST_IN_MEMORY:
         return connection
@@ -546,7 +549,7 @@ def _copied(file: Path, patience: float) -> Iterator[sqlite3.Connection]:
 
 
 def _copy(file: Path, folder: Path, patience: float) -> Path:
-    """Return the database with its sidecars as they were at one moment."""
+    """Return a copy of the database and its sidecars, all from the same moment."""
     deadline = time.monotonic() + patience
     while True:
         before = _stamps(file)
@@ -561,7 +564,7 @@ def _copy(file: Path, folder: Path, patience: float) -> Path:
 
 
 def _snapshot(file: Path, options: str) -> sqlite3.Connection:
-    """Return a connection inside a read transaction that has begun; waits for nobody."""
+    """Return a connection inside an open read transaction; never waits for a lock."""
     connection = sqlite3.connect(
         f"{file.as_uri()}?{options}", uri=True, timeout=0, isolation_level=None
     )
@@ -596,7 +599,7 @@ def _stamp(file: Path) -> tuple[int, int, int] | None:
 
 
 def _refusal(path: Path, error: sqlite3.DatabaseError) -> ProjectError | None:
-    """Return the sentence for a failure that lies in the file, `None` where it is the query's."""
+    """Return the error for a failure of the file, or `None` if the query is at fault."""
     name, code = _quoted(path), getattr(error, "sqlite_errorcode", 0) & 0xFF
     if code in _BUSY:
         hint = "close the program that is writing to it, then run the command again"
@@ -656,7 +659,7 @@ def connected(place: DatabasePlace) -> Iterator["psycopg.Connection[Any]"]:
         raise ProjectError(
             f'the variable "{place.dsn_env}" does not contain a PostgreSQL DSN',
             f"set {place.dsn_env}, for example: export {place.dsn_env}={EXAMPLE}",
-        ) from None  # what psycopg says holds a part of it
+        ) from None  # the message of psycopg contains a part of it
     try:
         connection = connect(dsn)
     except psycopg.Error as error:
@@ -699,7 +702,7 @@ def is_away(root: Path) -> bool:
 
 
 def first_line(error: Exception) -> str:
-    """Return what PostgreSQL says of an error, without what it adds below."""
+    """Return the first line of PostgreSQL's error message."""
     return str(error).strip().partition("\n")[0] or type(error).__name__
 
 

@@ -29,9 +29,9 @@ EXPECTED_REMOVALS = {REMOVALS_COLUMN: f'{{"{KEY}": ["tool", …]}}', LIST_COLUMN
 
 
 def discipline_rows(connection: Snapshot, *columns: str) -> list[tuple[Any, ...]]:
-    """Return the name of each discipline and what these columns hold, sorted by name.
+    """Return the name of each discipline and its values of these columns, sorted by name.
 
-    Those whose name is no text, as tables that are not strict allow, are left out.
+    Disciplines whose name is not a string, which tables that are not strict allow, are left out.
     """
     sql = f"SELECT {', '.join(('name', *columns))} FROM disciplines"
     rows = connection.rows(sql)
@@ -67,7 +67,7 @@ def stored_removal(
 
 
 def configured_removals(config: TomlFile[Config]) -> tuple[Removal, ...]:
-    """Return the removals that stand in the config."""
+    """Return the removals in the config."""
     return tuple(
         Removal(
             name,
@@ -114,7 +114,7 @@ def stored_entries(column: str, stored: object) -> tuple[str, ...] | None:
 
 
 def _distinct(pairs: list[tuple[str, object]]) -> dict[str, object]:
-    """Return an object whose keys stand once each: of two lists, one would be passed over."""
+    """Return an object with unique keys: JSON parsers drop one of two values of the same key."""
     if len(dict(pairs)) < len(pairs):
         raise ValueError("duplicate key")
     return dict(pairs)
@@ -144,7 +144,7 @@ def discipline_servers(
 ) -> dict[str, dict[str, Any]]:
     """Return the entries of an MCP config, by name: first the database's, then the config's.
 
-    `stored` is the text of the column; `reserved` are names of the project's own servers. Raises
+    `stored` is the text of the column; `reserved` are names of the project's servers. Raises
     `ProjectError` with every problem; values are never shown, since they may be secrets.
     """
     problems: list[Problem] = []
@@ -162,9 +162,9 @@ def discipline_servers(
 def unusable_servers(
     connection: Snapshot, schema: Schema, config: Config, reserved: Collection[str]
 ) -> Iterator[Problem]:
-    """Yield why sessions of a discipline cannot start, of all disciplines of the database.
+    """Yield why sessions of a discipline cannot start, for all disciplines of the database.
 
-    `reserved` are names of the project's own servers.
+    `reserved` are names of the project's servers.
     """
     table = schema.table("disciplines")
     if table is None or SERVERS_COLUMN not in {column.name.lower() for column in table.columns}:
@@ -180,7 +180,7 @@ def unusable_servers(
 def stored_servers(discipline: str, text: object) -> list[tuple[str, NamedServer]]:
     """Return the servers in the column's text, by name, in order; names may be bad or repeated.
 
-    Raises `ProjectError` where the text cannot be read, without its values.
+    Raises `ProjectError`, without showing values, if the text is invalid.
     """
     if text is None or text == "":
         return []
@@ -191,19 +191,19 @@ def stored_servers(discipline: str, text: object) -> list[tuple[str, NamedServer
         raise ProjectError(
             f'discipline "{discipline}" has an invalid {SERVERS_COLUMN}: see {", ".join(places)}',
             EXPECTED_SERVERS,
-        ) from None  # what pydantic says holds the values
+        ) from None  # the message of pydantic contains the values
     return [(server.name, server) for server in servers]
 
 
 def _place(keys: tuple[int | str, ...]) -> str:
-    """Return where something stands in the list, without names that somebody made up."""
+    """Return the position of a value in the list, without keys that are not in the models."""
     known = {*NamedMcpServer.model_fields, *NamedRemoteServer.model_fields}
     shown = [str(key) for key in keys[:2] if isinstance(key, int) or key in known]
     return f'"{".".join(shown)}"' if shown else "the whole value"
 
 
 def name_problem(name: str, found: Collection[str], reserved: Collection[str]) -> str:
-    """Return what is wrong with the name of a server that comes after those that were `found`."""
+    """Return the problem with a server's name, given the names `found` before it; empty if none."""
     if name in found:
         return f'duplicate MCP server "{name}"'
     return server_name_problem(name, reserved)

@@ -20,7 +20,7 @@ _LISTED: dict[bytes, tuple[tuple[str, str], ...]] = {}  # by the content of a co
 def work_tree_around(place: Path) -> Path | None:
     """Return the top of the work tree around a resolved path, or None.
 
-    A `.git` that names no repository counts: then nobody can tell which files are in commits.
+    A `.git` without a repository counts too: it is then unknown which files are committed.
     """
     tree = repository_of(str(place.parent))
     top = tree_top(str(place.parent)) if tree is None else tree.top
@@ -98,9 +98,9 @@ def _read(top: Path, arguments: Sequence[str], asked: bytes = b"") -> GitResult 
 
 
 def read_files_of_git(top: Path, names: Sequence[bytes]) -> list[bytes | None] | None:
-    """Return the files of these names, such as `HEAD:a/b`, each None where it is not there.
+    """Return the contents of git's files by name, such as `HEAD:a/b`, each None if it is missing.
 
-    None where nobody can say: without git, or for a name with a line end.
+    Returns None if git is not installed, or if a name contains a line end.
     """
     if any(b"\n" in name for name in names):
         return None
@@ -117,8 +117,8 @@ def read_files_of_git(top: Path, names: Sequence[bytes]) -> list[bytes | None] |
 
 
 CONVERTING = ("ident", "working-tree-encoding", "filter")  # attributes that change a file
-HASHES = ("sha1", "sha256")  # by which a repository may name its objects
-# What a merge, a pick or a fetch leaves behind besides refs.
+HASHES = ("sha1", "sha256")  # algorithms for object names
+# Traces of a merge, a pick or a fetch besides refs.
 HALF_DONE = ("MERGE_HEAD", "CHERRY_PICK_HEAD", "REVERT_HEAD", "REBASE_HEAD", "FETCH_HEAD")
 _GLOB_SPECIAL, _GLOB_ESCAPED = re.compile(r"([\\*?\[\]])"), r"\\\1"  # in a glob of git
 _OBJECT = re.compile(rb"\b(?:[0-9a-f]{64}|[0-9a-f]{40})\b")
@@ -127,9 +127,9 @@ _OBJECT = re.compile(rb"\b(?:[0-9a-f]{64}|[0-9a-f]{40})\b")
 def has_objects_of(path: Path, content: bytes, *, is_parsed: bool = False) -> bool:
     """Return whether the repository around a file has an object of this content, or cannot tell.
 
-    Whatever a merge, a pick, a stash, a restore or an unpacked index brings, git has as an object;
-    a file that the user edits, git has once it is staged. A file that git converts counts as known,
-    unless it `is_parsed` and its parts are compared as well.
+    Content that a merge, a pick, a stash, a restore or an unpacked index brings is a git object; a
+    file that the user edits becomes one when it is staged. A file that git converts counts as
+    known, unless it `is_parsed` and its parts are compared as well.
     """
     top = _top(path)
     if top is None:
@@ -220,7 +220,7 @@ def _object_name(content: bytes, algorithm: str) -> bytes:
 
 
 def _is_converted(top: Path, path: Path, attributes: Sequence[str] = CONVERTING) -> bool:
-    """Return whether git knows the file and changes its bytes on the way, or cannot tell."""
+    """Return whether git tracks the file and converts its bytes, or if that is unknown."""
     inside = os.fspath(path.resolve().relative_to(top))
     answer = ask_git(top, ["check-attr", "-z", *attributes, "--", inside])
     if answer is None:
@@ -244,12 +244,12 @@ MARK = b"<<<<<<< "
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """A merge that has left generated files unmerged.
+    """A merge that left generated files unmerged.
 
-    `problems` says, sorted, of each file that is not as it was generated on which side it was
-    edited. `listed` are the files that either side has generated; `manifests` and `facts` are the
-    texts of the `manifest.json` and `project.json` of both sides, as far as they have them.
-    `marked` says where git's marks stand in what people write in `.ralph`, as `path:line`.
+    `problems` are sorted sentences, one for each edited file, with the side of the edit. `listed`
+    are the files that either side has generated; `manifests` and `facts` are the texts of the
+    `manifest.json` and `project.json` of both sides, if they have them. `marked` are the locations
+    of git's conflict markers in user-written files of `.ralph`, as `path:line`.
     """
 
     problems: tuple[str, ...]
@@ -261,7 +261,7 @@ class Merge:
 
 @dataclass(frozen=True, slots=True)
 class _Side:
-    """One side: what its manifest lists, and the digests of the files as its commit has them."""
+    """One side: the files in its manifest, and the digests of the files in its commit."""
 
     name: str
     manifest: bytes
@@ -300,7 +300,7 @@ def read_merge(root: Path) -> Merge | None:
             if found != side.listed[path]
         ]
     problems += _edited_since(place, repository, unmerged, sides)
-    # Of a side whose commit nobody knows, what the index has: nothing of it may go unseen.
+    # If a side's commit is unknown, its version in the index counts, so that no edit is missed.
     unknown = [name for name in STAGES if name not in {side.name for side in sides}]
     staged = [repository.staged(name) for name in unknown]
     known = [(side.manifest, side.facts) for side in sides]
@@ -315,7 +315,7 @@ def read_merge(root: Path) -> Merge | None:
 
 
 def _marked(root: Path, top: Path) -> Iterator[str]:
-    """Yield where git's marks stand in unmerged files of `.ralph` that are not generated."""
+    """Yield the locations of conflict markers in unmerged user-written files of `.ralph`."""
     own = (root / FOLDER).parent.resolve()
     for path in unmerged_in(top, own.relative_to(top).as_posix()):
         if (own / path).is_relative_to((root / FOLDER).resolve()):
@@ -337,7 +337,7 @@ def unmerged_in(top: Path, folder: str) -> list[str]:
 def _edited_since(
     place: Path, repository: "_Repository", unmerged: Sequence[str], sides: Sequence[_Side]
 ) -> list[str]:
-    """Return of each file on disk that it is neither side's, nor what git or ralphgen has made."""
+    """Return a message for each file on disk that differs from every known version."""
     paths = sorted({path for side in sides for path in side.digests})
     staged = dict(zip(paths, repository.texts(":0:", paths), strict=True))
     written = listed(place) or {}
@@ -349,7 +349,7 @@ def _edited_since(
             accepted.add(digest(text))
         try:
             on_disk = (place / path).read_bytes()
-        except OSError:  # gone, or refused by whoever writes
+        except OSError:  # deleted, or locked by a writer
             continue
         marked = path in unmerged and any(line.startswith(MARK) for line in on_disk.splitlines())
         if not marked and digest(on_disk) not in {*accepted, written.get(path)}:
@@ -401,7 +401,7 @@ class _Repository:
         return manifest, facts
 
     def side(self, name: str, commit: str) -> _Side | None:
-        """Return what a commit has of the generated folder; None without a whole manifest."""
+        """Return the generated folder as of a commit; None without a complete manifest."""
         manifest, facts = self.texts(f"{commit}:", [MANIFEST, FACTS_NAME])
         known = None if manifest is None else listed_in(manifest)
         if manifest is None or known is None:
@@ -411,6 +411,6 @@ class _Repository:
         return _Side(name, manifest, facts, known, digests)
 
     def texts(self, revision: str, paths: Sequence[str]) -> list[bytes | None]:
-        """Return files as a revision such as `HEAD:` has them, None for those that it has not."""
+        """Return the files as of a revision such as `HEAD:`, with None for missing files."""
         names = [os.fsencode(f"{revision}{self.folder}/{path}") for path in paths]
         return read_files_of_git(self.top, names) or [None] * len(names)

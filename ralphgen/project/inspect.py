@@ -88,7 +88,7 @@ Name = Annotated[str, Field(min_length=1)]
 
 
 def _is_line(text: str) -> str:
-    """Return `text`; raise PydanticCustomError where it is no sentence on one line."""
+    """Return `text`; raise PydanticCustomError unless it is a sentence on one line."""
     if not text.strip() or not text.isprintable() or len(text) > LONGEST_DESCRIPTION:
         raise PydanticCustomError(
             "description", f"one line of at most {LONGEST_DESCRIPTION} characters"
@@ -97,7 +97,7 @@ def _is_line(text: str) -> str:
 
 
 def _is_prompt(text: str) -> str:
-    """Return `text`; raise PydanticCustomError where it says nothing or is too long to be read."""
+    """Return `text`; raise PydanticCustomError if it is blank or too long."""
     if not text.strip() or len(text) > LONGEST_PROMPT:
         raise PydanticCustomError(
             "prompt", f"a non-blank string of at most {LONGEST_PROMPT:,} characters"
@@ -106,7 +106,7 @@ def _is_prompt(text: str) -> str:
 
 
 def _is_model(text: str) -> str:
-    """Return `text`; raise PydanticCustomError where a client would take it for an option."""
+    """Return `text`; raise PydanticCustomError if a client would parse it as an option."""
     if not re.fullmatch(r"[^\s-]\S*", text) or not text.isprintable():
         raise PydanticCustomError("model", 'a model name without spaces or a leading "-"')
     return text
@@ -203,7 +203,7 @@ NOTHING = DoneRules((), (), ())
 
 
 def done_rules(config: Config) -> DoneRules | None:
-    """Return what the config asks of a task before it is done; None without a check."""
+    """Return the config's requirements for closing a task; None without a check."""
     done = config.done
     if not done.checks:
         return None
@@ -216,7 +216,7 @@ def done_rules(config: Config) -> DoneRules | None:
 
 
 def done_problems(config: TomlFile[Config]) -> list[Problem]:
-    """Return what is wrong with the checks, each with its line."""
+    """Return the problems of the checks, each with its line."""
     problems: list[Problem] = []
     names: set[str] = set()
     for at, check in enumerate(config.values.done.checks):
@@ -240,7 +240,7 @@ def done_problems(config: TomlFile[Config]) -> list[Problem]:
 
 
 def ledger_problem(config: TomlFile[Config], schema: Schema) -> list[Problem]:
-    """Return that evidence has no place to be kept, where the ledger's tables are missing."""
+    """Return a problem if evidence cannot be stored because the ledger's tables are missing."""
     if not config.values.done.checks or schema.table(MARKER) is not None:
         return []
     where = config.place("done", "checks")
@@ -276,7 +276,7 @@ def loosened(before: Mapping[str, Any], after: DoneRules | None) -> list[str]:
 
 
 def loosened_facts(before: Mapping[str, Any], facts: Mapping[str, Any]) -> list[str]:
-    """Return the same of two rules that are both told by their facts (see `loosened`)."""
+    """Compare two sets of rules that are both given as facts (see `loosened`)."""
     try:
         earlier = {check["name"]: check for check in before["checks"]}
         protected = [str(one).removeprefix("./") for one in before["protect"]]
@@ -318,11 +318,11 @@ class IncompleteSchemaError(ProjectError):
 
 
 def inspect_project(root: Path, kits: Sequence[InspectedKit]) -> ProjectFacts:
-    """Return the facts of the project in `root`; `kits` are all that ralphgen has.
+    """Return the facts of the project in `root`; `kits` are all available kits.
 
-    Where the database is not there (a fresh clone), its facts come from the committed
-    `project.json`, if they are of the database that the config names, and a warning says so. Raises
-    `ProjectError` with everything that cannot be used, in the config, the recipes and the database.
+    Without a database (in a fresh clone), its facts come from the committed `project.json`, if they
+    describe the database that the config names; a warning reports this. Raises `ProjectError` with
+    every problem in the config, the recipes and the database.
     """
     problems: list[Problem] = []
     config, is_read, facts = no_config(), False, None
@@ -378,7 +378,7 @@ def _surveys(
     settings: Mapping[str, Mapping[str, Any]],
     problems: list[Problem],
 ) -> tuple[tuple[str, str], ...]:
-    """Return what kits find in the project's files, as JSON text by kit; add what is wrong."""
+    """Return the kits' findings in the project's files, as JSON by kit; collect the problems."""
     surveys: list[tuple[str, str]] = []
     for kit in kits:
         with collected(problems):
@@ -388,9 +388,9 @@ def _surveys(
 
 
 def read_schema(connection: Snapshot, root: Path, kits: Sequence[InspectedKit]) -> Schema:
-    """Return the schema of a project's database, whatever else is wrong with the project.
+    """Return the schema of a project's database, even if the project has other problems.
 
-    Raises `ProjectError` where the config, which hides columns, or the schema cannot be used.
+    Raises `ProjectError` if the config, which hides columns, or the schema is invalid.
     """
     config = read_config(root, tuple(kit.key for kit in kits), settings_models(kits))
     return _served_schema(connection, config, kits)
@@ -399,14 +399,14 @@ def read_schema(connection: Snapshot, root: Path, kits: Sequence[InspectedKit]) 
 def found_by_kits(
     root: Path, project: ProjectFacts, kits: Sequence[InspectedKit]
 ) -> dict[str, Finding]:
-    """Return, by kit, whether on or off, what it would have to serve in the project in `root`."""
+    """Return what each kit, on or off, could serve in the project in `root`."""
     return {
         kit.key: kit.find(root, _settings(project, kit)) for kit in kits if kit.find is not None
     }
 
 
 def _settings(project: ProjectFacts, kit: InspectedKit) -> dict[str, Any]:
-    """Return the settings of a kit; its own defaults where it is off."""
+    """Return the settings of a kit, or its defaults if it is off."""
     known = dict(project.settings).get(kit.key)
     if known is not None:
         values: dict[str, Any] = json.loads(known)
@@ -415,10 +415,10 @@ def _settings(project: ProjectFacts, kit: InspectedKit) -> dict[str, Any]:
 
 
 def without_new_columns(root: Path, project: ProjectFacts) -> tuple[ProjectFacts, Names]:
-    """Return the project as its server was generated for it, and what is left out, as columns.
+    """Return the project as its server was generated for it, and the columns that this leaves out.
 
-    These are new columns, as `"table.column"`, that a row may go without. Where anything else
-    differs the project is returned as it is: its server refuses to start.
+    These are new optional columns, as `"table.column"`. If anything else differs, the project is
+    returned unchanged, and its server refuses to start.
     """
     schema = project.schema
     found = table_facts(schema.tables)
@@ -463,7 +463,7 @@ def _replaced(config: TomlFile[Config]) -> tuple[Replaced, ...]:
 
 
 def _http_facts(config: Config) -> str:
-    """Return the table `[http]` as JSON text, empty where there is none."""
+    """Return the table `[http]` as JSON text, empty if it is missing."""
     return "" if config.http is None else _json(config.http.model_dump(mode="json"))
 
 
@@ -474,9 +474,9 @@ def _json(value: object) -> str:
 def _database_facts(
     root: Path, config: TomlFile[Config], kits: Sequence[InspectedKit]
 ) -> _DatabaseFacts:
-    """Return the schema, its tables with tools of their own, and what its disciplines take away.
+    """Return the schema, the tables with generated tools, and the removals of disciplines.
 
-    Behind that come warnings, and which servers of disciplines are unusable.
+    They are followed by warnings, and by the unusable servers of disciplines.
     """
     any_schema = takes_any_schema(config, kits)
     try:
@@ -501,7 +501,7 @@ def is_recorded(root: Path, config: Config) -> bool:
         place = recorded.get(DatabasePlace.engine)
         named = recorded.get("database", ""), place and DatabasePlace(**place)
     except (ValueError, LookupError, TypeError, AttributeError):
-        return True  # whatever needs the facts reports that
+        return True  # reported by code that needs the facts
     except OSError:
         return False
     return bool(named == (config.database.path or "", config.database.place))
@@ -550,7 +550,7 @@ def _found_facts(
 def _served_schema(
     connection: Snapshot, config: TomlFile[Config], kits: Sequence[InspectedKit]
 ) -> Schema:
-    """Return the tables that the servers work on, as far as they are known to the config."""
+    """Return the tables that the servers work on, as far as the config names them."""
     named = names_of(config)
     elsewhere = _columns_elsewhere(connection, config)
     if takes_any_schema(config, kits):
@@ -594,7 +594,7 @@ def _schema(
     *,
     required: Mapping[str, Collection[str]] = REQUIRED_COLUMNS,
 ) -> Schema:
-    """Return the schema without what the config hides; its problems name the line of the config."""
+    """Return the schema without hidden columns; its problems name the line of the config."""
     hidden = (*config.values.db_schema.hide, *_known_hidden(tables, config))
     try:
         case_sensitive = config.values.database.place is not None
@@ -638,7 +638,7 @@ def refuse_other_schemas(root: Path, place: DatabasePlace | None) -> None:
 
 
 def _refuse_incomplete(connection: Snapshot, schema: Schema, name: str) -> None:
-    """Raise `ProjectError`, naming what is missing, for a schema that cannot be served."""
+    """Raise `ProjectError` with the missing parts if a schema cannot be served."""
     missing = missing_required_columns(schema, table_names(connection))
     if not missing:
         return

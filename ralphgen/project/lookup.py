@@ -14,9 +14,9 @@ from ralphgen.runtime.system import launched_session
 FOLDER = ".ralph/mcp"
 SESSIONS = f"{FOLDER}/sessions"
 CONFIG = ".ralph/ralphgen.toml"
-STRUCTURED = "--structured-output"  # of a server whose client uses structured content
+STRUCTURED = "--structured-output"  # for servers whose client uses structured content
 DATABASE = ".ralph/db/ralph.db"
-"""Where the database is in the project's home, unless the settings name another file."""
+"""The database in the project's home, unless the settings name another file."""
 DATABASE_VARIABLE = "RALPH_DATABASE"
 """The user's variable with the absolute path of the database."""
 

@@ -22,14 +22,14 @@ Structured = Literal["auto", True, False]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OwnTool:
-    """A tool of the project's own: a function in a file of `.ralph/tools/`.
+    """A custom tool: a function in a file of `.ralph/tools/`.
 
-    `file` is the name there, `sha256` that of its bytes. `parameters` are name, JSON Schema as
-    JSON text and whether it must be given; `about` what is said of some. `returns` is the schema of
-    the answer as JSON text, `hints` what it declares to clients, and `decorated` whether it says so
-    itself. `origin` is file and line, for messages. The config says the rest, at `place`: the
-    `recipes` that have it, whether it is `interactive`, for how many `seconds` it may run, and by
-    argument the kind of row that is the session's own.
+    `file` is the file's name, `sha256` its digest. `parameters` are name, JSON Schema as JSON text,
+    and whether the parameter is required; `about` describes some of them. `returns` is the schema
+    of the result as JSON text. `hints` are its declared effects, and `decorated` is true if it
+    declares them itself. `origin` is file and line, for messages. The other values come from the
+    config, at `place`: the `recipes` that have the tool, whether it is `interactive`, its time
+    limit in `seconds`, and which arguments are bound to a row of the session.
     """
 
     name: str
@@ -60,7 +60,7 @@ def own_tool_facts(tools: tuple[OwnTool, ...]) -> dict[str, dict[str, Any]]:
 class Column:
     """One column of a table, as the database declares it.
 
-    `values` is the CHECK list in the schema's order, `None` where none is known for certain.
+    `values` is the CHECK list in the schema's order, or `None` if no list is known for certain.
     `primary_key` is the position in the key, from 1; 0 outside of it. `references` is
     `"table(column)"` of a foreign key, or `None`.
     """
@@ -87,9 +87,9 @@ class Table:
 class Schema:
     """The tables that the server works on, sorted by name; `fingerprint` is a sha256 in hex.
 
-    `hide` names columns, as `"table.column"`, that the server must not know. With `case_sensitive`
-    the database tells names apart by their letter case. `definitions` is, by table, what its
-    columns do not say of it, as parts of SQL; None where nobody has recorded it. `views` is the
+    `hide` names columns, as `"table.column"`, that the server must not see. With `case_sensitive`,
+    the database distinguishes names by letter case. `definitions` holds, by table, the properties
+    that its columns do not express, as parts of SQL; None if they are not recorded. `views` is the
     digest of the served views and the views that they read, empty without served views.
     """
 
@@ -115,9 +115,9 @@ class Schema:
 
 @dataclass(frozen=True, slots=True)
 class Removal:
-    """What a discipline takes away: entries are `"tool"` or `"kit:tool"`.
+    """The tools that a discipline removes: entries are `"tool"` or `"kit:tool"`.
 
-    `origin` says where it stands, for messages.
+    `origin` is its location, for messages.
     """
 
     discipline: str
@@ -129,7 +129,7 @@ class Removal:
 class PolicyRule:
     """Tools that sessions of a recipe may never have: patterns of `"tool"` or `"kit:tool"`.
 
-    `origin` says where it stands, for messages.
+    `origin` is its location, for messages.
     """
 
     recipe: str
@@ -139,10 +139,10 @@ class PolicyRule:
 
 @dataclass(frozen=True, slots=True)
 class Replaced:
-    """Words of the project's own for a tool or an argument.
+    """A project's description of a tool or an argument, which replaces the default.
 
-    `entry` is `"tool"` or `"kit:tool"`, with `".argument"` behind it for one. `origin` says where
-    it stands, for messages.
+    `entry` is `"tool"` or `"kit:tool"`, followed by `".argument"` for an argument. `origin` is its
+    location, for messages.
     """
 
     entry: str
@@ -152,16 +152,15 @@ class Replaced:
 
 @dataclass(frozen=True, slots=True)
 class OwnRecipe:
-    """A kind of session of the project's own, from a file in `.ralph/recipes/`.
+    """A custom recipe, from a file in `.ralph/recipes/`.
 
-    `allow` holds, for each kit that it names, the tools it keeps of its base's; a kit that it does
-    not name keeps none, and where it names no kit all keep all. `narrow` holds, by `"tool"` or
-    `"kit:tool"`, the arguments that it keeps, and `bind` the kinds of rows (task, feature,
-    discipline) without which it cannot run. `description` says in a sentence what it is for,
-    `prompt` what its agents do, in place of the steps of its base, and `model` names the model that
-    they use; each is empty where the file says nothing. `origin` is the file, for messages;
-    `places` says where in it stand `"base"`, `"bind"`, each `"kit"` and each `"kit:tool"` of
-    `allow`, and each `"narrow tool"`.
+    `allow` maps each named kit to the tools kept of its base's. A kit that is not named keeps none;
+    if no kit is named, all kits keep all tools. `narrow` maps `"tool"` or `"kit:tool"` to the
+    arguments that it keeps, and `bind` lists the rows (task, feature, discipline) that a session
+    requires. `description` is its purpose in one sentence, `prompt` the instructions that replace
+    the steps of its base, and `model` the default model; each may be empty. `origin` is the file,
+    for messages; `places` are the locations of `"base"`, `"bind"`, each `"kit"` and each
+    `"kit:tool"` of `allow`, and each `"narrow tool"`.
     """
 
     name: str
@@ -176,18 +175,18 @@ class OwnRecipe:
     places: tuple[tuple[str, str], ...] = ()
 
     def place(self, what: str) -> str:
-        """Return where something stands, as `path:line`, or the file where that is not known."""
+        """Return the location of a key as `path:line`, or the file if the line is unknown."""
         return dict(self.places).get(what, self.origin)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ServedTable:
-    """A table or a view that tools are made of, as its settings say.
+    """A table or a view with generated tools, according to its settings.
 
-    `noun` is empty where its name is. `tools` are words of `list`, `get`, `create`, `update`,
-    `delete`, and `recipes` those of them that each recipe has. `key` are the columns that tell its
-    rows. `bind` holds, by column, the kind of row of a session that it is, and `describe` sentences
-    by column. `origin` says where the settings stand, for messages.
+    `noun` is empty if the table's name is used. `tools` are some of `list`, `get`, `create`,
+    `update` and `delete`, and `recipes` the subset for each recipe. `key` are the columns that
+    identify its rows. `bind` maps columns to the kind of a session's row, and `describe` maps
+    columns to sentences. `origin` is the location of the settings, for messages.
     """
 
     name: str
@@ -220,9 +219,9 @@ class Check:
 
 @dataclass(frozen=True, slots=True)
 class DoneRules:
-    """What proves that a task is done: checks, and globs of files that sessions may not change.
+    """The proof that a task is done: checks, and globs of files that sessions may not change.
 
-    `watch` are globs of files of which it is told that a session has changed them.
+    `watch` are globs of files whose changes are reported.
     """
 
     checks: tuple[Check, ...]
@@ -234,7 +233,7 @@ class DoneRules:
 class Queries:
     """The project's named queries, sorted by name.
 
-    As JSON text: `facts` are what their tables are, and `settings` the table `[queries]`.
+    As JSON text: `facts` describe their tables, and `settings` is the table `[queries]`.
     """
 
     prepared: tuple[PreparedQuery, ...]
@@ -255,17 +254,17 @@ class Queries:
 class ProjectFacts:
     """Everything that decides what is emitted.
 
-    `stored_removals` stand in the database, `configured_removals` in the config; both and
-    `recipes` are sorted by name, and so are the `rules` on them. `replaced` are its own words for
-    tools, sorted, `tables` those that further tools are made of, `own_tools` the tools of its own,
-    and `queries` its named queries, if it has any. `settings` holds, by kit, its table of the
-    config, and `surveys` what the kit found in the project's files, both as JSON text. `done` is
-    what proves that a task is done, None where nothing has to. `http` is the table `[http]` as JSON
-    text, empty where the project is not served over HTTP. `database` is where the config says that
-    the database is, from the project's folder; empty for the usual place. `place` is where on a
-    database server it is, if it is there. `variables` are those that programs get besides a
-    standard set, None if they get all. `warnings` are for people, and so is `unusable_servers`,
-    which says why sessions of some disciplines cannot start; nothing emitted depends on them.
+    `stored_removals` come from the database, `configured_removals` from the config. Both, `recipes`
+    and `rules` are sorted by name. `replaced` are its descriptions of tools, sorted; `tables` the
+    tables with generated tools; `own_tools` its custom tools; and `queries` its named queries, if
+    it has any. By kit and as JSON text, `settings` holds the kit's table of the config, and
+    `surveys` its findings in the project's files. `done` is the proof that closes a task, or None
+    if no proof is needed. `http` is the table `[http]` as JSON text, empty if the project is not
+    served over HTTP. `database` is the configured path of the database, relative to the project's
+    folder; empty for the default. `place` is its location on a database server, if it is on one.
+    `variables` are passed to programs in addition to a standard set; None passes all. Nothing
+    emitted depends on the `warnings` for the user, or on `unusable_servers`, the reasons why
+    sessions of some disciplines cannot start.
     """
 
     kits: Names
@@ -296,7 +295,7 @@ class ProjectFacts:
 
     @property
     def database_named(self) -> str:
-        """What servers are told of where the database is."""
+        """The location of the database, in the form that servers receive."""
         return self.place.named if self.place is not None else self.database or DATABASE
 
     def setting(self, kit: str, name: str) -> Any:
@@ -304,7 +303,7 @@ class ProjectFacts:
         return json.loads(dict(self.settings)[kit])[name]
 
     def survey(self, kit: str) -> Any:
-        """Return what a kit found in the project's files, as a value of JSON."""
+        """Return a kit's findings in the project's files, as a JSON value."""
         return json.loads(dict(self.surveys)[kit])
 
 
@@ -352,7 +351,7 @@ def _environment_facts(variables: Names | None) -> dict[str, Any]:
 
 
 def _table_settings(tables: tuple[ServedTable, ...]) -> dict[str, Any]:
-    """Return what is said of each table, by its name, without what nothing is said of."""
+    """Return the settings of each table, by its name, without empty settings."""
     found = {table.name: asdict(table) for table in tables}
     for said in found.values():
         del said["name"], said["origin"]
@@ -364,7 +363,7 @@ def _table_settings(tables: tuple[ServedTable, ...]) -> dict[str, Any]:
 
 
 def done_facts(rules: DoneRules) -> dict[str, Any]:
-    """Return the rules as values of JSON; of a check, what is said of it alone."""
+    """Return the rules as JSON values; only the defined settings of a check are included."""
     return {
         "checks": [
             {key: list(value) if isinstance(value, tuple) else value for key, value in said.items()}
@@ -409,10 +408,10 @@ def _words(replaced: tuple[Replaced, ...]) -> Mapping[str, str]:
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """What a kit would have to serve in a project, for people; nothing emitted depends on it.
+    """What a kit could serve in a project, as information for users; nothing emitted depends on it.
 
-    `summary` says it in a few words, empty where there is nothing. `details` are its facts, by kind
-    a list of objects with the same keys. `warnings` name what cannot be used.
+    `summary` is a short description, empty if there is nothing to serve. `details` maps kinds to
+    lists of objects with the same keys. `warnings` name the items that cannot be used.
     """
 
     summary: str
@@ -421,7 +420,7 @@ class Finding:
 
 
 class InspectedKit(Protocol):
-    """What inspection asks of a kit; `KitDefinition` says what each member means."""
+    """The part of a kit that inspection uses; `KitDefinition` documents each member."""
 
     @property
     def key(self) -> str:
@@ -437,12 +436,12 @@ class InspectedKit(Protocol):
 
     @property
     def additions(self) -> tuple[Callable[..., object], ...]:
-        """What a project adds to it, where it is the first that is on and takes any."""
+        """A project's additions to it, if it is the first enabled kit that accepts any."""
 
     @property
     def survey(self) -> Callable[[Path, Mapping[str, Any]], object] | None:
-        """Reads what the kit needs of the project's files."""
+        """Reads the kit's input from the project's files."""
 
     @property
     def find(self) -> Callable[[Path, Mapping[str, Any]], Finding] | None:
-        """Says what there would be to serve."""
+        """Reports what the kit could serve."""

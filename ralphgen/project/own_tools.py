@@ -41,7 +41,7 @@ TELLABLE = "str, int, float, bool, Literal, list, dict[str, …], or any of thes
 
 
 class UntoldError(Exception):
-    """A part of a signature does not say what a tool takes; `line` is where it stands."""
+    """A part of a signature does not describe the tool's input; `line` is its location."""
 
     def __init__(self, node: ast.AST, text: str) -> None:
         super().__init__(text)
@@ -58,9 +58,9 @@ class OwnParameter:
 
 
 def parameters_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[OwnParameter]:
-    """Return the arguments that callers give, without the first one, which is the project.
+    """Return the arguments that callers pass, without the first one, which is the project.
 
-    Raises `UntoldError` for what cannot be said as a JSON Schema.
+    Raises `UntoldError` for an argument that JSON Schema cannot express.
     """
     named = function.args
     for extra in (named.vararg, named.kwarg):
@@ -78,9 +78,9 @@ def parameters_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> list[OwnP
 
 
 def answer_of(function: ast.FunctionDef | ast.AsyncFunctionDef) -> Schema:
-    """Return the schema of what a function returns, empty for any value, which None is one of.
+    """Return the schema of a function's result; empty for any value, including None.
 
-    Raises `UntoldError` where it has no annotation, or one that says nothing.
+    Raises `UntoldError` if the annotation is missing or too vague.
     """
     if function.returns is None:
         raise UntoldError(function, "the return type is not annotated")
@@ -133,7 +133,7 @@ def _refuse_unlike(argument: ast.arg, node: ast.expr, value: object, schema: Sch
 
 
 def _name(node: ast.expr) -> str:
-    """Return the last part of a name such as `typing.Literal`; empty for all else."""
+    """Return the last part of a name such as `typing.Literal`; empty for other expressions."""
     if isinstance(node, ast.Attribute):
         return node.attr
     return node.id if isinstance(node, ast.Name) else ""
@@ -161,7 +161,7 @@ def _schema(node: ast.expr) -> tuple[Schema, bool]:
 
 
 def _either(node: ast.expr, parts: list[ast.expr]) -> tuple[Schema, bool]:
-    """Return what one type or None comes to; raises `UntoldError` for more types than one."""
+    """Return the schema of one type or None; raises `UntoldError` for several types."""
     others = [one for one in parts if not (isinstance(one, ast.Constant) and one.value is None)]
     if len(others) != 1:
         text = f"{ast.unparse(node)} is more than one type: expected {TELLABLE}"
@@ -189,7 +189,7 @@ def _subscripted(node: ast.Subscript) -> tuple[Schema, bool]:
 
 
 def _held(node: ast.expr) -> Schema:
-    """Return the schema of what a list or an object holds: empty where that may be None."""
+    """Return the schema of the items of a list or an object: empty if they may be None."""
     schema, may_be_none = _schema(node)
     return {} if may_be_none else schema
 
@@ -240,10 +240,10 @@ class ToolFile:
 
 
 def tool_files(root: Path) -> tuple[ToolFile, ...]:
-    """Return the files of tools of the project in `root`, sorted; none where there is no folder.
+    """Return the project's tool files, sorted; empty if the folder does not exist.
 
-    A file whose name begins with "." or "_" is none. Raises `ProjectError` with every file that
-    cannot be read, is a link, is too long or no UTF-8.
+    A file whose name begins with "." or "_" is skipped. Raises `ProjectError` with every file that
+    cannot be read, is a link, is too long or not UTF-8.
     """
     files: list[ToolFile] = []
     problems: list[Problem] = []
@@ -265,11 +265,11 @@ def tool_files(root: Path) -> tuple[ToolFile, ...]:
 def read_own_tools(root: Path, config: TomlFile[Config]) -> tuple[OwnTool, ...]:
     """Return the tools of the project's files, in their order there.
 
-    Raises `ProjectError` with a problem for each that cannot be told to clients, and for each
-    table of the config that is for none.
+    Raises `ProjectError` with a problem for each tool that cannot be described to clients, and for
+    each table of the config without a tool.
     """
     tools: dict[str, OwnTool] = {}
-    known: dict[str, str] = {}  # the place of each name, whose letter case tells no tools apart
+    known: dict[str, str] = {}  # the location of each name; letter case does not distinguish tools
     problems: list[Problem] = []
     for file in tool_files(root):
         try:
@@ -305,7 +305,7 @@ def read_own_tools(root: Path, config: TomlFile[Config]) -> tuple[OwnTool, ...]:
 
 
 def _settled(tool: OwnTool, config: TomlFile[Config]) -> OwnTool:
-    """Return a tool with what the config says of it."""
+    """Return a tool with its settings from the config."""
     settings = config.values.own_tools.get(tool.name)
     if settings is None:
         return tool
@@ -320,7 +320,7 @@ def _settled(tool: OwnTool, config: TomlFile[Config]) -> OwnTool:
 
 
 def _misfits(tool: OwnTool) -> Iterator[Problem]:
-    """Yield what the config says of a tool that its function cannot keep."""
+    """Yield the settings of a tool that its function cannot support."""
     if tool.recipes and not tool.decorated:
         text = f'{tool.place}: "{tool.name}" has no @reads or @writes, which recipes require'
         yield Problem(text, f"decorate the function at {tool.origin}")
@@ -340,7 +340,7 @@ def _functions(file: ToolFile) -> list[Function]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
             tree = ast.parse(file.text)
-            compile(tree, file.path, "exec", dont_inherit=True)  # what only the compiler sees
+            compile(tree, file.path, "exec", dont_inherit=True)  # finds more errors
     except SyntaxError as error:
         text = f"{file.path}:{error.lineno or 1}: invalid Python: {error.msg}"
         raise ProjectError(text, "fix the file by hand") from error
@@ -356,7 +356,7 @@ def _functions(file: ToolFile) -> list[Function]:
 
 
 def _tool(file: ToolFile, function: Function) -> OwnTool:
-    """Return what a function says of itself; raises `UntoldError`."""
+    """Return the tool that a function declares; raises `UntoldError`."""
     if not NAME.fullmatch(function.name):
         text = "invalid tool name: use at most 64 ASCII letters, digits and _"
         raise UntoldError(function, text)
@@ -383,10 +383,10 @@ def _tool(file: ToolFile, function: Function) -> OwnTool:
 
 
 def _said(function: Function, parameters: list[OwnParameter]) -> tuple[str, dict[str, str]]:
-    """Return the first paragraph of a docstring, and what it says of each argument.
+    """Return the first paragraph of a docstring, and the description of each argument.
 
-    An argument's line is its name, a colon and words, which go on in the lines below until another
-    begins or one is blank.
+    An argument's entry is its name, a colon and words. It continues on the following lines until
+    the next entry or a blank line.
     """
     text = ast.get_docstring(function)
     if not text or not text.strip():
@@ -416,7 +416,7 @@ def _said(function: Function, parameters: list[OwnParameter]) -> tuple[str, dict
 
 
 def _hints(function: Function) -> str:
-    """Return what a tool declares to clients, by its decorator; raises `UntoldError`."""
+    """Return the declared effects of a tool, from its decorator; raises `UntoldError`."""
     if not function.decorator_list:
         return ANYTHING
     if len(function.decorator_list) > 1:

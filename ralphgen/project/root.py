@@ -46,7 +46,7 @@ class DatabasePlace:
 
     @property
     def named(self) -> str:
-        """What servers are told: the variable and the schema."""
+        """The location in the form that servers receive: the variable and the schema."""
         return f"{self.dsn_env}/{self.schema}"
 
 
@@ -97,9 +97,9 @@ def sessions_folder(root: Path) -> Path:
 def project_place(start: Path) -> ProjectPlace:
     """Return the project of `start`, or of the nearest directory above it that has one.
 
-    A worktree with settings or a server has its own. Any other one has those of the home. An
-    agent can write its worktree, so there and in its shell the root is the one that its session
-    was made for. Nothing is written: commands that write finish an interrupted write.
+    A worktree with settings or a server is its own project; any other one uses the project of its
+    main tree. An agent can write its worktree, so there and in its shell the root is that of its
+    session. Nothing is written: commands that write finish an interrupted write.
 
     Raises `UsageError` if `start` is missing, and `ProjectError` if it is not in a project.
     """
@@ -136,11 +136,11 @@ def database_path(root: Path) -> Path:
 
 
 def outside_database(root: Path, table: Mapping[str, Any] | None = None) -> tuple[str, ...]:
-    """Return the database if the project chose one that is not its own, else an empty tuple.
+    """Return the database if the project uses one that is not its own, else an empty tuple.
 
-    A file outside of the project is its real path. A place in PostgreSQL is the variable with the
-    DSN, and the schema: the user sets `RALPH_DSN` for projects, and no other variable. `table`
-    takes the place of `[database]`.
+    A file outside the project is returned as its real path, and a place in PostgreSQL as the
+    variable with the DSN, and the schema. The user sets `RALPH_DSN` for projects, and no other
+    variable. `table` replaces `[database]`.
     """
     named = _database_table(root) if table is None else table
     if (place := _place_in(named)) is not None:
@@ -198,18 +198,18 @@ def database_name(root: Path) -> str:
 
 
 def database_shown(root: Path) -> str:
-    """Return where the project's database is: its whole path, or its name in PostgreSQL."""
+    """Return the location of the project's database: its full path, or its name in PostgreSQL."""
     return place_name(_place_in(_database_table(root))) or str(_file(root))
 
 
 def database_named(root: Path) -> str:
-    """Return what a project's servers are told of where its database is."""
+    """Return the location of a project's database in the form that its servers receive."""
     place = database_place(root)
     return str(database_path(root)) if place is None else place.named
 
 
 def refuse_other_engine(root: Path) -> None:
-    """Raise `ProjectError` where the server was written for another engine than the config says."""
+    """Raise `ProjectError` if the server was generated for an engine that is not configured."""
     engines, engine = ("sqlite", DatabasePlace.engine), engine_of(root)
     folders = ("runtime/engine", "runtime")  # the latter in servers of 0.2.0
     written = [one for one in engines for at in folders if (root / FOLDER / at / one).is_dir()]
@@ -224,7 +224,7 @@ def engine_of(root: Path) -> str:
 
 
 def place_name(place: DatabasePlace | None) -> str:
-    """Return what people call a database on a server; empty where there is none."""
+    """Return the display name of a database on a server; empty for a file."""
     return f'the schema "{place.schema}" of {place.dsn_env}' if place is not None else ""
 
 
@@ -275,7 +275,7 @@ def _users_database() -> Path | None:
 
 
 def _named_database(root: Path) -> str:
-    """Return `[database] path` of the config, empty where it says nothing."""
+    """Return `[database] path` of the config, empty if it is missing."""
     return _path_in(_database_table(root))
 
 
@@ -285,9 +285,9 @@ def _path_in(table: Mapping[str, Any]) -> str:
 
 
 def _database_table(root: Path) -> Mapping[str, Any]:
-    """Return `[database]` of the config, empty where it says nothing.
+    """Return `[database]` of the config, empty if it is missing.
 
-    The rest of the config is not looked at: each command that asks for rows comes by here.
+    The rest of the config is not examined, because each command on rows calls this.
     """
     path = root / CONFIG
     return _read_database_table(path, stamp(path))
@@ -321,7 +321,7 @@ def resolved(path: Path) -> Path:
 
 
 def is_missing(path: Path) -> bool:
-    """Return whether there is nothing; what may not be seen counts as there."""
+    """Return whether a path does not exist; a path without read permission counts as existing."""
     try:
         path.stat()
     except (FileNotFoundError, NotADirectoryError):

@@ -1,4 +1,4 @@
-"""What a session has to know of the database's rows, read without a trace."""
+"""The database rows that a session uses, read without a trace."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,13 +15,13 @@ NAMES = {
     "disciplines": "SELECT name FROM disciplines",
     "recipe_configs": "SELECT name FROM recipe_configs",
 }
-LIMIT = 2**62  # of the ids that a database can subtract
+LIMIT = 2**62  # above all ids that SQL can subtract without overflow
 
 
 class ProjectRows:
-    """Questions to the database of a project; columns that it does not have answer None.
+    """Queries on the database of a project; missing columns return None.
 
-    Unless it `has_tasks`, it has no feature, discipline and recipe either, whatever its tables.
+    Unless it `has_tasks`, its features, disciplines and recipes are ignored too.
     """
 
     def __init__(self, connection: Snapshot, *, has_tasks: bool = True) -> None:
@@ -30,12 +30,12 @@ class ProjectRows:
         self._has_tasks = has_tasks
 
     def identity(self, hidden: Sequence[str] = ()) -> tuple[str | None, str | None]:
-        """Return the project's title and its day of creation, None where its column is `hidden`.
+        """Return the project's title and its creation day, each None if its column is `hidden`.
 
-        Raises `ProjectError` for one that is no text, as tables that are not strict allow.
+        Raises `ProjectError` if a value is not a string, which tables that are not strict allow.
         """
         is_own = self._has("metadata") and "id" in column_names(self._connection, "metadata")
-        if not is_own:  # of another meaning
+        if not is_own:  # a table with another meaning
             return None, None
         row = self._row("metadata", "SELECT * FROM metadata ORDER BY id LIMIT 1")
         row = {key: value for key, value in row.items() if f"metadata.{key}" not in hidden}
@@ -44,7 +44,7 @@ class ProjectRows:
     def task(self, task: int) -> tuple[str, str] | None:
         """Return the feature and the discipline of a task.
 
-        Raises `ProjectError` for a task whose names are no text.
+        Raises `ProjectError` for a task whose names are not strings.
         """
         row = self._row("tasks", "SELECT * FROM tasks WHERE id = ?", task)
         if not row:
@@ -57,7 +57,7 @@ class ProjectRows:
         return feature, discipline
 
     def status(self, task: int) -> str | None:
-        """Return the status of a task, None where there is none or it is no text."""
+        """Return the status of a task, or None without a task or if it is not a string."""
         found = self._row("tasks", "SELECT * FROM tasks WHERE id = ?", task).get("status")
         return found if isinstance(found, str) else None
 
@@ -71,7 +71,7 @@ class ProjectRows:
         return int(self._connection.rows("SELECT count(*) FROM tasks")[0][0])
 
     def indexes(self) -> set[Names]:
-        """Return the keys of each index on all tasks, as SQL; those that are unknown are empty."""
+        """Return the keys of each index on all tasks, as SQL; unknown keys are empty."""
         return task_indexes(self._connection)
 
     def titles(self, beginning: str, most: int) -> list[tuple[int, str]]:
@@ -111,7 +111,7 @@ class ProjectRows:
         return self._has_tasks and table in map(str.lower, table_names(self._connection))
 
     def _row(self, table: str, sql: str, *values: object) -> dict[str, object]:
-        """Return the first row, by column; empty where there is none, or no such table."""
+        """Return the first row, by column; empty if there is no row or no such table."""
         if not self._has(table):
             return {}
         try:
@@ -131,6 +131,6 @@ def _text_of(row: Mapping[str, object], column: str) -> str | None:
 
 @contextmanager
 def open_rows(root: Path, *, has_tasks: bool = True) -> Iterator[ProjectRows]:
-    """The rows of the project in `root`; raises `ProjectError` where they cannot be read."""
+    """The rows of the project in `root`; raises `ProjectError` if they cannot be read."""
     with open_database(root) as connection:
         yield ProjectRows(connection, has_tasks=has_tasks)

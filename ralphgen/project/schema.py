@@ -45,7 +45,7 @@ def column_names(connection: Snapshot, table: str) -> list[str]:
 
 
 def task_indexes(connection: Snapshot) -> set[Names]:
-    """Return the keys of each index on all tasks, as SQL; those that are unknown are empty."""
+    """Return the keys of each index on all tasks, as SQL; unknown keys are empty."""
     found: dict[str, list[str]] = {}
     for index, key in connection.rows(connection.catalog.TASK_INDEXES):
         found.setdefault(index, []).append((key or "").replace("((", "(").replace("))", ")"))
@@ -62,12 +62,13 @@ def schema_from_facts(
 ) -> Schema:
     """Return the schema of tables as `read_tables` or `table_facts` give them, sorted by name.
 
-    So the order in which columns were added changes nothing of what is emitted. `hide` names
-    columns (`"tasks.internal_note"`) that the server shall not know; they stay in `tables`,
-    since a hidden NOT NULL column decides what can be written, and leave the fingerprint. It may
-    name those of other tables too, which named queries could read: `elsewhere` are these in small
-    letters, None where they are not known.
-    Raises `ProjectError` for a `hide` entry that names no column or a `required` one. A schema
+    Sorting makes the output independent of the order in which columns were added. `hide` names
+    columns (`"tasks.internal_note"`) that the server must not see. They remain in `tables`, since a
+    hidden NOT NULL column affects which rows can be written, but not in the fingerprint. Entries
+    may also name columns of other tables, which named queries could read: `elsewhere` are these
+    columns in lower case, or None if they are unknown.
+
+    Raises `ProjectError` for a `hide` entry that matches no column or a `required` one. A schema
     that lacks required columns is returned: see `missing_required_columns`.
     """
     tables = tuple(
@@ -124,7 +125,7 @@ def _hide_problems(
     elsewhere: Collection[str] | None,
     required: Mapping[str, Collection[str]],
 ) -> Iterator[Problem]:
-    """Yield what is wrong with one entry of `[schema] hide`: nothing, or one thing."""
+    """Yield at most one problem of an entry of `[schema] hide`."""
     table, _, column = fold(entry).partition(".")
     names = [f"{one.name}.{two.name}" for one in tables for two in one.columns]
     if column in required.get(table, ()):
@@ -181,9 +182,9 @@ def definitions_of(connection: Snapshot, tables: Facts) -> Parts | None:
 
 
 def recorded_parts(facts: Mapping[str, Any]) -> Parts | None:
-    """Return those of a `project.json`, None where it has none.
+    """Return the definitions in a `project.json`, or None if it has none.
 
-    Raises what reading a value of another form does.
+    Raises the usual errors of Python for a value of another form.
     """
     known = facts.get("definitions")
     if known is None:
@@ -192,13 +193,13 @@ def recorded_parts(facts: Mapping[str, Any]) -> Parts | None:
 
 
 def read_definitions(connection: sqlite3.Connection, tables: Facts) -> Definitions:
-    """Return what tables have that their columns do not say, each as a part of SQL.
+    """Return the properties of tables that their columns do not express, as parts of SQL.
 
-    These are keys, CHECKs that are no lists of values, how columns are generated and compared,
-    STRICT, WITHOUT ROWID and AUTOINCREMENT, and indexes and triggers; of a view all that makes it.
-    They depend on nothing that SQLite does not look at: not on spaces, comments, or the order of
-    columns. `tables` are those of the database, as `read_tables` gives them; raises what `sqlite3`
-    raises.
+    These are keys, CHECKs other than lists of values, generation and collation of columns, STRICT,
+    WITHOUT ROWID and AUTOINCREMENT, indexes and triggers; of a view, its whole definition. They do
+    not depend on details that SQLite ignores, such as spaces, comments and the order of columns.
+    `tables` are the tables of the database, as `read_tables` gives them. Raises the errors of
+    `sqlite3`.
     """
     found: dict[str, list[str]] = {}
     for table, columns in sorted(tables.items()):
@@ -217,7 +218,7 @@ def read_definitions(connection: sqlite3.Connection, tables: Facts) -> Definitio
 
 
 def _of_text(tokens: Sequence[str], columns: Sequence[Mapping[str, Any]]) -> Iterator[str]:
-    """Yield what only the text of a table says."""
+    """Yield the properties that only the text of a table contains."""
     items, behind = _items(tokens)
     words = [word.upper() for word in behind]
     yield from (one for one in ("STRICT",) if one in words)
@@ -245,7 +246,7 @@ def _of_text(tokens: Sequence[str], columns: Sequence[Mapping[str, Any]]) -> Ite
 
 
 def _items(tokens: Sequence[str]) -> tuple[list[list[str]], Sequence[str]]:
-    """Return what stands between the commas of a CREATE TABLE, and what is behind it."""
+    """Return the comma-separated items of a CREATE TABLE, and the tokens after them."""
     opening = tokens.index("(")
     inside = _inside(tokens, opening)
     items: list[list[str]] = [[]]
@@ -260,7 +261,7 @@ def _items(tokens: Sequence[str]) -> tuple[list[list[str]], Sequence[str]]:
 
 
 def _inside(tokens: Sequence[str], opening: int) -> Sequence[str]:
-    """Return what is between the parenthesis at `opening` and the one that closes it."""
+    """Return the tokens between the parenthesis at `opening` and its counterpart."""
     depth = 0
     for at in range(opening, len(tokens)):
         depth += (tokens[at] == "(") - (tokens[at] == ")")
@@ -278,7 +279,7 @@ def _joined(tokens: Sequence[str]) -> str:
 
 
 def _name(token: str) -> str:
-    """Return what a token names."""
+    """Return the name in a token, without its quotes."""
     for mark, end in (('"', '"'), ("`", "`"), ("[", "]"), ("'", "'")):
         if token.startswith(mark):
             return token[1:-1].replace(end * 2, end)
@@ -286,7 +287,7 @@ def _name(token: str) -> str:
 
 
 def _keys(connection: sqlite3.Connection, table: str) -> Iterator[str]:
-    """Yield the foreign keys of which the columns do not say all."""
+    """Yield the foreign keys that the columns do not express completely."""
     found: dict[int, list[tuple[str, ...]]] = {}
     for number, *facts in connection.execute(_KEYS, (table,)):
         found.setdefault(number, []).append(tuple(facts))
@@ -312,7 +313,7 @@ def _unique(connection: sqlite3.Connection, table: str) -> Iterator[str]:
 
 
 def _created(connection: sqlite3.Connection, table: str) -> Iterator[str]:
-    """Yield the indexes and triggers of a table; plain indexes as SQLite knows them."""
+    """Yield the indexes and triggers of a table; simple indexes in a normalized form."""
     plain = {
         index: f"CREATE {'UNIQUE ' if unique else ''}INDEX {quoted(index)} ON {quoted(fold(table))}"
         for index, unique, origin, partial in connection.execute(_INDEXES, (table,)).fetchall()

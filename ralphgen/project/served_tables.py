@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 Reads = Callable[[str], Iterable[tuple[str, str]]]  # by view: tables and columns
 KEY = "tables"  # of the config
 READING = VERBS[:2]
-TEXTS = ("TEXT", "NUMERIC", "ANY", "OPAQUE")  # types that a text can be looked for in
-# Types of which an argument has a value.
+TEXTS = ("TEXT", "NUMERIC", "ANY", "OPAQUE")  # types that a text search supports
+# Types that an argument can have.
 GIVEN = (*TEXTS, "BOOLEAN", "DECIMAL", "INTEGER", "JSON", "REAL")
 INTERNAL = ("sqlite_", PREFIX)
 UNSHOWN = "hide it, or make a view without it"
@@ -34,7 +34,7 @@ def names_of(config: TomlFile[Config]) -> tuple[str, ...]:
 
 
 def hidden_columns(config: Config) -> tuple[str, ...]:
-    """Return the columns that nobody sees, as `"table.column"`, as the tables' settings say."""
+    """Return the hidden columns in the tables' settings, as `"table.column"`."""
     named = config.tables.items()
     return tuple(f"{table}.{column}" for table, one in named for column in one.hide)
 
@@ -44,8 +44,8 @@ def served_tables(
 ) -> tuple[ServedTable, ...]:
     """Return the tables and views by the names that the database has for them and their columns.
 
-    Raises `ProjectError` for each name that there is not, and for what a table cannot have. Without
-    a `connection` it is not known why there is no such table.
+    Raises `ProjectError` for each unknown name, and for each setting that a table does not support.
+    Without a `connection`, the reason for a missing table is unknown.
     """
     problems: list[Problem] = []
     found: list[ServedTable] = []
@@ -87,7 +87,7 @@ def _found(schema: Schema, name: str) -> Table | None:
 
 
 def _secrets(connection: "Snapshot | None", schema: Schema) -> Callable[[Table], Iterable[str]]:
-    """Return what says which columns a table or a view has that tools may not show."""
+    """Return a function that yields the columns of a table or view that tools may not show."""
     views: list[Reads] = []  # made for the first table
 
     def found(table: Table) -> Iterator[str]:
@@ -105,9 +105,10 @@ def _secrets(connection: "Snapshot | None", schema: Schema) -> Callable[[Table],
 
 
 def _secrets_in_view(reads: Reads, schema: Schema, name: str) -> Iterator[str]:
-    """Yield, as "table.column", what a view reads and tools may not show; raises what `reads` does.
+    """Yield, as "table.column", the columns a view reads that tools may not show.
 
-    What the view's own columns are called does not count: they are hidden like those of a table.
+    Raises the errors of `reads`. The names of the view's own columns do not count: they are hidden
+    like those of a table.
     """
     for table, column in sorted(reads(name)):
         own = schema.folded(table) == schema.folded(name)
@@ -137,13 +138,13 @@ def _unusable(name: str, kinds: Mapping[str, str], table: Table | None) -> tuple
 
 
 def key_of(table: Table) -> Names:
-    """Return the columns of the primary key in its order, none where there is none."""
+    """Return the columns of the primary key in its order, empty without one."""
     columns = sorted((one.primary_key, one.name) for one in table.columns if one.primary_key)
     return tuple(name for _, name in columns)
 
 
 def possible(table: Table, key: Collection[str] = ()) -> Names:
-    """Return the tools that there can be on a table; `key` tells the rows of one without a key."""
+    """Return the tools that a table supports; `key` identifies the rows of one without a key."""
     if key_of(table):
         can_be_given = all(one.type in GIVEN for one in table.columns if one.primary_key)
         return VERBS if can_be_given else VERBS[:1]
@@ -153,7 +154,7 @@ def possible(table: Table, key: Collection[str] = ()) -> Names:
 def _problems(
     config: TomlFile[Config], name: str, settings: TableSettings, table: Table, schema: Schema
 ) -> Iterator[Problem]:
-    """Yield what is wrong with the settings of a table that there is."""
+    """Yield the problems with the settings of an existing table."""
     stated = {schema.folded(column) for column in settings.hide}
     unseen = (one.name for one in table.columns if schema.hidden(table.name, one.name))
     hidden = stated | {schema.folded(column) for column in unseen}
@@ -179,7 +180,7 @@ def _problems(
 
 
 def _unfit(setting: str, column: Column) -> str:
-    """Return why a column cannot stand in one of the settings; empty where it can."""
+    """Return why a setting does not support a column; empty if it does."""
     if setting == "search" and column.type not in TEXTS:
         return "does not contain text"
     if setting == "hide" and column.primary_key:

@@ -1,4 +1,4 @@
-"""What texts in the config may be, where they mean something to other programs."""
+"""Types of strings in the config that other programs interpret."""
 
 import re
 from collections.abc import Iterator
@@ -30,7 +30,7 @@ PROJECT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 MESSAGE_FIELDS = ("title", "task")  # placeholders of a commit message
 LAST_PORT = 65_535
 LONGEST_NAME = 100
-LONGEST_SENTENCE = 2_000  # bytes of a description: clients cut what is longer than 2 kB
+LONGEST_SENTENCE = 2_000  # bytes of a description: clients cut text above 2 kB
 LONGEST_IDENTIFIER = 63  # bytes of a name on a database server
 
 
@@ -44,7 +44,7 @@ def _is_rule(text: str) -> str:
 
 
 def _is_url(text: str) -> str:
-    """Return `text`; raise PydanticCustomError where it is no URL that a server may have."""
+    """Return `text`; raise PydanticCustomError if it is not a URL that a server may have."""
     if not URL.fullmatch(text):
         raise PydanticCustomError("url", "a URL that starts with http:// or https://")
     return text
@@ -59,7 +59,7 @@ def _is_line(text: str) -> str:
 
 
 def _is_sentence(text: str) -> str:
-    """Return words for agents; raise PydanticCustomError for what no client shows whole."""
+    """Return a text for agents; raise PydanticCustomError if clients would not show it whole."""
     if not text.strip() or not text.isprintable() or len(text.encode()) > LONGEST_SENTENCE:
         text = f"one line of at most {LONGEST_SENTENCE:,} bytes"
         raise PydanticCustomError("sentence", "{expected}", {"expected": text})
@@ -83,7 +83,7 @@ def _is_glob(text: str) -> str:
 
 
 def _is_relative(text: str) -> str:
-    """Return a place as seen from the project, wherever that lies; raise PydanticCustomError."""
+    """Return a path relative to the project; raise PydanticCustomError for other paths."""
     if text.startswith(("/", "\\", "~")) or "\0" in text or text[1:2] == ":" or "://" in text:
         raise PydanticCustomError(
             "relative",
@@ -93,14 +93,14 @@ def _is_relative(text: str) -> str:
 
 
 def _is_command(words: list[str]) -> list[str]:
-    """Return an argument list; raise PydanticCustomError where it names no program."""
+    """Return an argument list; raise PydanticCustomError if it names no program."""
     if not words or not words[0].strip() or any("\0" in word for word in words):
         raise PydanticCustomError("command", 'an argument list, such as ["npm", "ci"]')
     return words
 
 
 def _is_remote_of_git(text: str) -> str:
-    """Return a remote's name; raise PydanticCustomError where git could take it for an option."""
+    """Return a remote's name; raise PydanticCustomError if git could parse it as an option."""
     if not re.fullmatch(r"[A-Za-z0-9_][^\s\x00-\x1f\x7f]*", text):
         raise PydanticCustomError("remote", 'the name of a git remote, such as "origin"')
     return text
@@ -123,7 +123,7 @@ def _is_message(text: str) -> str:
 
 
 def _is_variable(text: str) -> str:
-    """Return the name of a variable; raise PydanticCustomError for all else, such as a DSN."""
+    """Return the name of a variable; raise PydanticCustomError for other texts, such as a DSN."""
     if not VARIABLE.fullmatch(text):
         raise PydanticCustomError(
             "variable", 'the name of a variable, such as "RALPH_DSN", not the DSN'
@@ -141,7 +141,7 @@ def _is_schema_name(text: str) -> str:
 
 
 def _is_agent_name(text: str) -> str:
-    """Return a name for an agent; raise PydanticCustomError for one that is taken or an option."""
+    """Return a name for an agent; raise PydanticCustomError if it is invalid or reserved."""
     if text in KNOWN_AGENTS or not AGENT_NAME.fullmatch(text):
         taken = ", ".join(KNOWN_AGENTS)
         text = f"a name of letters, digits, - and _ other than {taken}"
@@ -150,7 +150,7 @@ def _is_agent_name(text: str) -> str:
 
 
 def _is_public_url(text: str) -> str:
-    """Return an address to which paths can be added; raise PydanticCustomError for others."""
+    """Return a URL that can be extended by paths; raise PydanticCustomError for others."""
     if not is_public_url(text):
         raise PydanticCustomError(
             "public_url",
@@ -161,16 +161,16 @@ def _is_public_url(text: str) -> str:
 
 
 def is_public_url(text: str) -> bool:
-    """Return whether a text is an address with a path of its own, to which more can be added.
+    """Return whether a text is a URL with its own path, which can be extended.
 
-    Without a path a proxy would pass everything on, and `/metrics` too.
+    Without a path, a proxy would pass on every request, including `/metrics`.
     """
     found = PUBLIC_URL.fullmatch(text)
     return found is not None and 0 < int(found[2] or 443) <= LAST_PORT
 
 
 def _is_project_id(text: str) -> str:
-    """Return the id of a project; raise PydanticCustomError where it is no UUID."""
+    """Return the id of a project; raise PydanticCustomError unless it is a UUID."""
     if not PROJECT_ID.fullmatch(text):
         raise PydanticCustomError("project_id", 'a UUID; "ralphgen regen" writes a missing one')
     return text
@@ -227,7 +227,7 @@ class DatabaseSettings(BaseModel):
 
     @property
     def place(self) -> DatabasePlace | None:
-        """Where the database is, None for a file of SQLite."""
+        """The location of the database, or None for a file of SQLite."""
         if self.engine != "postgresql":
             return None
         given = {"dsn_env": self.dsn_env, "schema": self.db_schema}
@@ -264,7 +264,7 @@ class TableSettings(BaseModel):
 
     @property
     def columns(self) -> Iterator[tuple[tuple[str | int, ...], str]]:
-        """Each column that is named, behind the keys under which it stands."""
+        """The columns in the settings, each preceded by its keys in the table."""
         for setting in ("filter", "search", "hide", "key"):
             for at, column in enumerate(getattr(self, setting)):
                 yield (setting, at), column
@@ -297,10 +297,10 @@ class QueriesSettings(BaseModel):
 
     @classmethod
     def usual(cls) -> "QueriesSettings":
-        """Return what holds where the config says nothing."""
+        """Return the defaults."""
         return cls.model_validate({})
 
     @property
     def by_name(self) -> dict[str, QuerySettings]:
-        """What is said of single queries, by name."""
+        """The settings of single queries, by name."""
         return self.__pydantic_extra__

@@ -23,10 +23,10 @@ Model = TypeVar("Model", bound=BaseModel)
 
 UNSHOWN = {"dsn_env", "env", "headers", "url"}  # keys below which values may be secrets
 MASK = "***"
-# What may be a user and a password in a URL, or a password in another form of a DSN.
+# A user and a password in a URL, or a password in another form of a DSN.
 SECRET = re.compile(r"(?<=://)[^/\s]*@|(?<=password=)('[^']*'|[^\s\"]+)", re.IGNORECASE)
 LONGEST = 60  # characters of a value in a message
-# What may end a value that goes on below.
+# Possible ends of a value that continues on the next lines.
 ENDS = ("]", "]]", "]}", "}]", '"""', "'''", '"""]', "''']")
 EXPECTED = {
     "bool_type": "true or false",
@@ -43,8 +43,8 @@ EXPECTED = {
 class Statement:
     """A header, a key with its value, or neither: a comment or a blank line.
 
-    `line` is the number of its first line, `table` the path of the table that it opens or stands
-    in, with positions in lists of tables; `values` are those of a key.
+    `line` is the number of its first line. `table` is the path of the table that it opens or
+    belongs to, with positions in lists of tables; `values` are those of a key.
     """
 
     line: int
@@ -56,14 +56,14 @@ class Statement:
 
 @dataclass(frozen=True, slots=True)
 class TomlFile(Generic[Model]):
-    """The values of a file; `shown` is its path for messages, `text` what it was read from."""
+    """The values of a file; `shown` is its path for messages, `text` its source."""
 
     values: Model
     shown: str
     text: str = ""
 
     def place(self, *keys: str | int) -> str:
-        """Return where a key or an item of a list stands, as `path:line`."""
+        """Return the location of a key or an item of a list, as `path:line`."""
         return f"{self.shown}:{line_of(self.text, keys)}"
 
 
@@ -134,9 +134,9 @@ def _known_keys(model: Any, keys: Keys) -> list[str]:
 
 
 def _fields(model: Any) -> dict[str, Any]:
-    """Return the keys of a model as they are written, with their types; nothing for other types.
+    """Return the keys of a model as written in a file, with their types; empty for other types.
 
-    Where it may be one of several models, these are the keys of all.
+    For a union of models, these are the keys of all of them.
     """
     either = get_args(get_args(model)[0]) if get_origin(model) is Annotated else ()
     found = {
@@ -216,7 +216,7 @@ def _values(values: Mapping[str, Any], statement: str, number: int) -> dict[KeyP
 
 
 def _partial(text: str) -> dict[str, Any] | None:
-    """Return the values of a statement that is not whole yet; None where none can be read."""
+    """Return the values of an incomplete statement, or None if it cannot be parsed."""
     for end in ("", *ENDS):
         with suppress(tomllib.TOMLDecodeError):
             return tomllib.loads(f"{text}\n{end}")

@@ -23,11 +23,11 @@ FAILURES = (ValueError, LookupError, TypeError, AttributeError, TOMLKitError)
 def edited(text: str, changes: Iterable[tuple[KeyPath, Any]]) -> str:
     """Return valid TOML after changes: each a path and its new value, or None to remove it.
 
-    A position in a list follows the list's name; one past the last appends. A list that becomes
-    another keeps the items of both with their comments. Each step is parsed and compared, so that
-    nothing else has changed but tables above the path that become empty. Raises ValueError where
-    the text is no TOML, or is laid out in a way that cannot be changed; the message then holds no
-    value.
+    A position in a list follows the list's name; one past the last appends. A changed list keeps
+    the items of both versions with their comments. Each step is parsed and compared, so that
+    nothing else has changed except tables above the path that become empty. Raises ValueError,
+    without a value in the message, if the text is not TOML, or if its layout does not permit the
+    change.
     """
     mark = MARK if text.startswith(MARK) else ""
     text = text.removeprefix(MARK)
@@ -77,7 +77,7 @@ def _assign(values: Any, path: KeyPath, value: Any) -> None:
 
 
 def _without_empty(values: Any, path: KeyPath) -> Any:
-    """Return parsed values without what is empty at the path or above it."""
+    """Return parsed values without empty values at the path or above it."""
     if not path or not isinstance(values, dict) or path[0] not in values:
         return values
     inner = _without_empty(values[path[0]], path[1:])
@@ -86,7 +86,7 @@ def _without_empty(values: Any, path: KeyPath) -> Any:
 
 
 def _ways_to_remove(parts: Sequence[Statement], path: KeyPath) -> Iterator[str]:
-    """Yield the text without what stands at a path; comments inside of its tables go with it."""
+    """Yield texts without the value at a path; comments inside its tables are removed with it."""
     kept: list[str] = []
     pending: list[str] = []
     inside = False
@@ -108,7 +108,7 @@ def _ways_to_remove(parts: Sequence[Statement], path: KeyPath) -> Iterator[str]:
 
 
 def _ways_to_set(parts: Sequence[Statement], path: KeyPath, value: Any) -> Iterator[str]:
-    """Yield texts with the value at the path, the plainest first; some may be no TOML, or wrong."""
+    """Yield texts with the value at the path, simplest first; some may be wrong or invalid TOML."""
     for at, one in enumerate(parts):
         if _starts(path[:-1], one.table) and path[len(one.table)] in one.values:
             for new in _set_inside(one, path[len(one.table) :], value):
@@ -120,7 +120,7 @@ def _ways_to_set(parts: Sequence[Statement], path: KeyPath, value: Any) -> Itera
 
 
 def _rest(one: Statement, path: KeyPath) -> str:
-    """Return what remains of a statement when what stands at the path is taken out of it."""
+    """Return the rest of a statement after removing the value at the path."""
     if not one.values or not _starts(path[:-1], one.table):
         return one.text
     *above, last = path[len(one.table) :]
@@ -153,7 +153,7 @@ def _set_inside(one: Statement, path: KeyPath, value: Any) -> Iterator[str]:
                 yield tomlkit.dumps(document)
                 continue
             if not rest and isinstance(inner.get(key), Array) and isinstance(value, list):
-                items = inner[key]  # those that stay keep their comments
+                items = inner[key]  # remaining items keep their comments
                 for item in [*items]:
                     if item not in value:
                         items.remove(item)
@@ -167,7 +167,7 @@ def _set_inside(one: Statement, path: KeyPath, value: Any) -> Iterator[str]:
 
 
 def _set_beside(parts: Sequence[Statement], path: KeyPath, value: Any) -> Iterator[str]:
-    """Yield texts with a new statement: in the path's table, beside its kin, or in a new table."""
+    """Yield texts with a new statement: in the path's table, near related ones, or in a new one."""
     above = path[:-1]
     line = _lines_of({path[-1]: value})
     home = _last(parts, lambda table: table == above)

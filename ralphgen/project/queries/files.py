@@ -792,7 +792,7 @@ def _inserted_column(tokens: Sequence[Token], values: int, place: int) -> Column
 
 
 _JOINS = ("FROM", "USING")  # their columns could be mistaken for columns of the written table
-_MIXED = ("OR", "BETWEEN", "CASE")  # which conditions hold then is not plain
+_MIXED = ("OR", "BETWEEN", "CASE")  # these make it unclear which conditions hold
 _ENDS = ("RETURNING", "ON")
 
 
