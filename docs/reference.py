@@ -15,7 +15,7 @@ from ralphgen.emit.editor_schemas import config_schema, recipe_schema
 from ralphgen.emit.initialize import InitOptions, initialize
 from ralphgen.emit.scaffold import CONTEXT
 from ralphgen.emit.skills import GUIDE, render_skills
-from ralphgen.emit.workflows import generate
+from ralphgen.kits.project import Project
 from ralphgen.kits.registry import KITS
 from ralphgen.runtime.policy import FULL
 from ralphgen.spelling import markdown_cell
@@ -51,7 +51,7 @@ def _served() -> dict[str, str]:
             say=lambda _line: None,
             agree=lambda _question: False,
         )
-        plan = generate(root).plan
+        plan = Project(root).plan
         skills = render_skills(plan)
         every = {"recipe": FULL, "enabled_tools": plan.policy.recipes[FULL].tools}
         context = {"version": 1, "session_id": "reference", **every}

@@ -12,7 +12,7 @@ from driving import SCHEMAS, create_database, create_project
 from sources import runtime_text
 from syntax_trees import KIT_KEYS, PACKAGE, RUNTIME, SERVERS, absolute, forget, imported, parsed
 
-from ralphgen.emit.workflows import generate
+from ralphgen.kits.project import Project
 from ralphgen.kits.registry import KITS
 from ralphgen.planning.model import RECIPES, KitPlan, ServerPlan
 from ralphgen.project.config import Config
@@ -44,7 +44,7 @@ def plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ServerPlan]:
         create_database(root, (SCHEMAS / f"{schema}.sql").read_text(encoding="utf-8"))
         config = switching_on(*TOGETHER)
         (root / ".ralph/ralphgen.toml").write_text(config, encoding="utf-8")
-        found[schema] = generate(root).plan
+        found[schema] = Project(root).plan
     return found
 
 
@@ -184,7 +184,7 @@ def test_a_kit_alone_brings_every_module_that_its_own_import(key: str, tmp_path:
     """A module that only another kit brings would be missed at the first start without it."""
     create_database(tmp_path, (SCHEMAS / "a8.sql").read_text(encoding="utf-8"))
     (tmp_path / ".ralph/ralphgen.toml").write_text(switching_on(key), encoding="utf-8")
-    files = generate(tmp_path).files
+    files = Project(tmp_path).files
     wanted = {
         absolute(PACKAGE / name, module).removeprefix("ralphgen.").replace(".", "/")
         for name, text in files.items()
@@ -221,7 +221,7 @@ def test_a_server_imports_the_standard_library_and_its_lock(
     create_database(tmp_path, (SCHEMAS / "b6.sql").read_text(encoding="utf-8"))
     config = switching_on(*kits.split())
     (tmp_path / ".ralph/ralphgen.toml").write_text(config, encoding="utf-8")
-    plan = generate(tmp_path).plan
+    plan = Project(tmp_path).plan
     files = render_files(replace(plan, engine=engine, http={} if is_http else None))
     top = {path.partition("/")[0].removesuffix(".py") for path in files}
     found = {

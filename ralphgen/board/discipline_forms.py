@@ -5,7 +5,7 @@ import os
 import re
 import shlex
 import tomllib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from difflib import SequenceMatcher
 from pathlib import Path
@@ -31,9 +31,10 @@ from ralphgen.board.text import WAS, FieldProblem, Form
 from ralphgen.emit import workflows
 from ralphgen.emit.scaffold import CONFIG_TEXT
 from ralphgen.emit.trust import items_of
-from ralphgen.emit.workflows import Generated, tools_on_disk
+from ralphgen.emit.workflows import tools_on_disk
 from ralphgen.errors import Problem, ProjectError, RalphgenError, Say
 from ralphgen.files import put
+from ralphgen.kits.project import Project
 from ralphgen.kits.registry import KITS
 from ralphgen.planning.policy import Catalog
 from ralphgen.planning.server import full_catalog
@@ -440,15 +441,15 @@ class PlannedWrite:
     after: str | None = field(repr=False)
 
 
-def catalog_of(root: Path, generated: Callable[[], Generated]) -> Catalog:
+def catalog_of(project: Project) -> Catalog:
     """Return every tool that there can be, those that the project adds among them.
 
     Where it cannot be generated, these are those of the server on disk.
     """
     try:
-        return full_catalog(KITS, generated().plan.kits)
+        return full_catalog(KITS, project.plan.kits)
     except RalphgenError:
-        added = tools_on_disk(root, absent=True)
+        added = tools_on_disk(project.root, absent=True)
         names = {kit.key: (*kit.catalog, *added.get(kit.key, ())) for kit in KITS}
         return Catalog({kit: tuple(dict.fromkeys(found)) for kit, found in names.items()})
 
@@ -757,7 +758,7 @@ def _saved(root: Path, edit: Edit, patience: float, session: str) -> Saved:
     before = discipline_of(facts, facts.rows[edit.discipline])
     if before.fingerprint != edit.fingerprint:
         return _stale(edit, before)
-    catalog = catalog_of(root, lambda: workflows.generate(root))
+    catalog = catalog_of(Project(root))
     fields = problems_of(edit, before, catalog)
     if fields:
         return Saved("refused", "nothing was saved", before, fields)

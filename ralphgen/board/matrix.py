@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
-from ralphgen.emit.workflows import Generated
+from ralphgen.kits.project import Project
 from ralphgen.kits.registry import KITS
 from ralphgen.planning.model import KitPlan, Names, ServerPlan
 from ralphgen.planning.preview import entries_of, listed_bytes, supposed_session
@@ -99,31 +99,31 @@ class Matrix:
     kits: tuple[KitGrid, ...]
 
 
-def matrix(generated: Generated, discipline: str | None) -> Matrix:
+def matrix(project: Project, discipline: str | None) -> Matrix:
     """Return the matrix for a discipline, or for sessions without one.
 
     Sessions are supposed to be about a row where the recipe needs one.
     """
-    policy = generated.plan.policy
+    policy = project.plan.policy
     views = {
-        kit.key: tuple(_session_views(generated, policy, kit, discipline))
-        for kit in generated.plan.kits
+        kit.key: tuple(_session_views(project, policy, kit, discipline))
+        for kit in project.plan.kits
     }
     by_recipe = zip(*views.values(), strict=True)
-    heads = tuple(_head(generated.plan, policy, columns) for columns in by_recipe)
-    grids = tuple(_grid(kit, views[kit.key]) for kit in generated.plan.kits)
+    heads = tuple(_head(project.plan, policy, columns) for columns in by_recipe)
+    grids = tuple(_grid(kit, views[kit.key]) for kit in project.plan.kits)
     return Matrix(discipline, heads, grids)
 
 
 def _session_views(
-    generated: Generated,
+    project: Project,
     policy: Policy,
     kit: KitPlan,
     discipline: str | None,
 ) -> Iterator[SessionView]:
     """Yield what a session of each recipe sees of the kit."""
-    own = {recipe.name: recipe for recipe in generated.project.recipes}
-    removals = (*generated.project.stored_removals, *generated.project.configured_removals)
+    own = {recipe.name: recipe for recipe in project.facts.recipes}
+    removals = (*project.facts.stored_removals, *project.facts.configured_removals)
     taken = tuple(removal for removal in removals if removal.discipline == discipline)
     for recipe in policy.recipes:
         works_as = None if "discipline" in policy.targets(recipe) else discipline

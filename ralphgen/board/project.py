@@ -15,9 +15,9 @@ from threading import Event, Lock, Thread
 from typing import Any, NamedTuple, TypeVar
 
 from ralphgen.board.text import line
-from ralphgen.emit.scaffold import serves_any_database
 from ralphgen.errors import ProjectError, RalphgenError
 from ralphgen.files import MANIFEST, SETTLED, listed
+from ralphgen.kits.project import Project
 from ralphgen.kits.ralph.rows import LEARNINGS, PROGRESS, Rows
 from ralphgen.kits.registry import read_settings
 from ralphgen.kits.specum.progress import spec_files
@@ -588,7 +588,7 @@ def project_title(root: Path, other: str = UNTITLED) -> str:
 def has_tables_alone(root: Path) -> bool:
     """Return whether the config of a project has no tasks, features and disciplines."""
     try:
-        return serves_any_database(root)
+        return Project(root).serves_any_database
     except ProjectError:  # sections that need the config show the problem
         return False
 

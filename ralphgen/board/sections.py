@@ -4,7 +4,6 @@ from base64 import b64encode
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from datetime import date
-from functools import partial
 from hashlib import sha256
 from operator import attrgetter
 from pathlib import Path
@@ -29,9 +28,8 @@ from ralphgen.board.record import RecordQuery, project_record, record_of_tables,
 from ralphgen.board.sessions import read_sessions
 from ralphgen.board.text import ActionResult, FieldProblem, Form, fieldless
 from ralphgen.doctor import examine
-from ralphgen.emit.scaffold import serves_any_database
-from ralphgen.emit.workflows import Generated, generate
 from ralphgen.errors import Problem, ProjectError, RalphgenError
+from ralphgen.kits.project import Project
 from ralphgen.kits.registry import KITS
 from ralphgen.project.database import open_database
 from ralphgen.project.inspect import read_schema
@@ -108,7 +106,7 @@ def problems(board: Board, form: Form) -> tuple[FieldProblem, ...]:
         return fieldless(error.problems)
     if discipline is None:
         return (FieldProblem("", "this discipline no longer exists", RELOAD),)
-    catalog = catalog_of(board.root, partial(_generated, board))
+    catalog = catalog_of(_project(board))
     return tuple(map(given.shown, problems_of(edit, discipline, catalog)))
 
 
@@ -138,7 +136,7 @@ def save_project(board: Board, form: Form) -> ActionResult:
 def _matrix(board: Board, query: PageQuery) -> Values:
     names = _disciplines(board)
     chosen = query.discipline if query.discipline in names else None
-    return {"view": matrix(_generated(board), chosen), "disciplines": names}
+    return {"view": matrix(_project(board), chosen), "disciplines": names}
 
 
 def _status(board: Board) -> Status | None:
@@ -193,9 +191,9 @@ def _disciplines(board: Board) -> Names:
         return ()
 
 
-def _generated(board: Board) -> Generated:
-    """Generate the project in memory, once per change of what the server depends on."""
-    return board.kept("matrix", generate)
+def _project(board: Board) -> Project:
+    """Return the project, inspected once per change of what the server depends on."""
+    return board.kept("matrix", Project)
 
 
 def _overview(board: Board, query: PageQuery) -> Values:
@@ -235,9 +233,8 @@ def report(root: Path, *, sessions: bool = False) -> str:
     on record and those of this machine, with ids and times, and the claims as of now.
     Raises `ProjectError` where the project cannot be read.
     """
-    generated = generate(root)
-    schema = generated.project.schema
-    alone = serves_any_database(root)
+    project = Project(root)
+    schema, alone = project.schema, project.serves_any_database
     with open_database(root) as connection:
         status = (
             None if alone else project_status(connection, schema, root, NO_DAY, claims=sessions)
@@ -263,7 +260,7 @@ def report(root: Path, *, sessions: bool = False) -> str:
         sections=[(name, title) for name, title in SECTIONS.items() if name not in left_out],
         sheet=Markup(sheet),
         digest=b64encode(sha256(sheet.encode()).digest()).decode(),
-        matrix=matrix(generated, None),
+        matrix=matrix(project, None),
         status=status,
         record=record,
         drift=replace(found, problems=tuple(problems)),

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from ralphgen.emit.clients import ClientForm
     from ralphgen.emit.connected import ConnectTarget
-    from ralphgen.emit.workflows import Generated
+    from ralphgen.kits.project import Project as Inspected
 
 app = App()
 CONNECT = """\
@@ -83,7 +83,7 @@ def connect(
 ) -> None:
     """Write the files of an MCP client, and record them as trusted."""
     from ralphgen.emit.clients import AGENTS_MD, PLUGIN, SKILLS, SUBAGENTS, client_form
-    from ralphgen.emit.workflows import generate
+    from ralphgen.kits.project import Project as Inspected
     from ralphgen.project.root import project_root, written_root
 
     chosen = {SKILLS: skills, SUBAGENTS: subagents, PLUGIN: plugin, AGENTS_MD: agents_md}
@@ -98,17 +98,17 @@ def connect(
     if prints and recipe:
         raise UsageError('"--print" writes nothing, and "--recipe" does', "leave out one of them")
     root = project_root(project) if prints else written_root(project, "connect")
-    generated = generate(root)
-    targets, is_local = _targets(root, generated, client, kinds, http, user=user)
+    inspected = Inspected(root)
+    targets, is_local = _targets(inspected, client, kinds, http, user=user)
     if prints:
         _print(targets)
         return
     tell = progress(quiet)
     if recipe:
-        _set_recipe(root, generated, recipe, tell)
+        _set_recipe(inspected, recipe, tell)
     _write(root, targets, tell)
     if user and not form.by_project:
-        _warn_of_shared(root, generated, client)
+        _warn_of_shared(inspected, client)
     if form.note and not kinds:
         tell(f"note: {form.note}")
     if plugin:
@@ -134,8 +134,7 @@ def _refuse_missing(client: str, form: "ClientForm", kinds: "Sequence[str]") -> 
 
 
 def _targets(
-    root: Path,
-    generated: "Generated",
+    inspected: "Inspected",
     client: str,
     kinds: "Sequence[str]",
     http: str,
@@ -147,17 +146,15 @@ def _targets(
     from ralphgen.emit.connected import client_file, targets
     from ralphgen.project.settings import is_public_url
 
-    plan = generated.plan
+    plan = inspected.plan
     if kinds:
-        return [
-            target for kind in kinds for target in targets(kind, root, generated.project, plan)
-        ], True
+        return [target for kind in kinds for target in targets(kind, inspected)], True
     if http and not is_public_url(http):
         text = f'invalid URL "{http}"'
         raise UsageError(text, "use the url of [http], such as https://mcp.example.com/mcp")
     remote = {kit.key: f"{http}/{kit.key}" for kit in plan.kits if http and kit.http is not None}
     kits = [kit.key for kit in plan.kits]
-    entries = ClientEntries(client, root, kits, remote, personal=user)
+    entries = ClientEntries(client, inspected.root, kits, remote, personal=user)
     return [client_file(entries)], len(remote) < len(kits) and not entries.form.personal
 
 
@@ -179,17 +176,17 @@ def _write(root: Path, targets: "Sequence[ConnectTarget]", tell: Say) -> None:
             tell(f"wrote {target.path}{count}" if changed else f"{target.path} is up to date")
 
 
-def _warn_of_shared(root: Path, generated: "Generated", client: str) -> None:
+def _warn_of_shared(inspected: "Inspected", client: str) -> None:
     """Print a warning if the project's file has servers of the same names."""
     from ralphgen.emit.clients import CLIENTS, written_entries
 
-    kits = [kit.key for kit in generated.plan.kits]
+    root, kits = inspected.root, [kit.key for kit in inspected.plan.kits]
     if not CLIENTS[client].personal and (shared := written_entries(client, root, kits)):
         path = shared.file.relative_to(root).as_posix()
         say(f"warning: {path} has the same servers, and {client} may prefer them")
 
 
-def _set_recipe(root: Path, generated: "Generated", recipe: str, tell: Say) -> None:
+def _set_recipe(inspected: "Inspected", recipe: str, tell: Say) -> None:
     """Change the recipe of clients without a session, which are not about a row."""
     from ralphgen.cli.trust import asked
     from ralphgen.runtime.policy import REQUIRED
@@ -198,13 +195,13 @@ def _set_recipe(root: Path, generated: "Generated", recipe: str, tell: Say) -> N
 
     needs = {
         name: [kind for kind, need in one.targets.items() if need == REQUIRED]
-        for name, one in generated.plan.policy.recipes.items()
+        for name, one in inspected.plan.policy.recipes.items()
     }
     if needs.get(recipe):
         usable = ", ".join(name for name in needs if not needs[name])
         text = f'the recipe "{plain(recipe)}" is for a session on a {needs[recipe][0]}'
         raise UsageError(text, f"clients without a session can have: {plain(usable)}")
-    _, warnings = create_default_context(root, Request(recipe), say=tell, ask=asked)
+    _, warnings = create_default_context(inspected.root, Request(recipe), say=tell, ask=asked)
     for warning in warnings:
         say(f"warning: {plain(warning)}")
 

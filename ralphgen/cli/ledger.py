@@ -224,20 +224,17 @@ __all__ = ["app", "indexes", "roles"]
 @db.command(example="ralphgen db indexes | psql service=shop")
 def indexes(project: Project = Path()) -> None:
     """Print SQL for missing indexes, without running it."""
-    from ralphgen.emit.scaffold import serves_any_database
-    from ralphgen.emit.workflows import generate
     from ralphgen.errors import ProjectError
+    from ralphgen.kits.project import open_project
     from ralphgen.planning.indexes import missing_indexes
-    from ralphgen.project.root import project_root
-    from ralphgen.project.rows import open_rows
 
-    root = project_root(project)
-    served = generate(root).project
-    if serves_any_database(root):
+    opened = open_project(project)
+    served = opened.facts
+    if opened.serves_any_database:
         say("this project has no tasks, so it needs no index")
         return
     try:
-        with open_rows(root) as rows:
+        with opened.rows() as rows:
             found = rows.indexes()
     except ProjectError as error:
         found = set()
@@ -251,17 +248,16 @@ def indexes(project: Project = Path()) -> None:
 @db.command(example="ralphgen db roles | psql service=shop")
 def roles(project: Project = Path()) -> None:
     """Print SQL for PostgreSQL roles and row-level security."""
-    from ralphgen.emit.workflows import generate
     from ralphgen.kits.access import access_sql
-    from ralphgen.project.root import project_root
+    from ralphgen.kits.project import open_project
 
-    root = project_root(project)
-    generated = generate(root)
+    opened = open_project(project)
+    text = access_sql(opened.facts, opened.plan)
     from ralphgen.errors import ProjectError
     from ralphgen.ledger.tables import VERSION, read_state
 
-    version = read_state(root).version
+    version = read_state(opened.root).version
     if version is not None and version < VERSION:
-        text = f"the ledger is of version {version}, and the roles are for version {VERSION}"
-        raise ProjectError(text, 'run "ralphgen db ledger upgrade" first')
-    sys.stdout.write(access_sql(generated.project, generated.plan))
+        problem = f"the ledger is of version {version}, and the roles are for version {VERSION}"
+        raise ProjectError(problem, 'run "ralphgen db ledger upgrade" first')
+    sys.stdout.write(text)

@@ -240,25 +240,23 @@ def check(
 @app.command(example="ralphgen inspect --json | jq .schema")
 def inspect(project: Project = Path(), as_json: Json = False) -> None:
     """Show the facts that decide the generated server."""
-    from ralphgen.emit.workflows import generate
+    from ralphgen.kits.project import open_project
     from ralphgen.kits.registry import KITS
     from ralphgen.project.inspect import found_by_kits
-    from ralphgen.project.root import database_shown, project_root
+    from ralphgen.project.root import database_shown
 
-    root = project_root(project)
-    generated = generate(root)
-    found = found_by_kits(root, generated.project, KITS)
-    warnings = [*generated.plan.warnings]
-    warnings += [
-        text for kit in generated.plan.kits if kit.key in found for text in found[kit.key].warnings
-    ]
+    inspected = open_project(project)
+    plan = inspected.plan
+    found = found_by_kits(inspected.root, inspected.facts, KITS)
+    warnings = [*plan.warnings]
+    warnings += [text for kit in plan.kits if kit.key in found for text in found[kit.key].warnings]
     for warning in warnings:
         say(f"warning: {plain(warning)}")
     if as_json:
-        absent = {kit.key: dict(kit.absent) for kit in generated.plan.kits}
+        absent = {kit.key: dict(kit.absent) for kit in plan.kits}
         details = {kit: finding.details for kit, finding in found.items()}
-        facts = generated.plan.facts
-        database = database_shown(root)
+        facts = plan.facts
+        database = database_shown(inspected.root)
         print_json(
             {
                 **facts,
@@ -271,7 +269,7 @@ def inspect(project: Project = Path(), as_json: Json = False) -> None:
         return
     from ralphgen.cli.tables import show_facts
 
-    show_facts(root, generated, found)
+    show_facts(inspected, found)
 
 
 @app.command(example="ralphgen doctor")
@@ -358,16 +356,15 @@ def schema(
 @app.command(example="ralphgen status --json")
 def status(project: Project = Path(), as_json: Json = False) -> None:
     """Summarize tasks, blocked work, branches and the last loop."""
-    from ralphgen.emit.scaffold import serves_any_database
+    from ralphgen.kits.project import open_project
     from ralphgen.loop.summary import summarize, summary_lines
-    from ralphgen.project.root import project_root
 
-    root = project_root(project)
-    facts = summarize(root)
+    opened = open_project(project)
+    facts = summarize(opened.root)
     if as_json:
         print_json(facts)
         return
-    has_tasks = not serves_any_database(root)
+    has_tasks = not opened.serves_any_database
     for line in summary_lines(facts, last=True, has_tasks=has_tasks):
         print_result(line)
 

@@ -1,7 +1,6 @@
 """Rich tables of facts and of the policy, for people at a terminal."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
 from rich.cells import cell_len
@@ -10,8 +9,8 @@ from rich.table import Table
 from rich.text import Text
 
 from ralphgen.cli.row_tables import HUES, PageConsole, page_console
-from ralphgen.emit.workflows import Generated
 from ralphgen.errors import plain
+from ralphgen.kits.project import Project
 from ralphgen.ledger.record import SessionRecord
 from ralphgen.planning.model import KitPlan, ServerPlan
 from ralphgen.planning.preview import listed_bytes, listed_tools
@@ -67,11 +66,11 @@ def show_tools(plan: ServerPlan, discipline: str | None = None) -> None:
         _show_absent(kit)
 
 
-def show_facts(root: Path, generated: Generated, found: Mapping[str, Finding]) -> None:
+def show_facts(inspected: Project, found: Mapping[str, Finding]) -> None:
     """Print the inspected schema, removals, recipes and tools, and what was found for each kit."""
     console = _console()
-    project = generated.project
-    print_result(f"database: {plain(database_shown(root))}")
+    project = inspected.facts
+    print_result(f"database: {plain(database_shown(inspected.root))}")
     for table in project.schema.tables:
         console.print(f"{plain(table.name)}: {counted(len(table.columns), 'column')}")
         console.print(_columns(project, table))
@@ -80,10 +79,10 @@ def show_facts(root: Path, generated: Generated, found: Mapping[str, Finding]) -
         print_result(plain(taken))
     for recipe in project.recipes:
         print_result(plain(f'recipe "{recipe.name}" takes from "{recipe.base}"'))
-    for one in generated.plan.wordings:
+    for one in inspected.plan.wordings:
         print_result(plain(one.told))
     console.print(f"kits: {', '.join(project.kits)}")
-    for kit in generated.plan.kits:
+    for kit in inspected.plan.kits:
         console.print(f"{kit.key}: {counted(len(kit.tools), 'tool')}")
         _show_absent(kit)
         if kit.key in found and found[kit.key].summary:

@@ -3,7 +3,7 @@
 import sys
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,9 @@ from ralphgen.errors import MissingError, ProjectError, UsageError, harmless, pl
 from ralphgen.suggestion import suggestion
 from ralphgen.terminal.app import App, Json, Project
 from ralphgen.terminal.console import print_json, print_result, say
+
+if TYPE_CHECKING:
+    from ralphgen.kits.project import Project as Inspected
 
 app = App()
 group = App(name="tools")
@@ -55,19 +58,18 @@ def tools(
 def list_(discipline: Discipline = "", as_json: Json = False, project: Project = Path()) -> None:
     """List the tools of each recipe and their size in bytes."""
     from ralphgen.cli.tables import show_tools, tool_matrix
-    from ralphgen.emit.workflows import generate
-    from ralphgen.project.root import project_root
+    from ralphgen.kits.project import open_project
 
-    root = project_root(project)
-    generated = generate(root)
+    opened = open_project(project)
+    plan = opened.plan
     if discipline:
-        _refuse_unknown_discipline(root, discipline)
-    for warning in generated.plan.warnings:
+        _refuse_unknown_discipline(opened, discipline)
+    for warning in plan.warnings:
         say(f"warning: {plain(warning)}")
     if as_json:
-        print_json(tool_matrix(generated.plan, discipline or None))
+        print_json(tool_matrix(plan, discipline or None))
         return
-    show_tools(generated.plan, discipline or None)
+    show_tools(plan, discipline or None)
 
 
 @group.command(example="ralphgen tools diff origin/main")
@@ -127,15 +129,13 @@ def why(
     Prints the source that removed the tool or the argument, and the recipes that have it.
     """
     from ralphgen.authority import Reach, asked_tools
-    from ralphgen.emit.workflows import generate
+    from ralphgen.kits.project import open_project
     from ralphgen.kits.registry import KITS
     from ralphgen.planning.model import INTERACTIVE
-    from ralphgen.project.root import project_root
-    from ralphgen.project.rows import open_rows
     from ralphgen.sessions.decide import WORKING, Request, decide_subject
 
-    root = project_root(project)
-    plan = generate(root).plan
+    opened = open_project(project)
+    plan = opened.plan
     tools = asked_tools(plan, KITS, tool, argument)
     reach = Reach(plan)
     request = Request(
@@ -143,14 +143,14 @@ def why(
     )
     rows, base, works_as = None, request.recipe, discipline or None
     if task is not None:
-        with open_rows(root) as stored:
+        with opened.rows() as stored:
             subject = decide_subject(reach.policy, request, stored)
         rows, base, works_as = subject.rows, subject.base, subject.discipline
     elif base not in reach.policy.recipes:
         hint = suggestion(base, reach.policy.recipes, "the recipes", "ralphgen tools")
         raise MissingError(f'there is no recipe "{plain(base)}"', hint)
     elif discipline:
-        _refuse_unknown_discipline(root, discipline)
+        _refuse_unknown_discipline(opened, discipline)
     for asked in tools:
         print_result(reach.why(asked, base, discipline=works_as, rows=rows))
 
@@ -173,11 +173,10 @@ def who(
     from difflib import ndiff
 
     from ralphgen.authority import Reach, asked_tools
-    from ralphgen.emit.workflows import generate
+    from ralphgen.kits.project import open_project
     from ralphgen.kits.registry import KITS
-    from ralphgen.project.root import project_root
 
-    plan = generate(project_root(project)).plan
+    plan = open_project(project).plan
     reach = Reach(plan)
     lines = [
         f"{asked}: {line}"
@@ -229,10 +228,8 @@ def add(
     say("next: ralphgen regen")
 
 
-def _refuse_unknown_discipline(root: Path, discipline: str) -> None:
-    from ralphgen.project.rows import open_rows
-
-    with open_rows(root) as rows:
+def _refuse_unknown_discipline(opened: "Inspected", discipline: str) -> None:
+    with opened.rows() as rows:
         names = rows.names("disciplines")
     if discipline not in names:
         hint = suggestion(discipline, names, "the disciplines", "ralphgen discipline list")

@@ -21,16 +21,16 @@ def trust(project: Project = Path(), yes: Yes = False) -> None:
     """Review and approve the commands a project runs."""
     from ralphgen.emit.trust import database_items, git_items, run_items
     from ralphgen.emit.workflows import compile_server
-    from ralphgen.kits.registry import read_settings
+    from ralphgen.kits.project import Project as Inspected
     from ralphgen.project.root import has_database, written_root
     from ralphgen.sessions.create import project_items
 
     root = written_root(project, "trust")
     is_new = _recorded(root, database_items(root), yes=yes)  # before it is looked for
     if not has_database(root):
-        config = read_settings(root)
-        git = git_items(root, remote=config.loop.remote is not None)
-        is_new = _recorded(root, [*run_items(root, config), *git], yes=yes) or is_new
+        inspected = Inspected(root)
+        git = git_items(root, remote=inspected.settings.loop.remote is not None)
+        is_new = _recorded(root, [*run_items(inspected), *git], yes=yes) or is_new
         done = "approved the settings" if is_new else "no new settings to approve"
         say(f'{done}; next: "ralphgen init" creates the database, then run "ralphgen trust" again')
         return

@@ -12,15 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from ralphgen.emit.clients import CLIENTS, ClientEntries
 from ralphgen.emit.connected import all_entries, client_file
-from ralphgen.emit.scaffold import serves_any_database
 from ralphgen.emit.verify import TRUST_EDITED, UntrustedError
-from ralphgen.emit.workflows import Generated, generate
 from ralphgen.emit.write import compare
 from ralphgen.environment import INTERPRETER_OPTIONS, PYTHON_VARIABLE, base_interpreter
 from ralphgen.environment.build import check_environment
 from ralphgen.environment.location import environment_for
 from ralphgen.environment.program import server_lock
 from ralphgen.errors import ProjectError, RalphgenError
+from ralphgen.kits.project import Project
 from ralphgen.ledger.tables import VERSION, read_state
 from ralphgen.loop.trees import worktree_notes
 from ralphgen.planning.access import LOGINS
@@ -28,7 +27,7 @@ from ralphgen.planning.indexes import MANY, missing_indexes
 from ralphgen.project.database import connected, open_database, open_without_trace
 from ralphgen.project.git import committed_texts
 from ralphgen.project.inspect import missing_database
-from ralphgen.project.model import OwnTool, ProjectFacts
+from ralphgen.project.model import DoneRules, OwnTool
 from ralphgen.project.own_tools import FOLDER as TOOLS
 from ralphgen.project.root import (
     FOLDER,
@@ -42,7 +41,6 @@ from ralphgen.project.root import (
     project_home,
     refuse_outside_database,
 )
-from ralphgen.project.rows import open_rows
 from ralphgen.runtime.engine.ledger import MARKER
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.files.work_tree import WRITTEN, ignoring_lines, tree_files, untracked_files
@@ -112,26 +110,24 @@ def _results(root: Path, *, trust_edited: bool) -> Iterator[CheckResult]:
     )
     yield from found
     try:
-        generated = generate(root)
+        project = Project(root)
+        kits = [kit.key for kit in project.plan.kits]
     except RalphgenError as error:
         for problem in error.problems:
             if problem.text not in (one.detail for one in found):
                 yield CheckResult("settings", problem.text, problem.hint or "fix this")
         return
     missing = place is None and is_missing(database_path(root))
-    kits = ", ".join(kit.key for kit in generated.plan.kits)
-    yield CheckResult("settings", f"valid; kits: {kits}")
-    for problem in generated.project.unusable_servers:
+    yield CheckResult("settings", f"valid; kits: {', '.join(kits)}")
+    for problem in project.facts.unusable_servers:
         yield CheckResult("discipline", problem.text, problem.hint)
-    yield _files(root, generated)
-    yield from _clients(root, [kit.key for kit in generated.plan.kits])
-    yield _fingerprint(root, generated)
+    yield _files(project)
+    yield from _clients(root, kits)
+    yield _fingerprint(project)
     if not missing:
         yield _ledger(root)
-    if not missing and not serves_any_database(
-        root
-    ):  # which may have no tasks, or calls something else so
-        yield from _tasks(root, generated)
+    if not missing and not project.serves_any_database:  # an app may have other tables named so
+        yield from _tasks(project)
     if not all((root / FOLDER / name).is_file() for name in ("server.py", "manifest.json")):
         return
     python, finding = _interpreter(root)
@@ -140,11 +136,10 @@ def _results(root: Path, *, trust_edited: bool) -> Iterator[CheckResult]:
         return
     require_server(root, ["ralph"], trust_edited=trust_edited)
     trusting = (TRUST_EDITED,) if trust_edited else ()
-    if generated.project.own_tools:
-        own, first = generated.project.own_tools, generated.plan.kits[0]
-        yield from _own_tools(root, python, own, first.key, *trusting)
-    for kit in generated.plan.kits:
-        yield _handshake(root, python, kit.key, *trusting)
+    if own := project.facts.own_tools:
+        yield from _own_tools(root, python, own, kits[0], *trusting)
+    for kit in kits:
+        yield _handshake(root, python, kit, *trusting)
 
 
 def _database(root: Path) -> CheckResult:
@@ -166,19 +161,19 @@ def _database(root: Path) -> CheckResult:
 
 def _is_of_app(root: Path) -> bool:
     with suppress(ProjectError):  # unreadable settings are a separate result
-        return serves_any_database(root)
+        return Project(root).serves_any_database
     return False
 
 
-def _files(root: Path, generated: Generated) -> CheckResult:
+def _files(project: Project) -> CheckResult:
     try:
-        drift = compare(root / FOLDER, generated.files)
+        drift = compare(project.root / FOLDER, project.files)
     except ProjectError as error:
         return CheckResult("files", error.problems[0].text, error.problems[0].hint)
     if drift.interrupted:
         return CheckResult("files", "the last write was interrupted", FIX_FILES)
     if not drift:
-        return CheckResult("files", f"{len(generated.files)} generated files are unmodified")
+        return CheckResult("files", f"{len(project.files)} generated files are unmodified")
     kinds = ("stale", "edited", "missing", "leftover", "unknown")
     counts = ", ".join(
         f"{len(getattr(drift, kind))} {kind}" for kind in kinds if getattr(drift, kind)
@@ -219,23 +214,23 @@ def _clients(root: Path, kits: Sequence[str]) -> Iterator[CheckResult]:
         yield CheckResult("clients", f"connected: {', '.join(dict.fromkeys(connected))}")
 
 
-def _fingerprint(root: Path, generated: Generated) -> CheckResult:
+def _fingerprint(project: Project) -> CheckResult:
     try:
-        manifest = json.loads((root / FOLDER / "manifest.json").read_text(encoding="utf-8"))
+        manifest = json.loads((project.root / FOLDER / "manifest.json").read_text(encoding="utf-8"))
         built_for = manifest["schema"]["fingerprint"]
     except (OSError, ValueError, KeyError, TypeError):
         return CheckResult("schema", "the manifest cannot be read", FIX_FILES)
-    if built_for != generated.plan.schema_fingerprint:
+    if built_for != project.plan.schema_fingerprint:
         return CheckResult("schema", "the server was generated for another schema", FIX_FILES)
     return CheckResult("schema", "matches the generated server")
 
 
-def _indexes(root: Path, project: ProjectFacts) -> Iterator[CheckResult]:
+def _indexes(project: Project) -> Iterator[CheckResult]:
     """Say which indexes on tasks are missing, once there are so many tasks that it is felt."""
     try:
-        with open_rows(root) as rows:
+        with project.rows() as rows:
             tasks = rows.tasks()
-            missing = missing_indexes(project, rows.indexes()) if tasks >= MANY else ()
+            missing = missing_indexes(project.facts, rows.indexes()) if tasks >= MANY else ()
     except ProjectError:
         return  # already reported
     if missing:
@@ -265,16 +260,17 @@ def _ledger(root: Path) -> CheckResult:
     return CheckResult("ledger", f"version {version}")
 
 
-def _tasks(root: Path, generated: Generated) -> Iterator[CheckResult]:
+def _tasks(project: Project) -> Iterator[CheckResult]:
     """Say how tasks are found, who holds them, what proves that they are done, and what waits."""
-    yield from _indexes(root, generated.project)
-    if generated.project.schema.table(MARKER) is not None:
+    root, done = project.root, project.facts.done
+    yield from _indexes(project)
+    if project.schema.table(MARKER) is not None:
         yield _claims(root)
-    yield from _missing_tasks(root, generated.project)
-    yield _done(generated)
+    yield from _missing_tasks(project)
+    yield _done(done)
     yield from _written(root)
     place = database_place(root)
-    if place is not None and generated.project.done is not None:
+    if place is not None and done is not None:
         with suppress(ProjectError):  # a database that does not respond is already reported
             yield CheckResult("done", proof_is_walled(place))
     try:
@@ -285,13 +281,13 @@ def _tasks(root: Path, generated: Generated) -> Iterator[CheckResult]:
         yield CheckResult("worktrees", problem.text, problem.hint or 'run "git worktree list"')
 
 
-def _missing_tasks(root: Path, project: ProjectFacts) -> Iterator[CheckResult]:
+def _missing_tasks(project: Project) -> Iterator[CheckResult]:
     """Count the tasks that wait for tasks that do not exist."""
     table = project.schema.table("tasks")
     names = {column.name for column in table.columns} if table else set()
     if not {"id", "depends_on", "status"} <= names:
         return
-    with open_database(root) as connection:
+    with open_database(project.root) as connection:
         rows = connection.rows("SELECT id, depends_on, status FROM tasks ORDER BY id")
     ids = {row[0] for row in rows}
     open_rows = [row for row in rows if row[2] not in FINISHED]
@@ -321,9 +317,8 @@ def _claims(root: Path) -> CheckResult:
     return CheckResult("claims", f'{text}; "ralphgen task next --claim" claims them')
 
 
-def _done(generated: Generated) -> CheckResult:
+def _done(rules: DoneRules | None) -> CheckResult:
     """Return the checks that prove a task, or a warning if there are none."""
-    rules = generated.project.done
     if rules is None:
         text = "none configured: agents can close tasks without proof"
         fix = "enable [[done.checks]] in .ralph/ralphgen.toml"

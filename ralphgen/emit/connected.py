@@ -27,9 +27,8 @@ from ralphgen.emit.skills import SKILLS as SKILLS_FOLDER
 from ralphgen.emit.write import Drift, compare, file_diff, write
 from ralphgen.errors import EditedError, Problem, ProjectError, Say, plain
 from ralphgen.files import MANIFEST, Files, interrupted, put, whole_text
-from ralphgen.planning.model import ServerPlan
+from ralphgen.kits.project import Project
 from ralphgen.project.database import NoConnectionError
-from ralphgen.project.model import ProjectFacts
 from ralphgen.project.root import OutsideDatabaseError, has_database
 
 AWAY = "move it to another place, then run the command again"
@@ -145,46 +144,45 @@ def client_file(entries: ClientEntries) -> SharedFile:
     return SharedFile(path, entries.text, entries.merge)
 
 
-def agents_md(project: ProjectFacts, plan: ServerPlan) -> SharedFile:
+def agents_md(project: Project) -> SharedFile:
     """Return `AGENTS.md` with its section on the project's servers."""
-    checks = [one.name for one in project.done.checks] if project.done else []
-    section = render_section(plan, checks)
+    done = project.facts.done
+    section = render_section(project.plan, [one.name for one in done.checks] if done else [])
     return SharedFile(FILE, section, partial(with_section, section))
 
 
-def targets(kind: str, root: Path, project: ProjectFacts, plan: ServerPlan) -> list[ConnectTarget]:
+def targets(kind: str, project: Project) -> list[ConnectTarget]:
     """Return the files of a kind. Raises `ProjectError` if the project has none."""
     if kind == SKILLS:
-        return [SealedFolder(skill.folder, skill.files) for skill in render_skills(plan)]
+        return [SealedFolder(skill.folder, skill.files) for skill in render_skills(project.plan)]
     if kind == SUBAGENTS:
-        return [SealedFolder(AGENTS_FOLDER, render_agents(read_personas(root, plan)))]
+        return [SealedFolder(AGENTS_FOLDER, render_agents(read_personas(project)))]
     if kind == PLUGIN:
-        return [SealedFolder(PLUGIN_FOLDER, render_plugin(plan))]
-    return [agents_md(project, plan)]
+        return [SealedFolder(PLUGIN_FOLDER, render_plugin(project.plan))]
+    return [agents_md(project)]
 
 
-def connected(
-    root: Path, project: ProjectFacts, plan: ServerPlan, say: Say
-) -> Iterator[ConnectTarget]:
+def connected(project: Project, say: Say) -> Iterator[ConnectTarget]:
     """Yield the files that `connect` wrote; of a shared file, the entries that exist in it."""
-    for entries in all_entries(root, [kit.key for kit in plan.kits]):
+    root, kits = project.root, [kit.key for kit in project.plan.kits]
+    for entries in all_entries(root, kits):
         yield client_file(entries)
-    skills = targets(SKILLS, root, project, plan) if (root / SKILLS_FOLDER).is_dir() else ()
+    skills = targets(SKILLS, project) if (root / SKILLS_FOLDER).is_dir() else ()
     yield from (skill for skill in skills if is_sealed(root / skill.path))
-    for path, kit in _leftovers(root, {kit.key for kit in plan.kits}):
+    for path, kit in _leftovers(root, kits):
         say(
             plain(
                 f'note: {path} is for the kit "{kit}", which is off; delete it, or enable the kit'
             )
         )
     if is_sealed(root / PLUGIN_FOLDER):
-        yield from targets(PLUGIN, root, project, plan)
+        yield from targets(PLUGIN, project)
     if is_sealed(root / AGENTS_FOLDER):
         try:
             if not has_database(root):
                 say(f"warning: {AGENTS_FOLDER} is not compared: the database is missing")
             else:
-                yield from targets(SUBAGENTS, root, project, plan)
+                yield from targets(SUBAGENTS, project)
         except (NoConnectionError, OutsideDatabaseError) as error:
             say(f"warning: {AGENTS_FOLDER} is not compared: {error.problems[0].text}")
     try:
@@ -192,7 +190,7 @@ def connected(
     except OSError:
         has_section = False
     if has_section:
-        yield agents_md(project, plan)
+        yield agents_md(project)
 
 
 def all_entries(root: Path, kits: Sequence[str]) -> Iterator[ClientEntries]:
@@ -220,11 +218,11 @@ def write_targets(
         raise type(errors[0]).of(one for error in errors for one in error.problems)
 
 
-def connected_drift(root: Path, project: ProjectFacts, plan: ServerPlan, say: Say) -> Drift:
+def connected_drift(project: Project, say: Say) -> Drift:
     """Return how the files that `connect` wrote differ from what it would write now."""
     drift = Drift()
-    for target in connected(root, project, plan, say):
-        drift = drift.plus(target.drift(root))
+    for target in connected(project, say):
+        drift = drift.plus(target.drift(project.root))
     return drift
 
 

@@ -10,7 +10,6 @@ from ralphgen.emit.editor_schemas import write_schemas
 from ralphgen.emit.recorded import migrations, read_committed, recorded_kits
 from ralphgen.emit.scaffold import (
     add_tables,
-    any_database,
     create_database,
     create_tables,
     has_tables,
@@ -28,7 +27,7 @@ from ralphgen.emit.trust import Ask, accept_database, client_files, content_file
 from ralphgen.emit.workflows import read_before, regenerate
 from ralphgen.emit.write import finish_interrupted
 from ralphgen.errors import ProjectError, Say, UsageError, plain
-from ralphgen.kits.registry import HOSTS, KITS, read_settings
+from ralphgen.kits.registry import HOSTS, KITS, any_database, read_settings
 from ralphgen.ledger.tables import make_triggers
 from ralphgen.project.approvals import keep_record
 from ralphgen.project.config import FILE as CONFIG

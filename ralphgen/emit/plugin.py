@@ -13,6 +13,7 @@ from ralphgen.emit.clients import COMMAND
 from ralphgen.emit.skills import GUIDE, TEXT, render_skills
 from ralphgen.errors import ProjectError, plain
 from ralphgen.files import Files, seal
+from ralphgen.kits.project import Project
 from ralphgen.planning.model import ServerPlan
 from ralphgen.project.database import open_database
 from ralphgen.project.disciplines import discipline_rows
@@ -51,12 +52,13 @@ class Persona:
         return f"{KIT}-{self.agent}"
 
 
-def read_personas(root: Path, plan: ServerPlan) -> tuple[Persona, ...]:
-    """Return the disciplines of the project in `root`, by name, without columns that are hidden.
+def read_personas(project: Project) -> tuple[Persona, ...]:
+    """Return the disciplines of a project, by name, without columns that are hidden.
 
     Raises `ProjectError` without a server that has tasks to take, and for disciplines whose agents
     would share a name or have none.
     """
+    plan = project.plan
     if all(kit.key != KIT for kit in plan.kits):
         text = f'the kit "{KIT}" is off, and with it tasks and disciplines'
         raise ProjectError(text, f"enable it in {CONFIG}, or delete {AGENTS_FOLDER}")
@@ -64,7 +66,7 @@ def read_personas(root: Path, plan: ServerPlan) -> tuple[Persona, ...]:
     columns = [
         one for one in _PERSONA_COLUMNS if one in there and f"disciplines.{one}" not in plan.hide
     ]
-    with open_database(root) as connection:
+    with open_database(project.root) as connection:
         rows = discipline_rows(connection, *columns)
     found = [
         Persona(name, **{key: str(value or "") for key, value in zip(columns, values, strict=True)})

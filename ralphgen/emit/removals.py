@@ -4,13 +4,11 @@ import json
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
-from ralphgen.emit.scaffold import any_database
 from ralphgen.errors import Problem, ProjectError
+from ralphgen.kits.project import Project
 from ralphgen.kits.registry import KITS
-from ralphgen.planning.model import ServerPlan
 from ralphgen.planning.server import plan_server
 from ralphgen.project.inspect import FACTS, loosened
 from ralphgen.project.model import ProjectFacts, table_facts
@@ -88,7 +86,7 @@ def lag(recorded: Iterable[Recorded], project: ProjectFacts) -> Lag:
 
 
 def refuse_removals(
-    recorded: Sequence[Recorded], project: ProjectFacts, plan: ServerPlan, removed: Collection[str]
+    recorded: Sequence[Recorded], project: Project, removed: Collection[str]
 ) -> None:
     """Raise `ProjectError` with all that the recorded servers have and the new one would not.
 
@@ -96,13 +94,13 @@ def refuse_removals(
     proof that tasks are done. What the config takes away has been said there. `removed` are tables
     that the command itself has removed.
     """
-    gone = lag(recorded, project).database
+    gone = lag(recorded, project.facts).database
     parts = [one for one in gone if one not in {f'the table "{name}"' for name in removed}]
-    tools = sorted({tool for one in recorded for tool in _lost_tools(one, project, plan)})
+    tools = sorted({tool for one in recorded for tool in _lost_tools(one, project)})
     texts = [f"{FOLDER} would lose {one}" for one in (*parts, *tools)]
     proof: list[str] = []
     for one in recorded:
-        lost = loosened(one["config"].get("done"), project.done)
+        lost = loosened(one["config"].get("done"), project.facts.done)
         proof += [f'{what}; this can weaken the proof of "done"' for what in lost]
     if texts or proof:
         *others, last = sorted({*texts, *proof})
@@ -110,29 +108,26 @@ def refuse_removals(
         raise ProjectError.of([*map(Problem, others), Problem(last, hint)])
 
 
-def refuse_behind(root: Path, project: ProjectFacts) -> None:
-    """Raise `ProjectError` where the server on disk knows tables or columns that a database lacks.
-
-    `project` is the one in `root`, as it is inspected.
-    """
+def refuse_behind(project: Project) -> None:
+    """Raise `ProjectError` if the database lacks tables or columns that the server on disk has."""
     try:
-        recorded = read_recorded((root / FACTS).read_bytes())
+        recorded = read_recorded((project.root / FACTS).read_bytes())
     except OSError:
         return
-    found = Lag(lag(recorded, project).database)
+    found = Lag(lag(recorded, project.facts).database)
     if found.database:
         raise ProjectError(found.sentence(), found.hint())
 
 
-def refuse_unstartable(root: Path, project: ProjectFacts) -> None:
+def refuse_unstartable(project: Project) -> None:
     """Raise `ProjectError` where the server on disk would not start: the database is behind it."""
     try:
-        recorded = read_recorded((root / FACTS).read_bytes())
+        recorded = read_recorded((project.root / FACTS).read_bytes())
     except OSError:
         return
     schema = project.schema
     if any(fingerprint(one["schema"], schema.hide) != schema.fingerprint for one in recorded):
-        refuse_behind(root, project)
+        refuse_behind(project)
 
 
 def read_recorded(text: bytes) -> list[Recorded]:
@@ -191,7 +186,7 @@ def _missing(
     )
 
 
-def _lost_tools(one: Recorded, project: ProjectFacts, plan: ServerPlan) -> list[str]:
+def _lost_tools(one: Recorded, project: Project) -> list[str]:
     """Return the tools that the recorded schema has a place for, and the project's has not.
 
     Both are planned from the same config, so that only what the database says can differ.
@@ -204,12 +199,13 @@ def _lost_tools(one: Recorded, project: ProjectFacts, plan: ServerPlan) -> list[
     hide = [entry for entry in project.schema.hide if fold(entry) in columns]
     try:
         schema = schema_from_facts(one["schema"], hide)
-        if not any_database(project.kits) and missing_required_columns(schema, set(one["schema"])):
+        lacks = missing_required_columns(schema, set(one["schema"]))
+        if lacks and not project.serves_any_database:
             return []  # it was generated for the tables of an app
-        before = plan_server(replace(project, schema=schema), KITS)
+        before = plan_server(replace(project.facts, schema=schema), KITS)
     except ProjectError:
         return []
-    now = {(kit.key, tool.name) for kit in plan.kits for tool in kit.tools}
+    now = {(kit.key, tool.name) for kit in project.plan.kits for tool in kit.tools}
     return [
         f'the tool "{kit.key}:{tool.name}"'
         for kit in before.kits

@@ -18,7 +18,7 @@ from ralphgen.emit.editor_schemas import FOLDER as SCHEMAS
 from ralphgen.emit.recorded import add_row, default_schema, make_tables, recorded_kits, take_away
 from ralphgen.errors import ProjectError, UsageError
 from ralphgen.files import LOCK, WRITE_HINT, exclusive, put, read_text, refuse_irregular, whole_text
-from ralphgen.kits.registry import KITS, read_settings
+from ralphgen.kits.registry import KITS, any_database, read_settings
 from ralphgen.ledger.tables import definition, now, statements
 from ralphgen.planning.model import ServerPlan
 from ralphgen.project.config import FILE, config_lock
@@ -464,17 +464,6 @@ def kits_with(root: Path, kits: Iterable[str], place: DatabasePlace | None) -> l
         return _kits_on(root)
     listed: list[str] = tomllib.loads(text)["kits"]
     return listed
-
-
-def serves_any_database(root: Path) -> bool:
-    """Return whether the project's database is its own, and needs none of ralphgen's tables."""
-    return any_database(_kits_on(root))
-
-
-def any_database(kits: Iterable[str]) -> bool:
-    """Return whether kits serve the tables of any database, and need none of ralphgen's."""
-    on = set(kits)
-    return any(kit.any_schema for kit in KITS if kit.key in on)
 
 
 def write_ignored(root: Path) -> list[str]:

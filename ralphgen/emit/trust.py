@@ -21,7 +21,8 @@ from typing import Any
 from ralphgen import __version__
 from ralphgen.emit.verify import UntrustedError, refuse_edited
 from ralphgen.errors import ProjectError, RalphgenError, plain
-from ralphgen.files import MANIFEST, Files, digest
+from ralphgen.files import MANIFEST, digest
+from ralphgen.kits.project import Project
 from ralphgen.kits.registry import KITS, read_settings
 from ralphgen.project.approvals import (
     CONTEXT,
@@ -54,7 +55,7 @@ from ralphgen.project.git import (
     settings_of,
 )
 from ralphgen.project.inspect import RecipeFile, settings_models
-from ralphgen.project.model import OwnRecipe, ProjectFacts
+from ralphgen.project.model import OwnRecipe
 from ralphgen.project.own_tools import tool_files
 from ralphgen.project.root import (
     DATABASE,
@@ -487,16 +488,14 @@ def _claude_settings(data: bytes) -> dict[str, object]:
     return found if isinstance(found, dict) else {"settings": None}
 
 
-def server_items(
-    root: Path, render: Callable[[], Files], run: Sequence[TrustItem], *, trust_edited: bool
-) -> list[TrustItem]:
+def server_items(project: Project, *, trust_edited: bool) -> list[TrustItem]:
     """Return the project's own server, where it is not what this ralphgen writes and not on record.
 
-    One that is what it writes is put on record when all that it would `run` is there already: it is
-    not asked for again.
-    `render` returns what would be written now. Raises `UntrustedError` for files that are not as
-    their manifest says, unless `trust_edited`.
+    One that is what it writes is put on record when all that it would run is there already: it is
+    not asked for again. Raises `UntrustedError` for files that are not as their manifest says,
+    unless `trust_edited`.
     """
+    root = project.root
     folder = root / FOLDER
     try:
         manifest = (folder / MANIFEST).read_bytes()
@@ -509,8 +508,8 @@ def server_items(
     if found in read_record(root).digests:
         return []
     version = _version(manifest)
-    if version == __version__ and render()[MANIFEST].encode() == manifest:
-        if {item.digest for item in run} <= {*read_record(root).digests}:
+    if version == __version__ and project.files[MANIFEST].encode() == manifest:
+        if {item.digest for item in run_items(project)} <= {*read_record(root).digests}:
             keep_record(root, [found])
         return []
     text = f"the server in {FOLDER} differs from the output of ralphgen {__version__}"
@@ -710,8 +709,7 @@ Servers = Mapping[str, Mapping[str, Any]]
 
 
 def own_items(
-    root: Path,
-    config: Config,
+    project: Project,
     servers: Mapping[str | None, Servers],
     words: Sequence[TrustItem],
     work_tree: Path,
@@ -721,11 +719,12 @@ def own_items(
     `servers` are those of disciplines, by discipline; `words` are the project's own to agents.
     Clients and agents work in `work_tree`.
     """
+    config = project.settings
     return [
         *launch_items(config.launch),
-        *run_items(root, config),
+        *run_items(project),
         *loop_items(config.loop),
-        *file_items(root),
+        *file_items(project.root),
         *client_items(work_tree),
         *content_items(work_tree),
         *told_items(config.describe),
@@ -738,22 +737,23 @@ def own_items(
     ]
 
 
-def run_items(root: Path, config: Config) -> list[TrustItem]:
+def run_items(project: Project) -> list[TrustItem]:
     """Return what the project's server starts or reaches besides itself."""
+    root, config = project.root, project.settings
     settings = [*settings_items(config), *database_items(root)]
     return [*check_items(config.done), *tool_items(root), *context_items(root), *settings]
 
 
-def written_items(root: Path, project: ProjectFacts) -> list[TrustItem]:
+def written_items(project: Project) -> list[TrustItem]:
     """Return what has to be trusted for every session besides the server."""
-    config = read_settings(root)
+    root, config = project.root, project.settings
     with open_rows(root) as rows:
         names = dict.fromkeys([*rows.names("disciplines"), *config.disciplines])
         servers: dict[str | None, Servers] = {
             name: servers_of(name, config, rows) for name in names
         }
-    words = words_items(read_words(root, prompt_names(root)), project.recipes)
-    return own_items(root, config, servers, words, root)
+    words = words_items(read_words(root, prompt_names(root)), project.facts.recipes)
+    return own_items(project, servers, words, root)
 
 
 def items_of(root: Path, discipline: str) -> list[TrustItem]:

@@ -6,7 +6,7 @@ import os
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import nullcontext, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 from uuid import uuid4
@@ -27,13 +27,13 @@ from ralphgen.emit.trust import (
 from ralphgen.emit.verify import UntrustedError
 from ralphgen.emit.write import Drift, Written, compare, diff, finish_interrupted, write
 from ralphgen.errors import EditedError, Problem, ProjectError, RalphgenError, Say, plain
-from ralphgen.files import MANIFEST, Files, put, whole_text
-from ralphgen.kits.registry import KITS, project_config, read_settings
+from ralphgen.files import MANIFEST, put, whole_text
+from ralphgen.kits.project import Project
+from ralphgen.kits.registry import read_settings
 from ralphgen.ledger.backup import backed_up
 from ralphgen.ledger.tables import VERSION, add_indexes, read_state, upgrade_tables
 from ralphgen.planning.model import ServerPlan
 from ralphgen.planning.preview import long_lists
-from ralphgen.planning.server import plan_server
 from ralphgen.project.config import FILE as CONFIG
 from ralphgen.project.config import (
     config_lock,
@@ -44,8 +44,7 @@ from ralphgen.project.config import (
     written_by,
 )
 from ralphgen.project.git import Merge, read_merge
-from ralphgen.project.inspect import FACTS, inspect_project
-from ralphgen.project.model import ProjectFacts
+from ralphgen.project.inspect import FACTS
 from ralphgen.project.own_tools import FOLDER as TOOLS
 from ralphgen.project.patterns import pattern_notes
 from ralphgen.project.queries.files import FOLDER as QUERIES
@@ -57,7 +56,6 @@ from ralphgen.project.root import (
     has_database,
     project_home,
 )
-from ralphgen.rendering.server import render_files
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.policy import ALL, FULL
 from ralphgen.runtime.session import DEFAULT_RECIPE
@@ -326,26 +324,6 @@ def _texts(path: Path) -> tuple[bytes, ...]:
         return ()
 
 
-@dataclass(frozen=True, slots=True)
-class Generated:
-    """What a project's state comes to: the facts, the decisions and the text."""
-
-    project: ProjectFacts
-    plan: ServerPlan
-    files: Files
-    notes: tuple[str, ...] = ()  # on patterns, if they were looked at
-
-
-def generate(root: Path) -> Generated:
-    """Return everything that is emitted for the project in `root`; writes nothing.
-
-    Raises `ProjectError` with every problem of the project's state.
-    """
-    project = inspect_project(root, KITS)
-    plan = plan_server(project, KITS)
-    return Generated(project, plan, render_files(plan))
-
-
 def regenerate(
     root: Path,
     *,
@@ -356,7 +334,7 @@ def regenerate(
     records: bool = True,
     ask: Ask | None = None,
     strict: bool = False,
-) -> Generated:
+) -> Project:
     """Write the project's server, then the files of `connect` that exist.
 
     Raises `EditedError` for hand edits unless forced; for those in files of `connect` only if
@@ -382,36 +360,37 @@ def regenerate(
         say(f"wrote the project id for tokens to [http] of {CONFIG}")
         for path in write_ignored(root):
             say(f"wrote {path}")
-    generated = _generated(root, say)
+    project, _ = _inspected(root, say)
     if not allow_removals:
-        refuse_removals(before.recorded, generated.project, generated.plan, removed)
+        refuse_removals(before.recorded, project, removed)
     if before.merge and not force:
         _refuse_edited_sides(before.merge)
     known = tools_on_disk(root, DEFAULT_RECIPE)
     merged = before.merge.listed if before.merge else None
     is_new = not (root / FACTS).exists()
-    written = write(root / FOLDER, generated.files, force=force, merged=merged)
+    written = write(root / FOLDER, project.files, force=force, merged=merged)
     for line in (
         _written(written, is_new=is_new),
-        *renew_default_context(root, generated.plan, known),
-        *_remarks(generated.plan),
+        *renew_default_context(root, project.plan, known),
+        *_remarks(project.plan),
     ):
         say(line)
     if before.merge:
         say(f'regenerated from both sides of the merge: accept it with "git add {FOLDER}"')
     if records:
-        for warning in _recorded(root, generated, ask):
+        for warning in _recorded(project, ask):
             say(f"warning: {warning}")
-    _rewrite_connected(root, generated, say, force=force, records=records, strict=strict)
-    return generated
+    _rewrite_connected(project, say, force=force, records=records, strict=strict)
+    return project
 
 
 def _rewrite_connected(
-    root: Path, generated: Generated, say: Say, *, force: bool, records: bool, strict: bool
+    project: Project, say: Say, *, force: bool, records: bool, strict: bool
 ) -> None:
     """Write the files of `connect` that exist; one that cannot be written is a warning or error."""
+    root = project.root
     try:
-        chosen = [*connected(root, generated.project, generated.plan, say)]
+        chosen = [*connected(project, say)]
         places = [root / target.path for target in chosen]
         with recorded_writes(root, places) if chosen and records else nullcontext():
             for target, changed in write_targets(root, chosen, force=force):
@@ -423,19 +402,18 @@ def _rewrite_connected(
         say(f"warning: {error}")
 
 
-def _recorded(root: Path, generated: Generated, ask: Ask | None) -> Sequence[str]:
+def _recorded(project: Project, ask: Ask | None) -> Sequence[str]:
     """Record what the user wrote, as `record_written` does; return its warnings.
 
     Nothing is recorded without the database, of which a warning has told.
     """
     try:
-        if not has_database(root):
+        if not has_database(project.root):
             return ()
-        config, items = read_settings(root), written_items(root, generated.project)
-        run = run_items(root, config)
+        items, run = written_items(project), run_items(project)
     except ProjectError as error:  # such as a cell of the database that nobody can read
         return [f"the approval was not recorded: {error.problems[0].text}"]
-    return record_written(root, generated.files[MANIFEST], items, run, ask)
+    return record_written(project.root, project.files[MANIFEST], items, run, ask)
 
 
 def _remarks(plan: ServerPlan) -> Iterator[str]:
@@ -458,14 +436,13 @@ def preview(root: Path, *, say: Say) -> str:
     """Return the unified diff from the files on disk to what would be written now."""
     before = read_before(root)
     before.refuse_other_versions(root)
-    generated = _generated(root, say)
+    project, _ = _inspected(root, say)
     try:
-        refuse_removals(before.recorded, generated.project, generated.plan, ())
+        refuse_removals(before.recorded, project, ())
     except ProjectError as error:
         for problem in error.problems:
             say(f"warning: {problem.text}")
-    drift = connected_drift(root, generated.project, generated.plan, say)
-    return diff(root / FOLDER, generated.files) + drift.diff
+    return diff(root / FOLDER, project.files) + connected_drift(project, say).diff
 
 
 def checked(root: Path, *, say: Say) -> Report:
@@ -478,14 +455,14 @@ def checked(root: Path, *, say: Say) -> Report:
     before.refuse_other_versions(root)
     for version in before.versions:
         refuse_earlier(version)
-    generated = _generated(root, say)
+    project, notes = _inspected(root, say)
     return Report(
-        compare(root / FOLDER, generated.files),
-        connected_drift(root, generated.project, generated.plan, say),
-        generated.plan.warnings,
-        generated.notes,
+        compare(root / FOLDER, project.files),
+        connected_drift(project, say),
+        project.plan.warnings,
+        notes,
         max(before.versions, default=""),
-        lag(before.recorded, generated.project),
+        lag(before.recorded, project.facts),
         before.merge is not None,
     )
 
@@ -506,15 +483,15 @@ def compile_server(root: Path) -> None:
         keep_verified(str((root / FOLDER).absolute()))
 
 
-def _generated(root: Path, say: Say) -> Generated:
-    generated = generate(root)
-    for warning in generated.plan.warnings:
+def _inspected(root: Path, say: Say) -> tuple[Project, tuple[str, ...]]:
+    """Return the project in `root` with the notes on its patterns; say these and its warnings."""
+    project = Project(root)
+    for warning in project.plan.warnings:
         say(f"warning: {plain(warning)}")
-    config = project_config(root)
-    notes = tuple(pattern_notes(root, config))
+    notes = tuple(pattern_notes(root, project.config))
     for note in notes:
         say(f"note: {plain(note)}")
-    return replace(generated, notes=notes)
+    return project, notes
 
 
 def _written(written: Written, *, is_new: bool) -> str:
@@ -646,10 +623,10 @@ def plan_upgrade(root: Path) -> Upgrade | None:
     earlier = [version for version in before.versions if is_earlier(version)]
     if not earlier:
         return None
-    generated = generate(root)
-    refuse_removals(before.recorded, generated.project, generated.plan, ())
-    old, new = tools_on_disk(root), generated.plan.policy.recipes[FULL].tools
-    drift = compare(root / FOLDER, generated.files)
+    project = Project(root)
+    refuse_removals(before.recorded, project, ())
+    old, new = tools_on_disk(root), project.plan.policy.recipes[FULL].tools
+    drift = compare(root / FOLDER, project.files)
     return Upgrade(earlier[0], _only_in(new, old), _only_in(old, new), drift.parts)
 
 

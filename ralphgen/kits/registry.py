@@ -1,6 +1,6 @@
 """The kits of ralphgen, in the order of their emission."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,12 @@ KITS: tuple[KitDefinition, ...] = (
 )
 HOSTS = tuple(kit.key for kit in KITS if kit.additions)
 """The kits with row tools; a project can enable at most one of them."""
+
+
+def any_database(kits: Iterable[str]) -> bool:
+    """Return whether kits serve the tables of any database, and need none of ralphgen's."""
+    on = set(kits)
+    return any(kit.any_schema for kit in KITS if kit.key in on)
 
 
 def project_config(root: Path) -> TomlFile[Config]:

@@ -15,9 +15,8 @@ from typing import Literal
 
 from ralphgen.agents.adapters import find_agent
 from ralphgen.agents.agent import Agent
-from ralphgen.emit.scaffold import any_database
 from ralphgen.errors import UsageError
-from ralphgen.kits.registry import KITS, read_settings
+from ralphgen.kits.project import Project
 from ralphgen.loop.run import (
     STUCK_CODE,
     Event,
@@ -30,7 +29,6 @@ from ralphgen.loop.run import (
 )
 from ralphgen.loop.site import ProjectWorkplace, TreeWorkplace
 from ralphgen.project.config import Config
-from ralphgen.project.inspect import inspect_project
 from ralphgen.sessions.claims import refuse_without_ledger
 from ralphgen.sessions.decide import no_tasks
 
@@ -195,22 +193,22 @@ def prepare_loop(
     The project's settings complete the limits. Raises `UsageError` for options that cannot be met,
     and `ProjectError` for a project that cannot have its tasks done so.
     """
-    project, config = inspect_project(root, KITS), read_settings(root)
-    if any_database(project.kits):
-        raise no_tasks(project.kits)
-    refuse_without_ledger(project)
+    project = Project(root)
+    config = project.settings
+    if project.serves_any_database:
+        raise no_tasks(project.facts.kits)
+    refuse_without_ledger(project.schema)
     if allow_failing_base and not worktrees:
         raise UsageError("--allow-failing-base requires --worktrees", "add --worktrees")
     found = find_agent(agent, config)
     _refuse(config, limits, found, worktrees=worktrees)
     telling, stop_now = Telling(), threading.Event()
-    given = (root, project.schema, found, telling.tell, stop_now)
+    given = (project, found, telling.tell, stop_now)
     site = ProjectWorkplace(*given, trust_edited=trust_edited)
     if worktrees:
         workers = limits.parallel
         site = TreeWorkplace(
             *given,
-            config=config,
             workers=workers,
             allow_failing_base=allow_failing_base,
             trust_edited=trust_edited,

@@ -17,6 +17,7 @@ from ralphgen.agents.launch import SessionEnd, launch_session
 from ralphgen.emit.trust import content_items, record_items, untrusted
 from ralphgen.errors import ProgramError, ProjectError, RalphgenError, plain
 from ralphgen.files import FULL, refuse_full_disk, reserved_space
+from ralphgen.kits.project import Project
 from ralphgen.ledger.record import blocked_since, last_entry
 from ralphgen.loop.git import Git, base_branch, refuse_task_branch, skipped_hooks
 from ralphgen.loop.merge import (
@@ -38,10 +39,8 @@ from ralphgen.loop.merge import (
 )
 from ralphgen.loop.run import PENDING, Assignment, Event, PushRefusedError, Result, Tell, event
 from ralphgen.loop.trees import Worktree, free_number, prepare
-from ralphgen.project.config import Config
 from ralphgen.project.database import is_away, opened_database
 from ralphgen.project.git import branch_in
-from ralphgen.project.model import Schema
 from ralphgen.project.root import FOLDER, project_home
 from ralphgen.project.rows import open_rows
 from ralphgen.runtime.errors import one_line
@@ -67,17 +66,16 @@ class ProjectWorkplace:
 
     def __init__(
         self,
-        root: Path,
-        schema: Schema,
+        project: Project,
         agent: Agent,
         tell: Tell,
         stop: threading.Event,
         *,
         trust_edited: bool,
     ) -> None:
-        """Let `agent` work in `root`; `tell` takes what happens, and `stop` ends all sessions."""
-        self._root = root
-        self._schema = schema
+        """Let `agent` work in the project; `tell` takes events, and `stop` ends all sessions."""
+        self._project = project
+        self._root = project.root
         self._agent = agent
         self._tell = tell
         self._stop = stop
@@ -197,7 +195,7 @@ class ProjectWorkplace:
 
     def next_tasks(self) -> list[int]:
         """Return the tasks that can be begun, the next one first."""
-        return next_tasks(self._root, self._schema)
+        return next_tasks(self._root, self._project.schema)
 
     def counts(self) -> dict[str, int]:
         """Return how many tasks are ready, and how many blocked; empty where nobody can say now."""
@@ -312,7 +310,6 @@ class TreeWorkplace(ProjectWorkplace):
     def __init__(
         self,
         *places: Any,
-        config: Config,
         workers: int,
         allow_failing_base: bool = False,
         **options: Any,
@@ -323,7 +320,6 @@ class TreeWorkplace(ProjectWorkplace):
         """
         super().__init__(*places, **options)
         self._allow_failing_base = allow_failing_base
-        self._config = config
         self._workers = workers
         self._numbers: list[int] = []  # of the workers' work trees
         self._locks = ExitStack()  # on these numbers, as long as we are
@@ -348,16 +344,16 @@ class TreeWorkplace(ProjectWorkplace):
             f"note: hook {name} does not run in the loop; make it {KINDS.get(name, 'a check')}"
             for name in hooks
         ]
-        if self._config.loop.message is None and not {*hooks}.isdisjoint(MESSAGE_HOOKS):
+        if self._project.settings.loop.message is None and not {*hooks}.isdisjoint(MESSAGE_HOOKS):
             notes.append('note: "message" of [loop] sets the message of its commits')
         return notes
 
     def begin(self, tasks: Sequence[int]) -> None:
         """Look whether the base can be merged into, and passes the checks of the tasks."""
         super().begin(tasks)
-        base = refuse_unmergeable(self._root, self._config.loop)
+        base = refuse_unmergeable(self._root, self._project.settings.loop)
         self._refuse_second_machine()
-        refuse_uncommittable(self._root, base, self._config.loop)
+        refuse_uncommittable(self._root, base, self._project.settings.loop)
         for _ in range(self._workers):
             self._numbers.append(self._locks.enter_context(free_number(self._root)))
         self._waiting = self._left()
@@ -376,7 +372,7 @@ class TreeWorkplace(ProjectWorkplace):
         if not self._waiting or not self._looking.acquire(blocking=False):
             return []
         try:
-            refuse_unmergeable(self._root, self._config.loop)
+            refuse_unmergeable(self._root, self._project.settings.loop)
             found = []
             for one in [*self._waiting]:
                 found.append((one, self._merged(one, worker)))
@@ -402,7 +398,7 @@ class TreeWorkplace(ProjectWorkplace):
     def _tree_of(self, worker: int) -> Callable[[int], Path]:
         def tree(task: int) -> Path:
             number, told = self._numbers[worker - 1], self._told(worker)
-            config, stop = self._config.loop, self._stop
+            config, stop = self._project.settings.loop, self._stop
             self._trees[worker] = prepare(self._root, number, task, config, told, stop)
             self._notice(worker)
             with self._noticing:
@@ -431,7 +427,7 @@ class TreeWorkplace(ProjectWorkplace):
     def _foreign(self, base: str) -> tuple[str, list[str]]:
         """Return the commit of the base branch, and those that have come into it past merges."""
         tip = Git(self._root).say("rev-parse", f"refs/heads/{base}")
-        return tip, foreign_commits(self._root, self._seen, tip, self._config.loop)
+        return tip, foreign_commits(self._root, self._seen, tip, self._project.settings.loop)
 
     def _refuse_red(self, tasks: Sequence[int], worker: int) -> None:
         """Raise `ProjectError` if a check of one of the tasks fails on the base branch.
@@ -441,7 +437,7 @@ class TreeWorkplace(ProjectWorkplace):
         refuse_red_base(
             self._root,
             tasks,
-            self._config.loop,
+            self._project.settings.loop,
             self._told(worker),
             trust_edited=self._trust_edited,
             stop=self._stop,
@@ -469,7 +465,7 @@ class TreeWorkplace(ProjectWorkplace):
                 done.tree,
                 claim.task,
                 claim.session_id,
-                self._config.loop,
+                self._project.settings.loop,
                 self._told(worker),
                 title=done.title,
                 trust_edited=self._trust_edited,
@@ -499,12 +495,12 @@ class TreeWorkplace(ProjectWorkplace):
         """Return the merges that an earlier loop has left, but for those of one that runs."""
         with opened_database(self._root) as database:
             live = database.reading(lambda: live_claims(database))
-        lease, attempts = self._config.claims.lease, self._config.loop.attempts
+        lease, attempts = self._project.settings.claims.lease, self._project.settings.loop.attempts
         return [
             WaitingMerge(
                 tree,
                 self._title(task),
-                TaskClaim(self._root, session_id, task, 0, lease, attempts, self._schema),
+                TaskClaim(self._root, session_id, task, 0, lease, attempts, self._project.schema),
             )
             for tree, task, session_id in left_merges(self._root, live, self._told(0))
         ]
@@ -515,7 +511,7 @@ class TreeWorkplace(ProjectWorkplace):
             live = database.reading(lambda: live_claims(database))
             hosts = {claim.host for claim in live.values()}
         others = sorted(host for host in hosts if host and host != os.uname().nodename)
-        if others and self._config.loop.remote is None:
+        if others and self._project.settings.loop.remote is None:
             text = f'agents also work on the machine "{others[0]}", but there is no shared remote'
             raise ProjectError(text, 'set the remote of the base branch: [loop] remote = "origin"')
 

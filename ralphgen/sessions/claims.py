@@ -7,15 +7,14 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ralphgen.emit.scaffold import serves_any_database
 from ralphgen.errors import Problem, ProjectError, RalphgenError, plain
+from ralphgen.kits.project import Project
 from ralphgen.kits.ralph.rows import stored_tables, writing_tasks
 from ralphgen.kits.registry import KITS, read_settings
 from ralphgen.ledger.tables import now
-from ralphgen.project.config import Config
 from ralphgen.project.database import open_database, opened_database
 from ralphgen.project.inspect import read_schema
-from ralphgen.project.model import ProjectFacts, Schema
+from ralphgen.project.model import Schema
 from ralphgen.project.root import has_database
 from ralphgen.runtime.engine.closing import MET
 from ralphgen.runtime.engine.ledger import MARKER, close_session
@@ -77,7 +76,7 @@ def task_states(root: Path) -> list[TaskState]:
 
     Raises `ProjectError` if the database cannot be read.
     """
-    if serves_any_database(root):
+    if Project(root).serves_any_database:
         return []
     with open_database(root) as connection:
         tables = stored_tables(read_schema(connection, root, KITS))
@@ -208,55 +207,50 @@ class NothingReadyError(RalphgenError):
     exit_code = 8
 
 
-def claim_task(
-    root: Path, project: ProjectFacts, config: Config, session_id: str, task: int
-) -> TaskClaim | None:
+def claim_task(project: Project, session_id: str, task: int) -> TaskClaim | None:
     """Take a task for a session; None where the project has no ledger to say so.
 
     Raises `ClaimedError` where another session holds it.
     """
     if project.schema.table(MARKER) is None:
         return None
-    lease = config.claims.lease
+    lease, attempts = project.settings.claims.lease, project.settings.loop.attempts
     try:
-        with writing_tasks(root, project.schema) as (database, tables):
+        with writing_tasks(project.root, project.schema) as (database, tables):
             token = assignment.claim_task(database, tables, session_id, task, lease)
     except claims.HeldError as error:
         raise claimed(error.claim) from error
-    attempts = config.loop.attempts
-    return TaskClaim(root, session_id, task, token, lease, attempts, project.schema)
+    return TaskClaim(project.root, session_id, task, token, lease, attempts, project.schema)
 
 
-def claim_next(
-    root: Path, project: ProjectFacts, config: Config, request: Request, chance: int = CHANCE
-) -> TaskClaim:
+def claim_next(project: Project, request: Request, chance: int = CHANCE) -> TaskClaim:
     """Take the next task for a new session of the request, whose id it then has.
 
     `chance` is how many bytes of it the id has. Raises `NothingReadyError`, and
     `ProjectError` in a project without a ledger.
     """
-    refuse_without_ledger(project)
+    refuse_without_ledger(project.schema)
     wanted = TaskFilter(request.feature, request.discipline, request.behind)
-    lease, attempts = config.claims.lease, config.loop.attempts
+    lease, attempts = project.settings.claims.lease, project.settings.loop.attempts
 
     def name(task: int) -> str:
-        return new_id(root, request.recipe, str(task), chance)
+        return new_id(project.root, request.recipe, str(task), chance)
 
-    with writing_tasks(root, project.schema) as (database, tables):
+    with writing_tasks(project.root, project.schema) as (database, tables):
         taken = assignment.claim_next(database, tables, wanted, name, lease, attempts)
     if taken is None:
-        raise nothing_ready(root, request)
+        raise nothing_ready(project, request)
     task, session_id, token = taken
-    return TaskClaim(root, session_id, task, token, lease, attempts, project.schema)
+    return TaskClaim(project.root, session_id, task, token, lease, attempts, project.schema)
 
 
-def next_task(root: Path, project: ProjectFacts, request: Request) -> int:
+def next_task(project: Project, request: Request) -> int:
     """Return the task that would be taken next; raises as `claim_next`, and takes none."""
-    refuse_without_ledger(project)
+    refuse_without_ledger(project.schema)
     wanted = TaskFilter(request.feature, request.discipline, request.behind)
-    found = next_tasks(root, project.schema, wanted)
+    found = next_tasks(project.root, project.schema, wanted)
     if not found:
-        raise nothing_ready(root, request)
+        raise nothing_ready(project, request)
     return found[0]
 
 
@@ -393,15 +387,15 @@ def claimed(claim: claims.Claim) -> ClaimedError:
     return ClaimedError(f"task {claim.task} is claimed by {claims.holder_of(claim)}", ending)
 
 
-def nothing_ready(root: Path, request: Request) -> NothingReadyError:
+def nothing_ready(project: Project, request: Request) -> NothingReadyError:
     """Return the error of a project without a ready task: it names the reason."""
-    problem = why_none_is_ready(root, request.feature, request.discipline)
+    problem = why_none_is_ready(project.root, request.feature, request.discipline)
     return NothingReadyError(problem.text, problem.hint)
 
 
-def refuse_without_ledger(project: ProjectFacts) -> None:
+def refuse_without_ledger(schema: Schema) -> None:
     """Raise `ProjectError` for a project in which no task can be claimed."""
-    if project.schema.table(MARKER) is None:
+    if schema.table(MARKER) is None:
         raise ProjectError(NO_LEDGER, 'add it with "ralphgen db ledger on"')
 
 

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Any
 
 from ralphgen.emit.removals import refuse_behind, refuse_unstartable
-from ralphgen.emit.scaffold import any_database, serves_any_database
 from ralphgen.emit.trust import (
     Ask,
     Servers,
@@ -32,25 +31,22 @@ from ralphgen.emit.write import finish_interrupted
 from ralphgen.environment.program import server_program
 from ralphgen.errors import ProgramError, ProjectError, Say, UsageError
 from ralphgen.files import WRITE_HINT, interrupted, put, refuse_irregular
-from ralphgen.kits.registry import KITS, read_settings
-from ralphgen.planning.model import PROFILES, Names, ServerPlan
-from ralphgen.planning.server import plan_server
+from ralphgen.kits.project import Project
+from ralphgen.kits.registry import read_settings
+from ralphgen.planning.model import PROFILES, Names
 from ralphgen.project.approvals import RUNNING
 from ralphgen.project.config import (
     ALL,
     PROMPTS,
     SUFFIX,
     BriefConfig,
-    Config,
     Words,
     prompt_names,
     read_words,
 )
-from ralphgen.project.inspect import inspect_project, without_new_columns
-from ralphgen.project.model import OwnRecipe, ProjectFacts
+from ralphgen.project.model import OwnRecipe
 from ralphgen.project.root import FOLDER, sessions_folder
-from ralphgen.project.rows import ProjectRows, open_rows
-from ralphgen.rendering.server import render_files
+from ralphgen.project.rows import ProjectRows
 from ralphgen.runtime.engine.schema import WAITING
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.files import reason, write_new
@@ -128,25 +124,22 @@ def query_server(command: Sequence[str], option: str) -> str:
 
 
 def session_items(
-    root: Path,
-    plan: ServerPlan,
-    config: Config,
+    project: Project,
     servers: Mapping[str | None, Servers],
     words: Sequence[TrustItem],
-    work_tree: Path | None = None,
+    work_tree: Path,
     *,
-    trust_edited: bool = False,
+    trust_edited: bool,
 ) -> list[TrustItem]:
     """Return what has to be trusted for a session: the server, settings, others' servers, words.
 
     `servers` are those that disciplines bring along, by discipline; `words` are what the project
-    says to agents. `work_tree` is where these work, without one `root`. Raises `UntrustedError` for
+    says to agents. `work_tree` is where these work. Raises `UntrustedError` for
     generated files that were edited, unless `trust_edited`.
     """
-    run = run_items(root, config)
     return [
-        *server_items(root, lambda: render_files(plan), run, trust_edited=trust_edited),
-        *own_items(root, config, servers, words, work_tree or root),
+        *server_items(project, trust_edited=trust_edited),
+        *own_items(project, servers, words, work_tree),
     ]
 
 
@@ -156,24 +149,21 @@ def project_items(root: Path) -> list[TrustItem]:
     Raises `UntrustedError` for generated files that were edited, and `ProjectError` for a project
     that cannot be read.
     """
-    project, _ = without_new_columns(root, inspect_project(root, KITS))
-    plan, config = plan_server(project, KITS), read_settings(root)
-    server = server_items(
-        root, lambda: render_files(plan), run_items(root, config), trust_edited=False
-    )
-    git = git_items(root, remote=config.loop.remote is not None)
-    return [*server, *written_items(root, project), *git]
+    project = Project(root, as_served=True)
+    server = server_items(project, trust_edited=False)
+    git = git_items(root, remote=project.settings.loop.remote is not None)
+    return [*server, *written_items(project), *git]
 
 
-def ask_trust(root: Path, project: ProjectFacts, items: Sequence[TrustItem], ask: Ask) -> str:
+def ask_trust(project: Project, items: Sequence[TrustItem], ask: Ask) -> str:
     """Ask for those of the items that are not trusted, as `require_trust` does.
 
     Raises `ProjectError` before where the server would not start on the database: nobody is asked
     in vain.
     """
     if items:
-        refuse_unstartable(root, project)
-    return require_trust(root, items, ask, is_whole=True)
+        refuse_unstartable(project)
+    return require_trust(project.root, items, ask, is_whole=True)
 
 
 def require_server(root: Path, kits: Collection[str] = (), *, trust_edited: bool = False) -> None:
@@ -184,14 +174,13 @@ def require_server(root: Path, kits: Collection[str] = (), *, trust_edited: bool
     Raises `UntrustedError` where it may not, and `ProjectError` where nobody can say, or the
     database is behind: a server that a pull has brought is then none that could be written here.
     """
-    project, _ = without_new_columns(root, inspect_project(root, KITS))
-    plan = plan_server(project, KITS)
+    project = Project(root, as_served=True)
+    _ = project.plan  # one that is invalid is told first
     require_content(root, kits)
-    run = run_items(root, read_settings(root))
-    require_trust(root, run, lambda _shown: False)
-    items = server_items(root, lambda: render_files(plan), run, trust_edited=trust_edited)
+    require_trust(root, run_items(project), lambda _shown: False)
+    items = server_items(project, trust_edited=trust_edited)
     if items:
-        refuse_behind(root, project)
+        refuse_behind(project)
     require_trust(root, items, lambda _shown: False)
 
 
@@ -238,20 +227,18 @@ class SessionWords:
         return {key: value for key, value in facts.items() if value}
 
 
-def session_words(
-    root: Path, project: ProjectFacts, subject: Subject, rows: ProjectRows
-) -> SessionWords:
-    """Return what the project in `root` says to the agents of a session.
+def session_words(project: Project, subject: Subject, rows: ProjectRows) -> SessionWords:
+    """Return what the project says to the agents of a session.
 
     That is what it says to all, and to those of the recipe: of a row of `recipe_configs` first what
     it says to those of its base. Raises `ProjectError` for files that cannot be used.
     """
-    own = {recipe.name: recipe for recipe in project.recipes}
-    prompts = read_words(root, (ALL, subject.base, subject.recipe))
+    own = {recipe.name: recipe for recipe in project.facts.recipes}
+    prompts = read_words(project.root, (ALL, subject.base, subject.recipe))
     known = {ALL, *PROFILES, *own, *rows.names("recipe_configs")}
     useless = (
         f"{PROMPTS}/{one_line(name)}{SUFFIX} has no effect: there is no such recipe"
-        for name in prompt_names(root)
+        for name in prompt_names(project.root)
         if name not in known
     )
     return SessionWords(prompts, own.get(subject.base), tuple(useless))
@@ -275,15 +262,15 @@ MARGIN = 60  # seconds to look at the files before and after them
 
 @dataclass(frozen=True, slots=True)
 class Basis:
-    """What sessions of the project in `root` are made of; `waiting` are columns left out."""
+    """What a session is made of: the project as its server knows it, and the requested kits."""
 
-    root: Path
-    project: ProjectFacts
-    waiting: Names
-    plan: ServerPlan
-    policy: Policy
+    project: Project
     kits: Names
-    config: Config
+
+    @property
+    def policy(self) -> Policy:
+        """The tools of each recipe."""
+        return self.project.plan.policy
 
 
 def create_session(
@@ -330,16 +317,14 @@ def create_session(
 
 def basis_of(root: Path, request: Request) -> Basis:
     """Return what the project's sessions are made of; raises `ProjectError` and `UsageError`."""
-    project, waiting = without_new_columns(root, inspect_project(root, KITS))
-    plan = plan_server(project, KITS)
-    policy = plan.policy
-    known = tuple(kit.key for kit in plan.kits)
+    project = Project(root, as_served=True)
+    known = tuple(kit.key for kit in project.plan.kits)
     for kit in request.kits:
         if kit not in known:
             hint = suggestion(kit, known, "the kits")
             raise UsageError(f'this project has no kit "{kit}"', hint)
     kits = tuple(kit for kit in known if kit in request.kits) if request.kits else known
-    return Basis(root, project, waiting, plan, policy, kits, read_settings(root))
+    return Basis(project, kits)
 
 
 def claimed_subject(
@@ -350,26 +335,26 @@ def claimed_subject(
     Where it `takes` none, the next task is that which would be taken. `chance` is how many bytes of
     it the id of a session has that takes one. Raises as `create_session` does.
     """
-    root, project, config = basis.root, basis.project, basis.config
-    if (request.next or request.task is not None) and any_database(project.kits):
-        raise no_tasks(project.kits)
-    with open_rows(root, has_tasks=not serves_any_database(root)) as rows:
+    project = basis.project
+    if (request.next or request.task is not None) and project.serves_any_database:
+        raise no_tasks(project.facts.kits)
+    with project.rows() as rows:
         subject = decide_subject(basis.policy, request, rows)
     _refuse_without_tools(basis, subject)
     if request.next:
         if not claims_task(basis.policy, replace(subject, task=0)):
             text = f'sessions of the recipe "{request.recipe}" do not claim their task'
             raise UsageError(text, "choose one with --task")
-        claim = claim_next(root, project, config, request, chance) if takes else None
-        found = next_task(root, project, request) if claim is None else claim.task
-        with open_rows(root, has_tasks=not serves_any_database(root)) as rows:
+        claim = claim_next(project, request, chance) if takes else None
+        found = next_task(project, request) if claim is None else claim.task
+        with project.rows() as rows:
             named = replace(request, task=found, next=False)
             return decide_subject(basis.policy, named, rows), claim
     task = subject.task
     if task is None or not takes or not claims_task(basis.policy, subject):
         return subject, None
-    session_id = new_id(root, subject.recipe, subject.shown, chance)
-    return subject, claim_task(root, project, config, session_id, task)
+    session_id = new_id(project.root, subject.recipe, subject.shown, chance)
+    return subject, claim_task(project, session_id, task)
 
 
 def _refuse_without_tools(basis: Basis, subject: Subject) -> None:
@@ -397,18 +382,17 @@ def _made(
     leaves_out: bool,
 ) -> PreparedSession:
     """Return the session on a subject, once its files are written and its servers have spoken."""
-    root, plan, config = basis.root, basis.plan, basis.config
-    with open_rows(root, has_tasks=not serves_any_database(root)) as rows:
+    project = basis.project
+    root, config = project.root, project.settings
+    with project.rows() as rows:
         others = servers_of(subject.discipline, config, rows)
-        identity = rows.identity(basis.project.schema.hide)
-        words = session_words(root, basis.project, subject, rows)
+        identity = rows.identity(project.schema.hide)
+        words = session_words(project, subject, rows)
     run = {subject.discipline: others}
-    items = session_items(
-        root, plan, config, run, words.items, work_tree, trust_edited=trust_edited
-    )
+    items = session_items(project, run, words.items, work_tree, trust_edited=trust_edited)
     left = untrusted(root, [item for item in items if item.is_client]) if leaves_out else []
     items = [item for item in items if item not in left]
-    unrecorded = filter(None, [ask_trust(root, basis.project, items, ask)])
+    unrecorded = filter(None, [ask_trust(project, items, ask)])
     program = server_program(root / FOLDER, None if dry_run else say)
     if not trust_edited:
         refuse_edited(root / FOLDER)  # once more: a person and a build take their time
@@ -427,16 +411,14 @@ def _made(
     wired = partial(_mcp_config, commands, others, _run_of_checks(rules))
     digest = make_folder(root, session_id, facts | rules | held, wired, more, dry_run=dry_run)
     served = _all_served(commands, digest, context.parent)
-    waits = map(WAITING.format, basis.waiting)
-    useless = [line for name, line in plan.overrides if name == subject.discipline]
+    waits = map(WAITING.format, project.waiting)
+    useless = [line for name, line in project.plan.overrides if name == subject.discipline]
     warnings = [*unrecorded, *waits, *useless, *words.warnings]
     warnings += [f"not approved, and left out: {item.shown}" for item in left]
     if SNAPSHOT in more and (earlier := json.loads(more[SNAPSHOT])["earlier"]):
         named = ", ".join(map(one_line, earlier))
         warnings.append(f"an earlier session changed protected files: {named}; {ACCEPT}")
-    session = _opened(
-        root, plan, subject, context, digest, served, tuple(others), items, config, warnings
-    )
+    session = _opened(project, subject, context, digest, served, tuple(others), items, warnings)
     return replace(session, model=words.model, work_tree=work_tree, without_settings=bool(left))
 
 
@@ -493,23 +475,22 @@ def _run_of_checks(rules: Mapping[str, Any]) -> dict[str, int]:
 
 
 def _opened(
-    root: Path,
-    plan: ServerPlan,
+    project: Project,
     subject: Subject,
     context: Path,
     sha256: str,
     served: tuple[Served, ...],
     others: Names,
     items: Sequence[TrustItem],
-    config: Config,
     warnings: Sequence[str],
 ) -> PreparedSession:
+    config = project.settings
     return PreparedSession(
-        root=root,
-        work_tree=root,
+        root=project.root,
+        work_tree=project.root,
         session_id=context.parent.name,
         recipe=subject.recipe,
-        profile=plan.policy.recipes[subject.base].base or subject.base,
+        profile=project.plan.policy.recipes[subject.base].base or subject.base,
         folder=context.parent,
         context=context,
         mcp_config=context.with_name(MCP_CONFIG),

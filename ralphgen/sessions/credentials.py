@@ -64,7 +64,7 @@ def session_token(
     if not 0 < seconds <= LONGEST:
         raise UsageError("a token is valid for at most a day", "use 24h or less")
     basis = basis_of(root, request)
-    if not basis.project.http:
+    if not basis.project.facts.http:
         raise no_http()
     subject, claim = claimed_subject(basis, request, takes=True, chance=CHANCE)
     with held_while_made(claim):

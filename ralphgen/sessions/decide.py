@@ -240,7 +240,7 @@ def _refuse_unknown(request: Request, rows: ProjectRows) -> None:
 
 def no_tasks(kits: Iterable[str]) -> UsageError:
     """Return the error of a project with these kits, which has no tasks."""
-    from ralphgen.emit.scaffold import any_database
+    from ralphgen.kits.registry import any_database
 
     listed = ", ".join(f'"{kit}"' for kit in (TASKS, *kits) if not any_database([kit]))
     return UsageError(

@@ -18,8 +18,9 @@ from projects import database as file_of
 from projects import ours, project
 from test_warm_calls import asked
 
-from ralphgen.emit.workflows import generate, regenerate
+from ralphgen.emit.workflows import regenerate
 from ralphgen.exchange.transfer import move_project
+from ralphgen.kits.project import Project
 from ralphgen.planning.indexes import missing_indexes
 from ralphgen.project.rows import open_rows
 
@@ -52,7 +53,7 @@ def make_indexes(root: Path, dsn: str) -> None:
     with open_rows(root) as rows:
         found = rows.indexes()
     with psycopg.connect(dsn, autocommit=True) as connection:
-        for index in missing_indexes(generate(root).project, found):
+        for index in missing_indexes(Project(root).facts, found):
             connection.execute(index.statement("public").encode())
         connection.execute("VACUUM ANALYZE")
 

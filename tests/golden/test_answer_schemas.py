@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 from lanes import shortened
 
-from ralphgen.emit.workflows import generate
+from ralphgen.kits.project import Project
 from ralphgen.planning.model import ServerPlan
 from ralphgen.planning.preview import listed_bytes, listed_tools
 from ralphgen.runtime.protocol.answers import add_schemas
@@ -25,7 +25,7 @@ CASES = case_names(failing=False)
 @pytest.fixture(scope="module", params=shortened(CASES, "full", "queries", "tables"))
 def plan(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> ServerPlan:
     root = lay_down(request.param, tmp_path_factory.mktemp("schemas") / request.param)
-    return generate(root).plan
+    return Project(root).plan
 
 
 def faults(schema: Any, place: str) -> Iterator[str]:

@@ -16,8 +16,9 @@ from driving import quiet, server_command
 from lanes import shortened
 
 import ralphgen
-from ralphgen.emit.workflows import checked, generate, regenerate
+from ralphgen.emit.workflows import checked, regenerate
 from ralphgen.files import Files
+from ralphgen.kits.project import Project
 from ralphgen.project.root import FOLDER
 
 SOURCE = Path(ralphgen.__file__).parent.parent
@@ -57,7 +58,7 @@ SECRETS = ("Ludwig", "Prompt of one", "TOKEN", "s3cr3t", "Begun it", "nightly", 
 
 @pytest.fixture(scope="module")
 def expected(tmp_path_factory: pytest.TempPathFactory) -> Files:
-    return generate(lay_down("hostile", tmp_path_factory.mktemp("expected") / "p")).files
+    return Project(lay_down("hostile", tmp_path_factory.mktemp("expected") / "p")).files
 
 
 @pytest.mark.thorough
@@ -109,13 +110,13 @@ def test_a_clone_without_the_database_gives_the_same_bytes(tmp_path: Path) -> No
     before = regenerate(root, force=False, say=quiet).files
     shutil.rmtree(root / ".ralph" / "db")
 
-    assert before == generate(root).files
+    assert before == Project(root).files
 
 
 def test_nothing_emitted_tells_where_when_or_by_what_it_was_made(tmp_path: Path) -> None:
     """Only the manifest carries the version, and nothing a path, a name or a date."""
     root = lay_down("full", tmp_path / "very-special-folder")
-    files = dict(generate(root).files)
+    files = dict(Project(root).files)
     manifest = json.loads(files.pop("manifest.json"))
     assert ralphgen.__version__ == manifest.pop("ralphgen")
     files["manifest.json"] = json.dumps(manifest)
@@ -145,7 +146,7 @@ def test_no_row_of_the_database_shows_in_what_is_emitted(tmp_path: Path) -> None
         f"UPDATE task_comments SET author = '{person}', body = '{comment}'",
         f"UPDATE recipe_configs SET name = '{recipe}'",
     )
-    rendered = written_for_this_project(generate(root).files)
+    rendered = written_for_this_project(Project(root).files)
     del rendered["manifest.json"]  # it holds digests, in which any short word may stand
 
     for word in SECRETS:

@@ -14,7 +14,7 @@ from tokenize import COMMENT
 import pytest
 from cases import FIXTURES, case_names, lay_down
 
-from ralphgen.emit.workflows import generate
+from ralphgen.kits.project import Project
 from ralphgen.kits.registry import KITS
 from ralphgen.rendering.server import UNFORMATTED
 
@@ -58,10 +58,10 @@ def trees(tmp_path_factory: pytest.TempPathFactory) -> Path:
     every = f"kits = {json.dumps([kit.key for kit in KITS if not kit.any_schema])}"
     text = config.read_text(encoding="utf-8").replace('kits = ["ralph"]', every)
     config.write_text(text, encoding="utf-8")
-    whole = dict(generate(root).files)
+    whole = dict(Project(root).files)
     for case in CASES:
         root = lay_down(case, tmp_path_factory.mktemp("project") / case)
-        files = generate(root).files
+        files = Project(root).files
         runtime = {name: text for name, text in files.items() if name.startswith("runtime/")}
         assert all(whole.setdefault(name, text) == text for name, text in runtime.items())
         _write(trees / case, {name: files[name] for name in files.keys() - runtime.keys()})

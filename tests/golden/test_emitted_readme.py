@@ -5,19 +5,19 @@ from pathlib import Path
 import pytest
 from cases import case_names, lay_down
 
-from ralphgen.emit.workflows import Generated, generate
+from ralphgen.kits.project import Project
 from ralphgen.planning.preview import listed_tools
 from ralphgen.spelling import markdown_cell
 
 
 @pytest.fixture(scope="module", params=case_names(failing=False))
-def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Generated:
-    return generate(lay_down(str(request.param), tmp_path_factory.mktemp("readme") / "p"))
+def served(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Project:
+    return Project(lay_down(str(request.param), tmp_path_factory.mktemp("readme") / "p"))
 
 
 @pytest.mark.thorough
 def test_each_tool_has_a_row_with_its_sentence_its_effect_and_its_recipes(
-    served: Generated,
+    served: Project,
 ) -> None:
     plan = served.plan
     for kit in plan.kits:
@@ -38,7 +38,7 @@ def test_each_tool_has_a_row_with_its_sentence_its_effect_and_its_recipes(
 
 
 def test_each_file_that_is_named_is_there_and_each_that_is_there_is_named(
-    served: Generated,
+    served: Project,
 ) -> None:
     named = [line.split("`")[1] for line in lines(served, below="| file |")]
     there = {path.partition("/")[0] + "/" * ("/" in path) for path in served.files}
@@ -47,7 +47,7 @@ def test_each_file_that_is_named_is_there_and_each_that_is_there_is_named(
     assert [] == [name for name in named if name not in there]
 
 
-def test_what_a_project_does_not_have_is_not_named(served: Generated) -> None:
+def test_what_a_project_does_not_have_is_not_named(served: Project) -> None:
     for name in served.plan.kits[0].absent:
         assert f"`{name}`" not in served.files["README.md"]
 
@@ -59,17 +59,17 @@ def test_a_hostile_recipe_is_shown_as_it_is_called(tmp_path: Path) -> None:
     (folder / "a|b <script> *x* `y` [z](u)\nc.toml").write_text(
         'base = "discuss"\n', encoding="utf-8"
     )
-    rows = tool_rows(generate(root), "ralph")
+    rows = tool_rows(Project(root), "ralph")
 
     assert rows["get_discipline"].endswith(r", a\|b &lt;script&gt; \*x\* \`y\` \[z\](u) c |")
 
 
-def tool_rows(served: Generated, kit: str) -> dict[str, str]:
+def tool_rows(served: Project, kit: str) -> dict[str, str]:
     rows = lines(served, below="| tool |", section=f"\n## {kit}\n")
     return {line.split("`")[1]: line for line in rows}
 
 
-def lines(served: Generated, below: str, section: str = "") -> list[str]:
+def lines(served: Project, below: str, section: str = "") -> list[str]:
     """The rows of the first table of a section whose first line begins with `below`."""
     _, _, text = served.files["README.md"].partition(section or "# ")
     _, _, rest = text.partition(f"\n{below}")

@@ -13,8 +13,8 @@ from goldens import WHOLE, Goldens
 from sources import PACKAGE, runtime_text
 
 import ralphgen
-from ralphgen.emit.workflows import Generated, generate
 from ralphgen.files import Files
+from ralphgen.kits.project import Project
 from ralphgen.planning.model import ServerPlan
 from ralphgen.planning.preview import listed_tools
 
@@ -43,26 +43,26 @@ REFUSED = case_names(failing=True)
 @pytest.fixture(scope="module", params=SERVED)
 def served(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[str, Generated]:
+) -> tuple[str, Project]:
     case = str(request.param)
-    return case, generate(lay_down(case, tmp_path_factory.mktemp("goldens") / case))
+    return case, Project(lay_down(case, tmp_path_factory.mktemp("goldens") / case))
 
 
-def test_what_is_rendered_is_the_golden(served: tuple[str, Generated], goldens: Goldens) -> None:
+def test_what_is_rendered_is_the_golden(served: tuple[str, Project], goldens: Goldens) -> None:
     case, generated = served
 
     goldens.check(f"{case}/expected", rendered(generated.files))
 
 
 def test_what_each_kind_of_session_is_told_is_the_golden(
-    served: tuple[str, Generated], goldens: Goldens
+    served: tuple[str, Project], goldens: Goldens
 ) -> None:
     case, generated = served
 
     goldens.check(f"{case}/expected_tools.json", {".": as_text(lists(generated.plan))})
 
 
-def test_what_is_not_rendered_is_copied(served: tuple[str, Generated]) -> None:
+def test_what_is_not_rendered_is_copied(served: tuple[str, Project]) -> None:
     _, generated = served
     copied = {path: text for path, text in generated.files.items() if path.startswith("runtime/")}
 
@@ -76,7 +76,7 @@ def test_what_is_not_rendered_is_copied(served: tuple[str, Generated]) -> None:
             assert not files
 
 
-def test_the_manifest_seals_every_other_file(served: tuple[str, Generated]) -> None:
+def test_the_manifest_seals_every_other_file(served: tuple[str, Project]) -> None:
     _, generated = served
     files = dict(generated.files)
     manifest = json.loads(files.pop("manifest.json"))

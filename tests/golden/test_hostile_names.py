@@ -11,7 +11,8 @@ import pytest
 from cases import lay_down
 from driving import Driver, connected, context_for, on_context, query, quiet, server_command
 
-from ralphgen.emit.workflows import Generated, regenerate
+from ralphgen.emit.workflows import regenerate
+from ralphgen.kits.project import Project
 from ralphgen.planning.preview import listed_tools
 from ralphgen.spelling import argument_name
 
@@ -45,7 +46,7 @@ ROWS = (
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Generated]:
+def project(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Project]:
     root = lay_down("hostile", tmp_path_factory.mktemp("hostile") / PLACE, *ROWS)
     query(root, "INSERT INTO metadata (id, project_title) VALUES (1, ?)", TITLE)
     unlisted = PERSONS[-1]
@@ -62,12 +63,12 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Generated]:
 
 
 @pytest.fixture(scope="module")
-def server(project: tuple[Path, Generated]) -> Iterator[Driver]:
+def server(project: tuple[Path, Project]) -> Iterator[Driver]:
     with connected(project[0]) as driver:
         yield driver
 
 
-def test_every_name_that_a_client_sees_is_legal(project: tuple[Path, Generated]) -> None:
+def test_every_name_that_a_client_sees_is_legal(project: tuple[Path, Project]) -> None:
     """A model's API refuses the whole request for one property of another form."""
     plan = project[1].plan
     for recipe in plan.policy.recipes:
@@ -77,15 +78,15 @@ def test_every_name_that_a_client_sees_is_legal(project: tuple[Path, Generated])
             assert [] == [name for name in names if not LEGAL.fullmatch(name)]
 
 
-def test_no_two_columns_share_an_argument(project: tuple[Path, Generated]) -> None:
-    for table in project[1].project.schema.tables:
+def test_no_two_columns_share_an_argument(project: tuple[Path, Project]) -> None:
+    for table in project[1].schema.tables:
         names = [argument_name(column.name) for column in table.columns]
 
         assert len(names) == len(set(names))
 
 
 def test_a_task_keeps_what_is_given_through_every_offered_argument(
-    project: tuple[Path, Generated], server: Driver
+    project: tuple[Path, Project], server: Driver
 ) -> None:
     given = values(project[1], "tasks", "create_task", round_=0)
     made = server.call("create_task", feature="auth", discipline="", title=TITLE, **given)
@@ -97,7 +98,7 @@ def test_a_task_keeps_what_is_given_through_every_offered_argument(
 
 
 def test_a_task_takes_new_values_and_lets_them_go(
-    project: tuple[Path, Generated], server: Driver
+    project: tuple[Path, Project], server: Driver
 ) -> None:
     given = values(project[1], "tasks", "update_task", round_=1)
     changed = server.call("update_task", id=1, **given)
@@ -116,7 +117,7 @@ def test_a_task_takes_new_values_and_lets_them_go(
     ],
 )
 def test_what_has_a_name_keeps_and_changes_every_hostile_column(
-    project: tuple[Path, Generated], server: Driver, table: str, kind: str, more: dict[str, str]
+    project: tuple[Path, Project], server: Driver, table: str, kind: str, more: dict[str, str]
 ) -> None:
     given = values(project[1], table, f"create_{kind}", round_=0)
     changed = values(project[1], table, f"update_{kind}", round_=1)
@@ -132,7 +133,7 @@ def test_what_has_a_name_keeps_and_changes_every_hostile_column(
 
 
 def test_a_comment_keeps_every_hostile_column(
-    project: tuple[Path, Generated], server: Driver
+    project: tuple[Path, Project], server: Driver
 ) -> None:
     given = values(project[1], "task_comments", "add_task_comment", round_=0)
     server.call("add_task_comment", task_id=1, author=TITLE, body=TITLE, **given)
@@ -143,11 +144,11 @@ def test_a_comment_keeps_every_hostile_column(
 
 
 def test_every_value_of_a_hostile_check_can_be_given_and_no_other(
-    project: tuple[Path, Generated], server: Driver
+    project: tuple[Path, Project], server: Driver
 ) -> None:
     lists = {
         column.name: column.values
-        for table in project[1].project.schema.tables
+        for table in project[1].schema.tables
         for column in table.columns
         if table.name == "tasks" and column.values is not None
     }
@@ -182,7 +183,7 @@ def test_a_hostile_title_is_told_as_it_is(server: Driver) -> None:
 
 @pytest.mark.parametrize("person", [PERSONS[0], PERSONS[-1]])
 def test_a_persona_with_a_hostile_name_loses_what_it_gives_up(
-    project: tuple[Path, Generated], person: str
+    project: tuple[Path, Project], person: str
 ) -> None:
     (lost,) = project[1].plan.policy.removed_tools[person]["ralph"]
     with connected(project[0], "manual", discipline=person) as driver:
@@ -194,7 +195,7 @@ def test_a_persona_with_a_hostile_name_loses_what_it_gives_up(
 
 
 def test_each_other_hostile_persona_and_recipe_can_start_a_session(
-    project: tuple[Path, Generated],
+    project: tuple[Path, Project],
 ) -> None:
     root = project[0]
     sessions: list[dict[str, Any]] = [{"recipe": recipe} for recipe in RECIPES]
@@ -207,7 +208,7 @@ def test_each_other_hostile_persona_and_recipe_can_start_a_session(
 
 
 def test_a_recipe_with_a_hostile_name_serves_the_tools_of_its_base(
-    project: tuple[Path, Generated],
+    project: tuple[Path, Project],
 ) -> None:
     recipe = RECIPES[2]
     with connected(project[0], recipe) as driver:
@@ -222,9 +223,9 @@ def test_a_recipe_with_a_hostile_name_serves_the_tools_of_its_base(
     assert ("backend",) == author
 
 
-def values(generated: Generated, table: str, tool: str, *, round_: int) -> dict[str, Any]:
+def values(generated: Project, table: str, tool: str, *, round_: int) -> dict[str, Any]:
     """A value for each argument that stands for a column which is not of the first schema."""
-    columns = generated.project.schema.table(table)
+    columns = generated.schema.table(table)
     (planned,) = [one for kit in generated.plan.kits for one in kit.tools if one.name == tool]
     offered = {argument.name for argument in planned.arguments}
     plain = {"TEXT": (TITLE, "other"), "INTEGER": (7, -1), "REAL": (0.5, 2.25)}
@@ -244,11 +245,11 @@ def hostile(name: str) -> bool:
 
 
 def stored(
-    project: tuple[Path, Generated], table: str, given: Mapping[str, Any], identity: int
+    project: tuple[Path, Project], table: str, given: Mapping[str, Any], identity: int
 ) -> list[Any]:
     """What the columns behind the arguments hold, straight from the database."""
     root, generated = project
-    found = generated.project.schema.table(table)
+    found = generated.schema.table(table)
     assert found is not None
     columns = {argument_name(column.name): column.name for column in found.columns}
     names = ", ".join(f'"{columns[name].replace(chr(34), chr(34) * 2)}"' for name in given)

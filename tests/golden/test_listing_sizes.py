@@ -10,7 +10,8 @@ from driving import ROWS, context_for, create_database, on_context, quiet
 from proved_projects import proved_project
 from wire import running
 
-from ralphgen.emit.workflows import Generated, regenerate
+from ralphgen.emit.workflows import regenerate
+from ralphgen.kits.project import Project
 from ralphgen.planning.preview import listed_tools
 
 SCHEMA = INIT_SCHEMA.read_text(encoding="utf-8")
@@ -18,7 +19,7 @@ MOST = {"manual": 14_000, "task_execution": 3_500}
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Generated]:
+def project(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Project]:
     """A project as `init` makes it."""
     root = tmp_path_factory.mktemp("project")
     create_database(root, SCHEMA, ROWS)
@@ -27,7 +28,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Generated]:
 
 @pytest.mark.parametrize("recipe", MOST)
 def test_a_listing_stays_within_its_bytes_and_is_what_was_foretold(
-    project: tuple[Path, Generated], recipe: str
+    project: tuple[Path, Project], recipe: str
 ) -> None:
     root, generated = project
     answer = listing(root, recipe)

@@ -9,7 +9,8 @@ from cases import lay_down
 from driving import connected, quiet
 from goldens import Goldens
 
-from ralphgen.emit.workflows import Generated, regenerate
+from ralphgen.emit.workflows import regenerate
+from ralphgen.kits.project import Project
 from ralphgen.planning.preview import listed_bytes, listed_tools
 
 CASE = "full"
@@ -37,7 +38,7 @@ CELLS = [
 
 
 @pytest.fixture(scope="module")
-def project(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Generated]:
+def project(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Project]:
     root = lay_down(CASE, tmp_path_factory.mktemp("matrix") / "project")
     return root, regenerate(root, force=False, say=quiet)
 
@@ -69,12 +70,12 @@ def spelled(tool: dict[str, Any], whole: dict[str, dict[str, Any]]) -> str:
     return f"{tool['name']}({', '.join(arguments)})"
 
 
-def everything(generated: Generated) -> dict[str, dict[str, Any]]:
+def everything(generated: Project) -> dict[str, dict[str, Any]]:
     (kit,) = generated.plan.kits
     return {tool["name"]: tool for tool in listed_tools(generated.plan, "manual", kit)}
 
 
-def test_the_matrix_is_the_golden(project: tuple[Path, Generated], goldens: Goldens) -> None:
+def test_the_matrix_is_the_golden(project: tuple[Path, Project], goldens: Goldens) -> None:
     plan = project[1].plan
     (kit,) = plan.kits
     matrix: dict[str, dict[str, Any]] = {}
@@ -90,7 +91,7 @@ def test_the_matrix_is_the_golden(project: tuple[Path, Generated], goldens: Gold
 
 @pytest.mark.parametrize(("recipe", "persona"), CELLS)
 def test_a_live_client_sees_what_the_matrix_says(
-    project: tuple[Path, Generated], recipe: str, persona: str | None
+    project: tuple[Path, Project], recipe: str, persona: str | None
 ) -> None:
     root, generated = project
     (kit,) = generated.plan.kits

@@ -15,7 +15,7 @@ from driving import create_database
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ralphgen.emit.workflows import generate
+from ralphgen.kits.project import Project
 from ralphgen.planning.preview import listed_tools
 from ralphgen.runtime.encoding import DIGITS, JSON
 from ralphgen.runtime.tool import portable
@@ -88,7 +88,7 @@ def faults(rule: Any, place: str) -> Iterator[str]:
 
 def tool_faults(root: Path) -> list[str]:
     found: list[str] = []
-    plan = generate(root).plan
+    plan = Project(root).plan
     for kit in plan.kits:
         for tool in listed_tools(plan, "manual", kit):
             schema = tool["inputSchema"]

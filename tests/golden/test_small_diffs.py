@@ -9,8 +9,8 @@ import pytest
 from cases import lay_down
 from driving import SCHEMAS, create_database, query
 
-from ralphgen.emit.workflows import generate
 from ralphgen.files import Files
+from ralphgen.kits.project import Project
 
 CHECKED = """
 CREATE TABLE features (name TEXT PRIMARY KEY);
@@ -132,7 +132,7 @@ def test_rows_change_nothing(tmp_path: Path) -> None:
     query(root, "INSERT INTO features (name, display_name, acronym) VALUES ('new', 'New', 'NEWW')")
     query(root, "INSERT INTO recipe_configs (name, base_recipe) VALUES ('mine', 'yap')")
 
-    assert old == generate(root).files
+    assert old == Project(root).files
 
 
 def test_the_order_of_rows_and_of_what_is_declared_elsewhere_changes_nothing(
@@ -188,13 +188,13 @@ def column(table: str, name: str) -> str:
 
 
 def laid_down(root: Path, *statements: str) -> Files:
-    return generate(lay_down("full", root, *statements)).files
+    return Project(lay_down("full", root, *statements)).files
 
 
 def files_of(root: Path, schema: str, config: str = "") -> Files:
     create_database(root, schema)
     (root / ".ralph" / "ralphgen.toml").write_text(config, encoding="utf-8")
-    return generate(root).files
+    return Project(root).files
 
 
 def reviewed(old: Files, new: Files) -> dict[str, list[str]]:
@@ -233,7 +233,7 @@ def test_a_new_tool_is_a_line_for_each_agent_that_gets_it_and_none_for_a_person(
 def test_at_most_twelve_files_are_a_projects_own(tmp_path: Path) -> None:
     """All others are the same wherever ralph alone is on: nobody has to read them twice."""
     cases = ("a0", "b1", "full", "hostile", "structured_output")
-    every = [generate(lay_down(case, tmp_path / case)).files for case in cases]
+    every = [Project(lay_down(case, tmp_path / case)).files for case in cases]
     names = {path for files in every for path in files}
 
     own = {path for path in names if len({files.get(path) for files in every}) > 1}

@@ -10,9 +10,9 @@ from driving import create_project
 from settled import settle
 from wire import checked, refused, running
 
-from ralphgen.emit.workflows import generate
 from ralphgen.emit.write import finish, stage, write
 from ralphgen.files import MANIFEST, Files, seal
+from ralphgen.kits.project import Project
 
 COMMITS = 5
 
@@ -36,7 +36,7 @@ def other(files: Files, number: int) -> Files:
 
 
 def test_it_waits_for_the_end_of_the_commit(own: Path) -> None:
-    folder, files = own / ".ralph/mcp", other(generate(own).files, 1)
+    folder, files = own / ".ralph/mcp", other(Project(own).files, 1)
     stage(folder, {path: text.encode() for path, text in files.items()})
     (folder / ".commit/policy.py").replace(folder / "policy.py")
     with running(own) as server:
@@ -59,7 +59,7 @@ def test_an_edited_file_is_refused_without_a_wait(own: Path) -> None:
 
 
 def test_every_start_among_commits_succeeds(own: Path) -> None:
-    folder, files = own / ".ralph/mcp", generate(own).files
+    folder, files = own / ".ralph/mcp", Project(own).files
 
     def commit() -> None:
         for number in range(COMMITS):

@@ -7,8 +7,9 @@ import pytest
 from command_line import ralphgen
 from driving import connected, create_project, made_here
 
-from ralphgen.emit.workflows import generate, regenerate
+from ralphgen.emit.workflows import regenerate
 from ralphgen.errors import ProjectError
+from ralphgen.kits.project import Project
 
 pytestmark = pytest.mark.slow
 
@@ -99,7 +100,7 @@ def test_what_is_misspelled_of_a_projects_own_tools_is_told(
     root = project(tmp_path / "p")
     configured(root, {entry: "x"})
     with pytest.raises(ProjectError) as error:
-        generate(root)
+        _ = Project(root).plan
 
     assert ".ralph/ralphgen.toml:2" in str(error.value)
     assert hint in str(error.value)
@@ -110,13 +111,13 @@ def test_characters_that_nobody_sees_are_refused(tmp_path: Path, text: str) -> N
     root = project(tmp_path / "p")
     configured(root, {"own": text})
     with pytest.raises(ProjectError, match=r"ralphgen\.toml:2"):
-        generate(root)
+        _ = Project(root).plan
 
 
 def test_one_tool_has_one_sentence(tmp_path: Path) -> None:
     root = project(tmp_path / "p")
     configured(root, {"own": "x", "ralph:own": "y"})
     with pytest.raises(ProjectError) as error:
-        generate(root)
+        _ = Project(root).plan
 
     assert '3: "ralph:own" is described twice, also as "own"' in str(error.value)

@@ -18,9 +18,8 @@ from uuid import uuid4
 from ralphgen.emit.trust import written_items
 from ralphgen.emit.workflows import regenerate
 from ralphgen.errors import ProjectError
-from ralphgen.kits.registry import KITS
+from ralphgen.kits.project import Project
 from ralphgen.project.approvals import add_to_record
-from ralphgen.project.inspect import inspect_project
 from ralphgen.project.root import database_place
 from ralphgen.runtime.engine.postgresql.schema import defined as for_postgresql
 
@@ -87,7 +86,7 @@ def made_here(root: Path) -> Path:
     """Let a project that was copied be one that this user has accepted as it is."""
     manifest = (root / ".ralph/mcp/manifest.json").read_bytes()
     try:
-        items = written_items(root, inspect_project(root, KITS))
+        items = written_items(Project(root))
     except ProjectError:  # rows that cannot be read, on purpose
         items = []
     content = [item.digest for item in items if item.is_content]

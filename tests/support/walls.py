@@ -12,8 +12,8 @@ import psycopg
 from postgresql import PASSWORD
 from psycopg.conninfo import make_conninfo
 
-from ralphgen.emit.workflows import Generated
 from ralphgen.kits.access import access_sql
+from ralphgen.kits.project import Project
 from ralphgen.runtime.policy import Recipe
 
 
@@ -23,13 +23,13 @@ class Walled:
 
     root: Path
     dsn: str
-    made: Generated
+    made: Project
 
     def sql(self, **recipes: Recipe) -> str:
         """The SQL of the roles, where there are more recipes than the project's."""
         policy = copy(self.made.plan.policy)
         policy.recipes = {**policy.recipes, **recipes}
-        return access_sql(self.made.project, replace(self.made.plan, policy=policy))
+        return access_sql(self.made.facts, replace(self.made.plan, policy=policy))
 
     def run(self, sql: str) -> list[tuple[Any, ...]]:
         """Run what the owner may, and the rows of it."""

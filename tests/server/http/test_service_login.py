@@ -14,7 +14,8 @@ from postgresql import needs_postgresql
 from psycopg.conninfo import make_conninfo
 from walls import Walled, run
 
-from ralphgen.emit.workflows import generate, regenerate
+from ralphgen.emit.workflows import regenerate
+from ralphgen.kits.project import Project
 from ralphgen.runtime.engine.postgresql.revocations import revoke
 
 pytestmark = [needs_postgresql, pytest.mark.slow]
@@ -31,7 +32,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Iterator[EngineProject]
         with connected(found.root, env={VARIABLE: found.dsn}) as server:
             server.call("append_progress", text="Begun.")  # by the owner, who makes the triggers
         for _ in range(2):
-            run(found.dsn, Walled(found.root, found.dsn, generate(found.root)).sql())
+            run(found.dsn, Walled(found.root, found.dsn, Project(found.root)).sql())
         yield found
 
 

@@ -11,7 +11,7 @@ from command_line import ralphgen, ran, refused, snapshot
 from driving import connected, create_project
 
 from ralphgen.authority import Reach, asked_tools
-from ralphgen.emit.workflows import generate
+from ralphgen.kits.project import Project
 from ralphgen.kits.registry import KITS
 from ralphgen.planning.model import ServerPlan
 from ralphgen.planning.preview import EXAMPLES, supposed_session
@@ -34,7 +34,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def plan(tmp_path_factory: pytest.TempPathFactory) -> ServerPlan:
-    return generate(lay_down("full", tmp_path_factory.mktemp("full") / "p")).plan
+    return Project(lay_down("full", tmp_path_factory.mktemp("full") / "p")).plan
 
 
 def tools(root: Path, *words: str) -> list[str]:

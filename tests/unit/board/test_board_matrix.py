@@ -10,7 +10,7 @@ from cases import lay_down
 from driving import create_project
 
 from ralphgen.board.matrix import OTHERS, Matrix, matrix
-from ralphgen.emit.workflows import Generated, generate
+from ralphgen.kits.project import Project
 from ralphgen.planning.preview import listed_bytes, listed_tools
 from ralphgen.project.rows import open_rows
 from ralphgen.runtime.policy import FULL, RULES, WITHIN
@@ -35,13 +35,11 @@ RECIPES = (
     "triage",
 )
 CASES = ("full", "a0", "a5", "b6", "hostile", "specum", "dela", "acm", "structured_output")
-Project = tuple[Path, Generated]
 
 
 @pytest.fixture(scope="module")
 def full(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    root = lay_down("full", tmp_path_factory.mktemp("board") / "project")
-    return root, generate(root)
+    return Project(lay_down("full", tmp_path_factory.mktemp("board") / "project"))
 
 
 def cells(found: Matrix, recipe: str, kit: str = "ralph") -> dict[str, Any]:
@@ -52,8 +50,7 @@ def cells(found: Matrix, recipe: str, kit: str = "ralph") -> dict[str, Any]:
 
 def real(project: Project, recipe: str, discipline: str | None) -> dict[str, Tool]:
     """What a session sees that `ralphgen session create` would make, with its context."""
-    root, generated = project
-    plan, policy = generated.plan, generated.plan.policy
+    plan, policy = project.plan, project.plan.policy
     (kit,) = plan.kits
     needs = plan.policy.recipes[recipe].targets
     request = Request(
@@ -62,7 +59,7 @@ def real(project: Project, recipe: str, discipline: str | None) -> dict[str, Too
         feature="auth" if needs.get("feature") == "required" else "",
         discipline=discipline or ("backend" if "discipline" in needs else ""),
     )
-    with open_rows(root) as rows:
+    with open_rows(project.root) as rows:
         subject = decide_subject(policy, request, rows)
     facts = context_facts(policy, subject, (kit.key,), "x", {})
     if policy.profile(subject.base) == FULL:
@@ -77,19 +74,19 @@ def test_a_cell_says_what_a_real_session_has(
     full: Project, recipe: str, discipline: str | None
 ) -> None:
     seen = real(full, recipe, discipline)
-    found = cells(matrix(full[1], discipline), recipe)
+    found = cells(matrix(full, discipline), recipe)
 
     assert {name: tuple(tool.properties) for name, tool in seen.items()} == {
         name: cell.arguments for name, cell in found.items() if cell.state in LISTED
     }
-    assert set(RECIPES) == set(full[1].plan.policy.recipes)
+    assert set(RECIPES) == set(full.plan.policy.recipes)
 
 
 @pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_what_is_listed_and_what_it_costs_is_what_a_server_lists(case: str, tmp_path: Path) -> None:
-    generated = generate(lay_down(case, tmp_path / "p"))
+    generated = Project(lay_down(case, tmp_path / "p"))
     found = matrix(generated, None)
 
     assert [kit.key for kit in generated.plan.kits] == [grid.key for grid in found.kits]
@@ -110,9 +107,9 @@ def test_what_is_listed_and_what_it_costs_is_what_a_server_lists(case: str, tmp_
 def test_a_tool_is_called_visible_only_where_nothing_is_taken_from_it(
     full: Project, discipline: str | None
 ) -> None:
-    (kit,) = full[1].plan.kits
+    (kit,) = full.plan.kits
     whole = {tool.name: tool for tool in kit.tools}
-    found = matrix(full[1], discipline)
+    found = matrix(full, discipline)
     for recipe in RECIPES:
         for name, tool in real(full, recipe, discipline).items():
             plain = {
@@ -223,13 +220,13 @@ def test_a_sentence_says_what_is_left_and_who_took_the_rest(
     full: Project, place: tuple[str, str | None, str], expected: tuple[str, str, tuple[str, ...]]
 ) -> None:
     recipe, discipline, tool = place
-    cell = cells(matrix(full[1], discipline), recipe)[tool]
+    cell = cells(matrix(full, discipline), recipe)[tool]
 
     assert expected == (cell.state, cell.sentence, cell.detail)
 
 
 def test_an_absent_tool_says_what_the_schema_lacks(tmp_path: Path) -> None:
-    found = matrix(generate(lay_down("a0", tmp_path / "p")), None)
+    found = matrix(Project(lay_down("a0", tmp_path / "p")), None)
     (grid,) = found.kits
     (row,) = (row for row in grid.rows if row.tool == "enrich_task")
 
@@ -240,7 +237,7 @@ def test_an_absent_tool_says_what_the_schema_lacks(tmp_path: Path) -> None:
 
 
 def test_an_argument_that_another_tool_brings_is_named_with_that_tool(tmp_path: Path) -> None:
-    found = matrix(generate(lay_down("specum", tmp_path / "p")), None)
+    found = matrix(Project(lay_down("specum", tmp_path / "p")), None)
     cell = cells(found, "task_execution", "specum")["ralph_complete_phase"]
 
     assert "narrowed" == cell.state
@@ -255,7 +252,7 @@ def test_a_tool_that_is_taken_away_twice_names_both(tmp_path: Path) -> None:
     config = root / ".ralph" / "ralphgen.toml"
     text = config.read_text(encoding="utf-8").replace("create_discipline", "delete_task")
     config.write_text(text, encoding="utf-8")
-    cell = cells(matrix(generate(root), "intern"), "manual")["delete_task"]
+    cell = cells(matrix(Project(root), "intern"), "manual")["delete_task"]
 
     expected = (
         "manual does not have delete_task, taken away by mcp_tool_overrides of the discipline "
@@ -270,16 +267,16 @@ def test_a_discipline_that_a_session_is_about_takes_nothing_away(tmp_path: Path)
     config = root / ".ralph" / "ralphgen.toml"
     text = config.read_text(encoding="utf-8").replace("create_discipline", "get_discipline")
     config.write_text(text, encoding="utf-8")
-    generated = generate(root)
+    generated = Project(root)
     found = matrix(generated, "intern")
 
-    assert "get_discipline" in real((root, generated), "discuss", "intern")
+    assert "get_discipline" in real(generated, "discuss", "intern")
     assert "visible" == cells(found, "discuss")["get_discipline"].state
     assert "removed" == cells(found, "manual")["get_discipline"].state
 
 
 def test_a_discipline_that_is_not_there_takes_nothing_away(full: Project) -> None:
-    alone, unknown = matrix(full[1], None), matrix(full[1], "nobody")
+    alone, unknown = matrix(full, None), matrix(full, "nobody")
 
     assert (alone.recipes, alone.kits) == (unknown.recipes, unknown.kits)
 
@@ -291,7 +288,7 @@ def test_hostile_names_stay_on_one_line_and_the_whole_is_json(tmp_path: Path) ->
         "INSERT INTO disciplines (name, display_name, acronym, icon, color, mcp_tool_overrides) "
         f"VALUES ('{name}', 'H', 'HOST', 'x', '#fff000', '{taken}');"
     )
-    found = matrix(generate(lay_down("full", tmp_path / "p", statement)), name)
+    found = matrix(Project(lay_down("full", tmp_path / "p", statement)), name)
     cell = cells(found, "manual")["delete_task"]
 
     assert "removed" == cell.state
@@ -306,7 +303,7 @@ def test_every_reach_within_bounds_has_words() -> None:
 def test_tools_on_tables_of_the_project_stand_behind_those_of_the_kit(tmp_path: Path) -> None:
     config = '[tables.risks]\nnoun = "risk"\n[disciplines.frontend]\ndisable = ["delete_risk"]\n'
     table = "CREATE TABLE risks (id INTEGER PRIMARY KEY, title TEXT)"
-    generated = generate(create_project(tmp_path / "p", table, config=config))
+    generated = Project(create_project(tmp_path / "p", table, config=config))
     (grid,) = matrix(generated, "frontend").kits
     *_, update, delete = grid.rows
 

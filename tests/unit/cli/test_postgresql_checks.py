@@ -13,7 +13,8 @@ from proved_projects import TESTS, git
 from walls import Walled, run
 
 from ralphgen.emit.trust import check_items
-from ralphgen.emit.workflows import generate, regenerate
+from ralphgen.emit.workflows import regenerate
+from ralphgen.kits.project import Project
 from ralphgen.kits.registry import read_settings
 from ralphgen.project.approvals import add_to_record
 from ralphgen.sessions.snapshot import earlier_changes
@@ -61,7 +62,7 @@ def test_what_fails_is_no_proof(project: EngineProject) -> None:
 
 @pytest.mark.thorough
 def test_the_login_of_a_session_proves_nothing(project: EngineProject) -> None:
-    walls = Walled(project.root, project.dsn, generate(project.root))
+    walls = Walled(project.root, project.dsn, Project(project.root))
     with connected(project.root, env={VARIABLE: project.dsn}) as server:
         server.call("append_progress", text="Begun.")  # by the owner, who makes the triggers
     run(project.dsn, walls.sql())

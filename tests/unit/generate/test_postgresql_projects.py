@@ -12,8 +12,9 @@ from postgresql import PASSWORD, needs_postgresql
 
 from ralphgen.emit.initialize import InitOptions, initialize
 from ralphgen.emit.trust import accept_database
-from ralphgen.emit.workflows import checked, generate, regenerate
+from ralphgen.emit.workflows import checked, regenerate
 from ralphgen.errors import ProjectError, UsageError
+from ralphgen.kits.project import Project
 from ralphgen.ledger.tables import remove_tables
 from ralphgen.project.root import CONFIG, FOLDER
 
@@ -101,8 +102,8 @@ def test_a_schema_of_any_name_is_made(dsn: str, tmp_path: Path) -> None:
 def test_both_engines_differ_in_the_room_of_the_engine_and_the_lock(
     dsn: str, tmp_path: Path
 ) -> None:
-    sqlite = generate(begun(tmp_path / "a/shop", engine="sqlite")).files
-    postgresql = generate(begun(tmp_path / "b/shop")).files
+    sqlite = Project(begun(tmp_path / "a/shop", engine="sqlite")).files
+    postgresql = Project(begun(tmp_path / "b/shop")).files
     ours = ("runtime/engine/sqlite/", "runtime/engine/postgresql/")
     a = {path: text for path, text in sqlite.items() if not path.startswith(ours)}
     b = {path: text for path, text in postgresql.items() if not path.startswith(ours)}

@@ -5,7 +5,7 @@ import re
 import pytest
 from cases import lay_down
 
-from ralphgen.emit.workflows import generate
+from ralphgen.kits.project import Project
 from ralphgen.kits.registry import KITS
 from ralphgen.planning.model import KitPlan, PlannedTool, ServerPlan
 from ralphgen.planning.preview import supposed_session
@@ -27,7 +27,7 @@ def plan(tmp_path_factory: pytest.TempPathFactory) -> ServerPlan:
     root = lay_down("full", tmp_path_factory.mktemp("values") / "p")
     keys = ", ".join(f'"{kit.key}"' for kit in KITS if not kit.any_schema)
     (root / ".ralph/ralphgen.toml").write_text(f"kits = [{keys}]\n", encoding="utf-8")
-    return generate(root).plan
+    return Project(root).plan
 
 
 def planned(plan: ServerPlan) -> list[tuple[KitPlan, PlannedTool]]:

@@ -8,8 +8,9 @@ from command_line import ralphgen
 from driving import connected, create_project, quiet
 
 from ralphgen.emit.trust import told_items
-from ralphgen.emit.workflows import generate, regenerate
+from ralphgen.emit.workflows import regenerate
 from ralphgen.errors import ProjectError
+from ralphgen.kits.project import Project
 from ralphgen.planning.model import Wording
 
 CONFIG = """
@@ -50,9 +51,9 @@ def test_clients_are_given_a_projects_own_words(root: Path) -> None:
 
 
 def test_all_else_of_the_tools_stays(root: Path) -> None:
-    own = generate(root).plan
+    own = Project(root).plan
     configured(root, "")
-    plain = generate(root).plan
+    plain = Project(root).plan
 
     assert () == plain.wordings
     assert Wording("ralph:create_task.hints", 0, 19) in own.wordings
@@ -77,7 +78,7 @@ def test_words_for_what_is_not_there_are_refused_with_their_line(
 ) -> None:
     configured(root, f'[describe]\n"{entry}" = "x"\n')
     with pytest.raises(ProjectError) as error:
-        generate(root)
+        _ = Project(root).plan
 
     assert f".ralph/ralphgen.toml:2: {problem}" in str(error.value)
     assert hint in str(error.value)
@@ -87,13 +88,13 @@ def test_words_for_what_is_not_there_are_refused_with_their_line(
 def test_words_that_no_client_would_show_whole_are_refused(root: Path, text: str) -> None:
     configured(root, f'[describe]\n"ralph:create_task" = {text}\n')
     with pytest.raises(ProjectError, match=r"ralphgen\.toml:2: .*expected "):
-        generate(root)
+        _ = Project(root).plan
 
 
 def test_words_wait_for_a_tool_that_the_project_has_no_place_for(root: Path) -> None:
     configured(root, '[describe]\n"ralph:run_checks" = "x"\n"dela:task_start.cwd" = "y"\n')
 
-    assert () == generate(root).plan.wordings
+    assert () == Project(root).plan.wordings
 
 
 @pytest.mark.slow

@@ -5,8 +5,9 @@ from pathlib import Path
 import pytest
 from driving import SCHEMAS, create_database
 
-from ralphgen.emit.workflows import generate, regenerate
+from ralphgen.emit.workflows import regenerate
 from ralphgen.errors import ProjectError
+from ralphgen.kits.project import Project
 from ralphgen.kits.registry import KITS
 from ralphgen.project.inspect import inspect_project
 
@@ -70,7 +71,7 @@ def project(root: Path, config: str) -> Path:
 )
 def test_a_mistake_is_named_with_its_line(config: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(ProjectError) as caught:
-        generate(project(tmp_path, config))
+        _ = Project(project(tmp_path, config)).plan
 
     assert said in "\n".join(f"{one.text}\nhint: {one.hint}" for one in caught.value.problems)
 
@@ -92,7 +93,7 @@ def test_without_the_database_the_facts_are_the_recorded_ones(tmp_path: Path) ->
     made = regenerate(root, force=False, say=lambda _: None)
     (root / ".ralph/db/ralph.db").unlink()
 
-    assert made.files == generate(root).files
+    assert made.files == Project(root).files
 
 
 def test_rows_that_only_bytes_tell_apart_are_listed_and_no_more(tmp_path: Path) -> None:

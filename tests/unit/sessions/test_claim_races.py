@@ -20,10 +20,7 @@ from engines import ENGINES
 from held_tasks import held_on, held_project
 
 from ralphgen.errors import ProjectError
-from ralphgen.kits.registry import KITS, read_settings
-from ralphgen.project.config import Config
-from ralphgen.project.inspect import inspect_project
-from ralphgen.project.model import ProjectFacts
+from ralphgen.kits.project import Project
 from ralphgen.project.root import DATABASE
 from ralphgen.sessions.claims import (
     ClaimedError,
@@ -107,20 +104,23 @@ def root(tmp_path: Path) -> Path:
     return held_project(tmp_path / "p", "[loop]\nattempts = 1000\n")
 
 
-@pytest.fixture
-def project(root: Path) -> ProjectFacts:
-    return inspect_project(root, KITS)
+def inspected(root: Path) -> Project:
+    """A project that reads nothing more in a race."""
+    project = Project(root)
+    assert project.schema
+    assert project.settings
+    return project
 
 
 @pytest.fixture
-def config(root: Path) -> Config:
-    return read_settings(root)
+def project(root: Path) -> Project:
+    return inspected(root)
 
 
-def race_for(root: Path, project: ProjectFacts, config: Config, number: int) -> str:
+def race_for(project: Project, number: int) -> str:
     """Try to take task 2; say by which token it was, or that another holds it."""
     try:
-        claim = claim_task(root, project, config, f"s{number}-{os.getpid()}", 2)
+        claim = claim_task(project, f"s{number}-{os.getpid()}", 2)
     except ClaimedError:
         return "held"
     assert claim is not None
@@ -135,14 +135,11 @@ def row(root: Path) -> tuple[str, int]:
 @pytest.mark.parametrize("kills", [False, True], ids=["all live", "some are killed"])
 @pytest.mark.parametrize("rounds", ROUNDS)
 def test_one_of_many_takes_a_task_and_the_next_once_it_is_gone(
-    root: Path, project: ProjectFacts, config: Config, rounds: int, *, kills: bool
+    root: Path, project: Project, rounds: int, *, kills: bool
 ) -> None:
     seen: set[str] = set()
     for _ in range(rounds):
-        works = [
-            (lambda number=number: race_for(root, project, config, number))
-            for number in range(RACERS)
-        ]
+        works = [(lambda number=number: race_for(project, number)) for number in range(RACERS)]
         with racing(works) as racers:
             dead = CHANCE.sample(racers, RACERS // 3) if kills else []
             for racer in dead:
@@ -161,19 +158,19 @@ def test_one_of_many_takes_a_task_and_the_next_once_it_is_gone(
             if living:
                 assert answers[living[0]] == str(token)
                 assert session.endswith(f"-{living[0].pid}")
-                assert "held" == race_for(root, project, config, 99)
+                assert "held" == race_for(project, 99)
             seen |= set(tokens)
-        again = claim_task(root, project, config, "parent", 2)  # all of them are gone
+        again = claim_task(project, "parent", 2)  # all of them are gone
         assert again is not None
         assert again.token > token
         seen.add(str(again.token))
         give_back(again, "rate limited")
 
 
-def race_on(end: socket.socket, root: Path, project: ProjectFacts, config: Config) -> None:
+def race_on(end: socket.socket, project: Project) -> None:
     """Take one of the tasks in each round that is announced, and let it go when the round ends."""
     while end.recv(1):
-        claim = patient(lambda: any_claim(root, project, config))
+        claim = patient(lambda: any_claim(project))
         end.sendall(f"{claim.task} {claim.token}".encode() if claim else b"none")
         end.recv(1)
         if claim is not None:
@@ -181,9 +178,9 @@ def race_on(end: socket.socket, root: Path, project: ProjectFacts, config: Confi
         end.sendall(b"!")
 
 
-def any_claim(root: Path, project: ProjectFacts, config: Config) -> TaskClaim | None:
+def any_claim(project: Project) -> TaskClaim | None:
     try:
-        return claim_next(root, project, config, Request("task_execution", next=True))
+        return claim_next(project, Request("task_execution", next=True))
     except NothingReadyError:
         return None
 
@@ -199,7 +196,7 @@ def patient(work: Callable[[], Result]) -> Result:
 
 
 @contextmanager
-def racers_on(root: Path, project: ProjectFacts, config: Config) -> Iterator[list[socket.socket]]:
+def racers_on(project: Project) -> Iterator[list[socket.socket]]:
     """Processes that start once and race in many rounds."""
     ends: list[socket.socket] = []
     pids = []
@@ -211,7 +208,7 @@ def racers_on(root: Path, project: ProjectFacts, config: Config) -> Iterator[lis
             try:
                 for end in (*ends, ours):  # else none would see that we are gone
                     end.close()
-                race_on(theirs, root, project, config)
+                race_on(theirs, project)
             except BaseException as error:  # noqa: BLE001 - the test shows it as the answer
                 theirs.sendall(repr(error).encode())
             finally:
@@ -239,8 +236,8 @@ def test_each_of_eight_tasks_has_one_winner_in_each_round(
         query(root, "DELETE FROM tasks")
         for task in range(1, TASKS + 1):
             query(root, READY_TASK, task)
-        project, config, before = inspect_project(root, KITS), read_settings(root), 0
-        with racers_on(root, project, config) as racers:
+        project, before = inspected(root), 0
+        with racers_on(project) as racers:
             for _ in range(rounds):
                 for end in racers:
                     end.sendall(b"!")
@@ -275,25 +272,27 @@ def lock(root: Path, kept: list[sqlite3.Connection]) -> str:
 def test_nothing_is_ready_while_a_writer_hides_the_reason(root: Path) -> None:
     with racing([partial(lock, root, [])]) as (writer,):
         assert "locked" == writer.answer()
-        error = nothing_ready(root, Request("task_execution", next=True))
+        error = nothing_ready(Project(root), Request("task_execution", next=True))
 
     assert ("no task is ready", 8) == (error.problems[0].text, error.exit_code)
 
 
-def work_on_all(root: Path, project: ProjectFacts, config: Config) -> str:
+def work_on_all(project: Project) -> str:
     """Take one task after the other and close it, until nothing is ready; return how many."""
     count = 0
     while True:
         try:
-            claim = claim_next(root, project, config, Request("task_execution", next=True))
+            claim = claim_next(project, Request("task_execution", next=True))
         except NothingReadyError:
             return str(count)
-        count += close(root, claim)
+        count += close(claim)
 
 
-def close(root: Path, claim: TaskClaim) -> int:
+def close(claim: TaskClaim) -> int:
     """Close a task as its server would: fenced, and on record."""
-    with closing(sqlite3.connect(root / DATABASE, timeout=60, isolation_level=None)) as connection:
+    with closing(
+        sqlite3.connect(claim.root / DATABASE, timeout=60, isolation_level=None)
+    ) as connection:
         connection.execute("BEGIN IMMEDIATE")
         held = connection.execute(
             "SELECT 1 FROM ralphgen_claims WHERE task_id = ? AND session = ? AND token = ?",
@@ -322,18 +321,16 @@ def many_tasks(root: Path, count: int) -> None:
 
 @pytest.mark.parametrize("kills", [False, True], ids=["all live", "some are killed"])
 @pytest.mark.parametrize(("workers", "tasks"), CROWDS)
-def test_a_crowd_does_each_task_once(
-    root: Path, config: Config, workers: int, tasks: int, *, kills: bool
-) -> None:
+def test_a_crowd_does_each_task_once(root: Path, workers: int, tasks: int, *, kills: bool) -> None:
     many_tasks(root, tasks)
-    project = inspect_project(root, KITS)
-    with racing([lambda: work_on_all(root, project, config)] * workers) as racers:
+    project = inspected(root)
+    with racing([lambda: work_on_all(project)] * workers) as racers:
         for racer in CHANCE.sample(racers, workers // 3) if kills else []:
             time.sleep(CHANCE.random() / 10)
             racer.kill()
         for racer in racers:
             racer.answer()
-    work_on_all(root, project, config)  # what killed workers have left is free at once
+    work_on_all(project)  # what killed workers have left is free at once
 
     assert [(task,) for task in range(1, tasks + 1)] == query(
         root, "SELECT task FROM worked ORDER BY task"
@@ -342,15 +339,15 @@ def test_a_crowd_does_each_task_once(
 
 
 def test_a_clock_that_goes_ahead_takes_a_task_early_and_the_former_holder_is_fenced(
-    root: Path, project: ProjectFacts, config: Config, monkeypatch: pytest.MonkeyPatch
+    root: Path, project: Project, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Another host may think that a lease has ended: two never write, whatever the clocks say."""
-    first = claim_task(root, project, config, "here", 2)
+    first = claim_task(project, "here", 2)
     query(root, "UPDATE ralphgen_claims SET host = 'elsewhere'")
     ahead = time.time() + 3600
     with monkeypatch.context() as patched:
         patched.setattr(time, "time", lambda: ahead)
-        second = claim_task(root, project, config, "there", 2)
+        second = claim_task(project, "there", 2)
     assert first is not None
     assert second is not None
 

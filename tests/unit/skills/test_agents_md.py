@@ -6,8 +6,8 @@ import pytest
 from driving import create_project
 
 from ralphgen.emit.skills import BEGIN, END, render_section, with_section
-from ralphgen.emit.workflows import generate
 from ralphgen.errors import ProjectError
+from ralphgen.kits.project import Project
 
 OLD = "<!-- ralphgen: what an earlier version had as its first mark -->"
 
@@ -15,7 +15,7 @@ OLD = "<!-- ralphgen: what an earlier version had as its first mark -->"
 @pytest.fixture(scope="module")
 def section(tmp_path_factory: pytest.TempPathFactory) -> str:
     root = create_project(tmp_path_factory.mktemp("words") / "p")
-    return render_section(generate(root).plan, ["te`st", "lint"])
+    return render_section(Project(root).plan, ["te`st", "lint"])
 
 
 def test_it_names_kits_skills_commands_and_checks_and_is_short(section: str) -> None:
@@ -32,7 +32,7 @@ def test_it_names_kits_skills_commands_and_checks_and_is_short(section: str) -> 
 
 
 def test_a_project_without_checks_is_told_of_none(tmp_path: Path) -> None:
-    assert "run_checks" not in render_section(generate(create_project(tmp_path / "p")).plan, [])
+    assert "run_checks" not in render_section(Project(create_project(tmp_path / "p")).plan, [])
 
 
 @pytest.mark.parametrize(

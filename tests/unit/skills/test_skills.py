@@ -15,7 +15,7 @@ from driving import SCHEMAS, create_database
 from goldens import Goldens
 
 from ralphgen.emit.skills import GUIDE, MOST, TEXT, Skill, render_skills
-from ralphgen.emit.workflows import generate
+from ralphgen.kits.project import Project
 from ralphgen.kits.registry import KITS as EVERY
 from ralphgen.planning.model import KitPlan, ServerPlan, SkillPlan
 from ralphgen.planning.preview import listed_tools
@@ -46,7 +46,7 @@ def plans(tmp_path_factory: pytest.TempPathFactory) -> dict[str, ServerPlan]:
         create_database(root, (SCHEMAS / f"{era}.sql").read_text(encoding="utf-8"))
         config = f"kits = {json.dumps(KIT_KEYS)}\n"
         (root / ".ralph/ralphgen.toml").write_text(config, encoding="utf-8")
-        found[era] = generate(root).plan
+        found[era] = Project(root).plan
     return found
 
 
@@ -258,7 +258,7 @@ class TestSessions:
             assert recipe.tools[kit.key] == names
 
     def test_a_projects_own_recipes_and_removals_are_told(self, tmp_path: Path) -> None:
-        skill = skill_of(generate(lay_down("full", tmp_path / "p")).plan, "ralph")
+        skill = skill_of(Project(lay_down("full", tmp_path / "p")).plan, "ralph")
         rows = {row[0]: row[1:] for row in session_table(skill)}
         guide = skill.files[GUIDE]
 
@@ -281,7 +281,7 @@ class TestSessions:
             "INSERT INTO features (name, display_name, acronym) VALUES ('quokka', 'Quokka', 'Q');"
             "UPDATE disciplines SET system_prompt = 'quokka', display_name = 'Quokka';",
         )
-        files = [skill.files for skill in render_skills(generate(root).plan)]
+        files = [skill.files for skill in render_skills(Project(root).plan)]
 
         assert "quokka" not in json.dumps(files).lower()
 
@@ -297,8 +297,8 @@ class TestSessions:
         (folder / f"{name}.toml").write_text('base = "discuss"\n', encoding="utf-8")
         config = f'[disciplines.{json.dumps(name)}]\ndisable = ["create_task"]\n'
         (root / ".ralph/ralphgen.toml").write_text(config, encoding="utf-8")
-        skill = skill_of(generate(root).plan, "ralph")
-        plain = skill_of(generate(lay_down("a8", tmp_path / "q")).plan, "ralph")
+        skill = skill_of(Project(root).plan, "ralph")
+        plain = skill_of(Project(lay_down("a8", tmp_path / "q")).plan, "ralph")
 
         assert front_matter(plain.files[TEXT])[0] == front_matter(skill.files[TEXT])[0]
         assert len(session_table(plain)) + 1 == len(session_table(skill))
@@ -319,7 +319,7 @@ class TestSessions:
             (folder / f"r{number}.toml").write_text('base = "yap"\n', encoding="utf-8")
         tables = (f'[disciplines.d{n}]\ndisable = ["get_task"]\n' for n in range(600))
         (root / ".ralph/ralphgen.toml").write_text("".join(tables), encoding="utf-8")
-        skill = skill_of(generate(root).plan, "ralph")
+        skill = skill_of(Project(root).plan, "ralph")
 
         assert MOST == len(session_table(skill))
         assert len(skill.files[TEXT].splitlines()) < 500
@@ -329,8 +329,8 @@ class TestSessions:
 
 
 def test_nothing_in_it_names_a_machine_a_version_or_a_day(tmp_path: Path) -> None:
-    first = render_skills(generate(lay_down("full", tmp_path / "a")).plan)
-    second = render_skills(generate(lay_down("full", tmp_path / "b/c")).plan)
+    first = render_skills(Project(lay_down("full", tmp_path / "a")).plan)
+    second = render_skills(Project(lay_down("full", tmp_path / "b/c")).plan)
 
     assert [skill.files for skill in first] == [skill.files for skill in second]
     for skill in first:
@@ -342,7 +342,7 @@ def test_nothing_in_it_names_a_machine_a_version_or_a_day(tmp_path: Path) -> Non
 @pytest.mark.slow
 @pytest.mark.parametrize("case", case_names(failing=False))
 def test_no_project_breaks_the_tables_or_the_front_matter(case: str, tmp_path: Path) -> None:
-    plan = generate(lay_down(case, tmp_path / "p")).plan
+    plan = Project(lay_down(case, tmp_path / "p")).plan
     for skill in render_skills(plan):
         assert skill.name == front_matter(skill.files[TEXT])[0]["name"]
         assert {5} == {len(row) + 1 for row in session_table(skill)}
@@ -368,7 +368,7 @@ def test_no_project_breaks_the_tables_or_the_front_matter(case: str, tmp_path: P
 def test_what_a_project_adds_is_told_as_what_a_kit_brings(
     case: str, used_for: str, heading: str, tool: str, tmp_path: Path
 ) -> None:
-    skill = skill_of(generate(lay_down(case, tmp_path / "p")).plan, "ralph")
+    skill = skill_of(Project(lay_down(case, tmp_path / "p")).plan, "ralph")
     values, text = front_matter(skill.files[TEXT])
 
     assert used_for in values["description"]
@@ -380,7 +380,7 @@ def test_what_a_project_adds_is_told_as_what_a_kit_brings(
 
 @pytest.mark.parametrize("case", ["full", "dela", "specum", "acm", "rye", "tables"])
 def test_the_skills_of_a_case_are_the_goldens(case: str, tmp_path: Path, goldens: Goldens) -> None:
-    skills = render_skills(generate(lay_down(case, tmp_path / "p")).plan)
+    skills = render_skills(Project(lay_down(case, tmp_path / "p")).plan)
     found = {
         f"{skill.name}/{path}": text
         for skill in skills

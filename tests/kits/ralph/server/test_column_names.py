@@ -8,7 +8,8 @@ import pytest
 from cases import lay_down
 from driving import connected, create_database, create_project, query, quiet
 
-from ralphgen.emit.workflows import generate, regenerate
+from ralphgen.emit.workflows import regenerate
+from ralphgen.kits.project import Project
 from ralphgen.spelling import argument_name
 
 OTHER_CASE = """
@@ -63,7 +64,7 @@ def test_a_column_named_like_something_of_ours_is_left_out_with_a_warning(tmp_pa
         *(f"ALTER TABLE tasks ADD COLUMN '{name}' TEXT" for name in ("LIMIT", "Clear", "inferred")),
         "ALTER TABLE features ADD COLUMN learnings_total TEXT",
     ]
-    generated = generate(lay_down("full", tmp_path / "p", *statements))
+    generated = Project(lay_down("full", tmp_path / "p", *statements))
     offered = [
         argument.name
         for kit in generated.plan.kits

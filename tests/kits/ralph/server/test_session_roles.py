@@ -13,8 +13,8 @@ from postgresql import needs_postgresql
 from psycopg.conninfo import make_conninfo
 from walls import Walled, refused, run
 
-from ralphgen.emit.workflows import generate
 from ralphgen.errors import ProjectError
+from ralphgen.kits.project import Project
 
 pytestmark = needs_postgresql
 TOOLS = ("tasks", "task_comments", "features", "disciplines", "metadata")
@@ -27,7 +27,7 @@ def walled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walled]:
         pytest.MonkeyPatch.context() as patched,
     ):
         patched.setenv(VARIABLE, dsn)
-        made = generate(root)
+        made = Project(root)
         walls = Walled(root, dsn, made)
         with connected(
             root, env={VARIABLE: dsn}

@@ -11,8 +11,9 @@ from engines import CONFIG, VARIABLE, on_engine
 from postgresql import database, needs_postgresql
 from walls import Walled, refused, run
 
-from ralphgen.emit.workflows import generate, regenerate
+from ralphgen.emit.workflows import regenerate
 from ralphgen.errors import ProjectError
+from ralphgen.kits.project import Project
 
 pytestmark = needs_postgresql
 SCHEMA = """
@@ -96,7 +97,7 @@ def walled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Walled]:
         (project.root / ".ralph/queries/a.sql").write_text(QUERIES, encoding="utf-8")
         (project.root / ".ralph/ralphgen.toml").write_text(CONFIG + TABLES, encoding="utf-8")
         regenerate(project.root, force=False, say=quiet)
-        walls = Walled(project.root, project.dsn, generate(project.root))
+        walls = Walled(project.root, project.dsn, Project(project.root))
         with connected(project.root, env={VARIABLE: project.dsn}) as server:
             server.call("append_progress", text="Begun.")  # by the owner, who makes the triggers
         for _ in range(2):
@@ -268,7 +269,7 @@ def test_a_server_of_tables_alone_has_roles_too(tmp_path_factory: pytest.TempPat
         text = f'kits = ["tables"]\n{CONFIG}[tables.artists]\nnoun = "artist"\nhide = ["secret"]\n'
         (root / ".ralph/ralphgen.toml").write_text(text, encoding="utf-8")
         regenerate(root, force=False, say=quiet)
-        walls = Walled(made_here(root), dsn, generate(root))
+        walls = Walled(made_here(root), dsn, Project(root))
         run(dsn, walls.sql())
         with (
             walls.login("manual") as own,
@@ -298,7 +299,7 @@ def test_no_name_of_a_table_or_column_ends_a_block_of_the_sql(
         text = f'kits = ["tables"]\n{CONFIG}[tables.\'{name}\']\nnoun = "artist"\n'
         (root / ".ralph/ralphgen.toml").write_text(text, encoding="utf-8")
         regenerate(root, force=False, say=quiet)
-        walls = Walled(made_here(root), dsn, generate(root))
+        walls = Walled(made_here(root), dsn, Project(root))
 
         with pytest.raises(ProjectError, match=rf'contains "\${word}\$"'):
             walls.sql()
@@ -306,4 +307,4 @@ def test_no_name_of_a_table_or_column_ends_a_block_of_the_sql(
         run(dsn, f'ALTER TABLE "{name}" RENAME TO "x$y"')
         (root / ".ralph/ralphgen.toml").write_text(text.replace(name, "x$y"), encoding="utf-8")
         regenerate(root, force=False, say=quiet)
-        run(dsn, Walled(made_here(root), dsn, generate(root)).sql())
+        run(dsn, Walled(made_here(root), dsn, Project(root)).sql())

@@ -10,8 +10,9 @@ import pytest
 from command_line import initialized, ralphgen, ran, refused, snapshot
 from driving import made_here, quiet
 
-from ralphgen.emit.workflows import generate, regenerate
+from ralphgen.emit.workflows import regenerate
 from ralphgen.errors import ProjectError
+from ralphgen.kits.project import Project
 from ralphgen.kits.registry import KITS
 from ralphgen.kits.tables.finding import add_tables
 from ralphgen.project.inspect import inspect_project
@@ -68,8 +69,8 @@ def called(root: Path, tool: str, **arguments: object) -> dict[str, object]:
 
 
 def test_its_tools_are_those_of_the_tables_and_nothing_else(model: Path) -> None:
-    files = generate(model).files
-    (kit,) = generate(model).plan.kits
+    files = Project(model).files
+    (kit,) = Project(model).plan.kits
 
     assert 15 == len(kit.tools)
     assert {"tables/albums.py", "tables/artists.py", "tables/tasks.py"} < {*files}
@@ -131,7 +132,7 @@ def test_with_the_kit_of_the_tasks_it_is_refused(project: Path) -> None:
             "CREATE TABLE features (name); CREATE TABLE disciplines (name);"
         )
     with pytest.raises(ProjectError, match="another kit already has its tools"):
-        generate(project)
+        _ = Project(project).plan
 
 
 def test_without_a_table_it_says_how_to_get_one(project: Path) -> None:
@@ -140,7 +141,7 @@ def test_without_a_table_it_says_how_to_get_one(project: Path) -> None:
     )
 
     assert ['no tools are generated: add tables with "ralphgen tools add NAME"'] == [
-        *generate(project).plan.warnings
+        *Project(project).plan.warnings
     ]
 
 
