@@ -39,12 +39,12 @@ from ralphgen.suggestion import suggestion
 
 @dataclass(frozen=True, slots=True)
 class Authority:
-    """What one emitted server lets sessions do, for each recipe and discipline.
+    """The permissions that one emitted server grants, for each recipe and discipline.
 
-    `suites` are the tools of each kit before a session narrows them. `runs` has, by `"kit:tool"`,
-    the definition of a query, function or table that the project wrote itself. `done` are the rules
-    by which a task is done, or None. `settings` are those of each kit, and `shown` the columns, by
-    table, that sessions can read. `rules` are, by recipe, the patterns of forbidden tools.
+    `suites` are the tools of each kit before a session restricts them. `runs` maps `"kit:tool"` to
+    the definition of a query, function or table from the project. `done` are the rules for closing
+    a task, or None. `settings` are the settings of each kit, and `shown` the columns, by table,
+    that sessions can read. `rules` are, by recipe, the patterns of forbidden tools.
     """
 
     policy: Policy
@@ -62,10 +62,10 @@ NOTHING = Authority(Policy(recipes={}, removed_tools={}, absent={}))
 
 @dataclass(frozen=True, slots=True)
 class AuthorityChange:
-    """One thing that sessions may do now and could not, a `gain`, or the other way round.
+    """A permission that sessions gain or lose; `gain` tells which.
 
-    `tool` is `"kit:tool"`, empty where it is about none. `recipes` and `disciplines` are those
-    whose sessions it is about, both empty where it is about all.
+    `tool` is `"kit:tool"`, or empty if no single tool is affected. `recipes` and `disciplines` are
+    the affected ones; if both are empty, all are affected.
     """
 
     gain: bool
@@ -91,9 +91,9 @@ Names = dict[str, Any]
 
 
 def read_authority(files: Mapping[str, str], where: str) -> Authority:
-    """Return what the server of these files, text by path below `.ralph/mcp/`, lets sessions do.
+    """Return the permissions that a server grants; `files` are texts by path below `.ralph/mcp/`.
 
-    `where` names them in the `ProjectError` for text that is not as the generator writes it.
+    `where` describes the files in the `ProjectError` for text that the generator does not write.
     """
     read = ""
     try:
@@ -112,7 +112,7 @@ def read_authority(files: Mapping[str, str], where: str) -> Authority:
                 found += _tools(files[read], kit, runs)
                 if read == f"{kit}/{DONE}":
                     done = _value(_assigned(_parsed(files[read]))["DONE"], {})
-                    loosened_facts(done, done)  # which fails where it is none
+                    loosened_facts(done, done)  # raises an error for invalid rules
                 elif read == f"{kit}/{SETTINGS}":
                     settings[kit] = dict(_value(_assigned(_parsed(files[read]))["SETTINGS"], {}))
                 elif read == f"{kit}/{TABLES}":
@@ -152,7 +152,7 @@ def _parsed(text: str) -> ast.Module:
 
 
 def _assigned(module: ast.Module) -> dict[str, ast.expr]:
-    """Return what stands behind each name at the top of a module."""
+    """Return the value of each name assigned at the top of a module."""
     return {
         one.targets[0].id: one.value
         for one in module.body
@@ -161,7 +161,7 @@ def _assigned(module: ast.Module) -> dict[str, ast.expr]:
 
 
 def _columns(assigned: Mapping[str, ast.expr]) -> Iterator[tuple[str, list[str]]]:
-    """Yield each table of the kit's own tools, with its columns."""
+    """Yield each stored table of the kit, with its columns."""
     for node in assigned.values():
         if isinstance(node, ast.Call) and ast.unparse(node.func) == "StoredTable":
             name, columns = node.args[:2]
@@ -171,7 +171,7 @@ def _columns(assigned: Mapping[str, ast.expr]) -> Iterator[tuple[str, list[str]]
 
 
 def _tools(text: str, kit: str, runs: dict[str, str]) -> list[Tool]:
-    """Return the tools of a module, and add to `runs` what those run that the project defines."""
+    """Return the tools of a module, and add the project's definitions that they run to `runs`."""
     assigned = _assigned(_parsed(text))
     if "TOOLS" not in assigned:
         return []
@@ -219,7 +219,7 @@ def _keywords(node: ast.expr | None, called: str, names: Names) -> dict[str, Any
 
 
 def _value(node: ast.expr | None, names: Names) -> Any:
-    """Return what an expression stands for: constants, lists of them, and names that are known."""
+    """Return the value of an expression of constants, lists of them, and known names."""
     match node:
         case ast.Constant(value=value):
             return value
@@ -241,10 +241,10 @@ def _value(node: ast.expr | None, names: Names) -> Any:
 
 
 def committed_authority(root: Path, reference: str) -> Authority:
-    """Return what the server of the project in `root` let sessions do as a commit has it.
+    """Return the permissions granted by the server of the project in `root` as of a commit.
 
-    `NOTHING` where the commit has no server. Raises `UsageError` where there is no such commit,
-    `ProjectError` outside of a repository and for files that are not as the generator writes them.
+    Returns `NOTHING` if the commit has no server. Raises `UsageError` if there is no such commit,
+    and `ProjectError` outside a repository and for files that the generator does not write.
     """
     place = (root / FOLDER).resolve()
     top = work_tree_around(place)
@@ -279,7 +279,7 @@ def committed_authority(root: Path, reference: str) -> Authority:
 
 
 def present_authority(root: Path) -> Authority:
-    """Return what the server on the disk lets sessions do; `ProjectError` where there is none."""
+    """Return the permissions granted by the server on disk; `ProjectError` if there is none."""
     folder = root / FOLDER
     try:
         paths = [*folder.glob("*.py"), *folder.glob("*/*.py"), *folder.glob(FACTS)]
@@ -300,7 +300,7 @@ MOST = 20  # names of a list, before the rest is counted
 
 
 def named(name: str) -> str:
-    """Return a name as code in Markdown, where nothing in it is more than text."""
+    """Return a name as code in Markdown, fenced so that all of it is literal."""
     text = plain(name) or " "
     ticks = max((len(run) for run in re.findall("`+", text)), default=0)
     fence = "`" * (ticks + 1)
@@ -308,7 +308,7 @@ def named(name: str) -> str:
 
 
 def listed(names: Iterable[str]) -> str:
-    """Return names as a list in a sentence, of which the first `MOST` are said."""
+    """Return the first `MOST` names as a list in a sentence, with the number of the others."""
     every = [*names]
     shown = ", ".join(map(named, every[:MOST]))
     return f"{shown} and {len(every) - MOST} more" if len(every) > MOST else shown
@@ -341,10 +341,10 @@ Said = tuple[bool, str, str]
 
 
 def changes(before: Authority, after: Authority) -> list[AuthorityChange]:
-    """Return what sessions may do after and not before, then the other way round.
+    """Return the permissions that sessions gain, then those that they lose.
 
-    What cannot be weighed, such as another text of a query, is a gain. The same sentence about
-    several recipes or disciplines is one change.
+    A change that cannot be classified, such as a query with a new text, is a gain. The same
+    sentence about several recipes or disciplines is one change.
     """
     by_recipe: dict[Said, list[str]] = {}
     every = (*after.policy.recipes, *before.policy.recipes, *before.rules, *after.rules)
@@ -373,7 +373,7 @@ def changes(before: Authority, after: Authority) -> list[AuthorityChange]:
 
 
 def _settings(before: Authority, after: Authority) -> Iterator[tuple[bool, str]]:
-    """Yield each setting of a kit that differs, which nobody can weigh: it may let more through."""
+    """Yield each changed setting of a kit as a gain, since it may grant more."""
     for kit in sorted(before.suites.keys() & after.suites.keys()):
         old, new = (one.settings.get(kit, {}) for one in (before, after))
         for key in sorted({*old, *new}):
@@ -424,7 +424,7 @@ def _of_rules(old: Collection[str], new: Collection[str]) -> Iterator[Said]:
 
 
 def _granted(recipe: str, authority: Authority) -> tuple[Grants, dict[str, Tool]] | None:
-    """Return the grants of sessions about all kinds of rows, and their tools, by `"kit:tool"`.
+    """Return a recipe's grants for all kinds of rows, and its tools, by `"kit:tool"`.
 
     The values of a grant include those of the schema. Returns None without such a recipe.
     """
@@ -499,7 +499,7 @@ def _of_tool(entry: str, old: Tool, new: Tool) -> Iterator[Said]:
 def _of_schema(
     entry: str, where: str, old: Mapping[str, Any], new: Mapping[str, Any]
 ) -> Iterator[Said]:
-    """Yield the values that one of two schemas allows, but for a list; texts do not count."""
+    """Yield the values that only one of two schemas allows, except those of lists."""
     for key, more in BOUNDS.items():
         was, now = old.get(key), new.get(key)
         if was != now:
@@ -617,7 +617,7 @@ class Reach:
     ) -> str:
         """Return the source that removed a tool or an argument, and the recipes that have it.
 
-        `rows` are those that the session works on, by kind; by default those that the recipe needs.
+        `rows` are the session's rows, by kind; by default, the rows that the recipe requires.
         """
         grants = self._grants(asked, recipe, discipline, rows)
         tool, argument = ((asked.tool, name) for name in ("", asked.argument))

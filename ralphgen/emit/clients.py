@@ -19,7 +19,7 @@ from ralphgen.suggestion import suggestion
 
 COMMAND = "ralphgen"  # found on the client's PATH: a file that names no machine can be committed
 BEARER_VARIABLE = "RALPH_TOKEN"  # has the token of the session that a client works in
-PROJECT_VARIABLE = "CLAUDE_PROJECT_DIR"  # where `serve` looks when its own folder is no project
+PROJECT_VARIABLE = "CLAUDE_PROJECT_DIR"  # `serve` looks there if its own folder is not a project
 TYPES = ("stdio", "http")
 # Kinds of files for clients besides their configuration.
 SKILLS, SUBAGENTS, PLUGIN, AGENTS_MD = "skills", "subagents", "plugin", "agents-md"
@@ -58,7 +58,7 @@ class ClientForm:
 
 
 def _settings_folder() -> Path:
-    """Return the directory in which desktop programs keep the user's settings."""
+    """Return the directory where desktop programs keep the user's settings."""
     if sys.platform == "darwin":
         return Path.home() / "Library" / "Application Support"
     if sys.platform == "win32":
@@ -157,10 +157,7 @@ ADDRESSES = tuple({form.remote: None for form in CLIENTS.values() if form.remote
 
 
 def client_form(client: str, *, personal: bool = False) -> ClientForm:
-    """Return the form of a client, or that of the user's own settings of it.
-
-    Raises `UsageError` for an unknown client.
-    """
+    """Return the form of a client, or of the user's personal settings for it."""
     if client in CLIENTS:
         return (PERSONAL if personal else CLIENTS)[client]
     raise UsageError(

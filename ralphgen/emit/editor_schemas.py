@@ -147,9 +147,9 @@ SCHEMAS: Mapping[str, Callable[[], dict[str, Any]]] = {
 
 
 def write_schemas(root: Path) -> None:
-    """Write the schemas to a folder that git ignores, where they are not there as they are to be.
+    """Write missing or outdated schemas to a folder that git ignores.
 
-    Raises `ProjectError` where that cannot be.
+    Raises `ProjectError` if that fails.
     """
     files = {f"{name}.json": schema_text(name) for name in SCHEMAS} | {".gitignore": "*\n"}
     refuse_irregular(root, [f"{FOLDER}/{name}" for name in files])
@@ -160,7 +160,7 @@ def write_schemas(root: Path) -> None:
 
 
 def schema_text(name: str) -> str:
-    """Return one of the schemas as it is printed and written."""
+    """Return the text of a schema, as printed and written."""
     return json.dumps(SCHEMAS[name](), indent=2, ensure_ascii=False) + "\n"
 
 

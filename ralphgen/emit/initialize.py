@@ -184,9 +184,9 @@ def _agree_to_add(root: Path, place: DatabasePlace | None, agree: Callable[[str]
 
 
 def _agreed_tables(root: Path, say: Say, agree: Callable[[str], bool]) -> Mapping[str, Any] | None:
-    """Return the facts of the server that a clone without its database has, None for other folders.
+    """Return the facts of the server in a clone without its database, or None for other folders.
 
-    Raises `ProjectError` where a person does not want a database to be made of them.
+    Raises `ProjectError` if the user declines to create a database from them.
     """
     if not is_missing(database_path(root)) or is_missing(root / FACTS):
         return None
@@ -270,7 +270,7 @@ def _make_database(
 
 
 def _name_databases(root: Path, say: Say) -> None:
-    """Name the SQLite files of an app, which the project may use in place of its own."""
+    """Report an app's SQLite files, which the project could use instead of its own database."""
     found = sorted(one for end in ENDS for one in root.glob(end) if is_sqlite(one))
     for name in (plain(path.name) for path in found[:NAMED]):
         say(

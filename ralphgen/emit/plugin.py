@@ -26,14 +26,14 @@ _AGENTS_SETTINGS = {
     ".gitattributes": "* text eol=lf\nmanifest.json linguist-generated\n",
     ".gitignore": "/.lock\n/.new/\n/.commit/\n",
 }
-# What an agent has of Claude Code itself, beside the tools of its server.
+# An agent's tools of Claude Code itself, in addition to those of its server.
 AGENT_TOOLS = ("Read", "Edit", "Write", "Glob", "Grep", "Bash")
 _PERSONA_COLUMNS = ("display_name", "description", "system_prompt", "conventions")
 
 
 @dataclass(frozen=True, slots=True)
 class Persona:
-    """A discipline as its subagent is told who it is; what the database does not say is empty."""
+    """A discipline as described to its subagent; fields that the database lacks are empty."""
 
     name: str
     display_name: str = ""
@@ -48,7 +48,7 @@ class Persona:
 
     @property
     def server(self) -> str:
-        """The name of its server, which no other has: one of the same name would be taken over."""
+        """The unique name of its server: another server of the same name would be used instead."""
         return f"{KIT}-{self.agent}"
 
 
@@ -132,7 +132,7 @@ HOOKS = (
 )
 GATE = "gate.py"
 WATCHED = "^(Edit|MultiEdit|NotebookEdit|Write|mcp__.*)$"  # the tools that a session may not have
-SECONDS = 30  # for a hook; one that was not ready by then has failed
+SECONDS = 30  # a hook that takes longer has failed
 _BESIDE = re.compile(r"(?m)^from ralphgen\.runtime\.files\.(\w+) import ")
 
 
@@ -149,7 +149,7 @@ def render_plugin(plan: ServerPlan) -> Files:
         **dict(_skills(plan)),
     }
     digest = sha256("\0".join(f"{path}\0{texts[path]}" for path in sorted(texts)).encode())
-    version = f"{__version__}+{digest.hexdigest()[:12]}"  # so that an installed copy is seen as old
+    version = f"{__version__}+{digest.hexdigest()[:12]}"  # marks an installed copy as outdated
     texts[".claude-plugin/plugin.json"] = _json(
         {
             "name": PLUGIN_NAME,
@@ -170,10 +170,10 @@ def render_plugin(plan: ServerPlan) -> Files:
 
 
 def _hooks() -> dict[str, object]:
-    """Return which events ask the gate; a failure before a call is a denial.
+    """Return the events that call the gate; a failure before a call is a denial.
 
-    Claude Code heeds `onFailure` from 2.1.295 on, and not where a session stops: none is held for
-    ever by a hook that fails.
+    Claude Code supports `onFailure` since 2.1.295, but not when a session stops, so that a failing
+    hook cannot block a session forever.
     """
     before = {"matcher": WATCHED, "hooks": [{**_asking("PreToolUse"), "onFailure": "block"}]}
     stops = {event: [{"hooks": [_asking(event)]}] for event in ("Stop", "SubagentStop")}
@@ -181,21 +181,21 @@ def _hooks() -> dict[str, object]:
 
 
 def _asking(event: str) -> dict[str, object]:
-    """Return the hook that starts our program, without a shell and without a site of its own."""
+    """Return the hook that starts the gate, without a shell and without site packages."""
     program = f"${{CLAUDE_PLUGIN_ROOT}}/hooks/{GATE}"
     arguments = ["-E", "-s", "-S", "-B", program, event]
     return {"type": "command", "command": "python3", "args": arguments, "timeout": SECONDS}
 
 
 def _programs() -> Iterator[tuple[str, str]]:
-    """Yield the hooks' modules, which import each other as what lies beside them."""
+    """Yield the hooks' modules, with imports of each other from their own directory."""
     for source in HOOKS:
         text = resources.files("ralphgen").joinpath(source).read_text(encoding="utf-8")
         yield f"hooks/{Path(source).name}", _BESIDE.sub(r"from \1 import ", text)
 
 
 def _commands(plan: ServerPlan) -> Iterator[tuple[str, str]]:
-    """Yield the slash commands, as far as the project has what they are about."""
+    """Yield the slash commands that apply to the project."""
     if all(kit.key != TASKS for kit in plan.kits):
         return
     checks = bool(plan.facts["config"].get("done"))

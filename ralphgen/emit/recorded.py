@@ -1,4 +1,4 @@
-"""Makes the database that a committed server was written for, where a clone has none."""
+"""Creates the database of a committed server in a clone that has none."""
 
 import json
 import re
@@ -28,7 +28,7 @@ from ralphgen.runtime.engine.ledger import MARKER
 from ralphgen.runtime.engine.schema import TABLES, differences, fold
 from ralphgen.runtime.engine.sqlite.schema import read_tables
 
-# Where an app that owns the schema has what makes it: files and folders of migrations.
+# Files and folders of migrations, in apps that own the schema.
 MIGRATIONS = (
     "alembic.ini",
     "database/migrations",
@@ -48,21 +48,21 @@ MIGRATIONS = (
 _INSERT = "INSERT INTO TABLE (NAMES) VALUES (MARKS)"
 _OVERRIDE = "UPDATE disciplines SET COLUMN = ? WHERE name = ?"
 _REFERENCE = re.compile(r"(.+)\((.+)\)", re.DOTALL)
-# How a column is declared that is recorded as holding this, where it is not declared as that. A
-# column of type NUMERIC would be read as one of numbers with decimals.
+# The declared type of a column that is recorded with this type, if they differ. A column of type
+# NUMERIC would be read as decimal numbers.
 _DECLARED = {"ANY": "", "NUMERIC": "DATE"}
 
 
 def default_schema() -> str:
-    """Return the SQL of a project's tables that has none of its own."""
+    """Return the SQL of the default tables of a project."""
     return resources.files("ralphgen.emit").joinpath("schema.sql").read_text(encoding="utf-8")
 
 
 def read_committed(root: Path) -> Mapping[str, Any]:
     """Return the facts of the committed server in `root`.
 
-    Raises `ProjectError` for what is none, and where named queries read tables of which no more is
-    recorded than what they read.
+    Raises `ProjectError` for invalid facts, and if named queries read tables of which only the read
+    columns are recorded.
     """
     try:
         facts = json.loads((root / FACTS).read_bytes())
@@ -94,7 +94,7 @@ def recorded_kits(facts: Mapping[str, Any]) -> Sequence[str]:
 
 
 def migrations(root: Path) -> list[str]:
-    """Return the files and folders with migrations of the app's own that a project has."""
+    """Return the files and folders with an app's own migrations."""
     return [path for path in MIGRATIONS if (root / path).exists()]
 
 
@@ -107,11 +107,11 @@ def make_tables(
 ) -> None:
     """Make the recorded tables in an empty database.
 
-    A table has what was recorded of each column, and what `definitions` say of it, and a view is
-    made by what they say. Where these were not recorded, by a ralphgen before 0.2, a table is that
-    of a new project with the columns that were added to it. Raises `ProjectError` where the tables
-    would not be those that the server was written for, and where no row could be written to them.
-    Unless the project `has_tasks`, no table is one of ralphgen's by its name.
+    A table has the recorded columns and its `definitions`, and a view is created from its
+    definition. If the definitions were not recorded, by a ralphgen before 0.2, a table is the
+    default one with the columns that were added to it. Raises `ProjectError` if the tables would
+    differ from those of the server, or if no row could be written to them. Unless the project
+    `has_tasks`, no name marks a table as one of ralphgen's.
     """
     own = TABLES if has_tasks else (MARKER,)
     known = _default_tables() if definitions is None and has_tasks else {}
@@ -159,7 +159,7 @@ def _make_default_indexes(connection: sqlite3.Connection) -> None:
 
 
 def _try_writing(connection: sqlite3.Connection, facts: Facts) -> None:
-    """Raise `sqlite3.Error` where no row can be written: a trigger may need a table of the app."""
+    """Raise `sqlite3.Error` if no row can be written: a trigger may need a table of the app."""
     for table in facts:
         for statement in ("INSERT INTO TABLE DEFAULT VALUES", "DELETE FROM TABLE"):
             connection.execute(f"EXPLAIN {statement.replace('TABLE', _quoted(table))}")
@@ -222,11 +222,11 @@ def _make_table(
 
 
 def _make_parents(connection: sqlite3.Connection, facts: Facts, *, is_known: bool) -> None:
-    """Make what foreign keys point at, without which no row could be written.
+    """Create the targets of foreign keys, without which no row could be written.
 
-    These are tables that the server does not work on, of which the columns alone are known that
-    are referred to, and unique indexes on such columns of its own tables, unless `is_known` which
-    there are.
+    These are tables outside the server's schema, with the referenced columns only, and unique
+    indexes on referenced columns of the server's tables, unless all indexes are recorded
+    (`is_known`).
     """
     wanted: dict[str, set[str]] = {}
     for columns in facts.values():
@@ -249,10 +249,10 @@ def _make_parents(connection: sqlite3.Connection, facts: Facts, *, is_known: boo
 def _definition(
     column: Mapping[str, Any], parts: Sequence[str] = (), *, is_own: bool = False
 ) -> str:
-    """Return a column as SQL, without the primary key; raise ValueError for a type that is none.
+    """Return a column as SQL, without the primary key; raise ValueError for an invalid type.
 
-    `parts` are those of its table, and `is_own` says that it is not one of ralphgen's. How a column
-    is generated that they do not say, nobody knows: it is always null then.
+    `parts` are the definitions of its table, and `is_own` is set for tables other than ralphgen's.
+    A generated column without a recorded expression is always null.
     """
     kind = str(column["type"])
     if not re.fullmatch("[A-Z]+", kind):
@@ -262,14 +262,14 @@ def _definition(
     if is_own and "STRICT" not in parts:
         words[1] = _DECLARED.get(kind, kind)
         if kind == "INTEGER" and column["primary_key"] and column["not_null"]:
-            words[1] = "INT"  # which is not the number of its row
+            words[1] = "INT"  # INTEGER would make it the row number
     generated = [part for part in parts if part.startswith(f"{GENERATED}{name} ")]
     if generated:
         words.append(generated[0].removeprefix(f"{GENERATED}{name} "))
     elif column["generated"]:
         words.append(f"AS ({_filler(column) if column['not_null'] else 'NULL'})")
     elif column["default"] is not None:
-        default = str(column["default"])  # one in double quotes is no expression
+        default = str(column["default"])  # double quotes are not an expression
         words.append(f"DEFAULT {default}" if default.startswith('"') else f"DEFAULT ({default})")
     if column["not_null"]:
         words.append("NOT NULL")
@@ -302,10 +302,10 @@ def _quoted(name: object) -> str:
 
 
 def add_row(connection: sqlite3.Connection, table: str, values: Mapping[str, object]) -> None:
-    """Add a row with those of the values that a table has columns for.
+    """Add a row with the values for which a table has columns.
 
-    Columns that need a value and have none get one that they may hold; a table that is not there
-    gets no row. Raises `sqlite3.Error` where the table does not take it.
+    Required columns without a value get a valid one; a missing table gets no row. Raises
+    `sqlite3.Error` if the table rejects the row.
     """
     columns = read_tables(connection).get(table, [])
     row = {column["name"]: values.get(column["name"].lower()) for column in columns}
@@ -325,7 +325,7 @@ def add_row(connection: sqlite3.Connection, table: str, values: Mapping[str, obj
 
 
 def take_away(connection: sqlite3.Connection, disciplines: Mapping[str, Sequence[str]]) -> None:
-    """Let disciplines take away the tools that are on record; those that are missing are added."""
+    """Let disciplines remove the recorded tools; missing disciplines are added."""
     there = {fold(column["name"]) for column in read_tables(connection).get("disciplines", ())}
     column = (
         LIST_COLUMN if REMOVALS_COLUMN not in there and LIST_COLUMN in there else REMOVALS_COLUMN

@@ -1,4 +1,4 @@
-"""What the server on disk knows and the project's state does not, and the other way round."""
+"""Compares the server on disk with the project's state: parts that only one of them has."""
 
 import json
 import re
@@ -33,23 +33,23 @@ _CREATED = re.compile(r"CREATE (?:UNIQUE )?(INDEX|TRIGGER) (?:IF NOT EXISTS )?(\
 
 @dataclass(frozen=True, slots=True)
 class Lag:
-    """What each side lacks of the other's tables, columns and values, in words, sorted.
+    """The tables, columns and values that each side lacks, in words, sorted.
 
-    Where both lack something, each has changes that the other has not seen.
+    If both lack something, each has changes that the other has not seen.
     """
 
     database: tuple[str, ...] = ()
     server: tuple[str, ...] = ()
 
     def sentence(self) -> str:
-        """Return which side is behind; empty where none is."""
+        """Return which side is out of date; empty if neither is."""
         of_database = f"the database is out of date: {_absent(self.database)}"
         of_server = f"the server is out of date: {_absent(self.server)}"
         said = [of_database] * bool(self.database) + [of_server] * bool(self.server)
         return "; ".join(said)
 
     def hint(self) -> str:
-        """Return what to do about it; empty where no side is behind."""
+        """Return the remedy; empty if neither side is out of date."""
         if self.database and self.server:
             return 'migrate this database first, then run "ralphgen regen" and commit'
         if self.database:
@@ -65,9 +65,9 @@ def _absent(parts: Sequence[str]) -> str:
 
 
 def lag(recorded: Iterable[Recorded], project: ProjectFacts) -> Lag:
-    """Return what the project's database and the servers that were recorded lack of each other.
+    """Return the parts that the project's database and the recorded servers lack of each other.
 
-    What the config hides counts on neither side.
+    Columns that the config hides are ignored on both sides.
     """
     hide = project.schema.hide
     defined = project.schema.definitions
@@ -88,10 +88,10 @@ def lag(recorded: Iterable[Recorded], project: ProjectFacts) -> Lag:
 def refuse_removals(
     recorded: Sequence[Recorded], project: Project, removed: Collection[str]
 ) -> None:
-    """Raise `ProjectError` with all that the recorded servers have and the new one would not.
+    """Raise `ProjectError` with every part of the recorded servers that the new one would lose.
 
-    These are tables, columns, values and tools that the database has no place for any more, and
-    proof that tasks are done. What the config takes away has been said there. `removed` are tables
+    These are tables, columns, values and tools without a counterpart in the database, and proof
+    that tasks are done. Removals in the config are explicit and do not count. `removed` are tables
     that the command itself has removed.
     """
     gone = lag(recorded, project.facts).database
@@ -120,7 +120,7 @@ def refuse_behind(project: Project) -> None:
 
 
 def refuse_unstartable(project: Project) -> None:
-    """Raise `ProjectError` where the server on disk would not start: the database is behind it."""
+    """Raise `ProjectError` if the database is too old for the server on disk to start."""
     try:
         recorded = read_recorded((project.root / FACTS).read_bytes())
     except OSError:
@@ -131,7 +131,7 @@ def refuse_unstartable(project: Project) -> None:
 
 
 def read_recorded(text: bytes) -> list[Recorded]:
-    """Return the facts in the text of a `project.json`; nothing where it holds none."""
+    """Return the facts in the text of a `project.json`; empty if it is invalid."""
     try:
         facts = json.loads(text)
         schema_from_facts(facts["schema"])
@@ -143,7 +143,7 @@ def read_recorded(text: bytes) -> list[Recorded]:
 
 
 def _parts(tables: Facts, hide: Iterable[str]) -> dict[tuple[str, ...], str]:
-    """Return tables, columns and values that a server may know, in words, by what they are."""
+    """Return the tables, columns and values that a server may see, as words by identity."""
     hidden = {fold(entry) for entry in hide}
     parts: dict[tuple[str, ...], str] = {}
     for table, columns in tables.items():
@@ -159,7 +159,7 @@ def _parts(tables: Facts, hide: Iterable[str]) -> dict[tuple[str, ...], str]:
 
 
 def _named(definitions: Parts) -> dict[tuple[str, ...], str]:
-    """Return the indexes and triggers of tables, in words, by what they are."""
+    """Return the indexes and triggers of tables, as words by identity."""
     found: dict[tuple[str, ...], str] = {}
     for table, parts in definitions:
         for part in parts:
@@ -172,9 +172,9 @@ def _named(definitions: Parts) -> dict[tuple[str, ...], str]:
 def _missing(
     wanted: Mapping[tuple[str, ...], str], there: Mapping[tuple[str, ...], str]
 ) -> tuple[str, ...]:
-    """Return, in words, what is not there; of what is gone as a whole, not its parts.
+    """Return the missing parts in words; for a missing whole, not its parts.
 
-    A column without a list of values takes any, and lacks none.
+    A column without a list of values accepts any value, and lacks none.
     """
     limited = {key[:2] for key in there if len(key) > len(("table", "column"))}
     return tuple(
@@ -187,9 +187,9 @@ def _missing(
 
 
 def _lost_tools(one: Recorded, project: Project) -> list[str]:
-    """Return the tools that the recorded schema has a place for, and the project's has not.
+    """Return the tools that the recorded schema supports and the project's schema does not.
 
-    Both are planned from the same config, so that only what the database says can differ.
+    Both are planned from the same config, so that only the database can make a difference.
     """
     columns = {
         fold(f"{table}.{column['name']}")

@@ -1,4 +1,4 @@
-"""Creates what a new project starts with: its database, settings, checks and default context."""
+"""Creates the parts of a new project: its database, settings, checks and default context."""
 
 import json
 import re
@@ -195,7 +195,7 @@ def _of_python(root: Path) -> Iterator[Proposal]:
 
 
 def _is_unittest(root: Path, tests: Sequence[str]) -> bool:
-    """Return whether tests are of unittest, and nothing in the project speaks of pytest."""
+    """Return whether tests use unittest, and no file of the project mentions pytest."""
     names = ("pyproject.toml", "setup.cfg", "tox.ini", "requirements-dev.txt", "requirements.txt")
     texts = [*tests, *(_text(root / name) for name in names)]
     is_free = not (root / "tests/conftest.py").is_file() and not any("pytest" in t for t in texts)
@@ -223,7 +223,7 @@ def _of_others(root: Path) -> Iterator[Proposal]:
 
 
 def _text(path: Path) -> str:
-    """Return the text of a file; empty where there is none, or one that is too long to look at."""
+    """Return the text of a file; empty if it is missing or too long."""
     try:
         if not path.is_file() or path.stat().st_size > LARGEST:
             return ""
@@ -243,18 +243,18 @@ _SCHEMA = "SELECT 1 FROM pg_catalog.pg_namespace WHERE nspname = $1"
 def has_tables(place: DatabasePlace) -> bool:
     """Return whether the schema has any table of a project.
 
-    Raises what `connected` raises, and `ProjectError` where that cannot be seen.
+    Raises the errors of `connected`, and `ProjectError` if the schema cannot be read.
     """
     with connected(place) as connection:
         return _has_tables(connection, place.schema)
 
 
 def create_tables(place: DatabasePlace, title: str, stack: Stack, description: str = "") -> bool:
-    """Make the tables and the ledger, with the stack's disciplines; whether there were none.
+    """Create the tables, the ledger and the stack's disciplines; return whether there were none.
 
-    All are made or none. The schema is made too where there is none; one with any table of a
-    project is left as it is. Raises what `connected` raises, and `ProjectError` where they cannot
-    be made.
+    All are created or none. A missing schema is created too; one with any table of a project is
+    left unchanged. Raises the errors of `connected`, and `ProjectError` if the tables cannot be
+    created.
     """
     with connected(place) as connection:
         import psycopg
@@ -285,9 +285,9 @@ def create_tables(place: DatabasePlace, title: str, stack: Stack, description: s
 def make_tables_in(
     connection: "psycopg.Connection[Any]", schema: str, *, with_ledger: bool = True
 ) -> None:
-    """Make the tables of a project that has none, with the schema where it is missing.
+    """Create the tables of a project that has none, and the schema if it is missing.
 
-    To be called within a transaction whose search path begins with that schema.
+    Call this within a transaction whose search path begins with that schema.
     """
     from psycopg import sql
 
@@ -324,10 +324,10 @@ kits = ["ralph"]
 
 @contextmanager
 def removed_on_refusal(root: Path, kits: Iterable[str]) -> Iterator[None]:
-    """Remove what `init` has written to the project if the block raises.
+    """Remove everything that `init` has written to the project if the block raises.
 
-    Files and folders that were there before stay, with the texts of the settings and of
-    `.ralph/.gitignore` as they were. Tables that were added to a database stay too.
+    Existing files and folders are kept, and the settings and `.ralph/.gitignore` are restored.
+    Tables that were added to a database are kept too.
     """
     own = root / FOLDER
     texts = {path: _bytes_of(path) for path in (root / FILE, root / IGNORED)}
@@ -363,11 +363,11 @@ def create_database(
     committed: Mapping[str, Any] | None = None,
     description: str = "",
 ) -> bool:
-    """Create the project's database with the stack's disciplines; whether there was none.
+    """Create the project's database with the stack's disciplines; return whether it was missing.
 
-    `committed` are the facts of a server whose tables it shall have, in place of a new project's.
-    The file appears whole or not at all. Raises `ProjectError` where it cannot be written, or those
-    tables cannot be made.
+    `committed` are the facts of a server whose tables are created instead of the default ones. The
+    file appears complete or not at all. Raises `ProjectError` if it cannot be written, or if those
+    tables cannot be created.
     """
     path = database_path(root)
     if _is_there(path):
@@ -417,27 +417,27 @@ def add_tables(root: Path, title: str, stack: Stack, description: str = "") -> b
 
 
 def switch_on(root: Path, kits: Iterable[str], place: DatabasePlace | None = None) -> None:
-    """Write the config where there is none, and add the kits to its list; comments are kept.
+    """Add the kits to the config, which is created if it is missing; comments are kept.
 
-    `place` is where on a server the rows shall be. Raises `ProjectError` where the config is
-    not valid or cannot be written.
+    `place` is the location of the rows on a server. Raises `ProjectError` if the config is invalid
+    or cannot be written.
     """
     wanted = [kit.key for kit in KITS if kit.key in set(kits)]
     if _switched_on(root, wanted, place) is None:
         return
     with config_lock(root):
-        text = _switched_on(root, wanted, place)  # as another may have left it by now
+        text = _switched_on(root, wanted, place)  # another process may have changed it by now
         if text is not None:
             put(root / FILE, text)
 
 
 def _switched_on(root: Path, wanted: Sequence[str], place: DatabasePlace | None) -> str | None:
-    """Return the text of a config with what is wanted, None where nothing is to be written."""
+    """Return the text of the changed config, or None if no change is needed."""
     from ralphgen.project.toml_edit import edited
 
     path = root / FILE
     there = _is_there(path)
-    # One that serves any database takes the place of the usual one.
+    # A kit that serves any database replaces the default one.
     free = any(kit.any_schema for kit in KITS if kit.key in wanted)
     listed = _kits_on(root) if there else [] if free else ["ralph"]
     moved = place is not None and database_place(root) != place
@@ -467,9 +467,9 @@ def kits_with(root: Path, kits: Iterable[str], place: DatabasePlace | None) -> l
 
 
 def write_ignored(root: Path) -> list[str]:
-    """Write what git shall ignore, or add the lines that came later; return what was written.
+    """Write the list of ignored files, or add its newer lines; return the written files.
 
-    A line that stands there as a comment stays one. Raises `ProjectError` where it cannot be
+    A line that was commented out is not added again. Raises `ProjectError` if the file cannot be
     written.
     """
     refuse_irregular(root, [IGNORED])  # a link in a clone may lead anywhere
@@ -479,7 +479,7 @@ def write_ignored(root: Path) -> list[str]:
         return [IGNORED]
     try:
         text = path.read_bytes().decode()
-    except (OSError, ValueError):  # a folder, or of another program: whoever made it knows why
+    except (OSError, ValueError):  # a folder, or a file of another program: left alone
         return []
     said = {line.lstrip("#! \t").rstrip() for line in text.splitlines()}
     lacking = [line for line in IGNORED_TEXT.splitlines()[1:] if line not in said]
@@ -499,9 +499,9 @@ def ignore_home(home: Path) -> None:
 
 
 def write_setup_files(root: Path, kits: Iterable[str]) -> list[str]:
-    """Write the files that the kits start with, where there are none; returns what was written.
+    """Write the missing setup files of the kits; return the written files.
 
-    Raises `ProjectError` where one cannot be written.
+    Raises `ProjectError` if one cannot be written.
     """
     wanted = set(kits)
     files = {path: text for kit in KITS if kit.key in wanted for path, text in kit.setup.items()}
@@ -515,10 +515,10 @@ def write_setup_files(root: Path, kits: Iterable[str]) -> list[str]:
 
 
 def propose_checks(root: Path, enable: Callable[[str], bool]) -> str:
-    """Add the checks that the project's files suggest to its settings; return what was done.
+    """Add the checks that the project's files suggest to its settings; return a message.
 
-    They are comments, unless `enable` says yes to the question. Settings that speak of checks
-    already are left alone. Raises `ProjectError` where they cannot be written.
+    They are commented out, unless `enable` confirms the question. Settings that already mention
+    checks are unchanged. Raises `ProjectError` if the settings cannot be written.
     """
     path = root / FILE
     proposals = [] if "done.checks" in read_text(path, FILE) else proposed_checks(root)
@@ -559,12 +559,12 @@ def default_context(plan: ServerPlan, enabled: Mapping[str, Sequence[str]] | Non
 
 
 def _kits_on(root: Path) -> list[str]:
-    """Return the kits of a config that is there; raises `ProjectError` where it is not valid."""
+    """Return the kits of an existing config; raises `ProjectError` if it is invalid."""
     return read_settings(root).kits
 
 
 def _bytes_of(path: Path) -> bytes | None:
-    """Return what a file holds, None if there is none that can be read."""
+    """Return the bytes of a file, or None if there is no readable file."""
     try:
         return path.read_bytes()
     except OSError:
@@ -572,13 +572,13 @@ def _bytes_of(path: Path) -> bytes | None:
 
 
 def _discard(unfinished: Path) -> None:
-    """Remove a database that was never finished, with what SQLite left beside it."""
+    """Remove a database that was never finished, with the sidecar files of SQLite."""
     for suffix in ("", "-wal", "-shm", "-journal"):
         unfinished.with_name(unfinished.name + suffix).unlink(missing_ok=True)
 
 
 def _is_there(path: Path) -> bool:
-    """Return whether anything is there, a dangling link or what may not be seen included."""
+    """Return whether a path exists; a dangling link and an unreadable path count too."""
     try:
         path.lstat()
     except (FileNotFoundError, NotADirectoryError):

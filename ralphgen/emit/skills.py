@@ -26,7 +26,7 @@ from ralphgen.runtime.protocol.skills import effect_of
 from ralphgen.spelling import markdown_cell
 
 _PLAIN = re.compile(r"[ -_a-{}~]+")  # ASCII that ends neither a code span nor a cell
-MOST = 100  # rows of a table: what is loaded stays short however many recipes a project has
+MOST = 100  # rows of a table: limits the loaded text in projects with many recipes
 _ABOUT = {REQUIRED: "a {}", OPTIONAL: "a {}, if one is named", GRANTS: "a {}, else it has less"}
 
 
@@ -74,7 +74,7 @@ def _type(rule: Mapping[str, Any]) -> str:
 
 
 def _values(rule: Mapping[str, Any]) -> str:
-    """Return the values that an argument may have, or their bounds; empty where all are legal."""
+    """Return the values that an argument may have, or their bounds; empty if all are legal."""
     rule = rule.get("items", rule)
     if "enum" in rule:
         return codes(rule["enum"])
@@ -119,7 +119,7 @@ def removal_rows(kit: KitPlan, policy: Policy) -> Rows:
 
 
 def differences(kit: KitPlan, tool: PlannedTool, policy: Policy) -> tuple[str, ...]:
-    """Return a line of Markdown for each recipe that has a tool otherwise than a person has it."""
+    """Return a line of Markdown for each recipe whose version of a tool differs from the user's."""
     lines = []
     for name, recipe in policy.recipes.items():
         if tool.name in recipe.tools[kit.key]:
@@ -147,17 +147,17 @@ def _differences(entry: str, recipe: Recipe) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Told:
-    """One workflow as it is written: its title, and each step as a line of Markdown."""
+    """A rendered workflow: its title, and each step as a line of Markdown."""
 
     title: str
     steps: Names
 
 
 def told_workflows(skill: SkillPlan, schemas: Mapping[str, Mapping[str, Any]]) -> tuple[Told, ...]:
-    """Return the workflows that make sense with these input schemas, by the names of their tools.
+    """Return the workflows that these input schemas support, with the names of their tools.
 
-    A step is left out where its tool is not there or does not know a value, and an argument where
-    the tool does not have it.
+    A step is left out if its tool is missing or does not support a value, and an argument if the
+    tool does not have it.
     """
     found = []
     for workflow in skill.workflows:
@@ -183,7 +183,7 @@ def _told(steps: Iterable[Step], schemas: Mapping[str, Mapping[str, Any]]) -> It
 
 
 def _knows(step: Step, rules: Mapping[str, Mapping[str, Any]]) -> bool:
-    """Return whether every value of a step is one that its argument may have."""
+    """Return whether the argument of each value in a step accepts it."""
     return all(
         value is None or value in rules.get(name, {}).get("enum", (value,))
         for name, value in step.given.items()
@@ -197,7 +197,7 @@ END = f"{MARK}up to here -->"
 
 
 def render_section(plan: ServerPlan, checks: Sequence[str]) -> str:
-    """Return the section with its marks; `checks` names what a task has to pass to be done."""
+    """Return the section with its marks; `checks` names the requirements for closing a task."""
     kits = [kit for kit in plan.kits if kit.skill is not None]
     named = codes(checks) if checks else ""
     return rendered("skills/agents_md.md.jinja", begin=BEGIN, end=END, kits=kits, checks=named)
@@ -243,15 +243,15 @@ class Skill:
 
     @property
     def folder(self) -> str:
-        """Where it lies, below the project's folder."""
+        """Its path below the project's folder."""
         return f"{SKILLS}/{self.name}"
 
 
 def render_skills(plan: ServerPlan, place: str = SKILLS) -> tuple[Skill, ...]:
     """Return the skill of every kit of the plan that has one, in the order of the kits.
 
-    `place` is the folder that their texts say they lie in. The same plan gives the same bytes:
-    nothing in them names a machine or a day, and only the manifest names a version.
+    `place` is the folder that their texts name as their location. The same plan gives the same
+    bytes: nothing in them names a machine or a day, and only the manifest names a version.
     """
     return tuple(
         Skill(kit.skill.name, kit.key, kit.skill.description, _files(plan, kit, kit.skill, place))
@@ -285,7 +285,7 @@ def _files(plan: ServerPlan, kit: KitPlan, skill: SkillPlan, place: str) -> File
 def _tool(
     plan: ServerPlan, kit: KitPlan, tool: PlannedTool, schema: Mapping[str, Any]
 ) -> dict[str, object]:
-    """Return what is written of one tool: its words, arguments and the sessions that have it."""
+    """Return the data of one tool's section: its texts, arguments and the sessions that have it."""
     offered = {other.name for other in kit.tools}
     effect, effect_sentence = effect_of(tool)
     recipes = plan.policy.recipes

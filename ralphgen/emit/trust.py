@@ -1,9 +1,9 @@
-"""Decides what of a project has to be trusted before a session may start, and whether it is.
+"""Decides which parts of a project require trust before a session starts, and checks for it.
 
-Authority decides what a session may do: settings, everything below `.ralph` but its state, and the
-settings of clients. Content is what agents read or run in the course of their work. Of the settings
-of a repository, those that cannot name a program always count when ralphgen runs git, those that
-can count once you trust them, all others never do, and a repository's hooks never run.
+Authority decides what a session may do: settings, the files below `.ralph` except its state, and
+the settings of clients. Content is read or run by agents in the course of their work. When ralphgen
+runs git, a repository's settings that cannot name a program always apply, those that can apply once
+you trust them, all others never do, and a repository's hooks never run.
 """
 
 import json
@@ -89,14 +89,14 @@ STATE_NAMES = frozenset(
         *("trust", "worktrees"),
     }
 )
-# Below `.ralph`: what ralphgen compares itself, what is an item of another kind, and what no
+# Below `.ralph`: files that ralphgen compares itself, items of other kinds, and files that no
 # session reads.
 COVERED_PATHS = re.compile(
     r"\.ralph/(?:ralphgen\.toml|(?:mcp|schemas)(?:/.*)?|recipes/[^/]+\.toml|prompts/[^/]+\.md"
     r"|tools/[^/_.][^/]*\.py|(?:.*/)?(?:\.lock|\.gitignore|\.gitattributes|__pycache__(?:/.*)?))",
     re.DOTALL,
 )
-ENVIRONMENT_FILE = ".env"  # some clients and runners load it, and what its name begins
+ENVIRONMENT_FILE = ".env"  # some clients and runners load it, and files with this prefix
 PRUNED_FOLDERS = frozenset({".git", RALPH, "node_modules"})
 LOCK_ENDING = ".lock"
 CLIENT_INNER = (".claude/", ".github/")  # above a project, instructions are in these too
@@ -156,7 +156,7 @@ def _has_items(folders: Sequence[str]) -> bool:
 
 
 def authority_files(root: Path) -> list[str]:
-    """Return the files below `.ralph` that are no state and that no other item covers, sorted."""
+    """Return the files below `.ralph` that are not state or covered by another item, sorted."""
     found = []
     for folder, folders, names in os.walk(root / RALPH):
         place = os.path.relpath(folder, root).replace(os.sep, "/")
@@ -170,9 +170,9 @@ def _is_uncovered(path: str) -> bool:
 
 
 def client_files(tree: Path) -> list[str]:
-    """Return the files from which clients take settings in a work tree, sorted.
+    """Return the settings files of clients in a worktree, sorted.
 
-    Some clients take settings from the folders above too, up to the top of the repository.
+    Some clients also read settings from parent folders, up to the top of the repository.
     """
     tops, found = (*CLIENT_PARTS, *CLIENT_FOLDERS), set[str]()
     for place, way in (tree, ""), *_folders_above(tree):
@@ -242,7 +242,7 @@ def _paths_below(tree: Path, top: str) -> Iterator[str]:
             yield from (f"{inner}/{file}" for file in files)
 
 
-HARMLESS_MODES = frozenset({"default", "manual", "plan"})  # in which Claude Code asks as it is used
+HARMLESS_MODES = frozenset({"default", "manual", "plan"})  # Claude Code asks as usual in them
 CLAUDE_LOCAL = ".claude/settings.local.json"
 CLAUDE_SETTINGS = (".claude/settings.json", CLAUDE_LOCAL)
 HARMLESS_SETTINGS = frozenset({"$schema", "cleanupPeriodDays", "language", "model", "outputStyle"})
@@ -316,9 +316,9 @@ def _check_command(check: CheckSettings) -> str:
 def discipline_items(
     discipline: str | None, servers: Mapping[str, Mapping[str, Any]], config: Config
 ) -> list[TrustItem]:
-    """Return the MCP servers that a discipline brings along; values of `env` and headers stay out.
+    """Return a discipline's MCP servers as items, without the values of `env` and headers.
 
-    `servers` are entries of an MCP config, by name: those of `config`, others the database's.
+    `servers` are entries of an MCP config, by name: those of `config`, and those of the database.
     """
     settings = config.disciplines.get(discipline or "")
     configured = settings.mcp_servers if settings is not None else {}
@@ -333,7 +333,7 @@ def discipline_items(
 
 
 def words_items(words: Sequence[Words], recipes: Sequence[OwnRecipe]) -> list[TrustItem]:
-    """Return what the project itself says to agents, who follow it: its prompts, its recipes'."""
+    """Return the project's own instructions to agents, from its prompts and recipes."""
     return [
         *(
             TrustItem(_digest("words", [one.file, one.text]), f"agents follow {one.file}", one.file)
@@ -348,9 +348,9 @@ def words_items(words: Sequence[Words], recipes: Sequence[OwnRecipe]) -> list[Tr
 
 
 def tool_items(root: Path) -> list[TrustItem]:
-    """Return the files of the project's own tools, which its servers run.
+    """Return the files of custom tools, which the project's servers run.
 
-    Raises `ProjectError` where one cannot be read.
+    Raises `ProjectError` if one cannot be read.
     """
     return [_tool_item(file.path, file.sha256) for file in tool_files(root)]
 
@@ -360,7 +360,7 @@ def _tool_item(file: str, sha256_hex: str) -> TrustItem:
 
 
 def told_items(describe: Mapping[str, str]) -> list[TrustItem]:
-    """Return what agents are told of tools in the project's own words."""
+    """Return the project's own descriptions of tools, which agents read."""
     return [
         TrustItem(
             _digest("told", [entry, text]), f'agents read this about "{entry}": {text}', CONFIG
@@ -429,7 +429,7 @@ def file_items(root: Path) -> list[TrustItem]:
 
 
 def client_items(tree: Path) -> list[TrustItem]:
-    """Return the files in a work tree from which clients take permissions, programs and servers.
+    """Return the files in a worktree with permissions, programs and servers for clients.
 
     Settings of Claude Code that can only narrow a session are left out.
     """
@@ -489,10 +489,10 @@ def _claude_settings(data: bytes) -> dict[str, object]:
 
 
 def server_items(project: Project, *, trust_edited: bool) -> list[TrustItem]:
-    """Return the project's own server, where it is not what this ralphgen writes and not on record.
+    """Return the project's server unless it is generated by this version or recorded.
 
-    One that is what it writes is put on record when all that it would run is there already: it is
-    not asked for again. Raises `UntrustedError` for files that are not as their manifest says,
+    A newly generated server is recorded if every item that it would run is already recorded: the
+    user is not asked again. Raises `UntrustedError` for files that differ from their manifest,
     unless `trust_edited`.
     """
     root = project.root
@@ -548,7 +548,7 @@ def require_trust(
             if not has_database(root):
                 hint = f'create the database with "ralphgen init", then {hint}'
         raise UntrustedError(text, hint, listed)
-    if is_below_launch():  # an agent's edit is nobody's yes
+    if is_below_launch():  # an agent's edit is not consent
         return ""
     failure = record_items(root, items, marks=bool(foreign) and is_whole)
     return failure if foreign else ""
@@ -600,9 +600,9 @@ def record_written(
 ) -> list[str]:
     """Record the server of the manifest and the items that the user wrote; return warnings.
 
-    `ask` shows the new items to the user; a yes accepts all of them and the folder. Without it,
-    only items that git does not have are recorded, in a folder that was accepted before. The server
-    is recorded if all that it would `run` is.
+    `ask` shows the new items to the user, and consent accepts all of them and the folder. Without
+    it, only items that git does not have are recorded, in a folder that was accepted before. The
+    server is recorded if every item that it would `run` is.
     """
     if is_below_launch():
         return []
@@ -632,7 +632,7 @@ def _is_own(root: Path, item: TrustItem, record: Record, ask: Ask | None) -> boo
 def _is_held(root: Path, item: TrustItem) -> bool:
     """Return whether git has the item, so that another than the user may have written it.
 
-    A line of one's own next to an item of the config does not make the item one's own. A database
+    The user's own line next to an item of the config does not make the item the user's. A database
     that is committed counts as a whole.
     """
     if not item.file:
@@ -656,7 +656,7 @@ def _is_held(root: Path, item: TrustItem) -> bool:
 
 
 def _digests_in(root: Path, file: str, text: bytes) -> frozenset[str] | None:
-    """Return the digests of the items that a file holds, None where nobody can say."""
+    """Return the digests of the items in a file, or None if they are unknown."""
     if file == CONFIG:
         return _digests_in_config(root, text)
     try:
@@ -669,7 +669,7 @@ def _digests_in(root: Path, file: str, text: bytes) -> frozenset[str] | None:
 
 
 def _digests_in_config(root: Path, text: bytes) -> frozenset[str] | None:
-    """Return the digests of the items that a config holds, None where it cannot be read."""
+    """Return the digests of the items in a config, or None if it cannot be read."""
     try:
         found = tomllib.loads(text.decode())
         config = config_model(settings_models(KITS)).model_validate(found)
@@ -685,7 +685,7 @@ def _digests_in_config(root: Path, text: bytes) -> frozenset[str] | None:
 
 
 def _use(name: str, entry: Mapping[str, Any]) -> str:
-    """Return what a session does with a server: it starts a command, or asks at an address."""
+    """Return how a session uses a server: it starts a command, or connects to an address."""
     named = "".join(f" with {one}=…" for one in entry.get("env", entry.get("headers", {})))
     if "url" in entry:
         return f'connects to "{name}" at {shown_url(entry["url"])}{named}'
@@ -714,10 +714,10 @@ def own_items(
     words: Sequence[TrustItem],
     work_tree: Path,
 ) -> list[TrustItem]:
-    """Return what has to be trusted for a session besides the server.
+    """Return the items that a session requires, besides the server.
 
-    `servers` are those of disciplines, by discipline; `words` are the project's own to agents.
-    Clients and agents work in `work_tree`.
+    `servers` are the servers of disciplines, by discipline; `words` are the project's instructions
+    to agents. Clients and agents work in `work_tree`.
     """
     config = project.settings
     return [
@@ -738,14 +738,14 @@ def own_items(
 
 
 def run_items(project: Project) -> list[TrustItem]:
-    """Return what the project's server starts or reaches besides itself."""
+    """Return the programs and places that the project's server starts or reaches."""
     root, config = project.root, project.settings
     settings = [*settings_items(config), *database_items(root)]
     return [*check_items(config.done), *tool_items(root), *context_items(root), *settings]
 
 
 def written_items(project: Project) -> list[TrustItem]:
-    """Return what has to be trusted for every session besides the server."""
+    """Return the items that every session requires, besides the server."""
     root, config = project.root, project.settings
     with open_rows(root) as rows:
         names = dict.fromkeys([*rows.names("disciplines"), *config.disciplines])
@@ -757,7 +757,7 @@ def written_items(project: Project) -> list[TrustItem]:
 
 
 def items_of(root: Path, discipline: str) -> list[TrustItem]:
-    """Return the MCP servers of one discipline; raise `ProjectError` where they cannot be read."""
+    """Return the MCP servers of one discipline; raise `ProjectError` if they are unreadable."""
     config = read_settings(root)
     with open_rows(root) as rows:
         return discipline_items(discipline, servers_of(discipline, config, rows), config)
@@ -766,9 +766,9 @@ def items_of(root: Path, discipline: str) -> list[TrustItem]:
 def servers_of(
     discipline: str | None, config: Config, rows: ProjectRows
 ) -> dict[str, dict[str, Any]]:
-    """Return the MCP servers that a discipline brings along, as entries of an MCP config.
+    """Return a discipline's MCP servers, as entries of an MCP config.
 
-    Raises `ProjectError` where they cannot be read.
+    Raises `ProjectError` if they cannot be read.
     """
     if discipline is None:
         return {}
@@ -788,8 +788,8 @@ def hidden_in(root: Path) -> frozenset[str]:
 def recorded_writes(root: Path, places: Iterable[Path]) -> Iterator[None]:
     """Record the files that a command of the user writes in the block, at or below places.
 
-    A file that was not trusted before stays so: only a part of it is the command's. Raises
-    `UntrustedError` if a link that is not the user's own leads a place out of the project.
+    A file that was not trusted before remains untrusted, since the command wrote only a part of it.
+    Raises `UntrustedError` if a link that is not the user's own leads a place out of the project.
     """
     for place in places:
         refuse_foreign_link(root, place)
@@ -848,7 +848,7 @@ def git_items(root: Path, *, remote: bool) -> list[TrustItem]:
 
 
 def trusted_settings(root: Path) -> list[tuple[str, str]]:
-    """Return the settings of the repository that git may use: data, and what you trust."""
+    """Return the repository's settings that git may use: harmless and trusted ones."""
     trusted = read_record(root).digests
     return [
         (key, value)

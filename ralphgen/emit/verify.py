@@ -11,16 +11,16 @@ TRUST_EDITED = "--trust-edited"
 
 
 class UntrustedError(RalphgenError):
-    """A project would make a person run what nobody on this machine has said yes to."""
+    """A project would run something that the user has not trusted on this machine."""
 
     exit_code = 2
 
 
 def refuse_edited(folder: Path) -> None:
-    """Raise `UntrustedError` where generated files are not as they were generated.
+    """Raise `UntrustedError` if generated files were edited.
 
-    Where the manifest left out what starts a server, that could change under a record of the
-    manifest. Raises `ProjectError` where something else stands in place of a file.
+    A manifest must list the files that start a server; otherwise they could change without changing
+    the trusted manifest. Raises `ProjectError` if another kind of file is in place of one.
     """
     digests = listed(folder) or {}
     unlisted = [path for path in STARTED if path not in digests and is_there(folder / path)]

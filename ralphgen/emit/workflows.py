@@ -73,8 +73,8 @@ Tools = Mapping[str, Sequence[str]]
 def tools_on_disk(root: Path, recipe: str = FULL, *, absent: bool = False) -> Tools:
     """Return, by kit, the tools that a recipe has in the policy of the server on disk.
 
-    With `absent` also those that the project had no place for. Nothing of it is run; if it cannot
-    be read, there are none.
+    With `absent`, the result includes the tools that the project could not support. The policy is
+    not run; if it cannot be read, the result is empty.
     """
     found: dict[str, list[str]] = {}
     try:
@@ -97,11 +97,11 @@ def tools_on_disk(root: Path, recipe: str = FULL, *, absent: bool = False) -> To
 
 
 def renew_default_context(root: Path, plan: ServerPlan, known: Tools) -> list[str]:
-    """Write the default context again if it is as `init` wrote it; return lines to say.
+    """Write the default context again if it is as `init` wrote it; return messages.
 
-    `known` are the reading tools of the server before, by kit: a context that enables exactly
-    these was never changed. Any other is kept, and a line names the tools that it lacks and those
-    that no server has. Raises `ProjectError` if it cannot be written.
+    `known` are the reading tools of the previous server, by kit: a context that enables exactly
+    these was never changed. Any other is kept, and a message names the tools that it lacks and the
+    tools that no server has. Raises `ProjectError` if it cannot be written.
     """
     path = root / CONTEXT
     try:
@@ -122,7 +122,7 @@ def renew_default_context(root: Path, plan: ServerPlan, known: Tools) -> list[st
 
 
 def _spelled(context: Mapping[str, Any]) -> str:
-    """Return a context as text, without what it takes away of nothing."""
+    """Return a context as text, where only the presence of removals counts."""
     return json.dumps({**context, "disabled_tools": any(context["disabled_tools"].values())})
 
 
@@ -160,10 +160,10 @@ def _counted(tools: Sequence[str]) -> str:
 
 
 def name_project(root: Path) -> bool:
-    """Write an id into `[http]` of the config where it has none; return whether that was done.
+    """Write an id into `[http]` of the config if it has none; return whether that was done.
 
-    It stays the same from then on. Raises `ProjectError` where the config is not valid, or cannot
-    be written without changing more than that.
+    The id never changes afterwards. Raises `ProjectError` if the config is invalid, or cannot be
+    written without changing anything else.
     """
     from ralphgen.project.toml_edit import edited
 
@@ -193,10 +193,10 @@ LISTED = 5  # files of a kind in the verdict
 
 @dataclass(frozen=True, slots=True)
 class Report:
-    """What `check` found: the drift, who is behind, and what else a person should know.
+    """The findings of `check`: the drift, which side is out of date, and further messages.
 
     `server` is the drift of the server, and `connected` that of the files that `connect` wrote.
-    `merging` says that git has left generated files unmerged.
+    `merging` is set if git left generated files unmerged.
     """
 
     server: Drift
@@ -267,7 +267,7 @@ class Report:
         }
 
     def _behind(self) -> str:
-        """Return a line on which side is behind; empty where none is."""
+        """Return a line that names the side that is out of date; empty if neither is."""
         sentence = self.lag.sentence()
         return f"\n{sentence}" if sentence else ""
 
@@ -284,7 +284,7 @@ def _named(drift: Drift) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Before:
-    """What was generated last: the facts and the versions on disk, or of both sides of a merge."""
+    """The last generated state: facts and versions on disk, or those of both sides of a merge."""
 
     merge: Merge | None
     recorded: tuple[Recorded, ...]
@@ -298,9 +298,9 @@ class Before:
 
 
 def read_before(root: Path) -> Before:
-    """Return what was generated last in the project in `root`, which may be nothing.
+    """Return the last generated state of the project in `root`, which may be empty.
 
-    Raises `ProjectError` where the project's own files have git's marks in them.
+    Raises `ProjectError` if the project's own files contain conflict markers.
     """
     merge = read_merge(root)
     if merge and merge.marked:
@@ -317,7 +317,7 @@ def read_before(root: Path) -> Before:
 
 
 def _texts(path: Path) -> tuple[bytes, ...]:
-    """Return the bytes of a file, or nothing where it cannot be read."""
+    """Return the bytes of a file, or nothing if it is unreadable."""
     try:
         return (path.read_bytes(),)
     except OSError:
@@ -337,14 +337,13 @@ def regenerate(
 ) -> Project:
     """Write the project's server, then the files of `connect` that exist.
 
-    Raises `EditedError` for hand edits unless forced; for those in files of `connect` only if
-    `strict`, else a warning names them. Where git has left generated files unmerged, both sides are
-    held against their manifests in place of what is on disk. Raises `VersionError` where another
-    ralphgen has to write it, unless forced, and `ProjectError` where tables, columns, values or
-    tools would go that the server on disk has, or tasks would be done with less proof, unless
-    `allow_removals`. `removed` are tables that the caller itself has taken away. Unless it
-    `records` nothing, what the user wrote is put on the record of trust, as `record_written` does
-    with `ask`.
+    Raises `EditedError` for hand edits unless forced; for edits of the files of `connect` only if
+    `strict`, else a warning names them. If git left generated files unmerged, both sides are
+    compared with their manifests instead of the files on disk. Raises `VersionError` if another
+    version of ralphgen is required, unless forced. Raises `ProjectError` if the server would lose
+    tables, columns, values or tools, or if tasks could be closed with less proof, unless
+    `allow_removals`. `removed` are tables that the caller itself has removed. With `records`, the
+    user's own parts are recorded as trusted, as `record_written` does with `ask`.
     """
     if records:
         try:
@@ -405,7 +404,7 @@ def _rewrite_connected(
 def _recorded(project: Project, ask: Ask | None) -> Sequence[str]:
     """Record what the user wrote, as `record_written` does; return its warnings.
 
-    Nothing is recorded without the database, of which a warning has told.
+    Nothing is recorded without the database, whose absence a warning has reported.
     """
     try:
         if not has_database(project.root):
@@ -417,7 +416,7 @@ def _recorded(project: Project, ask: Ask | None) -> Sequence[str]:
 
 
 def _remarks(plan: ServerPlan) -> Iterator[str]:
-    """Yield what a person should know of the lists of tools that were written."""
+    """Yield messages about the generated lists of tools."""
     for one in plan.wordings:
         yield plain(one.told)
     for line in long_lists(plan):
@@ -425,7 +424,7 @@ def _remarks(plan: ServerPlan) -> Iterator[str]:
 
 
 def _refuse_edited_sides(merge: Merge) -> None:
-    """Raise `EditedError` where a file of a side of the merge is not as it was generated."""
+    """Raise `EditedError` if a file of a side of the merge was edited by hand."""
     if merge.problems:
         *others, last = merge.problems
         hint = 'save the edits you need, then run "ralphgen regen --force" to overwrite them'
@@ -433,7 +432,7 @@ def _refuse_edited_sides(merge: Merge) -> None:
 
 
 def preview(root: Path, *, say: Say) -> str:
-    """Return the unified diff from the files on disk to what would be written now."""
+    """Return the unified diff from the files on disk to newly generated ones."""
     before = read_before(root)
     before.refuse_other_versions(root)
     project, _ = _inspected(root, say)
@@ -446,10 +445,10 @@ def preview(root: Path, *, say: Say) -> str:
 
 
 def checked(root: Path, *, say: Say) -> Report:
-    """Compare the server on disk with what would be written now; writes nothing.
+    """Compare the server on disk with a newly generated one; writes nothing.
 
-    Raises `VersionError` where another release of ralphgen wrote it or has to, and then compares
-    nothing.
+    Raises `VersionError`, without comparing, if another release of ralphgen wrote it or is
+    required.
     """
     before = read_before(root)
     before.refuse_other_versions(root)
@@ -479,7 +478,7 @@ def compile_server(root: Path) -> None:
     """Compile the modules of the project's server for its first start."""
     from ralphgen.runtime.verification import keep_verified
 
-    with suppress(ValueError):  # a file that was edited by hand, of which the server itself tells
+    with suppress(ValueError):  # a file edited by hand, which the server itself reports
         keep_verified(str((root / FOLDER).absolute()))
 
 
@@ -512,12 +511,12 @@ WATCH_PAUSE = 0.5  # seconds between two looks
 
 
 def watch(root: Path, say: Say, wait: Callable[[float], None] = time.sleep) -> None:
-    """Write the server of the project in `root` anew after each change of what it is made from.
+    """Regenerate the server of the project in `root` after each change of its sources.
 
-    These are its config, its recipes, its queries, its tools and its database. What cannot be
-    written is said, and tried again after the next change. No edit by hand is overwritten, nothing
-    is taken away, and what was said the last time is not said again. `wait` waits some seconds, and
-    ends this by an exception.
+    These are its config, its recipes, its queries, its tools and its database. Errors are reported,
+    and the next change triggers another try. No hand edit is overwritten, nothing is removed, and
+    repeated messages are suppressed. `wait` sleeps for some seconds, and ends the loop by raising
+    an exception.
     """
     seen: object = None
     said: list[str] = []
@@ -533,7 +532,7 @@ def watch(root: Path, say: Say, wait: Callable[[float], None] = time.sleep) -> N
 
 
 def _lines_of_regen(root: Path) -> list[str]:
-    """Write the server; return what there is to say of it."""
+    """Write the server; return the messages."""
     lines: list[str] = []
     try:
         regenerate(root, force=False, say=lines.append, records=False)
@@ -546,7 +545,7 @@ def _source_stamps(root: Path) -> Iterator[object]:
     """Yield what changes with each of the files."""
     try:
         database = database_path(root)
-    except RalphgenError:  # of the config, which is told when it is read
+    except RalphgenError:  # an error of the config is reported when it is read
         database = project_home(root) / DATABASE
     log = database.with_name(f"{database.name}-wal")
     written = [*(root / RECIPES).glob("*.toml"), *(root / QUERIES).glob("*.sql")]
@@ -561,7 +560,7 @@ def _source_stamps(root: Path) -> Iterator[object]:
 
 
 VENDORED = "vendored"
-# What a file is, by its name or its folder; any other is of a kit, and so holds tools.
+# The kind of a file, by its name or its folder; any other file belongs to a kit and holds tools.
 KINDS = {
     POLICY_FILE: "policy",
     "project.json": "facts",
@@ -576,10 +575,7 @@ ORDER = ("tools", "policy", "facts", "server", VENDORED)
 
 @dataclass(frozen=True, slots=True)
 class Upgrade:
-    """What a project's server would become: `before` is the version that wrote it.
-
-    `gained` and `lost` are tools, as `kit:tool`; `parts` is the diff of each file by its path.
-    """
+    """The upgrade of a project's server; `before` is the version that wrote it."""
 
     before: str
     gained: tuple[str, ...]
@@ -589,7 +585,7 @@ class Upgrade:
     def text(self) -> str:
         """Return one diff with a line above each kind of files; of vendored ones, the line alone.
 
-        Nobody wrote these for the project: their number says enough.
+        Vendored files are the same in every project, so their number suffices.
         """
         whole = ""
         for kind in ORDER:
@@ -610,11 +606,11 @@ class Upgrade:
 
 
 def plan_upgrade(root: Path) -> Upgrade | None:
-    """Return what this ralphgen would change of the project in `root`; writes nothing.
+    """Return the changes that this version would make to the project in `root`; writes nothing.
 
-    None where an earlier release did not write the server. Raises `ProjectError` where there is
-    none, and where something would go that the database lacks, and `VersionError` where another
-    ralphgen has to write it.
+    Returns None unless an earlier release wrote the server. Raises `ProjectError` if there is no
+    server, or if it would lose parts that the database lacks, and `VersionError` if another version
+    of ralphgen is required.
     """
     before = read_before(root)
     before.refuse_other_versions(root)
@@ -631,10 +627,10 @@ def plan_upgrade(root: Path) -> Upgrade | None:
 
 
 def upgrade(root: Path, *, say: Say) -> None:
-    """Write the server with this ralphgen, and bring along what the earlier one has left.
+    """Regenerate the server with this version, and upgrade the files of the earlier one.
 
-    These are the default context, which gets the tools that are new, git's list of what to ignore,
-    the schemas for editors, and the ledger, after a backup. Raises what `regenerate` does.
+    These are the default context, which gets the new tools, git's list of ignored files, the
+    schemas for editors, and the ledger, after a backup. Raises the errors of `regenerate`.
     """
     regenerate(root, force=False, say=say)
     for written in write_ignored(root):

@@ -46,14 +46,14 @@ LINE_ENDS_HINT = (
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """How the folder differs from what would be generated; false when it does not.
+    """The differences between the folder and newly generated files; false if there are none.
 
-    `stale`: as it was generated, but it would be generated differently now. `edited`: changed since
-    it was generated, or there without having been generated. `missing`: not there. `leftover`:
-    generated once, not any more. `unknown`: whatever no manifest lists, a folder as `name/`.
-    All are sorted paths; a leftover that was edited stands in both. `parts` is the diff from the
-    folder to the generated text, by path. `interrupted`: a write has not been finished, so that
-    both texts are mixed.
+    `stale` files are unedited, but would be generated differently now. `edited` files changed since
+    they were generated, or were never generated. `missing` files do not exist. `leftover` files are
+    no longer generated. `unknown` files are in no manifest; a folder is listed as `name/`. All are
+    sorted paths; an edited leftover is in both lists. `parts` is the diff from the folder to the
+    generated text, by path. `interrupted` means that a write is unfinished, so that both versions
+    are mixed.
     """
 
     stale: tuple[str, ...] = ()
@@ -91,10 +91,10 @@ class Drift:
 
 @dataclass(frozen=True, slots=True)
 class FolderState:
-    """What is on disk next to what would be generated.
+    """The files on disk compared with newly generated ones.
 
-    `old` is the manifest on disk, `None` where it cannot be read; `disk` holds the bytes of all
-    files that either manifest lists and that exist.
+    `old` is the manifest on disk, `None` if it is unreadable; `disk` holds the bytes of all
+    existing files that either manifest lists.
     """
 
     old: Mapping[str, str] | None
@@ -127,7 +127,7 @@ class FolderState:
 
     @property
     def line_ends(self) -> tuple[str, ...]:
-        """The edited files in which nothing but the line ends was changed."""
+        """The edited files in which only the line ends changed."""
         return tuple(path for path in self.edited if self._converted(path))
 
     def _own(self, path: str) -> bool:
@@ -144,11 +144,10 @@ class FolderState:
 
 
 def read_state(folder: Path, files: Files, merged: Collection[str] | None = None) -> FolderState:
-    """Return what is on disk next to `files`.
+    """Return the state of the folder compared with `files`.
 
-    `merged` are files that count as generated with the bytes that they have, whatever the manifest
-    on disk lists. Raises ProjectError where a link stands in place of a file, or a file cannot be
-    read.
+    `merged` are files that count as generated with their current bytes, regardless of the manifest
+    on disk. Raises ProjectError if a link is in place of a file, or if a file cannot be read.
     """
     with explained(folder, "read"):
         refuse_irregular(folder, files)
@@ -170,7 +169,7 @@ def unknown_files(folder: Path, state: FolderState) -> tuple[str, ...]:
 def compare(folder: Path, files: Files) -> Drift:
     """Return how the folder differs from `files`, which hold a manifest.
 
-    Raises ProjectError where a link stands in place of a file, or a file cannot be read.
+    Raises ProjectError if a link is in place of a file, or if a file cannot be read.
     """
     state = read_state(folder, files)
     edited = state.edited
@@ -189,7 +188,7 @@ def compare(folder: Path, files: Files) -> Drift:
 def diff(folder: Path, files: Files) -> str:
     """Return the unified diff from the folder (`a/`) to `files` (`b/`), sorted by path.
 
-    Raises ProjectError where a link stands in place of a file, or a file cannot be read.
+    Raises ProjectError if a link is in place of a file, or if a file cannot be read.
     """
     return "".join(_parts(read_state(folder, files)).values())
 
@@ -225,7 +224,7 @@ def _with_last_line_ends(lines: Iterable[str]) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What a write did, as sorted paths; `unknown` are modules that it does not know and left."""
+    """The results of a write, as sorted paths; `unknown` are unlisted modules, which are kept."""
 
     changed: tuple[str, ...] = ()
     added: tuple[str, ...] = ()
@@ -238,13 +237,13 @@ def write(
 ) -> Written:
     """Make the folder hold exactly the generated `files`, all of them or none.
 
-    An interrupted write is finished first. Files with the right bytes are not touched; a
-    file is removed only if the old manifest lists it. `force` overwrites hand edits. `merged` are
-    the files that take the place of the old manifest's list where git is merging: what is there of
-    them has been seen to be nobody's own.
+    An interrupted write is finished first. Files with the right bytes are not touched; a file is
+    removed only if the old manifest lists it. `force` overwrites hand edits. During a merge,
+    `merged` replaces the old manifest's list of files: the caller has verified that these have no
+    hand edits.
 
-    Raises EditedError, which names every file that was edited by hand or never generated, and
-    ProjectError where the folder cannot be written, holds a link, or another process writes it.
+    Raises EditedError, which names every file that was edited by hand or never generated. Raises
+    ProjectError if the folder cannot be written, holds a link, or another process writes it.
     """
     if MANIFEST not in files:
         raise ValueError(f'"{MANIFEST}" is missing: files are sealed before they are written')
@@ -262,7 +261,7 @@ def write(
         staged = _staged(state)
         if staged:
             _require_rights(folder, [*staged, *state.leftover])
-            if merged is not None:  # what the last step removes is told from the list on the disk
+            if merged is not None:  # the last step removes files according to the list on disk
                 adopted = json.dumps({"files": state.old}, sort_keys=True)
                 replace_file(str(folder / MANIFEST), adopted.encode())
             stage(folder, staged)
@@ -271,9 +270,9 @@ def write(
 
 
 def finish_interrupted(folder: Path) -> bool:
-    """Finish a write that was interrupted after its point of no return; return whether there was.
+    """Finish a write that was interrupted after its commit point; return whether there was one.
 
-    Raises ProjectError where it cannot be finished.
+    Raises ProjectError if it cannot be finished.
     """
     if not interrupted(folder):
         return False
@@ -283,10 +282,10 @@ def finish_interrupted(folder: Path) -> bool:
 
 
 def _staged(state: FolderState) -> dict[str, bytes]:
-    """Return what has to be moved into place, so not what has the right bytes already.
+    """Return the files to move into place, without those that already have the right bytes.
 
-    A file whose name differs in case alone from one that goes is moved in any case: on some file
-    systems both are one.
+    A file is always moved if its name differs only in case from a removed one: on some file systems
+    both are the same file.
     """
     paths = {
         path
@@ -320,7 +319,7 @@ def _edit(state: FolderState, path: str) -> str:
 
 
 def _refuse_obstacles(folder: Path, state: FolderState) -> None:
-    """Stop where a file would have to go, so that a folder can come, that is not ours to remove."""
+    """Raise `ProjectError` if a file that was not generated blocks the path of a new one."""
     problems = [
         Problem(
             f'"{obstacle}" blocks "{path}" and was not generated',
@@ -355,9 +354,9 @@ def _obstacles(folder: Path, path: str) -> Iterator[str]:
 
 
 def excludes(old: str, new: str) -> bool:
-    """Return whether two files cannot stand beside each other: `a` and `a/b`, or `A` and `a`.
+    """Return whether two files exclude each other: `a` and `a/b`, or `A` and `a`.
 
-    The last is about file systems that take both names for one file.
+    The latter matters on file systems that ignore case.
     """
     if old == new:
         return False
@@ -382,7 +381,7 @@ def stage(folder: Path, contents: Mapping[str, bytes]) -> None:
         for top, _, _ in os.walk(new):
             sync_folder(Path(top))
         for path in contents:
-            with suppress(FileExistsError, NotADirectoryError):  # a file that finish() takes away
+            with suppress(FileExistsError, NotADirectoryError):  # a file that finish() removes
                 (folder / path).parent.mkdir(parents=True, exist_ok=True)
         new.rename(folder / COMMIT)
     except BaseException:
@@ -392,16 +391,16 @@ def stage(folder: Path, contents: Mapping[str, bytes]) -> None:
 
 
 def discard(folder: Path) -> None:
-    """Remove what a write that never reached its point of no return has left in `.new`."""
+    """Remove the files in `.new` of a write that never reached its commit point."""
     with suppress(FileNotFoundError):
         shutil.rmtree(folder / NEW)
 
 
 def finish(folder: Path) -> None:
-    """Move everything from `.commit` to its place; each step may be the last, and be repeated.
+    """Move everything from `.commit` to its place; each step can be interrupted and repeated.
 
-    Files that only the old manifest lists are removed; the new manifest comes last.
-    Raises OSError, and ProjectError where a link stands in the way.
+    Files that only the old manifest lists are removed; the new manifest comes last. Raises OSError,
+    and ProjectError if a link is in the way.
     """
     commit = folder / COMMIT
     if not is_there(commit):
@@ -429,10 +428,7 @@ def finish(folder: Path) -> None:
 
 
 def _lists(folder: Path) -> tuple[list[str], list[str]]:
-    """Return what the new manifest lists, and what only the old one does; both empty in doubt.
-
-    A manifest that is no longer in `.commit` has been moved, so the removals are done.
-    """
+    """Return the files of the new manifest and the old one's further files; both empty in doubt."""
     commit = folder / COMMIT
     new = listed(commit) if is_there(commit / MANIFEST) else None
     old = listed(folder)
@@ -442,7 +438,7 @@ def _lists(folder: Path) -> tuple[list[str], list[str]]:
 
 
 def _clear_way(folder: Path, path: str, leftover: Iterable[str]) -> None:
-    """Make room for a file: its folder exists, and nothing but a file may stand in its place."""
+    """Make room for a file: create its folder, and remove anything else at its path."""
     for old in leftover:
         if excludes(old, path):
             _remove(folder, old)

@@ -1,4 +1,4 @@
-"""Makes tasks of the project of those of another tool, each of them once."""
+"""Imports the tasks of another tool into the project, each of them once."""
 
 import re
 import time
@@ -45,12 +45,12 @@ def import_tasks(
     say: Say,
     strict: bool = False,
 ) -> tuple[RowEdit, ...]:
-    """Make tasks of those in another tool's file or folder, but of those that were made before.
+    """Import the tasks in another tool's file or folder, except those imported before.
 
-    `homes` are the feature and the discipline that they belong to. The peer's id becomes a tag,
-    `task-master:master/7`, by which a task is known the next time. Unreadable records are left out
-    and named. Raises `ProjectError` if none is readable or, with `strict`, if one is not, and for
-    a missing feature or discipline; nothing is changed then.
+    `homes` are the feature and the discipline of the new tasks. The peer's id becomes a tag, such
+    as `task-master:master/7`, which identifies the task in the next import. Unreadable records are
+    left out and reported. Raises `ProjectError` if none is readable or, with `strict`, if one is
+    not, and for a missing feature or discipline; nothing is changed then.
     """
     records = READERS[peer](path)
     left_out = [*map(str, records.left_out)]
@@ -69,7 +69,7 @@ def import_tasks(
 
 
 class _Adoption:
-    """What becomes of a peer's tasks in a project as it is."""
+    """The import of a peer's tasks into a project."""
 
     def __init__(self, peer: str, records: PeerRecords, homes: tuple[str, str], own: Own) -> None:
         self._peer = peer
@@ -90,7 +90,7 @@ class _Adoption:
         self._take_promised(records.tasks)
         self._new = [task for task in records.tasks if self._ids.get(task.key) not in self._rows]
         highest = max([self._highest("tasks"), *self._ids.values()])
-        # The numbers of missing tasks are below those of new ones: no later task gets them.
+        # The numbers of missing tasks precede those of new ones, so that no later task gets them.
         self._missing = {*self._left_out_keys(records)}
         missing = [key for key in dict.fromkeys(self._needed_keys()) if key in self._missing]
         fresh = [*missing, *(task.key for task in self._new if task.key not in self._ids)]
@@ -100,7 +100,7 @@ class _Adoption:
         self._notes = dict(records.notes)
 
     def merged(self) -> MergedRows:
-        """Return the rows to add: the tasks that are new, and what was said of them."""
+        """Return the rows to add: the new tasks, and their comments."""
         changes = [
             RowEdit("add", ("tasks", self._ids[task.key]), self._row(task)) for task in self._new
         ]
@@ -111,7 +111,7 @@ class _Adoption:
         return MergedRows(tuple(changes), notes=tuple(self._notes), awaited=awaited)
 
     def _take_promised(self, tasks: Sequence[PeerTask]) -> None:
-        """Give a task that was missing the number for which the tasks of an import wait."""
+        """Give a formerly missing task the number that earlier imports have reserved for it."""
         for task in tasks:
             row = self._rows.get(self._ids.get(task.key, 0), {})
             numbers = (prerequisite_lists([row.get("depends_on")])[0] if row else None) or []
@@ -222,7 +222,7 @@ def _refuse_unusable(own: Own) -> None:
 
 
 def _values(schema: Schema, column: str) -> tuple[str, ...] | None:
-    """Return the values that a column of tasks may have, None where it is not said."""
+    """Return the allowed values of a column of tasks, or None if they are unknown."""
     table = schema.table("tasks")
     columns = table.columns if table is not None else ()
     return next((one.values for one in columns if one.name == column), None)

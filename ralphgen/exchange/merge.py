@@ -37,8 +37,8 @@ if TYPE_CHECKING:
     from ralphgen.runtime.engine import Database
 
 COMMENTS = "task_comments"
-LATER = "updated"  # of two different days, the later one is kept
-NAMES = {"tasks": "title"}  # of a task of the same number, what tells it from another one
+LATER = "updated"  # if both sides changed the day, the later one is kept
+NAMES = {"tasks": "title"}  # tells two tasks of the same number apart
 # What differs in rows that two people have made under the same number, and not by a change of one.
 MADE_WITH = {
     "tasks": ("feature", "discipline", "description", "created"),
@@ -49,7 +49,7 @@ LONGEST = 40  # characters of a value in a conflict
 
 @dataclass(frozen=True, slots=True)
 class RowEdit:
-    """What is written: a row that is added or removed, or columns of one that are changed."""
+    """A change to write: a row that is added or removed, or changed columns of one."""
 
     kind: Literal["add", "change", "remove"]
     key: Key
@@ -65,11 +65,11 @@ class RowEdit:
 
 @dataclass(frozen=True, slots=True)
 class MergedRows:
-    """What a merge comes to: changes in the order of keys, or conflicts, as sentences.
+    """The result of a merge: changes in the order of keys, or conflicts, as sentences.
 
-    `differing` are rows that differ and stay as they are: without a common past, nobody can say
-    which side has changed them. `notes` are what else people should know. `awaited` are the numbers
-    of missing tasks for which tasks wait all the same.
+    `differing` are rows that differ and are kept: without a common base it is unknown which side
+    changed them. `notes` are further messages for users. `awaited` are the numbers of missing tasks
+    that other tasks may nevertheless wait for.
     """
 
     changes: tuple[RowEdit, ...]
@@ -86,11 +86,11 @@ class _ConflictError(Exception):
 def merge(
     base: Rows | None, ours: Rows, theirs: Rows, older: Sequence[Rows], ralphs: Collection[str]
 ) -> MergedRows:
-    """Return what has to be done to our rows, so that what they have changed is there too.
+    """Return the edits that bring their changes into our rows.
 
-    `base` are the rows that both sides had; without it, only rows that we do not have are added. A
-    new comment whose number is taken gets another one, unless it is there already. `older` are what
-    both sides had before, without the rows that were made since. `ralphs` are as in `Own`.
+    `base` are the rows that both sides had; without it, only rows that we lack are added. A new
+    comment whose number is taken gets another one, unless we already have the comment. `older` are
+    earlier common rows, without the rows that were made since. `ralphs` are as in `Own`.
     """
     changes: list[RowEdit] = []
     conflicts: list[str] = []
@@ -114,16 +114,16 @@ def merge(
 
 
 def nearest(bases: Sequence[Rows], theirs: Rows) -> int:
-    """Return which of the bases their rows come from: the one from which they differ least.
+    """Return the index of the base that their rows come from: the one with the fewest differences.
 
-    A file of somebody who has not seen the last import comes from an earlier one: held against the
-    last, it would take back what a third one has changed. Of two that are as near, it is the first.
+    A file from someone who has not seen the last import comes from an earlier base. Compared with
+    the last one, it would revert the changes of a third side. The first of equal bases is chosen.
     """
     return min(range(len(bases)), key=lambda at: _distance(bases[at], theirs))
 
 
 def after(ours: Rows, changes: tuple[RowEdit, ...]) -> Rows:
-    """Return our rows as they are once the changes are made."""
+    """Return our rows after the changes."""
     rows = dict(ours)
     for change in changes:
         if change.kind == "remove":
@@ -156,7 +156,7 @@ def _merged(
 def _merged_columns(
     key: Key, base: Row | None, ours: Row, theirs: Row, ralphs: Collection[str]
 ) -> dict[str, Value]:
-    """Return what we take over; a column that the common past did not have was null there."""
+    """Return the columns to take from their row; a column that the base lacks was null there."""
     if base is None:
         _refuse_another(key, ours, theirs, ralphs)
     taken: dict[str, Value] = {}
@@ -176,7 +176,7 @@ def _merged_columns(
 
 
 def _distance(base: Rows, theirs: Rows) -> int:
-    """Return in how many values rows differ; one that is on one side only counts with all of it."""
+    """Return the number of differing values; a row on one side only counts with all its values."""
     return sum(
         len(_differing(base[key], theirs[key]))
         if key in base and key in theirs
@@ -191,7 +191,7 @@ def _differing(one: Row, other: Row) -> list[str]:
 
 
 def _refuse_another(key: Key, ours: Row, theirs: Row, ralphs: Collection[str]) -> None:
-    """Raise `_ConflictError` where the same number was given to two different rows."""
+    """Raise `_ConflictError` if the same number identifies two different rows."""
     if key[0] not in ralphs:
         if named := _differing(ours, theirs):
             text = f" is a different row here and there, by {', '.join(named)}"
@@ -206,7 +206,7 @@ def _refuse_another(key: Key, ours: Row, theirs: Row, ralphs: Collection[str]) -
 def _refuse_another_of_later(
     key: Key, ours: Rows, theirs: Rows, older: Sequence[Rows], ralphs: Collection[str]
 ) -> None:
-    """Raise `_ConflictError` where both sides have made a row under a number that was free."""
+    """Raise `_ConflictError` if both sides have made a row with a number that was free."""
     mine, other = ours.get(key), theirs.get(key)
     has_name = key[0] in NAMES if key[0] in ralphs else isinstance(key[1], int)
     if not has_name or mine is None or other is None:
@@ -218,9 +218,10 @@ def _refuse_another_of_later(
 def _is_another(
     key: Key, mine: Row, other: Row, older: Sequence[Rows], ralphs: Collection[str]
 ) -> bool:
-    """Return whether two people have made rows under a number that was free before.
+    """Return whether both sides have made a row with a number that was free before.
 
-    Of a table of the project's own nobody knows which columns tell: it is half of them then.
+    The distinguishing columns of a project's own tables are unknown: there, rows count as different
+    if half of their columns differ.
     """
     if all(key in rows for rows in older):
         return False
@@ -232,7 +233,7 @@ def _is_another(
 
 
 def _with_free_numbers(base: Rows, ours: Rows, theirs: Rows, older: Sequence[Rows]) -> Rows:
-    """Return their rows, in which new comments have numbers that no other comment has."""
+    """Return their rows, with unused numbers for new comments."""
     taken = [key[1] for key in (*ours, *theirs) if key[0] == COMMENTS and isinstance(key[1], int)]
     highest = max(taken, default=0)
     known = {_said(row) for key, row in ours.items() if key[0] == COMMENTS}
@@ -323,7 +324,7 @@ def _by_table(rows: Rows) -> dict[str, dict[Key, Row]]:
 
 
 def _values(rows: Mapping[str, Rows], table: str, column: str) -> dict[Key, Value]:
-    """Return the values of a column, without those that are null."""
+    """Return the non-null values of a column."""
     found = {key: row.get(column) for key, row in rows.get(table, {}).items()}
     return {key: value for key, value in found.items() if value is not None}
 
@@ -341,8 +342,8 @@ def broken_references(
 ) -> list[str]:
     """Return a sentence for each name that rows refer to and that is gone or missing.
 
-    A name that is missing on one of the two sides already, before they are merged, is not counted,
-    and neither is a task of a number in `awaited`.
+    A row that was already missing on one of the two sides before the merge is ignored, and so are
+    tasks whose number is in `awaited`.
     """
     before = {missing for side in sides for missing, _ in _missing(side)}
     before |= {("tasks", number) for number in awaited}
@@ -391,7 +392,7 @@ def _circle(rows: Rows) -> list[RowKey]:
 
 
 def _dependencies(rows: Rows) -> dict[RowKey, list[int]]:
-    """Return the tasks that each task waits for; none where its list cannot be read."""
+    """Return the tasks that each task waits for; none if its list is unreadable."""
     tasks = {key[1]: row.get("depends_on") for key, row in rows.items() if key[0] == "tasks"}
     needed = prerequisite_lists([*tasks.values()])
     return {task: ids or [] for task, ids in zip(tasks, needed, strict=True)}
@@ -430,7 +431,7 @@ _Broken = tuple[Any, ...]  # of a foreign key: table, number of the row, parent,
 class EditWriter:
     """Writes edits of a project's rows within a transaction that writes.
 
-    `masked` are the names of disciplines some of whose secrets are not known.
+    `masked` are the names of disciplines with unknown secrets.
     """
 
     def __init__(self, database: "Database", own: Own) -> None:
@@ -442,9 +443,9 @@ class EditWriter:
     def write(self, edits: Sequence[RowEdit]) -> None:
         """Write the edits.
 
-        One that the database refuses is tried again behind the others: a value that has to be
-        unique may get free. Raises `ToolError` for what the database refuses in the end, and
-        `ProjectError` where rows would go that nobody has removed, or name rows that are gone.
+        An edit that the database refuses is retried after the others, since a unique value may
+        become free. Raises `ToolError` for edits that remain refused. Raises `ProjectError` if rows
+        that no edit removes would be deleted, or if rows would refer to deleted ones.
         """
         database, own = self._database, self._own
         before = {*database.broken_keys()}
@@ -512,9 +513,9 @@ class EditWriter:
         return self._database.change(f"DELETE FROM {quoted(name)} WHERE {where}", [*known.values()])
 
     def _loosened(self, refused: Sequence[tuple[RowEdit, Exception]]) -> list[RowEdit]:
-        """Return the edits with new rows that name nobody yet, and what they name behind all.
+        """Return the edits with the references of new rows removed, and added again at the end.
 
-        So rows that name each other come in. Raises `ToolError` where that is of no use.
+        This allows rows that refer to each other. Raises `ToolError` if it does not help.
         """
         edits: list[RowEdit] = []
         later: list[RowEdit] = []
@@ -537,7 +538,7 @@ class EditWriter:
         return [*edits, *later]
 
     def _refuse_loss(self, edits: Sequence[RowEdit]) -> None:
-        """Raise `ProjectError` where rows are gone, or name nobody, and no edit says so."""
+        """Raise `ProjectError` if rows or references have disappeared without an edit."""
         own, edited = self._own, {edit.key for edit in edits}
         now = own.ordered(read_rows(self._database, own.tables))
         problems = []
@@ -566,7 +567,7 @@ class EditWriter:
 
 
 def in_order(edits: Sequence[RowEdit], own: Own) -> list[RowEdit]:
-    """Return the edits so that rows come after those that they name, and go before them."""
+    """Return the edits in an order that adds rows after their parents and removes them before."""
     kept = [edit for edit in edits if edit.kind != "remove"]
     gone = {edit.key: own.rows[edit.key] for edit in edits if edit.kind == "remove"}
     added = {edit.key: edit.values for edit in kept if edit.kind == "add"}
@@ -580,7 +581,7 @@ def in_order(edits: Sequence[RowEdit], own: Own) -> list[RowEdit]:
 
 
 def _parents_first(rows: Rows, own: Own) -> list[Key]:
-    """Return the keys of rows, each behind those that it names; of a circle, in any order."""
+    """Return the keys of rows, each after those it refers to; in a cycle, in any order."""
     wanted = {place for table in own.tables.values() for place in table.references.values()}
     known: dict[tuple[str, str, Value], list[Key]] = {}
     for key, row in rows.items():

@@ -1,4 +1,4 @@
-"""Exports a project's rows, and imports rows into it: all that is planned, or nothing."""
+"""Exports a project's rows, and imports rows into it: the whole plan, or nothing."""
 
 import secrets
 import time
@@ -57,7 +57,7 @@ OLDER = tuple(f".ralph/backups/last-export-{number}.jsonl" for number in range(1
 """Earlier common states, the newest first."""
 
 BEGINNING = b'{"table": "'  # of every export
-RECIPE, TOOL = "manual", "import"  # as which the journal knows it
+RECIPE, TOOL = "manual", "import"  # of an import in the journal
 SHOWN = 20  # rows in a message
 
 Plan = Callable[[Own], MergedRows]
@@ -69,13 +69,13 @@ class _DryRunError(Exception):
 
 
 def _unsaid(_line: str) -> None:
-    """Take what nobody has asked for."""
+    """Ignore a message."""
 
 
 def export_text(root: Path, say: Say = _unsaid) -> str:
-    """Return the visible rows of the project in `root` as lines; the same rows, the same bytes.
+    """Return the visible rows of the project in `root` as lines; equal rows give equal bytes.
 
-    What cannot be moved is said.
+    Rows and tables that cannot be moved are reported.
     """
     own = read_own(root)
     lost = [f"warning: {why}: imports leave this row out" for why in _refused(own).values()]
@@ -106,9 +106,9 @@ def import_rows(
     say: Say,
     strict: bool = False,
 ) -> tuple[RowEdit, ...]:
-    """Merge the rows of an export, or of another project's database; return what was changed.
+    """Merge the rows of an export, or of another project's database; return the changes.
 
-    What both sides had is the last export or import. Unreadable lines are left out and named, and
+    The common base is the last export or import. Unreadable lines are left out and reported, and
     nothing is removed then. Raises `ProjectError` for a conflict, for removals that are not
     allowed, and with `strict` for an unreadable line; nothing is changed then.
     """
@@ -168,10 +168,10 @@ def import_rows(
 def import_planned(
     root: Path, plan: Plan, *, dry_run: bool, say: Say, theirs: Rows | None = None
 ) -> tuple[RowEdit, ...]:
-    """Do what is planned, after a backup; return it. A dry run tries it, and leaves nothing.
+    """Carry out a plan after a backup; return its changes. A dry run tries it and rolls it back.
 
-    Faults that `theirs`, the rows of an export, have themselves are imported too. Raises
-    `ProjectError` for conflicts and for what the database refuses.
+    Faults that `theirs`, the rows of an export, contain already are imported too. Raises
+    `ProjectError` for conflicts and for changes that the database refuses.
     """
     merged = _checked(plan, read_own(root), theirs or {})
     if merged.differing:
@@ -191,7 +191,7 @@ def _write(root: Path, plan: Plan, *, dry_run: bool, say: Say, theirs: Rows) -> 
 
     def work() -> None:
         if not database.sql.TYPED:
-            # Its own handler ends a long transaction. One that does not still lets Ctrl-C through.
+            # Python's signal handlers run in this handler, so that Ctrl-C ends a long transaction.
             database.connection.set_progress_handler(lambda: False, STEPS)
         own = own_of(database, root)
         merged = _checked(plan, own, theirs)
@@ -236,7 +236,7 @@ def _checked(plan: Plan, own: Own, theirs: Rows) -> MergedRows:
 
 
 def _unstorable(merged: MergedRows, own: Own) -> Iterator[str]:
-    """Yield what the database has no place for, of the values that would be written."""
+    """Yield the values to write that the database cannot store."""
     for change in merged.changes if own.is_typed else ():
         for name, value in change.values.items():
             try:
@@ -246,15 +246,15 @@ def _unstorable(merged: MergedRows, own: Own) -> Iterator[str]:
 
 
 def _unaddable(merged: MergedRows, own: Own) -> Iterator[str]:
-    """Yield what to say of tables to which rows would be added without a value they must have."""
+    """Yield a message for each table whose new rows would lack a required value."""
     added = dict.fromkeys(change.key[0] for change in merged.changes if change.kind == "add")
     yield from (no_rows(own.tables[name]) for name in added if own.tables[name].lacking)
 
 
 def _unsaid_tables(theirs: Rows, tables: Mapping[str, MovedTable]) -> set[str]:
-    """Return the tables of the project's own of which the other side has no row.
+    """Return the project's own tables of which the other side has no row.
 
-    It may not have them at all, or not name them in its settings: what is here stays.
+    The other side may lack these tables, or not name them in its settings: our rows are kept.
     """
     own = {name for name, table in tables.items() if not table.is_ralphs}
     return own - {key[0] for key in theirs}
@@ -272,13 +272,13 @@ def _refused(own: Own, theirs: Rows | None = None) -> dict[Key, str]:
 
 
 def _dangling(merged: MergedRows, own: Own) -> Iterator[str]:
-    """Yield what to say of new rows that name missing rows, where no foreign key forbids it."""
+    """Yield a message for each new row that refers to a missing one without a foreign key."""
     rows, changed = after(own.rows, merged.changes), {change.key for change in merged.changes}
     yield from (one.text for one in dangling(own, rows, rows, own.rows) if one.key in changed)
 
 
 def _waiting_in_vain(merged: MergedRows, rows: Rows) -> Iterator[str]:
-    """Yield what to say of tasks whose dependencies are in neither side."""
+    """Yield a message for each task with a dependency that neither side has."""
     for change in merged.changes:
         (needed,) = prerequisite_lists([change.values.get("depends_on")])
         for task in needed or () if change.key[0] == "tasks" else ():
@@ -287,7 +287,7 @@ def _waiting_in_vain(merged: MergedRows, rows: Rows) -> Iterator[str]:
 
 
 def _faulty_lists(merged: MergedRows, own: Own) -> Iterator[str]:
-    """Yield what to say of dependencies that no tool could read, and of tasks in a circle."""
+    """Yield a message for each unreadable list of dependencies, and for tasks in a cycle."""
     rows = after(own.rows, merged.changes)
     yield from unreadable_lists((own.rows,), rows)
     if found := circle((own.rows,), rows):
@@ -295,7 +295,7 @@ def _faulty_lists(merged: MergedRows, own: Own) -> Iterator[str]:
 
 
 def _odd_statuses(merged: MergedRows) -> Iterator[str]:
-    """Yield what to say of statuses that no tool knows, and the database takes all the same."""
+    """Yield a message for each unknown status that the database accepts."""
     for change in merged.changes:
         status = change.values.get("status")
         if change.key[0] == "tasks" and isinstance(status, str) and status not in STATUSES:

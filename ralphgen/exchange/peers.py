@@ -19,7 +19,7 @@ PRIORITIES = ("low", "medium", "high", "critical")
 
 @dataclass(frozen=True, slots=True)
 class PeerComment:
-    """What somebody said of a task, and when: an ISO time, empty where it is not known."""
+    """A comment on a task, and its time: an ISO time, empty if unknown."""
 
     author: str
     body: str
@@ -30,7 +30,7 @@ class PeerComment:
 class PeerTask:
     """A task of another tool; `key` is its id there, `depends_on` are keys of others.
 
-    `status` is one of ours; so is `priority`, which is empty where there is none. Days are ISO.
+    `status` is one of ours, and so is `priority`, which may be empty. Days are ISO.
     """
 
     key: str
@@ -118,7 +118,7 @@ Reader = Callable[[Path], PeerRecords]
 
 
 def broken(place: object, why: str, hint: str = "") -> ProjectError:
-    """Return the error for a file or record that is not what the peer writes."""
+    """Return the error for a file or record in a format that the peer does not write."""
     return ProjectError(f"{place}: {why}", hint)
 
 
@@ -148,9 +148,10 @@ def list_of_objects(value: Any, place: object, name: str) -> Sequence[Mapping[st
 def waiting_for_parts(
     tasks: Sequence[PeerTask], parts: Mapping[str, Sequence[str]]
 ) -> list[PeerTask]:
-    """Return the tasks so that each waits for its parts too, by key, and these for what it waits.
+    """Return the tasks so that each waits for its parts, by key, and these for its dependencies.
 
-    A part that waits for the whole, in whatever way, is none that the whole could wait for.
+    A part that itself waits for the whole, directly or not, is not added to the dependencies of the
+    whole.
     """
     known = {task.key: task for task in tasks}
     for whole, keys in parts.items():
@@ -273,7 +274,7 @@ def _key(file: Path) -> str:
 
 
 def _canonical(key: str) -> str:
-    """Return what is the same for task-1, TASK-1, TASK-01 and 1, as for Backlog.md."""
+    """Return a canonical form that is equal for task-1, TASK-1, TASK-01 and 1, as in Backlog.md."""
     prefix, _, number = key.upper().rpartition("-")
     return f"{prefix or 'TASK'}-{re.sub(r'(?<![0-9])0+(?=[0-9])', '', number)}"
 
@@ -297,10 +298,7 @@ def _split(file: Path) -> tuple[Mapping[str, Any], str]:
 
 
 def _entries(text: str) -> dict[str, Any]:
-    """Return the top-level values of YAML; one that YAML refuses is read as plain text.
-
-    Backlog.md quotes such values itself, for example "@ann" and "[@ann, @ben]".
-    """
+    """Return the top-level values of YAML; a value that YAML rejects is read as plain text."""
     with suppress(YamlError):
         values = read_texts(text).value
         return values if isinstance(values, dict) else {}
@@ -392,7 +390,7 @@ REMOVED = "tombstone"
 BEADS_PRIORITIES = {"0": "critical", "1": "high", "2": "medium", "3": "low", "4": "low"}
 ISSUE = "issue"
 PART = "parent-child"
-BLOCKS = ("blocks", "conditional-blocks", "waits-for")  # what keeps an issue from being ready
+BLOCKS = ("blocks", "conditional-blocks", "waits-for")  # links that block an issue
 
 
 def read_beads(path: Path) -> PeerRecords:
@@ -405,7 +403,7 @@ def read_beads(path: Path) -> PeerRecords:
         raise broken(file, "contains no issues.jsonl", "run: bd export -o .beads/issues.jsonl")
     records = PeerRecords()
     parts: dict[str, list[str]] = {}
-    removed: set[str] = set()  # which no other issue waits for
+    removed: set[str] = set()  # no other issue waits for these
     for number, line in enumerate(read_peer_text(file).split("\n"), start=1):
         if not line.strip():
             continue
@@ -503,9 +501,9 @@ PARALLEL = "P"
 def read_spec_kit(path: Path) -> PeerRecords:
     """Return the tasks of a file, of a feature's folder, or of all features of a project.
 
-    The id of a task begins with its feature's folder. A task waits for the one before it, those
-    with `[P]` in a row for the one before the row, and the next for all of the row. Raises
-    `ProjectError` if there are none.
+    The id of a task begins with its feature's folder. A task waits for the one before it.
+    Consecutive tasks with `[P]` wait for the task before the row, and the next task waits for the
+    whole row. Raises `ProjectError` if there are none.
     """
     records = PeerRecords()
     for file in _spec_files(path):
@@ -532,7 +530,7 @@ def _spec_files(path: Path) -> list[Path]:
 def _read(file: Path, records: PeerRecords) -> Iterator[tuple[str, PeerTask]]:
     spec = file.resolve().parent.name
     phase, seen = "", set[str]()
-    before: tuple[str, ...] = ()  # what the group waits for
+    before: tuple[str, ...] = ()  # the group waits for these
     group: tuple[str, ...] = ()
     is_parallel = False
     for number, line in _lines(read_peer_text(file)):

@@ -45,12 +45,12 @@ _REFERENCE = re.compile(r"(.+)\((.+)\)", re.DOTALL)
 
 @dataclass(frozen=True, slots=True)
 class MovedTable:
-    """A table: the columns that are moved, sorted, and those of them by which a row is known.
+    """A table: the moved columns, sorted, and its key columns.
 
-    `kinds` are those of its columns, as `read_tables` names them. `references` holds, by column,
-    the table and the column that it names, and `optional` the columns that may be empty. `lacking`
-    are hidden columns without a value of which no row can be added. `is_ralphs` says that it is one
-    of `TABLES`, in a project that has these.
+    `kinds` are the kinds of its columns, as `read_tables` names them. `references` maps columns to
+    the table and the column that they refer to, and `optional` are the nullable columns. `lacking`
+    are required hidden columns, without which no row can be added. `is_ralphs` is set for one of
+    `TABLES`, in a project that has these.
     """
 
     name: str
@@ -63,7 +63,7 @@ class MovedTable:
     is_ralphs: bool
 
     def key_of(self, row: Row) -> RowKey | None:
-        """Return what a row is known by, None where a part of it is missing."""
+        """Return the key of a row, or None if a part of it is missing."""
         values = tuple(row.get(column) for column in self.key)
         if None in values:
             return None
@@ -71,7 +71,7 @@ class MovedTable:
 
 
 def key_column(table: str) -> str:
-    """Return the column by which a row of one of `TABLES` is known."""
+    """Return the key column of one of `TABLES`."""
     return _KEYS.get(table, "name")
 
 
@@ -96,8 +96,8 @@ def moved_tables(
 ) -> dict[str, MovedTable]:
     """Return the tables whose rows are moved, by name, ralphgen's own first.
 
-    These are those of the servers that are `stored` as tables, and have a visible key. `ralphs` are
-    `TABLES`, or none in a project of tables alone.
+    These are the servers' tables that are `stored` as tables and have a visible key. `ralphs` are
+    `TABLES`, or empty in a project without tasks.
     """
     found = (
         _moved(schema, table, is_ralphs=table.name in ralphs) for table in _stored(schema, stored)
@@ -107,7 +107,7 @@ def moved_tables(
 
 
 def left_out(schema: Schema, stored: Collection[str], ralphs: Collection[str]) -> Iterator[str]:
-    """Yield what to say of tables that cannot be moved, or to which no row can be added."""
+    """Yield a message for each table that cannot be moved, or to which no row can be added."""
     moved = moved_tables(schema, stored, ralphs)
     for table in _stored(schema, stored):
         if table.name not in moved and table.name not in ralphs:
@@ -172,7 +172,7 @@ def exact_numbers(connection: Snapshot) -> None:
 
 
 def number(text: str) -> str | int | float:
-    """Return the number that a text spells, or the text where none of 64 bits is the same."""
+    """Return the number in a text, or the text if no number of 64 bits equals it."""
     if text.lstrip("-").isdecimal():
         return int(text) if -(2**63) <= int(text) < 2**63 else text
     near = float(text)
@@ -187,8 +187,8 @@ Rows = Mapping[Key, Row]
 def read_rows(connection: Snapshot, tables: Mapping[str, MovedTable]) -> Rows:
     """Return the rows of these tables, with secrets masked; some without a key have none.
 
-    Bytes that are no UTF-8 are read as U+FFFD. A list is read as JSON, and as text what JSON has no
-    number for, or SQLite no type.
+    Bytes that are not UTF-8 are read as U+FFFD. Lists are read as JSON, and values without a JSON
+    number or an SQLite type as text.
     """
     is_typed = connection.sql.TYPED
     if is_typed:
@@ -205,9 +205,10 @@ def read_rows(connection: Snapshot, tables: Mapping[str, MovedTable]) -> Rows:
 
 
 def with_json_in_order(rows: Rows, schema: Schema) -> Rows:
-    """Return rows with JSON as jsonb is spelled, in columns whose type is JSON or a list.
+    """Return rows with JSON formatted as jsonb, in columns whose type is JSON or a list.
 
-    There the same value has one spelling only. In SQLite they are texts, which stay as they are.
+    PostgreSQL has a single form of each value. In SQLite these values are texts, which are
+    unchanged.
     """
     kinds = {
         (table.name, column.name)
@@ -227,7 +228,7 @@ def with_json_in_order(rows: Rows, schema: Schema) -> Rows:
 
 
 def masked(table: str, row: Row) -> Row:
-    """Return a row with what may be secret in it masked, as the tool get_discipline does."""
+    """Return a row with possible secrets masked, as the tool get_discipline does."""
     of, column = SECRET
     if table != of or not row.get(column):
         return row
@@ -241,7 +242,7 @@ def masked(table: str, row: Row) -> Row:
 
 
 def unmasked(before: Value, after: Value) -> Value:
-    """Return masked MCP servers with the secrets of those that are there and look the same."""
+    """Return masked MCP servers with the secrets of existing servers that look the same."""
     known = {_spelled(masked_server(server)): server for server in _servers(before) or ()}
     servers = _servers(after)
     if servers is None:
@@ -259,7 +260,7 @@ def spelled_lines(rows: Rows) -> Iterator[str]:
 
 
 def stored_value(value: Any) -> Value:
-    """Return what a value of a line stands for; raises ValueError for what no column can hold."""
+    """Return the value that a line represents; raises ValueError if no column can store it."""
     if isinstance(value, dict | list | bool):
         if value in ({"real": "inf"}, {"real": "-inf"}):
             return float(value["real"])
@@ -329,7 +330,7 @@ def _json_value(value: Value) -> Any:
 
 
 def _servers(stored: Value) -> list[Any] | None:
-    """Return the MCP servers of a discipline's column; None where it holds no list of them."""
+    """Return the MCP servers in a discipline's column, or None if it has no list of them."""
     try:
         found = json.loads(stored) if isinstance(stored, str) else None
     except (ValueError, RecursionError):
@@ -346,7 +347,7 @@ LARGEST = 256 * 1024 * 1024  # bytes
 
 
 def read_text(path: Path) -> str:
-    """Return the text of a file; raise `ProjectError` where it cannot be read or is no UTF-8."""
+    """Return the text of a file; raise `ProjectError` if it is unreadable or not UTF-8."""
     return decoded(_data(path), str(path)).removeprefix(MARK)
 
 
@@ -390,9 +391,9 @@ def read_lines(
 ) -> Rows:
     """Return the rows of a file; raise `ProjectError` for an unreadable line.
 
-    `tables` are those that the project has. A file `is_own` if ralphgen keeps it: rows that could
-    be moved when it was written, and cannot any more, are left out. With the list `left_out`,
-    unreadable lines are added to it, unless git has left them or no line is readable.
+    `tables` are the project's tables. A file `is_own` if ralphgen keeps it: rows that could be
+    moved when it was written but no longer can are left out. If `left_out` is a list, unreadable
+    lines are added to it, unless they are conflict markers of git or no line is readable.
     """
     rows: dict[Key, Row] = {}
     problems: list[Problem] = []
@@ -507,7 +508,7 @@ def _refuse_constant(name: str) -> None:
 
 
 def _integer(digits: str) -> int:
-    if len(digits) > len(str(-(2**63))):  # of more, Python's own limit speaks of its settings
+    if len(digits) > len(str(-(2**63))):  # above this, Python raises an error about its own limit
         raise ValueError("a number beyond 64 bits")
     return int(digits)
 
@@ -534,8 +535,8 @@ _NUMBERS = ("depends_on",)  # lists that older programs wrote as 1;2, of numbers
 def spelled(kind: str, column: str, value: Any) -> Any:
     """Return a value for a column of a kind, as `read_tables` names it.
 
-    Lists that are no JSON, as older programs wrote them, become JSON where a column takes that
-    alone. Raises `ValueError` for what the column cannot hold, as far as it can be told.
+    Lists that are not JSON, as older programs wrote them, become JSON if a column requires it.
+    Raises `ValueError` for values that the column cannot store, as far as that is known.
     """
     if value is None:
         return None
@@ -578,10 +579,10 @@ def _as_json(column: str, value: Any) -> str:
 
 
 def _array(kind: str, column: str, value: Any) -> str:
-    """Return a stored list as an array's text; raise `ValueError` for what is none."""
+    """Return a stored list as an array's text; raise `ValueError` for other values."""
     try:
         found = json.loads(value, parse_float=str, parse_int=str, parse_constant=_refused)
-        if kind == "JSON[]" and isinstance(found, list):  # whose items may be lists themselves
+        if kind == "JSON[]" and isinstance(found, list):  # items may be nested lists
             items = read_written_json(value)
             found = [None if one is None else write_written_json(one) for one in items]
     except (ValueError, TypeError, RecursionError):
@@ -602,7 +603,7 @@ def _array_text(item: Any) -> str:
 
 
 def _items(column: str, value: Any) -> list[Any]:
-    """Return the items of a stored list; raise `ValueError` for what is none."""
+    """Return the items of a stored list; raise `ValueError` for other values."""
     decoded = (decode_integers if column in _NUMBERS else decode_strings)(value)
     if not decoded.readable:
         raise ValueError("invalid JSON, which the column requires")
@@ -625,11 +626,11 @@ def _refused(name: str) -> None:
 
 @dataclass(frozen=True, slots=True)
 class Own:
-    """The rows of a project, the tables that they are of, and its schema.
+    """The rows of a project, their tables, and its schema.
 
-    With `is_typed` a column holds values of its kind alone; in a file of SQLite
-    any value may stand anywhere. `notes` say what of the tables cannot be moved. `ralphs` are the
-    names that stand for tasks, features, disciplines and so on: none in a project of tables alone.
+    With `is_typed`, a column holds values of its kind only; in a file of SQLite any column may hold
+    any value. `notes` report the tables and rows that cannot be moved. `ralphs` are the tables of
+    tasks, features, disciplines and so on: empty in a project without tasks.
     """
 
     rows: Rows
@@ -645,7 +646,7 @@ class Own:
         return bool(self.ralphs)
 
     def ordered(self, rows: Rows) -> Rows:
-        """Return rows from elsewhere with JSON spelled as it is here."""
+        """Return rows from elsewhere with JSON in the format of this database."""
         return with_json_in_order(rows, self.schema) if self.is_typed else rows
 
 
@@ -656,7 +657,7 @@ def ralphs_tables(root: Path) -> Names:
 
 
 def read_own(root: Path) -> Own:
-    """Return the rows of the project in `root`; raises `ProjectError` where they cannot be read."""
+    """Return the rows of the project in `root`; raises `ProjectError` if they are unreadable."""
     with open_database(root) as connection:
         return own_of(connection, root)
 
@@ -675,7 +676,7 @@ def own_of(connection: Snapshot, root: Path) -> Own:
 
 
 def read_database_file(file: Path, root: Path) -> Own:
-    """Return the rows of another project's file of SQLite, by what is visible in ours."""
+    """Return the rows of another project's SQLite file that our settings make visible."""
     with opened_file(file) as connection:
         return own_of(FileSnapshot(connection), root)
 
@@ -690,7 +691,7 @@ def opened_file(file: Path) -> Iterator[sqlite3.Connection]:
         raise unreadable(file, error) from error
     except ProjectError as error:
         problem = error.problems[0]
-        if "ralphgen init" not in problem.hint:  # which is for the database of this project
+        if "ralphgen init" not in problem.hint:  # that hint is for this project's database
             raise
         raise ProjectError(problem.text, "choose the database of a project") from error
 
@@ -702,7 +703,7 @@ def unreadable(file: Path, error: sqlite3.Error) -> ProjectError:
 
 
 def _without_key(connection: Snapshot, tables: Mapping[str, MovedTable]) -> Iterator[str]:
-    """Yield what to say of rows whose key is missing, as SQLite allows it."""
+    """Yield a message for each table with rows without a key, which SQLite allows."""
     for name, table in tables.items():
         if table.is_ralphs:
             continue

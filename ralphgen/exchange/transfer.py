@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     import psycopg
 
 SETTLE = "nothing was changed; fix this in the file or in PostgreSQL, then import again"
-_LINE = re.compile(r"line (\d+)(?:, column ([^:]+))?")  # of what PostgreSQL says where it failed
+_LINE = re.compile(r"line (\d+)(?:, column ([^:]+))?")  # in PostgreSQL's error context
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,10 @@ class MovedColumn:
 
 
 class IncomingRows:
-    """The rows of a table of the file, for the table of its name and key in PostgreSQL.
+    """The rows of a table of the file, for the table of the same name and key in PostgreSQL.
 
-    PostgreSQL itself so says what it does not take, and what differs, before any row is added.
+    Before any row is added, PostgreSQL itself reports the values that it refuses, and the
+    differences.
     """
 
     def __init__(
@@ -124,9 +125,9 @@ class IncomingRows:
             raise ProjectError.of([*map(Problem, others), Problem(last, SETTLE)])
 
     def add(self) -> int:
-        """Add the rows that are not there, have numbers go on behind them; return how many.
+        """Add the missing rows and let numbering continue after them; return how many were added.
 
-        Raises `ProjectError` where the table does not take one.
+        Raises `ProjectError` if the table refuses a row.
         """
         import psycopg
 
@@ -150,14 +151,14 @@ class IncomingRows:
             row = shown_key((self.table, left[0]))
             raise ProjectError(f"{row}: discarded by a PostgreSQL trigger", SETTLE)
         kinds = [column.kind for column in self._columns if column.name in self._key]
-        if kinds in (["INTEGER"], [""]):  # of the ledger nothing is said
+        if kinds in (["INTEGER"], [""]):  # no report for the ledger
             self._database.continue_numbers(self.table, self._key[0])
         return added
 
     def _spelled(
         self, rows: Iterable[Sequence[Any]], keys: list[Key], problems: list[Problem]
     ) -> Iterator[list[Any]]:
-        """Yield the rows as PostgreSQL takes them; note their keys, and what it cannot take."""
+        """Yield the rows in PostgreSQL's format; collect their keys, and the problems of values."""
         names = [column.name for column in self._columns]
         places = [names.index(one) for one in self._key]
         columns = [(column.kind, column.name) for column in self._columns]
@@ -180,7 +181,7 @@ class IncomingRows:
 
 
 def _refusal(error: "psycopg.Error", keys: Sequence[Key]) -> Problem:
-    """Return what PostgreSQL says of a value, with the row and the column that it is in."""
+    """Return PostgreSQL's error for a value, with its row and column."""
     found = _LINE.search(error.diag.context or "")
     at = int(found[1]) - 1 if found else -1
     where = shown_key(keys[at]) if 0 <= at < len(keys) else "a row"
@@ -203,7 +204,7 @@ _OTHERS = """
     SELECT name FROM sqlite_master WHERE type = 'table' AND substr(name, 1, 7) <> 'sqlite_'
     ORDER BY name
 """
-_EMPTY = (None, "", "[]")  # what a column holds of which nobody has said anything
+_EMPTY = (None, "", "[]")  # values of a column that nobody has set
 
 
 class _DryRunError(Exception):
@@ -211,13 +212,12 @@ class _DryRunError(Exception):
 
 
 def move_project(root: Path, file: Path, *, dry_run: bool, say: Say) -> Mapping[str, int]:
-    """Move the rows of another project's file, or of this one's own before; return how many.
+    """Move the rows of another project's file, or of this one's former file; return how many.
 
-    These are all columns of ralphgen's own tables, and of those that the settings name, and what is
-    on record where both have a ledger; where PostgreSQL has none of ralphgen's, they are made. Rows
-    that are there already stay. The entries of the state files beside that file become rows. Raises
-    `ProjectError` where one differs, where something has no place in PostgreSQL, or is refused by
-    it: nothing is changed then.
+    These are all columns of ralphgen's own tables and of the tables in the settings, and the ledger
+    if both sides have one; missing tables of ralphgen are created in PostgreSQL. Existing rows are
+    kept. The entries of the state files next to that file become rows. Raises `ProjectError` if a
+    row differs, has no place in PostgreSQL, or is refused by it: nothing is changed then.
     """
     done: list[tuple[dict[str, int], list[str]]] = []
     config = project_config(root)
@@ -255,7 +255,7 @@ def move_project(root: Path, file: Path, *, dry_run: bool, say: Say) -> Mapping[
 
 @contextmanager
 def _opened_file(file: Path, needed: Sequence[str]) -> Iterator[sqlite3.Connection]:
-    """A project's file; raises `ProjectError` where it lacks a table, or cannot be read."""
+    """A project's file; raises `ProjectError` if it lacks a table or cannot be read."""
     with opened_file(file) as connection:
         facts = FileSnapshot(connection).tables()
         if lacking := [table for table in needed if table not in facts]:
@@ -265,7 +265,7 @@ def _opened_file(file: Path, needed: Sequence[str]) -> Iterator[sqlite3.Connecti
 
 
 def parents_first(facts: Facts, tables: Sequence[str]) -> list[str]:
-    """Return tables, each behind those that it names; those of a circle in their order."""
+    """Return tables, each after those it refers to; tables in a cycle keep their order."""
     ahead = {
         table: [
             parent
@@ -286,10 +286,10 @@ def parents_first(facts: Facts, tables: Sequence[str]) -> list[str]:
 
 
 class _Move:
-    """The move of a file's rows, within a transaction that writes; `notes` say what stays behind.
+    """The move of a file's rows, within a transaction that writes; `notes` list what is left out.
 
-    The rows come first into temporary tables of the same columns: so PostgreSQL itself says what it
-    does not take, and what differs, before any of them is added.
+    The rows first go into temporary tables with the same columns. PostgreSQL itself then reports
+    the values that it refuses, and the differences, before any row is added.
     """
 
     def __init__(
@@ -300,7 +300,7 @@ class _Move:
         tables: tuple[Sequence[str], Sequence[str]],
         folder: Path,
     ) -> None:
-        """Move ralph's tables, of which there may be none, and those of the project's own."""
+        """Move ralph's tables, which may be empty, and the project's own tables."""
         self.notes: list[str] = []
         self._database = database
         self._schema = database.path.partition("/")[2]
@@ -310,7 +310,7 @@ class _Move:
         self._file = file
         self._ralphs, self._named = tables
         self._tables = [*self._ralphs, *self._named]
-        self._folder = folder  # of the state files
+        self._folder = folder  # the folder of the state files
 
     def run(self) -> dict[str, int]:
         """Return how many rows were added to each table; raises `ProjectError`."""
@@ -358,10 +358,10 @@ class _Move:
         return connection.tables(self._named, own=self._ralphs)
 
     def _keys(self, theirs: Facts, ours: Facts) -> dict[str, tuple[str, ...]]:
-        """Return the columns by which rows are known, by table, parents first.
+        """Return the key columns by table, parents first.
 
-        A table that has no key is noted, and stays behind. Raises `ProjectError` for one that is
-        not there, and that the file has rows of.
+        A table without a key is noted and left out. Raises `ProjectError` for a missing table of
+        which the file has rows.
         """
         found: dict[str, tuple[str, ...]] = {}
         problems: list[Problem] = []
@@ -407,9 +407,9 @@ class _Move:
     def _columns(
         self, theirs: Facts, ours: Facts, tables: Iterable[str]
     ) -> dict[str, list[MovedColumn]]:
-        """Return the columns to move by table; raise `ProjectError` for those that have no place.
+        """Return the columns to move by table; raise `ProjectError` if one has no counterpart.
 
-        One that holds nothing, or is computed, may stay behind.
+        A column that is empty or computed may be left out.
         """
         problems: list[Problem] = []
         found: dict[str, list[MovedColumn]] = {}
@@ -446,7 +446,7 @@ class _Move:
         return self._source.execute(sql).fetchone() is not None
 
     def _takes_ledger(self, theirs: LedgerState, ours: LedgerState) -> bool:
-        """Return whether what is on record is moved: all of it, and to where there is nothing."""
+        """Return whether to move the ledger: only as a whole, and only into an empty one."""
         there, here = (
             {table: one.rows.get(table, 0) for table in LEDGER} for one in (theirs, ours)
         )
@@ -463,7 +463,7 @@ class _Move:
         return False
 
     def _give_way(self) -> None:
-        """Take away what `init` has put into tables to which nobody has added anything since."""
+        """Delete the rows that `init` has added to tables without any further rows."""
         there = table_names(self._database)
         if any(self._rows(f"SELECT 1 FROM {one} LIMIT 1") for one in _NONE_YET if one in there):
             return

@@ -28,9 +28,10 @@ PAGES = 1000  # copied between two looks whether others wait
 
 
 def backed_up(root: Path) -> str:
-    """Copy the database before it is changed, and return a line that says where the copy lies.
+    """Copy the database before a change, and return a line with the location of the copy.
 
-    Of one on a server nothing is copied: the line says what does that. Raises as `make_backup`.
+    A database on a server is not copied: the line names the command for that. Raises the errors of
+    `make_backup`.
     """
     dump = dump_command(root)
     return (
@@ -48,11 +49,11 @@ def dump_command(root: Path) -> str:
 
 
 def make_backup(root: Path, target: Path | None = None) -> Path:
-    """Copy the database of the project in `root` to `target`, and return where it lies.
+    """Copy the database of the project in `root` to `target`, and return the path of the copy.
 
-    Without a target it goes to `.ralph/backups`, of which the newest five are kept. The file
-    appears whole or not at all. Raises `ProjectError` where the target exists or cannot be written,
-    and where the database is on a server.
+    Without a target the copy goes to `.ralph/backups`, which keeps the newest five. The file
+    appears complete or not at all. Raises `ProjectError` if the target exists or cannot be written,
+    and if the database is on a server.
     """
     if dump := dump_command(root):
         text = f"{place_name(database_place(root))} cannot be copied as a file"
@@ -94,7 +95,7 @@ def _own_targets(root: Path) -> Iterator[Path]:
 
 
 def _linked(unfinished: Path, path: Path, others: Iterator[Path]) -> Path:
-    """Give a file a name, never that of another; where one came first, the next; return it."""
+    """Link a file to a name without overwriting; try `others` if it is taken; return the name."""
     while True:
         try:
             os.link(unfinished, path)
@@ -115,7 +116,7 @@ def _copy(database: Path, unfinished: Path) -> None:
         closing(sqlite3.connect(unfinished)) as copy,
     ):
         opened.backup(copy, pages=PAGES)
-        copy.execute("PRAGMA journal_mode = DELETE")  # one file, without a log beside it
+        copy.execute("PRAGMA journal_mode = DELETE")  # one file, without a separate log
     descriptor = os.open(unfinished, os.O_RDONLY)
     try:
         os.fsync(descriptor)
@@ -124,9 +125,9 @@ def _copy(database: Path, unfinished: Path) -> None:
 
 
 def _drop_oldest(made: Path) -> None:
-    """Remove our own backups but for the newest, which is the one just made.
+    """Remove our own backups except the newest, including the one just made.
 
-    A clock that was set back says otherwise. Files of other names stay.
+    The new one is kept even if the clock went backwards. Files of other names are not removed.
     """
     ours = (path for path in made.parent.iterdir() if OWN_NAME.fullmatch(path.name))
     ages: dict[Path, int] = {}

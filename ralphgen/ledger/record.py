@@ -1,4 +1,4 @@
-"""Reads what is on record: sessions, changes of rows, and runs of checks."""
+"""Reads the ledger: sessions, changes of rows, and runs of checks."""
 
 import json
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -39,10 +39,10 @@ _OF_TASK = (
 
 @dataclass(frozen=True, slots=True)
 class Entry:
-    """One change of one row, or of one line of a state file, whose name is the `table` then.
+    """One change of a row, or of a line of a state file, whose name is then the `table`.
 
-    `key` is JSON, and empty for a line. `before` is None for what was new and `after` for what was
-    deleted; both hold the whole row then, else the columns that were changed.
+    `key` is JSON, and empty for a line. `before` is None for a new row and `after` for a deleted
+    one; the other then holds the whole row. For a changed row both hold the changed columns.
     """
 
     number: int
@@ -61,12 +61,12 @@ class Entry:
 
     @property
     def is_line(self) -> bool:
-        """Whether it is on a line of a state file."""
+        """Whether the change concerns a line of a state file."""
         return self.key == NO_ROW
 
     @property
     def written(self) -> list[str]:
-        """The columns to which it gave another value: all those of a new or a deleted row."""
+        """The columns whose values it changed: every column of a new or deleted row."""
         before, after = self.before or {}, self.after or {}
         return [
             name
@@ -99,9 +99,9 @@ def read_entries(
 ) -> list[Entry]:
     """Return the newest entries of the project in `root`, the oldest of them first.
 
-    `task` is for those on the task's row and on its comments, `since` a moment as the ledger has
-    it, and `hidden` as in `without_hidden`. Raises `ProjectError` where there is no ledger, or
-    none that can be read, and `MissingError` for a session that it does not know.
+    `task` selects the entries on the task's row and on its comments, `since` those after a time in
+    the format of the ledger. `hidden` is described in `without_hidden`. Raises `ProjectError` if
+    there is no readable ledger, and `MissingError` for an unknown session.
     """
     if read_state(root).version is None:
         raise no_ledger()
@@ -146,10 +146,10 @@ def changing_sessions(root: Path, limit: int) -> list[tuple[Any, ...]]:
 
 
 def entries_of(rows: Iterable[tuple[Any, ...]], *, nested: bool) -> list[Entry]:
-    """Return the entries that rows of the columns `COLUMNS` stand for.
+    """Return the entries in rows of the columns `COLUMNS`.
 
-    Where it is `nested` a column may hold JSON itself. Raises
-    `ProjectError` for a row that no journal has written.
+    If `nested`, a column may itself hold JSON. Raises `ProjectError` for a row that no journal has
+    written.
     """
     return [_entry_of(row, nested=nested) for row in rows]
 
@@ -179,14 +179,14 @@ def same(one: object, other: object) -> bool:
 
 
 def refuse_unknown(session: str, known: Sequence[str]) -> None:
-    """Raise `MissingError` for a session that is none of those on record, the newest first."""
+    """Raise `MissingError` unless a session is one of the `known` ones, which are newest first."""
     if session not in known:
         hint = suggestion(session, known, "the sessions", "ralphgen log")
         raise MissingError(f'there is no session "{one_line(session)}" on record', hint)
 
 
 def shown(values: Values | None) -> Values | None:
-    """Return values for JSON: a blob as the journal has it, and what is no UTF-8 as U+FFFD."""
+    """Return values for JSON: a blob as in the journal, and bytes that are not UTF-8 as U+FFFD."""
     if values is None:
         return None
     return {column: shown_value(value) for column, value in values.items()}
@@ -213,9 +213,10 @@ def _exact(value: object) -> object:
 def without_hidden(
     table: str, values: Values | None, hidden: Collection[str] = ()
 ) -> Values | None:
-    """Return the values that are for everybody's eyes, and words in place of the others.
+    """Return the visible values, with `HIDDEN` in place of the others.
 
-    `hidden` are columns as `table.column`, in lower case; what may hold secrets is hidden too.
+    `hidden` are columns as `table.column`, in lower case; columns that may hold secrets are hidden
+    too.
     """
     if values is None:
         return None
@@ -227,7 +228,7 @@ def without_hidden(
 
 
 def readable(text: str) -> str:
-    """Return a text with surrogates with U+FFFD for what is no UTF-8."""
+    """Return a text with U+FFFD in place of surrogates, which stand for invalid UTF-8."""
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
@@ -264,7 +265,7 @@ LISTED = tuple(
 )
 """The columns of a recorded session in a list."""
 _RECORDED_SESSIONS = f"SELECT {', '.join(('id', *_SUBJECT, *LISTED))} FROM ralphgen_sessions "
-# What a person does with commands and on the board: each is a session of its own that only writes.
+# Commands and the board, when you use them: each is a separate session that only writes.
 _BY_PEOPLE = (
     "(agent IS NULL AND task_id IS NULL AND recipe = 'manual' AND coalesce(outcome, '') = 'ended')"
 )
@@ -300,10 +301,10 @@ _RUNS = (
 
 @dataclass(frozen=True, slots=True)
 class SessionRecord:
-    """A session as it is on record; what nobody knows is None, as its end while it goes on.
+    """A session in the ledger; unknown values are None, such as the end of an active session.
 
-    Times are ISO 8601 in UTC. `worktree` is its folder where it is not the project's own, and
-    `merged` the commit that brought its work into the base branch.
+    Times are ISO 8601 in UTC. `worktree` is its folder unless it is the project's own, and `merged`
+    the commit that brought its work into the base branch.
     """
 
     session_id: str
@@ -326,9 +327,9 @@ class SessionRecord:
 
 @dataclass(frozen=True, slots=True)
 class JournalEntry:
-    """One changed row: `before` and `after` are its columns as JSON, None where it was not there.
+    """A changed row: `before` and `after` are its columns as JSON, None if it did not exist.
 
-    `key` tells the row, as JSON too; `tool` is what the session did it with.
+    `key` identifies the row, as JSON too; `tool` is the tool that changed it.
     """
 
     number: int
@@ -343,9 +344,9 @@ class JournalEntry:
 
 @dataclass(frozen=True, slots=True)
 class CheckRecord:
-    """One run of a check; `exit_code` is None where it was stopped.
+    """One run of a check; `exit_code` is None if it was stopped.
 
-    `protected` and `watched` are JSON: such files that had changed in the session by then.
+    `protected` and `watched` are JSON: the files of each kind that the session had changed by then.
     """
 
     number: int
@@ -360,7 +361,7 @@ class CheckRecord:
 
 
 def newest_sessions(reader: RecordReader, most: int, offset: int = 0) -> list[SessionRecord]:
-    """Return the sessions that began last, the newest first, without those of people."""
+    """Return the sessions that began last, newest first, without those of users."""
     sql = _NEWEST.replace("NAME", reader.connection.sql.exactly("id"))
     return [SessionRecord(*row) for row in reader.execute(sql, most, offset)]
 
@@ -373,7 +374,7 @@ def sessions_of(reader: RecordReader, task: int, most: int) -> list[SessionRecor
 
 
 def outcomes(reader: RecordReader) -> dict[str | None, tuple[int, float | None]]:
-    """Return the number of these sessions by outcome, None for those that go on, and their cost."""
+    """Return the number of these sessions by outcome, None for active ones, and their cost."""
     return {outcome: (count, cost) for outcome, count, cost in reader.execute(_TOTALS)}
 
 
@@ -384,13 +385,13 @@ def spent_since(reader: RecordReader, moment: str) -> tuple[int, float | None]:
 
 
 def holding_sessions(reader: RecordReader, ids: Sequence[str]) -> frozenset[str]:
-    """Return those of these sessions that have a claim they have not released."""
+    """Return the sessions with a claim that they have not released."""
     sql = _HOLDING + reader.connection.sql.among("session", "text")
     return frozenset(session for (session,) in reader.execute(sql, json.dumps(ids)))
 
 
 def people_counted(reader: RecordReader) -> int:
-    """Return how many sessions are those of people: commands, and starts of the board."""
+    """Return the number of users' sessions: commands, and starts of the board."""
     sql = f"SELECT COUNT(*) FROM ralphgen_sessions WHERE {_BY_PEOPLE}"
     ((count,),) = reader.execute(sql)
     return int(count)
@@ -399,7 +400,7 @@ def people_counted(reader: RecordReader) -> int:
 def changes_of(
     reader: RecordReader, task: int, comments: Sequence[int], most: int, offset: int = 0
 ) -> list[JournalEntry]:
-    """Return what was changed of a task and of these comments, the newest first."""
+    """Return the changes of a task and of these comments, newest first."""
     sql, values = _of_task(reader, task, comments)
     found = reader.execute(_CHANGES.replace("{}", sql), *values, most, offset)
     return [JournalEntry(*row) for row in found]
@@ -413,7 +414,7 @@ def changes_counted(reader: RecordReader, task: int, comments: Sequence[int]) ->
 
 
 def newest_changes(reader: RecordReader, most: int, offset: int = 0) -> list[JournalEntry]:
-    """Return what was changed last, of whatever table, the newest first."""
+    """Return the last changes of any table, newest first."""
     found = reader.execute(_CHANGES.replace("{}", " FROM ralphgen_journal"), most, offset)
     return [JournalEntry(*row) for row in found]
 
@@ -448,9 +449,9 @@ def runs_counted(reader: RecordReader, task: int) -> int:
 
 
 def recorded_sessions(root: Path, ids: Sequence[str]) -> Mapping[str, SessionRecord]:
-    """Return those of these sessions of the project in `root` that are on record, by id.
+    """Return the recorded sessions of the project in `root` with these ids, by id.
 
-    Where the database cannot be read, or has no ledger, there are none.
+    Returns none if the database cannot be read, or has no ledger.
     """
     named = f"{_RECORDED_SESSIONS} WHERE id IN ({', '.join('?' * len(ids))})"
     with suppress(RalphgenError), open_database(root) as connection:
@@ -490,13 +491,13 @@ def blocked_since(root: Path, number: int) -> set[int]:
 
 
 def base_of(reader: RecordReader, session_id: str) -> str | None:
-    """Return the commit at which a session on record began, None where git knew of none."""
+    """Return the base commit of a recorded session, or None if git did not report one."""
     sql = "SELECT base_commit FROM ralphgen_sessions WHERE id = ?"
     return next((base for (base,) in reader.execute(sql, session_id)), None)
 
 
 def changes_by(reader: RecordReader, session_id: str, most: int) -> list[JournalEntry]:
-    """Return what a session has changed last, the newest first."""
+    """Return the last changes of a session, newest first."""
     sql = _CHANGES.replace("{}", " FROM ralphgen_journal WHERE session = ?")
     return [JournalEntry(*row) for row in reader.execute(sql, session_id, most, 0)]
 
@@ -508,5 +509,5 @@ def runs_by(reader: RecordReader, session_id: str, task: int, most: int) -> list
 
 
 def record_as_json(record: SessionRecord | None) -> dict[str, object]:
-    """Return what a list of sessions says of one besides what its folder holds."""
+    """Return the ledger's part of a session's entry in a list; its folder has the rest."""
     return {name: getattr(record, name, None) for name in LISTED}

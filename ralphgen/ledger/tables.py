@@ -1,6 +1,6 @@
 """Ralphgen's own tables in a database: adds, upgrades, counts and prunes them.
 
-Where an engine keeps entries as rows, the entries of the state files move in and out with them.
+If an engine keeps entries as rows, the entries of the state files move in and out with them.
 """
 
 import re
@@ -38,11 +38,7 @@ _ADD_ENTRIES = (
 
 
 def entries_of(path: Path) -> list[str]:
-    """Return the entries of a state file, in its order; none where there is no file.
-
-    Bytes that are not UTF-8 and U+0000, which rows cannot hold, become U+FFFD. Raises
-    `ProjectError` if the file cannot be read.
-    """
+    """Return the entries of a state file, in its order; none if the file is missing."""
     try:
         data, _ = read_file(str(path), LARGEST_FILE)
     except FileNotFoundError:
@@ -55,10 +51,10 @@ def entries_of(path: Path) -> list[str]:
 
 
 def take_in(database: "Database", folder: Path) -> int:
-    """Make rows of the entries of the files in a folder, where there are no rows; return how many.
+    """Turn the entries of the files in a folder into rows, if there are none; return their number.
 
-    The caller is in a transaction of `database.writing`. The files stay. Raises
-    `ProjectError` as `entries_of` does.
+    The caller is in a transaction of `database.writing`. The files remain. Raises `ProjectError` as
+    `entries_of` does.
     """
     if database.row(f"SELECT 1 FROM {KEPT} LIMIT 1") is not None:
         return 0
@@ -69,10 +65,10 @@ def take_in(database: "Database", folder: Path) -> int:
 
 
 def take_in_others(database: "Database", folder: Path) -> int:
-    """Make rows of those entries of the files in a folder that are none yet; return how many.
+    """Turn file entries that are not rows yet into rows; return their number.
 
-    They are those of a machine whose files were not there when the others' became rows. The caller
-    is in a transaction as for `take_in`.
+    These come from another machine, whose files were missing when the others became rows. The
+    caller is in a transaction as for `take_in`.
     """
     added = 0
     for file in STATE_FILES:
@@ -89,7 +85,7 @@ def take_in_others(database: "Database", folder: Path) -> int:
 
 
 def move_in(database: "Database", folder: Path) -> tuple[int, tuple[str, ...]]:
-    """Make rows as `take_in`; return how many, and what is to be told of the files."""
+    """Turn entries into rows as `take_in` does; return their number, and messages."""
     names = " and ".join(STATE_FILES)
     found = {file: entries_of(folder / file) for file in STATE_FILES}
     if database.row("SELECT to_regclass(?) IS NOT NULL", [KEPT]) != (1,):
@@ -104,10 +100,10 @@ def move_in(database: "Database", folder: Path) -> tuple[int, tuple[str, ...]]:
 
 
 def give_back(database: "Database", folder: Path) -> None:
-    """Add the entries that are rows to the files in a folder, but for those that these hold.
+    """Add the entries that are rows to the files in a folder, unless these have them already.
 
-    The caller is in a transaction. Raises `ProjectError` and `ToolError` where a file cannot be
-    read or written.
+    The caller is in a transaction. Raises `ProjectError` and `ToolError` if a file cannot be read
+    or written.
     """
     for file in STATE_FILES:
         known = Counter(entries_of(folder / file))
@@ -119,11 +115,11 @@ def give_back(database: "Database", folder: Path) -> None:
 
 
 def _others(database: "Database", file: str, entries: Sequence[str]) -> Counter[str]:
-    """Return those entries of a file that are none of its rows."""
+    """Return the entries of a file that are not rows."""
     return Counter(entries) - Counter(entry for (entry,) in database.rows(_STORED_ENTRIES, [file]))
 
 
-FOLDER = ".ralph"  # where the state files are
+FOLDER = ".ralph"  # the folder of the state files
 VERSION = 1
 WITHOUT_ENTRIES = 0
 """The version of a ledger that does not hold the state files as rows yet, but could."""
@@ -140,8 +136,9 @@ _WITHOUT_RECORD = (
     "ended < ? AND id NOT IN (SELECT session FROM ralphgen_journal WHERE session IS NOT NULL "
     "UNION SELECT session FROM ralphgen_evidence WHERE session IS NOT NULL)"
 )
-# A session stays whole: to undo half of one would leave its rows as they never were. So do those
-# that wrote its rows later: without their entries, an undo of it would take their values for its.
+# A session is kept or deleted completely: undoing half of one would leave its rows in a state that
+# never existed. Later sessions that wrote its rows are kept too: without their entries, an undo
+# would mistake their values for its own.
 _WHOLLY_OLD = """
 time < ? AND (session IS NULL OR session NOT IN (
     WITH RECURSIVE kept (session) AS (
@@ -164,7 +161,7 @@ _PRUNED = (
 
 @dataclass(frozen=True, slots=True)
 class LedgerState:
-    """What a database has of the ledger: its version, None without one, and rows by table."""
+    """The ledger in a database: its version, None without one, and the number of rows by table."""
 
     version: int | None
     rows: dict[str, int]
@@ -178,26 +175,26 @@ def definition(catalog: "Catalog | None" = None) -> str:
 
 
 def statements(sql: str) -> list[str]:
-    """Return the statements of a text of SQL, each of which ends a line."""
+    """Return the statements in a text of SQL, each of which ends a line."""
     return [part for part in sql.split(";\n") if part.strip()]
 
 
 def read_state(root: Path) -> LedgerState:
-    """Return what the database of the project in `root` has of the ledger.
+    """Return the state of the ledger in the database of the project in `root`.
 
-    Raises `ProjectError` for tables of a ledger that is not whole or of a later version.
+    Raises `ProjectError` for a ledger that is incomplete or of a later version.
     """
     with open_database(root) as connection:
         return state_of(connection)
 
 
 def add_tables(root: Path) -> bool:
-    """Add the tables to the database of the project in `root`; whether it had none.
+    """Add the tables to the database of the project in `root`; return whether it had none.
 
-    If the engine stores the triggers of the journal, they are made too, also where only they are
-    missing. If it keeps entries as rows, what the state files hold becomes rows.
+    If the engine stores the triggers of the journal, missing ones are created too. If it keeps
+    entries as rows, the entries of the state files become rows.
 
-    Raises `ProjectError` where they cannot be added, or tables of their names are there already.
+    Raises `ProjectError` if the tables cannot be added, or if other tables have their names.
     """
     with opened_database(root) as database:
 
@@ -216,18 +213,18 @@ def add_tables(root: Path) -> bool:
 
 
 def make_triggers(root: Path) -> None:
-    """Make the triggers of the journal if the engine stores them.
+    """Create the triggers of the journal if the engine stores them.
 
-    Raises `ProjectError` where they cannot be made.
+    Raises `ProjectError` if that fails.
     """
     with opened_database(root) as database:
         database.writing(database.watch)
 
 
 def remove_tables(root: Path) -> None:
-    """Remove the tables with all that they hold; raise `ProjectError` where that is refused.
+    """Remove the tables with their contents; raise `ProjectError` if the database refuses.
 
-    The entries of state files that are rows go into the files.
+    Entries of state files that are rows are written to the files.
     """
     with opened_database(root) as database:
 
@@ -246,11 +243,11 @@ def remove_tables(root: Path) -> None:
 
 
 def upgrade_tables(root: Path) -> tuple[int, int]:
-    """Bring the tables to this ralphgen's version, in one transaction; return from where to where.
+    """Upgrade the tables to this version in one transaction; return the old and the new version.
 
-    Where the state files become rows, what they hold does too.
+    If this version keeps entries as rows, the entries of the state files become rows.
 
-    Raises `ProjectError` where there are none, or they are of a later version.
+    Raises `ProjectError` if there are no tables, or if they are of a later version.
     """
     with opened_database(root) as database:
 
@@ -277,10 +274,10 @@ def add_indexes(root: Path) -> int:
 
 
 def take_in_entries(root: Path) -> int:
-    """Make rows of what this machine's state files hold besides those; return how many.
+    """Turn entries of this machine's state files that are not rows into rows; return their number.
 
-    If the engine has no rows for them, nothing is done. Raises `ProjectError` where a file
-    or the database cannot be read.
+    If the engine keeps no entries as rows, nothing is done. Raises `ProjectError` if a file or the
+    database cannot be read.
     """
     with opened_database(root) as database:
         if not database.catalog.KEEPS_ENTRIES:
@@ -289,11 +286,11 @@ def take_in_entries(root: Path) -> int:
 
 
 def prune(root: Path, before: str) -> dict[str, int]:
-    """Delete what is older than a moment (ISO 8601, UTC); return the number of rows by table.
+    """Delete rows older than a time (ISO 8601, UTC); return the number of deleted rows by table.
 
-    The entries of a session go together, when the last one is older, unless a session that stays
-    wrote one of these rows before. Of sessions, those go that ended before it and have neither
-    journal nor evidence left. Raises `ProjectError` where there is no ledger.
+    The entries of a session are deleted together when the last one is older, unless a session that
+    remains wrote one of these rows before. Sessions are deleted if they ended before that time and
+    have neither journal nor evidence left. Raises `ProjectError` if there is no ledger.
     """
     with opened_database(root) as database:
 
@@ -316,12 +313,12 @@ def no_ledger() -> ProjectError:
 
 
 def now() -> str:
-    """Return the time as it stands in the tables."""
+    """Return the current time in the format of the tables."""
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def state_of(connection: Snapshot) -> LedgerState:
-    """Return what a database has of the ledger; raises `ProjectError` as `read_state` does."""
+    """Return the ledger in a database; raises `ProjectError` as `read_state` does."""
     names = _own_tables(connection)
     version = None
     if MARKER in names:
@@ -358,21 +355,21 @@ def _add_indexes(database: "Database") -> int:
 
 
 def _defined(connection: Snapshot) -> dict[str, str]:
-    """Return what the definition makes for an engine: the columns of each table, as SQL."""
+    """Return the tables defined for an engine, with the columns of each as SQL."""
     sql = f"{_SCHEMA}{_ENTRIES_SCHEMA}" if connection.catalog.KEEPS_ENTRIES else _SCHEMA
     parts = (part.partition(" ") for part in sql.split("CREATE TABLE ")[1:])
     return {table: columns for table, _, columns in parts}
 
 
 def _own_tables(connection: Snapshot) -> list[str]:
-    """Return those of these names that a database has; letter case does not count, as in SQL."""
+    """Return the ledger's tables in a database; letter case is ignored, as in SQL."""
     defined = _defined(connection)
     found = {name.lower() for name in table_names(connection)}
     return sorted(name for name in defined if name in found)
 
 
 def _refuse_foreign(names: list[str], version: int | None, defined: Collection[str]) -> None:
-    """Raise `ProjectError` for tables that are no ledger of this version or an earlier one."""
+    """Raise `ProjectError` for tables that are not a complete ledger of a supported version."""
     if version is not None and version > VERSION:
         raise ProjectError(
             f"the ledger has version {version}, but this ralphgen supports versions up "

@@ -46,17 +46,17 @@ Key = tuple[object, ...]
 
 @dataclass(slots=True)
 class RowChange:
-    """A row as it was before a session's first write (`old`), and as the session left it (`new`).
+    """A row before a session's first write (`old`), and as the session left it (`new`).
 
-    Where it was there both times, these are the columns that the session changed, else the whole
-    row. `mixed` says that somebody else changed the same in between or later, and `by` is the
-    session that did so last, if the journal has one. `group` are the changes of this row under all
-    its keys, this one included.
+    If it existed both times, these are the columns that the session changed, else the whole row.
+    `mixed` is set if another session changed the same columns in between or later; `by` is the last
+    one that did, if the journal has it. `group` are the changes of this row under all its keys,
+    including this one.
     """
 
     table: str
     key: Key
-    number: int = 0  # of its last entry
+    number: int = 0  # that of its last entry
     was_there: bool = True
     is_there: bool = True
     mixed: bool = False
@@ -93,10 +93,10 @@ class RowChange:
         self.is_there = entry.after is not None
 
     def compare(self, others: Iterable[Entry], stamps: Collection[str]) -> None:
-        """Note what other sessions wrote after this one, even if the values are the same.
+        """Record later writes of other sessions, even if the values are the same.
 
         Every change of a row writes its `stamps`, which the journal has only if they differ: once
-        another session changed the row, they are not the session's any more.
+        another session changes the row, they no longer belong to this session.
         """
         later: set[str] = set()
         is_whole = not (self.was_there and self.is_there)
@@ -173,10 +173,11 @@ REFUSED = "the database rejects it: {}"
 
 @dataclass(frozen=True, slots=True)
 class RowResult:
-    """What came of one row: how it was `done`, or why it was left.
+    """The result of an undo for one row: how it was `done`, or why it was left.
 
-    `columns` are those that were set back. `session` is the row as the session left it, and `now`
-    as it is, in the columns that the session changed; None where it is not there.
+    `columns` are the reverted ones. In the columns that the session changed, `session` is the row
+    as the session left it, and `now` its current values; each is None if the row did not exist
+    then.
     """
 
     table: str
@@ -204,10 +205,11 @@ class Reverter:
         self._held = held
 
     def revert(self, changes: Sequence[RowChange]) -> list[RowResult]:
-        """Set back what can be, and return what came of each row that is not as it was before.
+        """Revert changes if possible, and return the result for each row that had changed.
 
-        A row that stands in another's way, or names one that is gone, is left: all is done anew
-        without it. Triggers of the app do not run: what they did is in the journal too.
+        A row is left if it conflicts with another one, or refers to a deleted one; the others are
+        then tried again without it. Triggers of the app do not run, because their changes are in
+        the journal too.
         """
         looks = [self._look(change) for change in changes]
         found = {(look.table, look.key): look for look in looks if look is not None}
@@ -218,7 +220,7 @@ class Reverter:
     def _set_all_back(
         self, changes: Sequence[RowChange], found: dict[tuple[str, Key], RowResult]
     ) -> None:
-        """Set back what is to be; what cannot be is left, and `found` says why."""
+        """Revert all changes; leave those that fail, with the reason in `found`."""
         broken, vain = {*self._database.broken_keys()}, {*self._in_vain()}
         self._database.change("SAVEPOINT reverted")
         while True:
@@ -243,7 +245,7 @@ class Reverter:
         self._database.change("RELEASE reverted")
 
     def _look(self, change: RowChange) -> RowResult | None:
-        """Return what is to be done with a row, None where it is as it was before."""
+        """Return the planned action for a row, or None if it already has its old values."""
         columns = tuple(change.new if change.is_there else change.old)
         table = self._rows.tables.get(change.table)
         if (
@@ -281,9 +283,9 @@ class Reverter:
         )
 
     def _apply(self, changes: Sequence[RowChange]) -> dict[tuple[str, Key], str]:
-        """Set rows back; return those that the database refuses, with the reason.
+        """Revert rows; return those that the database refuses, with the reason.
 
-        One may stand in the way of the next until it is set back itself.
+        A row may conflict with another one until that one is reverted too.
         """
         waiting = list(changes)
         while waiting:
@@ -310,7 +312,7 @@ class Reverter:
         return change.is_there and self._rows.is_referenced(change.table, change.key, columns)
 
     def _attempt(self, work: Callable[[], None]) -> Exception | None:
-        """Do `work`; return the error by which the database refuses it, and nothing is changed."""
+        """Do `work`; if the database refuses it, return the error and change nothing."""
         refused = None
         self._database.change("SAVEPOINT attempt")
         try:
@@ -335,7 +337,7 @@ class Reverter:
         self._rows.insert(change.table, {**dict(zip(key, change.key, strict=True)), **row})
 
     def _swap(self, changes: Sequence[RowChange]) -> bool:
-        """Undo changes that are in each other's way: delete all rows, then insert; whether."""
+        """Undo changes that block each other: delete all rows, then insert; return success."""
         if len(changes) == 1 or any(self._is_named(change, None) for change in changes):
             return False
         rows = [
@@ -356,7 +358,7 @@ class Reverter:
     def _in_the_way(
         self, changes: Sequence[RowChange], before: set[tuple[Any, ...]]
     ) -> dict[tuple[str, Key], str]:
-        """Return the rows that were set back and have broken a foreign key, with the reason."""
+        """Return the reverted rows that have broken a foreign key, with the reason."""
         refused: dict[tuple[str, Key], str] = {}
         for broken in {*self._database.broken_keys()} - before:
             child, number, parent, _ = broken
@@ -381,7 +383,7 @@ class Reverter:
         return refused
 
     def _in_vain(self) -> Iterator[tuple[int, int]]:
-        """Yield each task that waits for one that is not there, and the number of that one."""
+        """Yield each task that depends on a missing one, and the number of that one."""
         table = self._rows.tables.get("tasks") if self._has_tasks else None
         if table is None or not {"id", "depends_on"} <= {*table.columns}:
             return
@@ -392,7 +394,7 @@ class Reverter:
     def _waiting(
         self, changes: Sequence[RowChange], before: set[tuple[int, int]]
     ) -> dict[tuple[str, Key], str]:
-        """Return the tasks that now wait in vain, or that others wait for, with the reason."""
+        """Return the tasks that wait for a missing one, or that others miss, with the reason."""
         refused: dict[tuple[str, Key], str] = {}
         own = {one.key: one.was_there for one in changes if one.table == "tasks"}
         for task, missing in {*self._in_vain()} - before:
@@ -412,7 +414,7 @@ class Reverter:
         return self._database.rows(sql, (number,))
 
     def _named(self, broken: tuple[Any, ...]) -> Values | None:
-        """Return the values by which a row refers to a missing one, or None if unknown."""
+        """Return the values with which a row refers to a missing one, or None if unknown."""
         child, number, _, which = broken
         _, pairs = self._database.catalog.parents(self._database, child)[which]
         rows = self._numbered(child, [own for own, _ in pairs], number)
@@ -436,9 +438,9 @@ Result = TypeVar("Result")
 Column = tuple[str, str, str]  # table, key of the row, name
 State = tuple[Entry | None, frozenset[str]]  # the last entry on a column, and who wrote it
 NO_STATE: State = (None, frozenset())
-# What every tool of ralph that changes a row writes as well, by table.
+# Columns that every changing tool of ralph also writes, by table.
 STAMPS = {"tasks": ("updated",), "task_comments": ("updated",)}
-UNDO_RECIPE = "manual"  # of the session that an undo is: a person's
+UNDO_RECIPE = "manual"  # of an undo's session, which belongs to the user
 UNDO_PREFIX = "undo-"  # begins its id
 UNDO_TOOL = "undo {}"  # with the session that is undone
 _ENTRIES = f"SELECT {ENTRY_COLUMNS} FROM ralphgen_journal WHERE session = ? ORDER BY number"
@@ -461,9 +463,9 @@ _DELETE_ENTRY = (  # the newest of equal ones
 
 @dataclass(frozen=True, slots=True)
 class LineResult:
-    """An entry of a state file that was taken out or `put_back`; why not, where it is `left`.
+    """An entry of a state file that was removed or `put_back`; `left` is why it was not.
 
-    `gone` says that there is nothing to do: it is as it was before already.
+    `gone` means that there was nothing to do: the file is already in the old state.
     """
 
     file: str
@@ -475,7 +477,7 @@ class LineResult:
 
 @dataclass(frozen=True, slots=True)
 class Undone:
-    """What an undo has come to: the id of its own session, and what came of rows and of lines."""
+    """The result of an undo: the id of its session, and the results for rows and lines."""
 
     session: str
     rows: tuple[RowResult, ...]
@@ -483,26 +485,26 @@ class Undone:
 
     @property
     def left(self) -> bool:
-        """Whether anything was left alone."""
+        """Whether any row or line was left."""
         return any(row.left for row in self.rows) or any(line.left for line in self.lines)
 
     @property
     def changed(self) -> int:
-        """How many rows and lines are as they were before."""
+        """The number of rows and lines that were reverted."""
         lines = [one for one in self.lines if not one.left and not one.gone]
         return len(lines) + sum(one.done is not None for one in self.rows)
 
 
 class _PreviewError(Exception):
-    """Ends the transaction of a dry run, with what it has come to."""
+    """Ends the transaction of a dry run, with its result."""
 
 
 def undo_session(root: Path, session: str, *, dry_run: bool = False) -> Undone:
-    """Set back what a session has changed, where nobody has changed it since; return what came.
+    """Revert a session's changes unless they were changed again since; return the results.
 
-    All of it is one transaction, after which the state files follow; a stop in between is finished
-    by the next command. A `dry_run` writes nothing. Raises `MissingError` for a session that is not
-    on record, and `ProjectError` where there is no ledger or the database cannot be written.
+    All of it is one transaction, and the state files follow; the next command finishes an
+    interrupted undo. A `dry_run` writes nothing. Raises `MissingError` for a session that is not on
+    record, and `ProjectError` if there is no ledger or the database cannot be written.
     """
     config = project_config(root)
     has_tasks = not takes_any_schema(config, KITS)
@@ -575,7 +577,10 @@ def _closed(changes: Iterable[RowChange]) -> dict[int, bool]:
 
 
 def _proof(root: Path, database: "Database", session: str) -> Callable[[int], str] | None:
-    """Return what tells why a task is not proved, None if the session has opened no done one."""
+    """Return a function that tells why a task is not proved.
+
+    Returns None unless the session changed a task that was done.
+    """
     if not database.reading(lambda: database.rows(_OPENED, (session,))):
         return None
     with open_database(root) as connection:
@@ -584,9 +589,9 @@ def _proof(root: Path, database: "Database", session: str) -> Callable[[int], st
 
 
 def finish_undone(root: Path) -> None:
-    """Bring the state files to where an undo that was stopped has left them to be brought.
+    """Apply the remaining changes to state files after an interrupted undo.
 
-    Raises `ProjectError` where they cannot be written.
+    Raises `ProjectError` if the files cannot be written.
     """
     with open_database(root) as connection:
         if connection.row("SELECT 1 FROM ralphgen_unfinished") is None:
@@ -597,7 +602,7 @@ def finish_undone(root: Path) -> None:
 
 @contextmanager
 def _recorded(root: Path, own: str, undone: str) -> Iterator[tuple["Database", Any]]:
-    """The database, on which all changes are journaled, and keys ignored if possible."""
+    """The database, with all changes journaled, and keys ignored if possible."""
     if read_state(root).version is None:
         raise no_ledger()
     with opened_database(root) as database:
@@ -656,9 +661,9 @@ def _parted(
 
 
 def _lasting(entries: Sequence[Entry]) -> Iterator[Entry]:
-    """Yield the last entry on each column, without those that an undo of their session gave back.
+    """Yield the last entry on each column, without those that an undo of their session reverted.
 
-    After such an undo, what counts is what counted before that session first wrote the column.
+    After such an undo, the state from before that session's first write of the column counts.
     """
     counting: dict[Column, State] = {}
     before: dict[tuple[str | None, Column], State] = {}  # the session's first write
@@ -702,9 +707,9 @@ def _undone_by(entry: Entry) -> str | None:
 def _line_results(
     root: Path, database: "Database", entries: Sequence[Entry], family: Collection[str]
 ) -> Iterator[LineResult]:
-    """Yield what is to be done with the lines of a session, each on its own.
+    """Yield the planned action for each line of a session.
 
-    Equal lines are known only by how often each session wrote them: those of others stay.
+    Equal lines are identified only by how often each session wrote them: those of others remain.
     """
     counts: Counter[tuple[str, str]] = Counter()
     for entry in entries:
@@ -720,7 +725,7 @@ def _line_results(
 
 
 def _entry_results(rows: Iterable[RowResult], changes: Iterable[RowChange]) -> Iterator[LineResult]:
-    """Yield what came of those rows that are entries of state files."""
+    """Yield the results of the rows that are entries of state files."""
     values = {(one.table, one.key): {**one.old, **one.new} for one in changes}
     for row in rows:
         if row.table == KEPT:
@@ -732,10 +737,7 @@ def _entry_results(rows: Iterable[RowResult], changes: Iterable[RowChange]) -> I
 def _line_result(
     root: Path, database: "Database", file: str, line: str, put_back: bool, others: int
 ) -> LineResult:
-    """Return what is to be done with a line of a state file that has so many equal `others`.
-
-    If entries are rows, such a line is from before the project moved to this engine.
-    """
+    """Return the planned action for a line of a state file that has `others` equal lines."""
     path = project_home(root) / ".ralph" / Path(file).name
     if database.catalog.KEEPS_ENTRIES:
         ((there,),) = database.rows(_COUNT_ENTRIES, [file, line])

@@ -97,9 +97,9 @@ def sessions_folder(root: Path) -> Path:
 def project_place(start: Path) -> ProjectPlace:
     """Return the project of `start`, or of the nearest directory above it that has one.
 
-    A worktree with settings or a server is its own project; any other one uses the project of its
-    main tree. An agent can write its worktree, so there and in its shell the root is that of its
-    session. Nothing is written: commands that write finish an interrupted write.
+    A worktree with settings or a server has its own root; any other one uses that of the home. An
+    agent can write its worktree, so there and in its shell the root is that of its session. Nothing
+    is written: commands that write finish an interrupted write.
 
     Raises `UsageError` if `start` is missing, and `ProjectError` if it is not in a project.
     """
