@@ -386,7 +386,7 @@ def regenerate(
 def _rewrite_connected(
     project: Project, say: Say, *, force: bool, records: bool, strict: bool
 ) -> None:
-    """Write the files of `connect` that exist; one that cannot be written is a warning or error."""
+    """Write the existing files of `connect`; a failure is a warning, or an error if `strict`."""
     root = project.root
     try:
         chosen = [*connected(project, say)]
@@ -402,7 +402,7 @@ def _rewrite_connected(
 
 
 def _recorded(project: Project, ask: Ask | None) -> Sequence[str]:
-    """Record what the user wrote, as `record_written` does; return its warnings.
+    """Record the user's own parts, as `record_written` does; return its warnings.
 
     Nothing is recorded without the database, whose absence a warning has reported.
     """
@@ -410,7 +410,7 @@ def _recorded(project: Project, ask: Ask | None) -> Sequence[str]:
         if not has_database(project.root):
             return ()
         items, run = written_items(project), run_items(project)
-    except ProjectError as error:  # such as a cell of the database that nobody can read
+    except ProjectError as error:  # such as an unreadable value in the database
         return [f"the approval was not recorded: {error.problems[0].text}"]
     return record_written(project.root, project.files[MANIFEST], items, run, ask)
 
@@ -483,7 +483,7 @@ def compile_server(root: Path) -> None:
 
 
 def _inspected(root: Path, say: Say) -> tuple[Project, tuple[str, ...]]:
-    """Return the project in `root` with the notes on its patterns; say these and its warnings."""
+    """Return the project in `root` and the notes on its patterns; report these and its warnings."""
     project = Project(root)
     for warning in project.plan.warnings:
         say(f"warning: {plain(warning)}")

@@ -52,7 +52,7 @@ class StoredTask:
 
     @property
     def is_open(self) -> bool:
-        """Whether the task can still be worked on."""
+        """Whether work on the task can continue."""
         return self.status in {"pending", "in_progress"}
 
 
@@ -189,10 +189,10 @@ RATE_LIMITED = "rate limited"
 NOT_MADE = "it could not be created"
 BROKEN = "environment failed"
 UNAVAILABLE = "unavailable"
-# Outcomes of which the task is not the cause.
+# outcomes that the task did not cause
 NO_ATTEMPT = frozenset({RATE_LIMITED, UNAVAILABLE, NOT_MADE, BROKEN})
 NO_LEDGER = "claims require the ledger, which this project does not have"
-TRIES = 3  # at renewing a claim in a third of its lease, where the database cannot be written
+TRIES = 3  # to renew a claim in a third of its lease, if the database cannot be written
 
 
 class ClaimedError(RalphgenError):
@@ -208,9 +208,9 @@ class NothingReadyError(RalphgenError):
 
 
 def claim_task(project: Project, session_id: str, task: int) -> TaskClaim | None:
-    """Take a task for a session; None where the project has no ledger to say so.
+    """Claim a task for a session; None if the project has no ledger for claims.
 
-    Raises `ClaimedError` where another session holds it.
+    Raises `ClaimedError` if another session has claimed it.
     """
     if project.schema.table(MARKER) is None:
         return None
@@ -255,9 +255,9 @@ def next_task(project: Project, request: Request) -> int:
 
 
 def drop_claim(claim: TaskClaim) -> None:
-    """Let nobody hold a task for which the session could not be made; that is no attempt.
+    """Release a task whose session could not be created; this does not count as an attempt.
 
-    Where it has taken the task over, the session is on record already: it ends there too.
+    If the session took over an earlier claim, it is on record already, and its end is recorded.
     """
     give_back(claim, NOT_MADE)
     facts = {"ended": now(), "outcome": "failed"}
@@ -266,16 +266,16 @@ def drop_claim(claim: TaskClaim) -> None:
 
 
 def hand_over(claim: TaskClaim) -> None:
-    """Let no process hold the claim until a server of its session does, whoever starts it."""
+    """Let the session's server take over the claim, whichever process starts it."""
     with opened_database(claim.root) as database:
         database.writing(lambda: claims.hand_over(database, claim.task, claim.session_id))
 
 
 @contextmanager
 def keep_claim(claim: TaskClaim | None) -> Iterator[threading.Event]:
-    """Renew the claim of a session, where it has one, every third of its lease in the block.
+    """Renew the claim of a session, if it has one, every third of its lease in the block.
 
-    What this yields is set when the claim is lost: the session cannot write any more then.
+    Yields an event that is set when the claim is lost: the session can no longer write.
     """
     lost = threading.Event()
     if claim is None:
@@ -293,16 +293,16 @@ def keep_claim(claim: TaskClaim | None) -> Iterator[threading.Event]:
 
 @contextmanager
 def held_while_made(claim: TaskClaim | None) -> Iterator[None]:
-    """Keep a claim, where there is one, while its session is made; drop it where that fails.
+    """Keep a claim, if there is one, while its session is created; drop it if that fails.
 
-    What makes a work tree ready may take longer than a lease.
+    Preparing a worktree may take longer than a lease.
     """
     try:
         with keep_claim(claim):
             yield
     except BaseException:
         if claim is not None:
-            with suppress(ProjectError):  # its lease ends with this process
+            with suppress(ProjectError):  # expires with its lease
                 drop_claim(claim)
         raise
 
@@ -315,13 +315,13 @@ def end_claim(
     reopens: bool = False,
     reason: str = "",
 ) -> str | None:
-    """Let the task of a session go, which has ended with this outcome; return the task's status.
+    """Release the task of a session that ended with this outcome; return the task's status.
 
-    Where it is in_progress it becomes pending, with a comment, and where it `reopens` also one that
-    is done. Unless a rate limit ended the session that was an attempt, and the last one leaves the
-    task blocked; with a `reason`, the task is blocked for it. None if the session has no claim, or
-    its task is gone. Raises `ProjectError` if the database cannot be written; the claim is lost
-    with its lease then.
+    An in_progress task becomes pending, with a comment; with `reopens`, a done one does too. Unless
+    a rate limit ended the session, it counts as an attempt, and the last attempt leaves the task
+    blocked. A `reason` blocks the task. Returns None if the session has no claim, or if its task is
+    gone. Raises `ProjectError` if the database cannot be written; the claim is then lost with its
+    lease.
     """
     claim = session.claim
     if claim is None:
@@ -352,7 +352,7 @@ def give_back(
                 reopens=reopens,
                 reason=reason,
             )
-    except ProjectError:  # the row of the task cannot be changed: at least nobody holds it
+    except ProjectError:  # the row of the task cannot be changed: release it at least
         with opened_database(claim.root) as database:
             database.writing(lambda: claims.release(database, claim.task, claim.session_id))
         raise
@@ -394,7 +394,7 @@ def nothing_ready(project: Project, request: Request) -> NothingReadyError:
 
 
 def refuse_without_ledger(schema: Schema) -> None:
-    """Raise `ProjectError` for a project in which no task can be claimed."""
+    """Raise `ProjectError` for a project without a ledger, where no task can be claimed."""
     if schema.table(MARKER) is None:
         raise ProjectError(NO_LEDGER, 'add it with "ralphgen db ledger on"')
 
@@ -415,7 +415,7 @@ def _renew(claim: TaskClaim, over: threading.Event, lost: threading.Event) -> No
 
 
 def _renewed(claim: TaskClaim) -> bool:
-    """Return whether a claim is renewed, or its task closed; False where it is lost."""
+    """Return whether a claim is renewed, or its task closed; False if it is lost."""
     with opened_database(claim.root) as database:
         return database.writing(
             lambda: claims.renew(database, claim.task, claim.session_id, claim.token, claim.lease)

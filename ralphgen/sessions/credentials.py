@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     Connection = psycopg.Connection[Any]
 
 
-CHANCE = 8  # bytes of it in an id: other machines make sessions too, unseen
+CHANCE = 8  # random bytes in an id: other machines create sessions too, unseen
 LONGEST = 24 * 60 * 60  # seconds for which a token may be good
 
 
@@ -53,10 +53,10 @@ def session_token(
 ) -> tuple[str, str, Subject]:
     """Return a new session's id, its token, which the project's server signs, and its subject.
 
-    The key is in the variable that `[http]` names. Nothing is written but that the session holds
-    its task, as `claims_task` decides; it is whatever the token says, and no process of any machine
-    holds the claim. Raises `UsageError` for what cannot be met, `UntrustedError`, `ClaimedError`,
-    `NothingReadyError`, and `ProjectError` where the project is not served over HTTP or the session
+    The key is in the variable that `[http]` names. Nothing is written except the claim of the task,
+    if `claims_task` requires one; the token contains it, and no process of any machine owns the
+    claim. Raises `UsageError` for impossible requests, `UntrustedError`, `ClaimedError`,
+    `NothingReadyError`, and `ProjectError` if the project is not served over HTTP or the session
     would not open.
     """
     if request.kits:
@@ -81,10 +81,10 @@ def session_token(
 
 
 def revoke_session(root: Path, session_id: str) -> None:
-    """End the session of a token, whichever machine has made it, on all workers at once.
+    """End the session of a token on all workers immediately, whichever machine created it.
 
-    The task that it holds is let go.
-    Raises `UsageError` for what can be no id, and `ProjectError` where it cannot be written down.
+    Its task is released. Raises `UsageError` for an invalid id, and `ProjectError` if the
+    revocation cannot be recorded.
     """
     if not re.fullmatch(SESSION_ID, session_id):
         hint = "find the id in the server's log"
@@ -106,7 +106,7 @@ def revoke_session(root: Path, session_id: str) -> None:
 
 
 def _claims(session_id: str, subject: Subject) -> dict[str, object]:
-    """Return what the maker of a token says of its session."""
+    """Return the claims in a session's token."""
     return {
         "jti": session_id,
         "sub": _user(),
@@ -119,7 +119,7 @@ def _claims(session_id: str, subject: Subject) -> dict[str, object]:
 
 
 def _user() -> str:
-    """Return who makes the token, as far as the machine knows."""
+    """Return the user who creates the token, or "unknown"."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):  # a container may have a user without a name
@@ -142,15 +142,15 @@ def _signed(command: tuple[str, ...], seconds: int, claims: dict[str, object]) -
     return done.stdout.strip()
 
 
-CONNECTIONS = 20  # that a login may have open at once: its servers, and a person who looks
+CONNECTIONS = 20  # open at once for a login: its servers, and a user's own queries
 ROUNDS = 4096  # of SCRAM-SHA-256, as PostgreSQL itself takes them
 PERSONAL = ("passfile", "service", "servicefile", "sslcert", "sslkey", "sslpassword")
-PATIENCE = 5000  # milliseconds in which a connection that is ended has to be gone
+PATIENCE = 5000  # milliseconds for an ended connection to disappear
 
 
 @dataclass(frozen=True, slots=True)
 class SessionLogin:
-    """A login that was made for a session, or that `sql` makes where nobody here may."""
+    """A login created for a session; or `sql` that creates it, if nothing here may."""
 
     name: str
     dsn: str
@@ -159,10 +159,10 @@ class SessionLogin:
 
 
 def make_login(place: DatabasePlace, session: PreparedSession, seconds: int) -> SessionLogin:
-    """Give a session a login of its own, good for so many seconds; expired ones of others go.
+    """Give a session its own login, valid for `seconds`; remove expired logins of others.
 
-    Without `ADMIN_DSN` nothing is made. Raises `ProjectError` where the database has no
-    roles, none for this recipe, or refuses.
+    Without `ADMIN_DSN` nothing is created. Raises `ProjectError` if the database has no roles, or
+    none for this recipe, or if it refuses.
     """
     facts = json.loads(session.context.read_bytes())
     name, password = f"{PREFIX}s_{secrets.token_hex(8)}", secrets.token_urlsafe(24)
@@ -185,11 +185,11 @@ def make_login(place: DatabasePlace, session: PreparedSession, seconds: int) -> 
 
 
 def revoke_login(place: DatabasePlace, session_id: str) -> bool | None:
-    """End the login of a session: what it begins from now on can neither write nor read.
+    """End the login of a session: its later transactions can neither write nor read.
 
-    If `ADMIN_DSN` lets it, its connections end and its role goes. Returns whether they
-    did, None where the session has no login; raises `ProjectError` where the database cannot be
-    reached, or refuses.
+    If `ADMIN_DSN` permits it, its connections are closed and its role is dropped. Returns whether
+    they were, or None if the session has no login; raises `ProjectError` if the database is
+    unreachable or refuses.
     """
     table = f"{sql_name(place.schema)}.{LOGINS}"
     with connected(_admin(place)) as connection:
@@ -209,9 +209,9 @@ def revoke_login(place: DatabasePlace, session_id: str) -> bool | None:
 
 
 def _remove(connection: "Connection", login: str) -> bool:
-    """End the connections of a login, and drop it; return whether it has none any more.
+    """Close the connections of a login, and drop it; return whether none are left.
 
-    One that cannot be dropped, since it owns something in another database, can open none.
+    A login that owns something in another database cannot be dropped, but can open no connection.
     """
     import psycopg
 
@@ -220,8 +220,8 @@ def _remove(connection: "Connection", login: str) -> bool:
     roles = (
         "SELECT roleid::regrole::text FROM pg_catalog.pg_auth_members WHERE member = to_regrole($1)"
     )
-    # Who made the role may end its connections as one of its members alone. A member of what
-    # sessions are members of is judged as they are, so the login is none any more by then.
+    # The creator of the role may close its connections only as one of its members. A member of a
+    # session role is subject to its rules, so the login no longer has that role by then.
     member = f"GRANT {name} TO CURRENT_USER"
     ended = "SELECT pg_terminate_backend(pid, $2) FROM pg_stat_activity WHERE usename = $1"
     left = "SELECT count(*) FROM pg_stat_activity WHERE usename = $1"
@@ -241,7 +241,7 @@ def _remove(connection: "Connection", login: str) -> bool:
 
 
 def _refuse_without(connection: "Connection", place: DatabasePlace, wanted: str) -> None:
-    """Raise `ProjectError` where the roles of sessions were not made, or not since a recipe was."""
+    """Raise `ProjectError` if the roles of sessions are missing, or older than a recipe."""
     sql = "SELECT to_regclass($1) IS NOT NULL, to_regrole($2) IS NOT NULL"
     table = f"{sql_name(place.schema)}.{LOGINS}"
     row = connection.execute(sql, [table, sql_name(wanted)]).fetchone()
@@ -281,7 +281,7 @@ def _admin(place: DatabasePlace) -> DatabasePlace:
 
 
 def _row(schema: str, name: str, facts: Mapping[str, Any], expires: datetime) -> str:
-    """Return the statement that says which session the login is of."""
+    """Return the statement that records the session of the login."""
     tools = [tool for key in HOSTS for tool in facts["enabled_tools"].get(key, ())]
     values = {
         "login": sql_text(name),
@@ -307,7 +307,7 @@ def _text(value: str | None) -> str:
 def _dsn(place: DatabasePlace, name: str, password: str) -> str:
     """Return the DSN of the session: that of the project, or of the admin, with its login.
 
-    What a service of the person's own file says stands in it.
+    The values of a service in the user's own file are included.
     """
     from psycopg.conninfo import make_conninfo
 

@@ -17,7 +17,7 @@ CLOSING_TOOL = "set_task_status"
 WORKING = "task_execution"  # the profile whose sessions work on a task
 TASKS = "ralph"  # the kit that serves tasks
 NO_BRIEF: Mapping[str, object] = {}
-NEAREST = 3  # ids of tasks that are named in place of one that is none
+NEAREST = 3  # ids of tasks to suggest for an unknown one
 OPTIONS = {
     "task": "--task N, or --next",
     "feature": "--feature NAME",
@@ -27,7 +27,7 @@ OPTIONS = {
 
 @dataclass(frozen=True, slots=True)
 class RowAsRead:
-    """What a person has read in columns of a row, and bases on it what they change.
+    """Columns of a row as the user has read them; the user's change is based on them.
 
     `kind` is task, feature or discipline, and `key` its id or its name.
     """
@@ -39,11 +39,10 @@ class RowAsRead:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """What a person asks for; empty where nothing was said.
+    """A user's request for a session; unspecified values are empty.
 
-    `next` asks for the task that is to be done next, of the feature and discipline if named; those
-    of `behind` come after all others. With `as_read`, which is for a call alone, nothing is written
-    where something else is there by now.
+    `next` requests the next task, of the feature and discipline if named; tasks in `behind` come
+    last. With `as_read`, which is for calls only, nothing is written if the row has changed since.
     """
 
     recipe: str
@@ -58,10 +57,10 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Subject:
-    """What a session is about, and who works in it.
+    """The subject of a session, and who works in it.
 
-    `recipe` is what it calls itself and `base` the recipe of the policy that rules it; `discipline`
-    is a discipline, and so is `target`, the one that it is about.
+    `recipe` is its displayed recipe, and `base` the recipe of the policy with its rules;
+    `discipline` is its discipline, and `target` the discipline that it works on.
     """
 
     recipe: str
@@ -79,16 +78,16 @@ class Subject:
 
     @property
     def shown(self) -> str:
-        """The row that it is about, empty where there is none."""
+        """The row that it is about, empty if there is none."""
         return str(self.task or self.feature or self.target or "")
 
 
 def decide_subject(policy: Policy, request: Request, rows: ProjectRows) -> Subject:
-    """Return what the requested session is about; a task brings its feature and its discipline.
+    """Return the subject of the requested session; a task implies its feature and its discipline.
 
-    Where the `next` task is asked for, the subject has none yet. Raises `UsageError` for names that
-    there are not, options that the recipe has no use for or that contradict the task's row, and
-    `ProjectError` for rows that cannot be used.
+    If the `next` task is requested, the subject has none yet. Raises `UsageError` for unknown
+    names, and for options that the recipe does not use or that contradict the task's row. Raises
+    `ProjectError` for invalid rows.
     """
     base = _base(policy, request.recipe, rows)
     targets = policy.targets(base)
@@ -117,7 +116,7 @@ def decide_subject(policy: Policy, request: Request, rows: ProjectRows) -> Subje
 def claims_task(policy: Policy, subject: Subject) -> bool:
     """Return whether a session claims its own task: it works on it, or its recipe may close it.
 
-    The session's kits, and what its discipline or its context removes, make no difference.
+    Neither the session's kits nor removed tools make a difference.
     """
     if subject.task is None:
         return False
@@ -129,9 +128,9 @@ def claims_task(policy: Policy, subject: Subject) -> bool:
 def project_facts(
     root: Path, work_tree: Path, identity: tuple[str | None, str | None]
 ) -> dict[str, str | None]:
-    """Return which project a context is for: where it is, and its title and day of creation.
+    """Return the identity of a context's project: its location, title and creation day.
 
-    Raises `ProjectError` where its server was written for another engine than the config says.
+    Raises `ProjectError` if its server was generated for another engine than the configured one.
     """
     refuse_other_engine(root)
     return {
@@ -151,9 +150,9 @@ def context_facts(
     project: Mapping[str, object],
     brief: Mapping[str, object] = NO_BRIEF,
 ) -> dict[str, Any]:
-    """Return the whole context of a session, by key; `kits` are those that it has servers of.
+    """Return the whole context of a session, by key; `kits` are those with a server.
 
-    `project` says which one it was made for, and `brief` what people say of its brief.
+    `project` identifies the project, and `brief` holds the user's settings for the brief.
     """
     facts: dict[str, Any] = {
         "version": 1,

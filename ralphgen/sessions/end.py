@@ -28,7 +28,7 @@ from ralphgen.sessions.store import (
 )
 from ralphgen.suggestion import suggestion
 
-ENDED = "ended"  # the outcome of a session that a person ends
+ENDED = "ended"  # the outcome of a session that the user ends
 
 
 def _close_row(root: Path, session_id: str) -> None:
@@ -60,7 +60,7 @@ class EndedSession:
 
     @property
     def sentence(self) -> str:
-        """What a user should know of it."""
+        """The result as a message for the user."""
         session_id = one_line(self.session.session_id)
         parts = [f'ended the session "{session_id}": no server can start in it']
         if self.stopped:
@@ -98,14 +98,14 @@ class Lock:
             os.close(self._file)
 
     def is_held(self) -> bool:
-        """Return whether a server holds it; none where the machine has no such locks."""
+        """Return whether a server holds it; False if the machine has no such locks."""
         return self._file is not None and not try_lock(self._file)
 
     def end_processes(self, context: Path) -> int:
-        """End each server that was started with `context` and holds this lock; how many ended.
+        """End each server that was started with `context` and holds this lock; return their number.
 
-        Only where the machine lets a process be named for certain (Linux): a number alone may mean
-        another process by the time that the signal is sent.
+        Works only if the machine can identify a process reliably (Linux): a process id may belong
+        to another process by the time the signal is sent.
         """
         if self._file is None or not hasattr(os, "pidfd_open"):
             return 0
@@ -115,11 +115,11 @@ class Lock:
 def end_session(root: Path, session_id: str, *, stops_servers: bool = False) -> EndedSession:
     """End the session of this id and release its task: no server can be started in it then.
 
-    The ledger gets the time, and the session's record stays until it is pruned. With
+    The end is recorded in the ledger, and the session's files are kept until they are pruned. With
     `stops_servers` all of its files are removed, and then its servers end as a client would end
-    them: one that starts meanwhile is seen or refuses, and an agent continues without its tools.
-    Without, raises `ProjectError` if one of its servers runs. Raises `MissingError` if there is no
-    such session, and `ProjectError` if it cannot be ended.
+    them: a server that starts meanwhile is found or refuses, and an agent continues without its
+    tools. Without it, raises `ProjectError` if one of its servers is running. Raises `MissingError`
+    if there is no such session, and `ProjectError` if it cannot be ended.
     """
     session = _session(root, session_id)
     stopped, left = 0, False

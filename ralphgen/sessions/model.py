@@ -1,4 +1,4 @@
-"""What a session is for the commands that make, describe and start one."""
+"""Sessions, as the commands that create, describe and start them see them."""
 
 import shlex
 from collections.abc import Iterator
@@ -20,11 +20,11 @@ CLAUDE = "claude"  # the program, looked for on PATH
 
 @dataclass(frozen=True, slots=True)
 class Brief:
-    """What an agent is told when its session begins, as the server of the project's rows makes it.
+    """The brief of an agent at the start of its session, from the server of the project's rows.
 
-    `system` says who it is, `task` what to do. `sections` holds for each section its `part`,
-    `title` and `characters`, and where it is cut in `cut` the resource that has the whole of it;
-    `most` is how many characters both parts were to have at most.
+    `system` describes the agent's role, `task` its work. `sections` holds for each section its
+    `part`, `title` and `characters`; if it is cut, `cut` is the resource with the full text. `most`
+    is the limit of both parts together, in characters.
     """
 
     system: str
@@ -34,7 +34,7 @@ class Brief:
 
     @property
     def characters(self) -> int:
-        """How many characters both parts have."""
+        """The number of characters in both parts."""
         return len(self.system) + len(self.task)
 
 
@@ -42,9 +42,9 @@ class Brief:
 class Served:
     """One server of a session, as it describes itself.
 
-    `command` starts it. `tools` are the entries of its `tools/list`; `brief` is what its agents are
-    told, None where the kit tells them nothing. `prompt` is the task part of the brief, without one
-    the text of its first prompt with nothing filled in; empty where there is neither.
+    `command` starts it. `tools` are the entries of its `tools/list`; `brief` is its brief for
+    agents, or None if the kit has none. `prompt` is the task part of the brief, else the text of
+    its first prompt without arguments; empty if there is neither.
     """
 
     kit: str
@@ -77,26 +77,25 @@ class TaskClaim:
     schema: Schema = field(repr=False)
 
     def facts(self, *, kept: bool) -> dict[str, int]:
-        """Return what the session's context says of it.
+        """Return the claim as it is stored in the session's context.
 
-        A claim that is `kept` is held on when the task is closed, until `end_claim`.
+        A claim that is `kept` continues when the task is closed, until `end_claim`.
         """
         return {"task": self.task, "token": self.token, "lease": self.lease, "kept": kept}
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedSession:
-    """A session whose files are written and whose servers have said that they would start.
+    """A session whose files are written and whose servers have confirmed that they start.
 
-    `root` is the project's folder and `work_tree` where the agent works: the same, or the project's
-    place in another work tree of the repository.
-    `recipe` is what it calls itself and `profile` the built-in kind of session that it comes from.
-    `folder` holds `context` and `mcp_config`; `sha256` is the context's. `discipline` is the
-    discipline, `target` the discipline that the session is about, and `model` the one that its
-    recipe asks for, empty where it asks for none. `other_servers` are the names of
-    the discipline's own MCP servers, and `runs` says what a person had to trust besides the server;
-    `launch` is what they saw of `[launch]`; `transcripts` says whether what an agent does is kept.
-    `claim` says by what it holds its task, None where it does not.
+    `root` is the project's folder and `work_tree` the agent's: the same, or the project's
+    counterpart in another worktree of the repository. `recipe` is the session's displayed recipe
+    and `profile` the built-in kind of session behind it. `folder` holds `context` and `mcp_config`;
+    `sha256` is the context's. `discipline` is the session's discipline, `target` the discipline
+    that it works on, and `model` the one that its recipe requests, or empty. `other_servers` are
+    the names of the discipline's own MCP servers, and `runs` describes the programs that the user
+    had to trust besides the server; `launch` is the shown part of `[launch]`; `transcripts` is set
+    if the agent's actions are recorded. `claim` is its claim on its task, or None.
     """
 
     root: Path
@@ -124,17 +123,17 @@ class PreparedSession:
 
     @property
     def prompt(self) -> str:
-        """The recipe's own prompt, empty where none of the servers has one."""
+        """The recipe's own prompt, empty if no server has one."""
         return next((served.prompt for served in self.served if served.prompt), "")
 
     @property
     def brief(self) -> Brief | None:
-        """What the agent is told, None where no server of the session says it."""
+        """The agent's brief, or None if no server of the session has one."""
         return next((served.brief for served in self.served if served.brief), None)
 
     @property
     def system_file(self) -> Path | None:
-        """The file with the system part of the brief, None where the session has none."""
+        """The file with the system part of the brief, or None if the session has no brief."""
         return self.folder / SYSTEM if self.brief is not None else None
 
 
@@ -190,7 +189,7 @@ def approved_lines(session: PreparedSession) -> Iterator[str]:
 
 
 def start_command(mcp_config: Path) -> str:
-    """Return what a person types to start Claude Code in a session."""
+    """Return the command with which the user starts Claude Code in a session."""
     return shlex.join((CLAUDE, "--strict-mcp-config", "--mcp-config", str(mcp_config)))
 
 

@@ -1,4 +1,4 @@
-"""What a session is held to before a task is done, and the files as it found them."""
+"""A session's rules for closing a task, and the files as they were at its start."""
 
 import json
 import os
@@ -59,16 +59,15 @@ _OF_CONTENT = re.compile(
 def fixed_rules(
     root: Path, work_tree: Path, feature: str | None = None, *, settles: bool = True
 ) -> tuple[dict[str, Any], dict[str, bytes]]:
-    """Return what the emitted server holds tasks to, for the context, and the file beside it.
+    """Return the rules that the server applies to tasks, for the context, and the file next to it.
 
     The rules are those of the project in `root`, the files those of `work_tree`, and ralphgen's own
-    in the project's root and home. The context gets
-    the rules under `done`; the file is a snapshot of files, by its name. The rules have the
-    snapshot's digest: both are fixed by the digest of the session's context, so
-    that no edit of the project loosens them. Both are empty in a project without checks, unless
-    `work_tree` is in a worktree of ours: then the rules say how its tree is recorded. A spec
-    that is called like the `feature` is one of the session's. If it `settles` sessions, those that
-    were killed are over.
+    files those in the project's root and home. The context gets the rules under `done`; the file is
+    a snapshot of files, by its name. The rules contain the snapshot's digest. Both are fixed by the
+    digest of the session's context, so that no edit of the project loosens them. Both are empty in
+    a project without checks, unless `work_tree` is in one of ralphgen's worktrees: then the rules
+    define how its tree is recorded. A spec named like the `feature` belongs to the session. With
+    `settles`, killed sessions are closed first.
     """
     tree = _tree_rules(root, work_tree) if is_agents_tree(str(work_tree)) else {}
     facts = _done_facts(root)
@@ -131,10 +130,10 @@ def read_snapshot(folder: Path) -> dict[str, Any]:
 def earlier_changes(root: Path, work_tree: Path) -> dict[str, str]:
     """Return the protected files that earlier agent sessions changed, with their marks before.
 
-    A file counts while it is as such a session left it, and until the user accepts it. What
-    differs from the beginning of a session that is still open is that session's change; so is it
-    of one that was killed, since no one recorded its end. A file that is not there has an empty
-    mark. Empty in a project without a ledger.
+    A file counts while it is unchanged since the end of such a session, and until the user accepts
+    it. Differences from the start of an open session are that session's changes; the same holds for
+    a killed session, since no one recorded its end. A missing file has an empty mark. Empty in a
+    project without a ledger.
     """
     before: dict[str, str] = {}
     facts = _done_facts(root)
@@ -179,7 +178,7 @@ def begin_protection(session: PreparedSession) -> None:
 def end_protection(root: Path, work_tree: Path, session_id: str) -> None:
     """Record the protected files that a session changed, now that it has ended.
 
-    Those of a session in an agent's worktree are the project's own in `root`.
+    In an agent's worktree, these are the project's own files in `root`.
     """
     directory = root if is_agents_tree(str(work_tree)) else work_tree
     place = _place(root, directory)
@@ -196,7 +195,7 @@ def accept_fetched(root: Path, commit: str) -> None:
 def changed_protection(root: Path) -> list[str]:
     """Return the protected files that agents changed in the project's own directory or its branch.
 
-    Those that the index of git hides count if they differ from the commit that is checked out.
+    Files that the index of git hides count if they differ from the commit that is checked out.
     """
     changed, git = earlier_changes(root, root), worktree_git(root, root)
     protected = protected_now(str(root), _done_facts(root).get("protect", ()))
@@ -208,7 +207,7 @@ def _unlike(
 ) -> list[str]:
     """Return the paths of the project whose files differ from a commit.
 
-    With `only_hidden`, others than those that the index hides are left out.
+    With `only_hidden`, only the files that the index hides are compared.
     """
     inner = root.resolve().relative_to(git.repository.top)
     own = {(inner / path).as_posix(): path for path in paths}
@@ -258,9 +257,9 @@ def _end_baselines(
 
 
 def _place(root: Path, work_tree: Path) -> str:
-    """Return the digest of where a work tree is, within what its database is for.
+    """Return a digest of a worktree's location, relative to the scope of its database.
 
-    A file moves with its project; many machines share a database on a server.
+    An SQLite file moves with its project; many machines share a database on a server.
     """
     facts = [os.path.relpath(work_tree.resolve(), project_home(root).resolve())]
     if is_on_server(root):
@@ -296,7 +295,7 @@ def recorded_tree(root: Path, session_id: str, task: int) -> RecordedTree | None
 
 
 def _tree_rules(root: Path, work_tree: Path) -> dict[str, Any]:
-    """Return, under `tree`, where the session began and what the checkout for its checks needs."""
+    """Return, under `tree`, the session's base commit and the setup for its checkouts."""
     from ralphgen.kits.registry import read_settings
 
     git, config = worktree_git(root, work_tree), read_settings(root).loop

@@ -28,10 +28,10 @@ from ralphgen.runtime.session import LOCK
 CONTEXT = "context.json"
 MCP_CONFIG = "mcp.json"
 SNAPSHOT = "snapshot.json"
-TRANSCRIPT = "transcript.jsonl"  # what an agent wrote, event by event
-RECORDS = (TRANSCRIPT, CALLS)  # what is of use when the session is over
+TRANSCRIPT = "transcript.jsonl"  # an agent's output, event by event
+RECORDS = (TRANSCRIPT, CALLS)  # of use after the session
 SYSTEM = "system.md"  # who the agent is, for its system prompt
-PROMPT = "prompt.md"  # what it is to do, for an agent that reads it from a file
+PROMPT = "prompt.md"  # the task, for an agent that reads it from a file
 MARK = "launched"  # the file that whoever watches an agent holds locked
 CLIENT = "client"  # the conversation of Claude Code whose subagent has the session
 GEMINI_HOME = "gemini"  # a folder: what Gemini CLI reads and keeps in a session
@@ -40,7 +40,7 @@ DRY_RUN = "dry-run"  # the file that marks a session of which only the command l
 UNFINISHED = ".new"
 OURS_ALONE = 0o600  # the mode of files that no other user can read
 NOTHING: Mapping[str, bytes] = {}
-CHANCE = 2  # bytes of it in an id, in a folder where it is seen whether an id is taken
+CHANCE = 2  # random bytes in an id, in a folder that shows whether an id is taken
 LARGEST = 1 << 24  # bytes of a context
 LONGEST = 40  # characters of a recipe's name and of a target in an id
 SECONDS_A_DAY = 24 * 60 * 60
@@ -49,7 +49,7 @@ UNITS = ((86_400, "d"), (3_600, "h"), (60, "min"), (1, "s"))
 
 
 def new_id(root: Path, recipe: str, target: str, chance: int = CHANCE) -> str:
-    """Return a new session id: the recipe, what it is about, the time, bytes of chance in hex."""
+    """Return a new session id: the recipe, its subject, the time, random bytes in hex."""
     folder = sessions_folder(root)
     while True:
         moment = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
@@ -69,10 +69,10 @@ def make_folder(
     *,
     dry_run: bool = False,
 ) -> str:
-    """Write a session's folder, marked where it is a dry run's; return its context's sha256 in hex.
+    """Write a session's folder, marked if it is a dry run's; return its context's sha256 in hex.
 
     `mcp_config` takes that digest and returns the config; `more` are further files. Raises
-    `ProjectError` where the folder cannot be written; nothing is left of it then.
+    `ProjectError` if the folder cannot be written; nothing is left of it then.
     """
     folder = sessions_folder(root) / session_id
     unfinished = folder.with_name(f"{session_id}{UNFINISHED}")
@@ -107,11 +107,11 @@ def _json(value: object) -> bytes:
 
 @dataclass(frozen=True, slots=True)
 class StoredSession:
-    """A session on the disk.
+    """A session on disk.
 
-    `facts` is its context, empty where that cannot be read. `age` counts seconds from the last
-    start of one of its servers, and `running` says whether one runs now. `dry_run` says that it
-    was made for its command line alone.
+    `facts` is its context, empty if it is unreadable. `age` is the time in seconds since the last
+    start of one of its servers, and `running` is set if one runs now. `dry_run` is set if it was
+    created only to show its command line.
     """
 
     session_id: str
@@ -135,7 +135,7 @@ class StoredSession:
 
 
 def stored_session(root: Path, session_id: str) -> StoredSession | None:
-    """Return the session of this id in the project in `root`; None where it has no folder."""
+    """Return the session of this id in the project in `root`, or None if it has no folder."""
     folder = session_folder(root, session_id)
     return None if folder is None else _stored(folder)
 
@@ -163,11 +163,11 @@ def age_words(seconds: float) -> str:
 
 
 def prune_sessions(root: Path, keep_days: int, *, dry_runs_only: bool = False) -> list[str]:
-    """Remove the sessions that no server holds and that are old; return their names.
+    """Remove the old sessions that no server holds; return their names.
 
-    A dry run's is old after an hour, one with a record after `keep_days`, any other after a day.
-    After a day a record keeps no config that a client could start: it may hold secrets. Of a folder
-    only the files of a session are removed; one that holds more stays.
+    A dry run expires after an hour, a session with a record after `keep_days`, any other after a
+    day. After a day a recorded session loses its client config, which may hold secrets. Only the
+    files of a session are removed; a folder with other files is kept.
     """
     pruned: list[str] = []
     for folder in _folders(root, unfinished=True):
@@ -204,9 +204,9 @@ def remove_inner(folder: Path, name: str) -> None:
 
 
 def end_folder(folder: Path) -> bool:
-    """Remove what starts servers in a session, and all of it where it has no record.
+    """Remove the files that start servers in a session, or all of it if it has no record.
 
-    Return whether that was done: a session that a server holds is left alone.
+    Returns whether that was done: a session that a server holds is left alone.
     """
     with _held(folder) as ours:
         if not ours:
@@ -249,7 +249,7 @@ def _stored(folder: Path) -> StoredSession:
 
 
 def _age(folder: Path) -> float:
-    """Return seconds since the last start; since it was made where it was never started."""
+    """Return the seconds since the last start, or since its creation if it was never started."""
     for path in (folder / LOCK, folder):
         with suppress(OSError):
             return max(0.0, time.time() - path.stat().st_mtime)
@@ -271,7 +271,7 @@ def _held(folder: Path) -> Iterator[bool]:
 
 
 def try_lock(lock: int) -> bool:
-    """Take an open lock for oneself, as long as it is open; whether no server holds it."""
+    """Take an open lock until it is closed; return whether no server holds it."""
     try:
         import fcntl
     except ImportError:  # there, an open file cannot be removed
@@ -284,20 +284,20 @@ def try_lock(lock: int) -> bool:
 
 
 NEW = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | NO_LINK
-PATIENCE = 1.0  # seconds for those who only look whether a new file is held
+PATIENCE = 1.0  # seconds for readers that check whether a new file is held
 PAUSE = 0.01
-MOST = 16 * 1024 * 1024  # bytes that are put back
+MOST = 16 * 1024 * 1024  # bytes to restore
 PROCESSES = Path("/proc")
 
 
 class HeldFile:
-    """A file of ours alone, with this beginning, that is held until it is closed.
+    """An exclusive file with this beginning, held until it is closed.
 
-    What is written to it comes to its end. On Windows nobody can tell that it is held.
+    Written data is appended. On Windows, others cannot detect that it is held.
     """
 
     def __init__(self, path: Path, begin: bytes) -> None:
-        """Make the file; raises `ProjectError` where it cannot be written."""
+        """Create the file; raises `ProjectError` if it cannot be written."""
         self._path = path
         self._begin = begin
         try:
@@ -308,17 +308,17 @@ class HeldFile:
 
     @property
     def is_longer(self) -> bool:
-        """Return whether anything stands behind its beginning."""
+        """Return whether anything follows its beginning."""
         return os.fstat(self._file).st_size > len(self._begin)
 
     def write(self, data: bytes) -> None:
-        """Add to its end; raises `OSError` where the disk is full."""
+        """Append to it; raises `OSError` if the disk is full."""
         os.write(self._file, data)
 
     def keep(self) -> None:
-        """Put it back with what it holds where it is not at its path any more, or was changed.
+        """Restore the file with its content if it was removed from its path or replaced.
 
-        Where that cannot be done it is tried again the next time.
+        If that fails, the next call tries again.
         """
         if not self._is_there():
             with suppress(OSError):
@@ -343,7 +343,7 @@ class HeldFile:
 
 
 def is_locked(file: int) -> bool:
-    """Return whether a process holds an open file; those who only look do not hinder each other."""
+    """Return whether a process holds an open file; concurrent readers do not block each other."""
     try:
         import fcntl
     except ImportError:
@@ -357,7 +357,7 @@ def is_locked(file: int) -> bool:
 
 
 def may_hold(pid: int, file: int) -> bool:
-    """Return whether a process has a file open; True where the machine does not tell."""
+    """Return whether a process has a file open; True if the machine does not tell."""
     own = os.fstat(file)
     try:
         for entry in (PROCESSES / str(pid) / "fd").iterdir():
@@ -410,10 +410,10 @@ LOOK = 0.1  # seconds between two looks at whether an agent has ended
 
 @contextmanager
 def launched_in(folder: Path) -> Iterator[Callable[[], bool]]:
-    """Mark the session in a folder as one whose agent this process watches, as long as this lasts.
+    """Mark the session in a folder as one whose agent this process watches, in the block.
 
-    What this yields returns whether somebody has asked that the agent ends. Raises `ProjectError`
-    where the mark cannot be written.
+    Yields a function that returns whether the agent was asked to stop. Raises `ProjectError` if the
+    mark cannot be written.
     """
     path = folder / MARK
     mark = HeldFile(path, f"{os.getpid()}\n".encode())
@@ -431,7 +431,7 @@ def launched_in(folder: Path) -> Iterator[Callable[[], bool]]:
 
 
 def launcher_of(folder: Path) -> int | None:
-    """Return the process that watches an agent in the session of a folder, None where none does."""
+    """Return the process that watches an agent in the session of a folder, or None."""
     try:
         file = os.open(folder / MARK, os.O_RDONLY | AT_ONCE | NO_LINK)
     except OSError:
@@ -446,7 +446,7 @@ def launcher_of(folder: Path) -> int | None:
 
 
 def ask_to_stop(folder: Path) -> bool:
-    """Ask that the agent in the session of a folder ends; False where no process watches one."""
+    """Ask the agent in the session of a folder to stop; return False if no process watches it."""
     if launcher_of(folder) is None:
         return False
     try:
