@@ -240,8 +240,8 @@ def _result(event: Event) -> str:
 
 CONNECTED = "connected"
 UNLISTED = "not listed"  # our own word for a server that Claude Code says nothing of
-TIMEOUT_VARIABLE = "MCP_TIMEOUT"  # milliseconds that Claude Code gives a server to start in
-START_TIMEOUT = "10000"  # its own 30 s are long for a person who waits for an error
+TIMEOUT_VARIABLE = "MCP_TIMEOUT"  # milliseconds that Claude Code waits for a server's start
+START_TIMEOUT = "10000"  # its own 30 s are long for a user who waits for an error
 LONGER = f"to allow it a minute to start, set {TIMEOUT_VARIABLE}=60000"
 
 

@@ -1,4 +1,4 @@
-"""What an agent is for `launch`: how it is called, what starts it, and what its output shows."""
+"""Agents as `launch` sees them: their names, their start commands, and their output."""
 
 import json
 import re
@@ -22,7 +22,7 @@ BY_SIGNAL = 128  # plus its number, as a shell has it
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """What an agent has used, as far as it says so; `cost` is in US dollars."""
+    """An agent's reported usage; `cost` is in US dollars."""
 
     turns: int | None = None
     tokens_in: int | None = None
@@ -50,7 +50,7 @@ NO_LIMIT = Limit()
 
 @dataclass(frozen=True, slots=True)
 class AgentEnd:
-    """How an agent ended.
+    """The end of an agent's run.
 
     `code` is its exit code, negative for a signal. `by_person` is the signal that the user sent, or
     0. `out_of_time` means that its time limit stopped it, `claim_lost` that its session lost the
@@ -74,13 +74,13 @@ class AgentEnd:
 
     @property
     def failed(self) -> bool:
-        """Whether it ended otherwise than it should."""
+        """Whether it ended with a failure."""
         return bool(self.code or self.silent or self.is_error)
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What is recorded of a session, in a word or three, and the exit code of `launch`."""
+    """A session's recorded outcome, in one to three words, and the exit code of `launch`."""
 
     word: str
     exit_code: int
@@ -106,7 +106,7 @@ def closes_task(session: PreparedSession) -> bool:
 
 
 def outcome_of(end: AgentEnd, status: str | None, *, closes: bool) -> Outcome:
-    """Return what came of a session whose task has this status now; None where there is none."""
+    """Return the outcome of a session whose task now has this status, None without a task."""
     if end.by_person:
         return Outcome(STOPPED, BY_SIGNAL + end.by_person)
     if closes and status in CLOSED:
@@ -126,17 +126,14 @@ def _statuses(schema: Mapping[str, Any]) -> list[object]:
     return found if isinstance(found, list) else []
 
 
-PRINTING = frozenset({"task_execution", "opus_review", "enrichment"})  # done without a person
-EDITING = frozenset({"task_execution"})  # of no use if it may not write files
+PRINTING = frozenset({"task_execution", "opus_review", "enrichment"})  # work without a user
+EDITING = frozenset({"task_execution"})  # need write access to files
 LONGEST_ARGUMENT = 100_000  # bytes; Linux takes 131,071
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchOptions:
-    """What a person asks for; `passed_through` goes to the agent as it is.
-
-    `max_cost` is in US dollars, for agents that keep a budget themselves.
-    """
+    """The user's options; `passed_through` goes to the agent unchanged."""
 
     prompt: str
     printing: bool
@@ -148,7 +145,7 @@ class LaunchOptions:
 
 @dataclass(frozen=True, slots=True)
 class AgentCall:
-    """What starts an agent: every argument, what it reads, and variables that are added to ours."""
+    """The start of an agent: every argument, its input, and variables to add to ours."""
 
     argv: tuple[str, ...]
     given: str = ""
@@ -159,9 +156,8 @@ class AgentCall:
 class AgentLine:
     """One line of an agent's output.
 
-    `record` is a JSON object on one line: the event as the agent wrote it, or one that holds its
-    text. `texts` are the lines that say the same to a person, and `tool` is the tool that is
-    called, empty where none is.
+    `record` is a JSON object on one line: the agent's own event, or one that contains its text.
+    `texts` are the lines that show it to the user, and `tool` is the called tool, or empty.
     """
 
     record: str
@@ -173,16 +169,17 @@ OnLine = Callable[[AgentLine], None]
 
 
 class OutputReader(ABC):
-    """What the output of an agent has shown so far.
+    """The state of a session, collected from the output of an agent.
 
-    `started` says that it has named its servers, or never does. `refusal` returns why the session
-    cannot go on, once that shows. The others are those of `AgentEnd`.
+    `started` is set once the agent has listed its servers, or if it never does. `refusal` returns
+    why the session cannot continue, once that is known. The other attributes are those of
+    `AgentEnd`.
     """
 
     def __init__(self) -> None:
         self.started = False
         self.refusal: Callable[[], RalphgenError] | None = None
-        self.ended = False  # it has said how it ended
+        self.ended = False  # whether it has reported its end
         self.is_error = False
         self.out_of_budget = False
         self.rate_limited = False
@@ -196,9 +193,9 @@ class OutputReader(ABC):
         """Return the event of a line; None if the line is not an event, but text for the user."""
 
     def taken(self, line: str) -> AgentLine | None:
-        """Return what a line is, as `take` does; none is an event that its agent would not write.
+        """Return the parsed line, as `take` does; None for an event that its agent would not write.
 
-        What an agent runs can write there too, and must not end a loop with it.
+        Commands that an agent runs can write there too, and must not be able to end a loop.
         """
         try:
             return self.take(line)
@@ -207,13 +204,13 @@ class OutputReader(ABC):
 
     @abstractmethod
     def close(self, code: int | None, complaint: str) -> None:
-        """Take how the agent ended: its exit code, and the end of what it wrote as errors.
+        """Record how the agent ended: its exit code, and the end of its error output.
 
-        The code is None where its time was up.
+        The code is None if its time was up.
         """
 
     def end(self, code: int, *, by_person: int, out_of_time: bool) -> AgentEnd:
-        """Return how the agent ended; `silent` is one that nobody has stopped."""
+        """Return how the agent ended; `silent` means by itself and without a start event."""
         return AgentEnd(
             code,
             by_person=by_person,
@@ -241,7 +238,7 @@ class Agent(ABC):
 
     name: str
     title: str
-    install: str  # the hint where its program is not there
+    install: str  # the hint if its program is missing
     lacks: tuple[str, ...] = ()
     converses: bool = True
     reports_cost: bool = False
@@ -251,15 +248,15 @@ class Agent(ABC):
 
     @abstractmethod
     def call(self, session: PreparedSession, options: LaunchOptions) -> AgentCall:
-        """Return what starts it in a session, whose folder gets the files that it needs.
+        """Return the call that starts it in a session, and write its files to the session's folder.
 
-        Raises `UsageError` for options that it cannot be given, and `ProjectError` where a file
+        Raises `UsageError` for options that it does not support, and `ProjectError` if a file
         cannot be written.
         """
 
     @abstractmethod
     def reader(self, session: PreparedSession | None) -> OutputReader:
-        """Return what reads its output in a session; None for one of which only the words count."""
+        """Return a reader of its output in a session; None reads texts only."""
 
     @property
     def program(self) -> str:
@@ -268,33 +265,33 @@ class Agent(ABC):
 
     @property
     def leftovers(self) -> tuple[str, ...]:
-        """The folders in that of a session that nobody needs once it has ended."""
+        """The folders within a session's folder to remove after its end."""
         return ()
 
     def prints(self, session: PreparedSession) -> bool:
-        """Return whether it runs in the session without a person and a terminal."""
+        """Return whether it runs in the session without a user and a terminal."""
         return prints(session.profile) or not self.converses
 
 
 def prints(profile: str) -> bool:
-    """Return whether sessions of the profile run without a person and a terminal."""
+    """Return whether sessions of the profile run without a user and a terminal."""
     return profile in PRINTING
 
 
 def prompt_with_system(session: PreparedSession, prompt: str) -> str:
-    """Return the prompt behind the system part, for an agent that takes none of its own."""
+    """Return the prompt after the system part, for an agent without a separate system prompt."""
     system = session.brief.system if session.brief is not None else ""
     return "\n\n".join(part for part in (system, prompt) if part)
 
 
 def some(option: str, *values: str) -> list[str]:
-    """Return the option with its values, or nothing where there is none."""
+    """Return the option with its values, or nothing if there are none."""
     found = [value for value in values if value]
     return [option, *found] if found else []
 
 
 def refuse_options(options: LaunchOptions) -> None:
-    """Raise `UsageError` for what no agent can be started with."""
+    """Raise `UsageError` for options that no agent supports."""
     if options.printing:
         if not options.prompt.strip():
             raise UsageError("a session without a terminal needs a prompt", 'add one, or "-"')
@@ -319,7 +316,7 @@ _MARK = re.compile(r"</?tool_use_error>")
 
 
 def read_event(line: str) -> Event | None:
-    """Return the event of a line; None where the line is no JSON object."""
+    """Return the event of a line, or None if the line is not a JSON object."""
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
@@ -328,19 +325,19 @@ def read_event(line: str) -> Event | None:
 
 
 def objects(found: object) -> list[Event]:
-    """Return the JSON objects of what should be a list of them."""
+    """Return the JSON objects in a list; empty for any other value."""
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else []
 
 
 def number(found: object) -> int | None:
-    """Return a count, None for what is none."""
+    """Return a count, or None for any other value."""
     if isinstance(found, bool) or not isinstance(found, int) or not 0 <= found <= HIGHEST:
         return None
     return found
 
 
 def amount(found: object) -> float | None:
-    """Return an amount of money, None for what is none: less than nothing, or without an end."""
+    """Return an amount of money, or None for other values, such as negative or infinite ones."""
     if isinstance(found, bool) or not isinstance(found, int | float) or not 0 <= found <= HIGHEST:
         return None
     return float(found)

@@ -55,9 +55,9 @@ class CallAnswer:
 
 
 class ServerConnection:
-    """A running server, which ends with this; it may write to our standard error.
+    """A running server, which ends with this object; it may write to our standard error.
 
-    Raises `ProjectError` where the server does not start or ends before it has answered.
+    Raises `ProjectError` if the server does not start, or ends before it has answered.
     """
 
     def __init__(self, command: Sequence[str], kit: str, *, apart: bool = False) -> None:
@@ -140,10 +140,10 @@ Options = tuple[str, ...]
 
 
 def read_policy(root: Path, *, trust_edited: bool) -> Policy:
-    """Return the policy that was generated for the project in `root`: read as data, never run.
+    """Return the policy generated for the project in `root`: read as data, never run.
 
-    Raises `ProjectError` where there is none, where it was edited and that is not trusted, and
-    where another ralphgen has written one that this one does not know.
+    Raises `ProjectError` if it is missing, if it is edited and not trusted, and if another version
+    of ralphgen has written it in an unsupported form.
     """
     path = root / FOLDER / "policy.py"
     try:
@@ -169,7 +169,7 @@ def read_policy(root: Path, *, trust_edited: bool) -> Policy:
 def own_options(root: Path, session_id: str, kit: str) -> Options:
     """Return the options with which the session of this id starts its server of a kit.
 
-    Raises `UsageError` where the project has no such session, or that session no such server.
+    Raises `UsageError` if the project has no such session, or that session no such server.
     """
     folder = session_folder(root, session_id)
     try:
@@ -241,7 +241,7 @@ def _policy(module: ast.Module) -> Policy:
 
 
 def _keywords(call: ast.expr) -> dict[str, ast.expr]:
-    """Return what a call is given by name; raises `TypeError` for anything else."""
+    """Return the keyword arguments of a call; raises `TypeError` for anything else."""
     if not isinstance(call, ast.Call) or call.args:
         raise TypeError
     return {str(word.arg): word.value for word in call.keywords}
@@ -266,13 +266,14 @@ def open_server(
     say: Say,
     apart: bool = False,
 ) -> Iterator[ServerConnection]:
-    """A connection to the server of a kit in a project, which works where somebody is in it.
+    """A connection to the server of a kit in a project, which works on the given place.
 
-    The server has the `tool`. One that runs `apart` is out of reach of this terminal's Ctrl-C.
+    The server has the `tool`. A server that runs `apart` does not receive this terminal's Ctrl-C.
 
-    Without a `request`, it is that of a person, or below `ralphgen launch` that of the session that
-    was launched, with its policy. Raises `UsageError` for a request that is made there, for a kit
-    or a tool that the project does not have, and as a session does.
+    Without a `request`, the connection has the user's own rights; below `ralphgen launch`, it has
+    those of the launched session. Raises `UsageError` for a request below `ralphgen launch`, and
+    for a kit or a tool that the project does not have. Also raises the errors of creating a
+    session.
     """
     root, session_id = place.root, launched_session()
     if session_id and request is not None:
@@ -329,7 +330,7 @@ def from_json(text: str) -> dict[str, Any]:
 
 
 def from_words(words: Sequence[str]) -> dict[str, str]:
-    """Return what `key=value` words say, as text; raises `UsageError` for any other word."""
+    """Return the values of `key=value` words, as text; raises `UsageError` for any other word."""
     given: dict[str, str] = {}
     for word in words:
         key, sign, text = word.partition("=")
@@ -346,8 +347,8 @@ def from_words(words: Sequence[str]) -> dict[str, str]:
 def typed(given: Mapping[str, str], properties: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
     """Return the values of texts, with the types of the input schema.
 
-    A text for another type is read as JSON. Invalid JSON stays a text: the server refuses it and
-    names the expected type.
+    A text for another type is read as JSON. Invalid JSON is passed on as text: the server refuses
+    it and names the expected type.
     """
     return {key: _value(text, properties.get(key)) for key, text in given.items()}
 
@@ -378,11 +379,11 @@ Properties = Mapping[str, Mapping[str, Any]]
 
 
 class RefusalError(RalphgenError):
-    """A tool refuses what was asked of it (exit code 1)."""
+    """A tool refuses the request (exit code 1)."""
 
 
 class RowTools:
-    """The tools on the project's rows, as a person or the session that this shell belongs to."""
+    """The tools on the project's rows, as the user or as the session that this shell belongs to."""
 
     def __init__(self, server: ServerConnection) -> None:
         self._server = server
@@ -400,7 +401,7 @@ class RowTools:
         return {one["name"]: one["inputSchema"] for one in self._server.tools()}
 
     def properties(self, tool: str) -> Properties:
-        """Return the arguments of a tool, with their schemas; none where it is not there."""
+        """Return the arguments of a tool, with their schemas; empty if the tool is missing."""
         found: Properties = self.tools().get(tool, {}).get("properties", {})
         return found
 
@@ -417,9 +418,9 @@ class RowTools:
     ) -> Record:
         """Set a task's status; return the tool's answer.
 
-        `words` are its `reason`, `summary` and `because`, those that are said. A claim is ended by
-        `force`, and with `because` a task is done without proof. Raises `UsageError` where one of
-        them lacks the other, and `RefusalError` for a refusal.
+        `words` are its `reason`, `summary` and `because`, as far as given. `force` ends a claim,
+        and with `because` a task is closed without proof. Raises `UsageError` if one of them
+        requires the other, and `RefusalError` for a refusal.
         """
         said: dict[str, object] = {name: text for name, text in words.items() if text}
         because = "because" in said
@@ -430,7 +431,7 @@ class RowTools:
             text = "no checks are configured, so closing a task needs no reason"
             raise UsageError(text, "leave out --force and --because")
         if because and "summary" in known:
-            said.setdefault("summary", "Closed by the user.")  # whose reason the server adds
+            said.setdefault("summary", "Closed by the user.")  # the server adds the reason
         if force and not because and "force" not in known:
             raise UsageError('"--force" requires "--because" here', "pass both, or neither")
         if "force" in known:
@@ -438,7 +439,7 @@ class RowTools:
         return self.ask("set_task_status", id=task, status=new, **said)
 
     def comment(self, task: int, body: str, *, author: str = "", priority: str = "") -> Record:
-        """Add a comment to a task, by the user of the system where no author is named."""
+        """Add a comment to a task; the default author is the user of the system."""
         given: Record = {"task_id": task, "body": body}
         if author or "author" in self.properties("add_task_comment"):
             given["author"] = author or login_name()
@@ -448,13 +449,13 @@ class RowTools:
 
 
 def stored_column(name: str, rule: Mapping[str, Any]) -> str:
-    """Return the column that an argument sets, by its schema: its own name may be no legal one."""
+    """Return the column that an argument sets, from its schema: its name may be illegal there."""
     found = COLUMN.fullmatch(str(rule.get("description", "")))
     return found[1] if found else name
 
 
 def refusal(text: str) -> RalphgenError:
-    """Return the error for a refusal, line by line, with the command that lists what there is."""
+    """Return the error for a refusal, line by line, with the command that lists valid values."""
     lines = text.splitlines() or ["refused"]
     return RefusalError.of([Problem(CALL.sub("", line), _hint(line)) for line in lines])
 
@@ -477,7 +478,7 @@ def _hint(line: str) -> str:
 
 
 def login_name() -> str:
-    """Return the name of the user, as the system knows it."""
+    """Return the name of the user in the system."""
     with suppress(OSError, KeyError):
         return getpass.getuser()
     return "human"

@@ -1,4 +1,4 @@
-"""Edits of a row or of the project: only what changed is written, and nobody's change is lost."""
+"""Edits of a row or of the project: only changed fields are written, and no change is lost."""
 
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -44,7 +44,7 @@ class FieldClash:
     typed: object
 
     def __str__(self) -> str:
-        """Return what happened, in one sentence."""
+        """Return a description in one sentence."""
         read, now = (_shown(value) for value in (self.read, self.now))
         typed = f"you typed {_shown(self.typed)}" if self.typed is not None else "you emptied it"
         text = f'"{self.name}" has changed in the meantime; nothing was written'
@@ -52,7 +52,7 @@ class FieldClash:
 
 
 class ClashError(RefusalError):
-    """Somebody else has changed the same fields, and nothing was written (exit code 1)."""
+    """The same fields were changed elsewhere, and nothing was written (exit code 1)."""
 
     def __init__(self, clashes: Sequence[FieldClash]) -> None:
         super().__init__(str(clashes[0]))
@@ -61,16 +61,16 @@ class ClashError(RefusalError):
 
 
 class EditedRow:
-    """The row of a `kind` that a `key` names, such as {"id": 7}, as a person has read it.
+    """The row of a `kind` with a `key`, such as {"id": 7}, as the user has read it.
 
-    `fields` are the arguments that set one of its fields, with their schemas, and `record` is what
-    the row held.
+    `fields` are the arguments that set one of its fields, with their schemas, and `record` holds
+    the row's values.
     """
 
     def __init__(
         self, tools: RowTools, opened: OpenTools, root: Path, kind: str, key: Record
     ) -> None:
-        """Read the row; raises `RefusalError` where there is none."""
+        """Read the row; raises `RefusalError` if there is none."""
         self._tools, self._opened, self._root = tools, opened, root
         self.kind, self.key = kind, key
         known = tools.properties(f"update_{kind}")
@@ -80,11 +80,11 @@ class EditedRow:
         self.record, self._stored = self._read()
 
     def write(self, wanted: Mapping[str, object]) -> Record:
-        """Change fields to what is wanted, None to empty one; return the answer of the tool.
+        """Change fields to the new values, None to empty one; return the answer of the tool.
 
-        Raises `ClashError` where others have changed one of these fields to something else since
-        they were read, and `RefusalError` for what the tool refuses. What a clash tells of counts
-        as read from then on.
+        Raises `ClashError` if others have changed one of these fields to something else since they
+        were read, and `RefusalError` if the tool refuses. After a clash, the reported values count
+        as read.
         """
         for left in reversed(range(TRIES if wanted else 0)):
             record, stored = self._read()
@@ -114,7 +114,7 @@ class EditedRow:
             raise ClashError(clashes)
 
     def _written(self, rest: Record, stored: Mapping[str, object]) -> Record:
-        """Return the answer of the tool that writes, where the row is still as it is stored."""
+        """Return the answer of the writing tool, which refuses if the row has changed since."""
         arguments = {**self.key, **{name: one for name, one in rest.items() if one is not None}}
         if emptied := sorted(name for name, value in rest.items() if value is None):
             arguments["clear"] = emptied
@@ -129,7 +129,7 @@ class EditedRow:
             return tools.ask(tool, **arguments)
 
     def _read(self) -> tuple[Record, Mapping[str, object]]:
-        """Return the row as the tool shows it, and its fields as they were stored then."""
+        """Return the row as the tool shows it, with its fields as stored at the same time."""
         before = self._now_stored()
         while True:
             record = self._tools.ask(f"get_{self.kind}", **self.key)
@@ -141,7 +141,7 @@ class EditedRow:
             before = stored
 
     def _now_stored(self) -> Mapping[str, object]:
-        """Return the fields as they are stored, by their names; none where there is no row."""
+        """Return the stored fields by their names; empty if there is no row."""
         if launched_session():
             return {}
         table, ((column, key),) = f"{self.kind}s", self.key.items()
@@ -185,10 +185,10 @@ class EditedProject:
         self.record = self._recorded(found)
 
     def write(self, wanted: Mapping[str, object]) -> Record:
-        """Change fields to what is wanted, None to empty one; return the names of those changed.
+        """Change fields to the new values, None to empty one; return the names of changed fields.
 
-        Raises `ClashError` where others have changed one of these fields to something else since
-        they were read, and `RefusalError` for a value that cannot be stored.
+        Raises `ClashError` if others have changed one of these fields to something else since they
+        were read, and `RefusalError` for a value that cannot be stored.
         """
         for name, value in wanted.items():
             _refuse_unfit(name, value, self.fields)

@@ -1,10 +1,11 @@
-"""Answers Claude Code: what a session may not call or change, and whether its task is closed.
+"""Answers Claude Code: a session's forbidden calls and changes, and whether its task is closed.
 
-It is copied into the plugin, and runs on the standard library with whatever `python3` is on PATH,
-from 3.9 on. It is a second wall, before the servers and the gate of `done`, which hold without it.
-Claude Code names the event as the first argument and writes the rest to standard input. Two kinds
-of sessions govern a call: the one that Claude Code was started in, and those of a subagent's own
-servers. A conversation without any is the user's own, and nothing governs it.
+It is copied into the plugin, and runs on the standard library with the `python3` on PATH, from 3.9
+on. It is an additional guardrail in front of the servers and the gate of `done`, which do not
+depend on it. Claude Code names the event as the first argument and writes the rest to standard
+input. Two kinds of sessions govern a call: the session that Claude Code was started in, and the
+sessions of a subagent's own servers. A conversation without any is the user's own, and nothing
+governs it.
 """
 
 from __future__ import annotations
@@ -29,19 +30,19 @@ if TYPE_CHECKING:
 SESSIONS = os.path.join(".ralph", "mcp", "sessions")
 AGENTS = os.path.join(".claude", "agents")
 CONTEXT = "context.json"
-CLIENT = "client"  # beside the context of a subagent's server: the conversation that has it
-MARK = "RALPHGEN_SESSION"  # the session's id, in all that `ralphgen launch` starts
+CLIENT = "client"  # next to the context of a subagent's server: the conversation that has it
+MARK = "RALPHGEN_SESSION"  # the session's id, in every process that `ralphgen launch` starts
 _CONFIG = re.compile(rf"(?:--mcp-config=)?(/.*/{re.escape(SESSIONS)}/[^/]+)/mcp\.json")
 
 
 class UnreadableContextError(Exception):
-    """There is a session, and what it may do cannot be read."""
+    """There is a session, and its permissions cannot be read."""
 
 
 class GoverningSession:
-    """A session by its context: `facts` as they stand there, `servers` the kits by server's name.
+    """A session by its context: `facts` are its values, `servers` the kits by server name.
 
-    `tops` are the folders that paths in it are told from: the project's, and its work tree.
+    Paths are relative to the folders in `tops`: the project's, and its worktree.
     """
 
     __slots__ = ("facts", "servers", "tops")
@@ -54,12 +55,12 @@ class GoverningSession:
         self.tops = tuple(dict.fromkeys(top for top in tops if isinstance(top, str)))
 
     def of_kit(self, table: str, kit: str) -> Any:
-        """Return what a table of the context says of a kit, empty where it says nothing."""
+        """Return the entry of a kit in a table of the context, empty if there is none."""
         return (self.facts.get(table) or {}).get(kit) or {}
 
 
 def project_of(start: str) -> Place | None:
-    """Return the project around a folder, as `ralphgen` finds it; None where there is none."""
+    """Return the project around a folder, as `ralphgen` finds it, or None."""
     at = os.path.realpath(start)
     while True:
         home = home_of(at)
@@ -81,7 +82,7 @@ def _root(place: Place) -> str:
 def own_session(place: Place | None) -> GoverningSession | None:
     """Return the session that the whole conversation was started in, None if in none.
 
-    A conversation without one is the user's own, whatever `.ralph/mcp/context.json` says. Raises
+    A conversation without one is the user's own, regardless of `.ralph/mcp/context.json`. Raises
     `UnreadableContextError` if the context of the session cannot be read.
     """
     folder = _started_in(place)
@@ -89,11 +90,11 @@ def own_session(place: Place | None) -> GoverningSession | None:
 
 
 def agents_sessions(place: Place | None, asked: Asked) -> list[GoverningSession]:
-    """Return the sessions that servers of the asking subagent have made for themselves.
+    """Return the sessions that servers of the asking subagent have created for themselves.
 
-    There are two where a conversation has started it twice. Where there is none yet, what a project
-    protects is kept from a subagent of ours all the same. Raises `UnreadableContextError` where
-    that cannot be read.
+    There are two if a conversation has started it twice. If there is none yet, the project's
+    protected files are still kept from a subagent of ours. Raises `UnreadableContextError` if that
+    state cannot be read.
     """
     agent = asked.get("agent_type")
     if place is None or not isinstance(agent, str) or not agent:
@@ -149,9 +150,9 @@ def _started_in(place: Place | None) -> str:
 
 
 def _configured() -> str:
-    """Return the folder of the session whose config the command line names, where one can see it.
+    """Return the folder of the session whose config is on the command line, if that is readable.
 
-    So it is started who types what `ralphgen session create` prints.
+    This covers a user who runs the command that `ralphgen session create` prints.
     """
     try:
         with open(f"/proc/{int(os.environ.get('CLAUDE_PID', ''))}/cmdline", "rb") as file:
@@ -178,19 +179,19 @@ def _read(path: str) -> Mapping[str, Any]:
 
 
 def _agent_name(discipline: object) -> str:
-    """Return what the subagent of a discipline is called, as `ralphgen connect` has it."""
+    """Return the name of a discipline's subagent, as `ralphgen connect` forms it."""
     return re.sub("[^a-z0-9]+", "-", str(discipline or "").casefold()).strip("-")
 
 
 def quoted(text: object) -> str:
-    """Return a name in quotes, on one line and not long, whatever it is made of."""
+    """Return a name in quotes, on one line and shortened, safe for any value."""
     return json.dumps(str(text)[:200])
 
 
 BEFORE_TOOL = "PreToolUse"
 FILE_TOOLS = ("Edit", "MultiEdit", "NotebookEdit", "Write")
 PATHS = ("file_path", "notebook_path", "path")
-WORKTREES = "worktrees"  # all else in `.ralph` is for no agent's own hand
+WORKTREES = "worktrees"  # no agent may edit the rest of `.ralph` by hand
 TOOLS = "enabled_tools"
 CLOSING, CHECKING = "set_task_status", "run_checks"
 CLOSED = ("done", "blocked", "skipped")
@@ -198,13 +199,13 @@ SECONDS = 20  # for `ralphgen` to tell a task
 
 
 def main(event: str, said: bytes) -> dict[str, Any]:
-    """Return the answer to an event, as Claude Code reads it: empty where nothing is in the way.
+    """Return the answer to an event, in the format of Claude Code: empty if nothing is denied.
 
-    What cannot be decided is denied before a tool is called, and lets a session stop.
+    Undecidable calls are denied, and a session with an undecidable state may stop.
     """
     try:
         reason = _before_tool(said) if event == BEFORE_TOOL else _before_end(event, said)
-    except Exception as error:  # whatever it is, no call may slip through
+    except Exception as error:  # no call may slip through on any error
         if event != BEFORE_TOOL:
             return {"systemMessage": f"ralphgen: the hook has failed: {quoted(error)}"}
         reason = f"cannot read the permissions of this session: {error}"
@@ -217,7 +218,7 @@ def main(event: str, said: bytes) -> dict[str, Any]:
 
 
 def _before_tool(said: bytes) -> str:
-    """Return why a tool may not be called, empty where it may."""
+    """Return why a tool may not be called, empty if it may."""
     asked = _object(said)
     place = project_of(os.environ.get("CLAUDE_PROJECT_DIR") or _text(asked, "cwd") or ".")
     own = own_session(place)
@@ -282,20 +283,20 @@ def _file_reasons(session: GoverningSession, asked: Mapping[str, Any]) -> Iterat
 
 
 def _is_in_repository(session: GoverningSession, paths: tuple[str, ...]) -> bool:
-    """Return whether a path lies in the git directory of the session's repository."""
+    """Return whether a path is in the git directory of the session's repository."""
     trees = filter(None, map(repository_of, session.tops))
     return any(_seen_from(tuple({tree.common for tree in trees}), paths))
 
 
 def _meant(start: str, path: str) -> Iterator[str]:
-    """Yield what a path may mean: Claude Code takes blanks off, and has its own way with `~`."""
+    """Yield the possible meanings of a path: Claude Code strips blanks, and handles `~` itself."""
     for said in (path, path.strip()):
         for spelled in (said, os.path.expanduser(said)):
             yield os.path.normpath(os.path.join(start, spelled))
 
 
 def _seen_from(tops: tuple[str, ...], paths: tuple[str, ...]) -> Iterator[str]:
-    """Yield each path from each of the folders that it lies in, however these are spelled."""
+    """Yield each path relative to each folder that contains it, however these are spelled."""
     for top in tops:
         for path in dict.fromkeys(paths):
             parts: list[str] = []
@@ -316,9 +317,9 @@ def _is_same(path: str, top: str) -> bool:
 
 
 def _before_end(event: str, said: bytes) -> str:
-    """Return why the session should not stop yet, empty where it may.
+    """Return why the session should not stop yet, empty if it may.
 
-    It is said once: who stops again, because there is nothing more to do, stops.
+    The reason is given once: an agent that stops again, because nothing is left to do, stops.
     """
     asked = _object(said)
     if asked is None or asked.get("stop_hook_active"):
@@ -335,7 +336,7 @@ def _before_end(event: str, said: bytes) -> str:
 
 
 def _open_task(session: GoverningSession) -> str:
-    """Return what is left to do with the task that the session is there to close, else nothing."""
+    """Return the remaining work on the task that the session has to close, or nothing."""
     facts = session.facts
     task = facts.get("task_id")
     kits = [
@@ -364,7 +365,7 @@ def _open_task(session: GoverningSession) -> str:
 
 
 def _task(task: int, root: str) -> dict[str, Any] | None:
-    """Return a task as `ralphgen` tells it to this process's session, None where it does not."""
+    """Return a task as `ralphgen` shows it to this process's session, or None if it does not."""
     import subprocess
 
     try:
@@ -381,7 +382,7 @@ def _task(task: int, root: str) -> dict[str, Any] | None:
 
 
 def _object(said: bytes) -> dict[str, Any] | None:
-    """Return an object of JSON, None where there is none."""
+    """Return a JSON object, or None for any other text."""
     try:
         asked = json.loads(said)
     except (ValueError, RecursionError):
