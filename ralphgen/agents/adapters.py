@@ -49,23 +49,23 @@ from ralphgen.spelling import toml_value
 from ralphgen.suggestion import suggestion
 
 EDIT_MODE = "acceptEdits"
-# A rule for Edit holds for Write and for redirections in Bash too; one for Write would hold for
-# nothing. Rules are relative to the folder that Claude Code is started in.
-# What is denied is the server, the data, and the settings that could widen the next session; and
-# the folder itself, which could be moved away, changed there, and moved back.
+# A rule for Edit also covers Write and redirections in Bash; a rule for Write would have no effect.
+# Rules are relative to the start folder of Claude Code. The server, the data, and the settings that
+# could widen the next session are denied; and so is the folder itself, which could otherwise be
+# moved away, changed there, and moved back.
 DENIED = (
     "Edit(.ralph)",
     "Edit(.ralph/mcp/**)",
     "Edit(.ralph/db/**)",
     "Edit(.ralph/recipes/**)",
-    "Edit(.ralph/prompts/**)",  # what later sessions are told to do
+    "Edit(.ralph/prompts/**)",  # instructions for later sessions
     "Edit(.ralph/specum/**)",
     "Edit(.ralph/queries/**)",
     "Edit(.ralph/tools/**)",
     "Edit(.ralph/plugin/**)",
     "Edit(.ralph/ralphgen.toml)",
 )
-# What git reads its settings and hooks from, wherever it is: a repository's is above its projects.
+# The files with git's settings and hooks, at any level: a repository may be above its projects.
 DENIED_EVERYWHERE = ("Edit(//**/.[gG][iI][tT])", "Edit(//**/.[gG][iI][tT]/**)")
 # From these, later sessions of this client or another one take permissions, programs and servers.
 CLAUDE_SETTINGS = (
@@ -87,16 +87,16 @@ _UNNAMEABLE = re.compile(r"[^a-zA-Z0-9_-]")
 def default_command(session: PreparedSession) -> tuple[str, ...]:
     """Return the command line that starts Claude Code in a session, with the recipe's own prompt.
 
-    Where it is to print, it reads the prompt from standard input.
+    A session that prints reads the prompt from standard input.
     """
     options = LaunchOptions(prompt=session.prompt, printing=prints(session.profile))
     return launch_command(session, options)
 
 
 def tool_name(server: str, tool: str = "") -> str:
-    """Return what Claude Code calls a tool of a server, or without a tool the whole server.
+    """Return Claude Code's name for a tool of a server, or for the whole server without a tool.
 
-    It spells with an underscore what a model's API does not take in a name.
+    Characters that a model's API does not allow in names become underscores.
     """
     parts = ("mcp", server, tool) if tool else ("mcp", server)
     return "__".join(_UNNAMEABLE.sub("_", part) for part in parts)
@@ -105,11 +105,11 @@ def tool_name(server: str, tool: str = "") -> str:
 def launch_command(session: PreparedSession, options: LaunchOptions) -> tuple[str, ...]:
     """Return every argument of Claude Code, from its name on.
 
-    A session that prints reads its prompt from standard input, where it has no limit and no
-    process list shows it. In a conversation the prompt is the last argument, behind `--`. What is
-    passed through comes behind our own options: Claude Code adds up lists of tools and of servers,
-    and of any other option the last one counts. Lists are not the last of ours, because they would
-    swallow a word that follows. Raises `UsageError` for what cannot be started.
+    A session that prints reads its prompt from standard input, where it has no limit and no process
+    list shows it. In a conversation the prompt is the last argument, after `--`. Passed-through
+    arguments follow our own options: Claude Code merges lists of tools and of servers, and the last
+    value of any other option wins. Our last option is not a list, because a list would swallow the
+    next word. Raises `UsageError` for an impossible request.
     """
     refuse_options(options)
     settings = session.launch
@@ -137,9 +137,10 @@ def launch_command(session: PreparedSession, options: LaunchOptions) -> tuple[st
 
 
 def _denied(session: PreparedSession) -> tuple[str, ...]:
-    """Return what may not be edited, in the worktree and in the root and home of the project.
+    """Return the rules against edits in the worktree and in the project's root and home.
 
-    These two are named from the root of the file system; as a whole they may hold the worktree.
+    Rules for the latter two use absolute paths; they cover parts only, since these folders may
+    contain the worktree.
     """
     tops = dict.fromkeys((session.root, project_home(session.root)))
     below = [
@@ -158,19 +159,19 @@ def allowed_tools(session: PreparedSession) -> tuple[str, ...]:
 
 
 def is_start(event: Event) -> bool:
-    """Return whether the event says which servers and tools the session has."""
+    """Return whether the event lists the session's servers and tools."""
     return event.get("type") == "system" and event.get("subtype") == "init"
 
 
 def is_result(event: Event) -> bool:
-    """Return whether the event says how the session ended, and what it has used."""
+    """Return whether the event reports the session's end and its usage."""
     return event.get("type") == "result"
 
 
 class Transcript:
     """Turns events into lines; it remembers the calls, so that a failure can name its tool.
 
-    Whatever it does not know, it leaves out: each version of Claude Code adds events.
+    Unknown events are left out: each version of Claude Code adds events.
     """
 
     def __init__(self) -> None:
@@ -204,7 +205,7 @@ class Transcript:
 
 
 def blocks(event: Event) -> Iterator[Event]:
-    """Yield the blocks of a message; of what a user says, only the results of tools."""
+    """Yield the blocks of a message; for the user's messages, only tool results."""
     message = event.get("message")
     content = message.get("content") if isinstance(message, dict) else None
     for block in objects(content):
@@ -226,7 +227,7 @@ def _system(event: Event) -> Iterator[str]:
 
 
 def _result(event: Event) -> str:
-    """Return how it ended, with turns, seconds and dollars as far as they are known."""
+    """Return how it ended, with turns, seconds and dollars if known."""
     outcome = event.get("terminal_reason") or event.get("subtype") or "no reason"
     facts = [str(outcome)]
     if isinstance(turns := event.get("num_turns"), int):
@@ -239,17 +240,17 @@ def _result(event: Event) -> str:
 
 
 CONNECTED = "connected"
-UNLISTED = "not listed"  # our own word for a server that Claude Code says nothing of
+UNLISTED = "not listed"  # our own word for a server that Claude Code does not report
 TIMEOUT_VARIABLE = "MCP_TIMEOUT"  # milliseconds that Claude Code waits for a server's start
 START_TIMEOUT = "10000"  # its own 30 s are long for a user who waits for an error
 LONGER = f"to allow it a minute to start, set {TIMEOUT_VARIABLE}=60000"
 
 
 def lacks(session: PreparedSession, start: Event) -> tuple[Lack, ...]:
-    """Return what the first event of Claude Code (`system/init`) does not show of the session.
+    """Return the parts of the session that Claude Code's first event (`system/init`) lacks.
 
-    Claude Code goes on without a server that did not start, and its exit code says nothing of it.
-    Tools whose schemas it loads at need stand in that event like all others.
+    Claude Code continues without a server that did not start, and its exit code does not report it.
+    The event includes tools whose schemas are loaded on demand.
     """
     servers = objects(start.get("mcp_servers"))
     statuses = {str(server.get("name")): str(server.get("status")) for server in servers}
@@ -281,7 +282,7 @@ def _toolless(
 
 
 def _told(start: Event, server: str) -> Iterator[str]:
-    """Yield what Claude Code says of a server's entry that it could not use."""
+    """Yield Claude Code's errors about a server's entry."""
     for error in objects(start.get("mcp_server_errors")):
         if error.get("name") == server:
             yield str(error.get("message"))
@@ -310,7 +311,7 @@ class ClaudeCode(Agent):
     leaves_out_settings = True
 
     def call(self, session: PreparedSession, options: LaunchOptions) -> AgentCall:
-        """Return what starts it; it reads the prompt where it prints."""
+        """Return the call that starts it; if it prints, it reads the prompt from standard input."""
         variables = {} if TIMEOUT_VARIABLE in os.environ else {TIMEOUT_VARIABLE: START_TIMEOUT}
         given = options.prompt if options.printing else ""
         return AgentCall(launch_command(session, options), given, variables)
@@ -321,16 +322,16 @@ class ClaudeCode(Agent):
 
 
 class ClaudeReader(OutputReader):
-    """What the events of Claude Code have shown."""
+    """Collects the state of a session from the events of Claude Code."""
 
     def __init__(self, session: PreparedSession | None) -> None:
         super().__init__()
         self._session = session
         self._transcript = Transcript()
-        self._refusal = ""  # what the last message failed by
+        self._refusal = ""  # why the last message failed
 
     def take(self, line: str) -> AgentLine | None:
-        """Return what a line is; None where it is no event."""
+        """Return the parsed line, or None if it is not an event."""
         event = read_event(line)
         if event is None:
             return None
@@ -346,10 +347,10 @@ class ClaudeReader(OutputReader):
         return AgentLine(line, tuple(self._transcript.lines(event)), tool)
 
     def close(self, code: int | None, complaint: str) -> None:
-        """Take nothing: its last event has said it all."""
+        """Do nothing: its last event has reported everything."""
 
     def _note(self, event: Event) -> None:
-        """Take what the event says of the model, of the end, and of what was used."""
+        """Record the event's limits, outcome and usage."""
         if event.get("type") == "rate_limit_event":
             self.limit = _claude_limit(event.get("rate_limit_info"))
         if event.get("subtype") == "api_retry" or event.get("type") == "assistant":
@@ -365,7 +366,7 @@ class ClaudeReader(OutputReader):
 
 
 def _is_busy(event: Event) -> bool:
-    """Return whether the event says that the model does not answer for now."""
+    """Return whether the event reports that the model is temporarily unavailable."""
     statuses = (event.get("error_status"), event.get("api_error_status"))
     return (
         bool(BUSY_STATUSES.intersection(filter(number, statuses)))
@@ -387,9 +388,9 @@ def _claude_limit(info: object) -> Limit:
 
 
 def usage_of(result: Event) -> Usage:
-    """Return what the last event of Claude Code says of turns, tokens and cost.
+    """Return the turns, tokens and cost in Claude Code's last event.
 
-    Its tokens count by model where they can: when the budget is used up, the sum stays at 0.
+    Tokens are summed by model if possible: when the budget is used up, the total remains at 0.
     """
     models = result.get("modelUsage")
     by_model = objects([*models.values()]) if isinstance(models, dict) else []
@@ -406,7 +407,7 @@ def usage_of(result: Event) -> Usage:
 
 
 def _sum(counts: list[Mapping[str, Any]], keys: tuple[str, ...]) -> int | None:
-    """Return the sum of what the counts hold under these keys; None where they hold nothing."""
+    """Return the sum of the numbers under these keys, or None if there are none."""
     numbers = [number(count.get(key)) for count in counts for key in keys]
     known = [found for found in numbers if found is not None]
     return sum(known) if known else None
@@ -414,7 +415,7 @@ def _sum(counts: list[Mapping[str, Any]], keys: tuple[str, ...]) -> int | None:
 
 CODEX = "codex"  # the program, looked for on PATH
 PROFILE = "ralphgen"  # the name of our profile of permissions
-KEPT = ".ralph"  # what no command of its may change: servers of ours write there, outside of it
+KEPT = ".ralph"  # its commands may not change this; our servers write there, outside of it
 GITS = ".git"  # nor this, though its own sandbox protects it in some versions
 PATIENCE = 30  # seconds for a list of servers
 REQUIRED = "required MCP servers failed to initialize"
@@ -452,7 +453,7 @@ class Codex(Agent):
     variables = ("OPENAI_*", "CODEX_*")
 
     def call(self, session: PreparedSession, options: LaunchOptions) -> AgentCall:
-        """Return what starts it; it reads the prompt where it prints."""
+        """Return the call that starts it; if it prints, it reads the prompt from standard input."""
         refuse_options(options)
         if options.max_turns is not None:
             raise UsageError(
@@ -483,14 +484,14 @@ class Codex(Agent):
 
 
 class CodexReader(OutputReader):
-    """What the events of Codex have shown."""
+    """Collects the state of a session from the events of Codex."""
 
     def __init__(self, session: PreparedSession | None) -> None:
         super().__init__()
         self._session = session
 
     def take(self, line: str) -> AgentLine | None:
-        """Return what a line is; None where it is no event."""
+        """Return the parsed line, or None if it is not an event."""
         event = read_event(line)
         if event is None:
             return None
@@ -504,7 +505,7 @@ class CodexReader(OutputReader):
                 said = (why for part, why in CODEX_REFUSALS.items() if part in message)
                 self.unavailable = "" if self.rate_limited else next(said, "")
             case "item.started" | "item.completed" | "turn.completed":
-                self.rate_limited, self.limit, self.unavailable = False, NO_LIMIT, ""  # it goes on
+                self.rate_limited, self.limit, self.unavailable = False, NO_LIMIT, ""  # continues
         if event.get("type") in {"turn.completed", "turn.failed"}:
             self.ended = True
             self.is_error = event["type"] == "turn.failed"
@@ -520,7 +521,7 @@ class CodexReader(OutputReader):
         return AgentLine(line, tuple(harmless_lines(_texts(event, found))), tool)
 
     def close(self, code: int | None, complaint: str) -> None:
-        """Take why it did not begin, where a server of the session has not started."""
+        """Record why it did not start if a server of the session has not started."""
         _, told, names = complaint.rpartition(REQUIRED)
         session = self._session
         if session is not None and code and told and not self.started:
@@ -551,10 +552,10 @@ def codex_reset(message: str) -> float | None:
 
 
 def _servers(session: PreparedSession, variables: dict[str, str]) -> Iterator[str]:
-    """Yield the settings of the session's servers; `variables` get what their headers are."""
+    """Yield the settings of the session's servers; `variables` get the values of their headers."""
     ours = {served.kit: served.names for served in session.served}
     place = database_place(session.root)
-    if place is not None:  # for the servers, and not for what the agent runs
+    if place is not None:  # for the servers, but not for the agent's commands
         yield f"shell_environment_policy.exclude={toml_value([place.dsn_env])}"
     for name, entry in session_servers(session).items():
         setting: dict[str, Any] = {"required": True, "default_tools_approval_mode": "approve"}
@@ -581,7 +582,7 @@ def _servers(session: PreparedSession, variables: dict[str, str]) -> Iterator[st
 
 
 def _permissions(base: str) -> Iterator[str]:
-    """Yield the settings of a sandbox that keeps from commands what is the servers' alone."""
+    """Yield the settings of a sandbox that protects the servers' files from commands."""
     kept = [KEPT, GITS, *sorted(CLIENT_FOLDERS), *sorted(CLIENT_FILES)]
     rules = {":workspace_roots": dict.fromkeys(kept, "read")}
     yield f'default_permissions="{PROFILE}"'
@@ -589,10 +590,10 @@ def _permissions(base: str) -> Iterator[str]:
 
 
 def _others(session: PreparedSession) -> Iterator[str]:
-    """Yield settings that leave out the servers of the person's and the project's own settings."""
+    """Yield settings that disable the servers in the user's and the project's own settings."""
     program = shutil.which(CODEX)
     if program is None:
-        return  # that is said where it is started
+        return  # reported at its start
     own: Mapping[str, Entry] = session_servers(session)
     command = [program, "mcp", "list", "--json"]
     try:
@@ -612,7 +613,7 @@ def _others(session: PreparedSession) -> Iterator[str]:
 
 
 def _texts(event: Event, item: Event) -> Iterator[str]:
-    """Yield what an event says to a person; whatever it does not know, it leaves out."""
+    """Yield an event as lines for the user; unknown events are left out."""
     match event.get("type"):
         case "thread.started":
             yield "session with Codex"
@@ -671,7 +672,7 @@ HOME_VARIABLE = "GEMINI_CLI_HOME"
 TRUSTED_VARIABLE = "GEMINI_CLI_TRUSTED_FOLDERS_PATH"
 GEMINI_SETTINGS = "settings.json"
 POLICY = "ralphgen.toml"
-OWN = frozenset({GEMINI_SETTINGS, "tmp", "history", "projects.json"})  # not shared by the person
+OWN = frozenset({GEMINI_SETTINGS, "tmp", "history", "projects.json"})  # not the user's
 SUFFIX = "-session"  # an entry of the same name in the project's settings would win
 NO_AUTHENTICATION, TURNS_USED, UNTRUSTED = 41, 53, 55  # exit codes
 GEMINI_RESET = re.compile(r"Please retry in (?:(\d+)h)?(?:(\d+)m(?!s))?(?:(\d+(?:\.\d+)?)s)?")
@@ -679,7 +680,7 @@ TRUST_HINT = 'to trust it, start "gemini" in it once'
 GEMINI_BUSY = re.compile(
     r"\b(429|503|529)\b|RESOURCE_EXHAUSTED|quota|rate.limit|overloaded", re.IGNORECASE
 )
-# Files from which a client takes permissions, programs and servers, as a regular expression.
+# Files with permissions, programs and servers for a client, as a regular expression.
 FOREIGN_SETTINGS = "|".join(
     (
         r"\.claude/(?!skills/|worktrees/|CLAUDE)",
@@ -692,7 +693,8 @@ FOREIGN_SETTINGS = "|".join(
         ),
     )
 )
-# Rules of its policy engine. Work trees lie in `.ralph` too, and in each of them another `.ralph`.
+# Rules of its policy engine. `.ralph` also contains worktrees, and each of them has its own
+# `.ralph`.
 RULES = rf"""[[rule]]
 toolName = ["write_file", "replace"]
 argsPattern = '"file_path":"[^"]*\.ralph/(?!worktrees/)'
@@ -730,7 +732,7 @@ class GeminiCli(Agent):
     variables = ("GEMINI_*", "GOOGLE_*")
 
     def call(self, session: PreparedSession, options: LaunchOptions) -> AgentCall:
-        """Return what starts it, with a home of its own; it reads the prompt where it prints."""
+        """Return the call that starts it in its own home; if it prints, it reads the prompt."""
         refuse_options(options)
         home = session.folder / GEMINI_HOME
         person = Path(os.environ.get(HOME_VARIABLE) or Path.home()) / ".gemini"
@@ -771,21 +773,21 @@ class GeminiCli(Agent):
 
     @property
     def leftovers(self) -> tuple[str, ...]:
-        """Its home, where it has kept the conversation too."""
+        """Its home, which also contains the conversation."""
         return (GEMINI_HOME,)
 
 
 class GeminiReader(OutputReader):
-    """What the events of Gemini CLI have shown."""
+    """Collects the state of a session from the events of Gemini CLI."""
 
     def __init__(self) -> None:
         super().__init__()
         self._calls: dict[str, str] = {}
         self._went_on = False
-        self._begun = ""  # what the model says, until the end of a line
+        self._begun = ""  # the model's text up to the end of a line
 
     def take(self, line: str) -> AgentLine | None:
-        """Return what a line is; None where it is no event."""
+        """Return the parsed line, or None if it is not an event."""
         event = read_event(line)
         if event is None:
             return None
@@ -803,7 +805,7 @@ class GeminiReader(OutputReader):
         return AgentLine(line, tuple(harmless_lines(self._texts(event))), tool)
 
     def close(self, code: int | None, complaint: str) -> None:
-        """Take its exit code, which says of some failures what they were."""
+        """Record its exit code, which identifies some failures."""
         self.out_of_budget = code == TURNS_USED
         if code == UNTRUSTED:
             self.refusal = lambda: ProjectError(
@@ -832,7 +834,7 @@ class GeminiReader(OutputReader):
         )
 
     def _texts(self, event: Event) -> Iterator[str]:
-        """Yield what an event says to a person; whatever it does not know, it leaves out."""
+        """Yield an event as lines for the user; unknown events are left out."""
         if event.get("type") == "message" and event.get("role") == "assistant":
             self._begun += str(event.get("content") or "")
             *whole, self._begun = self._begun.split("\n")
@@ -868,7 +870,7 @@ def gemini_reset(complaint: str) -> float | None:
 
 
 def _settings(session: PreparedSession, options: LaunchOptions, person: Path) -> dict[str, Any]:
-    """Return the person's settings with the servers of the session in the place of theirs."""
+    """Return the user's settings with the session's servers in place of the user's."""
     ours = {served.kit: list(served.names) for served in session.served}
     servers: dict[str, Any] = {}
     place = database_place(session.root)
@@ -949,7 +951,7 @@ class NamedAgent(Agent):
         }
         try:
             write_new(str(paths[PROMPT_FILE]), _encoded(prompt), mode=OURS_ALONE)
-            if session.system_file is None:  # a session whose servers say nothing of it
+            if session.system_file is None:  # a session whose servers have no brief
                 write_new(str(paths[SYSTEM_FILE]), b"", mode=OURS_ALONE)
         except OSError as error:
             text = f'"{error.filename}" cannot be written: {reason(error)}'
@@ -968,17 +970,17 @@ class NamedAgent(Agent):
 
 
 class NamedReader(OutputReader):
-    """What an unknown program has written: lines.
+    """Collects the output lines of an unknown program.
 
-    The last one may have what it has used, and when a limit resets.
+    The last line may report its usage, and when a limit resets.
     """
 
     def __init__(self) -> None:
         super().__init__()
-        self.started = True  # it never says which servers it has
+        self.started = True  # it never lists its servers
 
     def take(self, line: str) -> AgentLine | None:
-        """Return the line; one that is no JSON object is wrapped in one for the record."""
+        """Return the line; a line that is not a JSON object is wrapped in one for the record."""
         event = read_event(line)
         if line.strip():
             self.usage, self.limit = Usage(), NO_LIMIT
@@ -995,7 +997,7 @@ class NamedReader(OutputReader):
         return AgentLine(record, (harmless(line),))
 
     def close(self, code: int | None, _complaint: str) -> None:
-        """Take its exit code, which may say that its model does not answer for now."""
+        """Record its exit code, which may report that its model is temporarily unavailable."""
         self.rate_limited = code == TRY_LATER
 
 
@@ -1021,13 +1023,13 @@ KNOWN: dict[str, type[Agent]] = {one.name: one for one in (ClaudeCode, Codex, Ge
 
 
 def agents_here(config: Config) -> tuple[Agent, ...]:
-    """Return the agents whose programs are on this machine, those of the settings last."""
+    """Return the agents whose programs are on this machine, followed by those in the settings."""
     found = [find_agent(name, config) for name in (*KNOWN, *config.loop.agents)]
     return tuple({one.name: one for one in found if shutil.which(one.program)}.values())
 
 
 def find_agent(name: str, config: Config) -> Agent:
-    """Return the agent of this name; raises `UsageError` where there is none."""
+    """Return the agent of this name; raises `UsageError` if there is none."""
     if name in KNOWN:
         return KNOWN[name]()
     named = config.loop.agents

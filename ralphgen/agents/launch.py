@@ -87,8 +87,8 @@ if TYPE_CHECKING:
     from ralphgen.runtime.engine import Database
 
 TERMINAL = "/dev/tty"
-SHOWN = 200  # characters of a line that is no event
-COMPLAINTS = 4  # lines of a session's errors that a loop tells, beside the last
+SHOWN = 200  # characters of a line that is not an event
+COMPLAINTS = 4  # error lines of a session that a loop reports, besides the last
 LONGEST = 8_000  # bytes that are kept of a line
 _ENDINGS = (signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
@@ -119,12 +119,13 @@ def run_printing(
 ) -> AgentEnd:
     """Run an agent without a terminal; `out` gets each line of its output that is an event.
 
-    `timeout` is in seconds. With `stop`, this may run on any thread: signals are its caller's, the
-    agent is ended once the event is set, and what it writes as errors is said; without, signals end
-    the agent, and each line of its errors is said. It is ended too once that is `asked`, and once
-    `lost` is set: the session can write no more, and its task may be another's. Raises
-    `ProjectError` where its program is not there, and as soon as its output shows that a server or
-    a tool of the session is missing. In every case nothing that it started is left.
+    `timeout` is in seconds. With `stop`, this may run on any thread: the caller handles signals,
+    the agent is stopped once the event is set, and its error output is reported at the end. Without
+    it, signals stop the agent, and each line of its error output is reported. It is also stopped
+    once that is `asked`, and once `lost` is set: the session can no longer write, and its task may
+    belong to another one. Raises `ProjectError` if its program is missing, and as soon as its
+    output shows that a server or a tool of the session is missing. In every case all of its
+    processes are ended.
     """
     deadline = None if timeout is None else time.monotonic() + timeout
     reader, mask, code, by_person = agent.reader(session), Masker(), 0, 0
@@ -152,7 +153,7 @@ def run_printing(
     except StoppedError as stopped:
         by_person = stopped.number
     else:
-        # What the output of an agent that ended by itself does not show.
+        # Details that the output of an agent that ended by itself does not show.
         if code < 0:
             say(f"{agent.title} was ended by signal {-code}")
         elif code and not reader.ended:
@@ -165,12 +166,12 @@ def run_printing(
 
 
 def run_terminal(session: PreparedSession, agent: Agent, call: AgentCall) -> AgentEnd:
-    """Let a person talk with an agent in this terminal.
+    """Let the user talk with an agent in this terminal.
 
-    Ctrl-C is for the agent alone, which shares our process group; other signals that would end
-    us end it instead. Where our own standard input is a file or a pipe, as when the prompt came
-    through it, the agent reads from the terminal all the same. Raises `ProjectError` where its
-    program is not there or no terminal.
+    Ctrl-C is for the agent alone, which shares our process group; other signals that would end us
+    are passed to it instead. If our own standard input is a file or a pipe, as when the prompt came
+    through it, the agent still reads from the terminal. Raises `ProjectError` if its program or a
+    terminal is missing.
     """
     command = (find_program(agent), *call.argv[1:])
     with _handling(_ignore, signal.SIGINT), _handling(_stop_us, *_ENDINGS), watched() as marked:
@@ -195,10 +196,10 @@ def _take(
     out: OnLine,
     say: Say,
 ) -> None:
-    """Take the next line; raise the error of a session that cannot go on."""
+    """Process the next line; raise an error if the session cannot continue."""
     found = reader.taken(line)
     if reader.refusal is not None:
-        running.stop()  # at once: to ask a server what it lacks takes a while
+        running.stop()  # first, because asking a server for its problem takes a while
         raise reader.refusal()
     if found is not None:
         record = found.record
@@ -216,7 +217,7 @@ def _error_lines(mask: Masker, take: Say) -> Complain:
     def complain(data: bytes) -> None:
         nonlocal kept
         *whole, kept = (kept + data).split(b"\n")
-        kept = kept[-LONGEST:]  # of a line that never ends
+        kept = kept[-LONGEST:]  # an endless line
         if not data:  # nothing more comes
             whole, kept = [kept], b""
         for line in filter(None, (one.decode(errors="replace").rstrip() for one in whole)):
@@ -226,7 +227,7 @@ def _error_lines(mask: Masker, take: Say) -> Complain:
 
 
 def _written(mask: Masker, say: Say) -> Complain:
-    """Return what says every line that an agent writes as errors, as far as anybody reads it."""
+    """Return a function that reports each error line of an agent, as long as anyone reads them."""
 
     def take(line: str) -> None:
         with suppress(OSError):
@@ -236,7 +237,7 @@ def _written(mask: Masker, say: Say) -> Complain:
 
 
 def _said(agent: Agent, mask: Masker, say: Say) -> Complain:
-    """Return what says the first lines that an agent writes as errors, and at its end the last."""
+    """Return a function that reports an agent's first error lines, and at its end the last one."""
     said, last = 0, ""
 
     def take(line: str) -> None:
@@ -259,9 +260,9 @@ def _said(agent: Agent, mask: Masker, say: Say) -> Complain:
 
 
 def line_writer(out: TextIO, *, raw: bool) -> OnLine:
-    """Return what writes an agent's lines to `out`, where they are seen at once.
+    """Return a function that writes an agent's lines to `out` without delay.
 
-    `raw` writes its events, one JSON object a line, and otherwise lines for people.
+    `raw` writes its events, one JSON object per line; otherwise it writes lines for users.
     """
 
     def write(line: AgentLine) -> None:
@@ -273,7 +274,7 @@ def line_writer(out: TextIO, *, raw: bool) -> OnLine:
 
 
 def _encodable(record: str, out: TextIO) -> str:
-    """Return the line, or where `out` cannot hold it, JSON that says the same in ASCII."""
+    """Return the line, or equivalent ASCII JSON if `out` cannot encode it."""
     return record if _printable(record, out) == record else json.dumps(json.loads(record))
 
 
@@ -316,13 +317,13 @@ def _either(asked: Asked, stop: threading.Event | None) -> Asked:
 
 
 def _environment(session: PreparedSession, agent: Agent, call: AgentCall) -> dict[str, str]:
-    """Return the variables of an agent, with the mark by which commands tell one."""
+    """Return the variables of an agent, with the mark that identifies it to commands."""
     inherited = passed_on(str(session.root / FOLDER), to_agent=True, also=agent.variables)
     return {**inherited, **call.variables, SESSION_VARIABLE: session.session_id}
 
 
 def find_program(agent: Agent) -> str:
-    """Return where the agent's program is; raises `ProjectError` where PATH has none."""
+    """Return the path of the agent's program; raises `ProjectError` if it is not on PATH."""
     found = shutil.which(agent.program)
     if found is None:
         text = f'{agent.title} is not installed ("{harmless(agent.program)}" is not on PATH)'
@@ -348,7 +349,7 @@ def _terminal() -> Iterator[int]:
 
 @contextmanager
 def _explained(call: AgentCall) -> Iterator[None]:
-    """Turn what the system says of a program into words."""
+    """Turn a system error about a program into a message."""
     try:
         yield
     except OSError as error:
@@ -463,7 +464,7 @@ def _write(root: Path, write: Callable[["Database"], None], say: Say) -> None:
 
 
 def _commit(root: Path) -> str | None:
-    """Return the commit that the work tree comes from, None where there is none."""
+    """Return the commit that is checked out in the worktree, or None."""
     found = ask_git(root, ["rev-parse", "--verify", "--quiet", "HEAD"])
     return (found or b"").decode("ascii").strip() or None
 
@@ -480,13 +481,13 @@ UNPROVED = "It was set to done without the server, so nothing proves that its ch
 
 @dataclass(frozen=True, slots=True)
 class SessionEnd:
-    """What came of a session: `status` is its task's now, None without a task.
+    """The result of a session: `status` is its task's current status, None without a task.
 
-    `changed` are the files of the work tree that differ from what they were, None where no git says
-    which belong to it. `checks` says of each check that the task has to pass what came of it.
-    `comment` is why a task is pending again that was set done, empty where it is not. `fault` is
-    what every other session would fail by too, None if nothing of that kind happened. `limit` is
-    that of a rate limited agent, and `unavailable` why an agent takes no sessions at all.
+    `changed` are the files of the worktree that have changed, or None if git does not track it.
+    `checks` are the checks that the task requires, with their results. `comment` is why a closed
+    task is pending again, or empty. `fault` is an error that would affect every other session too,
+    or None. `limit` is that of a rate limited agent, and `unavailable` why an agent accepts no
+    sessions at all.
     """
 
     outcome: Outcome
@@ -511,13 +512,13 @@ def launch_session(
     stop: threading.Event | None = None,
     lost: threading.Event | None = None,
 ) -> SessionEnd:
-    """Run an agent in the session to its end, and return what came of it; both go on record.
+    """Run an agent in the session to its end, and return the result; both are recorded.
 
-    `out` gets each line of its output where it has no terminal, as it comes. With `stop` this may
-    run on any thread: no signal is handled, the agent is ended once the event is set, and `say` is
-    called from other threads too. One without a terminal is ended too when the claim is `lost`.
-    Raises `UsageError` for options that go with no such session or agent, `ProgramError` if the
-    agent cannot be started, and `ProjectError` if it is not with all servers of the session.
+    Without a terminal, `out` gets each line of its output as it comes. With `stop` this may run on
+    any thread: no signal is handled, the agent is stopped once the event is set, and `say` is
+    called from other threads too. An agent without a terminal is also stopped when the claim is
+    `lost`. Raises `UsageError` for options that do not fit the session or agent, `ProgramError` if
+    the agent cannot be started, and `ProjectError` if it lacks a server of the session.
     """
     call = agent.call(session, options)
     is_known = shutil.which("git") and in_repository(session.work_tree)
@@ -579,7 +580,7 @@ def _fault(
 def _watched(
     session: PreparedSession, agent: Agent, call: AgentCall, limits: Endings, out: OnLine, say: Say
 ) -> AgentEnd:
-    """Run an agent without a terminal, in a session that says so and keeps what it writes."""
+    """Run an agent without a terminal, in a session marked as launched, and keep its output."""
     timeout, stop, lost = limits
     with launched_in(session.folder) as asked, _transcript(session, out, say) as write:
         return run_printing(
@@ -627,7 +628,7 @@ def _record(record: Callable[[], None], say: Say) -> None:
 
 
 def _status(session: PreparedSession, say: Say) -> str | None:
-    """Return the status of the session's task; None where there is none or nobody can say."""
+    """Return the status of the session's task, or None without a task or if it is unknown."""
     if session.task is None:
         return None
     try:
@@ -676,7 +677,7 @@ def _tree(session: PreparedSession, files: dict[str, str]) -> str:
 
 
 def _proof(evidence: Evidence | None, tree: str) -> str:
-    """Return what came of a check, in words, where the files are now those of this digest."""
+    """Return the result of a check in words; `tree` is the digest of the current files."""
     if evidence is None:
         return "not run"
     code = evidence.exit_code
@@ -688,7 +689,7 @@ def _proof(evidence: Evidence | None, tree: str) -> str:
 
 @contextmanager
 def _transcript(session: PreparedSession, shown: OnLine, say: Say) -> Iterator[OnLine]:
-    """What takes lines: it keeps them where that is wanted, then passes them on to `shown`."""
+    """Yield a function that passes lines on to `shown`, and keeps a transcript if requested."""
     if not session.transcripts:
         yield shown
         return
@@ -719,7 +720,7 @@ def _transcript(session: PreparedSession, shown: OnLine, say: Say) -> Iterator[O
 CONVERSATION = (
     "CLAUDE_CODE_SESSION_ID"  # its id, which Claude Code gives the servers that it starts
 )
-ENDING = ("SIGTERM", "SIGINT", "SIGHUP")  # with which a client ends a server, as far as there are
+ENDING = ("SIGTERM", "SIGINT", "SIGHUP")  # signals with which a client ends a server, if they exist
 
 
 def serve_session(
@@ -730,12 +731,12 @@ def serve_session(
     trust_edited: bool,
     options: Sequence[str] = (),
 ) -> int:
-    """Run the server of the kit that the request names in a session of its own, to its end.
+    """Run the server of the requested kit in a new session, to its end.
 
-    Standard input and output are the server's. The session works in the place's work tree, holds
+    Standard input and output are the server's. The session works in the place's worktree, claims
     its task as long as this process lives, and ends with it: a task that is still in_progress then
-    is pending again. What nobody has trusted is refused, since nobody can be asked. The server gets
-    `options` besides. Returns its exit code; raises as `create_session` does.
+    becomes pending. Untrusted items are refused, since the user cannot be asked. The server also
+    gets `options`. Returns its exit code; raises the errors of `create_session`.
     """
     session = create_session(
         place.root,
@@ -754,7 +755,7 @@ def serve_session(
         with keep_claim(session.claim):
             return _run([entry["command"], *entry["args"], *options])
     finally:
-        with suppress(RalphgenError):  # what a server still holds goes with its lease
+        with suppress(RalphgenError):  # claims of a running server expire
             end_session(place.root, session.session_id)
 
 
@@ -763,7 +764,7 @@ def _nobody(_shown: object) -> bool:
 
 
 def _run(command: list[str]) -> int:
-    """Return the exit code of a server, which is ended when somebody ends this process."""
+    """Return the exit code of a server, which is ended when this process is."""
     with subprocess.Popen(command) as server:
 
         def end(_number: int, _frame: FrameType | None) -> None:
@@ -776,12 +777,12 @@ def _run(command: list[str]) -> int:
 
 
 HELD = "in_progress"
-SAID = {"open": "left open"}  # what is said of an outcome other than its own word
+SAID = {"open": "left open"}  # words for outcomes with another display name
 NAMED = 10  # files that are named
 
 
 def last_lines(session: PreparedSession, end: SessionEnd) -> Iterator[str]:
-    """Yield what came of the session, what it has used, and where its record is."""
+    """Yield the result of the session, its usage, and the location of its record."""
     word = SAID.get(end.outcome.word, end.outcome.word)
     yield f"{_task(session, end)}: {', '.join([word, *_used(end.usage)])}"
     if end.status == HELD:

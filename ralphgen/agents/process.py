@@ -27,7 +27,7 @@ from ralphgen.sessions.model import PreparedSession, Served
 GRACE = 5.0  # seconds to clean up in; Claude Code takes up to 1.5 for the commands it runs
 FOREVER = threading.TIMEOUT_MAX
 POLL = 0.2  # seconds between looks at whether the process still lives
-MAX_ERRORS = 8_000  # bytes of what it writes as errors
+MAX_ERRORS = 8_000  # bytes of its error output
 
 Complain = Callable[[bytes], None]
 
@@ -37,7 +37,7 @@ class OutOfTimeError(Exception):
 
 
 class AskedToStopError(Exception):
-    """The process still ran when its caller wanted it to end."""
+    """The process was still running when its caller stopped it."""
 
 
 class ClaimLostError(Exception):
@@ -45,7 +45,7 @@ class ClaimLostError(Exception):
 
 
 class _Pieces:
-    """What is read from standard output, for the thread that waits for it."""
+    """Data from standard output, for the thread that waits for it."""
 
     weight = 0
 
@@ -57,13 +57,13 @@ class _Pieces:
         self.queue.put(data)
 
     def end(self) -> None:
-        """Take note of the end; whoever waits sees that the process has ended."""
+        """Do nothing; the waiting thread sees that the process has ended."""
 
     drop = end
 
 
 class _Complaints(_Pieces):
-    """What is read from standard error: passed on as it comes, and its end is kept."""
+    """Data from standard error: passed on as it comes; its end is kept."""
 
     def __init__(self, pass_on: Complain) -> None:
         super().__init__()
@@ -81,15 +81,14 @@ class _Complaints(_Pieces):
 
 
 class Running:
-    """A command in a session of its own that reads `given`.
+    """A command in a new process session that reads `given`.
 
-    What it writes to its standard error goes to `complain`, on another thread. Where `stop` is
-    given and returns true, waiting for it raises `AskedToStopError`, and where `lost` is set,
-    `ClaimLostError`.
+    Its standard error goes to `complain`, on another thread. If `stop` is given and returns true,
+    waiting for the command raises `AskedToStopError`; if `lost` is set, it raises `ClaimLostError`.
 
-    Leaving the block ends it with everything that it started, whatever the reason: what is in its
-    session or has its mark in the environment, which on Linux finds what has cut itself loose too
-    (`nohup … &`), and elsewhere its descendants. Where we are killed, it is ended all the same.
+    Leaving the block ends the command and everything that it started: the processes in its session
+    or with its mark in their environment. On Linux this includes detached ones (`nohup … &`);
+    elsewhere it ends descendants. If we are killed, they are ended too.
     """
 
     def __init__(
@@ -103,7 +102,7 @@ class Running:
         stop: Callable[[], bool] | None = None,
         lost: threading.Event | None = None,
     ) -> None:
-        """Start it in the folder; raises `OSError` where the command cannot be run."""
+        """Start it in the folder; raises `OSError` if the command cannot be run."""
         self._pieces = _Pieces()
         self._complaints = _Complaints(complain)
         self._stop = stop
@@ -114,7 +113,7 @@ class Running:
             self._job = self._jobs.start(
                 command, pipes=pipes, cwd=str(folder), environment=environment
             )
-        except BaseException:  # also where a signal breaks off the start
+        except BaseException:  # also if a signal interrupts the start
             self._jobs.close()
             raise
 
@@ -124,12 +123,12 @@ class Running:
     def __exit__(self, *_: object) -> None:
         try:
             self.stop()
-        finally:  # also where a signal breaks off the waiting
+        finally:  # also if a signal interrupts the wait
             self._jobs.close()
 
     @property
     def complaint(self) -> str:
-        """The end of what it has written to its standard error."""
+        """The end of its standard error output."""
         return self._complaints.tail.decode(errors="replace")
 
     def lines(self, deadline: float | None) -> Iterator[str]:
@@ -155,18 +154,18 @@ class Running:
         return -(self._job.signal or 0) if code is None else code
 
     def interrupt(self) -> None:
-        """Pass on what a person typed, and give it time to end; typed again, there is none."""
+        """Pass on the user's Ctrl-C, and give it time to end; a second one stops waiting."""
         with suppress(KeyboardInterrupt):
             self._jobs.signal(self._job, signal.SIGINT)
             self._job.wait(GRACE)
 
     def stop(self) -> None:
-        """End it and its descendants: TERM first, KILL for what is left after `GRACE`."""
+        """End it and its descendants: TERM first, then KILL after `GRACE`."""
         with suppress(NotRunningError):
             self._jobs.stop(self._job, GRACE)
 
     def _next(self, deadline: float | None) -> bytes:
-        """Return what the process writes next; nothing when it has ended and all is read."""
+        """Return the next output of the process; nothing when it has ended and all is read."""
         while True:
             ended = self._job.wait(0)
             if not ended and deadline is not None and time.monotonic() >= deadline:
@@ -186,8 +185,8 @@ class Running:
 def watched() -> Iterator[dict[str, str]]:
     """Variables for a program that shares our terminal: it does not outlive us if we are killed.
 
-    On Linux what it has started does not either. When the block is left, nothing is ended: who
-    talks with an agent may want to keep what it has started.
+    On Linux its descendants do not either. Leaving the block ends nothing: a user who talks with an
+    agent may want to keep the processes that it has started.
     """
     token = os.urandom(8).hex()
     watcher = subprocess.Popen(
@@ -209,8 +208,8 @@ def _decoded(parts: Sequence[bytes]) -> str:
     return b"".join(parts).decode(errors="replace").removesuffix("\r")
 
 
-PATIENCE = 3.0  # seconds in which a command that cannot work has ended
-MAX_PROBE = 4_000  # bytes of what it says of itself
+PATIENCE = 3.0  # seconds for a failing command to end
+MAX_PROBE = 4_000  # bytes of its output
 VERSION = "2025-06-18"
 INITIALIZE = {
     "jsonrpc": "2.0",
@@ -227,9 +226,9 @@ INITIALIZE = {
 def failure_of(entry: Mapping[str, Any], root: Path) -> str:
     """Return why the command of an entry of an MCP config does not answer, in words.
 
-    Empty where it does, and for a server that runs elsewhere. The command is started once more, in
-    `root`, with the variables that an agent gives it, and ended. Values of its own variables are
-    not among the words.
+    Empty if it does, and for a remote server. The command is started once more, in `root`, with the
+    variables that an agent passes to it, and ended. The words contain no values of its own
+    variables.
     """
     if "command" not in entry:
         return ""
@@ -264,7 +263,7 @@ THEIRS = "check mcp_servers of the discipline"
 
 @dataclass(frozen=True, slots=True)
 class Lack:
-    """What a session has and its agent has not, of which server; `served` where it is ours."""
+    """A part of a session that its agent lacks, and its server; `served` if it is ours."""
 
     text: str
     server: str
@@ -274,9 +273,9 @@ class Lack:
 def lack_error(
     found: tuple[Lack, ...], session: PreparedSession, longer: str = ""
 ) -> RalphgenError:
-    """Return the error for what is lacking, with the cause where one is found.
+    """Return the error for missing parts, with the cause if one is found.
 
-    `longer` is a hint on how a server gets more time to start in.
+    `longer` is a hint on how to give a server more time to start.
     """
     problems = []
     for lack in found:
@@ -289,7 +288,7 @@ def lack_error(
 
 
 def _their_words(server: str, session: PreparedSession, longer: str) -> tuple[str, str]:
-    """Return why a discipline's server does not start, where that shows, and a hint."""
+    """Return why a discipline's server does not start, if that is known, and a hint."""
     try:
         entry = json.loads(session.mcp_config.read_bytes())["mcpServers"][server]
     except (OSError, ValueError, LookupError):
@@ -302,7 +301,7 @@ def _their_words(server: str, session: PreparedSession, longer: str) -> tuple[st
 
 
 def own_words(served: Served) -> str:
-    """Return the line with which a server refuses to start, empty where it would start now."""
+    """Return the line with which a server refuses to start, empty if it would start now."""
     try:
         query_server(served.command, "--check")
     except ServerQueryError as error:
@@ -327,7 +326,7 @@ def start_command(session: PreparedSession, name: str) -> list[str]:
 
 
 def filled(text: str) -> str:
-    """Return the text with our variables in it; one that is not set and has no default stays."""
+    """Return the text with our variables inserted; unset ones without a default remain."""
 
     def value(found: re.Match[str]) -> str:
         name, default = found.groups()
