@@ -133,7 +133,10 @@ LONGEST_ARGUMENT = 100_000  # bytes; Linux takes 131,071
 
 @dataclass(frozen=True, slots=True)
 class LaunchOptions:
-    """The user's options; `passed_through` goes to the agent unchanged."""
+    """The user's options; `passed_through` goes to the agent unchanged.
+
+    `max_cost` is in US dollars, for agents that enforce a budget themselves.
+    """
 
     prompt: str
     printing: bool

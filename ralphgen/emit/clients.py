@@ -157,7 +157,10 @@ ADDRESSES = tuple({form.remote: None for form in CLIENTS.values() if form.remote
 
 
 def client_form(client: str, *, personal: bool = False) -> ClientForm:
-    """Return the form of a client, or of the user's personal settings for it."""
+    """Return the form of a client, or of the user's personal settings for it.
+
+    Raises `UsageError` for an unknown client.
+    """
     if client in CLIENTS:
         return (PERSONAL if personal else CLIENTS)[client]
     raise UsageError(

@@ -575,7 +575,10 @@ ORDER = ("tools", "policy", "facts", "server", VENDORED)
 
 @dataclass(frozen=True, slots=True)
 class Upgrade:
-    """The upgrade of a project's server; `before` is the version that wrote it."""
+    """The upgrade of a project's server; `before` is the version that wrote it.
+
+    `gained` and `lost` are tools, as `kit:tool`; `parts` is the diff of each file by its path.
+    """
 
     before: str
     gained: tuple[str, ...]

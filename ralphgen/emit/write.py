@@ -428,7 +428,10 @@ def finish(folder: Path) -> None:
 
 
 def _lists(folder: Path) -> tuple[list[str], list[str]]:
-    """Return the files of the new manifest and the old one's further files; both empty in doubt."""
+    """Return the files of the new manifest and the old one's further files; both empty in doubt.
+
+    A manifest that is no longer in `.commit` has been moved, so the removals are done.
+    """
     commit = folder / COMMIT
     new = listed(commit) if is_there(commit / MANIFEST) else None
     old = listed(folder)

@@ -298,7 +298,10 @@ def _split(file: Path) -> tuple[Mapping[str, Any], str]:
 
 
 def _entries(text: str) -> dict[str, Any]:
-    """Return the top-level values of YAML; a value that YAML rejects is read as plain text."""
+    """Return the top-level values of YAML; a value that YAML rejects is read as plain text.
+
+    Backlog.md quotes such values itself, for example "@ann" and "[@ann, @ben]".
+    """
     with suppress(YamlError):
         values = read_texts(text).value
         return values if isinstance(values, dict) else {}

@@ -38,7 +38,11 @@ _ADD_ENTRIES = (
 
 
 def entries_of(path: Path) -> list[str]:
-    """Return the entries of a state file, in its order; none if the file is missing."""
+    """Return the entries of a state file, in its order; none if the file is missing.
+
+    Bytes that are not UTF-8 and U+0000, which rows cannot hold, become U+FFFD. Raises
+    `ProjectError` if the file cannot be read.
+    """
     try:
         data, _ = read_file(str(path), LARGEST_FILE)
     except FileNotFoundError:

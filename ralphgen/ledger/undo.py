@@ -737,7 +737,10 @@ def _entry_results(rows: Iterable[RowResult], changes: Iterable[RowChange]) -> I
 def _line_result(
     root: Path, database: "Database", file: str, line: str, put_back: bool, others: int
 ) -> LineResult:
-    """Return the planned action for a line of a state file that has `others` equal lines."""
+    """Return the planned action for a line of a state file that has `others` equal lines.
+
+    If entries are rows, such a line is from before the project moved to this engine.
+    """
     path = project_home(root) / ".ralph" / Path(file).name
     if database.catalog.KEEPS_ENTRIES:
         ((there,),) = database.rows(_COUNT_ENTRIES, [file, line])

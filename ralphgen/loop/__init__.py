@@ -1,1 +1,1 @@
-"""Works on one task after the other: claims the next, launches an agent, looks what came of it."""
+"""Works through the ready tasks: claims the next, launches an agent, and handles the result."""

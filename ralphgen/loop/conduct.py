@@ -33,10 +33,8 @@ from ralphgen.sessions.claims import refuse_without_ledger
 from ralphgen.sessions.decide import no_tasks
 
 FOREVER = float("inf")
-PATIENCE = (
-    20.0  # seconds for agents to end at once; a merge that takes longer is made the next time
-)
-TICK = 0.25  # seconds between two looks of whoever shows what happens
+PATIENCE = 20.0  # seconds for agents to stop; a longer merge is made the next time
+TICK = 0.25  # seconds between updates of the display
 AT_ONCE = tuple(
     getattr(signal, name) for name in ("SIGTERM", "SIGHUP", "SIGQUIT") if hasattr(signal, name)
 )
@@ -49,10 +47,10 @@ Show = Callable[[Event | None], None]
 
 
 class Telling:
-    """Passes on what happens from any thread to the one that shows it."""
+    """Passes on events from any thread to the thread that shows them."""
 
     def __init__(self) -> None:
-        self.interrupted = False  # somebody has typed Ctrl-C
+        self.interrupted = False  # the user has typed Ctrl-C
         self._queue: SimpleQueue[Event | int] = SimpleQueue()
 
     def tell(self, told: Event) -> None:
@@ -81,10 +79,10 @@ def conduct(
 ) -> StopReason:
     """Run the loop until all of its workers have ended; return why it stopped.
 
-    `asked` returns what others have asked of it since the last time.
+    `asked` returns the new requests of other processes.
 
-    Ctrl-C begins nothing more and lets end what runs; typed again, and for any other signal that
-    ends, `stop_now` is set: agents end at once and give their tasks back.
+    After Ctrl-C no session starts, and running ones may finish. After a second one, and after any
+    other terminating signal, `stop_now` is set: agents end immediately and release their tasks.
     """
     with _handled(telling):
         workers = start_workers(run, site)
@@ -148,10 +146,10 @@ def _heed(ask: Ask, run: Run, telling: Telling, stop_now: threading.Event, show:
 
 @contextmanager
 def _handled(telling: Telling) -> Iterator[None]:
-    """Let signals be taken as events; agents are in groups of their own and get none of them.
+    """Handle signals as events; agents are in their own process groups and receive none of them.
 
-    What somebody has had us ignore, as `nohup` does, stays ignored; not so an interrupt, which
-    shells have all ignore that runs in the background, and which nobody sends there unasked.
+    Signals that were ignored on purpose, as `nohup` does, remain ignored. An interrupt is always
+    handled: shells make background programs ignore it, but nothing sends it there by accident.
     """
     taken = [one for one in AT_ONCE if signal.getsignal(one) is not signal.SIG_IGN]
     kept = {number: signal.signal(number, telling.signalled) for number in (signal.SIGINT, *taken)}
@@ -164,10 +162,10 @@ def _handled(telling: Telling) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True)
 class PreparedLoop:
-    """A loop that can begin: where it works, who works in it, and within which limits.
+    """A loop that is ready to start: its workplace, its agent, and its limits.
 
-    `ready` are the tasks that can be begun, the next one first. `telling` is told what happens, and
-    `stop_now` ends all sessions.
+    `ready` are the ready tasks, the next one first. `telling` receives the events, and `stop_now`
+    ends all sessions.
     """
 
     root: Path

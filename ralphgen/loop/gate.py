@@ -41,9 +41,9 @@ TEST_RESULT = "https://in-toto.io/attestation/test-result/v0.1"
 
 @dataclass(frozen=True, slots=True)
 class GateRequest:
-    """What to judge: a task, or the files alone.
+    """The subject of the verdict: a task, or the files alone.
 
-    With `base`, the rules are those of the merge base of that reference and `HEAD`. Changes of
+    With `base`, the rules come from the merge base of that reference and `HEAD`. Changes of
     protected files that a glob in `allowed` matches are reported and do not count. With
     `is_receipted`, the files must be those of a commit.
     """

@@ -20,21 +20,21 @@ from ralphgen.runtime.files.main_tree import linked_tree, repository_of
 from ralphgen.runtime.files.work_tree import GITLINK, nested_repositories
 from ralphgen.runtime.processes.secrets import masked, passed_on
 
-# The hooks of what the loop does: it commits, merges, checks out, and pushes.
+# The hooks of the loop's actions: it commits, merges, checks out, and pushes.
 HOOKS = (
     *("pre-commit", "prepare-commit-msg", "commit-msg", "post-commit", "pre-merge-commit"),
     *("post-merge", "post-checkout", "pre-push", "reference-transaction", "post-index-change"),
 )
-OWN_BRANCHES = "ralph/"  # begins the names of the branches that the loop creates
-HOOK_FOLDERS = frozenset({".githooks", ".husky"})  # that the user's hooks take scripts from
+OWN_BRANCHES = "ralph/"  # prefix of the branches that the loop creates
+HOOK_FOLDERS = frozenset({".githooks", ".husky"})  # scripts of the user's hooks
 SECONDS = 3_600  # that a filter, a fetch or a setup may take
-LOOK = 0.1  # seconds between two looks at whether a command is to be stopped
-TAIL = 2_000  # characters of what a command wrote
+LOOK = 0.1  # seconds between checks whether to stop a command
+TAIL = 2_000  # characters of a command's output
 NO_TERMINAL = {"GIT_ASKPASS": "true", "GIT_EDITOR": "true", "GIT_TERMINAL_PROMPT": "0"}
 
 
-PAUSES = (1.0, 5.0)  # seconds until a push is tried again that broke off
-# In the verdict on a branch that another push has locked, or one that a crash left locked.
+PAUSES = (1.0, 5.0)  # seconds before an interrupted push is retried
+# Git's words for a branch locked by another push or by a crash.
 LOCKED = re.compile("failed to update ref|cannot lock ref|failed to lock")
 HTTP_REFUSAL = re.compile(r"\bHTTP 4\d\d\b")  # such as of a proxy that limits the size
 PROBE = 1 << 20  # bytes that git stores to find out whether it can
@@ -67,13 +67,13 @@ def run(
     root: Path | None = None,
     stop: Event | None = None,
 ) -> CommandEnd:
-    """Return how a command ended in a folder; it lives on to its end where we are killed.
+    """Return how a command ended in a folder; it runs to its end even if we are killed.
 
-    One that may be stopped is ended, with what it has started, when `stop` is set, and by Ctrl-C.
+    If `stop` is given, the command and its children are ended when it is set, and by Ctrl-C.
 
-    It has no terminal, and none of the secrets of the project, which lies in `root`, else in the
-    folder: a setup runs programs of the work tree. Raises `ProjectError` where it cannot be run, is
-    stopped or takes too long; then it is ended, with what it has started.
+    It has no terminal, and none of the secrets of the project in `root` (default: the folder),
+    because a setup runs programs of the worktree. Raises `ProjectError` if it cannot be run, is
+    stopped or takes too long; then it is ended with its children.
     """
     inherited = passed_on(str((root or folder) / FOLDER))
     kept = {name: text for name, text in inherited.items() if not name.startswith("GIT_")}
@@ -114,9 +114,9 @@ def run(
 def _written(
     process: "subprocess.Popen[str]", seconds: float, stop: Event | None
 ) -> tuple[str, str]:
-    """Return what a process writes until its end.
+    """Return the output of a process.
 
-    Raises `TimeoutExpired` where that does not come in time, or it is to be stopped before.
+    Raises `TimeoutExpired` if it does not end in time, or if `stop` is set before.
     """
     if stop is None:
         return process.communicate(timeout=seconds)
@@ -135,13 +135,13 @@ def _kill(process: "subprocess.Popen[str]") -> None:
 
 
 def _identity() -> dict[str, str]:
-    """Return the variables that say who commits; a person may have set them for all programs."""
+    """Return the variables with the identity for commits, if the user has set them globally."""
     names = (f"GIT_{who}_{what}" for who in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL"))
     return {name: os.environ[name] for name in names if name in os.environ}
 
 
 class Git:
-    """git in one work tree of a project: its own one, or an agent's, as the main one has it."""
+    """git in one worktree of a project, its own or an agent's, with the view of the main one."""
 
     def __init__(self, root: Path, tree: Path | None = None) -> None:
         """Run git in the work tree of the project in `root`, or in the agents' tree at `tree`.
@@ -162,8 +162,7 @@ class Git:
     def asked(self, *words: str, given: bytes = b"") -> CommandEnd:
         """Return how a command of git ended.
 
-        What you trust of the main repository's settings counts, and no other setting of a file in
-        the project.
+        Of all settings in files of the project, only the trusted ones of the main repository apply.
         """
         if self._settings is None:
             self._settings = trusted_settings(self.root)
@@ -187,7 +186,7 @@ class Git:
         return CommandEnd(done.code, output, masked(said)[-TAIL:])
 
     def say(self, *words: str, given: bytes = b"") -> str:
-        """Return what git answers, without its last line end; raises `ProgramError` if it fails."""
+        """Return git's output without its last line end; raises `ProgramError` if it fails."""
         ended = self.asked(*words, given=given)
         if ended.code:
             raise ProgramError(f'git {words[0]} failed in "{self.folder}"', output=ended.tail)
@@ -255,7 +254,7 @@ class Git:
         return Path(self.repository.git_dir, name)
 
     def commit(self, name: str) -> str | None:
-        """Return the commit that a name stands for, None where it stands for none."""
+        """Return the commit that a name refers to, or None."""
         ended = self.asked("rev-parse", "--verify", "--quiet", f"{name}^{{commit}}")
         return None if ended.code else ended.output.strip()
 
@@ -369,9 +368,9 @@ def tree_at(root: Path, path: Path) -> Git | None:
 
 
 def top_of(root: Path) -> Path:
-    """Return the top of the work tree that a project lies in.
+    """Return the top of the worktree that contains a project.
 
-    Raises `ProjectError` where it lies in none, or in a repository without a commit.
+    Raises `ProjectError` if there is none, or if its repository has no commits.
     """
     git = Git(root)
     if git.commit("HEAD") is None:
@@ -391,7 +390,7 @@ def refuse_task_branch(branch: str) -> None:
 def base_branch(root: Path) -> str:
     """Return the branch that is checked out.
 
-    Raises `ProjectError` if none is, or if it has a name of the loop's own branches.
+    Raises `ProjectError` if there is none, or if its name is reserved for the loop's branches.
     """
     git = Git(root)
     ended = git.asked("symbolic-ref", "--quiet", "--short", "HEAD")

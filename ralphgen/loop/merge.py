@@ -65,7 +65,7 @@ ALL = "the checks"
 
 
 class CheckFailure(NamedTuple):
-    """A check that failed: its name, and the end of what it wrote."""
+    """A check that failed: its name, and the end of its output."""
 
     name: str
     tail: str
@@ -74,10 +74,10 @@ class CheckFailure(NamedTuple):
 def failed_check(
     root: Path, place: Path, task: int, *, trust_edited: bool, say: Say
 ) -> CheckFailure | None:
-    """Return the first check of a task that fails on the files in `place`, None where none does.
+    """Return the first check of a task that fails on the files in `place`, or None.
 
-    What came of them is kept as evidence. A project without checks has none that could fail.
-    Raises `ProgramError` if the checks change files: no work could be proved by them then.
+    The results are stored as evidence. A project without checks has none that could fail. Raises
+    `ProgramError` if the checks change files: they could prove no work then.
     """
     if not read_settings(root).done.checks:
         return None
@@ -95,9 +95,9 @@ def failed_check(
     return CheckFailure(str(red["name"]), str(red["tail"]))
 
 
-COMMIT = "commit"  # what failed where the work cannot be committed as it is
-SETUP = "setup"  # what failed if it fails on the merged files alone
-PUSHES = 5  # times that a merge is made on what others have pushed meanwhile
+COMMIT = "commit"  # the failed step if the work cannot be committed
+SETUP = "setup"  # the failed step if it fails on the merged files only
+PUSHES = 5  # times that a merge is repeated because of other pushes
 NO_PROOF = "its session recorded no tree: the task was not closed by the server"
 LOST = "the repository has lost the recorded tree: check the files, and close the task again"
 SUBJECTS = 50  # of the agent's commits, in the message of ours
@@ -107,9 +107,9 @@ SUBJECTS = 50  # of the agent's commits, in the message of ours
 class Merged:
     """The work is in the base branch, by this commit.
 
-    `recorded` are files that agents follow or run, whose new content is now on record. `late` is
-    the branch with what was changed after the task was closed, empty without such changes.
-    `is_checked` means that a check ran on what is merged.
+    `recorded` are files that agents follow or run, and whose new content is now trusted. `late` is
+    the branch with changes from after the task was closed, or empty. `is_checked` means that a
+    check ran on the merged files.
     """
 
     commit: str
@@ -128,7 +128,7 @@ class Refused:
 
 @dataclass(frozen=True, slots=True)
 class Conflict:
-    """The work does not go with what the base branch has; it is kept on `branch`."""
+    """The work conflicts with the base branch; it is kept on `branch`."""
 
     files: tuple[str, ...]
     branch: str
@@ -161,9 +161,9 @@ class Behind:
 
 @dataclass(frozen=True, slots=True)
 class Work:
-    """What a session has proved: one commit of the recorded tree, on a branch of the loop.
+    """The proved work of a session: one commit of the recorded tree, on a branch of the loop.
 
-    Its parent is `base`, at which the session began. `late` is as in `Merged`.
+    Its parent is `base`, where the session began. `late` is as in `Merged`.
     """
 
     commit: str
@@ -191,14 +191,13 @@ def merge(
 ) -> Outcome:
     """Merge the tree that a session recorded, run the task's checks, move the base branch.
 
-    One merge is made at a time. The base branch only ever moves to a tree that has passed: to the
-    recorded tree if the base is where the session began, else to one on which the checks pass. The
-    ledger says by which commit the session was merged. Where that cannot be, the branch is kept
-    under the number of the attempt. What the worktree has besides is kept on another branch.
-    Called again after a kill, or for a merge that was pending, it goes on. Raises `ProgramError` if
-    the base branch fails too, or git does, and `ProjectError` when `stop` is set while the setup
-    runs; the work is whole then. With `allow_failing_base`, a failing base branch is no reason to
-    stop.
+    Merges are made one at a time. The base branch only ever moves to a tree that has passed: to the
+    recorded tree if the session began at the base, else to one that passes the checks. The ledger
+    records the commit that merged the session. If the merge fails, the branch is kept under the
+    number of the attempt. The worktree's other changes are kept on another branch. A further call
+    resumes an interrupted or pending merge. Raises `ProgramError` if the base branch fails too, or
+    git does, and `ProjectError` when `stop` is set while the setup runs; the work is intact then.
+    With `allow_failing_base`, a failing base branch does not stop the merge.
     """
     git = Git(root)
     with merging(root):
@@ -301,7 +300,7 @@ def _labelled(git: Git, branch: str, commit: str) -> str:
 
 
 def _subjects(git: Git, proof: RecordedTree) -> str:
-    """Return the subjects of the agent's own commits, one in a line, the first ones of many."""
+    """Return the first subjects of the agent's commits, one per line."""
     if not proof.head or proof.head == proof.base or git.commit(proof.head) is None:
         return ""
     words = ("log", "--reverse", "--format=%s", f"{proof.base}..{proof.head}")
@@ -325,7 +324,7 @@ def _problem(held: Git, base: str, say: Say) -> str:
 
 
 def _late(git: Git, held: Git, task: int, proof: RecordedTree, say: Say) -> str:
-    """Keep what a worktree has besides the recorded tree; return the branch, empty if nothing."""
+    """Keep a worktree's changes besides the recorded tree; return the branch, empty if none."""
     place = worktree_git(git.root, held.folder)
     try:
         found = write_tree(place, proof.base)[0]
@@ -358,7 +357,7 @@ def _attempt(
 ) -> Outcome | Behind:
     """Merge the work into the base branch as the remote has it now.
 
-    What the base has already, by a kill or by somebody's hand, has to pass there all the same.
+    Work that the base contains already, after a kill or a manual merge, must still pass there.
     """
     root = git.root
     try:
@@ -428,8 +427,8 @@ def _united(
 def _refused(root: Path, changed: list[str], old: str, new: str) -> tuple[str, ...]:
     """Return the files changed between two commits, from the top, that no task may change.
 
-    These are protected files, hooks, the files of ralphgen and of clients, and attributes by which
-    git would check out such a file in another way.
+    These are protected files, hooks, the files of ralphgen and of clients, and attributes that
+    would make git check out such a file differently.
     """
     inner = root.resolve().relative_to(top_of(root)).as_posix()
     patterns = [pattern_of(glob, str(root)) for glob in read_settings(root).done.protect]
@@ -452,7 +451,7 @@ def _refused(root: Path, changed: list[str], old: str, new: str) -> tuple[str, .
 def _failure(
     root: Path, checks: Checkout, commit: str, task: int, say: Say, trust_edited: bool
 ) -> CheckFailure | None:
-    """Run the setup if it has to, and the checks of a task; return the first one that fails.
+    """Run the setup if needed, and the checks of a task; return the first failing one.
 
     Raises `ProgramError` if no work can pass now: the checks change files, or a disk is full.
     """
@@ -544,10 +543,10 @@ def merging(root: Path) -> Iterator[None]:
 
 
 def refuse_unmergeable(root: Path, config: LoopConfig) -> str:
-    """Return the base branch; raise `ProjectError` where nothing could be merged into it.
+    """Return the base branch; raise `ProjectError` if nothing could be merged into it.
 
-    It must be checked out where the project is, or nowhere; there no file may be changed that git
-    tracks, but for the project's own; and git must know who commits.
+    It must be checked out in the project's tree, or nowhere. In that tree no tracked file may be
+    changed, except the project's own ones; and git must have an author for commits.
     """
     top_of(root)
     git, base = Git(root), base_branch(root)
@@ -649,8 +648,8 @@ def left_merges(
 ) -> list[tuple[Worktree, int, str]]:
     """Return the merges that were not made or wait: work tree, task and session of each.
 
-    Tasks of `live` are left out: they are in the hands of a session that runs. So is the work for
-    another branch, which `say` gets. The refs of all other tasks are deleted.
+    Tasks of `live` are left out: a running session has them. Work for another branch is left out
+    too, and reported to `say`. The refs of all other tasks are deleted.
     """
     waiting = [one for one in unmerged(root) if one.task not in live]
     git = Git(root)

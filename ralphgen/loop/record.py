@@ -1,8 +1,9 @@
-"""A loop as others on this machine see it: what happens in it, and what is asked of it.
+"""A loop as other processes see it: its events, and the requests to it.
 
-Each loop has two files beside the sessions. The one that it holds locked as long as it lives gets
-an event a line; to the other whoever wants something of it adds a word a line. Agents can write
-both: what is taken away is put back, and what others put there counts for no loop's.
+Each loop has two files next to the sessions. The loop holds the first one locked while it runs, and
+writes one event per line to it. Other processes append their requests to the second one, one word
+per line. Agents can write to both: removed lines are restored, and lines that others add to the
+first file are not the loop's.
 """
 
 import json
@@ -29,20 +30,20 @@ ASKS: tuple[Ask, ...] = get_args(Ask)
 PREFIX, EVENTS, ASKED = "loop-", ".jsonl", ".asks"
 MOMENT = "%Y%m%dT%H%M%SZ"
 NAME = re.compile(r"loop-(\d{8}T\d{6}Z)-[0-9a-f]{4}\.jsonl", re.ASCII)
-AHEAD = 24 * 60 * 60  # seconds that the clock may have been put back since a loop began
+AHEAD = 24 * 60 * 60  # seconds that the clock may have gone backwards since a loop began
 LONGEST_FIRST = 16 * 1024  # bytes of a loop's first event
 LARGEST_PID = 2**31 - 1
-KEPT = 10  # loops whose files stay, with the one that begins
-MOST = 8 * 1024 * 1024  # bytes of a loop's events that are read: those of some thousand sessions
+KEPT = 10  # loops whose files are kept, including the new one
+MOST = 8 * 1024 * 1024  # bytes of a loop's events to read: several thousand sessions
 AT_END = os.O_RDWR | os.O_CREAT | os.O_APPEND | AT_ONCE | NO_LINK
 
 
 @dataclass(frozen=True, slots=True)
 class StoredLoop:
-    """A loop of this machine: `running` says whether its file is held, as by a loop that lives.
+    """A loop on this machine: `running` tells whether its file is held, as by a running loop.
 
-    Then `pid` is the process that it names, and `doubt` says why it may be none, empty where
-    nothing speaks against it.
+    If so, `pid` is the process that the file names, and `doubt` is a reason why it may not be one,
+    or empty.
     """
 
     loop_id: str
@@ -56,7 +57,7 @@ class LoopRecord:
     """The files of a loop that runs."""
 
     def __init__(self, path: Path, begin: Event) -> None:
-        """Make both; raises `ProjectError` where they cannot be written."""
+        """Create both files; raises `ProjectError` if they cannot be written."""
         self._place = path.with_suffix(ASKED)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -77,7 +78,7 @@ class LoopRecord:
         os.close(self._asks)
 
     def write(self, told: Event | None) -> None:
-        """Take note of what happened; a full disk is no reason to stop."""
+        """Record an event; a full disk does not stop the loop."""
         if told is None or told["event"] in FREQUENT or not self._whole:
             return
         try:
@@ -86,7 +87,7 @@ class LoopRecord:
             self._whole = False
 
     def asked(self) -> Iterator[Ask]:
-        """Yield what was asked since the last time; put back what was taken away meanwhile."""
+        """Yield the new requests; restore the files if they were removed meanwhile."""
         self._events.keep()
         with suppress(OSError):
             self._keep_asks()
@@ -94,7 +95,7 @@ class LoopRecord:
                 yield from (ask for ask in ASKS if ask == word)
 
     def _keep_asks(self) -> None:
-        """Read the file that is at the place of the asks, where that is another by now."""
+        """Reopen the file of requests if it was replaced."""
         with suppress(OSError):
             if os.path.samestat(os.lstat(self._place), os.fstat(self._asks)):
                 return
@@ -109,9 +110,9 @@ class LoopRecord:
 
 @contextmanager
 def recorded_loop(root: Path, options: Mapping[str, object]) -> Iterator[LoopRecord]:
-    """Keep the files of a loop that begins with these options, as long as the block lasts.
+    """Keep the files of a new loop with these options while the block lasts.
 
-    An error that ends the block is its last event. Raises `ProjectError` where the files cannot be
+    An error that ends the block is its last event. Raises `ProjectError` if the files cannot be
     written.
     """
     moment = time.strftime(MOMENT, time.gmtime())
@@ -128,9 +129,9 @@ def recorded_loop(root: Path, options: Mapping[str, object]) -> Iterator[LoopRec
 
 
 def stored_loops(root: Path) -> list[StoredLoop]:
-    """Return the loops of the project in `root` that have files here, the newest first.
+    """Return the loops of the project in `root` that have files here, newest first.
 
-    A file is none of a loop's that has another name, or one of a time that is not yet.
+    Files with other names, or with a time in the future, are skipped.
     """
     latest = time.strftime(MOMENT, time.gmtime(time.time() + AHEAD))
     try:
@@ -144,7 +145,7 @@ def stored_loops(root: Path) -> list[StoredLoop]:
 
 
 def read_events(loop: StoredLoop, most: int = MOST) -> tuple[Event, ...]:
-    """Return what has happened in a loop: its begin, and what the last `most` bytes hold."""
+    """Return the events of a loop: its start, and those in the last `most` bytes."""
     try:
         with loop.path.open("rb") as file:
             first = file.readline(MOST)
@@ -159,9 +160,9 @@ def read_events(loop: StoredLoop, most: int = MOST) -> tuple[Event, ...]:
 
 
 def ask_loops(root: Path, word: str, loop_id: str = "") -> list[str]:
-    """Ask something of the loop of this id, else of each that runs; return the ids of those asked.
+    """Send a request to the loop of this id, else to each running one; return their ids.
 
-    Raises `UsageError` for what no loop knows, and where none runs.
+    Raises `UsageError` for an unknown request, and if no loop is running.
     """
     ask = next((one for one in ASKS if one == word), None)
     if ask is None:
@@ -208,7 +209,7 @@ def _stored(path: Path) -> StoredLoop | None:
 
 
 def _process(file: int) -> int | None:
-    """Return which process a loop's file says first that it is of; None where it says none."""
+    """Return the process that a loop's file names in its first line, or None."""
     first = _parsed(os.pread(file, LONGEST_FIRST, 0).partition(b"\n")[0])
     pid = first.get("pid") if first is not None and first["event"] == "start" else None
     return pid if type(pid) is int and 0 < pid <= LARGEST_PID else None

@@ -23,11 +23,11 @@ LEAST_COST = 0.01  # US dollars
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """What a person asks of a loop; None where nothing was said.
+    """The user's limits for a loop; None means that there is none.
 
-    `parallel` agents work at once. `max_cost` is in US dollars, `max_seconds` counts from the start
-    of the loop, and after each `review_every` tasks that are done a review looks at them. The loop
-    stops after `no_progress` different tasks in a row that nobody closed. A session ends after
+    `parallel` agents work at the same time. `max_cost` is in US dollars, `max_seconds` counts from
+    the start of the loop, and a review follows after each `review_every` tasks. The loop stops
+    after `no_progress` different tasks in a row that were not closed. A session ends after
     `timeout` seconds.
     """
 
@@ -102,7 +102,7 @@ def event(kind: str, **facts: object) -> Event:
 
 
 def event_lines(told: Event) -> Iterator[str]:
-    """Yield what a person is told of an event, where nothing else shows it."""
+    """Yield the lines that tell the user about an event, if nothing else shows it."""
     match told:
         case {"event": "target", "branch": str(branch), "folder": folder, "merges": merges}:
             work = "work is merged into" if merges else "agents work on"
@@ -160,9 +160,9 @@ def _used(told: Event) -> Iterator[str]:
 RATE_LIMITED = "rate limited"
 PENDING = "merge pending"
 STOPPED = "stopped"
-CLOSED = ("done", "skipped")  # outcomes with which a loop gets on
-LEAST = 0.005  # US dollars: with less no session begins
-POLL = 5.0  # seconds until it is looked again whether anything is ready
+CLOSED = ("done", "skipped")  # outcomes that count as progress
+LEAST = 0.005  # US dollars: with less no session starts
+POLL = 5.0  # seconds between checks for ready tasks
 FIRST_PAUSE, LONGEST_PAUSE = 5.0, 900.0  # seconds that a rate limit is waited out
 LONGEST_OUTAGE = 60.0  # seconds until it is tried again whether the database answers
 WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
@@ -171,10 +171,10 @@ TROUBLES = 3  # errors in a row, no session ending between them
 
 @dataclass(frozen=True, slots=True)
 class Assignment:
-    """What a worker may do next: a session on the next task, or a review.
+    """A worker's next job: a session on the next task, or a review.
 
-    `cost` is what it may use in US dollars, None without a limit, and `seconds` how long it may
-    take. Tasks of `behind` come after all others. `seen` counts what had ended when it began.
+    `cost` is its budget in US dollars, None without a limit, and `seconds` its time limit. Tasks in
+    `behind` come after all others. `seen` is the number of jobs that had ended when it began.
     """
 
     review: bool
@@ -187,7 +187,7 @@ class Assignment:
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What a loop came to: its sessions by outcome, and what they cost as far as it is known."""
+    """The totals of a loop: its sessions by outcome, and their cost as far as it is known."""
 
     outcomes: dict[str, int]
     cost: float
@@ -206,9 +206,10 @@ class Run:
         paused: Callable[[float], None] = lambda _seconds: None,
         cut_off: Callable[[float], None] = lambda _seconds: None,
     ) -> None:
-        """Begin now; `paused` and `cut_off` are told of each pause, in seconds.
+        """Begin now; `paused` and `cut_off` receive the seconds of each pause.
 
-        The one is for a model that takes no more, the other for a database that is away.
+        The former is called for a model that accepts no requests, the latter for an unreachable
+        database.
         """
         self.limits = limits
         self.began = clock()
@@ -231,7 +232,7 @@ class Run:
         self._troubles = 0
         self._trouble_began = 0.0
         self._stop: StopReason | None = None
-        self._held = False  # by a person
+        self._held = False  # by the user
 
     @property
     def stopped(self) -> StopReason | None:
@@ -240,23 +241,23 @@ class Run:
 
     @property
     def totals(self) -> Totals:
-        """What it came to until now."""
+        """The totals until now."""
         with self._changed:
             return Totals(dict(self._outcomes), self._spent)
 
     def stop(self, stop: StopReason) -> None:
-        """Begin nothing any more; the first reason is the one that counts."""
+        """Start nothing more; only the first reason counts."""
         with self._changed:
             self._end(stop)
 
     def hold(self, *, held: bool) -> None:
-        """Let nothing begin as long as a person has it `held`; what runs goes on."""
+        """Start nothing while the user has it `held`; running sessions continue."""
         with self._changed:
             self._held = held
             self._changed.notify_all()
 
     def next_job(self) -> Assignment | None:
-        """Return what the worker may do now, as soon as there is a place; None when it is over."""
+        """Return the worker's next job as soon as there is a place; None at the end of the loop."""
         with self._changed:
             while self._stop is None:
                 wait = self._wait()
@@ -269,7 +270,7 @@ class Run:
             return None
 
     def nothing_ready(self, job: Assignment) -> None:
-        """Give a job back for which there was no task; return when it is worth to look again."""
+        """Return a job for which there was no task; wait until looking again makes sense."""
         with self._changed:
             self._running.remove(job)
             if job.seen != self._ended:
@@ -280,7 +281,7 @@ class Run:
                 self._end(NOTHING_READY)
 
     def ended(self, job: Assignment, task: int | None, outcome: str, cost: float | None) -> None:
-        """Take note of how a session ended; one that does not say its `cost` has used its share."""
+        """Record the end of a session; an unreported `cost` counts as the whole budget."""
         with self._changed:
             self._running.remove(job)
             self._ended += 1
@@ -300,14 +301,14 @@ class Run:
                 if job.review:
                     self._since_review = 0
                 elif task is not None and outcome == STOPPED:
-                    self._behind.add(task)  # where a person has stopped it alone
+                    self._behind.add(task)  # if the user has stopped only this one
                 elif task is not None:
                     self._tasks += 1
                     self._count(task, outcome)
             self._changed.notify_all()
 
     def merged(self, task: int, outcome: str) -> None:
-        """Take note of what came at last of a task whose merge had to wait, maybe since before."""
+        """Record the final outcome of a task whose merge had to wait, maybe in an earlier loop."""
         with self._changed:
             self._ended += 1
             self._outcomes[PENDING] = max(self._outcomes.get(PENDING, 0) - 1, 0)
@@ -332,10 +333,10 @@ class Run:
                 self._changed.wait(self._poll * self._troubles)
 
     def away(self, job: Assignment | None = None) -> None:
-        """Let nothing begin for a while, each time longer: the database cannot be reached.
+        """Start nothing for a while, longer each time: the database cannot be reached.
 
-        A job that was broken off by it is given back. That is no trouble of the loop's own: it goes
-        on until its limits end it, or a person.
+        An interrupted job is given up. This is not the loop's fault: it continues until its limits
+        or the user end it.
         """
         with self._changed:
             if job is not None:
@@ -353,7 +354,7 @@ class Run:
         self._changed.notify_all()
 
     def _wait(self) -> float | None:
-        """Return for how many seconds nothing can begin, None where it can; stop for good."""
+        """Return the seconds until a job can start, None if it can now; end an exhausted loop."""
         limits, now = self.limits, self._clock()
         if limits.max_seconds is not None:
             left = self.began + limits.max_seconds - now
@@ -373,7 +374,7 @@ class Run:
         return None
 
     def _used_up(self, reason: str, cause: Cause) -> float:
-        """Stop where no session runs that could leave something of the budget; return a wait."""
+        """Stop if no running session could leave a part of the budget; return the time to wait."""
         if not self._running:
             self._end(StopReason(reason, BUDGET_CODE, cause))
         return self._poll
@@ -420,9 +421,9 @@ def _no_progress(tasks: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """How a session ended: `task` is None where it had none, `cost` where it does not say.
+    """The end of a session: `task` is None without a task, `cost` if it is not reported.
 
-    `error` is why no further session can be done or merged, None as long as one can.
+    `error` is why no further session can run or be merged, or None.
     """
 
     task: int | None
@@ -438,7 +439,7 @@ class PushRefusedError(RalphgenError):
 
 
 class Workplace(Protocol):
-    """Where sessions are made and agents work.
+    """A place where sessions are created and agents work.
 
     `recorded` are the files that agents follow or run, and that a task has changed.
     """
@@ -446,7 +447,7 @@ class Workplace(Protocol):
     recorded: list[str]
 
     def merges(self, worker: int, /) -> list[tuple[int, str]]:
-        """Make the merges that had to wait; return what came of each task for which one was."""
+        """Make the merges that had to wait; return the outcome of each task that had one."""
 
     def left_for_user(self) -> Collection[int]:
         """Return the tasks that this loop has blocked, and those whose merge is pending."""
@@ -458,7 +459,7 @@ class Workplace(Protocol):
         """Return the error of a full disk if that can be why a session was broken off."""
 
     def session(self, job: Assignment, worker: int) -> Result:
-        """Do one session; raise `NothingReadyError` where there is no task for it."""
+        """Run one session; raise `NothingReadyError` if there is no task for it."""
 
 
 def start_workers(run: Run, site: Workplace) -> list[threading.Thread]:
@@ -500,7 +501,7 @@ def _work(run: Run, site: Workplace, worker: int) -> None:
         else:
             if result.error is not None:
                 run.stop(StopReason(str(result.error), result.error.exit_code))
-            cut_off = result.outcome not in CLOSED and site.is_away()  # that is not the task's
+            cut_off = result.outcome not in CLOSED and site.is_away()  # not the task's fault
             run.ended(job, None if cut_off else result.task, result.outcome, result.cost)
             if cut_off:
                 run.away()

@@ -62,7 +62,7 @@ RECIPE, REVIEW = "task_execution", "opus_review"
 
 
 class ProjectWorkplace:
-    """The project's own folder, in which all sessions work."""
+    """The project's own folder, where all sessions work."""
 
     def __init__(
         self,
@@ -86,7 +86,7 @@ class ProjectWorkplace:
         self._entry = 0  # the newest one of the journal when the loop began
 
     def merges(self, _worker: int) -> list[tuple[int, str]]:
-        """Return nothing: where all work in one tree, nothing is merged."""
+        """Return nothing: in a shared tree, nothing is merged."""
         return []
 
     def is_away(self) -> bool:
@@ -94,7 +94,7 @@ class ProjectWorkplace:
         return is_away(self._root)
 
     def target(self) -> Event:
-        """Return the folder in which agents work, and its branch, which is empty if it has none.
+        """Return the agents' folder, and its branch, which may be empty.
 
         Raises `ProjectError` for a branch that the loop may create for a task.
         """
@@ -107,7 +107,7 @@ class ProjectWorkplace:
         return []
 
     def begin(self, _tasks: Sequence[int]) -> None:
-        """Make the place ready for these tasks; raise `ProjectError` where none could be done."""
+        """Prepare the place for these tasks; raise `ProjectError` if no task could be done."""
         self._entry = last_entry(self._root)
 
     def left_for_user(self) -> set[int]:
@@ -117,7 +117,7 @@ class ProjectWorkplace:
         return set()
 
     def session(self, job: Assignment, worker: int) -> Result:
-        """Do one session; raise `NothingReadyError` where there is no task for it."""
+        """Run one session; raise `NothingReadyError` if there is no task for it."""
         self._return_held(worker)
         session = self._made(job, worker)
         self._reserve = self._reserve or reserved_space(project_home(self._root) / FOLDER)
@@ -145,9 +145,9 @@ class ProjectWorkplace:
     def _concluded(
         self, session: PreparedSession, end: SessionEnd, worker: int, _held: ExitStack
     ) -> str:
-        """Let the task of a session go; return what came of it, in a word.
+        """Release the task of a session; return the outcome in a word.
 
-        What agents follow or run, and one whose checks passed has changed, is put on record.
+        If its checks passed, changed files that agents follow or run are recorded as trusted.
         """
         if end.outcome.word == DONE and (new := untrusted(self._root, content_items(self._root))):
             record_items(self._root, new)
@@ -156,7 +156,7 @@ class ProjectWorkplace:
         return end.outcome.word
 
     def _let_go(self, session: PreparedSession, outcome: str, comment: str, worker: int) -> None:
-        """Give a task back; where the database is away, as soon as it answers again."""
+        """Release a task; without a database connection, as soon as it responds again."""
         try:
             try:
                 status = end_claim(session, outcome, comment, reopens=bool(comment))
@@ -167,7 +167,7 @@ class ProjectWorkplace:
                 self._reserve = None
                 status = end_claim(session, outcome, comment, reopens=bool(comment))
             self._say_given_up(session.task, status, outcome, worker)
-        except ProjectError as error:  # its lease ends without us
+        except ProjectError as error:  # its lease expires
             self._note(worker, f"warning: {error.problems[0].text}")
             if self.is_away():
                 self._held.append((session, outcome, comment))
@@ -182,7 +182,7 @@ class ProjectWorkplace:
             )
 
     def _return_held(self, worker: int) -> None:
-        """Give the tasks back that nobody could give back; raise `ProjectError` where none can."""
+        """Release the tasks that could not be released earlier; raise `ProjectError` on failure."""
         while self._held:
             with suppress(IndexError):  # another worker was faster
                 self._let_go(*self._held.pop(), worker)
@@ -190,7 +190,7 @@ class ProjectWorkplace:
                 raise ProjectError("the database cannot be reached")
 
     def _tree_of(self, _worker: int) -> Callable[[int], Path] | None:
-        """Return what makes a work tree ready for a task; None where all work in the project's."""
+        """Return a function that prepares a task's worktree; None if sessions share the tree."""
         return None
 
     def next_tasks(self) -> list[int]:
@@ -198,7 +198,7 @@ class ProjectWorkplace:
         return next_tasks(self._root, self._project.schema)
 
     def counts(self) -> dict[str, int]:
-        """Return how many tasks are ready, and how many blocked; empty where nobody can say now."""
+        """Return the numbers of ready and blocked tasks; empty if they are unknown now."""
         try:
             ready = len(self.next_tasks())
             with open_rows(self._root) as rows:
@@ -213,14 +213,14 @@ class ProjectWorkplace:
                 self._root,
                 request,
                 say=lambda line: self._note(worker, line),
-                ask=lambda _shown: False,  # a person was asked before the first session
+                ask=lambda _shown: False,  # the user was asked before the first session
                 work_tree=None if job.review else self._tree_of(worker),
                 trust_edited=self._trust_edited,
                 leaves_out=self._agent.leaves_out_settings,
             )
         except NothingReadyError:
             raise
-        except RalphgenError as error:  # it is tried again: what is in the way is told
+        except RalphgenError as error:  # it is retried; the obstacle is reported
             self._note(worker, f"no session could be created: {error.problems[0].text}")
             raise
         for warning in session.warnings:
@@ -287,13 +287,13 @@ KINDS = dict.fromkeys(("post-checkout", "post-merge"), "a setup of [loop]")
 MESSAGE_HOOKS = ("commit-msg", "prepare-commit-msg")
 PUSH_HINT = 'change the rule there, then run "ralphgen loop --worktrees", which pushes first'
 SHOWN = 5  # foreign commits that one line names
-SHORT = 12  # characters of a commit, as git itself shortens those of great repositories
+SHORT = 12  # characters of a commit id, as git abbreviates it in large repositories
 LONGEST = 1_500  # characters of a check's output in a comment
 
 
 @dataclass(frozen=True, slots=True)
 class WaitingMerge:
-    """Work that is done, and whose task its session holds until it is merged.
+    """Finished work whose session keeps the claim on its task until the merge.
 
     `kept` renews the claim as long as it is open.
     """
@@ -305,7 +305,7 @@ class WaitingMerge:
 
 
 class TreeWorkplace(ProjectWorkplace):
-    """Work trees below the project's `.ralph`, one for each worker, and one in which is merged."""
+    """Worktrees below the project's `.ralph`: one for each worker, and one for merges."""
 
     def __init__(
         self,
@@ -325,10 +325,10 @@ class TreeWorkplace(ProjectWorkplace):
         self._locks = ExitStack()  # on these numbers, as long as we are
         self._trees: dict[int, Worktree] = {}
         self._waiting: list[WaitingMerge] = []
-        self._error: RalphgenError | None = None  # by which no session can be merged
+        self._error: RalphgenError | None = None  # why no session can be merged
         self._looking = threading.Lock()  # while one worker makes merges that had to wait
         self._noticing = threading.Lock()
-        self._seen = ""  # the commit of the base branch up to which foreign commits are named
+        self._seen = ""  # foreign commits are reported up to this commit of the base branch
         self._is_checked = True  # whether the checks have passed on these
         self._tasks: Sequence[int] = ()
 
@@ -338,7 +338,7 @@ class TreeWorkplace(ProjectWorkplace):
         return event("target", branch=branch, folder=str(self._root), merges=True)
 
     def notes(self) -> list[str]:
-        """Return the hooks of the repository that do not run, and what can replace each."""
+        """Return the hooks of the repository that do not run, with replacements for each."""
         hooks = skipped_hooks(self._root)
         notes = [
             f"note: hook {name} does not run in the loop; make it {KINDS.get(name, 'a check')}"
@@ -368,7 +368,7 @@ class TreeWorkplace(ProjectWorkplace):
         return super().left_for_user() | {one.claim.task for one in self._waiting}
 
     def merges(self, worker: int) -> list[tuple[int, str]]:
-        """Make the merges that had to wait; return what came of each task for which one was."""
+        """Make the merges that had to wait; return the outcome of each task that had one."""
         if not self._waiting or not self._looking.acquire(blocking=False):
             return []
         try:
@@ -376,9 +376,9 @@ class TreeWorkplace(ProjectWorkplace):
             found = []
             for one in [*self._waiting]:
                 found.append((one, self._merged(one, worker)))
-                if found[-1][1] == PENDING:  # what keeps it waiting keeps the others too
+                if found[-1][1] == PENDING:  # the same obstacle affects the others
                     break
-        except ProjectError:  # what a person is about to do goes on
+        except ProjectError:  # the user's own operation continues
             return []
         finally:
             self._looking.release()
@@ -389,7 +389,7 @@ class TreeWorkplace(ProjectWorkplace):
         return [(one.claim.task, outcome) for one, outcome in made]
 
     def session(self, job: Assignment, worker: int) -> Result:
-        """Do one session, as in a project; raise the error by which none can be merged."""
+        """Run one session, as in a project; raise the error that prevents merges."""
         if self._error is not None:
             raise self._error
         result = super().session(job, worker)
@@ -415,7 +415,7 @@ class TreeWorkplace(ProjectWorkplace):
             base = base_branch(self._root)
             tip, found = self._foreign(base)
             if found:
-                with merging(self._root):  # of which one may not be on record yet
+                with merging(self._root):  # its commit may not be recorded yet
                     tip, found = self._foreign(base)
             self._seen = tip
             if found:
@@ -425,7 +425,7 @@ class TreeWorkplace(ProjectWorkplace):
                 self._note(worker, f'"{base}" was changed by others: {shown}{more}')
 
     def _foreign(self, base: str) -> tuple[str, list[str]]:
-        """Return the commit of the base branch, and those that have come into it past merges."""
+        """Return the commit of the base branch, and the commits that did not come from merges."""
         tip = Git(self._root).say("rev-parse", f"refs/heads/{base}")
         return tip, foreign_commits(self._root, self._seen, tip, self._project.settings.loop)
 
@@ -457,7 +457,7 @@ class TreeWorkplace(ProjectWorkplace):
         return outcome
 
     def _merged(self, done: WaitingMerge, worker: int) -> str:
-        """Merge what was done, and let its task go unless that has to wait; return the outcome."""
+        """Merge finished work, and release its task unless the merge waits; return the outcome."""
         claim = done.claim
         try:
             found = merge(
@@ -492,7 +492,7 @@ class TreeWorkplace(ProjectWorkplace):
         return outcome
 
     def _left(self) -> list[WaitingMerge]:
-        """Return the merges that an earlier loop has left, but for those of one that runs."""
+        """Return the merges left by an earlier loop, except those of a running one."""
         with opened_database(self._root) as database:
             live = database.reading(lambda: live_claims(database))
         lease, attempts = self._project.settings.claims.lease, self._project.settings.loop.attempts
@@ -506,7 +506,7 @@ class TreeWorkplace(ProjectWorkplace):
         ]
 
     def _refuse_second_machine(self) -> None:
-        """Raise `ProjectError` where agents work on another machine, and no remote joins both."""
+        """Raise `ProjectError` if agents work on another machine without a shared remote."""
         with opened_database(self._root) as database:
             live = database.reading(lambda: live_claims(database))
             hosts = {claim.host for claim in live.values()}
@@ -520,7 +520,7 @@ class TreeWorkplace(ProjectWorkplace):
 
 
 def _words(found: Merged | Conflict | RedCheck | Refused | Pending) -> tuple[str, str, str]:
-    """Return what came of a merge: the outcome, a line for people, and a comment on the task."""
+    """Return the result of a merge: the outcome, a line for the user, and a comment on the task."""
     match found:
         case Merged(commit=commit, recorded=recorded, late=late, is_checked=is_checked):
             more = "" if is_checked else " (no check)"

@@ -34,7 +34,7 @@ STATES = (
 def summarize(root: Path, events: Sequence[Event] | None = None) -> Facts:
     """Return the facts of `ralphgen status --json` about the project in `root`.
 
-    `events` are those of a loop; without them, those of the last loop on this machine are read.
+    `events` are those of a loop; by default, the events of the last loop on this machine are read.
     Raises `ProjectError` if the database cannot be read.
     """
     loop_id, running = "", False
@@ -64,8 +64,8 @@ def summarize(root: Path, events: Sequence[Event] | None = None) -> Facts:
 def summary_lines(facts: Facts, *, last: bool = False, has_tasks: bool = True) -> Iterator[str]:
     """Yield the lines that `status` prints, and `loop` at its end.
 
-    `last` says that the loop is not the one that prints them; `has_tasks` is false in a project of
-    tables alone.
+    `last` is set unless the loop itself prints the lines; `has_tasks` is false in a project without
+    tasks.
     """
     loop, tasks = facts["loop"], facts["tasks"]
     if loop is not None:

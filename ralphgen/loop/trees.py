@@ -58,23 +58,23 @@ class Unmerged:
 
 
 def record_merge(root: Path, session_id: str, commit: str) -> None:
-    """Put on record by which commit the work of a session came into the base branch."""
+    """Record the commit that merged the work of a session into the base branch."""
     sql = "UPDATE ralphgen_sessions SET merged = ? WHERE id = ?"
     with opened_database(root) as database:
         database.writing(lambda: database.change(sql, (commit, session_id)))
 
 
 def merge_commits(root: Path) -> set[str]:
-    """Return the commits by which loops have merged the work of sessions."""
+    """Return the commits with which loops have merged the work of sessions."""
     with open_database(root) as connection:
         found = connection.rows("SELECT merged FROM ralphgen_sessions WHERE merged IS NOT NULL")
     return {commit for (commit,) in found}
 
 
 def unmerged(root: Path) -> tuple[Unmerged, ...]:
-    """Return the tasks that are done but for their merge, by number.
+    """Return the done tasks whose merge is missing, by number.
 
-    Raises `ProjectError` where the database cannot be read.
+    Raises `ProjectError` if the database cannot be read.
     """
     with open_database(root) as connection:
         if state_of(connection).version is None:
@@ -97,13 +97,13 @@ def one_of_each(root: Path, tasks: Iterable[int]) -> list[int]:
 
 
 FOLDER = ".ralph/worktrees"
-MERGE = "merge"  # the work tree in which merges are made
+MERGE = "merge"  # the worktree for merges
 BRANCH = f"{OWN_BRANCHES}task-"
 LEFT = f"{OWN_BRANCHES}left-"
 KEPT = re.compile(r"ralph/task-\d+-(?:late|\d+)")
-SETUP = "ralphgen-setup"  # beside git's own files on a work tree: what it was made ready with
+SETUP = "ralphgen-setup"  # next to git's own files of a worktree: a record of its setup
 NO_SUCH_REF = 2  # the exit code of `git ls-remote --exit-code` for a remote without the ref
-FETCHES = 5  # that are tried
+FETCHES = 5  # attempts
 SWITCHED = 3  # the exit code of `ADVANCE` if another branch was checked out meanwhile
 # `git merge` would move whichever branch is checked out by then. One process group does all of it,
 # so that a kill of the loop leaves no half.
@@ -120,9 +120,9 @@ checked_out "$1" || git read-tree -m -u "$3" "$2"
 }}
 f"""
 PAUSE = 0.5  # seconds between two of them
-OWN = "refs/ralph/branches/"  # by branch: the commit at which the loop created it
+OWN = "refs/ralph/branches/"  # by branch: the start commit of a branch of the loop
 BASE = "refs/ralph/base/"  # by task: a symbolic ref to the branch that its work is for
-SUBMODULES = "ralphgen-submodules"  # beside them too: the files of submodules at the beginning
+SUBMODULES = "ralphgen-submodules"  # there too: the files of submodules at the beginning
 HELD_FOR = "ralphgen-branch"  # beside them too: the branch of the task that it is there for
 
 
@@ -132,10 +132,10 @@ class RemoteError(ProjectError):
 
 @dataclass(frozen=True, slots=True)
 class Worktree:
-    """A work tree in which an agent works on a task.
+    """A worktree where an agent works on a task.
 
-    `path` is its top, and `root` the project's folder in it. It is on `branch`, which began at
-    the commit `began` of the branch `base`.
+    `path` is its top, and `root` the project's folder in it. It is on `branch`, which began at the
+    commit `began` of the branch `base`.
     """
 
     path: Path
@@ -166,10 +166,10 @@ def free_number(root: Path) -> Iterator[int]:
 def prepare(
     root: Path, number: int, task: int, config: LoopConfig, say: Say, stop: Event | None = None
 ) -> Worktree:
-    """Return the work tree of this number on a new branch for a task, at the end of the base.
+    """Return the worktree of this number on a new branch for a task, at the tip of the base.
 
-    What an earlier session left in it is kept on a branch; files that git ignores stay. Raises
-    `ProjectError` where it cannot be made or made ready, and when `stop` is set meanwhile.
+    Leftovers of an earlier session are kept on a branch; files that git ignores remain. Raises
+    `ProjectError` if it cannot be created or set up, and when `stop` is set meanwhile.
     """
     top = top_of(root)
     base, path = base_branch(root), worktrees_folder(root) / str(number)
@@ -180,7 +180,7 @@ def prepare(
         git = opened_tree(root, path)
     try:
         fetch_base(Git(root), base, config)
-    except RemoteError as error:  # the session works on the base as it is here
+    except RemoteError as error:  # the session works on the local base
         say(f"{error.problems[0].text}: the merge will wait for it")
     refuse_changed(root)
     began = git.say("rev-parse", f"refs/heads/{base}")
@@ -205,7 +205,7 @@ def prepare(
 
 
 def _freed_branch(git: Git, task: int, began: str, say: Say) -> str:
-    """Return a name for the branch of a task that no branch has.
+    """Return an unused name for the branch of a task.
 
     A branch that the loop created is kept under another name, or removed if `began` contains it.
     Any other branch keeps its name, and so does one that is checked out somewhere.
@@ -259,7 +259,7 @@ def submodule_changes(git: Git) -> tuple[list[str], list[str]]:
 
 
 def _submodule_files(git: Git, names: Iterable[str] | None = None) -> dict[str, dict[str, str]]:
-    """Return what stands for the files of submodules, those of the index without `names`."""
+    """Return the marks of the files in submodules, by default in those of the index."""
     top = str(git.folder)
     wanted = [*(submodules(top) if names is None else names)]
     files = tree_files(top) if wanted else {}
@@ -270,7 +270,7 @@ def _submodule_files(git: Git, names: Iterable[str] | None = None) -> dict[str, 
 
 
 def opened_tree(root: Path, path: Path) -> Git:
-    """Return git in the work tree at `path`, which is made where it is missing or half made.
+    """Return git in the worktree at `path`, which is created if it is missing or incomplete.
 
     Its `.git` is written again if it names another repository: programs in the tree heed it.
     """
@@ -286,7 +286,7 @@ def opened_tree(root: Path, path: Path) -> Git:
 
 
 def _added_tree(main: Git, path: Path) -> Git:
-    """Return git in a new work tree at the commit of the main one; what was there is removed."""
+    """Return git in a new worktree at the main one's commit; removes what was at its path."""
     add_worktree(main.repository.common, str(path), main.say("rev-parse", "HEAD"))
     git = Git(main.root, path)
     git.say("reset", "--quiet", "--hard")
@@ -294,7 +294,7 @@ def _added_tree(main: Git, path: Path) -> Git:
 
 
 def unlock(git: Git) -> None:
-    """Take away the locks of a git that was killed in a work tree in which nobody else is."""
+    """Remove the locks of a killed git in an unused worktree."""
     for lock in ("index.lock", "HEAD.lock"):
         git.own_file(lock).unlink(missing_ok=True)
 
@@ -316,13 +316,13 @@ def is_held_for(git: Git, branch: str) -> bool:
 
 
 def release(git: Git) -> None:
-    """Let a work tree be there for no task any more; its files stay, at the commit they are at."""
+    """Detach a worktree from its task; its files remain, at their commit."""
     git.own_file(HELD_FOR).unlink(missing_ok=True)
     git.asked("checkout", "--quiet", "--detach")
 
 
 def keep_leftover(git: Git, say: Say) -> None:
-    """Commit what a work tree still holds, on its branch, without files that git cannot add."""
+    """Commit a worktree's leftovers on its branch, without files that git cannot add."""
     tree, head = staged_tree(git, say), git.say("rev-parse", "HEAD")
     if tree == git.say("rev-parse", f"{head}^{{tree}}"):
         return
@@ -338,7 +338,7 @@ def keep_leftover(git: Git, say: Say) -> None:
 
 
 def staged_tree(git: Git, say: Say) -> str:
-    """Return the tree of all that a work tree holds, without files that git cannot add."""
+    """Return the tree of all files in a worktree, without files that git cannot add."""
     try:
         nested = git.stage()
     except ProgramError as error:
@@ -352,7 +352,7 @@ def staged_tree(git: Git, say: Say) -> str:
 
 
 def _files_below(top: Path, path: str) -> Iterator[str]:
-    """Yield the files of a repository within a work tree, without those of git."""
+    """Yield the files of a repository within a worktree, without git's own."""
     for folder, folders, files in () if is_of_git(path) else os.walk(top / path):
         folders[:] = [name for name in folders if not is_of_git(name)]
         at = os.path.relpath(folder, top)
@@ -389,14 +389,14 @@ def forget(git: Git, task: int) -> None:
 
 
 def tasks_of_refs(git: Git) -> set[int]:
-    """Return the tasks for whose merge a ref keeps work."""
+    """Return the tasks with a ref that keeps their work for a merge."""
     words = ("for-each-ref", "--format=%(refname)", BASE, WORK)
     names = (ref.rpartition("/")[2] for ref in git.say(*words).splitlines())
     return {int(name) for name in names if name.isdecimal()}
 
 
 def next_name(git: Git, branch: str) -> str:
-    """Return the name under which a branch of a task is kept: with the number of the attempt."""
+    """Return the name for keeping a task's branch: with the number of the attempt."""
     number = 1
     while git.commit(f"refs/heads/{branch}-{number}") is not None:
         number += 1
@@ -404,10 +404,10 @@ def next_name(git: Git, branch: str) -> str:
 
 
 def fetch_base(git: Git, base: str, config: LoopConfig) -> str | None:
-    """Bring the base branch up to what its remote has, where there is one; return why not.
+    """Update the base branch from its remote, if there is one; return why that failed.
 
     A remote without that branch gets it by the first push. Raises `RemoteError` if the remote does
-    not answer.
+    not respond.
     """
     if config.remote is None:
         return None
@@ -468,10 +468,10 @@ def unreachable(remote: str, words: str) -> RemoteError:
 
 
 def move_base(git: Git, base: str, old: str, new: str) -> str | None:
-    """Move the base branch from one commit to a later one; return why it stays, None if it moved.
+    """Move the base branch from one commit to a later one; return why not, None if it moved.
 
-    Where it is checked out, that work tree is brought along, unless somebody has changed files
-    there that git tracks. No other branch moves, whatever is checked out meanwhile.
+    A worktree with the branch is updated too, unless tracked files were changed there. No other
+    branch moves, even if another one is checked out meanwhile.
     """
     tree = checkout_of(git, base)
     if tree is None:
@@ -489,7 +489,7 @@ def move_base(git: Git, base: str, old: str, new: str) -> str | None:
 
 
 def checkout_of(git: Git, branch: str) -> Git | None:
-    """Return git in the work tree in which a branch is checked out, None where none is."""
+    """Return git in the worktree that has a branch checked out, or None."""
     main = Git(git.root)
     for tree in (main.repository, *linked_trees(main.repository.common)):
         try:
@@ -502,7 +502,7 @@ def checkout_of(git: Git, branch: str) -> Git | None:
 
 
 def changed_in(tree: Git) -> list[str]:
-    """Return the files of a work tree that differ from its commit, and count: not our own ones."""
+    """Return the files of a worktree that differ from its commit, without ralphgen's own."""
     own = re.compile(r"(?:^|/)\.ralph/(?:db/|progress\.txt|learnings\.txt|mcp/context\.json)")
     return sorted(path for path in tree.changes() if not own.search(path))
 
@@ -541,9 +541,9 @@ def _set_up(root: Path, command: Sequence[str], place: Path, say: Say, stop: Eve
 def checkout(
     root: Path, name: str, config: LoopConfig, say: Say, stop: Event | None = None
 ) -> Checkout:
-    """Return the private checkout of this name, in which checks run on trees.
+    """Return the private checkout of this name, for running checks on trees.
 
-    Its setup raises as `make_ready` does.
+    Its setup raises the errors of `make_ready`.
     """
     git = worktree_git(root, root)
     return Checkout(
@@ -564,7 +564,7 @@ def checkout(
 
 
 def worktrees_folder(root: Path) -> Path:
-    """Return the folder of the work trees, which git ignores; it is made where it is missing."""
+    """Return the folder of the worktrees, which git ignores; it is created if it is missing."""
     folder = project_home(root) / FOLDER
     refuse_irregular(folder, [".gitignore"])  # a link in a clone may lead anywhere
     if not (folder / ".gitignore").exists():
@@ -573,9 +573,9 @@ def worktrees_folder(root: Path) -> Path:
 
 
 def worktree_notes(root: Path) -> Iterator[str]:
-    """Yield a sentence each on work trees, kept branches and merges that wait; nothing for none.
+    """Yield one sentence each on worktrees, kept branches and waiting merges, if there are any.
 
-    Raises `ProjectError` where git or the database cannot be asked.
+    Raises `ProjectError` if git or the database does not respond.
     """
     folder = project_home(root) / FOLDER
     paths = [path for path in sorted(folder.glob("*")) if not path.name.endswith(SUFFIX)]

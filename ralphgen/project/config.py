@@ -528,7 +528,11 @@ class Config(_Strict):
 def read_config(
     root: Path, kits: tuple[str, ...], settings: Mapping[str, type[BaseModel]] | None = None
 ) -> TomlFile[Config]:
-    """Return the settings of the project in `root`; `kits` are the names of all kits."""
+    """Return the settings of the project in `root`; `kits` are the names of all kits.
+
+    `settings` holds the models of the tables that are named after a kit. Raises `ProjectError` with
+    every problem and its line.
+    """
     path = root / FILE
     model = config_model(settings or {})
     if not os.path.lexists(path):

@@ -53,7 +53,10 @@ SELECT, INSERT, UPDATE, DELETE = 2, 1, 4, 8
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """A statement's access to a relation: its rights, and the numbers of the columns it touches."""
+    """A statement's access to a relation: its rights, and the numbers of the columns it touches.
+
+    The number 0 stands for the whole row.
+    """
 
     relation: int
     rights: int
