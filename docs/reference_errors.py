@@ -11,7 +11,7 @@ from ralphgen import runtime
 from ralphgen.agents.agent import CLOSED, AgentEnd, outcome_of
 from ralphgen.errors import ProjectError, RalphgenError
 from ralphgen.runtime import errors
-from ralphgen.runtime.protocol.handlers import UNFORESEEN_CODE
+from ralphgen.runtime.protocol.calls import UNFORESEEN_CODE
 from ralphgen.spelling import markdown_cell
 
 SOURCES = Path(str(runtime.__file__)).parents[1]

@@ -94,7 +94,10 @@ class Modules:
         if record is not None:
             self.facts, self.file = record
             self.begin = self.file.tell()
-            if all(stamp(f"{folder}/{name}") == known for name, known in self.facts[3].items()):
+            for name, known in self.facts[3].items():
+                if stamp(f"{folder}/{name}") != known:
+                    break
+            else:
                 return
         self.verify()
 

@@ -228,6 +228,7 @@ def _restricted(
 
 JSON_TEXT = "JSON text"
 DESCRIBED = {JSON: JSON_TEXT, DIGITS: "decimal number"}
+_CHANGED = {"enum", "format", "properties", "additionalProperties"}  # by `portable`
 _TYPE_NAMES = {bool: "boolean", int: "integer", float: "number", str: "string"}
 
 
@@ -237,6 +238,8 @@ def portable(rule: Mapping[str, Any]) -> dict[str, Any]:
     Gemini refuses enums of numbers, an empty text in an enum, and an argument without a type, and
     then every request of the session fails. The server still checks calls against the full schema.
     """
+    if rule.get("type", "array") != "array" and _CHANGED.isdisjoint(rule):
+        return {**rule}
     found = dict(rule)
     if "enum" in found:
         _spell_enum(found)

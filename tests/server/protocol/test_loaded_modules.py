@@ -45,7 +45,17 @@ def project(tmp_path: Path) -> Path:
 
 
 def loaded(root: Path, lines: Sequence[bytes], options: Sequence[str] | None = None) -> set[str]:
-    """The modules of a server that answers these lines, without its own ones."""
+    """Return the modules of other packages that a server loads to answer these lines."""
+    server = root / ".ralph" / "mcp"
+    own = {path.relative_to(server).with_suffix("").parts[0] for path in server.rglob("*.py")}
+    names = imported_by(root, lines, options)
+    return {name for name in names if name.partition(".")[0] not in own}
+
+
+def imported_by(
+    root: Path, lines: Sequence[bytes], options: Sequence[str] | None = None
+) -> set[str]:
+    """Return what a server imports to answer these lines, beside the modules of each start."""
     server = root / ".ralph" / "mcp"
     if options is None:
         options = on_context(context_for(root, "manual"))
@@ -54,10 +64,8 @@ def loaded(root: Path, lines: Sequence[bytes], options: Sequence[str] | None = N
         [*command, "ralph", *options], input=b"".join(lines), capture_output=True, check=True
     )
     assert len(found.stdout.splitlines()) == requests(b"".join(lines))
-    said = found.stderr.decode().splitlines()
-    own = {path.relative_to(server).with_suffix("").parts[0] for path in server.rglob("*.py")}
-    names = {told.rpartition("|")[2].strip() for told in said if "|" in told}
-    return {name for name in names if name.partition(".")[0] not in own}
+    told = found.stderr.decode().splitlines()
+    return {line.rpartition("|")[2].strip() for line in told if "|" in line}
 
 
 def session(version: str, *asked: tuple[str, Any]) -> list[bytes]:
@@ -79,6 +87,17 @@ def test_the_list_of_tools_loads_next_to_nothing(project: Path, version: str, ki
 
     assert set() == COSTLY & found
     assert FIRST | (LITTLE & found) >= found
+
+
+def test_the_list_of_tools_loads_no_answers_to_other_requests(project: Path) -> None:
+    lines = session(HANDSHAKES[-1], ("tools/list", {}))
+    call = ("tools/call", {"name": "get_task", "arguments": {"id": 1}})
+    loaded_later = {f"runtime.protocol.{name}" for name in ("calls", "contents", "background")}
+
+    assert set() == loaded_later & imported_by(project, lines)
+    assert "runtime.protocol.calls" in imported_by(
+        project, [*lines, request(HANDSHAKES[-1], *call, 9)]
+    )
 
 
 @pytest.mark.thorough

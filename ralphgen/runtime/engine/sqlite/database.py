@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _thread
 import time
+from marshal import dumps
 
 from ...deferred import call_began, limit, longest_run, pause, take_time
 from ...encoding import sha256_hex
@@ -199,7 +200,7 @@ class Database(DatabaseBase, Snapshot):
 
     def definitions(self) -> str:
         """Return a digest of the definitions of all tables and views."""
-        return sha256_hex(repr((sqlite3.sqlite_version, self.rows(DEFINITIONS))).encode())
+        return sha256_hex(dumps((sqlite3.sqlite_version, self.rows(DEFINITIONS)), 2))
 
     def schema_version(self) -> int:
         """Return a number that differs after any change of the schema; within a transaction."""
