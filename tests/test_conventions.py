@@ -84,7 +84,7 @@ ROWS = tuple(row for rows in LAYERS.values() for row in rows)
 # Imports that the target layout does not have. Remove a pair with its import, and add none.
 UPWARD = {
     ("ledger.undo", "kits.ralph.rows"),
-    ("ledger.undo", "kits.registry"),
+    ("ledger.undo", "kits.project"),
     ("runtime.http.command", "runtime.start"),
 }
 # What a server loads costs milliseconds at every start; these are cheap or needed.
@@ -288,19 +288,17 @@ class TestImports:
     def test_the_core_knows_no_kit(self) -> None:
         """One tuple lists them; whoever else imports one makes the next kit harder to add.
 
-        The board shows tasks, edits compare them, sessions take them, imports make them, the gate
+        The board shows tasks, `Project` reads them, sessions take them, the loop
         proves them and an undo removes them, which are the kit ralph's: they ask that kit's `rows`.
         Specs are the kit specum's, and `tools add` is the kit tables'.
         """
         asked = {
             ("board", ".ralph.rows"),
             ("board", ".specum.progress"),
-            ("agents", ".ralph.rows"),
             ("cli", ".tables.finding"),
-            ("exchange", ".ralph.rows"),
+            ("kits", ".ralph.rows"),
             ("ledger", ".ralph.rows"),
             ("loop", ".ralph.gate"),
-            ("loop", ".ralph.rows"),
             ("sessions", ".ralph.rows"),
         }
         found = {

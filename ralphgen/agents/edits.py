@@ -8,10 +8,8 @@ from typing import TYPE_CHECKING
 
 from ralphgen.agents.calls import Properties, Record, RefusalError, RowTools, stored_column
 from ralphgen.errors import Problem, ProjectError
-from ralphgen.kits.ralph.rows import project_rows
-from ralphgen.kits.registry import KITS
+from ralphgen.kits.project import Project
 from ralphgen.project.database import open_database, opened_database
-from ralphgen.project.inspect import read_schema
 from ralphgen.runtime.system import launched_session
 from ralphgen.runtime.tasks.rows import plain, today
 from ralphgen.runtime.values import shortened
@@ -146,7 +144,7 @@ class EditedRow:
             return {}
         table, ((column, key),) = f"{self.kind}s", self.key.items()
         names = {stored_column(name, rule): name for name, rule in self.fields.items()}
-        with project_rows(self._root, KITS) as (rows, _):
+        with Project(self._root).task_rows() as (rows, _):
             columns = rows.chosen(table, *names)
             found = rows.read(table, columns, f"WHERE {column} = ?", key)
         row = zip(columns, found[0], strict=True) if found else ()
@@ -166,7 +164,7 @@ class EditedProject:
         self._root = root
         self.kind, self.key = "project", {"name": root.name}
         with open_database(root) as connection:
-            schema = read_schema(connection, root, KITS)
+            schema = Project(root).schema_in(connection)
             table = schema.table("metadata")
             names = {column.name for column in table.columns} if table is not None else set[str]()
             self.fields: Properties = {

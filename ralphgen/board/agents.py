@@ -42,8 +42,8 @@ from ralphgen.board.text import (
     query_of,
 )
 from ralphgen.errors import RalphgenError, UsageError
-from ralphgen.kits.ralph.rows import project_rows
-from ralphgen.kits.registry import KITS, read_settings
+from ralphgen.kits.project import Project
+from ralphgen.kits.registry import read_settings
 from ralphgen.loop.record import StoredLoop, ask_loops, read_events, stored_loops
 from ralphgen.loop.run import (
     LEAST_COST,
@@ -54,8 +54,6 @@ from ralphgen.loop.run import (
     parse_duration,
 )
 from ralphgen.loop.trees import worktree_notes
-from ralphgen.project.database import open_database
-from ralphgen.project.inspect import read_schema
 from ralphgen.project.model import Names
 from ralphgen.project.root import sessions_folder
 from ralphgen.project.rows import open_rows
@@ -211,12 +209,11 @@ def ready_tasks(root: Path) -> tuple[tuple[int, str], ...]:
 
     Raises `ProjectError` where the project cannot be read.
     """
-    with open_database(root) as connection:
-        schema = read_schema(connection, root, KITS)
-    if schema.table(MARKER) is None:
+    project = Project(root)
+    if project.schema.table(MARKER) is None:
         return ()
-    first = next_tasks(root, schema)[:READY]
-    with project_rows(root, KITS) as (rows, _):
+    first = next_tasks(root, project.schema)[:READY]
+    with project.task_rows() as (rows, _):
         titles = titles_of(rows, first)
     return tuple((task, titles.get(task, "")) for task in first)
 

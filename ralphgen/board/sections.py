@@ -30,9 +30,7 @@ from ralphgen.board.text import ActionResult, FieldProblem, Form, fieldless
 from ralphgen.doctor import examine
 from ralphgen.errors import Problem, ProjectError, RalphgenError
 from ralphgen.kits.project import Project
-from ralphgen.kits.registry import KITS
 from ralphgen.project.database import open_database
-from ralphgen.project.inspect import read_schema
 from ralphgen.project.model import Names
 from ralphgen.project.root import FOLDER
 from ralphgen.sessions.end import end_session
@@ -144,7 +142,7 @@ def _status(board: Board) -> Status | None:
     if has_tables_alone(board.root):
         return None
     with open_database(board.root) as connection:
-        schema = read_schema(connection, board.root, KITS)
+        schema = Project(board.root).schema_in(connection)
         return project_status(connection, schema, board.root)
 
 
@@ -155,7 +153,7 @@ def _attention(board: Board, _: PageQuery) -> Values:
 
 def _record(board: Board, query: PageQuery) -> Values:
     with open_database(board.root) as connection:
-        schema = read_schema(connection, board.root, KITS)
+        schema = Project(board.root).schema_in(connection)
         read = record_of_tables if has_tables_alone(board.root) else project_record
         return {"view": read(connection, schema, query.record), "query": query}
 

@@ -45,8 +45,9 @@ from ralphgen.board.text import (
 )
 from ralphgen.emit.trust import hidden_in
 from ralphgen.errors import ProjectError, RalphgenError, UsageError
-from ralphgen.kits.ralph.rows import Rows, project_rows
-from ralphgen.kits.registry import KITS, read_settings
+from ralphgen.kits.project import Project
+from ralphgen.kits.ralph.rows import Rows
+from ralphgen.kits.registry import read_settings
 from ralphgen.ledger.backup import backed_up
 from ralphgen.ledger.record import (
     SessionRecord,
@@ -62,7 +63,6 @@ from ralphgen.ledger.undo import LineResult, RowResult, Undone, finish_undone, u
 from ralphgen.planning.model import Names
 from ralphgen.project.database import open_database
 from ralphgen.project.git import ask_git, begin_of_git
-from ralphgen.project.inspect import read_schema
 from ralphgen.runtime.engine.closing import MET
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.files import AT_ONCE, NO_LINK
@@ -564,7 +564,7 @@ def read_session(root: Path, session_id: str, *, ours: bool) -> SessionAtWork | 
     agent = record.agent or "" if record is not None else ""
     line = None
     if record is not None:
-        with project_rows(root, KITS) as (rows, _):
+        with Project(root).task_rows() as (rows, _):
             line = session_on_record(rows, record)
     return SessionAtWork(
         session_id=session_id,
@@ -614,7 +614,7 @@ def work_of(root: Path, session_id: str) -> SessionWork | None:
     with open_database(root) as connection:
         if state_of(connection).version is None:
             return None
-        schema = read_schema(connection, root, KITS)
+        schema = Project(root).schema_in(connection)
         rows = Rows(connection, {})
         changes = changes_by(rows, session_id, CHANGES + 1)
         task = record.task_id if record is not None else None

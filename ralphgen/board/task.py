@@ -60,8 +60,9 @@ from ralphgen.board.text import (
 )
 from ralphgen.errors import Problem, ProjectError, RalphgenError
 from ralphgen.files import MANIFEST
-from ralphgen.kits.ralph.rows import Rows, best, decode_learnings, project_rows
-from ralphgen.kits.registry import KITS, read_settings
+from ralphgen.kits.project import Project
+from ralphgen.kits.ralph.rows import Rows, best, decode_learnings
+from ralphgen.kits.registry import read_settings
 from ralphgen.ledger.record import sessions_of
 from ralphgen.ledger.tables import state_of
 from ralphgen.project.root import FOLDER, project_place
@@ -650,7 +651,7 @@ class TaskActions:
 
     def _row(self, task: int) -> Row:
         """Return a task as it is stored now; nothing where there is none, as the tool says."""
-        with project_rows(self._root, KITS) as (rows, _):
+        with Project(self._root).task_rows() as (rows, _):
             return stored_task(rows, task) or {}
 
     def _change(
@@ -871,20 +872,20 @@ class TaskPages:
 
     def _is_there(self, task: int) -> bool:
         try:
-            with project_rows(self._root, KITS) as (rows, _):
+            with Project(self._root).task_rows() as (rows, _):
                 return stored_task(rows, task) is not None
         except ProjectError:  # the page says why
             return True
 
     def _list(self, asked: lists.TaskQuery) -> Markup:
-        with project_rows(self._root, KITS) as (rows, _):
+        with Project(self._root).task_rows() as (rows, _):
             view = task_listing(rows, asked)
         return pages.html(
             "task_list.html.jinja", view=view, asked=asked, states=lists.STATES, sorts=lists.SORTS
         )
 
     def _task(self, asked: TaskAsked) -> Markup:
-        with project_rows(self._root, KITS) as (rows, schema):
+        with Project(self._root).task_rows() as (rows, schema):
             view = task_view(rows, schema.hidden, asked.task, asked.comments, asked.changes)
         if view is None:
             raise ProjectError(f"task {asked.task} no longer exists", '"/tasks" lists them')
@@ -913,7 +914,7 @@ class TaskPages:
 
     def _new(self, form: Form) -> Markup:
         schemas, problems = self._schemas()
-        with project_rows(self._root, KITS) as (rows, _):
+        with Project(self._root).task_rows() as (rows, _):
             read = rows.read("features", ["name"], "ORDER BY name LIMIT ?", MOST_NAMES)
         names = {
             "feature": tuple(name for (name,) in read if isinstance(name, str)),

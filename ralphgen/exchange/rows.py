@@ -13,9 +13,8 @@ from typing import Any
 
 from ralphgen.errors import Problem, ProjectError, RalphgenError, Say, plain
 from ralphgen.files import MARK, decoded
-from ralphgen.kits.registry import KITS, project_config
+from ralphgen.kits.project import Project
 from ralphgen.project.database import FileSnapshot, Snapshot, open_database, open_without_trace
-from ralphgen.project.inspect import read_schema, takes_any_schema
 from ralphgen.project.model import Names, Schema, Table
 from ralphgen.project.root import CONFIG
 from ralphgen.project.schema import table_names
@@ -652,8 +651,7 @@ class Own:
 
 def ralphs_tables(root: Path) -> Names:
     """Return `TABLES`, or nothing in a project of tables alone: there no name has a meaning."""
-    config = project_config(root)
-    return () if takes_any_schema(config, KITS) else TABLES
+    return () if Project(root).serves_any_database else TABLES
 
 
 def read_own(root: Path) -> Own:
@@ -664,7 +662,7 @@ def read_own(root: Path) -> Own:
 
 def own_of(connection: Snapshot, root: Path) -> Own:
     """Return the rows of a database that has the settings of the project in `root`."""
-    schema = read_schema(connection, root, KITS)
+    schema = Project(root).schema_in(connection)
     stored = table_names(connection)
     ralphs = ralphs_tables(root)
     tables = moved_tables(schema, stored, ralphs)

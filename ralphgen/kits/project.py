@@ -6,11 +6,13 @@ from functools import cached_property
 from pathlib import Path
 
 from ralphgen.files import Files
+from ralphgen.kits.ralph.rows import Rows, reading_rows
 from ralphgen.kits.registry import KITS, any_database, project_config
 from ralphgen.planning.model import ServerPlan
 from ralphgen.planning.server import plan_server
 from ralphgen.project.config import Config
-from ralphgen.project.inspect import inspect_project, without_new_columns
+from ralphgen.project.database import Snapshot, open_database
+from ralphgen.project.inspect import inspect_project, served_schema, without_new_columns
 from ralphgen.project.model import Names, ProjectFacts, Schema
 from ralphgen.project.root import project_root
 from ralphgen.project.rows import ProjectRows, open_rows
@@ -55,10 +57,13 @@ class Project:
         """The columns that `as_served` leaves out, as `"table.column"`."""
         return self._inspected[1]
 
-    @property
+    @cached_property
     def schema(self) -> Schema:
-        """The tables of the database, as far as the settings show them."""
-        return self.facts.schema
+        """The tables of the database, whatever else is wrong with the project."""
+        if "_inspected" in vars(self):
+            return self.facts.schema
+        with open_database(self.root) as connection:
+            return self.schema_in(connection)
 
     @cached_property
     def plan(self) -> ServerPlan:
@@ -75,11 +80,22 @@ class Project:
         """Whether the database is that of an app, and needs none of ralphgen's tables."""
         return any_database(self.settings.kits)
 
+    def schema_in(self, connection: Snapshot) -> Schema:
+        """Return the tables that a connection sees, as far as the settings show them."""
+        return served_schema(connection, self.config, KITS)
+
     @contextmanager
     def rows(self) -> Iterator[ProjectRows]:
         """The rows of the database, read at one moment."""
         with open_rows(self.root, has_tasks=not self.serves_any_database) as rows:
             yield rows
+
+    @contextmanager
+    def task_rows(self) -> Iterator[tuple[Rows, Schema]]:
+        """The rows that tasks consist of, and the schema, read at one moment."""
+        with open_database(self.root) as connection:
+            schema = self.schema_in(connection)
+            yield reading_rows(connection, schema), schema
 
 
 def open_project(start: Path) -> Project:

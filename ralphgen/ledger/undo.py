@@ -12,8 +12,8 @@ from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, cast
 
 from ralphgen.errors import ProjectError
+from ralphgen.kits.project import Project
 from ralphgen.kits.ralph.rows import proof_on
-from ralphgen.kits.registry import KITS, project_config
 from ralphgen.ledger.backup import FOLDER as BACKUPS
 from ralphgen.ledger.record import (
     ENTRY_COLUMNS,
@@ -27,7 +27,6 @@ from ralphgen.ledger.record import (
 )
 from ralphgen.ledger.tables import no_ledger, read_state
 from ralphgen.project.database import module_of, open_database, opened_database
-from ralphgen.project.inspect import read_schema, takes_any_schema
 from ralphgen.project.root import project_home
 from ralphgen.runtime.engine import quoted
 from ralphgen.runtime.engine.closing import DONE
@@ -506,8 +505,7 @@ def undo_session(root: Path, session: str, *, dry_run: bool = False) -> Undone:
     interrupted undo. A `dry_run` writes nothing. Raises `MissingError` for a session that is not on
     record, and `ProjectError` if there is no ledger or the database cannot be written.
     """
-    config = project_config(root)
-    has_tasks = not takes_any_schema(config, KITS)
+    has_tasks = not Project(root).serves_any_database
     own = f"{UNDO_PREFIX}{time.strftime('%Y%m%dT%H%M%SZ', time.gmtime())}-{os.urandom(4).hex()}"
     stored = module_of(root, "stored_rows").StoredRows
     with _recorded(root, own, session) as (database, journal):
@@ -583,9 +581,7 @@ def _proof(root: Path, database: "Database", session: str) -> Callable[[int], st
     """
     if not database.reading(lambda: database.rows(_OPENED, (session,))):
         return None
-    with open_database(root) as connection:
-        schema = read_schema(connection, root, KITS)
-    return proof_on(root, schema, database)
+    return proof_on(root, Project(root).schema, database)
 
 
 def finish_undone(root: Path) -> None:

@@ -10,8 +10,8 @@ from ralphgen.agents.calls import open_server
 from ralphgen.emit.trust import Ask, check_items, require_trust
 from ralphgen.errors import ProjectError, Say, UsageError, plain
 from ralphgen.files import decoded
+from ralphgen.kits.project import Project
 from ralphgen.kits.ralph.gate import checked_files, session_protected
-from ralphgen.kits.ralph.rows import project_rows
 from ralphgen.kits.registry import KITS, read_settings
 from ralphgen.project.config import FILE as CONFIG
 from ralphgen.project.config import Config, config_model
@@ -159,7 +159,7 @@ class Gate:
         """Read the task of the request; raise `ProjectError` if there is none of its number."""
         if self.task is None:
             return TaskFacts()
-        with project_rows(self._place.root, KITS) as (rows, _):
+        with Project(self._place.root).task_rows() as (rows, _):
             tables, database = rows.stored, rows.connection
             columns = tables.tasks.chosen(["discipline", "status", "depends_on"])
             try:

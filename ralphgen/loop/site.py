@@ -475,12 +475,16 @@ class TreeWorkplace(ProjectWorkplace):
             outcome, text, comment = _words(found)
             if isinstance(found, Pending) and found.refused:
                 self._error = PushRefusedError(found.reason, PUSH_HINT)
-            if isinstance(found, Refused):  # no further attempt can make it better
-                claim = replace(claim, attempts=1)
             if isinstance(found, Merged):
                 self.recorded += found.recorded
             if outcome != PENDING:
-                status = give_back(claim, outcome, comment, reopens=outcome == NOT_MERGED)
+                status = give_back(
+                    claim,
+                    outcome,
+                    comment,
+                    reopens=outcome == NOT_MERGED,
+                    is_last=isinstance(found, Refused),  # no further attempt can make it better
+                )
                 self._say_given_up(claim.task, status, outcome, worker)
         except ProgramError as error:  # no other merge can be made either
             self._error = error
@@ -495,13 +499,8 @@ class TreeWorkplace(ProjectWorkplace):
         """Return the merges left by an earlier loop, except those of a running one."""
         with opened_database(self._root) as database:
             live = database.reading(lambda: live_claims(database))
-        lease, attempts = self._project.settings.claims.lease, self._project.settings.loop.attempts
         return [
-            WaitingMerge(
-                tree,
-                self._title(task),
-                TaskClaim(self._root, session_id, task, 0, lease, attempts, self._project.schema),
-            )
+            WaitingMerge(tree, self._title(task), TaskClaim(self._project, session_id, task, 0))
             for tree, task, session_id in left_merges(self._root, live, self._told(0))
         ]
 

@@ -387,15 +387,6 @@ def _surveys(
     return tuple(surveys)
 
 
-def read_schema(connection: Snapshot, root: Path, kits: Sequence[InspectedKit]) -> Schema:
-    """Return the schema of a project's database, even if the project has other problems.
-
-    Raises `ProjectError` if the config, which hides columns, or the schema is invalid.
-    """
-    config = read_config(root, tuple(kit.key for kit in kits), settings_models(kits))
-    return _served_schema(connection, config, kits)
-
-
 def found_by_kits(
     root: Path, project: ProjectFacts, kits: Sequence[InspectedKit]
 ) -> dict[str, Finding]:
@@ -533,7 +524,7 @@ def _found_facts(
     root: Path, config: TomlFile[Config], kits: Sequence[InspectedKit]
 ) -> _DatabaseFacts:
     with open_database(root) as connection:
-        schema = _served_schema(connection, config, kits)
+        schema = served_schema(connection, config, kits)
         tables = served_tables(config, schema, connection)
         queries = prepared_queries(root, config, schema, connection, {})
         if takes_any_schema(config, kits):
@@ -547,7 +538,7 @@ def _found_facts(
         return schema, tables, queries, stored_removals(connection, schema), warnings, unusable
 
 
-def _served_schema(
+def served_schema(
     connection: Snapshot, config: TomlFile[Config], kits: Sequence[InspectedKit]
 ) -> Schema:
     """Return the tables that the servers work on, as far as the config names them."""

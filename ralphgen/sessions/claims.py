@@ -10,10 +10,8 @@ from typing import Any
 from ralphgen.errors import Problem, ProjectError, RalphgenError, plain
 from ralphgen.kits.project import Project
 from ralphgen.kits.ralph.rows import stored_tables, writing_tasks
-from ralphgen.kits.registry import KITS, read_settings
 from ralphgen.ledger.tables import now
 from ralphgen.project.database import open_database, opened_database
-from ralphgen.project.inspect import read_schema
 from ralphgen.project.model import Schema
 from ralphgen.project.root import has_database
 from ralphgen.runtime.engine.closing import MET
@@ -79,7 +77,7 @@ def task_states(root: Path) -> list[TaskState]:
     if Project(root).serves_any_database:
         return []
     with open_database(root) as connection:
-        tables = stored_tables(read_schema(connection, root, KITS))
+        tables = stored_tables(Project(root).schema_in(connection))
         columns = tables.tasks.chosen(COLUMNS)
         rows = connection.rows(tables.tasks.select(columns, "ORDER BY id"))
         tasks = [_stored(dict(zip(columns, row, strict=True))) for row in rows]
@@ -214,13 +212,13 @@ def claim_task(project: Project, session_id: str, task: int) -> TaskClaim | None
     """
     if project.schema.table(MARKER) is None:
         return None
-    lease, attempts = project.settings.claims.lease, project.settings.loop.attempts
+    lease = project.settings.claims.lease
     try:
         with writing_tasks(project.root, project.schema) as (database, tables):
             token = assignment.claim_task(database, tables, session_id, task, lease)
     except claims.HeldError as error:
         raise claimed(error.claim) from error
-    return TaskClaim(project.root, session_id, task, token, lease, attempts, project.schema)
+    return TaskClaim(project, session_id, task, token)
 
 
 def claim_next(project: Project, request: Request, chance: int = CHANCE) -> TaskClaim:
@@ -241,7 +239,7 @@ def claim_next(project: Project, request: Request, chance: int = CHANCE) -> Task
     if taken is None:
         raise nothing_ready(project, request)
     task, session_id, token = taken
-    return TaskClaim(project.root, session_id, task, token, lease, attempts, project.schema)
+    return TaskClaim(project, session_id, task, token)
 
 
 def next_task(project: Project, request: Request) -> int:
@@ -335,19 +333,21 @@ def give_back(
     comment: str = "",
     *,
     reopens: bool = False,
+    is_last: bool = False,
     reason: str = "",
 ) -> str | None:
     """Let a task go that a session holds; as `end_claim`."""
     ended = f'The session "{one_line(claim.session_id)}" ended: {one_line(outcome)}.'
     try:
-        with writing_tasks(claim.root, claim.schema) as (database, tables):
+        project = claim.project
+        with writing_tasks(project.root, project.schema) as (database, tables):
             return assignment.end_claim(
                 database,
                 tables,
                 claim.session_id,
                 claim.task,
                 f"{ended} {comment}".strip(),
-                attempts=claim.attempts,
+                attempts=1 if is_last else project.settings.loop.attempts,
                 counts=outcome not in NO_ATTEMPT,
                 reopens=reopens,
                 reason=reason,
@@ -362,17 +362,14 @@ def release_held(root: Path, session_id: str, outcome: str) -> int | None:
     """Release the task that a session claims, as `end_claim`; return it, or None if it has none."""
     if not has_database(root):
         return None
-    with open_database(root) as connection:
-        schema = read_schema(connection, root, KITS)
-    if schema.table(MARKER) is None:
+    project = Project(root)
+    if project.schema.table(MARKER) is None:
         return None
     with opened_database(root) as database:
         found = database.reading(lambda: claims.claims(database))
-    attempts = read_settings(root).loop.attempts
     for task, held in found.items():
         if held.session == session_id:
-            own = TaskClaim(root, session_id, task, held.token, 0, attempts, schema)
-            give_back(own, outcome)
+            give_back(TaskClaim(project, session_id, task, held.token), outcome)
             return task
     return None
 

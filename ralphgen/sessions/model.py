@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 from ralphgen.errors import plain
+from ralphgen.kits.project import Project
 from ralphgen.planning.model import Names
 from ralphgen.planning.preview import listed_bytes
 from ralphgen.project.config import LaunchConfig
-from ralphgen.project.model import Schema
 from ralphgen.runtime.errors import one_line
 from ralphgen.sessions.store import SYSTEM
 from ralphgen.suggestion import counted
@@ -62,19 +62,25 @@ class Served:
 
 @dataclass(frozen=True, slots=True)
 class TaskClaim:
-    """That a session holds a task of the project in `root`, by a `token`.
+    """That a session holds a task of a project, by a `token`.
 
-    It does for `lease` seconds from each renewal on. After so many `attempts` that left it open,
-    the task is blocked. `schema` is what its tables were when it was taken.
+    The project's settings and schema are those of when it was taken.
     """
 
-    root: Path
+    project: Project = field(repr=False)
     session_id: str
     task: int
     token: int
-    lease: int
-    attempts: int
-    schema: Schema = field(repr=False)
+
+    @property
+    def root(self) -> Path:
+        """The folder of the project."""
+        return self.project.root
+
+    @property
+    def lease(self) -> int:
+        """For how many seconds it holds from each renewal on."""
+        return self.project.settings.claims.lease
 
     def facts(self, *, kept: bool) -> dict[str, int]:
         """Return the claim as it is stored in the session's context.

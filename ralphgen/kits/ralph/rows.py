@@ -14,9 +14,9 @@ from ralphgen.kits.ralph.server.features import BEST_LEARNINGS
 from ralphgen.kits.ralph.server.learnings import best
 from ralphgen.kits.ralph.server.learnings import decode as decode_learnings
 from ralphgen.kits.ralph.server.project import LEARNINGS, NOT_ACTIONABLE, PROGRESS
-from ralphgen.project.database import Snapshot, connected_database, open_database
-from ralphgen.project.inspect import FACTS, read_schema
-from ralphgen.project.model import InspectedKit, Schema
+from ralphgen.project.database import Snapshot, connected_database
+from ralphgen.project.inspect import FACTS
+from ralphgen.project.model import Schema
 from ralphgen.project.schema import REQUIRED_COLUMNS
 from ralphgen.runtime.engine.ledger import MARKER
 from ralphgen.runtime.errors import ToolError
@@ -37,7 +37,6 @@ __all__ = [
     "Rows",
     "best",
     "decode_learnings",
-    "project_rows",
     "proof_on",
     "reading_rows",
     "stored_tables",
@@ -97,17 +96,6 @@ class Rows:
     def execute(self, sql: str, *values: object) -> list[tuple[Any, ...]]:
         """Return the rows of a statement; text that is no UTF-8 is shown with U+FFFD."""
         return self.connection.rows(sql, values)
-
-
-@contextmanager
-def project_rows(root: Path, kits: Sequence[InspectedKit]) -> Iterator[tuple[Rows, Schema]]:
-    """Yield the rows of the project in `root`, and its schema, on a connection of their own.
-
-    Raises `ProjectError` where config, database or schema cannot be used.
-    """
-    with open_database(root) as connection:
-        schema = read_schema(connection, root, kits)
-        yield reading_rows(connection, schema), schema
 
 
 def reading_rows(connection: Snapshot, schema: Schema) -> Rows:

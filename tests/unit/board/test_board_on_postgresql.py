@@ -22,9 +22,8 @@ from ralphgen.board.sessions import (
     undo_preview,
     work_of,
 )
-from ralphgen.kits.registry import KITS
+from ralphgen.kits.project import Project
 from ralphgen.project.database import open_database
-from ralphgen.project.inspect import read_schema
 
 pytestmark = pytest.mark.slow
 
@@ -53,7 +52,7 @@ INSERT INTO ralphgen_evidence (task_id, session, check_name, definition, started
 def views(project: EngineProject) -> list[object]:
     root = project.root
     with open_database(root) as connection:
-        schema = read_schema(connection, root, KITS)
+        schema = Project(root).schema_in(connection)
         disciplines = read_disciplines(root).rows
         return [
             asdict(project_status(connection, schema, root)),

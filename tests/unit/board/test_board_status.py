@@ -16,9 +16,8 @@ from hypothesis import strategies as st
 from ralphgen.board.overview import FEATURES, LISTED, STATUS_NAMES, Status, project_status
 from ralphgen.board.tasks import TaskLine
 from ralphgen.errors import ProjectError
-from ralphgen.kits.registry import KITS
+from ralphgen.kits.project import Project
 from ralphgen.project.database import FileSnapshot, open_without_trace
-from ralphgen.project.inspect import read_schema
 from ralphgen.project.root import DATABASE
 from ralphgen.runtime.tasks.claims import prerequisite_lists
 from ralphgen.runtime.tasks.rows import decode_integers
@@ -31,7 +30,7 @@ Tasks = dict[int, tuple[str, list[int]]]
 def of_project(root: Path) -> Status:
     with open_without_trace(root / DATABASE) as file:
         connection = FileSnapshot(file)
-        return project_status(connection, read_schema(connection, root, KITS), root, TODAY)
+        return project_status(connection, Project(root).schema_in(connection), root, TODAY)
 
 
 def ids(tasks: Iterable[TaskLine]) -> list[int | str]:

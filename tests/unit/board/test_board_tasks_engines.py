@@ -11,8 +11,7 @@ from ralphgen.agents.edits import ClashError, EditedProject
 from ralphgen.board.task import UPDATE, WAS, TaskActions, TaskView, fields_for, task_view
 from ralphgen.board.tasks import SORTS, STATES, TaskQuery, task_listing
 from ralphgen.board.text import Form
-from ralphgen.kits.ralph.rows import project_rows
-from ralphgen.kits.registry import KITS
+from ralphgen.kits.project import Project
 
 pytestmark = pytest.mark.slow
 
@@ -39,7 +38,7 @@ ASKED = (
 
 def seen(root: Path, task: int) -> TaskView:
     """A task, which is there."""
-    with project_rows(root, KITS) as (rows, schema):
+    with Project(root).task_rows() as (rows, schema):
         view = task_view(rows, schema.hidden, task, 1, 1)
     assert view is not None
     return view
@@ -51,7 +50,7 @@ def test_lists_tasks_and_changes_are_the_same_on_both_engines(tmp_path: Path) ->
     for engine in ("sqlite", "postgresql"):
         with on_engine(engine, tmp_path / engine / "p", ledger=True) as project:
             project.run(*ROWS.split(";\n"))
-            with project_rows(project.root, KITS) as (rows, _):
+            with Project(project.root).task_rows() as (rows, _):
                 lists.append([task_listing(rows, asked) for asked in ASKED])
             views.append(seen(project.root, 1))
             actions = TaskActions(project.root)
@@ -79,7 +78,7 @@ def test_a_database_without_optional_columns_is_shown_and_changed(
     tmp_path: Path, schema: str
 ) -> None:
     with on_engine("sqlite", tmp_path / "p", schema=schema) as project:
-        with project_rows(project.root, KITS) as (rows, _):
+        with Project(project.root).task_rows() as (rows, _):
             lists = [task_listing(rows, asked) for asked in ASKED]
         view = seen(project.root, 1)
         fields = (("title", "New"), ("was.title", view.task.title))
