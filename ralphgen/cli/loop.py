@@ -196,20 +196,25 @@ def _looped(
     from ralphgen.agents.launch import find_program
     from ralphgen.cli.trust import asked
     from ralphgen.emit.trust import require_trust
+    from ralphgen.kits.registry import read_settings
     from ralphgen.ledger.backup import backed_up
     from ralphgen.loop.conduct import conduct
+    from ralphgen.loop.notify import Notifier
     from ralphgen.loop.record import recorded_loop
     from ralphgen.loop.run import FREQUENT, Run, event
     from ralphgen.sessions.create import project_items
 
     root, limits, telling = prepared.root, prepared.limits, prepared.telling
     events: list[Event] = []
+    config = read_settings(root).notify
+    notifier = Notifier(root, config, lambda text: telling.tell(event("note", worker=0, text=text)))
     if warning := require_trust(root, project_items(root), asked, is_whole=True):
         tell(warning)
     find_program(prepared.agent)  # before a task is claimed for nothing
     with (
         recorded_loop(root, options) as record,
         _view(prepared, as_json=as_json, tell=tell) as view,
+        notifier,
     ):
         shown = _as_long_as_it_can(view, telling)
 
@@ -217,6 +222,7 @@ def _looped(
             record.write(told)
             if told is not None and told["event"] not in FREQUENT:
                 events.append(told)
+                notifier.take(told)
             if as_json or told is None or told["event"] != "stop":
                 shown(told)
 
@@ -234,6 +240,9 @@ def _looped(
             cut_off=lambda seconds: telling.tell(event("away", seconds=seconds)),
         )
         stop = conduct(run, prepared.site, telling, prepared.stop_now, show, record.asked)
+        notifier.wait()
+        while isinstance(failed := telling.next(0), dict):
+            show(failed)
     if not as_json:
         _as_long_as_it_can(lambda _: _summarize(root, events, tell), telling)(None)
     return stop.exit_code
@@ -247,7 +256,8 @@ def _summarize(root: Path, events: "Sequence[Event]", tell: Say) -> None:
     try:
         lines = [*summary_lines(summarize(root, events))]
     except ProjectError as error:
-        lines = [*event_lines(events[-1]), f"warning: no summary: {error.problems[0].text}"]
+        stop = next(one for one in reversed(events) if one["event"] == "stop")
+        lines = [*event_lines(stop), f"warning: no summary: {error.problems[0].text}"]
     for line in lines:
         tell(line)
 

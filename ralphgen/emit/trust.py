@@ -40,6 +40,7 @@ from ralphgen.project.config import (
     HttpSettings,
     LaunchConfig,
     LoopConfig,
+    NotifyConfig,
     Words,
     config_model,
     prompt_names,
@@ -253,7 +254,7 @@ SETTLED = frozenset(
     {
         *("kits", "requires", "structured_output", "describe", "tables", "own_tools", "queries"),
         *("disciplines", "done", "launch", "claims", "sessions", "brief", "loop", "database"),
-        *("board", "policy", "http", "db_schema"),
+        *("board", "policy", "http", "db_schema", "notify"),
     }
 )
 
@@ -307,6 +308,16 @@ def loop_items(loop: LoopConfig) -> list[TrustItem]:
         run = agent.command
         found.append(("agent", f'agent "{name}" runs {shlex.join(run)}', [name, *run]))
     return [TrustItem(_digest(kind, run), shown, CONFIG) for kind, shown, run in found]
+
+
+def notify_items(notify: NotifyConfig) -> list[TrustItem]:
+    """Return the program or the variable with the URL to which `[notify]` sends lines."""
+    if not notify.is_set:
+        return []
+    way = [*(notify.command or ()), notify.url_env]
+    shown = f"runs {shlex.join(notify.command)}" if notify.command else "sends lines to the URL in "
+    shown += notify.url_env or ""
+    return [TrustItem(_digest("notify", way), f"[notify] {shown}", CONFIG)]
 
 
 def _check_command(check: CheckSettings) -> str:
@@ -674,6 +685,7 @@ def _digests_in_config(root: Path, text: bytes) -> frozenset[str] | None:
         found = tomllib.loads(text.decode())
         config = config_model(settings_models(KITS)).model_validate(found)
         ran = (*check_items(config.done), *loop_items(config.loop), *settings_items(config))
+        ran += (*notify_items(config.notify),)
         items = [*launch_items(config.launch), *told_items(config.describe), *ran]
         items += database_items(root, found.get("database", {}))
         for name, settings in config.disciplines.items():
@@ -724,6 +736,7 @@ def own_items(
         *launch_items(config.launch),
         *run_items(project),
         *loop_items(config.loop),
+        *notify_items(config.notify),
         *file_items(project.root),
         *client_items(work_tree),
         *content_items(work_tree),

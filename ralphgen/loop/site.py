@@ -177,9 +177,8 @@ class ProjectWorkplace:
     ) -> None:
         """Name a task that is blocked now, though its agent has left it open."""
         if status == BLOCKED and outcome != BLOCKED:
-            self._note(
-                worker, f'task {task} is blocked; for the reason, see "ralphgen task show {task}"'
-            )
+            text = f'task {task} is blocked; for the reason, see "ralphgen task show {task}"'
+            self._tell(event("note", worker=worker, text=text, blocked=task))
 
     def _return_held(self, worker: int) -> None:
         """Release the tasks that could not be released earlier; raise `ProjectError` on failure."""

@@ -12,7 +12,15 @@ from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, WrapValidator, create_model
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    WrapValidator,
+    create_model,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from ralphgen import __version__
@@ -29,6 +37,7 @@ from ralphgen.files import (
 from ralphgen.project.model import PolicyRule
 from ralphgen.project.root import CONFIG, FOLDER
 from ralphgen.project.settings import (
+    AddressVariable,
     AgentName,
     Command,
     DatabaseSettings,
@@ -36,6 +45,7 @@ from ralphgen.project.settings import (
     Line,
     Message,
     Name,
+    NotifierCommand,
     ProjectId,
     PublicUrl,
     QueriesSettings,
@@ -479,6 +489,39 @@ class HttpSettings(_Strict):
     drain: Annotated[int, Field(ge=1, le=600)] = 10
 
 
+Occasion = Literal["stop", "question", "stuck", "limit"]
+
+
+class NotifyConfig(_Strict):
+    """`[notify]`: how the loop and `ralphgen notify` send a line of text to the user.
+
+    They run `command`, an argument list in which `{text}` is replaced, or send a POST request to
+    the URL in the variable `url_env`. With `json` its body is an object with the key `text`. `on`
+    lists the occasions on which a loop sends a line.
+    """
+
+    command: NotifierCommand | None = None
+    url_env: AddressVariable | None = None
+    as_json: bool = Field(default=False, alias="json")
+    on: list[Occasion] = ["stop", "question", "stuck", "limit"]
+
+    @property
+    def is_set(self) -> bool:
+        """Whether there is a way to send a line."""
+        return self.command is not None or self.url_env is not None
+
+    @model_validator(mode="after")
+    def _has_one_way(self) -> "NotifyConfig":
+        """Raise PydanticCustomError for both ways, and for settings without their way."""
+        if self.command is not None and self.url_env is not None:
+            raise PydanticCustomError("notify", "command or url_env, not both")
+        if self.as_json and self.url_env is None:
+            raise PydanticCustomError("notify", '"json" with "url_env" only')
+        if self.model_fields_set and not self.is_set:
+            raise PydanticCustomError("notify", "command or url_env")
+        return self
+
+
 class BoardSettings(_Strict):
     """`[board]`: where the board listens on this machine, so that its pages can be bookmarked."""
 
@@ -518,6 +561,7 @@ class Config(_Strict):
     brief: BriefConfig = BriefConfig()
     environment: EnvironmentSettings = EnvironmentSettings()
     loop: LoopConfig = LoopConfig()
+    notify: NotifyConfig = NotifyConfig()
     database: DatabaseSettings = DatabaseSettings()
     board: BoardSettings = BoardSettings()
     policy: PolicySettings = PolicySettings()

@@ -27,6 +27,8 @@ PUBLIC_URL = re.compile(
     r"https?://([A-Za-z0-9.-]+|\[[0-9a-fA-F:]+\])(?::([0-9]{1,5}))?(/[A-Za-z0-9._~-]+)+"
 )
 PROJECT_ID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+ADDRESS = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://")
+TEXT = "{text}"  # the place of a notification in a command
 MESSAGE_FIELDS = ("title", "task")  # placeholders of a commit message
 LAST_PORT = 65_535
 LONGEST_NAME = 100
@@ -131,6 +133,27 @@ def _is_variable(text: str) -> str:
     return text
 
 
+def _is_notifier(words: list[str]) -> list[str]:
+    """Return a command that sends a text; raise PydanticCustomError without a place for the text.
+
+    A URL is refused: most of them are secrets.
+    """
+    if any(ADDRESS.search(word) for word in words):
+        raise PydanticCustomError("address", "no URL: name a variable that holds it in url_env")
+    if not any(TEXT in word for word in words[1:]):
+        raise PydanticCustomError("notifier", 'an argument list with "{text}", such as ["ntfy", …]')
+    return words
+
+
+def _is_address_variable(text: str) -> str:
+    """Return the name of a variable; raise PydanticCustomError for other texts, such as a URL."""
+    if not VARIABLE.fullmatch(text):
+        raise PydanticCustomError(
+            "address_variable", 'the name of a variable, such as "NIGHT_URL", not the URL'
+        )
+    return text
+
+
 def _is_schema_name(text: str) -> str:
     """Return the name of a schema; raise PydanticCustomError if it is too long."""
     size = len(text.encode("utf-8", "surrogatepass"))
@@ -184,11 +207,13 @@ def _is_structured(value: object) -> object:
 
 
 AgentName = Annotated[str, AfterValidator(_is_agent_name)]
+AddressVariable = Annotated[str, AfterValidator(_is_address_variable)]
 Command = Annotated[list[str], AfterValidator(_is_command)]
 Glob = Annotated[str, AfterValidator(_is_glob)]
 Line = Annotated[str, AfterValidator(_is_line)]
 Message = Annotated[str, AfterValidator(_is_message)]
 Name = Annotated[str, Field(min_length=1)]
+NotifierCommand = Annotated[Command, AfterValidator(_is_notifier)]
 ProjectId = Annotated[str, AfterValidator(_is_project_id)]
 PublicUrl = Annotated[str, AfterValidator(_is_public_url)]
 RelativePath = Annotated[str, AfterValidator(_is_relative)]

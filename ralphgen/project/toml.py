@@ -21,7 +21,7 @@ Keys = Sequence[str | int]
 KeyPath = tuple[str | int, ...]
 Model = TypeVar("Model", bound=BaseModel)
 
-UNSHOWN = {"dsn_env", "env", "headers", "url"}  # keys below which values may be secrets
+UNSHOWN = {"dsn_env", "env", "headers", "url", "url_env"}  # keys below which values may be secrets
 MASK = "***"
 # A user and a password in a URL, or a password in another form of a DSN.
 SECRET = re.compile(r"(?<=://)[^/\s]*@|(?<=password=)('[^']*'|[^\s\"]+)", re.IGNORECASE)
