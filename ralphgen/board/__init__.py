@@ -1,1 +1,1 @@
-"""The board: a local page on who may do what and how the project stands."""
+"""The board: a local page with the project's state, and with the tools of each recipe."""

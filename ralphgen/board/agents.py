@@ -1,6 +1,6 @@
 """The agents and loops that a board starts: options, choices, processes, the page of loops.
 
-Recipes are those that run without the user; nothing that a browser sends is a command.
+Only recipes that run without the user are offered; no input of a browser is used as a command.
 """
 
 import math
@@ -88,7 +88,7 @@ OPTION = re.compile(r'"?--([a-z][a-z-]*)"?')
 
 
 def limit_problems(name: str, given: str) -> tuple[FieldProblem, ...]:
-    """Return why an option cannot have this value, in the words of the form; none where it can."""
+    """Return why an option cannot have this value, in the words of the form; empty if it can."""
     label, shown = LABELS[name], line(given)
     if name == "max_time":
         try:
@@ -117,7 +117,7 @@ def known_options(found: object) -> tuple[Mapping[str, str], Sequence[str]]:
 
 
 def refusals(said: Sequence[str]) -> tuple[FieldProblem, ...]:
-    """Return what a command says of why it does nothing, in the words of the page."""
+    """Return a command's reasons for a refusal, in the words of the page."""
     first = next((at for at, one in enumerate(said) if one.startswith(SAYS)), 0)
     problems: list[FieldProblem] = []
     for one in said[first:]:
@@ -145,7 +145,7 @@ def _field(found: re.Match[str]) -> str:
 
 
 def _amount(given: str) -> float:
-    """Return an amount; less than any where the text is none."""
+    """Return an amount, or negative infinity if the text is not one."""
     try:
         amount = float(given)
     except ValueError:
@@ -163,14 +163,14 @@ def _can_be(name: str, value: object) -> bool:
     return isinstance(value, kind) and not limit_problems(name, str(value))
 
 
-READY = 20  # tasks that are named where an agent is to be started
+READY = 20  # tasks to list in the form that starts an agent
 
 
 @dataclass(frozen=True, slots=True)
 class StartChoices:
-    """What a person can choose from where an agent is to be started.
+    """The choices in the form that starts an agent.
 
-    `recipes` are those that go without a person; of a task those that are about one.
+    `recipes` are those that run without the user; for a task, those that work on a task.
     """
 
     recipes: Names
@@ -180,9 +180,9 @@ class StartChoices:
 
 @dataclass(frozen=True, slots=True)
 class StartedAgent:
-    """What came of a start: `begun` is the id of the session or loop, "" where there is none.
+    """The result of a start: `begun` is the id of the session or loop, or "".
 
-    `outcome` says what a person is told.
+    `outcome` is the message for the user.
     """
 
     begun: str
@@ -190,9 +190,9 @@ class StartedAgent:
 
 
 def start_choices(root: Path, task: str) -> StartChoices:
-    """Return what can be started in the project in `root`; about a task, where one is named.
+    """Return the choices for a start in the project in `root`; for a task, if one is named.
 
-    Raises `ProjectError` where the project cannot be read.
+    Raises `ProjectError` if the project cannot be read.
     """
     policy = read_policy(root, trust_edited=True)
     recipes = [name for name in policy.recipes if prints(policy.profile(name))]
@@ -205,9 +205,9 @@ def start_choices(root: Path, task: str) -> StartChoices:
 
 
 def ready_tasks(root: Path) -> tuple[tuple[int, str], ...]:
-    """Return the first tasks that can be begun, each with its title; none without a ledger.
+    """Return the first ready tasks, each with its title; none without a ledger.
 
-    Raises `ProjectError` where the project cannot be read.
+    Raises `ProjectError` if the project cannot be read.
     """
     project = Project(root)
     if project.schema.table(MARKER) is None:
@@ -219,7 +219,7 @@ def ready_tasks(root: Path) -> tuple[tuple[int, str], ...]:
 
 
 def refused_choice(given: str, known: Names, what: str) -> StartedAgent | None:
-    """Return the refusal of what nobody can choose; None of what is known."""
+    """Return the refusal of an unknown choice, or None for a known one."""
     if given in known:
         return None
     problem = FieldProblem(what, f"there is no {what} with this name", "choose another")
@@ -227,7 +227,7 @@ def refused_choice(given: str, known: Names, what: str) -> StartedAgent | None:
 
 
 def refused_agent(given: str, choices: StartChoices) -> StartedAgent | None:
-    """Return the refusal of an agent that nobody can choose; None of one that is there."""
+    """Return the refusal of an unavailable agent, or None for an available one."""
     return refused_choice(given, tuple(name for name, _ in choices.agents), "agent")
 
 
@@ -239,9 +239,9 @@ def not_started(error: RalphgenError) -> StartedAgent:
     )
 
 
-PATIENCE = 20.0  # seconds that a start is waited for
-LOOK = 0.05  # seconds between two looks at whether it has begun
-SLOW_LOOK = 0.5  # and at one that nobody waits for any more
+PATIENCE = 20.0  # seconds to wait for a start
+LOOK = 0.05  # seconds between checks for its begin
+SLOW_LOOK = 0.5  # the same, if no request waits any more
 SAID = 8_000  # bytes of what a command has said that are shown
 MOST_KEPT = 64  # starts that are remembered
 Find = Callable[[int], str]
@@ -269,12 +269,12 @@ class StartedCommand:
         Thread(target=self._bury, daemon=True).start()
 
     def said(self) -> str:
-        """Return the end of what it has written to its standard error."""
+        """Return the end of its standard error output."""
         with self._reading:
             return self._said if self._file.closed else _end_of(self._file)
 
     def end(self) -> None:
-        """Let it end, and before that what it watches."""
+        """Terminate it, and with it the agent or loop that it watches."""
         self._process.terminate()
 
     def _bury(self) -> None:
@@ -286,10 +286,10 @@ class StartedCommand:
 
 
 class StartedProcesses:
-    """The processes that this board has started; they live on when it ends.
+    """The processes that this board has started; they outlive it.
 
-    `tell` is called with what came of a start that has failed after nobody waited for it any more.
-    Every method may be called in any thread.
+    `tell` is called with the result of a failed start that no request waits for any more. Every
+    method may be called in any thread.
     """
 
     def __init__(self, root: Path, tell: Callable[[ActionResult], None]) -> None:
@@ -299,10 +299,10 @@ class StartedProcesses:
         self._keeping = Lock()
         self._known: OrderedDict[str, StartedCommand] = OrderedDict()
         self._looping = Lock()
-        self._loop: StartedCommand | None = None  # that has not begun when we last looked
+        self._loop: StartedCommand | None = None  # one that had not begun at the last check
 
     def launch(self, form: Form) -> StartedAgent:
-        """Start an agent in a session, as `ralphgen launch` does; refuses what that refuses."""
+        """Start an agent in a session, as `ralphgen launch` does, with the same refusals."""
         recipe, task, agent = (form.text(name) for name in ("recipe", "task", "agent"))
         try:
             choices = start_choices(self._root, task)
@@ -324,7 +324,7 @@ class StartedProcesses:
         return self._start(words, find, "the session")[1]
 
     def loop(self, form: Form) -> StartedAgent:
-        """Start a loop, as `ralphgen loop` does; refuses a second one, and what that refuses."""
+        """Start a loop, as `ralphgen loop` does, with its refusals; a second one is refused."""
         agent = form.text("agent")
         try:
             choices = start_choices(self._root, "")
@@ -346,7 +346,7 @@ class StartedProcesses:
             return started
 
     def said(self, begun: str) -> str:
-        """Return the end of what the command has said that began this; empty where nobody knows."""
+        """Return the end of the output of the command that began this; empty if it is unknown."""
         command = self._of(begun)
         return "" if command is None else command.said()
 
@@ -356,7 +356,7 @@ class StartedProcesses:
         return command is not None and command.code is None
 
     def end(self, begun: str) -> bool:
-        """End the command that began this, and what it watches; False where none lives."""
+        """End the command that began this, and its agent or loop; False if none is running."""
         command = self._of(begun)
         if command is None or command.code is not None:
             return False
@@ -368,7 +368,7 @@ class StartedProcesses:
             return self._known.get(begun)
 
     def _looping_already(self) -> FieldProblem | None:
-        """Return why no loop can be started now, and what a person does about it."""
+        """Return why no loop can be started now, with a remedy."""
         running = [one for one in stored_loops(self._root) if one.running]
         if running:
             text = f'the loop "{running[0].loop_id}" is running'
@@ -409,7 +409,7 @@ class StartedProcesses:
         return command, StartedAgent("", ActionResult(True, f"{what} is starting", said))
 
     def _wait_for(self, command: StartedCommand, find: Find, what: str) -> None:
-        """Keep a command that takes its time once it has begun; tell where it ends before that."""
+        """Keep a slow command once it has begun; report it if it ends before that."""
         while True:
             code = command.code
             if begun := find(command.pid):
@@ -434,29 +434,29 @@ def _folders(root: Path) -> list[Path]:
 
 
 def _end_of(file: IO[bytes]) -> str:
-    """Return the end of what a process has written, whose place in the file is not moved."""
+    """Return the end of a process's output, without moving the file's position."""
     size = os.fstat(file.fileno()).st_size
     begin = max(0, size - SAID)
     return paragraph(os.pread(file.fileno(), SAID, begin).decode(errors="replace"), SAID)
 
 
 def _ended(said: str, code: int, what: str) -> ActionResult:
-    """Return what a command has said that ended before it was seen that anything had begun."""
+    """Return the result of a command that ended before anything had begun."""
     lines = said.splitlines()
     if code == 0:
         return ActionResult(True, f"{what} has ended already", tuple(lines))
     return ActionResult(False, f"{what} was not started", (), refusals(lines))
 
 
-LINES = 200  # of what has happened, the newest
-OLDER = 5  # loops before the newest that are named
-MOST_WORKERS = 1_000  # that are shown
+LINES = 200  # the newest events to show
+OLDER = 5  # loops to list before the newest
+MOST_WORKERS = 1_000  # to show
 LAST = 64 * 1024  # bytes at the end of a loop before it
 
 
 @dataclass(frozen=True, slots=True)
 class LoopWorker:
-    """What a worker of a loop does: `session` is empty where it waits, `task` too for a review."""
+    """The work of a worker: `session` is empty while it waits, and `task` also for a review."""
 
     number: int
     session: str = ""
@@ -467,7 +467,7 @@ class LoopWorker:
 
 @dataclass(frozen=True, slots=True)
 class ToldLine:
-    """A line of what has happened."""
+    """A line about an event."""
 
     number: int
     time: str
@@ -478,9 +478,8 @@ class ToldLine:
 class LoopView:
     """A loop: `state` is preparing, running, paused, stopping, ended or cut off, `reason` why.
 
-    `options` are those it was started with, as a form has them, and `odd` names what stands among
-    them and no loop writes. `outcomes` count its sessions,
-    `spent` is what they cost as far as it is known, and `took` how long it has run.
+    `options` are its start options, as a form has them, and `odd` names invalid ones among them.
+    `outcomes` counts its sessions, `spent` is their known cost, and `took` the loop's duration.
     """
 
     loop_id: str
@@ -500,10 +499,10 @@ class LoopView:
 
 @dataclass(frozen=True, slots=True)
 class Loops:
-    """The loop that runs, else the last one, None before the first; `older` are the others.
+    """The running loop, else the last one, None before the first; `older` are the others.
 
-    `trees` says what work trees there are, and what waits in them for a person. `problems` are what
-    in their files cannot be a loop's.
+    `trees` describes the worktrees, and the work in them that waits for the user. `problems` are
+    invalid parts of the loops' files.
     """
 
     now: LoopView | None
@@ -514,7 +513,7 @@ class Loops:
 
 @dataclass(slots=True)
 class _Course:
-    """What the events of a loop come to, one after the other."""
+    """Accumulates the events of a loop."""
 
     state: str = "preparing"
     reason: str = ""
@@ -551,7 +550,7 @@ class _Course:
                 self.total(told)
 
     def total(self, told: Event) -> None:
-        """Take what a loop says at its end that it came to: not all of its events may be known."""
+        """Use the totals in a loop's last event, since its earlier events may be incomplete."""
         match told:
             case {"outcomes": dict(outcomes), "cost_usd": int(cost) | float(cost)}:
                 counts = {line(word): count for word, count in outcomes.items()}
@@ -592,7 +591,7 @@ def _odd(stored: StoredLoop, names: Sequence[str]) -> Iterator[FieldProblem]:
 
 
 def _ends(stored: StoredLoop) -> Sequence[Event]:
-    """Return the first events of a loop and the last ones; all where it was cut off."""
+    """Return the first and last events of a loop, or all if it was cut off."""
     events = read_events(stored, LAST)
     return events if events and events[-1]["event"] == "stop" else read_events(stored)
 
@@ -664,7 +663,7 @@ def loop_area(desk: PageDesk, started: StartedProcesses) -> Sequence[Route]:
 
 
 class LoopPages:
-    """What is answered at the addresses of the loop."""
+    """The responses at the addresses of the loop."""
 
     def __init__(self, desk: PageDesk, started: StartedProcesses) -> None:
         """Draw at the desk."""
@@ -673,7 +672,7 @@ class LoopPages:
         self._started = started
 
     async def page(self, request: Request) -> Response:
-        """Show the loop; where none runs, the form that starts one, as it was typed."""
+        """Show the loop; if none is running, the start form with the typed values."""
         query = query_of(request)
         typed = tuple((name, query[name]) for name in FIELDS if name in query)
 
@@ -694,14 +693,14 @@ class LoopPages:
         return await self._desk.page(PLACE, {"loop": draw}, typed, query.get("notice", ""))
 
     async def start(self, request: Request) -> Response:
-        """Start a loop; what was typed stays where it cannot be started."""
+        """Start a loop; if that fails, keep the typed values."""
         form = await form_of(request)
         started = await in_thread(partial(self._started.loop, form))
         typed = [] if started.outcome.ok else [(name, "".join(form.texts(name))) for name in FIELDS]
         return self._desk.answered(request, started.outcome, "/loop#loop", typed)
 
     async def ask(self, request: Request) -> Response:
-        """Pass on what a person asks of a loop."""
+        """Pass on the user's request to a loop."""
         form = await form_of(request)
         outcome = await in_thread(partial(_asked, self._root, form.text("loop"), form.text("ask")))
         return self._desk.answered(request, outcome, "/loop#loop")

@@ -105,14 +105,14 @@ LONGEST_NAME = 200
 
 
 class Variable(BaseModel, extra="forbid", frozen=True, strict=True):
-    """A variable of a server's environment; without a value it keeps the one that it has."""
+    """A variable of a server's environment; without a value it keeps its current one."""
 
     name: str
     value: str | None = Field(default=None, repr=False)
 
 
 class Server(BaseModel, extra="forbid", frozen=True, strict=True):
-    """One MCP server; `was` is its position, from 0, in the list that the person saw."""
+    """One MCP server; `was` is its position, from 0, in the list that the user saw."""
 
     name: str
     command: str
@@ -122,9 +122,9 @@ class Server(BaseModel, extra="forbid", frozen=True, strict=True):
 
 
 class Edit(BaseModel, extra="forbid", frozen=True, strict=True):
-    """The whole lists of a discipline as they shall be; None leaves one as it is.
+    """The complete new lists of a discipline; None leaves a list unchanged.
 
-    `fingerprint` is that of the `DisciplineView` which the person saw.
+    `fingerprint` is that of the `DisciplineView` which the user saw.
     """
 
     discipline: str
@@ -135,7 +135,7 @@ class Edit(BaseModel, extra="forbid", frozen=True, strict=True):
 
 
 class FormError(ValueError):
-    """What was sent is no edit; `problems` say where."""
+    """The input is not a valid edit; `problems` name the fields."""
 
     def __init__(self, problems: tuple[FieldProblem, ...]) -> None:
         super().__init__("invalid edit of a discipline")
@@ -152,7 +152,7 @@ class VariableFields:
 
 @dataclass(frozen=True, slots=True)
 class ServerFields:
-    """The fields of a server as they are shown; `args` are words as a shell reads them."""
+    """The displayed fields of a server; `args` are words as a shell reads them."""
 
     number: int
     was: str
@@ -164,7 +164,7 @@ class ServerFields:
 
 @dataclass(frozen=True, slots=True)
 class DisciplineFields:
-    """What the fields of the form hold; `disabled` has a name on each line."""
+    """The values of the form's fields; `disabled` has one name per line."""
 
     servers: tuple[ServerFields, ...]
     disabled: str
@@ -172,7 +172,7 @@ class DisciplineFields:
 
 
 def fields_of(discipline: DisciplineView) -> DisciplineFields:
-    """Return the fields of a discipline as it is."""
+    """Return the current values of a discipline's fields."""
     servers = (
         ServerFields(
             number=number,
@@ -189,12 +189,12 @@ def fields_of(discipline: DisciplineView) -> DisciplineFields:
 
 
 class DisciplineForm:
-    """A form whose fields are `discipline`, `fingerprint`, `edits` and those of the two lists.
+    """A form with the fields `discipline`, `fingerprint`, `edits` and those of the two lists.
 
     A server has `servers.N.name`, `.command`, `.args` (words as a shell reads them), `.was` and
-    `.remove`; each variable of it has `servers.N.env.M.name`, `.remove` and `.value`, where no
-    text keeps the one that it has. Those of `disabled` are names, one a line. What is left blank
-    is not there: a form has room for one more.
+    `.remove`; each of its variables has `servers.N.env.M.name`, `.remove` and `.value`, and an
+    empty value keeps the current one. `disabled` has names, one per line. Blank entries are
+    ignored: a form has an extra one.
     """
 
     def __init__(self, form: Form) -> None:
@@ -215,7 +215,7 @@ class DisciplineForm:
         }
 
     def edit(self) -> Edit:
-        """Return the edit; raises `FormError`, of which the problems name fields of the form."""
+        """Return the edit; raises `FormError` with problems that name fields of the form."""
         try:
             return parse_edit(self._as_json())
         except FormError as error:
@@ -228,7 +228,7 @@ class DisciplineForm:
         return DisciplineFields(servers, "\n".join(self._form.texts("disabled")), prose)
 
     def _prose(self, stored: ProseField) -> ProseField:
-        """Return a field of words as it was typed, or as it is stored by now where nobody typed."""
+        """Return a text field as it was typed, or as it is stored now if it was not edited."""
         (read,) = self._form.texts(f"{WAS}{stored.column}")[-1:] or (stored.text,)
         (typed,) = self._form.texts(stored.column)[-1:] or (read,)
         if typed == read:
@@ -298,7 +298,7 @@ class DisciplineForm:
         }
 
     def _optional(self, name: str) -> str:
-        """Return the text of a field; empty where there is none."""
+        """Return the text of a field; empty if there is none."""
         return next(iter(self._form.texts(name)), "")
 
 
@@ -333,7 +333,7 @@ def parse_edit(body: bytes) -> Edit:
 
 
 def problems_of(edit: Edit, saw: DisciplineView, catalog: Catalog) -> tuple[FieldProblem, ...]:
-    """Return why an edit of what a person saw, with these tools, cannot be saved, by its fields."""
+    """Return why an edit of the displayed values cannot be saved, by its fields."""
     found: list[FieldProblem] = []
     if edit.servers is not None:
         found += list_problems("servers", edit.servers)
@@ -426,10 +426,10 @@ TOP = "disciplines"
 
 @dataclass(frozen=True, slots=True)
 class PlannedWrite:
-    """What to write: `values` by column, and the text of the config, None where it stays.
+    """A planned write: `values` by column, and the text of the config, None if unchanged.
 
-    Only where all is as it was when this was decided: `expected` are the type and the bytes of
-    columns, in hex, and `before` is the text of the config, None where there was no file.
+    It requires that nothing has changed since the decision: `expected` are the type and the bytes
+    of columns, in hex, and `before` is the text of the config, None if there was no file.
     """
 
     root: Path
@@ -442,9 +442,9 @@ class PlannedWrite:
 
 
 def catalog_of(project: Project) -> Catalog:
-    """Return every tool that there can be, those that the project adds among them.
+    """Return every possible tool, including those that the project adds.
 
-    Where it cannot be generated, these are those of the server on disk.
+    If the project is invalid, these are the tools of the server on disk.
     """
     try:
         return full_catalog(KITS, project.plan.kits)
@@ -455,9 +455,9 @@ def catalog_of(project: Project) -> Catalog:
 
 
 def plan_write(root: Path, facts: Facts, edit: Edit) -> PlannedWrite:
-    """Return what an edit without problems writes; nothing where it changes nothing.
+    """Return the writes of a valid edit; empty if it changes nothing.
 
-    Raises `ProjectError` where sessions could not read it, or the config cannot be changed.
+    Raises `ProjectError` if sessions could not read the result, or if the config cannot be changed.
     """
     row = facts.rows[edit.discipline]
     values: dict[str, str] = {}
@@ -472,7 +472,7 @@ def plan_write(root: Path, facts: Facts, edit: Edit) -> PlannedWrite:
             settings = settings.model_copy(update={"mcp_servers": by_name})
         elif wanted != old:
             values[disciplines.SERVERS_COLUMN] = _json([one.model_dump() for one in wanted])
-        # What would stop a session is refused here, whatever the checks before have said.
+        # Values that would stop a session are refused here, regardless of the earlier checks.
         column = row.columns.get(disciplines.SERVERS_COLUMN)
         known = column.value if column is not None else None
         stored = values.get(disciplines.SERVERS_COLUMN, known)
@@ -511,9 +511,10 @@ def secrets_of(facts: Facts, edit: Edit) -> Iterator[str]:
 
 
 def _with_values(wanted: Sequence[Server], old: Sequence[NamedServer]) -> Iterator[NamedServer]:
-    """Yield the servers, where variables without a value have the one of the server that it was.
+    """Yield the servers; variables without a value get the value of the server's old entry.
 
-    Raises `ProjectError` where the address of one is changed, of which a person sees a part only.
+    Raises `ProjectError` if the address of a remote one is changed, since the user sees only a part
+    of it.
     """
     for server in wanted:
         was = old[server.was] if server.was is not None else None
@@ -530,9 +531,9 @@ def _with_values(wanted: Sequence[Server], old: Sequence[NamedServer]) -> Iterat
 
 
 def _unmasked(server: Server, was: NamedMcpServer | None) -> list[str]:
-    """Return a server's command and arguments with the stored values of those that are masked.
+    """Return a server's command and arguments with the stored values of masked ones.
 
-    Raises `ProjectError` for a masked one that is not where it was.
+    Raises `ProjectError` for a masked value at a new position.
     """
     wanted = [server.command, *server.args]
     known = [was.command, *was.args] if was is not None else []
@@ -564,7 +565,7 @@ def _planned(
             raise ProjectError(
                 f"{FILE} has a layout that the board cannot change without loss",
                 'edit it by hand, then run "ralphgen regen"',
-            ) from None  # its message may hold values
+            ) from None  # its message may contain values
         after = before.removesuffix(text) + changed if before is not None else changed
     return PlannedWrite(
         root=root,
@@ -587,10 +588,9 @@ def _json(value: object) -> str:
 
 
 def with_settings(text: str, discipline: str, wanted: DisciplineSettings) -> str:
-    """Return the text of a valid config, with what is wanted for a discipline.
+    """Return the text of a valid config with new settings of a discipline.
 
-    Raises ValueError where it is laid out in a way that cannot be changed; its message holds no
-    value.
+    Raises ValueError, without a value in the message, if its layout does not permit the change.
     """
     old = tomllib.loads(text).get(TOP, {}).get(discipline, {})
     there = [entry for entry in old.get("disable", []) if entry in wanted.disable]
@@ -606,7 +606,7 @@ def with_settings(text: str, discipline: str, wanted: DisciplineSettings) -> str
 def _steps(
     own: Values, discipline: str, wanted: DisciplineSettings
 ) -> Iterator[tuple[KeyPath, Any]]:
-    """Yield each path that changes, with its new value, or None for one that goes."""
+    """Yield each path that changes, with its new value, or None if it is removed."""
     yield from _step((TOP, discipline, "disable"), own.get("disable", []), wanted.disable)
     old: Values = own.get("mcp_servers", {})
     place = (TOP, discipline, "mcp_servers")
@@ -641,8 +641,8 @@ def _step(path: KeyPath, old: object, new: object) -> Iterator[tuple[KeyPath, An
 
 
 State = Literal["saved", "stale", "refused"]
-BOARD = "board"  # what the journal calls an edit on it
-PATIENCE = 5.0  # seconds that a person waits for other writers
+BOARD = "board"  # marks the board's edits in the journal
+PATIENCE = 5.0  # seconds that the user waits for other writers
 FOUND = "SELECT TYPE, BYTES FROM disciplines WHERE name = ?LOCK"
 SAME = "SELECT COLUMN FROM disciplines WHERE name = ?"
 CHANGE = "UPDATE disciplines SET COLUMNS WHERE name = ?"
@@ -654,9 +654,9 @@ SHORTEST_SECRET = 4
 class Saved:
     """The result of an edit: all of it is stored (`saved`), or nothing is.
 
-    `stale` is one that was made from what is no longer there. `discipline` is what is there now,
-    None where that cannot be read. `fields` are what is wrong with a refused edit, `problems` what
-    else is in the way; with `saved`, they are what kept the server from being written anew.
+    A `stale` edit is based on values that have changed. `discipline` is the current state, None if
+    it is unreadable. `fields` are the problems of a refused edit by field, `problems` its other
+    problems; with `saved`, they are why the server was not regenerated.
     """
 
     state: State
@@ -675,7 +675,7 @@ class WriteResult:
 
 
 class _ChangedError(Exception):
-    """The discipline or the config is no longer what the write was planned from."""
+    """The discipline or the config has changed since the write was planned."""
 
 
 def save(
@@ -683,10 +683,10 @@ def save(
 ) -> Saved:
     """Save an edit of a discipline of the project in `root`, as a session, then regenerate.
 
-    Columns that are there and can be written are changed in one transaction, which waits up to
-    `patience` seconds for other writers; what has no column goes into the config. Where both do,
-    the config is put in place last before the commit, and taken back should that fail. A column
-    that the config hides is a column all the same: sessions heed it.
+    Existing writable columns are changed in one transaction, which waits up to `patience` seconds
+    for other writers; values without a column go into the config. If both change, the config is put
+    in place last before the commit, and restored if the commit fails. A column that the config
+    hides counts too, because sessions use it.
     """
     before = _server_digests(root, edit.discipline)
     try:
@@ -696,7 +696,7 @@ def save(
         return Saved("refused", "nothing was saved", problems=error.problems)
     if saved.state != "saved":
         return saved
-    written = _server_digests(root, edit.discipline) - before  # a person's own words
+    written = _server_digests(root, edit.discipline) - before  # the user's own values
     if warning := keep_record(root, [*written]):
         say(warning)
     problems = regenerate(root, say)
@@ -707,7 +707,7 @@ def save(
 
 
 def _server_digests(root: Path, discipline: str) -> frozenset[str]:
-    """Return what stands for the discipline's servers, nothing where they cannot be read."""
+    """Return the digests of the discipline's servers, empty if they are unreadable."""
     try:
         return frozenset(item.digest for item in items_of(root, discipline))
     except ProjectError:
@@ -715,9 +715,9 @@ def _server_digests(root: Path, discipline: str) -> frozenset[str]:
 
 
 def regenerate(root: Path, say: Say) -> tuple[Problem, ...]:
-    """Write the server and make its environment as `ralphgen regen` does; return what hinders it.
+    """Write the server and its environment as `ralphgen regen` does; return the problems.
 
-    Files that were edited by hand hinder it, and stay as they are.
+    Files that were edited by hand are a problem, and are not changed.
     """
     try:
         workflows.regenerate(root, force=False, say=say, records=False)
@@ -728,13 +728,13 @@ def regenerate(root: Path, say: Say) -> tuple[Problem, ...]:
 
 
 def stored(planned: PlannedWrite, patience: float = PATIENCE, session: str = BOARD) -> WriteResult:
-    """Write the row and the config, both or neither; wait so many seconds for other writers.
+    """Write the row and the config, both or neither; wait `patience` seconds for other writers.
 
-    The ledger, where there is one, says that the session did.
+    The session is recorded in the ledger, if there is one.
 
-    No other thread opens the database meanwhile: SQLite's locks are those of the process, and end
-    when any of its threads closes the file (POSIX). What a power failure can part is the config,
-    which is moved into place last, and the commit that follows it at once.
+    No other thread opens the database meanwhile: SQLite's locks belong to the process, and end when
+    any of its threads closes the file (POSIX). Only a power failure between the final move of the
+    config and the commit right after it can separate the two.
     """
     try:
         with ALONE:
@@ -785,14 +785,14 @@ def _stale(edit: Edit, now: DisciplineView | None) -> Saved:
 
 
 def _now(root: Path, discipline: str) -> DisciplineView | None:
-    """Return the discipline as it is now."""
+    """Return the current discipline."""
     facts = read_facts(root)
     row = facts.rows.get(discipline)
     return None if row is None else discipline_of(facts, row)
 
 
 def _without_secrets(problem: Problem, facts: Facts, edit: Edit) -> Problem:
-    """Return the problem, or less of it where a trigger's sentence repeats what it was given."""
+    """Return the problem, shortened if a trigger's message repeats a secret."""
     for secret in secrets_of(facts, edit):
         spelled = (secret, one_line(secret), json.dumps(secret)[1:-1])
         if len(secret) >= SHORTEST_SECRET and any(one in problem.text for one in spelled):
@@ -801,7 +801,7 @@ def _without_secrets(problem: Problem, facts: Facts, edit: Edit) -> Problem:
 
 
 class _Writer:
-    """Writes what was planned; the caller holds `ALONE`."""
+    """Writes a plan; the caller holds `ALONE`."""
 
     def __init__(self, planned: PlannedWrite, session: str) -> None:
         self._planned = planned
@@ -855,7 +855,7 @@ class _Writer:
         self._is_put = True
 
     def _put_back(self) -> None:
-        """Let the config be as it was, unless somebody else has changed it since."""
+        """Restore the config, unless it was changed again since."""
         if not self._is_put or _text(self._config) != self._planned.after:
             return
         if self._planned.before is None:
@@ -870,7 +870,7 @@ def _is_same(value: str, kept: object) -> bool:
 
 
 def _parsed(kept: object) -> object:
-    """Return what a column keeps of a JSON text, which jsonb spells anew; None for no JSON."""
+    """Return the value of a JSON text in a column: jsonb reformats it; None for other text."""
     try:
         return json.loads(kept) if isinstance(kept, str) else None
     except ValueError:
@@ -878,7 +878,7 @@ def _parsed(kept: object) -> object:
 
 
 def _text(path: Path) -> str | None:
-    """Return the text of the config; None where there is no file."""
+    """Return the text of the config, or None if there is no file."""
     try:
         return path.read_bytes().decode("utf-8", "replace")
     except FileNotFoundError:

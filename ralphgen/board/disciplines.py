@@ -1,4 +1,4 @@
-"""The disciplines with their prose, servers and tools, and what is wrong with them."""
+"""The disciplines with their texts, servers and tools, and their problems."""
 
 import hashlib
 import json
@@ -57,11 +57,11 @@ COVERED = "••••"
 
 @dataclass(frozen=True, slots=True)
 class ProseField:
-    """A column of a discipline and the text of its field; of skills it has one on each line.
+    """A column of a discipline and the text of its field; skills are listed one per line.
 
-    `problem` says what is wrong with what is stored. One that is not `editable` is told of only.
-    `typed` is what a person has put in the place of the text, None where nobody has; with
-    `conflict` they have not seen the text, which somebody else has written meanwhile.
+    `problem` is the problem of the stored value. A value that is not `editable` is only displayed.
+    `typed` is the user's new text, None if it was not edited; `conflict` is set if the stored text
+    changed after the user read it.
     """
 
     column: str
@@ -73,12 +73,12 @@ class ProseField:
 
     @property
     def shown(self) -> str:
-        """Return what stands in the field."""
+        """Return the field's current text."""
         return self.text if self.typed is None else self.typed
 
 
 def prose_columns(columns: Sequence[Mapping[str, Any]], hidden: Sequence[str]) -> tuple[str, ...]:
-    """Return the columns that hold prose, given the table's facts and what the config hides."""
+    """Return the text columns that the config does not hide, given the table's facts."""
     covered = {entry.lower() for entry in hidden}
     found = [
         str(column["name"])
@@ -93,7 +93,7 @@ def prose_columns(columns: Sequence[Mapping[str, Any]], hidden: Sequence[str]) -
 
 
 def prose_fields(values: Mapping[str, str | bytes | None]) -> Iterator[ProseField]:
-    """Yield the fields of columns, given what they hold."""
+    """Yield the fields of columns with these values."""
     for column, value in values.items():
         if isinstance(value, bytes):
             yield ProseField(column, "", "it contains bytes, not text", editable=False)
@@ -107,7 +107,7 @@ def prose_fields(values: Mapping[str, str | bytes | None]) -> Iterator[ProseFiel
 
 
 def stored_as(column: str, text: str) -> str:
-    """Return what a column holds of the text of its field."""
+    """Return the value to store in a column for the text of its field."""
     if column != SKILLS:
         return text
     lines = [line.strip() for line in text.split("\n")]
@@ -115,15 +115,15 @@ def stored_as(column: str, text: str) -> str:
 
 
 def without_values(stored: str | bytes | None) -> str:
-    """Return a list of MCP servers that cannot be read, without what may be a secret in it."""
+    """Return an invalid list of MCP servers without possible secrets."""
     text = stored if isinstance(stored, str) else repr(stored)
     return "".join(_covered(text[:LONGEST]))
 
 
 def _covered(text: str) -> Iterator[str]:
-    """Yield a text with each word covered that is no key, and no value of a key that is told.
+    """Yield a text in which only keys and the values of visible keys are readable.
 
-    Only arguments are more than one word, and they end where an object begins: what follows may be
+    Only arguments are more than one word, and they end where an object begins: the next word may be
     a key of a secret that lacks its colon. An argument is also covered if it looks like a
     credential or follows an option.
     """
@@ -190,7 +190,7 @@ class StoredValue:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """What one of the two places lists of a discipline; None where that cannot be read.
+    """A discipline's lists in one of the two places; None if a list is unreadable.
 
     `also_disabled` are the tools in the column `disabled_tools`, which the board only shows.
     """
@@ -202,7 +202,7 @@ class Listed:
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """A discipline of the database; `columns` has those of `COLUMNS` and `SHOWN` that there are."""
+    """A discipline of the database; `columns` has its existing columns of `COLUMNS` and `SHOWN`."""
 
     name: str
     columns: Mapping[str, StoredValue]
@@ -233,11 +233,11 @@ class Row:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """Everything at once: `rows` by name, and the config, empty where `problems` say why.
+    """All data at once: `rows` by name, and the config, empty if it has `problems`.
 
-    `homes` says, by column, where an edit goes: into the column where it is there and can be
-    written, else into the config. That the config hides a column from the server changes nothing:
-    sessions heed it.
+    `homes` is, by column, the target of an edit: the column if it exists and can be written, else
+    the config. It does not matter if the config hides a column from the server, because sessions
+    use it.
     """
 
     rows: Mapping[str, Row]
@@ -261,10 +261,8 @@ class Facts:
 class ServerRow:
     """One MCP server; `env` are the names of its variables, whose values are secrets.
 
-    `command` and `args` have masked credentials.
-
-    Of one that runs elsewhere, `command` is its address, and `env` are the names of headers.
-    `place` says where it stands, for people.
+    `command` and `args` have masked credentials. For a remote server, `command` is its address, and
+    `env` are the names of headers. `place` is its location, for the user.
     """
 
     name: str
@@ -276,7 +274,7 @@ class ServerRow:
 
 @dataclass(frozen=True, slots=True)
 class DisabledRow:
-    """One entry that takes a tool away, `"tool"` or `"kit:tool"`, and where it stands."""
+    """One entry that removes a tool, `"tool"` or `"kit:tool"`, and its location."""
 
     entry: str
     place: str
@@ -284,13 +282,12 @@ class DisabledRow:
 
 @dataclass(frozen=True, slots=True)
 class DisciplineView:
-    """A discipline: `name` as it is, `shown` and `display_name` on one line, `color` for CSS or "".
+    """A discipline: raw `name`, `shown` and `display_name` on one line, `color` for CSS or "".
 
-    `servers` and `disabled` are what an edit replaces, None where that cannot be read; an edit of
-    them goes where `servers_home` and `disabled_home` say. The `other_` ones hold as well, and
-    stand in the other place. `problems` are those of its columns, and the
-    `stored_` ones what those hold that cannot be read, without secrets. `prose` are its words.
-    `fingerprint` moves with each.
+    An edit replaces `servers` and `disabled`, which are None if they are unreadable; it is written
+    to `servers_home` and `disabled_home`. The `other_` entries apply too, and are in the other
+    place. `problems` are those of its columns, and the `stored_` ones are their unreadable values,
+    without secrets. `prose` are its texts. `fingerprint` changes with each of these.
     """
 
     name: str
@@ -312,7 +309,7 @@ class DisciplineView:
 
 @dataclass(frozen=True, slots=True)
 class Disciplines:
-    """All of them, by name; nothing can be edited where `problems` say what the config lacks."""
+    """All disciplines, by name; nothing can be edited if the config has `problems`."""
 
     rows: tuple[DisciplineView, ...]
     problems: tuple[Problem, ...] = ()
@@ -325,7 +322,7 @@ class Disciplines:
 def read_disciplines(root: Path) -> Disciplines:
     """Return the disciplines of the project in `root`, read without a trace.
 
-    Raises `ProjectError` where the database cannot be read.
+    Raises `ProjectError` if the database cannot be read.
     """
     facts = read_facts(root)
     rows = tuple(discipline_of(facts, row) for row in facts.rows.values())
@@ -335,8 +332,8 @@ def read_disciplines(root: Path) -> Disciplines:
 def read_facts(root: Path) -> Facts:
     """Return the facts of the project in `root`, read without a trace.
 
-    One that serves tables of any kind alone has no disciplines. Raises `ProjectError` where the
-    database cannot be read.
+    A project that serves any database has no disciplines. Raises `ProjectError` if the database
+    cannot be read.
     """
     config, problems = no_config(), tuple[Problem, ...]()
     try:
@@ -449,14 +446,14 @@ def _column(column: str, discipline: str) -> str:
 
 
 def _text(row: Row, column: str) -> str:
-    """Return a column's text; empty where it is missing or holds something else."""
+    """Return a column's text; empty if it is missing or not a string."""
     stored = row.columns.get(column)
     value = stored.value if stored is not None else None
     return value if isinstance(value, str) else ""
 
 
 def _fingerprint(facts: Facts, row: Row) -> str:
-    """Return digests of all that an edit replaces or is checked by: of lists, and of words."""
+    """Return digests of everything that an edit replaces or depends on: of lists, and of texts."""
     stored = [
         (home, known.type, known.data.hex()) if known is not None else (home,)
         for column, home in facts.homes.items()

@@ -26,9 +26,9 @@ State = Literal["visible", "narrowed", "bound", "removed", "absent"]
 class PolicyCell:
     """One recipe and one tool.
 
-    `visible`, `narrowed` (to fewer arguments or values) and `bound` (to the session's own row, and
-    maybe narrowed too) are listed to agents, with `arguments`; `removed` and `absent` are not.
-    `sentence` explains it, and `detail` holds what else there is to say, each a clause.
+    `visible`, `narrowed` (to fewer arguments or values) and `bound` tools (bound to the session's
+    own row, maybe narrowed too) are listed to agents, with `arguments`; `removed` and `absent` ones
+    are not. `sentence` explains the state, and `detail` holds further clauses.
     """
 
     recipe: str
@@ -40,10 +40,10 @@ class PolicyCell:
 
 @dataclass(frozen=True, slots=True)
 class SessionView:
-    """What a session of one recipe sees of one kit, and what took the rest away.
+    """The tools of one kit that a session of one recipe sees, and the reasons for removals.
 
-    `tools` are those that it is listed, by name. `own` is the recipe where it is one of the
-    project's, and `removals` are those of the discipline.
+    `tools` are the listed tools, by name. `own` is the recipe if it is custom, and `removals` are
+    those of the discipline.
     """
 
     policy: Policy
@@ -56,9 +56,9 @@ class SessionView:
 
 @dataclass(frozen=True, slots=True)
 class RecipeHead:
-    """A recipe with the size of what its sessions are listed, over all kits.
+    """A recipe with the size of its sessions' tool lists, over all kits.
 
-    `base` is the built-in recipe of one of the project's own, empty for a built-in one.
+    `base` is the built-in recipe of a custom one, empty for a built-in one.
     """
 
     name: str
@@ -90,8 +90,8 @@ class KitGrid:
 class Matrix:
     """All recipes and tools; `discipline` is the one that sessions work as, or None.
 
-    In a recipe that is about a discipline, the chosen one is what the session is about, and not
-    what it works as: there it takes nothing away.
+    A recipe that works on a discipline uses the chosen one as the session's subject, not as its
+    role: there it removes nothing.
     """
 
     discipline: str | None
@@ -102,7 +102,7 @@ class Matrix:
 def matrix(project: Project, discipline: str | None) -> Matrix:
     """Return the matrix for a discipline, or for sessions without one.
 
-    Sessions are supposed to be about a row where the recipe needs one.
+    If a recipe requires a row, its sessions are assumed to have one.
     """
     policy = project.plan.policy
     views = {
@@ -121,7 +121,7 @@ def _session_views(
     kit: KitPlan,
     discipline: str | None,
 ) -> Iterator[SessionView]:
-    """Yield what a session of each recipe sees of the kit."""
+    """Yield the view of a session of each recipe on the kit."""
     own = {recipe.name: recipe for recipe in project.facts.recipes}
     removals = (*project.facts.stored_removals, *project.facts.configured_removals)
     taken = tuple(removal for removal in removals if removal.discipline == discipline)
@@ -139,7 +139,7 @@ def _session_views(
 
 
 def _head(plan: ServerPlan, policy: Policy, views: Sequence[SessionView]) -> RecipeHead:
-    """Return a recipe with what it sees of every kit."""
+    """Return a recipe with the size of its tools in all kits."""
     name = views[0].session.recipe
     lists = [entries_of(plan, view.kit, view.tools.values()) for view in views]
     size = sum(listed_bytes(tools) for tools in lists)
@@ -154,7 +154,7 @@ def _head(plan: ServerPlan, policy: Policy, views: Sequence[SessionView]) -> Rec
 
 def _grid(kit: KitPlan, views: Sequence[SessionView]) -> KitGrid:
     whole = {tool.name: tool for tool in kit.tools}
-    every = full_catalog(KITS, [kit]).tools[kit.key]  # in the kit's order, then what was added
+    every = full_catalog(KITS, [kit]).tools[kit.key]  # in the kit's order, then the added ones
     known = [name for name in every if name in whole or name in kit.absent]
     return KitGrid(kit.key, kit.title, tuple(_row(kit, name, whole, views) for name in known))
 
@@ -247,13 +247,13 @@ def _alone(seen: Tool) -> str:
 
 
 def _values(schema: Mapping[str, Any]) -> Sequence[object]:
-    """Return the allowed values of an argument or its items; empty where any is."""
+    """Return the allowed values of an argument or its items; empty if any value is allowed."""
     values: Sequence[object] = schema.get("enum") or schema.get("items", {}).get("enum", ())
     return values
 
 
 def _who_narrowed(view: SessionView, whole: Tool, lost: Sequence[str]) -> list[str]:
-    """Return a clause for each that took arguments away, except a built-in recipe itself."""
+    """Return a clause for each cause of removed arguments, except a built-in recipe itself."""
     needed = [name for name in lost if ":" in whole.needs.get(name, "")]
     missing = [name for name in needed if not view.session.has(*whole.needs[name].split(":"))]
     needs = dict.fromkeys(whole.needs[name] for name in missing)
@@ -282,7 +282,7 @@ def _who_narrowed(view: SessionView, whole: Tool, lost: Sequence[str]) -> list[s
 
 
 def _removed(view: SessionView, tool: str) -> PolicyCell:
-    """Return the cell of a tool that the recipe or the discipline takes away."""
+    """Return the cell of a tool that the recipe or the discipline removes."""
     start = f"{view.session.recipe} does not have {tool}"
     removed_by, spellings = _taken_by(view, tool)
     if tool not in view.policy.allowed(view.session.recipe, view.kit.key):
@@ -305,7 +305,7 @@ def _left_out(view: SessionView, tool: str) -> str:
 
 
 def _taken_by(view: SessionView, tool: str) -> tuple[str, Names]:
-    """Return where the discipline takes a tool away, and how it is spelled there if otherwise."""
+    """Return where the discipline removes a tool, and different spellings of it there."""
     pairs = [
         (removal.origin, entry)
         for removal in view.removals

@@ -63,7 +63,7 @@ MOST_SPECS = 200
 
 @dataclass(frozen=True, slots=True)
 class SpecList:
-    """The first specs of `total`, by name; `problem` says why there are none to be seen."""
+    """The first specs of `total`, by name; `problem` is why none are shown."""
 
     total: int
     rows: tuple[SpecProgress, ...]
@@ -71,7 +71,7 @@ class SpecList:
 
 
 def read_specs(root: Path) -> SpecList | None:
-    """Return the specs of the project in `root`; None where the kit is off."""
+    """Return the specs of the project in `root`, or None if the kit is off."""
     settings = specum_settings(root)
     if settings is None:
         return None
@@ -93,10 +93,10 @@ WARNING = "warning: "
 
 @dataclass(frozen=True, slots=True)
 class FileDiff:
-    """One file that is not as it would be generated now, with its own part of the unified diff.
+    """One file that differs from a newly generated one, with its part of the unified diff.
 
-    Of an unknown file there is none, nor of a missing one where there is no server at all. Those of
-    all files, one behind the other, are otherwise the whole diff.
+    An unknown file has no diff, and neither has a missing one if there is no server at all. All
+    other diffs together form the whole diff.
     """
 
     path: str
@@ -106,7 +106,7 @@ class FileDiff:
 
 @dataclass(frozen=True, slots=True)
 class Drifted:
-    """What `ralphgen check` says: `problems` are why it can say nothing else, mostly none."""
+    """The result of `ralphgen check`; `problems` are why there is no other result, mostly empty."""
 
     ok: bool
     summary: str
@@ -117,7 +117,7 @@ class Drifted:
 
 
 def drift(root: Path) -> Drifted:
-    """Return the difference between the server on disk and what would be written now."""
+    """Return the difference between the server on disk and a newly generated one."""
     said: list[str] = []
     try:
         report = workflows.checked(root, say=said.append)
@@ -160,7 +160,7 @@ _NEVER = datetime.min.replace(tzinfo=UTC)
 
 @dataclass(frozen=True, slots=True)
 class Comment:
-    """A comment; `author` and `discipline` are empty where they are not known."""
+    """A comment; `author` and `discipline` are empty if unknown."""
 
     id: int | str
     task: int | str
@@ -173,7 +173,7 @@ class Comment:
 
 @dataclass(frozen=True, slots=True)
 class Comments:
-    """The newest comments first; `lacks` says why there can be none."""
+    """Comments, newest first; `lacks` is why there can be none."""
 
     total: int
     newest: tuple[Comment, ...]
@@ -182,7 +182,7 @@ class Comments:
 
 @dataclass(frozen=True, slots=True)
 class Learning:
-    """What a feature has learned; `hits` counts how often it was learned."""
+    """A learning of a feature; `hits` counts how often it was learned."""
 
     feature: str
     text: str
@@ -195,10 +195,10 @@ class Learning:
 
 @dataclass(frozen=True, slots=True)
 class Learnings:
-    """The newest learnings first; `total` counts those of all features.
+    """Learnings, newest first; `total` counts those of all features.
 
-    `unreadable` names the features whose list cannot be read, `not_looked_at` counts those that
-    would have been too much to read. `lacks` says why there are none.
+    `unreadable` names the features with an invalid list, `not_looked_at` counts the ones beyond the
+    read limit. `lacks` is why there are none.
     """
 
     total: int
@@ -210,7 +210,7 @@ class Learnings:
 
 @dataclass(frozen=True, slots=True)
 class Notes:
-    """The newest entries of a state file first; `problem` says why it cannot be read."""
+    """Entries of a state file, newest first; `problem` is why it is unreadable."""
 
     file: str
     total: int
@@ -325,10 +325,10 @@ OTHERS = "others"
 
 @dataclass(frozen=True, slots=True)
 class Counts:
-    """Tasks by status: `by_status` has a number for each of the statuses of the whole progress.
+    """Tasks by status: `by_status` has a number for each status in the whole progress.
 
-    `actionable` are all but drafts and skipped ones, and `percent` is the whole part of what is
-    done of those.
+    `actionable` are all except drafts and skipped ones, and `percent` is the done share of those,
+    rounded down.
     """
 
     total: int
@@ -340,7 +340,7 @@ class Counts:
 
 @dataclass(frozen=True, slots=True)
 class FeatureProgress:
-    """A feature and its tasks; `known` is whether it has a row of its own."""
+    """A feature and its tasks; `known` is whether it has its own row."""
 
     name: str
     display_name: str
@@ -352,8 +352,8 @@ class FeatureProgress:
 class Progress:
     """The tasks of all features; `statuses` are the columns, the known ones in their usual order.
 
-    Where there are too many features, the first are shown and `features_left_out` counts the rest;
-    of too many statuses, the rarest are one, `"others"`.
+    If there are too many features, the first are shown and `features_left_out` counts the rest; if
+    there are too many statuses, the rarest are combined as `"others"`.
     """
 
     statuses: tuple[str, ...]
@@ -385,16 +385,16 @@ class Circle:
 
 @dataclass(frozen=True, slots=True)
 class Status:
-    """How the project stands at one moment.
+    """The state of the project at one moment.
 
-    `ready` are pending tasks that wait for nothing and that nobody holds, by priority and by how
-    many wait for them; `held` those that a session holds, `stale` those that one has left in
-    progress, and `claims` whether the database tells. `blocked` are those that are blocked by their
-    status or by words; `in_progress` those that are worked on, the longest untouched first;
-    `holding_up` those for which most others wait. `adrift` wait for tasks that do not exist, and
-    `unreadable` cannot be told what for. Of many open tasks only the first, `looked_at` of
-    `open_total`, are told of in all this; the progress is that of all. `circles_total` counts all
-    circles. `lacks` says what the database has no column for.
+    `ready` are unclaimed pending tasks without open dependencies, by priority and by the number of
+    tasks that wait for them. `held` are claimed tasks, `stale` are tasks left in progress by an
+    ended session, and `claims` is whether the database records claims. `blocked` are tasks blocked
+    by their status or by a comment; `in_progress` are active tasks, longest untouched first;
+    `holding_up` are the tasks that most others wait for. `adrift` wait for missing tasks, and
+    `unreadable` have invalid dependencies. Of many open tasks only the first, `looked_at` of
+    `open_total`, are included in these lists; the progress covers all. `circles_total` counts all
+    cycles. `lacks` names the missing columns of the database.
     """
 
     open_total: int
@@ -427,12 +427,11 @@ def project_status(
     *,
     claims: bool = True,
 ) -> Status:
-    """Return the status of the project in `root`; ages count to `today`, by default that of UTC.
+    """Return the status of the project in `root`; ages count to `today`, by default the day in UTC.
 
-    With a day of its own, claims are judged by their leases alone; without `claims` there are none,
-    and so it says the same at every moment.
-    However many rows there are, the lists are short and say how much they leave out. Raises
-    `ProjectError` where the database is not the project's any more.
+    If `today` is given, claims are judged only by their leases; without `claims` there are none, so
+    that the result does not depend on the time. The lists are always short, and count the rows that
+    they leave out. Raises `ProjectError` if the database no longer belongs to the project.
     """
     rows = reading_rows(connection, schema)
     read = read_tasks(rows)
@@ -488,9 +487,9 @@ def _kinds(rows: Rows, tasks: OpenTasks) -> dict[str, list[int]]:
 
 
 def _progress(rows: Rows, counts: Mapping[tuple[Any, Any], int]) -> Progress:
-    """Return the progress of every feature, those without tasks too, by the names that people see.
+    """Return the progress of every feature, including those without tasks, by display name.
 
-    `counts` are tasks by feature and status, as they are stored.
+    `counts` are tasks by stored feature and status.
     """
     by_feature: dict[str, dict[str, int]] = {}
     overall: dict[str, int] = {}
@@ -551,11 +550,11 @@ class PendingMerge:
 
 @dataclass(frozen=True, slots=True)
 class Attention:
-    """What waits for a person.
+    """The items that wait for the user.
 
-    `drift` is the sentence on a server that is out of date, else empty. `merges` are the first of
-    `merges_total`; `disciplines` are the first of `disciplines_total` with a value that no session
-    can read, by name and what is wrong with it, and `config` says what is wrong with the config.
+    `drift` is the sentence on an outdated server, else empty. `merges` are the first of
+    `merges_total`; `disciplines` are the first of `disciplines_total` with an invalid value, by
+    name and problem, and `config` is the problem of the config.
     """
 
     drift: str
@@ -572,9 +571,9 @@ class Attention:
 
 
 def what_waits(root: Path, drifted: Drifted, *, has_tasks: bool) -> Attention:
-    """Return what waits for a person in the project in `root`, whose server differs as given.
+    """Return the items that wait for the user in the project in `root`, given the server's drift.
 
-    Raises `ProjectError` where the database cannot be read.
+    Raises `ProjectError` if the database cannot be read.
     """
     found = read_disciplines(root)
     merges = unmerged(root) if has_tasks else ()
@@ -600,11 +599,10 @@ LONGEST = 20_000  # characters of a text in a form
 
 @dataclass(frozen=True, slots=True)
 class Overview:
-    """The work at one moment; `status` is None where the project has no tasks.
+    """The work at one moment; `status` is None if the project has no tasks.
 
-    `running` are the sessions with a server that runs. `begun` counts the agents' sessions on
-    record that began today, in UTC, and `cost` is what those cost of which it is known; both are
-    empty without a ledger.
+    `running` are the sessions with a running server. `begun` counts the agents' sessions that began
+    today, in UTC, and `cost` is their known cost; both are empty without a ledger.
     """
 
     status: Status | None
@@ -615,9 +613,9 @@ class Overview:
 
 @dataclass(frozen=True, slots=True)
 class ProjectFields:
-    """The texts of the form on title and description, by field, and those that it was made from.
+    """The texts of the form on title and description, by field, and the stored texts behind them.
 
-    `fingerprint` differs if one of the stored texts does.
+    `fingerprint` changes with each stored text.
     """
 
     texts: Mapping[str, str]
@@ -662,9 +660,9 @@ def save_project(root: Path, form: Form) -> ActionResult:
 
 
 def project_overview(root: Path, status: Status | None) -> Overview:
-    """Return the overview of the project in `root`, which stands as `status` says.
+    """Return the overview of the project in `root`, with this `status`.
 
-    Raises `ProjectError` where the database or the folder of sessions cannot be read.
+    Raises `ProjectError` if the database or the folder of sessions cannot be read.
     """
     running = tuple(row for row in read_sessions(root) if row.running)
     with open_database(root) as connection:

@@ -45,9 +45,9 @@ SECTIONS: Mapping[str, str] = {
 
 @dataclass(frozen=True, slots=True)
 class BoardPlace:
-    """A page of the board, at an address of its own; that of one below a place begins with it.
+    """A page of the board, at its own address; a subpage's address begins with its parent's.
 
-    `assets` are the names of scripts that it has besides those of every page.
+    `assets` are the names of its scripts in addition to those of every page.
     """
 
     address: str
@@ -127,7 +127,7 @@ def section(name: str, values: Mapping[str, object]) -> Markup:
 
 
 def problem(name: str, error: BaseException) -> Markup:
-    """Return the section that says why it cannot be shown."""
+    """Return the section with the error in place of its content."""
     problems: Iterable[Problem] = [
         Problem(f"this cannot be shown: {type(error).__name__}: {error}", "please report this bug")
     ]
@@ -138,19 +138,19 @@ def problem(name: str, error: BaseException) -> Markup:
 
 
 def late(name: str, place: BoardPlace) -> Markup:
-    """Return the section that says that it is being loaded."""
+    """Return the placeholder of a section that is being loaded."""
     title, heeds = SECTIONS.get(name, place.title), _heeded(name)
     return html("late.html.jinja", name=name, title=title, at=place.address, heeds=heeds)
 
 
 def refusal(place: BoardPlace, asked: str, text: str, known: Iterable[BoardPlace]) -> Markup:
-    """Return the section that says why `asked`, an address, has no page, and where to go."""
+    """Return the section that explains why the address `asked` has no page, with links."""
     near = [one for one in known if one.address in ("/", place.within)]
     return html("refusal.html.jinja", title=place.title, asked=asked, text=text, near=near)
 
 
 def _heeded(name: str) -> str:
-    """Return the sections with which one of an area is drawn anew, as long as it is not there."""
+    """Return the sections whose updates also reload a section that is missing."""
     return "" if name in SECTIONS else " ".join(SECTIONS)
 
 
@@ -160,9 +160,9 @@ def notice(outcome: ActionResult) -> Markup:
 
 
 def html(template: str, **values: object) -> Markup:
-    """Return a template filled with values, all of which it must know.
+    """Return a template filled with values; an undefined variable is an error.
 
-    Halves of surrogate pairs, as JSON and names of files can hold, are no UTF-8: each is U+FFFD.
+    Lone surrogates, which JSON and file names can contain, are not UTF-8: each becomes U+FFFD.
     """
     filled = _templates().get_template(template).make_module(values).__html__()
     return cast("Markup", filled.translate(HALVES))
@@ -197,14 +197,14 @@ BRIEFLY = 0.1
 
 
 class Notices:
-    """Outcomes by a random id, each given out once; the oldest go first where nobody asks."""
+    """Outcomes by a random id, each returned once; the oldest unclaimed ones are dropped."""
 
     def __init__(self) -> None:
         """Start empty."""
         self._kept: OrderedDict[str, ActionResult] = OrderedDict()
 
     def keep(self, outcome: ActionResult) -> str:
-        """Return the id under which the outcome is kept."""
+        """Return the id of the stored outcome."""
         key = secrets.token_urlsafe(12)
         self._kept[key] = outcome
         if len(self._kept) > MOST_KEPT:
@@ -212,15 +212,15 @@ class Notices:
         return key
 
     def take(self, key: str) -> ActionResult | None:
-        """Return the outcome of an id, kept no longer; None where there is none."""
+        """Return the outcome of an id and remove it; None if there is none."""
         return self._kept.pop(key, None)
 
 
 class PageDesk:
-    """Draws the pages of a project's board, each section of them once for all who wait for it.
+    """Renders the pages of a project's board, each section once for all waiting requests.
 
-    Each area of the board has it, and brings routes of its own. All of it belongs to the event
-    loop. What one of them starts all know, by `started`.
+    Each area of the board uses it, and adds its own routes. All of it belongs to the event loop.
+    Processes that an area has started are known to all, through `started`.
     """
 
     def __init__(self, board: Board) -> None:
@@ -240,10 +240,10 @@ class PageDesk:
         outcome: ActionResult | str | None = None,
         status: int = 200,
     ) -> Response:
-        """Return a page with each of its sections that is there in time.
+        """Return a page with each of its sections that is ready in time.
 
-        `query` is what was asked of them: who asks the same waits for the same drawings. The
-        `outcome` is shown; a text is the id of one that was kept.
+        `query` are the parameters of the sections: equal queries wait for the same rendering. The
+        `outcome` is shown; a string is the id of a stored one.
         """
         kept = self._notices.take(outcome) if isinstance(outcome, str) else outcome
         if kept is None and self._news:
@@ -265,7 +265,7 @@ class PageDesk:
         query: Hashable,
         outcome: ActionResult | None,
     ) -> AsyncIterator[str]:
-        """Yield a page: what a browser can paint at once, and its sections once they are drawn."""
+        """Yield a page: first the part that a browser can paint, then its rendered sections."""
         yield begun
         drawing = await self._begun(sections, query)
         drawn = [
@@ -276,7 +276,7 @@ class PageDesk:
         yield rest(drawn, outcome)
 
     async def refused(self, request: Request, error: Exception) -> Response:
-        """Answer what has no page: a program gets JSON, a person what was asked and where to go."""
+        """Answer a request without a page: JSON for a program, else the reason and links."""
         if not isinstance(error, HTTPException):
             raise error
         asked = line(request.url.path, LONGEST)
@@ -307,17 +307,17 @@ class PageDesk:
         return found
 
     async def _heading(self) -> ProjectHeading:
-        """Return how the project is called, as its folder where this is not known in time."""
+        """Return the project's heading, with its folder's name if the title takes too long."""
         titled = self._going_on(in_thread(self.board.heading))
         await asyncio.wait({titled}, timeout=PATIENCE)
         return titled.result() if titled.done() else ProjectHeading(self.board.root.name)
 
     def tell(self, outcome: ActionResult) -> None:
-        """Show an outcome that nobody waits for on the next page; may be called in any thread."""
+        """Show an unclaimed outcome on the next page; may be called in any thread."""
         self._news.append(outcome)
 
     async def look(self) -> None:
-        """Note what has changed; a change that is seen later is announced later."""
+        """Check for changes; a slow check is announced later."""
         await asyncio.wait({self._going_on(in_thread(self.board.check))}, timeout=PATIENCE)
 
     def drawn(self, name: str, query: Hashable, draw: Draw) -> asyncio.Task[Markup]:
@@ -345,7 +345,7 @@ class PageDesk:
         return RedirectResponse(f"{path}?{query}{sign}{section}", 303)
 
     def _going_on(self, work: Coroutine[Any, Any, Result]) -> asyncio.Task[Result]:
-        """Work that comes to its end, whoever waits for it."""
+        """Run work to its end, even if the request ends."""
         task = asyncio.create_task(work)
         self._late.add(task)
         task.add_done_callback(self._late.discard)
@@ -364,15 +364,15 @@ class PageDesk:
 
 
 def json_answer(value: object, status: int = 200) -> Response:
-    """Return JSON in ASCII: half of a surrogate pair, as a name can hold it, is no UTF-8."""
+    """Return JSON in ASCII: a lone surrogate, which a name can contain, is not UTF-8."""
     return Response(json.dumps(value), status, media_type="application/json")
 
 
 async def in_thread(work: Callable[[], Result]) -> Result:
-    """Return or raise what `work` does.
+    """Return or raise the result of `work`.
 
-    It goes on where nobody waits for it any more, but ends with the process: a pool's threads
-    would have to come to an end of their own first.
+    The work continues if no request waits for it any more, but ends with the process: a pool's
+    threads would first have to finish.
     """
     future: Future[Result] = Future()
     future.set_running_or_notify_cancel()
@@ -384,7 +384,7 @@ def _run(work: Callable[[], Result], future: "Future[Result]") -> None:
     def pass_on(
         _kind: type[BaseException] | None, error: BaseException | None, _trace: TracebackType | None
     ) -> bool:
-        """Pass whatever is raised to those who wait for the result."""
+        """Pass any exception to the waiting requests."""
         if error is not None:
             future.set_exception(error)
         return True

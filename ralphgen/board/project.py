@@ -76,14 +76,14 @@ def keeps_claims(connection: Snapshot) -> bool:
 
 
 def read_claims(reader: RecordReader) -> dict[int, Claim]:
-    """Return the claims that were not released, by task; none where the database keeps none."""
+    """Return the unreleased claims, by task; none if the database keeps no claims."""
     return claims(reader.connection, MOST) if keeps_claims(reader.connection) else {}
 
 
 def holds_of(found: Mapping[int, Claim], *, anywhere: bool) -> dict[int, Hold]:
-    """Return what claims come to now, by task.
+    """Return the current state of claims, by task.
 
-    `anywhere` judges by the leases alone, which say the same on every machine.
+    `anywhere` judges by the leases alone, which give the same result on every machine.
     """
     return {
         task: Hold(
@@ -119,10 +119,10 @@ Stamps = tuple[tuple[int, int] | None, ...]
 
 
 class StreamWatch:
-    """The logs of loops, and of the sessions that pages show, watched by their times and sizes.
+    """Watches the logs of loops, and of the displayed sessions, by their times and sizes.
 
-    Those that grow are looked at every time, the others every few seconds. How many sessions there
-    are does not count. `clock` counts seconds. Every method may be called in any thread.
+    Growing logs are checked every time, the others every few seconds. The number of sessions does
+    not matter. `clock` counts seconds. Every method may be called in any thread.
     """
 
     def __init__(self, root: Path, clock: Callable[[], float] = time.monotonic) -> None:
@@ -137,7 +137,7 @@ class StreamWatch:
         self._loops: tuple[StoredLoop, ...] = ()
 
     def follow(self, session_id: str) -> None:
-        """Watch a session from now on; of very many, those that were asked for last."""
+        """Watch a session from now on; the number of watched sessions is limited to the latest."""
         with self._looking:
             if session_id not in self._followed:
                 self._known |= _named({session_id: self._stamp(session_id)})
@@ -147,9 +147,9 @@ class StreamWatch:
                 self._followed.popitem(last=False)
 
     def changed(self) -> tuple[str, ...]:
-        """Return the names of those that have gone on since the last time, none at the first.
+        """Return the names of the changed streams since the last call, none at the first.
 
-        Of a session these are its `stream_name`, and with every slow look its `tree_name`.
+        For a session these are its `stream_name`, and with every slow check its `tree_name`.
         """
         with self._looking:
             known = self._known
@@ -177,13 +177,13 @@ class StreamWatch:
 
 
 def _named(stamps: Mapping[str, Stamps]) -> dict[str, object]:
-    """Return the stamps of sessions by the names under which they are told to have changed."""
+    """Return the stamps of sessions by the names that announce their changes."""
     streams = {stream_name(one): stamp for one, stamp in stamps.items()}
     return {**streams, **{tree_name(one): stamp for one, stamp in stamps.items()}}
 
 
 def _recent(stamps: Mapping[str, Stamps]) -> Iterator[str]:
-    """Yield the sessions in whose logs something was said lately."""
+    """Yield the sessions whose logs have grown recently."""
     now = time.time()
     for session_id, (*logs, _) in stamps.items():
         if any(now - log[0] / 1e9 < RECENT for log in logs if log is not None):
@@ -191,17 +191,17 @@ def _recent(stamps: Mapping[str, Stamps]) -> Iterator[str]:
 
 
 def stream_name(session_id: str) -> str:
-    """Return by which name the stream of a session is told to have changed."""
+    """Return the name that announces a change of a session's stream."""
     return f"stream-{_short(session_id)}"
 
 
 def tree_name(session_id: str) -> str:
-    """Return by which name that is told at most every few seconds, for what is costly to draw."""
+    """Return the name that announces changes at most every few seconds, for expensive sections."""
     return f"tree-{_short(session_id)}"
 
 
 def _short(session_id: str) -> str:
-    """Return what stands for an id, which may hold any character, in a name of an element."""
+    """Return a short form of an id, which may contain any character, for names of elements."""
     return sha256(session_id.encode("utf-8", "surrogateescape")).hexdigest()[:12]
 
 
@@ -225,9 +225,9 @@ SNAPSHOT = "SELECT pg_catalog.pg_current_snapshot()::text"
 
 
 class Marks(NamedTuple):
-    """A mark for each section; one that differs from an earlier one's must be drawn anew.
+    """A mark for each section; a section with a changed mark must be redrawn.
 
-    Marks of another process on the same state are the same, but those of files just written.
+    Another process computes the same marks for the same state, except for files just written.
     """
 
     status: str
@@ -239,13 +239,13 @@ class Marks(NamedTuple):
 
 
 class ChangeWatch:
-    """What a project's board shows, watched by the times, sizes and identities of files.
+    """Watches everything that a project's board shows, by times, sizes and identities of files.
 
-    No file is opened for long and no lock is held: a connection of our own, whose `data_version`
-    would tell as much, would keep the last writer from removing `-wal`, and would lose its locks
-    whenever another part of this process reads the database without a trace. Because the time of
-    a file does not tell two writes of one moment apart, a file counts as changed once more when it
-    has settled. `clock` counts seconds.
+    No file is kept open and no lock is held. A connection with its `data_version` would detect as
+    much, but it would keep the last writer from removing `-wal`, and would lose its locks whenever
+    another part of this process reads the database without a trace. The time of a file does not
+    distinguish two writes in quick succession, so a file counts as changed once more when it has
+    settled. `clock` counts seconds.
     """
 
     def __init__(self, root: Path, clock: Callable[[], float] = time.monotonic) -> None:
@@ -265,10 +265,10 @@ class ChangeWatch:
 
     @contextmanager
     def listening(self) -> Iterator[None]:
-        """Within the block, see at the next look what one of ours writes into a database server.
+        """Within the block, detect our own writes to a database server at the next check.
 
-        Nothing is done where there is none, and where it passes on no notices: then a look in
-        `PACE` seconds sees it, as it sees what others write.
+        Does nothing without a server, or if it passes on no notices: then a check within `PACE`
+        seconds detects the write, as it detects writes of others.
         """
         if self._place() is None:
             yield
@@ -294,7 +294,7 @@ class ChangeWatch:
         if place is None:
             self._look_at_file()
         elif slowly or self._told:
-            self._told = False  # before the look: what is written during it is told again
+            self._told = False  # before the check: a write during it is announced again
             self._look_into()
         database, facts, claims = self._known
         if slowly or self._known is not before:
@@ -333,14 +333,14 @@ class ChangeWatch:
     def _database(self) -> Path:
         try:
             return database_path(self._root)
-        except RalphgenError:  # whoever reads rows says it
+        except RalphgenError:  # reported when rows are read
             return project_home(self._root) / DATABASE
 
     @staticmethod
     def _log(path: Path) -> object:
         """Return the stamp of a write-ahead log; an empty one counts as a missing one.
 
-        Whoever opens the database makes one, and whoever leaves it last takes it away.
+        Opening the database creates a log, and the last process to close it removes it.
         """
         try:
             empty = not path.stat().st_size
@@ -349,10 +349,10 @@ class ChangeWatch:
         return None if empty else _stamp(path)
 
     def _look_at_file(self) -> None:
-        """Know a mark for the schema and the disciplines, and the claims on tasks.
+        """Update the mark of the schema and the disciplines, and the claims on tasks.
 
-        They are read again when the file has changed, by the next look where somebody has it
-        locked. Of the first, agents write nearly never.
+        They are read again when the file has changed, and retried at the next check if it is
+        locked. Agents rarely write the former.
         """
         path = self._database()
         database = (_stamp(path), self._log(path.with_name(f"{path.name}-wal")))
@@ -370,11 +370,11 @@ class ChangeWatch:
             except LockedError:
                 self._locked, (_, known, claims) = True, self._known
             except (RalphgenError, sqlite3.Error):
-                pass  # whatever is said of it, is said again
+                pass  # reported by other readers
             self._known = database, known, claims
 
     def _look_into(self) -> None:
-        """Know the same of a database on a server, where no file tells of a write."""
+        """Update the same for a database on a server, where no file shows a write."""
         try:
             with open_database(self._root) as connection:
                 ((moved,),) = connection.rows(SNAPSHOT)
@@ -434,7 +434,7 @@ def _disciplines(connection: Snapshot) -> Sequence[object]:
 
 
 def _listed_paths(folder: Path) -> tuple[str, ...]:
-    """Return the generated files and their folders; none where the manifest cannot be read."""
+    """Return the generated files and their folders; none if the manifest is unreadable."""
     try:
         paths = listed(folder) or {}
     except OSError:
@@ -443,7 +443,7 @@ def _listed_paths(folder: Path) -> tuple[str, ...]:
 
 
 def _entries(folder: Path) -> list[Path]:
-    """Return the entries of a folder by name; none where it cannot be read."""
+    """Return the entries of a folder by name; none if it is unreadable."""
     try:
         return sorted(folder.iterdir())
     except OSError:
@@ -451,10 +451,10 @@ def _entries(folder: Path) -> list[Path]:
 
 
 def _stamp(path: Path | str) -> object:
-    """Return what identifies a file's state, and whether a later write would change it.
+    """Return the identity of a file's state, and whether a later write would change it.
 
-    A link on a path that is a text is not followed. It is not the time at which the file's owner or
-    mode changed: root's own reading of a database sets that of its log.
+    A link is not followed if the path is a string. The time of changes of owner and mode is not
+    used: when root reads a database, it sets that of its log.
     """
     try:
         found = os.lstat(path) if isinstance(path, str) else path.stat()
@@ -488,7 +488,7 @@ class ChangeCounts:
     last: Mapping[str, int]
 
     def then(self, sections: Sequence[str]) -> "ChangeCounts":
-        """Return the counts with one more, of these sections; the same where there are none."""
+        """Return the counts with one more change of these sections; unchanged if none are given."""
         if not sections:
             return self
         number = self.number + 1
@@ -497,7 +497,7 @@ class ChangeCounts:
 
 @dataclass(frozen=True, slots=True)
 class ProjectHeading:
-    """What every page says of a project: its title, and whether it has tables alone."""
+    """The project's heading on every page: its title, and whether it has no tasks."""
 
     title: str
     tables_alone: bool = False
@@ -507,7 +507,7 @@ class Board:
     """The state of the board of the project in `root`; every method may be called in any thread.
 
     Hold `acting` while you write the server or the project. `session` is the session of the user of
-    this board. `findings` are those of the last diagnosis.
+    this board. `findings` are the results of the last diagnosis.
     """
 
     def __init__(self, root: Path) -> None:
@@ -526,7 +526,7 @@ class Board:
         self._kept: dict[str, tuple[int, Any]] = {}
 
     def heading(self) -> ProjectHeading:
-        """Return how the project is called; as its folder where its title cannot be read."""
+        """Return the project's heading, with its folder's name if its title is unreadable."""
         alone, name = has_tables_alone(self.root), self.root.name
         try:
             return ProjectHeading(project_title(self.root, name), alone)
@@ -534,7 +534,7 @@ class Board:
             return ProjectHeading(name, alone)
 
     def listening(self) -> AbstractContextManager[None]:
-        """Within the block, `check` finds sooner what was written, where the database tells of it.
+        """Within the block, `check` finds writes sooner if the database announces them.
 
         It is for one caller at a time.
         """
@@ -549,7 +549,7 @@ class Board:
             self._counts = self._counts.then(self._streams.changed())
 
     def follow(self, session_id: str) -> None:
-        """Note from now on when a session goes on: a page shows it."""
+        """Announce new events of a session from now on, because a page shows it."""
         self._streams.follow(session_id)
 
     def changed_since(self, number: int) -> tuple[int, tuple[str, ...]]:
@@ -594,6 +594,6 @@ def has_tables_alone(root: Path) -> bool:
 
 
 def _differing(before: Marks, after: Marks) -> tuple[str, ...]:
-    """Return the sections that differ, and those that show something of them."""
+    """Return the sections that differ, and the sections that depend on them."""
     found = [name for name in Marks._fields if getattr(before, name) != getattr(after, name)]
     return tuple(dict.fromkeys(one for name in found for one in (name, *BESIDES.get(name, ()))))

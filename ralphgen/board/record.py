@@ -58,7 +58,7 @@ class ShownPage(Generic[Shown]):
 
 @dataclass(frozen=True, slots=True)
 class ChangedColumn:
-    """A column of a changed row; a text is empty where it held nothing, or was not there."""
+    """A column of a changed row; a text is empty for an empty or missing value."""
 
     name: str
     before: str
@@ -80,7 +80,7 @@ class ChangeLine:
 
 @dataclass(frozen=True, slots=True)
 class RunLine:
-    """A run of a check; `verdict` says how it ended, and `ok` whether that is a proof."""
+    """A run of a check; `verdict` is its result, and `ok` whether it is a proof."""
 
     number: int
     check: str
@@ -96,7 +96,7 @@ class RunLine:
 
 @dataclass(frozen=True, slots=True)
 class TaskRecord:
-    """What is on record of a task; `known` is whether there is such a task now."""
+    """The record of a task; `known` is whether the task still exists."""
 
     task: int
     title: str
@@ -107,7 +107,7 @@ class TaskRecord:
 
 
 def typed_task(typed: str) -> int | None:
-    """Return the id of a task as somebody types it; None for what is none."""
+    """Return the task id in a user's input, or None if it is not one."""
     digits = typed.strip().removeprefix("#")
     is_id = digits.isascii() and digits.isdecimal() and len(digits) <= len(str(LARGEST_ID))
     return int(digits) if is_id and int(digits) <= LARGEST_ID else None
@@ -116,9 +116,9 @@ def typed_task(typed: str) -> int | None:
 def task_record(
     rows: Rows, is_hidden: Hidden, task: int, page: int, size: int, runs: int
 ) -> TaskRecord:
-    """Return what is on record of a task: a page of so many changes, and its newest runs.
+    """Return the record of a task: a page of its changes, and its newest runs.
 
-    Of columns that are hidden only the names are told.
+    Of hidden columns only the names are shown.
     """
     titles, comments = titles_of(rows, [task]), _comments_on(rows, task)
     total = changes_counted(rows, task, comments)
@@ -140,7 +140,7 @@ def page_number(asked: int, total: int, size: int) -> int:
 
 
 def page_of(number: int, total: int, size: int, shown: tuple[Shown, ...]) -> ShownPage[Shown]:
-    """Return a page of so many rows; it holds those that are `shown`."""
+    """Return a page of `size` rows that contains the `shown` ones."""
     return ShownPage(
         total=total,
         first=(number - 1) * size + 1,
@@ -167,7 +167,7 @@ def _comments_on(rows: Rows, task: int) -> list[int]:
 
 
 def change_line(change: JournalEntry, is_hidden: Hidden) -> ChangeLine:
-    """Return a change as it is shown; of columns that are hidden only the names are told."""
+    """Return a displayed change; of hidden columns only the names are shown."""
     before, after = (
         {
             name: HIDDEN if is_hidden(change.table, name) else value
@@ -193,7 +193,7 @@ def change_line(change: JournalEntry, is_hidden: Hidden) -> ChangeLine:
 
 
 def _columns(stored: str | None) -> Mapping[str, object]:
-    """Return the columns of one side of a change; what is no such JSON is shown as it is."""
+    """Return the columns of one side of a change; other text is shown literally."""
     if stored is None:
         return {}
     try:
@@ -210,7 +210,7 @@ def _value(value: object) -> str:
 
 
 def run_line(run: CheckRecord) -> RunLine:
-    """Return a run of a check as it is shown."""
+    """Return a displayed run of a check."""
     protected, watched = tuple(_files(run.protected)), tuple(_files(run.watched))
     verdict = "passed" if run.exit_code == 0 else f"exit code {run.exit_code}"
     if run.exit_code is None:
@@ -253,7 +253,7 @@ LAST_CHANGED = (
     "GROUP BY row_key ORDER BY MAX(number) DESC LIMIT ?"
 )
 TREES = "/.ralph/worktrees/"
-COMMIT = 10  # of its digits
+COMMIT = 10  # digits to show
 TONES: Mapping[str | None, str] = {
     "done": "visible",
     "blocked": "narrowed",
@@ -269,7 +269,7 @@ GOES_ON = "not ended"
 
 @dataclass(frozen=True, slots=True)
 class RecordQuery:
-    """What is asked of the record: `task` as it was typed, "" for none; pages count from 1."""
+    """The query of the record: `task` as it was typed, "" for none; pages count from 1."""
 
     task: str = ""
     sessions: int = 1
@@ -278,10 +278,10 @@ class RecordQuery:
 
 @dataclass(frozen=True, slots=True)
 class SessionLine:
-    """A session on record; a text is empty where nothing is known.
+    """A recorded session; unknown values are empty.
 
-    `took` says how long, `outcome` how it ended. `merge` says where its work is, if it had a work
-    tree of its own.
+    `took` is its duration, `outcome` its result. `merge` is the location of its work, if it had its
+    own worktree.
     """
 
     session_id: str
@@ -305,11 +305,11 @@ class SessionLine:
 
 @dataclass(frozen=True, slots=True)
 class ProjectRecord:
-    """What is on record of a project; `outcomes` counts its sessions, the most frequent first.
+    """The record of a project; `outcomes` counts its sessions, the most frequent first.
 
-    Those are agents' sessions, and `people` counts the others. `cost` is that of all that say so,
-    empty where none does. `tasks` are those asked for, and `problem` says why there is none. `log`
-    is what was changed last where the project has no tasks to ask for.
+    These are agents' sessions, and `people` counts the others. `cost` is the sum of the reported
+    costs, or empty. `tasks` are the requested ones, and `problem` is why there is none. `log` are
+    the last changes if the project has no tasks.
     """
 
     sessions: ShownPage[SessionLine]
@@ -324,9 +324,9 @@ class ProjectRecord:
 def project_record(
     connection: Snapshot, schema: Schema, asked: RecordQuery
 ) -> ProjectRecord | None:
-    """Return what is on record of a project; None where its database has no ledger.
+    """Return the record of a project, or None if its database has no ledger.
 
-    Raises `ProjectError` where the ledger, or the database, is not one that this version knows.
+    Raises `ProjectError` if this version does not support the ledger or the database.
     """
     if state_of(connection).version is None:
         return None
@@ -388,14 +388,14 @@ def _record(
 
 
 def session_lines(rows: Rows, records: Sequence[SessionRecord]) -> tuple[SessionLine, ...]:
-    """Return sessions on record as they are shown."""
+    """Return recorded sessions in their displayed form."""
     titles = titles_of(rows, [one.task_id for one in records if one.task_id is not None])
     holding = holding_sessions(rows, [one.session_id for one in records])
     return tuple(_session_line(one, titles, one.session_id in holding) for one in records)
 
 
 def session_on_record(rows: Rows, record: SessionRecord) -> SessionLine:
-    """Return one session on record as it is shown."""
+    """Return one recorded session in its displayed form."""
     (found,) = session_lines(rows, [record])
     return found
 
@@ -431,15 +431,15 @@ def _took(started: datetime | None, ended: datetime | None) -> str:
 
 
 def _tree(path: str | None) -> str:
-    """Return a work tree as it is seen from any project: below its folder, or by its name."""
+    """Return a worktree in a form for any project: below its folder, or by its name."""
     inside = (path or "").rpartition(TREES)[2]
     return line(f"{TREES[1:]}{inside}" if TREES in (path or "") else inside.rpartition("/")[2])
 
 
 def _merge(record: SessionRecord, holds: bool) -> str:
-    """Return where the work of a session is, which had a work tree of its own.
+    """Return the location of a session's work, if the session had its own worktree.
 
-    As long as its merge is pending, it holds its task.
+    While its merge is pending, it keeps its claim.
     """
     if record.merged:
         return f"merged as {line(record.merged[:COMMIT])}"

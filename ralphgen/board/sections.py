@@ -43,10 +43,10 @@ Values = Mapping[str, object]
 
 @dataclass(frozen=True, slots=True)
 class PageQuery:
-    """What a page shows; no discipline is an empty text.
+    """The content of a page; an empty text means no discipline.
 
-    `record` is what it shows of sessions and a task. `typed` is the form of the discipline as it
-    was sent, where it could not be saved.
+    `record` is the query of sessions and a task. `typed` is the form of a discipline that could not
+    be saved.
     """
 
     discipline: str = ""
@@ -60,7 +60,7 @@ def view(board: Board, section: str, query: PageQuery) -> Values:
 
 
 def regenerate(board: Board) -> ActionResult:
-    """Write the server anew and make its environment."""
+    """Regenerate the server and its environment."""
     said: list[str] = []
     with board.acting:
         problems = edits.regenerate(board.root, said.append)
@@ -138,7 +138,7 @@ def _matrix(board: Board, query: PageQuery) -> Values:
 
 
 def _status(board: Board) -> Status | None:
-    """Return how the project stands; None where it has no tasks at all."""
+    """Return the project's status, or None if it has no tasks at all."""
     if has_tables_alone(board.root):
         return None
     with open_database(board.root) as connection:
@@ -166,7 +166,7 @@ def _disciplines_view(board: Board, query: PageQuery) -> Values:
         fields = fields_of(chosen)
     elif chosen is not None and typed is not None:
         fields = DisciplineForm(typed).fields(chosen)
-        # What was typed is about what was seen: its positions may mean other servers by now.
+        # The input refers to the displayed state: its positions may mean other servers by now.
         sent = typed.text("fingerprint")
         if not is_of_same_lists(sent, chosen.fingerprint):
             chosen = replace(chosen, fingerprint=sent)
@@ -182,7 +182,7 @@ def _disciplines_view(board: Board, query: PageQuery) -> Values:
 
 
 def _disciplines(board: Board) -> Names:
-    """Return the names of the disciplines; none where the database cannot be read."""
+    """Return the names of the disciplines; none if the database is unreadable."""
     try:
         return tuple(row.name for row in read_disciplines(board.root).rows)
     except ProjectError:
@@ -190,7 +190,7 @@ def _disciplines(board: Board) -> Names:
 
 
 def _project(board: Board) -> Project:
-    """Return the project, inspected once per change of what the server depends on."""
+    """Return the project, inspected once per change of the server's inputs."""
     return board.kept("matrix", Project)
 
 
@@ -227,9 +227,9 @@ NO_DAY = date.min
 def report(root: Path, *, sessions: bool = False) -> str:
     """Return the report on the project in `root` as HTML, a function of the project's state.
 
-    Nothing in it depends on the machine, the folder or the day, but for what `sessions` adds: those
-    on record and those of this machine, with ids and times, and the claims as of now.
-    Raises `ProjectError` where the project cannot be read.
+    It does not depend on the machine, the folder or the day, except for the parts that `sessions`
+    adds: recorded and local sessions, with ids and times, and the current claims. Raises
+    `ProjectError` if the project cannot be read.
     """
     project = Project(root)
     schema, alone = project.schema, project.serves_any_database

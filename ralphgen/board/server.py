@@ -45,16 +45,16 @@ from ralphgen.project.config import FILE as CONFIG
 from ralphgen.terminal.console import say, show_crash
 
 STREAM_HEADERS = [(b"content-type", b"text/event-stream; charset=utf-8")]
-INTERVAL = 0.25  # seconds between two looks, while somebody listens
-BEAT = 15.0  # seconds after which a silent stream says that it is still there
+INTERVAL = 0.25  # seconds between checks, while a stream is open
+BEAT = 15.0  # seconds between signs of life in a silent stream
 WRITE_PATIENCE = 15.0  # seconds for a client to take a few bytes
 
 
 class Events:
-    """The streams that are open; they share one check of the project every quarter of a second.
+    """The open streams; they share one check of the project every quarter of a second.
 
-    A listener keeps a number alone: what it has not taken yet never piles up. Everything here
-    belongs to the event loop.
+    A listener keeps only a number, so that unread changes do not pile up. Everything here belongs
+    to the event loop.
     """
 
     def __init__(self, board: Board) -> None:
@@ -88,13 +88,13 @@ class Events:
             leaving.cancel()
             stream.cancel()
         if stream in ended:
-            with suppress(TimeoutError):  # nobody takes anything
+            with suppress(TimeoutError):  # the client reads nothing
                 stream.result()
 
     async def _check(self) -> None:
         """Wake the listeners after each check that found something, until there are none.
 
-        Where a check fails, the next listener has another one begun.
+        If a check fails, the next listener starts another one.
         """
         last = self._board.changed_since(0)
         try:
@@ -137,13 +137,13 @@ async def _left(receive: Receive) -> None:
 
 
 async def _send(send: Send, text: str) -> None:
-    """Send a part of the stream; raises `TimeoutError` where nobody takes it."""
+    """Send a part of the stream; raises `TimeoutError` if the client does not read it."""
     async with asyncio.timeout(WRITE_PATIENCE):
         await send({"type": "http.response.body", "body": text.encode(), "more_body": True})
 
 
 def _seen(request: Request) -> int:
-    """Return the number of what a page has shown already; 0 where it does not say."""
+    """Return the number of the last change that a page has shown; 0 if it is not given."""
     number = request.headers.get("last-event-id") or query_of(request).get("since", "")
     return int(number) if re.fullmatch("[0-9]{1,15}", number) else 0
 
@@ -230,7 +230,7 @@ class Site:
         return json_answer({"ok": not problems, "problems": [asdict(one) for one in problems]})
 
     async def _save(self, request: Request) -> Response:
-        """Save; what was typed into a plain form stays there where it cannot be saved."""
+        """Save; if that fails, a plain form keeps the typed values."""
         form = await form_of(request)
         outcome = await in_thread(partial(sections.save, self._board, form))
         query = PageQuery("" if outcome.ok else form.text("discipline"), typed=form)
@@ -245,7 +245,7 @@ class Site:
     async def _saved(
         self, request: Request, form: Form, section: str, outcome: ActionResult, query: PageQuery
     ) -> Response:
-        """Answer with the outcome, and what was typed if that could not be saved."""
+        """Answer with the outcome, and with the typed values if they could not be saved."""
         status = 409 if outcome.stale else 200
         if wants_json(request):
             return json_answer(asdict(outcome), status)
@@ -268,7 +268,7 @@ class Site:
 
 
 def _page_query(query: Mapping[str, str]) -> PageQuery:
-    """Return what the fields behind the question mark ask for."""
+    """Return the page query in the fields after the question mark."""
     pages = (number_of(query.get(name, "")) for name in ("sessions", "changes"))
     return PageQuery(query.get("discipline", ""), RecordQuery(query.get("task", ""), *pages))
 
@@ -289,10 +289,10 @@ PATIENCE = 10.0
 
 
 class BoundedConnection(H11Protocol):
-    """A connection that ends where its client keeps it waiting.
+    """A connection that ends if its client keeps it waiting.
 
-    Nobody needs the board's secret to connect: without limits, any user of this machine could take
-    all the connections that the board can have. `deadline` is set while it waits.
+    Connecting does not require the board's secret: without limits, any user of this machine could
+    take all the connections that the board can have. `deadline` is set while it waits.
     """
 
     deadline: asyncio.TimerHandle | None = None
@@ -310,7 +310,7 @@ class BoundedConnection(H11Protocol):
             min(waiting, key=lambda other: waiting[other]).end()
 
     def end(self) -> None:
-        """End the connection at once, whatever was not sent yet."""
+        """End the connection immediately, without sending the rest."""
         self._go_on()  # it counts no more, and is lost only when the event loop goes round
         self.transport.abort()
 
@@ -320,7 +320,7 @@ class BoundedConnection(H11Protocol):
         self._go_on()
 
     def handle_events(self) -> None:
-        """Take what was received; after the head of a request, it is our turn."""
+        """Process received data; after the head of a request, it is our turn."""
         super().handle_events()
         self._go_on_if_asked()
 
@@ -330,17 +330,17 @@ class BoundedConnection(H11Protocol):
         super().on_response_complete()
 
     def pause_writing(self) -> None:
-        """Wait for a client that does not take what it has asked for."""
+        """Wait for a client that does not read its response."""
         super().pause_writing()
         self._wait()
 
     def resume_writing(self) -> None:
-        """Go on with an answer."""
+        """Continue with a response."""
         super().resume_writing()
         self._go_on_if_asked()
 
     def _go_on_if_asked(self) -> None:
-        """Wait no longer where it is the board's turn: a request without a whole answer yet."""
+        """Stop waiting if it is the board's turn: a request without a complete response."""
         asked = self.cycle is not None and not self.cycle.response_complete
         if asked and not self.flow.write_paused:
             self._go_on()
@@ -391,13 +391,13 @@ HEADERS = {
 def serve(root: Path, *, announce: Callable[[str], None], browse: bool) -> None:
     """Serve the board of the project in `root` until Ctrl-C or a request to terminate.
 
-    `announce` is called with an address that lets one browser in, as soon as it answers there, and
-    with another whenever one was used. Raises `ProjectError` where the config's port is taken.
+    `announce` is called with an address that lets one browser in, as soon as it responds, and with
+    another one whenever one was used. Raises `ProjectError` if the config's port is taken.
     """
     sys.setswitchinterval(SWITCH_INTERVAL)
     with _listening(_port(root)) as listening, quiet_log():
         server = BoardServer(root, listening, announce)
-        for number in (signal.SIGINT, signal.SIGTERM):  # before anybody knows that we run
+        for number in (signal.SIGINT, signal.SIGTERM):  # before the address is announced
             signal.signal(number, server.handle_exit)
         announce(server.address)
         if browse:
@@ -407,7 +407,7 @@ def serve(root: Path, *, announce: Callable[[str], None], browse: bool) -> None:
 
 
 def _port(root: Path) -> int:
-    """Return the port that the config fixes, 0 for any, as where the config cannot be used."""
+    """Return the port in the config, or 0 for any, also if the config is invalid."""
     try:
         config = project_config(root)
     except ProjectError as error:
@@ -479,12 +479,12 @@ def quiet_log() -> Iterator[None]:
 
 
 class _Crashes(logging.Handler):
-    """Says in two lines what nothing has explained, as the command line does."""
+    """Reports unexplained errors in two lines, as the command line does."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Show the exception of a record, but for what the end has cut off.
+        """Show the exception of a record, except cancellations at the end.
 
-        The rest is about requests that no browser sends.
+        Other records are about requests that no browser sends.
         """
         error = record.exc_info[1] if record.exc_info else None
         if error is not None and not isinstance(error, CancelledError):
@@ -492,15 +492,15 @@ class _Crashes(logging.Handler):
 
 
 class AccessGuard:
-    """Stands before the app, which sees nothing that is refused here.
+    """Protects the app, which does not see refused requests.
 
-    Who opens a one-time address gets a cookie, and whoever has that is let in, unless it is another
-    user: what a browser is started with can be read by every user of the machine, and a browser
-    gives its cookies for an address to whatever listens at another port of it.
+    Opening a one-time address sets a cookie, and the cookie grants access, unless another user
+    sends it: every user of the machine can read the command line of a browser, and a browser sends
+    its cookies for an address to every port of it.
     """
 
     def __init__(self, app: ASGIApp, port: int, announce: Callable[[str], None]) -> None:
-        """Guard what listens at `port`; `announce` is told of a new address for a used one."""
+        """Guard the app at `port`; `announce` receives a new address after one is used."""
         self._app = app
         self._port = port
         self._announce = announce
@@ -516,7 +516,7 @@ class AccessGuard:
         return f"http://{LOOPBACK}:{self._port}/{OPEN}/{secret}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer or pass on one request; there is nothing but HTTP here."""
+        """Answer or pass on one request; only HTTP is supported."""
         if scope["type"] != "http":
             return
         answer = self._refusal(scope) or self._app
@@ -554,12 +554,12 @@ class AccessGuard:
         if not found or self._is_another(scope):
             return False
         if self._openings.pop(found[0]):
-            with suppress(OSError):  # nobody reads it any more
+            with suppress(OSError):  # the reader is gone
                 self._announce(self.opening(announced=True))
         return True
 
     def _is_let_in(self, headers: Headers) -> bool:
-        """Return whether the request has the cookie, whatever others of its name there are."""
+        """Return whether the request has the cookie, also among others of the same name."""
         pairs = [
             pair.strip().partition("=")
             for line in headers.getlist("cookie")
@@ -569,23 +569,23 @@ class AccessGuard:
         return any(_same(value, self._pass) for value in given)
 
     def _is_another(self, scope: Scope) -> bool:
-        """Return whether another user of the machine asks, as far as the machine tells."""
-        if scope["client"] is None:  # the connection was reset, by nobody knows whom
+        """Return whether another user of the machine sends the request, if that is known."""
+        if scope["client"] is None:  # the connection was reset by an unknown user
             return True
         users = _users_at(scope["client"][1], self._port)
         return users is not None and not (users and users <= {os.getuid(), ROOT})
 
 
 def _same(found: str, secret: str) -> bool:
-    """Return whether a text is the secret; how long this takes says nothing."""
+    """Return whether a text is the secret, in constant time."""
     return secrets.compare_digest(found.encode(), secret.encode())
 
 
 def _from_own_page(headers: Headers, host: str) -> bool:
     """Return whether a page of the board sends this.
 
-    A form sends no origin, or "null", where the page gives no referrer; then the browser itself
-    says whose it is.
+    A form of a page without referrer sends no origin, or "null"; then the browser itself reports
+    the page's site.
     """
     origins = headers.getlist("origin")
     if origins in ([], ["null"]):
@@ -596,7 +596,7 @@ def _from_own_page(headers: Headers, host: str) -> bool:
 def _users_at(port: int, own: int) -> set[int] | None:
     """Return the users of the sockets at `port` that are connected to `own`.
 
-    A socket that its process has left is nobody's. None where the machine does not tell.
+    A socket without a process counts as `NOBODY`. Returns None if the machine does not tell.
     """
     found: set[int] = set()
     tells = False

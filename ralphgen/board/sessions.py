@@ -1,4 +1,4 @@
-"""The sessions of a project, the logs of one, and the pages on which one is undone or started."""
+"""The sessions of a project, the logs of a session, and the pages to undo and to start one."""
 
 import asyncio
 import json
@@ -104,12 +104,12 @@ class KitTools:
 
 @dataclass(frozen=True, slots=True)
 class SessionRow:
-    """One session; a text is empty where there is nothing of it, or nothing that can be read.
+    """One session; texts are empty for missing or unreadable values.
 
-    `task`, `feature` and `target` (a discipline) are what it is about, `discipline` is the one that
-    it works as. `age` counts seconds from the last start of one of its servers, which was
-    `started` then, in UTC. `launch` is what a person types to start Claude Code in it; that is
-    nothing where it works already, has ended, or has nothing to do any more.
+    `task`, `feature` and `target` (a discipline) are its subject, `discipline` is its role. `age`
+    is the time in seconds since the last start of one of its servers, which was `started` then, in
+    UTC. `launch` is the command that starts Claude Code in it, empty if it is running, has ended,
+    or has nothing left to do.
     """
 
     session_id: str
@@ -130,7 +130,7 @@ class SessionRow:
 
 @dataclass(frozen=True, slots=True)
 class _Known:
-    """What the database has of sessions: titles of tasks by id, and the sessions that are over."""
+    """Data about sessions from the database: titles of tasks by id, and the ended sessions."""
 
     titles: Mapping[int, str]
     over: Collection[str]
@@ -139,8 +139,8 @@ class _Known:
 def read_sessions(root: Path) -> tuple[SessionRow, ...]:
     """Return the sessions of the project in `root`, newest first.
 
-    Titles of tasks are read without a trace; without a database that can be read there are none.
-    Raises `ProjectError` where the folder of sessions cannot be read.
+    Titles of tasks are read without a trace; without a readable database there are none. Raises
+    `ProjectError` if the folder of sessions is unreadable.
     """
     kept = stored_sessions(root)
     known = _known(root, kept)
@@ -188,9 +188,9 @@ def _is_id(task: object) -> TypeGuard[int]:
 
 
 def _known(root: Path, kept: Sequence[StoredSession]) -> _Known:
-    """Return what there is of these sessions: over is one that has ended, or whose task is closed.
+    """Return the data about these sessions; a session with a closed task counts as ended.
 
-    Where the database cannot be read nothing is known.
+    Empty if the database is unreadable.
     """
     about = {one.session_id: one.facts.get(ROWS["task"]) for one in kept}
     tasks = _tasks(root, [task for task in about.values() if _is_id(task)])
@@ -219,10 +219,9 @@ LINES = 60  # lines of a page, if so many are there
 
 @dataclass(frozen=True, slots=True)
 class LogPage:
-    """Lines of a log, the oldest first, each with the place at which it begins.
+    """Lines of a log, oldest first, each with its start position.
 
-    They stand from `first` on; before it there are older ones, unless it is 0. `newest` says that
-    nothing stands after them.
+    They start at `first`; older ones precede it unless it is 0. `newest` is set if none follow.
     """
 
     lines: tuple[tuple[int, bytes], ...]
@@ -234,10 +233,10 @@ NOTHING = LogPage((), 0, True)
 
 
 def page_of_log(path: Path, end: int | None, lines: int = LINES) -> LogPage:
-    """Return the last lines of a log before the place `end`, which is that of a line; None for all.
+    """Return the last lines of a log before the position `end` of a line; None for all.
 
-    A line that is not written to its end is left out, and one that is longer than a page. Where
-    there is no such file, there are none.
+    An incomplete line is left out, and so is one that is longer than a page. A missing file has
+    none.
     """
     try:
         file = os.open(path, os.O_RDONLY | AT_ONCE | NO_LINK)
@@ -286,14 +285,14 @@ def _page(text: bytes, first: int, lines: int, *, newest: bool) -> LogPage:
     return LogPage(kept, kept[0][0] if kept else begin, newest)
 
 
-LONG_WORDS = 4_000  # characters of what is said at once
+LONG_WORDS = 4_000  # characters of one message
 
 
 @dataclass(frozen=True, slots=True)
 class StreamQuery:
-    """Which part of a session's stream is asked for: what stands before these places in its logs.
+    """The requested part of a session's stream: before these positions in its logs.
 
-    None stands for the end, where what is new comes.
+    None is the end, where new lines appear.
     """
 
     words: int | None = None
@@ -302,7 +301,7 @@ class StreamQuery:
 
 @dataclass(frozen=True, slots=True)
 class SaidLine:
-    """What an agent has said at once, or the `tool` that it calls; `at` tells it from others."""
+    """A message of an agent, or the `tool` that it calls; `at` identifies it."""
 
     at: int
     text: str
@@ -311,7 +310,7 @@ class SaidLine:
 
 @dataclass(frozen=True, slots=True)
 class CallLine:
-    """A call of a tool of the session's servers; `refusal` is empty where it was answered."""
+    """A call of a tool of the session's servers; `refusal` is empty if it was answered."""
 
     at: int
     time: str
@@ -323,9 +322,9 @@ class CallLine:
 
 @dataclass(frozen=True, slots=True)
 class SessionStream:
-    """Words and calls, the newest first; `older_…` are the places before which older ones stand.
+    """Messages and calls, newest first; `older_…` are the positions that older ones precede.
 
-    They are 0 where there are none. `at_end` says that nothing newer is left out.
+    They are 0 if there are none. `at_end` is set if nothing newer is left out.
     """
 
     words: tuple[SaidLine, ...]
@@ -336,7 +335,7 @@ class SessionStream:
 
 
 def session_stream(root: Path, folder: Path, agent: str, asked: StreamQuery) -> SessionStream:
-    """Return a page of what was said and called in the session of a folder, by an agent's name."""
+    """Return a page of messages and calls in the session of a folder, by an agent's name."""
     said = page_of_log(folder / TRANSCRIPT, asked.words)
     called = page_of_log(folder / CALLS, asked.calls)
     words = tuple(_said(said, _reader(root, agent)))
@@ -350,7 +349,7 @@ def session_stream(root: Path, folder: Path, agent: str, asked: StreamQuery) -> 
 
 
 def used_so_far(root: Path, folder: Path, agent: str) -> Usage:
-    """Return what an agent has said by now of its turns, tokens and cost."""
+    """Return the turns, tokens and cost that an agent has reported until now."""
     reader = _reader(root, agent)
     for _ in _said(page_of_log(folder / TRANSCRIPT, None), reader):
         pass
@@ -358,7 +357,7 @@ def used_so_far(root: Path, folder: Path, agent: str) -> Usage:
 
 
 def _reader(root: Path, agent: str) -> OutputReader:
-    """Return what reads the output of an agent; one that nobody knows by now wrote lines."""
+    """Return the reader of an agent's output; an unknown agent is assumed to write lines."""
     with suppress(RalphgenError):
         return find_agent(agent, read_settings(root)).reader(None)
     return NamedReader()
@@ -403,7 +402,7 @@ NO_GIT = "git has no record of its files"
 
 @dataclass(frozen=True, slots=True)
 class FileDifference:
-    """How a file differs; `added` and `removed` count lines of what is shown."""
+    """The diff of a file; `added` and `removed` count the displayed lines."""
 
     path: str
     text: str
@@ -413,9 +412,9 @@ class FileDifference:
 
 @dataclass(frozen=True, slots=True)
 class TreeDiff:
-    """How a work tree differs from `base`, the begin of a commit; `problem` says why none shows.
+    """The diff of a worktree against `base`, a short commit id; `problem` is why there is none.
 
-    `cut` says that there is more than is shown.
+    `cut` is set if a part is left out.
     """
 
     base: str
@@ -425,10 +424,11 @@ class TreeDiff:
 
 
 def tree_diff(root: Path, tree: str | None, base: str | None) -> TreeDiff:
-    """Return how a session's work tree differs by now from what it was at the commit `base`.
+    """Return the diff of a session's worktree against the commit `base`.
 
-    `tree` is on record, None for the project's own folder; nothing is asked of a folder that is no
-    linked work tree of the project's repository. Without a base it is the last commit.
+    `tree` is the recorded worktree, None for the project's own folder; a folder that is not a
+    linked worktree of the project's repository is not examined. The default base is the last
+    commit.
     """
     place = root if tree is None else Path(tree)
     if tree is not None and home_of(tree) != home_of(str(root)):
@@ -451,7 +451,7 @@ def tree_diff(root: Path, tree: str | None, base: str | None) -> TreeDiff:
 
 
 def merge_diff(root: Path, merged: str) -> TreeDiff:
-    """Return what the commit that merged a session's work has changed in the base branch."""
+    """Return the changes of the commit that merged a session's work into the base branch."""
     repository = repository_of(str(root))
     if repository is None or not COMMIT.fullmatch(merged):
         return TreeDiff("", (), cut=False, problem=NO_GIT)
@@ -473,7 +473,7 @@ def _files(text: str) -> Iterator[FileDifference]:
 
 
 def _new_file(top: Path, name: str) -> FileDifference:
-    """Return a file that git does not track as a diff in which all is new; no link is followed."""
+    """Return an untracked file as a diff that adds every line; links are not followed."""
     try:
         file = os.open(top / name, os.O_RDONLY | AT_ONCE | NO_LINK)
         try:
@@ -503,10 +503,10 @@ CHANGES, RUNS = 100, 50
 
 @dataclass(frozen=True, slots=True)
 class SessionAtWork:
-    """A session: `row` is its folder, `record` what the ledger has of it; one may be None.
+    """A session: `row` is its folder, `record` its entry in the ledger; one of them may be None.
 
-    `launched` says that an agent works in it that can be stopped from here, and `used` what that
-    has said of turns, tokens and cost until now; `calls` counts those of its servers.
+    `launched` is set if the board can stop its agent, and `used` is the agent's reported usage
+    until now; `calls` counts the calls of its servers.
     """
 
     session_id: str
@@ -523,7 +523,7 @@ class SessionAtWork:
 
     @property
     def task(self) -> str:
-        """Return the task that it is about, empty where it is about none."""
+        """Return its task, or an empty text."""
         if self.record is not None:
             return "" if self.record.task is None else str(self.record.task)
         return self.row.task if self.row is not None else ""
@@ -531,9 +531,9 @@ class SessionAtWork:
 
 @dataclass(frozen=True, slots=True)
 class SessionWork:
-    """What a session has changed and proved, the newest first; `more` says that there are others.
+    """A session's changes and checks, newest first; `more` is set if there are others.
 
-    It is None where the project has no ledger.
+    None if the project has no ledger.
     """
 
     changes: tuple[ChangeLine, ...]
@@ -549,10 +549,10 @@ def is_known(root: Path, session_id: str) -> bool:
 
 
 def read_session(root: Path, session_id: str, *, ours: bool) -> SessionAtWork | None:
-    """Return a session of the project in `root`, None where there is none of this id.
+    """Return a session of the project in `root`, or None if the id is unknown.
 
-    `ours` says that a command that this board has started watches an agent in it. Raises
-    `ProjectError` where the database cannot be read.
+    `ours` is set if a command that this board has started watches its agent. Raises `ProjectError`
+    if the database cannot be read.
     """
     stored, record = stored_session(root, session_id), _record(root, session_id)
     if stored is None and record is None:
@@ -577,7 +577,7 @@ def read_session(root: Path, session_id: str, *, ours: bool) -> SessionAtWork | 
 
 
 def stream_values(root: Path, session_id: str, asked: StreamQuery) -> Mapping[str, object]:
-    """Return what the section of a session's stream shows."""
+    """Return the values for the section of a session's stream."""
     record = _record(root, session_id)
     agent = record.agent or "" if record is not None else ""
     folder = session_folder(root, session_id)
@@ -591,9 +591,9 @@ def stream_values(root: Path, session_id: str, asked: StreamQuery) -> Mapping[st
 
 
 def tree_of(root: Path, session_id: str) -> TreeDiff:
-    """Return how the files differ: of a session that goes on by now, of one that was merged then.
+    """Return the changed files: the current ones of a running session, or those of its merge.
 
-    Of others the work tree holds more than theirs by now.
+    Worktrees of other sessions contain more than their changes by now.
     """
     record = _record(root, session_id)
     if record is not None and record.merged:
@@ -609,7 +609,7 @@ def tree_of(root: Path, session_id: str) -> TreeDiff:
 
 
 def work_of(root: Path, session_id: str) -> SessionWork | None:
-    """Return what a session has changed and proved; raises `ProjectError` as `read_session`."""
+    """Return a session's changes and checks; raises `ProjectError` as `read_session` does."""
     record = _record(root, session_id)
     with open_database(root) as connection:
         if state_of(connection).version is None:
@@ -636,7 +636,7 @@ MOST_UNDONE = 500  # rows and lines that are shown
 
 @dataclass(frozen=True, slots=True)
 class UndoneRow:
-    """What comes of a row or a line: `done` in words, or why it is `left`, with both versions."""
+    """The result for a row or a line: `done` in words, or why it is `left`, with both versions."""
 
     name: str
     done: str
@@ -647,9 +647,9 @@ class UndoneRow:
 
 @dataclass(frozen=True, slots=True)
 class UndoPreview:
-    """What an undo would come to; `changed` counts what it sets back, `left` what it leaves.
+    """The result of an undo; `changed` counts the reverted rows, `left` the others.
 
-    Of very many rows the first are shown, those that are left before the others.
+    Of very many rows the first are shown, beginning with those that are left.
     """
 
     changed: int
@@ -659,16 +659,16 @@ class UndoPreview:
 
 
 def undo_preview(root: Path, session_id: str) -> UndoPreview:
-    """Return what would come of the undo of a session; nothing is changed.
+    """Return the result that an undo of a session would have; nothing is changed.
 
-    Raises `UsageError` for a session that is not on record, and `ProjectError` where the ledger
-    cannot be read.
+    Raises `UsageError` for a session that is not on record, and `ProjectError` if the ledger is
+    unreadable.
     """
     return _preview(undo_session(root, session_id, dry_run=True), hidden_in(root))
 
 
 def undo(root: Path, session_id: str) -> ActionResult:
-    """Set back what a session has changed, after a backup; what others changed since is left."""
+    """Revert a session's changes after a backup; rows that were changed again since are left."""
     try:
         if not session_id.isprintable():
             raise UsageError("invalid session id")
@@ -730,16 +730,17 @@ def _values(values: Mapping[str, Any] | None) -> str:
     return paragraph(json.dumps(shown(dict(values)), ensure_ascii=False), LONGEST_VALUE)
 
 
-PATIENCE = 15.0  # seconds for an agent to clean up, and for its task to be given back
-LOOK = 0.1  # seconds between two looks at whether that is done
+PATIENCE = 15.0  # seconds for an agent to clean up and to release its task
+LOOK = 0.1  # seconds between checks for its end
 PUT_BACK = "a running agent creates it again"
 NOBODY = "no agent works in it without a terminal"
 
 
 def stop_agent(root: Path, session_id: str, started: StartedProcesses) -> ActionResult:
-    """End the agent of a session, whose task is given back; its record stays.
+    """Stop the agent of a session and release its task; its record is kept.
 
-    Where the session's mark is gone, whoever watches its agent is ended, if this board started it.
+    If the session's mark is missing, the process that watches the agent is ended, if this board
+    started it.
     """
     stored = stored_session(root, session_id)
     if stored is not None and ask_to_stop(stored.folder):
@@ -794,7 +795,7 @@ def session_area(desk: PageDesk, started: StartedProcesses) -> Sequence[Route]:
 
 
 class SessionPages:
-    """What is answered at the addresses of sessions."""
+    """The responses at the addresses of sessions."""
 
     def __init__(self, desk: PageDesk, started: StartedProcesses) -> None:
         """Draw at the desk."""
@@ -803,7 +804,7 @@ class SessionPages:
         self._started = started
 
     async def page(self, request: Request) -> Response:
-        """Show a session: what it is about, its stream, its files, and what it has done."""
+        """Show a session: its subject, its stream, its files, and its changes."""
         session_id = await self._named(request)
         query = query_of(request)
         asked = StreamQuery(_place(query.get("words")), _place(query.get("calls")))
@@ -849,7 +850,7 @@ class SessionPages:
         return await self._desk.page(place, {"start": draw}, asked, query.get("notice", ""))
 
     async def start(self, request: Request) -> Response:
-        """Start an agent; what was chosen stays where it cannot be started."""
+        """Start an agent; if that fails, keep the chosen values."""
         form = await form_of(request)
         started = await in_thread(partial(self._started.launch, form))
         if started.begun:
@@ -867,7 +868,7 @@ class SessionPages:
         return self._desk.answered(request, outcome, f"{_address(session_id)}#session")
 
     async def undo(self, request: Request) -> Response:
-        """Take back what a session has changed."""
+        """Undo a session's changes."""
         session_id = (await form_of(request)).text("session")
         outcome = await in_thread(partial(undo, self._root, session_id))
         return self._desk.answered(request, outcome, f"{_address(session_id)}/undo#undo")

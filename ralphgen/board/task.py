@@ -85,10 +85,10 @@ _UNSPEAKABLE = {0: "\ufffd", **dict.fromkeys(range(0xD800, 0xE000), "\ufffd")}
 
 @dataclass(frozen=True, slots=True)
 class EditField:
-    """A field of a form: `text` is what stands in it, and `was` what is stored.
+    """A field of a form: `text` is its content, and `was` the stored value.
 
     `kind` is line, text, list, ids, number, choice or flag; `choices` are the values of a choice,
-    `needed` says that it may not be empty.
+    and a `needed` field must not be empty.
     """
 
     name: str
@@ -106,7 +106,7 @@ class EditField:
 
 @dataclass(frozen=True, slots=True)
 class FieldConflict:
-    """A field that somebody else has changed: as it was read, as it is now, and as it was typed."""
+    """A field with a conflicting change: the values as read, as stored now, and as typed."""
 
     label: str
     read: str
@@ -115,14 +115,14 @@ class FieldConflict:
 
     @property
     def both(self) -> bool:
-        """Return whether whoever typed has changed it too, so that one of the two has to go."""
+        """Return whether the user changed it too, so that one of the two changes is lost."""
         return self.typed != self.read
 
 
 def fields_for(
     schema: Mapping[str, Any], row: Mapping[str, object], given: Form | None = None
 ) -> tuple[EditField, ...]:
-    """Return the fields that a tool can set, with what a row holds, or a form says.
+    """Return the fields that a tool can set, with the values of a row or of a form.
 
     `schema` is the input schema of the tool.
     """
@@ -140,7 +140,7 @@ def fields_for(
 
 
 def _as_typed(field: EditField, given: Form) -> EditField:
-    """Return a field as a form says it; what nobody has typed there is what is stored by now."""
+    """Return a field with the value in a form; an unedited field gets the stored value."""
     read = _said(given, f"{WAS}{field.name}", field.was)
     text = _said(given, field.name, read)
     return replace(field, text=field.was if text == read else text)
@@ -149,9 +149,9 @@ def _as_typed(field: EditField, given: Form) -> EditField:
 def conflicts(
     schema: Mapping[str, Any], row: Mapping[str, object], given: Form
 ) -> tuple[FieldConflict, ...]:
-    """Return the fields of a form that somebody else has changed since they were read.
+    """Return the fields of a form whose stored values have changed since they were read.
 
-    Those that both have changed come first.
+    Fields that the user changed too come first.
     """
     found = (
         FieldConflict(
@@ -167,7 +167,7 @@ def conflicts(
 def columns_read(
     schema: Mapping[str, Any], row: Mapping[str, object], given: Form
 ) -> dict[str, object]:
-    """Return what a row holds in the columns of a form's fields, as `RowAsRead` has it."""
+    """Return the values of a row in the columns of a form's fields, for `RowAsRead`."""
     names = {name.removeprefix(WAS) for name in given.names}.difference(NEVER)
     properties: Mapping[str, Any] = schema.get("properties", {})
     columns = (stored_column(name, properties[name]) for name in properties if name in names)
@@ -175,17 +175,17 @@ def columns_read(
 
 
 def fingerprint(fields: Sequence[EditField]) -> str:
-    """Return what differs when something else is stored in one of the fields."""
+    """Return a digest of the stored values of the fields."""
     return sha256(repr([(field.name, field.was) for field in fields]).encode()).hexdigest()[:16]
 
 
 def said(given: Form | None) -> Mapping[str, str]:
-    """Return what was sent in each field, by its name; nothing where no form was."""
+    """Return the value sent in each field, by its name; empty without a form."""
     return {} if given is None else {name: given.texts(name)[-1] for name in given.names}
 
 
 def with_more(given: Form) -> Form:
-    """Return a form in which what is to be added to a field stands in that field."""
+    """Return a form with the values to add inserted into their fields."""
     pairs = [(name, text) for name in given.names for text in given.texts(name)]
     more = {name: _said(given, f"{name}{MORE}", "") for name in given.names}
     return Form(
@@ -194,7 +194,7 @@ def with_more(given: Form) -> Form:
 
 
 def _said(given: Form, name: str, other: str) -> str:
-    """Return what a form says in a field, or else the other text."""
+    """Return the value of a field in a form, or else the other text."""
     return (*given.texts(name)[-1:], other)[0]
 
 
@@ -212,9 +212,9 @@ def _kind(name: str, rule: Mapping[str, Any], stored: str) -> str:
 
 
 def spelled(value: object, rule: Mapping[str, Any]) -> str:
-    """Return a stored value as a form has it; a list that cannot be read is as it is stored.
+    """Return a stored value in the format of a form; an unreadable list is unchanged.
 
-    A list has an item on each line, or is JSON where an item could be taken for something else.
+    A list has one item per line, or is JSON if an item could be misread.
     """
     text = "" if value is None else str(plain(value))
     if rule.get("type") == "array":
@@ -230,7 +230,7 @@ def spelled(value: object, rule: Mapping[str, Any]) -> str:
 
 
 def value_of(text: str, rule: Mapping[str, Any]) -> object:
-    """Return the value of a typed text; where it is none of its type, the tool says so."""
+    """Return the value of a typed text; the tool reports a value of the wrong type."""
     if rule.get("type") != "array" or text.lstrip().startswith("["):
         return typed({"": text}, {"": rule})[""]
     items: Mapping[str, Any] = rule.get("items", {})
@@ -242,7 +242,7 @@ def value_of(text: str, rule: Mapping[str, Any]) -> object:
 def changes_of_form(
     schema: Mapping[str, Any], row: Mapping[str, object], given: Form
 ) -> dict[str, Any]:
-    """Return the arguments that make a row what a form says: only what differs from the row."""
+    """Return the arguments that give a row the values of a form: only the changed ones."""
     properties: Mapping[str, Any] = schema.get("properties", {})
     changes: dict[str, Any] = {}
     emptied: list[str] = []
@@ -270,7 +270,7 @@ CHANGES, RUNS = 25, 20
 SESSIONS = 20
 LEARNINGS = 20
 DEPENDENTS = 100
-NEEDED = 100  # of the tasks that one waits for
+NEEDED = 100  # dependencies to show
 AT_ONCE = 1_000
 LONGEST = 50_000  # characters of a field
 APART = ("id", "title", "status", "depends_on", "learnings")
@@ -298,13 +298,13 @@ class ShownField:
 
     @property
     def is_long(self) -> bool:
-        """Return whether it needs lines of its own."""
+        """Return whether it needs separate lines."""
         return bool(self.items) or len(self.text) > len("2026-02-10T17:56:00Z") * 2
 
 
 @dataclass(frozen=True, slots=True)
 class TaskComment:
-    """A comment; a text is empty where nothing is known."""
+    """A comment; unknown values are empty."""
 
     id: int | str
     author: str
@@ -316,7 +316,7 @@ class TaskComment:
 
 @dataclass(frozen=True, slots=True)
 class KnownRow:
-    """What is known of the task's feature, or of its discipline; without a row there are none."""
+    """The fields of the task's feature, or of its discipline; empty without a row."""
 
     name: str
     fields: tuple[ShownField, ...]
@@ -328,11 +328,10 @@ class KnownRow:
 class TaskView:
     """A task as its page shows it.
 
-    `row` is what is stored, by column. `needed` are the ids that it waits for; of the first of them
-    `dependencies` are those that are tasks, and `outcomes` the last comment on each, which is its
-    summary where it was done.
-    Of the tasks that wait for it the first are `dependents`; `more` says whether there are others.
-    `record` is None where the database has no ledger.
+    `row` holds the stored values, by column. `needed` are the ids that it waits for. Of the first
+    of them, `dependencies` are the existing tasks, and `outcomes` the last comment on each, which
+    is the summary of a done task. `dependents` are the first tasks that wait for it; `more` is set
+    if there are others. `record` is None if the database has no ledger.
     """
 
     task: ListedTask
@@ -354,11 +353,11 @@ class TaskView:
 
 @dataclass(frozen=True, slots=True)
 class NeededTask:
-    """A task that another waits for, None where there is none of this id.
+    """A task that another waits for; the task is None if the id is unknown.
 
     `outcome` is the last comment on it. `earlier` are the ids in an order that has it one place
-    earlier, if it is not the first, and `without` those of the others; both are as a form sends
-    them.
+    earlier, if it is not the first, and `without` those of the others; both are in the format of a
+    form.
     """
 
     id: int
@@ -388,7 +387,7 @@ def _joined(ids: Sequence[int]) -> str:
 
 
 def stored_task(rows: Rows, task: int) -> dict[str, Any] | None:
-    """Return a task as it is stored, without what the config hides; None where there is none."""
+    """Return a stored task without hidden columns, or None if there is none."""
     columns = [*rows.tables["tasks"].columns]
     found = rows.read("tasks", columns, "WHERE id = ?", task)
     return dict(zip(columns, found[0], strict=True)) if found else None
@@ -397,7 +396,7 @@ def stored_task(rows: Rows, task: int) -> dict[str, Any] | None:
 def task_view(
     rows: Rows, is_hidden: Hidden, task: int, comments: int, changes: int
 ) -> TaskView | None:
-    """Return a task with pages of its comments and changes; None where there is none."""
+    """Return a task with pages of its comments and changes, or None if there is none."""
     row = stored_task(rows, task)
     if row is None:
         return None
@@ -491,7 +490,7 @@ def _comments(rows: Rows, task: int, page: int) -> ShownPage[TaskComment] | None
 
 
 def _feature(rows: Rows, name: object) -> KnownRow:
-    """Return what is known of a feature, with what was learned on it, the best first."""
+    """Return the fields of a feature, with its learnings, the best first."""
     known = _known(rows, "features", name, FEATURE)
     if rows.lacks("features", "learnings"):
         return known
@@ -520,9 +519,9 @@ CREATE, UPDATE, ENRICH, SET_STATUS, COMMENT = (
     "set_task_status",
     "add_task_comment",
 )
-STATUS = "Status"  # what the field is called
-FREED = 10  # ids of tasks that are named after a change
-TRIES = 5  # of a change, while others change the same all the time
+STATUS = "Status"  # the label of the field
+FREED = 10  # ids of tasks to list after a change
+TRIES = 5  # attempts at a change, if the same fields keep changing
 Row = Mapping[str, Any]
 Schemas = Mapping[str, Record]
 """The input schema of each tool, by its name."""
@@ -530,9 +529,9 @@ Schemas = Mapping[str, Record]
 
 @dataclass(frozen=True, slots=True)
 class TaskOutcome:
-    """What came of a change; `task` is the one it was about, None where none was made.
+    """The result of a change; `task` is the changed task, or None without one.
 
-    `conflicts` are the fields that somebody else has changed meanwhile; nothing was written then.
+    `conflicts` are the fields that were changed elsewhere meanwhile; nothing was written then.
     """
 
     result: ActionResult
@@ -541,15 +540,15 @@ class TaskOutcome:
 
     @property
     def status(self) -> int:
-        """Return the status of an answer that is no success."""
+        """Return the HTTP status of an answer for a failure."""
         return 409 if self.conflicts else 422
 
 
 class TaskActions:
     """Changes tasks of the project in `root`, one change after the other, in any thread.
 
-    Each is made by the tools of its server, as a person: by their rules, with their refusals, and
-    on record as theirs.
+    Changes are made by the tools of its server, with the user's rights: the tools' rules and
+    refusals apply, and the ledger records the user's session.
     """
 
     def __init__(self, root: Path) -> None:
@@ -560,9 +559,9 @@ class TaskActions:
         self._known: tuple[object, Schemas] = (None, {})
 
     def schemas(self) -> Schemas:
-        """Return the input schemas of the server as it is written, which is asked for them once.
+        """Return the input schemas of the current server, which is queried once.
 
-        Raises `RalphgenError` where it does not start.
+        Raises `RalphgenError` if it does not start.
         """
         with self._asking:
             written = self._written()
@@ -572,7 +571,7 @@ class TaskActions:
             return self._known[1]
 
     def _written(self) -> int:
-        """Return when the server was written, 0 where there is none."""
+        """Return the time when the server was written, 0 if there is none."""
         try:
             return (self._root / FOLDER / MANIFEST).stat().st_mtime_ns
         except OSError:
@@ -590,7 +589,7 @@ class TaskActions:
         return self._outcome(None, "no task was created", act)
 
     def edit(self, task: int, form: Form) -> TaskOutcome:
-        """Change what differs from what is stored; nothing where somebody else was first."""
+        """Change the fields that differ; change nothing if there are conflicts."""
         given = with_more(form)
 
         def act(schema: Record, row: Row) -> TaskOutcome:
@@ -607,7 +606,7 @@ class TaskActions:
         return self._change(UPDATE, task, "nothing was saved", act)
 
     def enrich(self, task: int, form: Form) -> TaskOutcome:
-        """Give a draft what a form says, which makes it pending."""
+        """Set the values of a draft from a form, which makes it pending."""
 
         def act(schema: Record, row: Row) -> TaskOutcome:
             if found := conflicts(schema, row, form):
@@ -620,7 +619,7 @@ class TaskActions:
         return self._change(ENRICH, task, "the draft is unchanged", act)
 
     def set_status(self, task: int, form: Form) -> TaskOutcome:
-        """Set a task's status, where it is still the one that was read."""
+        """Set a task's status, if it is still the one that was read."""
 
         def act(_: Record, row: Row) -> TaskOutcome:
             now, new = line(row.get("status")), form.text("status")
@@ -650,17 +649,17 @@ class TaskActions:
         return self._outcome(task, "no comment was added", act)
 
     def _row(self, task: int) -> Row:
-        """Return a task as it is stored now; nothing where there is none, as the tool says."""
+        """Return a task's stored values; empty without a task, which the tool then reports."""
         with Project(self._root).task_rows() as (rows, _):
             return stored_task(rows, task) or {}
 
     def _change(
         self, tool: str, task: int, otherwise: str, act: Callable[[Record, Row], TaskOutcome]
     ) -> TaskOutcome:
-        """Return what came of a change that is made of a task as it is stored.
+        """Return the result of a change that is based on a task's stored values.
 
-        `act` is given the tool's input schema and the row. It is called again where somebody else
-        has changed the row before the tool could: what is there by then is another conflict.
+        `act` receives the tool's input schema and the row. It is called again if the row changed
+        before the tool ran: the new values are then another conflict.
         """
 
         def tried() -> TaskOutcome:
@@ -679,11 +678,11 @@ class TaskActions:
     def _outcome(
         self, task: int | None, otherwise: str, act: Callable[[], TaskOutcome]
     ) -> TaskOutcome:
-        """Return what came of an action; the others of this board wait for it."""
+        """Return the result of an action; other actions of this board wait for it."""
         try:
             with self._acting:
                 return act()
-        except RefusalError as error:  # whose hints are for a command line
+        except RefusalError as error:  # its hints are for a command line
             problems = (FieldProblem("", one.text) for one in error.problems)
             return TaskOutcome(ActionResult(False, otherwise, (), tuple(problems)), task)
         except RalphgenError as error:
@@ -711,16 +710,16 @@ def _conflicting(task: int, found: tuple[FieldConflict, ...]) -> TaskOutcome:
 
 
 def _unsaid(_: str) -> None:
-    """Say nothing: what a command would say besides is said where the board was started."""
+    """Ignore a command's messages, which would go to the terminal of the board."""
 
 
 def _text(form: Form, name: str) -> str:
-    """Return what stands in a field; empty where the form does not have it."""
+    """Return the value of a field; empty if the form does not have it."""
     return (*form.texts(name)[-1:], "")[0].strip()
 
 
 def _done(message: str, answer: Mapping[str, Any]) -> ActionResult:
-    """Return the result of a change, with what the tool says besides."""
+    """Return the result of a change, with the tool's messages."""
     lines = [f"warning: {one}" for one in answer.get("warnings", ())]
     lines += map(str, answer.get("told", ()))
     free = [str(one) for one in answer.get("unblocked", ())]
@@ -731,9 +730,9 @@ def _done(message: str, answer: Mapping[str, Any]) -> ActionResult:
 
 
 def checks_of(root: Path, discipline: str) -> tuple[tuple[str, str], ...]:
-    """Return the checks for tasks of a discipline: the name of each, and what it runs.
+    """Return the checks for tasks of a discipline: the name and the command of each.
 
-    Raises `ProjectError` where the config cannot be read.
+    Raises `ProjectError` if the config cannot be read.
     """
     config = read_settings(root)
     found: list[CheckSettings] = config.done.checks
@@ -750,9 +749,9 @@ MOST_NAMES = 1_000
 
 @dataclass(frozen=True)
 class TaskAsked:
-    """What a task's page shows besides the task: pages of comments and changes, and a sent form.
+    """The content of a task's page besides the task: pages of comments and changes, and a form.
 
-    `opened` says that the form to edit it is open, `typed` what was sent and not saved.
+    `opened` is set if the edit form is open, `typed` are the values that were not saved.
     """
 
     task: int
@@ -780,7 +779,7 @@ def task_routes(desk: PageDesk) -> Sequence[Route]:
 
 
 class TaskPages:
-    """The pages of tasks, and what their forms do."""
+    """The pages of tasks, and the actions of their forms."""
 
     def __init__(self, desk: PageDesk) -> None:
         """Serve the tasks of the desk's project."""
@@ -789,7 +788,7 @@ class TaskPages:
         self._actions = TaskActions(self._root)
 
     async def listing(self, request: Request) -> Response:
-        """Answer the list of tasks; without a filter, with how they stand below it."""
+        """Answer the list of tasks; without a filter, the status follows below."""
         fields = query_of(request)
         asked = lists.task_query(fields)
         sections: dict[str, Callable[[], Markup]] = {"tasks": partial(self._list, asked)}
@@ -807,13 +806,13 @@ class TaskPages:
         return await self._task_page(asked, fields.get("notice", ""))
 
     async def new(self, request: Request) -> Response:
-        """Answer the form for a new task; what its address names stands in it already."""
+        """Answer the form for a new task, with the values in its address."""
         fields = query_of(request)
         given = Form(tuple((name, text) for name, text in fields.items() if name != "notice"))
         return await self._new_page(given, fields.get("notice", ""), 200)
 
     async def create(self, request: Request) -> Response:
-        """Add a task, or show the form again with what was typed."""
+        """Add a task, or show the form again with the typed values."""
         form = await form_of(request)
         outcome = await in_thread(partial(self._actions.create, form))
         if outcome.task is None and not wants_json(request):
@@ -839,7 +838,7 @@ class TaskPages:
     async def _done(
         self, request: Request, act: Callable[[int, Form], TaskOutcome], place: str
     ) -> Response:
-        """Answer an action on a task; what was typed stays in its form where it was refused."""
+        """Answer an action on a task; after a refusal, its form keeps the typed values."""
         task, form = _task(request), await form_of(request)
         outcome = await in_thread(partial(act, task, form))
         if outcome.result.ok or wants_json(request):
@@ -874,7 +873,7 @@ class TaskPages:
         try:
             with Project(self._root).task_rows() as (rows, _):
                 return stored_task(rows, task) is not None
-        except ProjectError:  # the page says why
+        except ProjectError:  # the page shows the reason
             return True
 
     def _list(self, asked: lists.TaskQuery) -> Markup:
@@ -947,9 +946,10 @@ class TaskPages:
 def _conflicts(
     schemas: Schemas, row: Mapping[str, object], asked: TaskAsked
 ) -> tuple[FieldConflict, ...]:
-    """Return what others have changed, where a form was refused for that, as it is by now.
+    """Return the current conflicting changes, if a form was refused for such.
 
-    What the page shows is what its form says was read: nothing that came in between is lost.
+    The displayed values become the values that the next form was based on: no change in between is
+    lost.
     """
     if asked.outcome is None or asked.typed is None or not asked.outcome.conflicts:
         return ()
@@ -982,7 +982,7 @@ def _properties(schemas: Schemas, tool: str) -> Mapping[str, Any]:
 
 
 def _task(request: Request) -> int:
-    """Return the task that an address names; refuses what no database can hold."""
+    """Return the task that an address names; refuses ids that no database can store."""
     task: int = request.path_params["task"]
     if task > LARGEST_ID:
         raise HTTPException(404, "there is no such task")

@@ -58,10 +58,10 @@ LONGEST = 200  # characters of a search, or of a name in a filter
 
 @dataclass(frozen=True, slots=True)
 class TaskQuery:
-    """What is asked of the list; a text is empty where it is not asked for.
+    """The query of the list; unspecified texts are empty.
 
     `search` is looked for in titles and descriptions, or is an id. `state` is one of `STATES`,
-    `sort` one of `SORTS`, and `down` the other way round. Pages count from 1.
+    `sort` one of `SORTS`, and `down` reverses the order. Pages count from 1.
     """
 
     search: str = ""
@@ -75,11 +75,11 @@ class TaskQuery:
     page: int = 1
 
     def is_plain(self) -> bool:
-        """Return whether nothing but the order and the view is asked for."""
+        """Return whether only the order and the view are specified."""
         return self == TaskQuery(sort=self.sort, down=self.down, view=self.view)
 
     def address(self, **changes: str | int | bool) -> str:
-        """Return the address of the list with some changes; of the first page, if not said."""
+        """Return the address of the list with some changes; by default of its first page."""
         usual = TaskQuery()
         asked = {name: getattr(self, name) for name in self.__slots__}
         asked |= {"page": 1, **changes}
@@ -96,7 +96,7 @@ class TaskQuery:
 
 
 def task_query(fields: Mapping[str, str]) -> TaskQuery:
-    """Return what the fields of an address ask for; what is nothing there counts as not said."""
+    """Return the query in the fields of an address; invalid values are ignored."""
     page, sort, state = fields.get("page", ""), fields.get("sort", ""), fields.get("state", "")
     words = {name: fields.get(name, "")[:LONGEST] for name in ("status", "feature", "discipline")}
     return TaskQuery(
@@ -116,11 +116,11 @@ Needs = Sequence[Sequence[int]]
 
 @dataclass(frozen=True, slots=True)
 class Waiting:
-    """What follows from what each task waits for.
+    """The consequences of the tasks' dependencies.
 
-    `circles` are tasks that wait for each other, or for themselves, and so for ever. `behind`
-    holds, task by task, a number with one bit for each other that waits for it, also by way of
-    others.
+    `circles` are tasks that wait for each other, or for themselves, and so never become ready.
+    `behind` holds, for each task, a number with one bit for each other task that waits for it,
+    directly or indirectly.
     """
 
     needs: Needs
@@ -132,10 +132,10 @@ class Waiting:
         return self.behind[task].bit_count()
 
     def most(self, count: int) -> list[int]:
-        """Return the tasks that hold up most others, the worst first; only those that hold up some.
+        """Return the tasks that hold up the most others, worst first, if they hold up any.
 
-        To count the bits of all of them would take as long as all the rest: only those are counted
-        that may have more than the ones that were found.
+        Counting the bits of all tasks would take as long as everything else. Only tasks that may
+        exceed the ones found so far are counted.
         """
         found: list[tuple[int, int]] = []
         lengths = [number.bit_length() for number in self.behind]
@@ -173,13 +173,12 @@ NEEDED = 20
 
 @dataclass(frozen=True, slots=True)
 class OpenTasks:
-    """The open tasks, by id; they are named by their place in `ids`.
+    """The open tasks, by id; they are referred to by their position in `ids`.
 
-    `states` are what their statuses come to, in the words of the tools, where words in
-    `blocked_by` block a task that can be done too. `missing` holds the ids of tasks that do not
-    exist, by the task that waits for them; `unreadable` are those whose `depends_on` cannot be
-    read. `urgencies` rank priorities, the most urgent first. `holds` are the claims by task.
-    `lacks` says what the database has no column for.
+    `states` are the states of their statuses, in the words of the tools; a text in `blocked_by`
+    also blocks a ready task. `missing` holds the ids of missing tasks, by the task that waits for
+    them; `unreadable` are tasks with an invalid `depends_on`. `urgencies` rank priorities, most
+    urgent first. `holds` are the claims by task. `lacks` names the missing columns of the database.
     """
 
     ids: Sequence[Any]
@@ -192,7 +191,7 @@ class OpenTasks:
     lacks: str
 
     def hold(self, task: int) -> Hold | None:
-        """Return the claim that says something of a task: it is held now, or it is stale."""
+        """Return the relevant claim of a task: a current one, or one that makes it stale."""
         found = self.holds.get(self.ids[task])
         if found is None or found.live:
             return found
@@ -208,10 +207,10 @@ class TaskLine:
     """An open task as a line.
 
     `state` is ready, waiting_on_deps, externally_blocked, in_progress, draft or unknown, and
-    `status` what the database says. `held_up` counts the open tasks that wait for it, also by way
-    of others; `waits_for` names open tasks and `missing` ids that do not exist, the first of
-    each. `words` say what blocks it, `since` is when it was last changed, `age_days` days ago.
-    `hold` is the claim of who holds it, or of who left it, which makes it stale.
+    `status` the stored status. `held_up` counts the open tasks that wait for it, directly or
+    indirectly; `waits_for` names open tasks and `missing` unknown ids, the first of each. `words`
+    are the reason for a block, `since` is the time of its last change, `age_days` days ago. `hold`
+    is its current claim, or the abandoned one that makes it stale.
     """
 
     id: int | str
@@ -232,9 +231,9 @@ class TaskLine:
 
 @dataclass(frozen=True, slots=True)
 class ReadTasks:
-    """The open tasks as they were read once, by column: the first `MOST_OPEN`, by id.
+    """The open tasks as read once, by column: the first `MOST_OPEN`, by id.
 
-    `counts` are those of all tasks of the project, by feature and status as they are stored.
+    `counts` are the numbers of all tasks of the project, by stored feature and status.
     """
 
     columns: Mapping[str, tuple[Any, ...]]
@@ -242,7 +241,7 @@ class ReadTasks:
 
     @property
     def open_total(self) -> int:
-        """Return how many open tasks there are, those that were not read too."""
+        """Return the number of open tasks, including those that were not read."""
         return sum(count for (_, status), count in self.counts.items() if status not in MET)
 
 
@@ -301,7 +300,7 @@ def task_lines(
 
 
 def last_changed(rows: Rows, tasks: OpenTasks, state: str) -> list[int]:
-    """Return the tasks in a state, those first that nobody has touched for longest."""
+    """Return the tasks in a state, longest untouched first."""
     found = tasks.of(state)
     columns = ["id", *rows.chosen("tasks", "updated", "created")]
     read = rows.named("tasks", columns, _json(tasks, found))
@@ -353,7 +352,7 @@ def _named(ids: tuple[Any, ...], stored: tuple[Any, ...]) -> frozenset[int]:
 
 
 def _others(rows: Rows, named: Collection[int]) -> tuple[frozenset[Any], frozenset[Any]]:
-    """Return which of these tasks nobody waits for any more, and which are open."""
+    """Return which of these tasks are closed, and which are open."""
     found = rows.named("tasks", ["id"], dumps([*named])) if named else []
     closed = frozenset(met(rows.connection, rows.stored, named))
     return closed, frozenset(one for (one,) in found) - closed
@@ -363,9 +362,9 @@ def _others(rows: Rows, named: Collection[int]) -> tuple[frozenset[Any], frozens
 def _links(
     ids: tuple[Any, ...], stored: tuple[Any, ...], others: frozenset[Any]
 ) -> tuple[Waiting, Mapping[int, tuple[int, ...]], tuple[int, ...]]:
-    """Return which tasks wait for which, the ids that are no task's, and the unreadable tasks.
+    """Return the dependencies of tasks, the ids without a task, and the unreadable tasks.
 
-    `others` are the tasks that are named and not among these.
+    `others` are referenced tasks that are not among these.
     """
     known = _prerequisites(stored)
     places = {one: task for task, one in enumerate(ids)}
@@ -418,8 +417,8 @@ NAMED = 8  # ids in a sentence
 class Node:
     """A task as a box; `x` and `y` are its upper left corner.
 
-    `layer` counts what must be done before it: those of layer 0 wait for none that is drawn.
-    `sentence` says all that is drawn of it, for who cannot see it.
+    `layer` counts the tasks to be done before it: a task in layer 0 waits for no drawn one.
+    `sentence` describes the drawing for users who cannot see it.
     """
 
     task: TaskLine
@@ -431,9 +430,9 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class Edge:
-    """A line from the right side of what is done first to the left side of what waits for it.
+    """A line from the right side of a task to the left side of a task that waits for it.
 
-    `circle` is whether the two wait for each other, maybe by way of others: it never ends.
+    `circle` is set if the two wait for each other, directly or indirectly: they never become ready.
     """
 
     needed: int | str
@@ -460,10 +459,10 @@ class Graph:
 
 
 def drawn_tasks(waiting: Waiting, most: Sequence[int]) -> tuple[tuple[int, ...], int]:
-    """Return the tasks to draw, by place, and how many more wait or are waited for.
+    """Return the tasks to draw, by position, and the number of other linked tasks.
 
-    They are all of those where these are few; else some of the circles, and those that hold up
-    most, with their neighbours.
+    If there are few linked tasks, all are drawn; else some of the cycles, and the tasks that hold
+    up the most others, with their neighbours.
     """
     needs = waiting.needs
     linked = {task for task, needed in enumerate(needs) if needed}
@@ -551,7 +550,7 @@ def _layers(needs: Mapping[int, Sequence[int]], circle: Mapping[int, int]) -> di
 def _columns(
     needs: Mapping[int, Sequence[int]], layers: Mapping[int, int], held_up: Sequence[int]
 ) -> list[list[int]]:
-    """Return the tasks of each layer from the top, near to what they wait for."""
+    """Return the tasks of each layer from the top, close to their dependencies."""
     weight = dict(zip(needs, held_up, strict=True))
     rows: dict[int, float] = {}
     columns: list[list[int]] = []
@@ -566,7 +565,7 @@ def _columns(
 
 
 def _sentence(task: int, needs: Mapping[int, Sequence[int]], lines: Mapping[int, TaskLine]) -> str:
-    """Return a sentence on all that is drawn of a task."""
+    """Return a sentence on everything that is drawn of a task."""
     line = lines[task]
     dependents = [other for other, needed in needs.items() if task in needed]
     parts = [f'task {line.id} "{line.title}" is {line.status}']
@@ -606,9 +605,9 @@ Condition = tuple[str, tuple[object, ...]]
 
 @dataclass(frozen=True, slots=True)
 class ListedTask:
-    """A task in the list; `state` says in a word more than its status, if there is more.
+    """A task in the list; `state` adds a word to its status, if needed.
 
-    A text is empty where nothing is known; `link` is whether it has a page of its own.
+    Unknown values are empty; `link` is whether it has its own page.
     """
 
     id: int | str
@@ -634,9 +633,9 @@ class StatusColumn:
 
 @dataclass(frozen=True, slots=True)
 class TaskListing:
-    """What was found: a `page` of it, or `columns` where those were asked for.
+    """The results: a `page` of them, or `columns` if these were requested.
 
-    The names are what the filters offer, and `sorts` the columns that the table has.
+    The names are the options of the filters, and `sorts` the columns of the table.
     """
 
     total: int
@@ -687,7 +686,7 @@ def _read(
 
 
 def _condition(rows: Rows, asked: TaskQuery) -> Condition:
-    """Return what a task has to be like, as SQL with its values."""
+    """Return the query as an SQL condition with its values."""
     clauses, values = ["1 = 1"], list[object]()
     if asked.status == OPEN:
         clauses.append(IS_OPEN.replace("STATUS", rows.exactly("status")))

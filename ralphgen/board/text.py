@@ -21,9 +21,9 @@ WAS = "was."  # the beginning of a field that holds the text which its form was 
 
 @dataclass(frozen=True, slots=True)
 class FieldProblem:
-    """What is wrong with one field, such as `servers.0.command`; never with a secret in it.
+    """A problem with one field, such as `servers.0.command`; never with a secret in it.
 
-    The field is empty where it is not about one.
+    The field is empty for a general problem.
     """
 
     field: str
@@ -33,9 +33,9 @@ class FieldProblem:
 
 @dataclass(frozen=True, slots=True)
 class ActionResult:
-    """`message` is a sentence for people, `lines` are further ones; `problems` say why not.
+    """The result of an action: `message` is a sentence, `lines` follow it, `problems` are reasons.
 
-    It is `stale` where somebody else was first, so that nothing was done.
+    It is `stale` if nothing was done because of a conflicting change.
     """
 
     ok: bool
@@ -51,10 +51,10 @@ def fieldless(problems: Iterable[Problem]) -> tuple[FieldProblem, ...]:
 
 
 class Form:
-    """The fields of a form, in the order in which they were sent."""
+    """The fields of a form, in the order of sending."""
 
     def __init__(self, fields: tuple[tuple[str, str], ...]) -> None:
-        """Group the texts by name: that of a checkbox may stand several times."""
+        """Group the texts by name: a checkbox may occur several times."""
         self._texts: dict[str, list[str]] = {}
         for name, text in fields:
             self._texts.setdefault(name, []).append(text.replace("\r\n", "\n"))
@@ -65,7 +65,7 @@ class Form:
         return tuple(self._texts)
 
     def text(self, name: str) -> str:
-        """Return the one text of a field; refuses the request where it is not there once."""
+        """Return the single text of a field; refuses the request unless it occurs once."""
         found = self.texts(name)
         if len(found) != 1:
             raise _bad(
@@ -79,7 +79,7 @@ class Form:
 
 
 async def form_of(request: Request) -> Form:
-    """Return the form that a request brings; refuses one that brings something else."""
+    """Return the form in a request; refuses other content types."""
     kind = request.headers.get("content-type", FORM).partition(";")[0].strip().lower()
     if kind != FORM:
         raise HTTPException(415, f"the content type must be {FORM}")
@@ -92,7 +92,7 @@ def query_of(request: Request) -> Mapping[str, str]:
 
 
 def number_of(text: str) -> int:
-    """Return the number of a page; that of the first where the text is none."""
+    """Return the number of a page; 1 if the text is not a number."""
     return int(text) if re.fullmatch("[0-9]{1,9}", text) else 1
 
 
@@ -125,7 +125,7 @@ _DIGITS = re.compile(r"(\d+)", re.ASCII)
 
 
 def line(value: object, most: int = LONG_LINE) -> str:
-    """Return a stored value on one line; empty where there is none."""
+    """Return a stored value on one line; empty for None."""
     text = "" if value is None else str(plain(value))
     whole = text[:most]
     if not whole.isprintable():
@@ -141,7 +141,7 @@ def paragraph(value: object, most: int = LONG_TEXT) -> str:
 
 
 def moment(value: object) -> datetime | None:
-    """Parse a stored date or moment in any ISO form; None where it cannot be read."""
+    """Parse a stored date or time in any ISO form; None if it is invalid."""
     if not isinstance(value, str):
         return None
     try:
@@ -152,14 +152,14 @@ def moment(value: object) -> datetime | None:
 
 
 def days_since(value: object, today: date) -> int | None:
-    """Return the whole days since a stored date; None where it is unreadable or in the future."""
+    """Return the whole days since a stored date; None if it is invalid or in the future."""
     found = moment(value)
     days = -1 if found is None else (today - found.date()).days
     return days if days >= 0 else None
 
 
 def natural(text: str) -> tuple[tuple[int, int | str], ...]:
-    """Return a sort key: numbers by their value, letters whatever their case."""
+    """Return a sort key: numbers by value, letters regardless of case."""
     parts = _DIGITS.split(text[:LONG_LINE].casefold())
     return tuple(
         (0, int(part)) if part.isdecimal() and part.isascii() else (1, part) for part in parts
