@@ -12,7 +12,8 @@ from ralphgen.runtime.values import shortened
 from ralphgen.sessions.model import PreparedSession
 
 DONE, BLOCKED = "done", "blocked"
-CLOSED = {DONE: 0, BLOCKED: 3, "skipped": 3}  # statuses of a task, with their exit codes
+ASKED = "asked"  # of a task that waits for the user's answer
+CLOSED = {DONE: 0, BLOCKED: 3, ASKED: 3, "skipped": 3}  # statuses of a task, with their exit codes
 STOPPED, CLAIM_LOST = "stopped", "claim lost"
 CLOSING_TOOL = "set_task_status"
 REVIEW = "opus_review"  # may open a task again, which is its work and no failure

@@ -15,6 +15,8 @@ from types import FrameType
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 from ralphgen.agents.agent import (
+    ASKED,
+    BLOCKED,
     BROKEN,
     CLAIM_LOST,
     CLOSED,
@@ -67,13 +69,14 @@ from ralphgen.runtime.files.work_tree import differing_files, tree_digest, tree_
 from ralphgen.runtime.processes.secrets import Masker, passed_on
 from ralphgen.runtime.session import BY_CLIENT
 from ralphgen.runtime.system import SESSION_VARIABLE
-from ralphgen.runtime.tasks.claims import claim_of
+from ralphgen.runtime.tasks.claims import PENDING, claim_of
 from ralphgen.runtime.tasks.proof import last_runs
 from ralphgen.sessions.claims import keep_claim
 from ralphgen.sessions.create import create_session
 from ralphgen.sessions.decide import Request, Subject
 from ralphgen.sessions.end import end_session
 from ralphgen.sessions.model import PreparedSession
+from ralphgen.sessions.questions import asked_by
 from ralphgen.sessions.snapshot import (
     begin_protection,
     current_tree,
@@ -487,7 +490,7 @@ class SessionEnd:
     `checks` are the checks that the task requires, with their results. `comment` is why a closed
     task is pending again, or empty. `fault` is an error that would affect every other session too,
     or None. `limit` is that of a rate limited agent, and `unavailable` why an agent accepts no
-    sessions at all.
+    sessions at all. `question` is the number of the session's question to the user, or None.
     """
 
     outcome: Outcome
@@ -499,6 +502,7 @@ class SessionEnd:
     fault: ProgramError | None = None
     limit: Limit = NO_LIMIT
     unavailable: str = ""
+    question: int | None = None
 
 
 def launch_session(
@@ -542,7 +546,10 @@ def launch_session(
         _record(lambda: end_protection(*where, session.session_id), say)
     status = _status(session, say)
     unproved = status == DONE and _is_unproved(session, say)
-    outcome = outcome_of(end, None if unproved else status, closes=closes_task(session))
+    is_open = session.claim is not None and status in (BLOCKED, PENDING)
+    question = asked_by(session.root, session.session_id) if is_open else None
+    reached = None if unproved else status if question is None else ASKED
+    outcome = outcome_of(end, reached, closes=closes_task(session))
     changed, evidence = _work(session, files, say)
     fault = None if outcome.word in NO_FAULT else _fault(session, agent, end, evidence)
     if fault is not None and outcome.word not in CLOSED:
@@ -550,7 +557,7 @@ def launch_session(
     close_record(session, outcome, end.usage, end.model, say)
     checks = tuple((name, _proof(run, tree)) for name, run, tree in evidence)
     comment = UNPROVED * unproved
-    more = end.limit, end.unavailable
+    more = end.limit, end.unavailable, question
     return SessionEnd(outcome, status, end.usage, changed, checks, comment, fault, *more)
 
 

@@ -143,9 +143,17 @@ def list_(
     search: Annotated[
         str, typer.Option(metavar="TEXT", help="Only titles that contain this text.")
     ] = "",
+    questions: Annotated[
+        bool, typer.Option("--questions", help="The open questions of agents instead.")
+    ] = False,
     limit: Limit = 50,
 ) -> None:
     """List tasks by id; with --ready, the next one first."""
+    if questions:
+        if ready or status or feature or discipline or search:
+            raise UsageError('"--questions" cannot be combined with filters', "leave them out")
+        _list_questions(at, limit)
+        return
     state = "" if status is None else status
     wanted = {
         "filter_status": None if state in STATES else status,
@@ -292,6 +300,24 @@ def comment(
     at.show_change(answer, f"comment {answer.get('id', '')} on task {task}")
 
 
+@row_command(tasks, example="ralphgen task answer 7 UTC")
+def answer(
+    at: RowCommand,
+    task: Id,
+    text: Annotated[str, typer.Argument(help='Text of the answer ("-" reads stdin).')],
+) -> None:
+    """Answer the open question of a task, which makes it pending."""
+    from ralphgen.sessions.questions import answer_question
+
+    refuse_agents("task answer")
+    given = typer.get_text_stream("stdin").read() if text == "-" else text
+    number = answer_question(project_place(at.project).root, task, given.strip())
+    at.show_change(
+        {"task": task, "question": number, "status": PENDING},
+        f"answered question {number}; task {task}: blocked → {PENDING}",
+    )
+
+
 @row_command(tasks, example="ralphgen task delete 7")
 def delete(
     at: RowCommand,
@@ -306,6 +332,28 @@ def delete(
     named = answer.get("still_named_by", ())
     also = f"; still named by {counted(len(named), 'other')}" if named else ""
     at.show_change(answer, f"deleted task {task}{also}")
+
+
+def _list_questions(at: RowCommand, limit: int) -> None:
+    """Print the oldest open questions, each with the command that answers it."""
+    from ralphgen.sessions.questions import open_questions
+
+    found = open_questions(project_place(at.project).root)
+    shown = found[:limit]
+    if at.as_json:
+        print_json({"questions": [one.as_json() for one in shown], "total": len(found)})
+        return
+    if not found:
+        say("no open questions")
+    for one in shown:
+        print(plain(f"question {one.number}, task {one.task}, {one.title} ({one.asked})"))
+        for line in harmless(one.question).splitlines():
+            print(f"    {line}")
+        if one.options:
+            print(plain(f"    options: {', '.join(one.options)}"))
+        say(f"next: ralphgen task answer {one.task} TEXT")
+    if len(found) > len(shown):
+        say(f"{len(found) - len(shown)} more: --limit {len(found)}")
 
 
 def _listed(tools: RowTools, limit: int, filters: Record) -> Record:

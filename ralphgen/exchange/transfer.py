@@ -195,6 +195,7 @@ LEDGER = {
     "ralphgen_journal": ("number",),
     "ralphgen_unfinished": ("number",),
     "ralphgen_evidence": ("number",),
+    "ralphgen_questions": ("number",),
 }
 """The tables of the ledger, each with its key columns."""
 
@@ -328,7 +329,8 @@ class _Move:
         keys = self._keys(theirs, ours)
         columns = self._columns(theirs, ours, keys)
         if self._takes_ledger(theirs_state, state_of(self._database)):
-            columns.update((table, self._same_columns(table)) for table in LEDGER)
+            present = [table for table in LEDGER if table in theirs_state.rows]
+            columns.update((table, self._same_columns(table)) for table in present)
             keys.update(LEDGER)
         own = {*map(fold, self._tables), *LEDGER, MARKER}
         found = [name for (name,) in self._source.execute(_OTHERS) if fold(name) not in own]

@@ -3,7 +3,7 @@
 
 -- One row. The default is the version of all of these tables, which so is a part of the schema.
 CREATE TABLE ralphgen_ledger (
-    version  INTEGER NOT NULL DEFAULT 1,
+    version  INTEGER NOT NULL DEFAULT 2,
     created  TEXT NOT NULL
 ) STRICT;
 
@@ -18,8 +18,8 @@ CREATE TABLE ralphgen_sessions (
     model          TEXT,
     started        TEXT NOT NULL,
     ended          TEXT,
-    outcome        TEXT,  -- done, blocked, skipped, open, out of time or budget, failed, stopped,
-                          -- rate limited, ended
+    outcome        TEXT,  -- done, blocked, asked, skipped, open, out of time or budget, failed,
+                          -- stopped, rate limited, ended
     turns          INTEGER,
     input_tokens   INTEGER,
     output_tokens  INTEGER,
@@ -83,3 +83,19 @@ CREATE INDEX ralphgen_claims_held ON ralphgen_claims (session) WHERE session IS 
 CREATE INDEX ralphgen_journal_row ON ralphgen_journal (table_name, row_key);
 CREATE INDEX ralphgen_journal_session ON ralphgen_journal (session) WHERE session IS NOT NULL;
 CREATE INDEX ralphgen_evidence_task ON ralphgen_evidence (task_id);
+
+-- What agents have asked the user: open until `answered`, then answered or withdrawn.
+-- Version 2 added the rest of this file.
+CREATE TABLE ralphgen_questions (
+    number    INTEGER PRIMARY KEY,
+    task_id   INTEGER,  -- null once the task is deleted: ids come back
+    session   TEXT NOT NULL,
+    asked     TEXT NOT NULL,
+    question  TEXT NOT NULL,
+    options   TEXT NOT NULL DEFAULT '[]',  -- JSON: the suggested answers
+    answered  TEXT,  -- when it was answered or withdrawn
+    answer    TEXT,  -- null for a withdrawn one
+    by        TEXT  -- the session that answered it or withdrew it
+) STRICT;
+
+CREATE INDEX ralphgen_questions_task ON ralphgen_questions (task_id);

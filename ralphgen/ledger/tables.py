@@ -124,17 +124,23 @@ def _others(database: "Database", file: str, entries: Sequence[str]) -> Counter[
 
 
 FOLDER = ".ralph"  # the folder of the state files
-VERSION = 1
+VERSION = 2
 WITHOUT_ENTRIES = 0
 """The version of a ledger that does not hold the state files as rows yet, but could."""
 _SCHEMA, _ENTRIES_SCHEMA = (
     resources.files("ralphgen.ledger").joinpath(name).read_text(encoding="utf-8")
     for name in ("schema.sql", "entries.sql")
 )
-STEPS = {WITHOUT_ENTRIES: _ENTRIES_SCHEMA}
+# SQLite cannot change the default of a column.
+_SECOND_VERSION = f"""{_SCHEMA[_SCHEMA.index("CREATE TABLE ralphgen_questions") :]}
+ALTER TABLE {MARKER} DROP COLUMN version;
+ALTER TABLE {MARKER} ADD COLUMN version INTEGER NOT NULL DEFAULT 2;
+"""
+STEPS = {WITHOUT_ENTRIES: _ENTRIES_SCHEMA, 1: _SECOND_VERSION}
 """What brings the tables of a version to the next one, as SQL, by the version that it starts at."""
 
 _COLUMN = re.compile("^    ([a-z_]+) +[A-Z]", re.MULTILINE)  # in the definition of a table
+_TABLE = re.compile("^CREATE TABLE ([a-z_]+)", re.MULTILINE)
 _INDEX = re.compile("^CREATE INDEX ([a-z_]+)", re.MULTILINE)
 _WITHOUT_RECORD = (
     "ended < ? AND id NOT IN (SELECT session FROM ralphgen_journal WHERE session IS NOT NULL "
@@ -159,6 +165,7 @@ time < ? AND (session IS NULL OR session NOT IN (
 _PRUNED = (
     ("ralphgen_journal", _WHOLLY_OLD),
     ("ralphgen_evidence", f"started < ? AND check_name <> '{BASELINE}'"),  # not accepted yet
+    ("ralphgen_questions", "answered < ?"),
     ("ralphgen_sessions", _WITHOUT_RECORD),
 )
 
@@ -329,10 +336,10 @@ def state_of(connection: Snapshot) -> LedgerState:
         columns = {column["name"]: column for column in connection.tables()[MARKER]}
         text = str(columns["version"]["default"]) if "version" in columns else ""
         version = int(text) if text.isdecimal() else None
-    defined = _defined(connection)
-    if version == VERSION and {*defined} - {*names} == {KEPT}:
+    missing = {*_defined(connection)} - {*names}
+    if version == 1 and KEPT in missing:
         version = WITHOUT_ENTRIES
-    _refuse_foreign(names, version, defined)
+    _refuse_foreign(names, version, missing)
     if version == VERSION and (
         lacking := sorted(_defined_columns(connection) - _columns(connection))
     ):
@@ -372,7 +379,7 @@ def _own_tables(connection: Snapshot) -> list[str]:
     return sorted(name for name in defined if name in found)
 
 
-def _refuse_foreign(names: list[str], version: int | None, defined: Collection[str]) -> None:
+def _refuse_foreign(names: list[str], version: int | None, missing: Collection[str]) -> None:
     """Raise `ProjectError` for tables that are not a complete ledger of a supported version."""
     if version is not None and version > VERSION:
         raise ProjectError(
@@ -380,7 +387,9 @@ def _refuse_foreign(names: list[str], version: int | None, defined: Collection[s
             f"to {VERSION}",
             "upgrade ralphgen",
         )
-    if (version is None and names) or (version == VERSION and len(names) < len(defined)):
+    steps = (sql for start, sql in STEPS.items() if version is not None and start >= version)
+    later = {table for sql in steps for table in _TABLE.findall(sql)}
+    if names and (version is None or {*missing} - later):
         raise _not_whole(names)
 
 

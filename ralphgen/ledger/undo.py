@@ -30,10 +30,11 @@ from ralphgen.project.database import module_of, open_database, opened_database
 from ralphgen.project.root import project_home
 from ralphgen.runtime.engine import quoted
 from ralphgen.runtime.engine.closing import DONE
-from ralphgen.runtime.engine.entries import KEPT, finish_undo
+from ralphgen.runtime.engine.entries import KEPT, finish_undo, moment
 from ralphgen.runtime.files.entry_log import count_entry, rewrite_entries
 from ralphgen.runtime.tasks.claims import holder_of, live_claims, prerequisite_lists
 from ralphgen.runtime.tasks.proof import RESTORED, record_reason
+from ralphgen.runtime.tasks.questions import OPEN, WITHDRAW
 
 if TYPE_CHECKING:
     from ralphgen.runtime.engine import Database
@@ -452,6 +453,8 @@ _OPENED = """
 SELECT 1 FROM ralphgen_journal WHERE session = ? AND lower(table_name) = 'tasks'
     AND lower(before) LIKE '%"status":"done"%' AND after IS NOT NULL LIMIT 1
 """
+_ENDED_QUESTIONS = "SELECT number, task_id FROM ralphgen_questions WHERE by = ? ORDER BY number"
+_REOPEN = "UPDATE ralphgen_questions SET answered = NULL, answer = NULL, by = NULL WHERE number = ?"
 _COUNT_ENTRIES = f"SELECT count(*) FROM {KEPT} WHERE file = ? AND entry = ?"
 _ADD_ENTRY = f"INSERT INTO {KEPT} (file, entry) VALUES (?, ?)"
 _DELETE_ENTRY = (  # the newest of equal ones
@@ -543,6 +546,8 @@ def undo_session(root: Path, session: str, *, dry_run: bool = False) -> Undone:
             lines += in_files
             if dry_run:
                 raise _PreviewError(rows, lines)
+            if has_tasks:
+                _undo_questions(database, own, session)
             for one in in_files:
                 if one.left or one.gone:
                     continue
@@ -562,6 +567,15 @@ def undo_session(root: Path, session: str, *, dry_run: bool = False) -> Undone:
             return Undone(own, tuple(rows), tuple(lines))
         database.writing(lambda: _finish(root, database))
     return undone
+
+
+def _undo_questions(database: "Database", own: str, session: str) -> None:
+    """Withdraw the open question of an undone session, and reopen those that it had ended."""
+    database.change(f"{WITHDRAW} session = ?", [moment(), own, session])
+    for number, task in database.rows(_ENDED_QUESTIONS, [session]):
+        blocked = database.row("SELECT 1 FROM tasks WHERE id = ? AND status = 'blocked'", [task])
+        if blocked is not None and database.row(OPEN, [task]) is None:
+            database.change(_REOPEN, [number])
 
 
 def _closed(changes: Iterable[RowChange]) -> dict[int, bool]:

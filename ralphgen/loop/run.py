@@ -111,12 +111,13 @@ def event_lines(told: Event) -> Iterator[str]:
         case {"event": "begin", "agent": agent, "workers": workers, "ready": ready}:
             many = "1 agent" if workers == 1 else f"{workers} agents in parallel"
             yield f"{agent}, {many}, {ready} {'task' if ready == 1 else 'tasks'} ready"
-        case {"event": "session", "worker": worker, "session": session, "task": None}:
-            yield f"{worker}: review, session {session}"
         case {"event": "session", "worker": worker, "session": session, "task": task}:
-            yield plain(f"{worker}: task {task}, {told['title']}, session {session}")
+            work = "review" if task is None else f"task {task}, {told['title']}"
+            yield plain(f"{worker}: {work}, session {session}")
         case {"event": "end", "outcome": outcome, "task": task}:
             yield plain(_outcome(told, task, outcome))
+        case {"event": "question", "task": task, "question": question}:
+            yield f'task {task}: question {question}; see "ralphgen task list --questions"'
         case {"event": "merge", "task": task, "outcome": outcome, "text": text}:
             yield plain(f"task {task}: {outcome}: {text}")
         case {"event": "pause" | "away" as why, "seconds": seconds}:
@@ -159,6 +160,7 @@ def _used(told: Event) -> Iterator[str]:
 
 RATE_LIMITED = "rate limited"
 PENDING = "merge pending"
+ASKED = "asked"
 STOPPED = "stopped"
 CLOSED = ("done", "skipped")  # outcomes that count as progress
 LEAST = 0.005  # US dollars: with less no session starts
@@ -405,7 +407,7 @@ class Run:
             self._stuck.clear()
             self._behind.discard(task)
             self._since_review += outcome == "done"
-        elif outcome != PENDING:
+        elif outcome not in (PENDING, ASKED):
             self._behind.add(task)
             self._stuck.add(task)
             if len(self._stuck) >= self.limits.no_progress:

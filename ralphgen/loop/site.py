@@ -56,6 +56,7 @@ from ralphgen.sessions.claims import (
 from ralphgen.sessions.create import create_session
 from ralphgen.sessions.decide import Request
 from ralphgen.sessions.model import PreparedSession, TaskClaim
+from ralphgen.sessions.questions import open_questions
 from ralphgen.sessions.store import remove
 
 RECIPE, REVIEW = "task_execution", "opus_review"
@@ -111,10 +112,16 @@ class ProjectWorkplace:
         self._entry = last_entry(self._root)
 
     def left_for_user(self) -> set[int]:
-        """Return the tasks that sessions have blocked since the beginning; none if unreadable."""
+        """Return the tasks that sessions have blocked since the beginning, or with open questions.
+
+        Return none if the database is unreadable.
+        """
+        found = set[int]()
         with suppress(ProjectError):
-            return blocked_since(self._root, self._entry)
-        return set()
+            found |= blocked_since(self._root, self._entry)
+        with suppress(ProjectError):
+            found.update(one.task for one in open_questions(self._root))
+        return found
 
     def session(self, job: Assignment, worker: int) -> Result:
         """Run one session; raise `NothingReadyError` if there is no task for it."""
@@ -268,6 +275,8 @@ class ProjectWorkplace:
                 seconds=round(time.monotonic() - began, 3),
             )
         )
+        if end.question is not None:
+            self._tell(event("question", task=session.task, question=end.question))
         return end
 
     def _title(self, task: int | None) -> str:

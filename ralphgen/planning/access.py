@@ -33,7 +33,7 @@ CLAUSES: Mapping[Command, str] = {
 OWN = {"task": "own.task_id", "feature": "own.feature", "discipline": "own.discipline"}
 """The row that a session is about, by its kind; `own` is its login."""
 
-CLAIMS = "ralphgen_claims"
+CLAIMS, QUESTIONS = "ralphgen_claims", "ralphgen_questions"
 LOGIN = "ralphgen_login"  # the function that returns the login that runs it, if it is valid
 HOLDER = "ralphgen_holder"  # the same, for a session that has lost its claim
 
@@ -217,8 +217,22 @@ def ledger_tables(schema: str, uses: Sequence[Use]) -> list[SecuredTable]:
             ("WITH CHECK", [ours, *released]),
         ],
     }
+    own_question = [f"{QUESTIONS}.session = own.session"]
+    asking = conditions([use for use in uses if use.table == QUESTIONS], "INSERT")
+    questions: Policies = {
+        "SELECT": EVERY_ROW,
+        "INSERT": [("WITH CHECK", [f"{condition} AND {own_question[0]}" for condition in asking])],
+        "UPDATE": [("USING", own_question), ("WITH CHECK", own_question)],
+    }
+    # No session writes an answer.
+    may_ask = [
+        "SELECT",
+        privilege("INSERT", ("task_id", "session", "asked", "question", "options")),
+        privilege("UPDATE", ("task_id", "answered", "by")),
+    ]
     return [
         *(secured(schema, name, [("SELECT", [AGENTS])], {"SELECT": EVERY_ROW}) for name in read),
+        secured(schema, QUESTIONS, [(one, [AGENTS]) for one in may_ask], questions),
         secured(
             schema, "ralphgen_sessions", [(f"SELECT, {ENDING}", [AGENTS])], ended, writer=LOGIN
         ),

@@ -187,8 +187,9 @@ RATE_LIMITED = "rate limited"
 NOT_MADE = "it could not be created"
 BROKEN = "environment failed"
 UNAVAILABLE = "unavailable"
+ASKED = "asked"
 # outcomes that the task did not cause
-NO_ATTEMPT = frozenset({RATE_LIMITED, UNAVAILABLE, NOT_MADE, BROKEN})
+NO_ATTEMPT = frozenset({RATE_LIMITED, UNAVAILABLE, NOT_MADE, BROKEN, ASKED})
 NO_LEDGER = "claims require the ledger, which this project does not have"
 TRIES = 3  # to renew a claim in a third of its lease, if the database cannot be written
 

@@ -134,7 +134,7 @@ class TestRecord:
             add_tables(root)
             page.wait("#record h2")
             query(root, "DROP TABLE ralphgen_ledger")
-            for table in ("sessions", "claims", "journal", "evidence"):
+            for table in ("sessions", "claims", "journal", "evidence", "questions"):
                 query(root, f"DROP TABLE ralphgen_{table}")
             query(root, "DROP TABLE IF EXISTS ralphgen_unfinished")
             page.wait("#record", "hidden")

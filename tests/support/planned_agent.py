@@ -119,6 +119,9 @@ class Worker:
     def do_tool(self, name: str, arguments: dict[str, Any]) -> None:
         self.log("said", self.agent.call(name, **arguments))
 
+    def do_prompt(self) -> None:
+        self.log("prompt", sys.stdin.read())
+
     def do_say(self, text: str) -> None:
         self.agent.says(text)
 

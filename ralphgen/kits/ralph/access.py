@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from ralphgen.kits.ralph.columns import STAMPED, OfferedTable, first_statuses, offered_tables
 from ralphgen.kits.ralph.server.project import LEARNINGS, PROGRESS
-from ralphgen.planning.access import CLAIMS, Command, KitAccess, Use, of_own_rows
+from ralphgen.planning.access import CLAIMS, QUESTIONS, Command, KitAccess, Use, of_own_rows
 from ralphgen.planning.model import KitPlan, Names
 from ralphgen.project.model import ProjectFacts
 from ralphgen.runtime.engine.entries import KEPT
@@ -26,6 +26,7 @@ ROWS: Mapping[tuple[str, str], str] = {
     ("task_comments", "task of own feature"): "{row}.task_id IN (SELECT one.id FROM {schema}.tasks "
     "AS one WHERE one.feature = own.feature)",
     (CLAIMS, "own task"): "{row}.task_id = own.task_id",
+    (QUESTIONS, "own task"): "{row}.task_id = own.task_id",
     ("features", "own feature"): "{row}.name = own.feature",
     ("disciplines", "own discipline"): "{row}.name = own.discipline",
 }
@@ -57,6 +58,7 @@ WRITES: Mapping[str, tuple[RowWrite, ...]] = {
         RowWrite("UPDATE", "tasks", ("updated", "completed", "blocked_by")),
         CLOSING,
         CLAIM,
+        RowWrite("INSERT", QUESTIONS),
     ),
     "enrich_task": (RowWrite("UPDATE", "tasks", ("status", "enriched_at", "updated")),),
     "add_task_comment": (SIGNED,),

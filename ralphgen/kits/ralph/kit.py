@@ -35,6 +35,7 @@ from ralphgen.planning.model import (
 from ralphgen.planning.server import KitDefinition
 from ralphgen.project.model import ProjectFacts
 from ralphgen.runtime.engine.ledger import MARKER
+from ralphgen.runtime.tool import STRINGS
 from ralphgen.spelling import Lines, Name, argument_name
 
 WORKFLOWS = (
@@ -149,6 +150,8 @@ SKILL = SkillPlan(
 REASON = {"type": "string", "description": "Why the task is blocked."}
 SUMMARY = {"type": "string", "description": "Stored as a comment."}
 FORCE = typed("force", "boolean", "End the claim of another session.")
+QUESTION = typed("question", "string", "Asks the user.")
+OPTIONS = Argument("options", STRINGS)
 SERVER = KitPlan(
     key="ralph",
     server_name="ralph-project",
@@ -200,18 +203,25 @@ def plan_ralph(project: ProjectFacts) -> KitPlan:
         warnings=warnings,
     )
     if project.schema.table(MARKER) is not None:
-        server = replace(server, connected=True, tools=tuple(map(_forced, server.tools)))
+        server = replace(server, connected=True, tools=tuple(map(_with_ledger, server.tools)))
     elif project.place is not None:
         server = replace(server, connected=True)
     return with_proof(server, project)
 
 
-def _forced(tool: PlannedTool) -> PlannedTool:
-    """Return set_task_status with what lets a person end the claim of a session."""
+def _with_ledger(tool: PlannedTool) -> PlannedTool:
+    """Return set_task_status with the arguments that need the ledger.
+
+    The user can end the claim of a session, and agents can ask if a task can be blocked.
+    """
     if tool.name != "set_task_status":
         return tool
-    reserved = {**tool.reserved, FORCE.name: ()}
-    return replace(tool, arguments=(*tool.arguments, FORCE), reserved=reserved)
+    reserved: dict[str, Names] = {**tool.reserved, FORCE.name: ()}
+    more = [FORCE]
+    if "reason" in tool.argument_names:
+        more += [QUESTION, OPTIONS]
+        reserved |= dict.fromkeys((QUESTION.name, OPTIONS.name), ("task_execution",))
+    return replace(tool, arguments=(*tool.arguments, *more), reserved=reserved)
 
 
 def _tool(tool: TableTool, tables: Mapping[str, OfferedTable]) -> PlannedTool | Absence:

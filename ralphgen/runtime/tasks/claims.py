@@ -343,10 +343,12 @@ def refusal_of(claim: Claim, actor: Actor) -> str:
 
 
 def forget(database: Database, tables: Tables, task: int) -> None:
-    """Remove the claim and the attempts of a task that is deleted or new, in a transaction."""
+    """Remove the claim, attempts and questions of a deleted or new task, in a transaction."""
     if tables.ledger:
         release(database, task)
         forget_attempts(database, task)
+        sql = "UPDATE ralphgen_questions SET task_id = NULL, answered = coalesce(answered, ?)"
+        database.change(f"{sql} WHERE task_id = ?", [moment(), task])
 
 
 def add_holders(database: Snapshot, tables: Tables, records: Sequence[dict[str, Any]]) -> None:

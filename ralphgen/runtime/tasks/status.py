@@ -55,6 +55,10 @@ def move(
 
         notes = prove(database, tables, actor, task, look, advice, because)
     follow_status(database, tables, actor, task, new, force=force())
+    if old == BLOCKED != new and tables.ledger:
+        from .questions import withdraw
+
+        withdraw(database, actor, task)
     set_status(database, tables.tasks, task, (old, new), date=today(), reason=reason)
     answer: dict[str, Any] = {"id": task, "old": plain(old), "new": new}
     if notes:

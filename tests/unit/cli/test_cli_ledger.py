@@ -58,7 +58,7 @@ def test_status_says_what_is_there_and_writes_nothing(root: Path) -> None:
     said = json.loads(ralphgen("db", "ledger", "status", "--json", cwd=root).stdout)
     names = [path.name for path in (root / ".ralph/db").iterdir()]
 
-    assert (True, 1) == (said["on"], said["version"])
+    assert (True, 2) == (said["on"], said["version"])
     assert 1 == said["rows"]["ralphgen_ledger"]
     assert ["ralph.db"] == names
 
@@ -108,7 +108,7 @@ def test_pruning_says_what_went(root: Path) -> None:
 def test_an_upgrade_of_the_newest_changes_nothing(root: Path) -> None:
     done = ralphgen("db", "ledger", "upgrade", cwd=root)
 
-    assert (0, "the ledger is up to date (version 1)\n") == (done.returncode, done.stderr)
+    assert (0, "the ledger is up to date (version 2)\n") == (done.returncode, done.stderr)
     assert not (root / ".ralph/backups").exists()
 
 

@@ -49,7 +49,7 @@ def test_status_pruning_and_an_upgrade_of_the_newest(root: Path) -> None:
         "VALUES ('tests', 'd', '2025-12-31T10:00:00Z', 1, 't')",
     )
     said = json.loads(ralphgen("db", "ledger", "status", "--json", cwd=root).stdout)
-    assert (True, 1, 1) == (said["on"], said["version"], said["rows"]["ralphgen_evidence"])
+    assert (True, 2, 1) == (said["on"], said["version"], said["rows"]["ralphgen_evidence"])
 
     day = ("--before", "2026-01-01", "--yes")
     assert (
@@ -57,7 +57,7 @@ def test_status_pruning_and_an_upgrade_of_the_newest(root: Path) -> None:
         in ralphgen("db", "ledger", "prune", *day, cwd=root).stderr
     )
     done = ralphgen("db", "ledger", "upgrade", cwd=root)
-    assert (0, "the ledger is up to date (version 1)\n") == (done.returncode, done.stderr)
+    assert (0, "the ledger is up to date (version 2)\n") == (done.returncode, done.stderr)
 
 
 def test_a_backup_is_refused_with_what_makes_one(root: Path) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from driving import query, quiet
-from engines import CONFIG, ENGINES, LEDGER, MARKER, VARIABLE
+from engines import CONFIG, ENGINES, LEDGER, MARKER, VARIABLE, for_postgresql
 from postgresql import database, needs_postgresql, template_of
 
 from ralphgen.emit.trust import accept_database
@@ -22,7 +22,6 @@ from ralphgen.ledger.record import read_entries
 from ralphgen.ledger.undo import undo_session
 from ralphgen.project.database import opened_database
 from ralphgen.project.root import DATABASE
-from ralphgen.runtime.engine.postgresql.schema import defined as for_postgresql
 
 pytestmark = pytest.mark.slow
 

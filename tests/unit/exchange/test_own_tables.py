@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from cases import INIT_SCHEMA
 from driving import ROWS, query, quiet
-from engines import CONFIG, ENGINES, MARKER, VARIABLE
+from engines import CONFIG, ENGINES, MARKER, VARIABLE, for_postgresql
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from lanes import examples
@@ -24,7 +24,6 @@ from ralphgen.exchange.move import export_file, export_text, import_rows
 from ralphgen.ledger.tables import definition
 from ralphgen.ledger.undo import undo_session
 from ralphgen.project.root import DATABASE
-from ralphgen.runtime.engine.postgresql.schema import defined as for_postgresql
 
 pytestmark = pytest.mark.slow
 

@@ -192,7 +192,15 @@ def test_each_connection_journals_its_own(path: Path) -> None:
 def test_a_ledger_that_is_gone_stops_nobody(path: Path, writer: Writer) -> None:
     writer.write("INSERT INTO homes VALUES ('x', NULL)")
     with closing(sqlite3.connect(path)) as connection:
-        for name in ("journal", "sessions", "unfinished", "claims", "evidence", "ledger"):
+        for name in (
+            "journal",
+            "sessions",
+            "unfinished",
+            "claims",
+            "evidence",
+            "questions",
+            "ledger",
+        ):
             connection.execute(f"DROP TABLE ralphgen_{name}")
     writer.write("UPDATE homes SET note = 'y'")
 

@@ -318,7 +318,15 @@ def test_a_session_that_is_not_on_record_is_refused(root: Path) -> None:
 
 def test_without_a_ledger_it_is_refused(root: Path) -> None:
     with closing(sqlite3.connect(root / DATABASE)) as connection:
-        for name in ("journal", "sessions", "unfinished", "claims", "evidence", "ledger"):
+        for name in (
+            "journal",
+            "sessions",
+            "unfinished",
+            "claims",
+            "evidence",
+            "questions",
+            "ledger",
+        ):
             connection.execute(f"DROP TABLE ralphgen_{name}")
     with pytest.raises(ProjectError, match="ledger on"):
         undo_session(root, "a")

@@ -8,14 +8,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from engines import CONFIG, ENGINES, LEDGER, MARKER, VARIABLE
+from engines import CONFIG, ENGINES, LEDGER, MARKER, VARIABLE, for_postgresql
 from postgresql import database, needs_postgresql, template_of
 
 from ralphgen.ledger.record import read_entries
 from ralphgen.ledger.undo import undo_session
 from ralphgen.project.database import opened_database
 from ralphgen.project.root import DATABASE
-from ralphgen.runtime.engine.postgresql.schema import defined as for_postgresql
 
 if TYPE_CHECKING:
     from ralphgen.runtime.engine import Database

@@ -39,8 +39,10 @@ def root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 def older(root: Path) -> None:
-    """Make the ledger as it was before state files were rows."""
-    for statement in f"{spelled(LEDGER.read_text(encoding='utf-8'))}{MARKER}".split(";\n"):
+    """Make the ledger as it was before state files were rows, of the first version."""
+    first = LEDGER.read_text(encoding="utf-8").partition("-- What agents have asked")[0]
+    definition = spelled(first.replace("DEFAULT 2", "DEFAULT 1"))
+    for statement in f"{definition}{MARKER}".split(";\n"):
         query(root, statement)
 
 
@@ -48,7 +50,7 @@ def test_what_the_files_hold_becomes_rows_and_is_written_back(root: Path) -> Non
     assert add_tables(root)
     first, second = PROGRESS.removesuffix("\n").rsplit("\n", 1)
     assert [("progress.txt", first), ("progress.txt", second)] == query(root, ROWS)
-    assert (1, 2) == (read_state(root).version, read_state(root).rows["ralphgen_entries"])
+    assert (2, 2) == (read_state(root).version, read_state(root).rows["ralphgen_entries"])
     assert not add_tables(root)
 
     added = "INSERT INTO ralphgen_entries (file, entry) VALUES (?, ?)"
@@ -70,12 +72,13 @@ def test_a_ledger_without_them_is_upgraded(root: Path) -> None:
 
     assert 'run "ralphgen db ledger upgrade"' in doctor.stdout + doctor.stderr
     assert 0 == done.returncode, done.stderr
-    assert "upgraded the ledger from version 0 to 1" in done.stderr
+    assert "upgraded the ledger from version 0 to 2" in done.stderr
     assert "moved 2 entries of learnings.txt and progress.txt into the ledger" in done.stderr
     assert 2 == len(query(root, ROWS))
     watched = "SELECT 1 FROM pg_trigger WHERE tgrelid = 'ralphgen_entries'::regclass"
     assert [(1,)] == query(root, watched)
-    assert (1, 1) == upgrade_tables(root)
+    assert 0 == read_state(root).rows["ralphgen_questions"]
+    assert (2, 2) == upgrade_tables(root)
 
 
 def test_a_ledger_that_lacks_more_is_not_whole(root: Path) -> None:
@@ -139,5 +142,5 @@ def test_roles_are_refused_before_the_ledger_is_upgraded(root: Path) -> None:
     done = ralphgen("db", "roles", "-C", root)
 
     assert (1, "") == (done.returncode, done.stdout)
-    assert "the ledger is of version 0, and the roles are for version 1" in done.stderr
+    assert "the ledger is of version 0, and the roles are for version 2" in done.stderr
     assert 'run "ralphgen db ledger upgrade" first' in done.stderr

@@ -32,7 +32,13 @@ from ralphgen.runtime.engine.sqlite.database import Database
 
 pytestmark = pytest.mark.slow  # makes projects
 
-NAMES = ("claims", "evidence", "journal", "ledger", "sessions", "unfinished")
+NAMES = ("claims", "evidence", "journal", "ledger", "questions", "sessions", "unfinished")
+
+FIRST_VERSION = (
+    "DROP TABLE ralphgen_questions",
+    "ALTER TABLE ralphgen_ledger DROP COLUMN version",
+    "ALTER TABLE ralphgen_ledger ADD COLUMN version INTEGER NOT NULL DEFAULT 1",
+)
 
 
 @pytest.fixture
@@ -51,7 +57,7 @@ def test_they_are_added_once_beside_the_apps_own_and_removed_whole(root: Path) -
     assert read_state(root).version is None
     assert (True, False) == (add_tables(root), add_tables(root))
     state = read_state(root)
-    assert 1 == state.version
+    assert 2 == state.version
     assert {f"ralphgen_{name}": int(name == "ledger") for name in NAMES} == state.rows
     assert set(before) < set(schema_of(root))
 
@@ -78,7 +84,7 @@ def test_tables_of_the_app_stay_with_their_rows(root: Path) -> None:
 
 
 def test_a_new_project_has_them(tmp_path: Path) -> None:
-    assert 1 == read_state(initialized(tmp_path / "new")).version
+    assert 2 == read_state(initialized(tmp_path / "new")).version
 
 
 def test_tables_of_others_of_such_names_are_neither_used_nor_removed(root: Path) -> None:
@@ -103,7 +109,7 @@ def test_a_later_version_is_refused_by_its_number(root: Path) -> None:
         "CREATE TABLE ralphgen_ledger (version INTEGER NOT NULL DEFAULT 7, created TEXT)",
     )
     with pytest.raises(
-        ProjectError, match="has version 7, but this ralphgen supports versions up to 1"
+        ProjectError, match="has version 7, but this ralphgen supports versions up to 2"
     ):
         read_state(root)
 
@@ -116,15 +122,34 @@ def test_an_upgrade_takes_each_step_and_all_or_none(
     second = (
         "ALTER TABLE ralphgen_claims ADD COLUMN note TEXT;\nCREATE TABLE ralphgen_claims (x);\n"
     )
-    monkeypatch.setattr(tables, "VERSION", 2)
-    monkeypatch.setattr(tables, "STEPS", {1: second})
+    monkeypatch.setattr(tables, "VERSION", 3)
+    monkeypatch.setattr(tables, "STEPS", {2: second})
     with pytest.raises(ProjectError, match="cannot be used"):
         upgrade_tables(root)
     assert before == schema_of(root)
 
-    monkeypatch.setattr(tables, "STEPS", {1: second.partition("\n")[0] + "\n"})
-    assert (1, 2) == upgrade_tables(root)
+    monkeypatch.setattr(tables, "STEPS", {2: second.partition("\n")[0] + "\n"})
+    assert (2, 3) == upgrade_tables(root)
     assert "note TEXT" in dict(schema_of(root))["ralphgen_claims"]
+
+
+def test_a_ledger_of_the_first_version_gets_the_questions_and_loses_nothing(root: Path) -> None:
+    add_tables(root)
+    for statement in FIRST_VERSION:
+        query(root, statement)
+    run_sql(root, "INSERT INTO ralphgen_sessions (id, recipe, started) VALUES ('s', 'yap', 'x')")
+    created = query(root, "SELECT created FROM ralphgen_ledger")
+    assert 1 == read_state(root).version
+
+    assert (1, 2) == upgrade_tables(root)
+    state = read_state(root)
+    assert (2, 1, 0) == (
+        state.version,
+        state.rows["ralphgen_sessions"],
+        state.rows["ralphgen_questions"],
+    )
+    assert [(*created[0], 2)] == query(root, "SELECT created, version FROM ralphgen_ledger")
+    assert (2, 2) == upgrade_tables(root)
 
 
 def test_without_them_there_is_nothing_to_upgrade_or_prune(root: Path) -> None:
@@ -214,7 +239,12 @@ def test_pruning_keeps_what_is_newer_and_sessions_with_a_record_or_without_an_en
 
         database.writing(fill)
 
-    counts = {"ralphgen_journal": 0, "ralphgen_evidence": 1, "ralphgen_sessions": 1}
+    counts = {
+        "ralphgen_journal": 0,
+        "ralphgen_evidence": 1,
+        "ralphgen_questions": 0,
+        "ralphgen_sessions": 1,
+    }
     assert counts == prune(root, "2026-01-01")
     assert [("kept",), ("open",)] == query(root, "SELECT id FROM ralphgen_sessions ORDER BY id")
     assert [("kept",)] == query(root, "SELECT session FROM ralphgen_evidence")

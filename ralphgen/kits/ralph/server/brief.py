@@ -421,6 +421,7 @@ def _task_part(
     if session.target is not None:
         yield from _discipline(workspace, session.target)
     if task is not None:
+        yield from _answers(workspace, task)
         yield from _comments(workspace, task)
         if checks := [item(check) for check in checks_of(workspace, task)]:
             yield Section("Checks that must pass before the task is done", checks)
@@ -555,6 +556,18 @@ def _comments(workspace: Workspace, task: int) -> Iterator[Section]:
         title = f"Comments{_of(shown, newest['comments_total'])}, the newest last"
         whole = f"{spelled('tasks', str(task))}{AT}comments"
         yield Section(title, shown, rank=CUT_COMMENTS, resource=whole, newest=True)
+
+
+def _answers(workspace: Workspace, task: int) -> Iterator[Section]:
+    """Yield the user's answers to earlier questions about the task."""
+    if not workspace.tables.ledger:
+        return
+    from ralphgen.runtime.tasks.questions import answers
+
+    found = answers(workspace.database, task)
+    if found:
+        items = [item(f"{clean(asked)}\nAnswer: {clean(answer)}") for asked, answer in found]
+        yield Section("Answers of the user", items)
 
 
 def _comment(comment: Mapping[str, Any]) -> str:

@@ -17,6 +17,7 @@ from ralphgen.runtime.values import shortened
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from typing import Any
 
     from ralphgen.runtime.elicitation import Word
@@ -100,12 +101,16 @@ def asked_reason(workspace: Workspace, task: int, refusal: str) -> str:
     return reason
 
 
-def answer_to(workspace: Workspace, task: int, asked: str) -> dict[str, Any]:
+def answer_to(
+    workspace: Workspace, task: int, asked: str, options: Sequence[str] = ()
+) -> dict[str, Any]:
     """Return, as `answered`, what a person says to the question that would block a task.
 
-    With it comes the id of the `comment` that says so. There is nothing where nobody answers.
+    `options` are suggestions. With it comes the id of the `comment` that says so. There is nothing
+    where nobody answers.
     """
-    message = f"A question blocks {_named(workspace, task)}:\n{asked}"
+    lines = [f"A question blocks {_named(workspace, task)}:", asked]
+    message = "\n".join([*lines, *(f"- {one}" for one in options)])
     word = ask(Question(message, {"answer": {**TEXT, "title": "Answer"}}))
     if word.content is None:
         return {}

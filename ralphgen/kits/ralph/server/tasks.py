@@ -220,6 +220,8 @@ def _freed(workspace: Workspace, task: int) -> list[int]:
 def set_task_status(workspace: Workspace, arguments: dict[str, Any]) -> dict[str, Any]:
     """Move a task to a status; `reason` says why it is blocked, `summary` becomes a comment.
 
+    A `question` blocks it until the user answers.
+
     Answers the old and the new status and the tasks that wait for nothing any more (SPEC-070). In
     a project with checks a task becomes done when it is proved, or `because` of a person's word.
     """
@@ -244,8 +246,9 @@ def _moved(workspace: Workspace, arguments: dict[str, Any], look: Look | None) -
     task, new = arguments["id"], arguments["status"]
     (old,) = workspace.task(task, ["status"])
     _refuse_wrong_words(arguments)
+    question = ""
     if new == "blocked":
-        reason, answer = _said_of_block(workspace, arguments)
+        question, reason, answer = _said_of_block(workspace, arguments)
         if answer:
             return {"id": task, "old": plain(old), "new": plain(old), **answer}
         arguments = {**arguments, **reason}
@@ -254,7 +257,7 @@ def _moved(workspace: Workspace, arguments: dict[str, Any], look: Look | None) -
         from .proof import advice_of
 
         advice = advice_of(workspace, task)
-    return move(
+    moved = move(
         *(workspace.database, workspace.tables, workspace.session, task, new),
         force=lambda: _force(workspace, arguments),
         reason=arguments.get("reason"),
@@ -263,40 +266,65 @@ def _moved(workspace: Workspace, arguments: dict[str, Any], look: Look | None) -
         advice=advice,
         because=arguments.get("because"),
     )
+    if not question:
+        return moved
+    from ralphgen.runtime.tasks.questions import WAIT, ask
+
+    options = arguments.get("options", ())
+    asked = ask(workspace.database, workspace.session.session_id, task, question, options)
+    return {**moved, "asked": asked, "told": [*moved.get("told", ()), WAIT]}
 
 
 def _refuse_wrong_words(arguments: Mapping[str, Any]) -> None:
     """Raise `ToolError` for words that the new status has no use for, or that are blank."""
     new = arguments["status"]
-    if "reason" in arguments and new != "blocked":
-        raise ToolError('"reason" is only for the status "blocked"')
+    for name in ("reason", "question"):
+        if name in arguments and new != "blocked":
+            raise ToolError(f'"{name}" is only for the status "blocked"')
+    if "options" in arguments and not _question(arguments):
+        raise ToolError('"options" are only for a "question"')
     if "because" in arguments and not is_done(new):
         raise ToolError('"because" is only for the status "done"')
-    refuse_blank(arguments, "reason", "summary", "because")
+    refuse_blank(arguments, "reason", "question", "summary", "because")
+
+
+def _question(arguments: Mapping[str, Any]) -> str:
+    """Return the question of a call, also one that its reason asks; empty without one."""
+    reason = str(arguments.get("reason", ""))
+    return str(arguments.get("question", reason if reason.rstrip().endswith("?") else ""))
 
 
 def _said_of_block(
     workspace: Workspace, arguments: Mapping[str, Any]
-) -> tuple[dict[str, str], dict[str, Any]]:
-    """Return a reason for a task to be blocked, where a person gives what lacks, and their answer.
+) -> tuple[str, dict[str, str], dict[str, Any]]:
+    """Return the question that blocks a task, the missing reason, and the user's answer.
 
-    Where there is an answer to the question in the reason, the task need not be blocked; nobody is
-    asked it of a task that another session holds, where the claim comes first: a client tells the
-    answer to the last question alone. Raises `ToolError` where the session has to give a reason,
-    and nobody does.
+    With an answer, the task need not be blocked. The user is not asked about a task that another
+    session claims: a client returns only the answer to the last question, and the claim comes
+    first. Without a ledger, a question is only a reason. Raises `ToolError` if a reason is missing
+    and the user gives none.
     """
-    task, reason = arguments["id"], arguments.get("reason", "")
-    if reason.rstrip().endswith("?") and _is_free(workspace, task):
-        from .people import answer_to
+    task, reason, question = arguments["id"], arguments.get("reason", ""), _question(arguments)
+    if question:
+        options = arguments.get("options", ())
+        if workspace.tables.ledger:
+            from ralphgen.runtime.tasks.questions import refuse_unaskable
 
-        return {}, answer_to(workspace, task, reason)
+            refuse_unaskable(workspace.database, workspace.tables, task, question, options)
+        answer: dict[str, Any] = {}
+        if _is_free(workspace, task):
+            from .people import answer_to
+
+            answer = answer_to(workspace, task, question, options)
+        stored = question if workspace.tables.ledger else ""
+        return stored, {"reason": reason or question}, answer
     takes_reason = workspace.tables.takes_reason
     if takes_reason and not reason and workspace.session.leaves("set_task_status", "reason"):
         from .people import asked_reason
 
         refusal = '"blocked" needs a "reason": state what keeps this task from being done'
-        return {"reason": asked_reason(workspace, task, refusal)}, {}
-    return {}, {}
+        return "", {"reason": asked_reason(workspace, task, refusal)}, {}
+    return "", {}, {}
 
 
 def _force(workspace: Workspace, arguments: Mapping[str, Any]) -> bool:

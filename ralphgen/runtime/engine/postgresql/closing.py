@@ -63,7 +63,7 @@ _OWN = (
 _LEDGER = [  # without the journal
     f"pg_catalog.to_regclass('{PREFIX}{name}')"
     for name in (
-        *("claims", "entries", "evidence", "ledger", "logins"),
+        *("claims", "entries", "evidence", "ledger", "logins", "questions"),
         *("revoked", "sessions", "unfinished"),
     )
 ]

@@ -25,6 +25,7 @@ INSERT INTO ralphgen_evidence
     (number, task_id, check_name, definition, exit_code, started, seconds, tree)
     VALUES (1, 1, 't', 'd', 1, 'then', 0, 'x');
 INSERT INTO ralphgen_journal (number, time, table_name, row_key) VALUES (1, 'then', 'tasks', '1');
+INSERT INTO ralphgen_questions (task_id, session, asked, question) VALUES (1, 's', 'then', 'Why?');
 """
 EVIDENCE = (
     "INSERT INTO ralphgen_evidence (number, task_id, check_name, definition, exit_code, started, "
@@ -46,6 +47,11 @@ FORGERIES = {
     "emptied": "TRUNCATE ralphgen_claims",
     "emptied and filled": "TRUNCATE ralphgen_evidence; " + EVIDENCE.format(1, 0),
     "line": "INSERT INTO ralphgen_entries (number, file, entry) VALUES (7, 'progress.txt', 'x')",
+    "question": (
+        "INSERT INTO ralphgen_questions (task_id, session, asked, question) "
+        "VALUES (2, 's', 'now', 'Why?')"
+    ),
+    "answer": "UPDATE ralphgen_questions SET answered = 'now', answer = 'yes'",
     "version": "UPDATE ralphgen_ledger SET created = 'x'",
     "renamed": "ALTER TABLE ralphgen_evidence RENAME TO other",
     "child": "CREATE TABLE child () INHERITS (ralphgen_evidence)",
@@ -55,6 +61,7 @@ BESIDE = (
     EVIDENCE.format(2, 1),
     "UPDATE ralphgen_sessions SET agent = 'x'",
     "UPDATE ralphgen_claims SET expires = 'x'",
+    "UPDATE ralphgen_questions SET options = '[\"a\"]'",
 )
 NOTE = "INSERT INTO notes (task) VALUES (1)"
 
@@ -87,7 +94,7 @@ def run(dsn: str, sql: str) -> None:
 
 
 def content(dsn: str) -> list[object]:
-    tables = ("sessions", "claims", "evidence", "journal", "ledger", "entries")
+    tables = ("sessions", "claims", "evidence", "journal", "ledger", "questions", "entries")
     with psycopg.connect(dsn) as other:
         return [
             other.execute(f"SELECT * FROM ralphgen_{one} ORDER BY 1".encode()).fetchall()

@@ -1,0 +1,141 @@
+"""Lists the open questions of agents, and answers them for the user."""
+
+import json
+import os
+import time
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ralphgen.errors import ProjectError, UsageError
+from ralphgen.kits.project import Project
+from ralphgen.kits.ralph.rows import writing_tasks
+from ralphgen.ledger.tables import VERSION, no_ledger, read_state
+from ralphgen.project.database import open_database
+from ralphgen.runtime.engine.entries import moment
+from ralphgen.runtime.errors import ToolError
+from ralphgen.runtime.tasks import comments
+from ralphgen.runtime.tasks.claims import BLOCKED, PENDING, other_claim, refusal_of
+from ralphgen.runtime.tasks.questions import OPEN
+from ralphgen.runtime.tasks.rows import today
+from ralphgen.runtime.tasks.status import move, set_status
+from ralphgen.runtime.tasks.tables import Ralphgen, Tables, task_row
+from ralphgen.sessions.decide import no_tasks
+
+if TYPE_CHECKING:
+    from ralphgen.runtime.engine import Database
+
+LONGEST_ANSWER = 4_000  # characters
+_ANSWER_PREFIX = "answer-"  # of the session that an answer is
+_OPEN = """
+SELECT own.number, own.task_id, task.title, own.session, own.asked, own.question, own.options
+FROM ralphgen_questions AS own JOIN tasks AS task ON task.id = own.task_id
+WHERE own.answered IS NULL AND task.status = 'blocked' ORDER BY own.number
+"""
+_OF_SESSION = (
+    "SELECT max(number) FROM ralphgen_questions "
+    "WHERE session = ? AND (answered IS NULL OR answer IS NOT NULL)"
+)
+
+
+_ANSWER = "UPDATE ralphgen_questions SET answered = ?, answer = ?, by = ? WHERE number = ?"
+
+
+class User(Ralphgen):
+    """The user as an actor, in a session of one answer."""
+
+    __slots__ = ()
+    recipe = "manual"
+    is_users = is_typed = True
+
+
+@dataclass(frozen=True, slots=True)
+class OpenQuestion:
+    """A question that waits for the user: `asked` is its time in UTC, `options` are suggestions."""
+
+    number: int
+    task: int
+    title: str
+    session: str
+    asked: str
+    question: str
+    options: tuple[str, ...]
+
+    def as_json(self) -> dict[str, object]:
+        """Return the question for other programs."""
+        return asdict(self)
+
+
+def open_questions(root: Path) -> list[OpenQuestion]:
+    """Return the open questions of the project in `root`, oldest first.
+
+    Raises `ProjectError` without a ledger, or with one of an earlier version.
+    """
+    _refuse_old_ledger(root)
+    with open_database(root) as connection:
+        rows = connection.rows(_OPEN)
+    return [
+        OpenQuestion(number, task, title, session, asked, question, tuple(json.loads(options)))
+        for number, task, title, session, asked, question, options in rows
+    ]
+
+
+def asked_by(root: Path, session_id: str) -> int | None:
+    """Return the number of the last question of a session that is not withdrawn, None without."""
+    with suppress(ProjectError), open_database(root) as connection:
+        ((number,),) = connection.rows(_OF_SESSION, [session_id])
+        return None if number is None else int(number)
+    return None
+
+
+def answer_question(root: Path, task: int, text: str) -> int:
+    """Answer the open question of a task, as the user; return its number.
+
+    The task becomes pending, and both texts a comment. Raises `UsageError` for an invalid answer,
+    and `ProjectError` if the task has no open question.
+    """
+    if not text.strip():
+        raise UsageError("the answer must not be blank")
+    if len(text) > LONGEST_ANSWER:
+        raise UsageError(f"the answer has {len(text)} characters, the maximum is {LONGEST_ANSWER}")
+    _refuse_old_ledger(root)
+    began = time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
+    user = User(f"{_ANSWER_PREFIX}{began}-{os.urandom(4).hex()}")
+    with writing_tasks(root, Project(root).schema) as (database, tables):
+        return database.writing(lambda: _answer(database, tables, user, task, text))
+
+
+def _answer(database: "Database", tables: Tables, user: User, task: int, text: str) -> int:
+    """Answer the open question of a task, in an open transaction; return its number."""
+    (status,) = task_row(database, tables, task, ["status"])
+    row = database.row(OPEN, [task])
+    if row is None or status != BLOCKED:
+        raise ToolError(f"task {task} has no open question")
+    number, asker, question = row
+    claim = other_claim(database, tables, user, task)
+    if claim is not None and claim.session != asker:
+        raise ToolError(refusal_of(claim, user))
+    facts = {"recipe": user.recipe}
+    database.journal(user.session_id, facts, lambda: "answer", ends_with_writes=True).begin()
+    database.change(_ANSWER, [moment(), text, user.session_id, number])
+    if tables.comments is not None:
+        body = f"Asked: {question}\n\nThe user answered: {text}"
+        comments.write(database, tables, user, task, {"body": body}, by_user=True)
+    if claim is None:
+        move(database, tables, user, task, PENDING, force=lambda: False)
+    else:  # the session that asked has not ended: its end releases the task
+        set_status(database, tables.tasks, task, (status, PENDING), date=today())
+    return int(number)
+
+
+def _refuse_old_ledger(root: Path) -> None:
+    project = Project(root)
+    if project.serves_any_database:
+        raise no_tasks(project.settings.kits)
+    version = read_state(root).version
+    if version is None:
+        raise no_ledger()
+    if version < VERSION:
+        text = f"the ledger is of version {version}, and questions need version {VERSION}"
+        raise ProjectError(text, 'run "ralphgen db ledger upgrade"')
