@@ -258,7 +258,13 @@ def connect(target: Target, line: TimedConnection, *, anywhere: bool) -> None:
     Its name is resolved once: the addresses that were checked are those that are connected to.
     Raises `UnreachableError`, `CodedError` and TimeoutError.
     """
-    addresses = _addresses(target)
+    import socket
+
+    try:
+        found = socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
+    except (OSError, UnicodeError) as error:
+        raise UnreachableError(f'unknown host "{target.host}"') from error
+    addresses = list(dict.fromkeys(str(address[0]) for *_, address in found))
     if not anywhere:
         check_public(target, addresses)
     connection = _connection(target, addresses, line)
@@ -291,17 +297,6 @@ def ask(
     answer.truncated = len(answer.body) > MOST
     del answer.body[MOST:]
     return answer
-
-
-def _addresses(target: Target) -> list[str]:
-    """Return the addresses of a host, in the order in which they should be tried."""
-    import socket
-
-    try:
-        found = socket.getaddrinfo(target.host, target.port, type=socket.SOCK_STREAM)
-    except (OSError, UnicodeError) as error:
-        raise UnreachableError(f'unknown host "{target.host}"') from error
-    return list(dict.fromkeys(str(address[0]) for *_, address in found))
 
 
 def _connection(target: Target, addresses: list[str], line: TimedConnection) -> socket:

@@ -336,7 +336,16 @@ class Matching:
         if query is None:
             return dict.fromkeys(self._table.items, 0.0)
         if self._distance:
-            _check_number(query)
+            # Each such word is compared with every indexed word.
+            mistyped = [leaf for leaf in leaves_of(query) if may_be_mistyped(leaf)]
+            if len(mistyped) > MOST_MISTYPED:
+                position = mistyped[MOST_MISTYPED].position
+                raise CodedError(
+                    INVALID_QUERY,
+                    f"invalid query at character {position}: more than {MOST_MISTYPED} words with "
+                    '"fuzzy": remove some',
+                    position=position,
+                )
         return self._of(query)
 
     def _of(self, node: Node) -> dict[int, float]:
@@ -426,19 +435,6 @@ def _add_mistyped(table: ItemTable, leaf: Leaf, most: int, counts: dict[int, flo
         expression = " OR ".join(_expression(leaf, (near,), beginning=False) for near in words)
         for row in table.rows(expression):
             counts.setdefault(row, MISTYPED / distance)
-
-
-def _check_number(query: Node) -> None:
-    """Raise `CodedError` for more words than it is bearable to look for others like them."""
-    mistyped = [leaf for leaf in leaves_of(query) if may_be_mistyped(leaf)]
-    if len(mistyped) > MOST_MISTYPED:
-        position = mistyped[MOST_MISTYPED].position
-        raise CodedError(
-            INVALID_QUERY,
-            f"invalid query at character {position}: more than {MOST_MISTYPED} words with "
-            '"fuzzy": remove some',
-            position=position,
-        )
 
 
 def _expression(leaf: Leaf, words: Sequence[str], *, beginning: bool) -> str:

@@ -505,11 +505,16 @@ def facts_of(item: Item, parsed: Parsed, bare: str) -> dict[str, Any]:
     if item.type == DIRECTIVE:
         preamble = metadata.pop(PREAMBLE, "")
         opening = 0 if preamble else max(bare.find(parsed.description), 0)
+    kept: dict[str, Any] = {}
+    for name, value in metadata.items():
+        short = None if name in SHOWN_ABOVE or len(kept) == MAX_VALUES else _short(value)
+        if short is not None:
+            kept[str(name)[:MAX_TEXT]] = short
     return {
         "title": (parsed.title or item.name)[:MAX_TEXT],
         "description": parsed.description[:MAX_TEXT],
         "tags": [tag[:MAX_TEXT] for tag in parsed.tags[:MAX_VALUES]],
-        "metadata": _small(metadata),
+        "metadata": kept,
         "problems": [problem[:MAX_TEXT] for problem in parsed.problems[:MOST_PROBLEMS]],
         "start": start,
         "opening": opening,
@@ -520,16 +525,6 @@ def shown_metadata(facts: Mapping[str, Any]) -> dict[str, Any]:
     """Return the metadata of a result, with its tags."""
     metadata = {name: value for name, value in facts["metadata"].items() if value not in ("", [])}
     return {**metadata, "tags": facts["tags"]} if facts["tags"] else metadata
-
-
-def _small(metadata: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the metadata that are a single value or a list of such, cut."""
-    kept: dict[str, Any] = {}
-    for name, value in metadata.items():
-        short = None if name in SHOWN_ABOVE or len(kept) == MAX_VALUES else _short(value)
-        if short is not None:
-            kept[str(name)[:MAX_TEXT]] = short
-    return kept
 
 
 def _short(value: Any) -> Any:

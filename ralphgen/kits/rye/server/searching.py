@@ -134,7 +134,15 @@ class _Search:
         """Return the answer."""
         from .queries import Matching
 
-        searched = self._searched(table)
+        # The searched rows, sorted by space, type and id.
+        places = [(source, item_type) for source in self.sources for item_type in self.types]
+        order = {place: number for number, place in enumerate(places)}
+        rows = [
+            (order[item.source, item.type], item.id, row)
+            for row, item in table.items.items()
+            if (item.source, item.type) in order
+        ]
+        searched = [row for *_, row in sorted(rows)]
         scores = Matching(table, self._distance).scores(self._query)
         hits = [Hit(table, row, scores[row]) for row in searched if row in scores]
         if self._filters:
@@ -159,17 +167,6 @@ class _Search:
             "limit": limit,
             "offset": offset,
         }
-
-    def _searched(self, table: ItemTable) -> list[int]:
-        """Return the rows of the types and spaces that are searched, by space, type and id."""
-        places = [(source, item_type) for source in self.sources for item_type in self.types]
-        order = {place: number for number, place in enumerate(places)}
-        rows = [
-            (order[item.source, item.type], item.id, row)
-            for row, item in table.items.items()
-            if (item.source, item.type) in order
-        ]
-        return [row for *_, row in sorted(rows)]
 
     def _sorted(self, hits: list[Hit]) -> list[Hit]:
         """Return the hits in the order asked for; those of one rank stay in theirs."""

@@ -547,7 +547,10 @@ class Trust:
     def verdict(self, item: Item, text: str) -> Verdict:
         """Return how far the text of an item can be trusted."""
         if item.source == SYSTEM:
-            return self._of_the_server(item, text)
+            path = os.path.relpath(item.path, self._folder).replace(os.sep, "/")
+            if self._emitted().get(path) == sha256_hex(text.encode()):
+                return Verdict(VALID, form=MANIFEST)
+            return Verdict(MODIFIED, "it differs from the generated file", form=MANIFEST)
         signature, bare = split(text, item.extension)
         if signature is None:
             return Verdict(UNSIGNED, "it has no signature")
@@ -597,13 +600,6 @@ class Trust:
             "renamed, or its signature line was edited"
         )
         return Verdict(MODIFIED, reason, signature=signature)
-
-    def _of_the_server(self, item: Item, text: str) -> Verdict:
-        """Return whether a file that comes with the server is as it was emitted."""
-        path = os.path.relpath(item.path, self._folder).replace(os.sep, "/")
-        if self._emitted().get(path) == sha256_hex(text.encode()):
-            return Verdict(VALID, form=MANIFEST)
-        return Verdict(MODIFIED, "it differs from the generated file", form=MANIFEST)
 
     def _emitted(self) -> Mapping[str, str]:
         """Return the digests of the server's files by their paths; empty without a manifest."""
