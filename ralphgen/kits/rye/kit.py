@@ -36,11 +36,11 @@ NAMES = {
     "tool": ("tool", "tools"),
     "knowledge": ("knowledge entry", "knowledge entries"),
 }
-KEPT_OUT = ("_", ".")  # what names begin with that are no items on purpose
+KEPT_OUT = ("_", ".")  # prefixes of files that are deliberately not items
 
 
 def find_items(root: Path, _settings: Mapping[str, Any]) -> Finding:
-    """Return a project's own items; what is none, or no valid one, is a warning."""
+    """Return the items of a project, with warnings about invalid files."""
     space = Space(PROJECT, str(root.resolve() / PLACE))
     items = {kind: [*items_in(files_of(kind, space)).values()] for kind in TYPES}
     told = [_told(item) for found in items.values() for item in found]
@@ -61,7 +61,7 @@ def find_items(root: Path, _settings: Mapping[str, Any]) -> Finding:
 
 
 def _told(item: Item) -> tuple[Mapping[str, Any], str]:
-    """Return the facts of an item, and what is wrong with it, empty for nothing."""
+    """Return the facts of an item, and a warning or an empty string."""
     try:
         parsed = parse(item, read_item(item))
         description, (issues, _) = parsed.description, issues_of(item, parsed)
@@ -74,7 +74,7 @@ def _told(item: Item) -> tuple[Mapping[str, Any], str]:
 
 
 def _no_items(kind: str, space: Space, items: list[Item]) -> Iterator[str]:
-    """Yield a warning for each file below the folder of a type that is none of its items."""
+    """Yield a warning for each file below a type folder that is not an item."""
     top = Path(space.folder) / FOLDERS[kind]
     known = {item.path for item in items}
     for path in sorted(top.rglob("*")) if not links_before((kind,), space) else ():

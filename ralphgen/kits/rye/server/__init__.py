@@ -1,1 +1,1 @@
-"""What the server of the kit rye does: items found, read, carried out and signed."""
+"""The server of the kit rye: finds, reads, executes and signs items."""

@@ -1,4 +1,4 @@
-"""Runs the commands of items: environment, process and result."""
+"""Runs the commands of tools: environment, process and result."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
     from .workspace import Rye
 
-# Where programs are, who we are, where temporary files go, and in what language to speak.
+# Program paths, user, temporary directories and locale.
 ALLOWED = frozenset(
     (
         *("PATH", "HOME", "USER", "LOGNAME", "LANG", "LANGUAGE", "TZ", "TMPDIR", "TMP", "TEMP"),
@@ -48,14 +48,14 @@ ALLOWED = frozenset(
 ALLOWED_PREFIX = "LC_"
 VENV, BINARY = "venv_python", "system_binary"
 VENV_PATH = ".venv"
-MAX_VARIABLES = 1 << 20  # characters: each variable may name another one twice
+MAX_VARIABLES = 1 << 20  # characters: variables that name others could grow exponentially
 
 
 class ToolEnvironment:
-    """The variables of a tool's processes; `interpreters` are those that name a program.
+    """The environment of a tool; `interpreters` are the variables that name a program.
 
-    `unset` collects the variables that an author named and that are not there. Without `venvs` no
-    environment of the project is used: it is code that nobody has signed; `unused` are such.
+    `unset` collects missing variables that the author uses. Without `venvs`, the virtual
+    environments of the project, which are unsigned code, are ignored and listed in `unused`.
     """
 
     __slots__ = ("_project", "_room", "_venvs", "interpreters", "unset", "unused", "variables")
@@ -70,10 +70,10 @@ class ToolEnvironment:
         self.unset: dict[str, None] = {}
 
     def add(self, where: str, said: object) -> None:
-        """Take in what one element of a chain says of its interpreter and its variables.
+        """Add the interpreter and variables of one chain element.
 
-        The primitive's comes first, the tool's last: so the one nearer to the tool wins, and may
-        use what the others have set. Raises `CodedError`.
+        Call it from the primitive to the tool: later elements override earlier ones and can use
+        their variables. Raises `CodedError`.
         """
         members = mapping_at(f"env_config of {where}", said)
         if members.get("interpreter") is not None:
@@ -82,7 +82,7 @@ class ToolEnvironment:
             self.extend(f"env_config.env of {where}", members["env"])
 
     def extend(self, where: str, said: object) -> None:
-        """Set variables, each by a text that may name those before it; raises `CodedError`."""
+        """Set variables, whose values may use earlier ones; raises `CodedError`."""
         for name, text in mapping_at(where, said).items():
             filling = Filling({}, variables=self.variables)
             flat = str(text).lower() if isinstance(text, bool) else text
@@ -106,14 +106,14 @@ class ToolEnvironment:
         fallback = members.get("fallback")
         if not found and fallback is not None:
             text_at(f"{where}.fallback", fallback)
-            # In the place of another Python, the one that runs this server.
+            # The last resort for a Python is the interpreter of this server.
             found = self._which(fallback) or (sys.executable if kind == VENV else "") or fallback
         if not found:
             raise CodedError(EXECUTION_FAILED, f'no interpreter matches "{where}": install one')
         self.variables[name] = self.interpreters[name] = found
 
     def _venv(self, where: str, members: Mapping[str, Any]) -> str:
-        """Return the Python of an environment in the project, which is a link to one elsewhere."""
+        """Return the Python of a virtual environment in the project; usually a symbolic link."""
         written = text_at(f"{where}.venv_path", members.get("venv_path", VENV_PATH))
         folder = os.path.normpath(os.path.join(self._project, written))
         if folder == self._project or not is_within(folder, self._project):
@@ -129,14 +129,14 @@ class ToolEnvironment:
         return ""
 
     def _which(self, name: str) -> str:
-        """Return the path of a program that the child would find by its name; empty for none."""
+        """Return the path of a program on the PATH of the tool, or an empty string."""
         from shutil import which
 
         return which(name, path=self.variables.get("PATH", os.defpath)) or ""
 
 
 def allowed(server: Mapping[str, str], further: frozenset[str]) -> dict[str, str]:
-    """Return the variables of a server's environment that are passed on."""
+    """Return the variables of the server's environment that tools receive."""
     names = ALLOWED | further
     return {
         name: value
@@ -146,21 +146,21 @@ def allowed(server: Mapping[str, str], further: frozenset[str]) -> dict[str, str
 
 
 def checked_name(where: str, name: str) -> str:
-    """Return the name of a variable; raises `CodedError` for one that no environment can hold."""
+    """Return the name of a variable; raises `CodedError` if it is invalid."""
     if not name or "=" in name or not name.isprintable() or not name.isascii():
         raise CodedError(VALIDATION_FAILED, f'"{where}" contains an invalid variable name')
     return name
 
 
-MAX_OUTPUT = 1 << 20  # bytes that are kept of an output
-GRACE = 2.0  # seconds that a command has to end when it is asked to
-NOT_FOUND, NOT_STARTED = 127, 126  # what a shell says of such a command
+MAX_OUTPUT = 1 << 20  # bytes kept of one output
+GRACE = 2.0  # seconds for a command to end after SIGTERM
+NOT_FOUND, NOT_STARTED = 127, 126  # exit codes of a shell
 
 
 class Command:
-    """A command to run: the words of its command line, no shell; `timeout` is in seconds.
+    """A command to run without a shell; `timeout` is in seconds.
 
-    `environment` is all of its environment, and `stdin` all that it reads.
+    `environment` is its whole environment, and `stdin` its whole input.
     """
 
     __slots__ = ("argv", "cwd", "environment", "stdin", "timeout")
@@ -183,8 +183,8 @@ class Command:
 class CommandOutcome:
     """The result of a command.
 
-    One that ended by itself has a `return_code`, one that a signal ended the `signal`'s number.
-    With `timed_out`, the time limit has ended it, whichever way it took that.
+    It has a `return_code`, or the number of the `signal` that ended it. If `timed_out`, it was
+    stopped at its time limit.
     """
 
     __slots__ = (
@@ -211,7 +211,7 @@ class CommandOutcome:
 
 
 class CappedOutput:
-    """The first bytes of an output; `truncated` says that there were more than `most`."""
+    """The first `most` bytes of an output; `truncated` if there were more."""
 
     __slots__ = ("_bytes", "_most", "truncated")
 
@@ -222,24 +222,24 @@ class CappedOutput:
 
     @property
     def weight(self) -> int:
-        """Return how many bytes are kept."""
+        """Return the number of kept bytes."""
         return len(self._bytes)
 
     def add(self, data: bytes) -> None:
-        """Keep as much of the next bytes as there is room for."""
+        """Append bytes up to the limit."""
         room = self._most - len(self._bytes)
         self.truncated |= len(data) > room
         self._bytes += data[:room]
 
     def end(self) -> None:
-        """Do nothing: nothing more comes."""
+        """Do nothing at the end of the output."""
 
     def drop(self) -> None:
-        """Keep nothing of what has come."""
+        """Discard the kept bytes."""
         self._bytes = bytearray()
 
     def text(self) -> str:
-        """Return the bytes as text, what is no UTF-8 replaced; without a character that was cut."""
+        """Decode the bytes, with replacements for invalid UTF-8; drops a cut last character."""
         from codecs import getincrementaldecoder
 
         decoder = getincrementaldecoder("utf-8")("replace")
@@ -247,7 +247,7 @@ class CappedOutput:
 
 
 class RunningCommand:
-    """A command that was started; either `outcome` is called, once, or `leave`, or both."""
+    """A started command; call `outcome` once, `leave`, or both."""
 
     __slots__ = ("_deadline", "_job", "_jobs", "_stderr", "_stdout")
 
@@ -260,19 +260,19 @@ class RunningCommand:
         self._stdout, self._stderr = kept
 
     def outcome(self) -> CommandOutcome:
-        """Wait until the command has ended, or end it at its time limit, with all its offspring.
+        """Wait for the command, or stop it with its child processes at its time limit.
 
-        What it has left behind when it ended by itself is not waited for.
+        Does not wait for processes that a finished command left behind.
         """
         ended = self._job.ended.wait(self._deadline - time.monotonic())
         timed_out = not ended and self._stop()
-        self._job.wait(0)  # for what it has written
+        self._job.wait(0)  # for the rest of its output
         outcome = CommandOutcome(self._job, self._stdout, self._stderr, timed_out=timed_out)
         self._jobs.forget(self._job)
         return outcome
 
     def leave(self) -> None:
-        """End the command, with all its offspring, without waiting for that."""
+        """Stop the command and its child processes without waiting."""
         _thread.start_new_thread(self._end, ())
 
     def _end(self) -> None:
@@ -280,7 +280,7 @@ class RunningCommand:
         self._jobs.forget(self._job)
 
     def _stop(self) -> bool:
-        """End the command; whether it had not ended by itself."""
+        """Stop the command; return whether it was still running."""
         try:
             self._jobs.stop(self._job, GRACE)
         except NotRunningError:
@@ -291,8 +291,8 @@ class RunningCommand:
 def begin(jobs: Jobs, command: Command) -> RunningCommand:
     """Start a command.
 
-    Raises `CodedError` where that cannot be, with the `return_code` of a shell where it is the
-    command's fault.
+    Raises `CodedError` if it cannot start, with the `return_code` of a shell if the command is at
+    fault.
     """
     stdout, stderr = CappedOutput(MAX_OUTPUT), CappedOutput(MAX_OUTPUT)
     try:
@@ -321,21 +321,21 @@ def begin(jobs: Jobs, command: Command) -> RunningCommand:
 
 
 def too_many(jobs: Jobs) -> CodedError:
-    """Return the error where as much is being done as may be at once."""
+    """Return the error of too many running jobs."""
     message = f"{jobs.most} commands and requests are running, the maximum: wait for one"
     return CodedError(EXECUTION_FAILED, f"{message} to end")
 
 
 KEYS = ("command", "args", "cwd", "env", "input_data", "timeout", "output")
 TEXT, DOCUMENT = "text", "document"
-LONGEST_REASON = 300  # characters of what a tool says of its failure, in the sentence about it
+LONGEST_REASON = 300  # characters of a tool's own error message
 
 
 class ReadyCommand:
-    """A command that is ready to be run.
+    """A command ready to run.
 
-    `shown` is what may be said of it: its variables, which may be secrets, stand in it by their
-    names. `documented` says that it writes one document on how it went, as Python tools do.
+    `shown` describes it for answers, with the names of variables in place of their values, which
+    may be secrets. `documented` means that it writes one result document, as Python tools do.
     """
 
     __slots__ = ("_documented", "command", "shown", "warnings")
@@ -349,9 +349,9 @@ class ReadyCommand:
         self.warnings = warnings
 
     def begin(self, rye: Rye) -> tuple[Callable[[], Any], Callable[[], None]]:
-        """Start it: what waits for its data, and what ends it; raises `CodedError`.
+        """Start it; return a function that waits for the data and one that stops it.
 
-        Where it does not go well, the first raises `CodedError` too.
+        Raises `CodedError` if it cannot start; the first function does if the command fails.
         """
         running = begin(rye.jobs(), self.command)
         data_of = data_of_document if self._documented else data_of_command
@@ -366,7 +366,7 @@ def ready_command(
     project: str,
     max_timeout: float,
 ) -> ReadyCommand:
-    """Return the command of a config, with everything filled in; raises `CodedError`."""
+    """Return the command of a config with all placeholders filled; raises `CodedError`."""
     program = text_at("config.command", config.get("command"))
     words = [scalar_at("config.args", word) for word in list_at("config.args", config.get("args"))]
     limit, warnings = timeout_of(config, max_timeout)
@@ -380,7 +380,7 @@ def ready_command(
             *(
                 _passable("config.args", argument)
                 for word in words
-                if (argument := filling.argument(word)) is not None  # nothing that was not given
+                if (argument := filling.argument(word)) is not None  # not omitted
             ),
         ],
         cwd=_folder(config.get("cwd"), filling, project),
@@ -397,7 +397,7 @@ def ready_command(
 
 
 def _folder(written: object, filling: Filling, project: str) -> str:
-    """Return the folder that a command runs in, which lies in the project."""
+    """Return the working directory of a command, which must be inside the project."""
     if written is None:
         return project
     named = _passable("config.cwd", filling.text(text_at("config.cwd", written)))
@@ -410,9 +410,9 @@ def _folder(written: object, filling: Filling, project: str) -> str:
 
 
 def _variables(said: object, filling: Filling) -> dict[str, str]:
-    """Return the variables that a config sets for its command alone.
+    """Return the variables that a config sets for its command.
 
-    A variable that is only a parameter that was not given is left out.
+    Leaves out variables that are only an omitted parameter.
     """
     variables = {}
     for name, text in mapping_at("config.env", said).items():
@@ -433,7 +433,7 @@ def _input(written: object, filling: Filling) -> bytes:
 
 
 def _passable(where: str, text: str) -> str:
-    """Return the text, where a process can be given it; raises `CodedError`."""
+    """Return the text; raises `CodedError` if it cannot be passed to a process."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -447,7 +447,7 @@ def _passable(where: str, text: str) -> str:
 
 
 def data_of_command(outcome: CommandOutcome, timeout: float) -> dict[str, Any]:
-    """Return what a command wrote; raises `CodedError`, with that in `details`, if it failed."""
+    """Return the output of a command; raises `CodedError` with it in `details` on failure."""
     data = _written(outcome)
     if failure := _failure(outcome, timeout, data):
         raise failure
@@ -456,16 +456,16 @@ def data_of_command(outcome: CommandOutcome, timeout: float) -> dict[str, Any]:
         try:
             data["json"] = value_of(text)
         except ValueError:
-            return data  # it only begins like JSON
+            return data  # not JSON after all
     return data
 
 
 def data_of_document(outcome: CommandOutcome, timeout: float) -> Any:
-    """Return what a Python tool returned; raises `CodedError` if it did not, or says it failed."""
+    """Return the value of a Python tool; raises `CodedError` if it failed or reports a failure."""
     details = _written(outcome)
     document = _document(outcome.stdout)
     if document is not None:
-        del details["stdout"], details["return_code"]  # the runtime's own, and not the tool's
+        del details["stdout"], details["return_code"]  # of the runtime, not the tool
     value = document.get("value") if document else None
     if value is not None:
         details["data"] = value
@@ -498,7 +498,7 @@ def _written(outcome: CommandOutcome) -> dict[str, Any]:
 
 
 def _failure(outcome: CommandOutcome, timeout: float, details: dict[str, Any]) -> CodedError | None:
-    """Return the error of a command that has not ended well."""
+    """Return the error of a failed command, or None."""
     if outcome.timed_out:
         told = f"it took longer than {timeout:g} seconds"
         text = f"{told}; it was stopped with its child processes"
@@ -513,7 +513,7 @@ def _failure(outcome: CommandOutcome, timeout: float, details: dict[str, Any]) -
 
 
 def _document(text: str) -> dict[str, Any] | None:
-    """Return what the runtime says of a tool; None where it did not come to that."""
+    """Return the result document of the runtime, or None if there is none."""
     try:
         found = value_of(text)
     except ValueError:
@@ -522,7 +522,7 @@ def _document(text: str) -> dict[str, Any] | None:
 
 
 def _reason(value: dict[str, Any]) -> str:
-    """Return what a tool says of its failure."""
+    """Return a tool's own error message, shortened."""
     said = value.get("error")
     if not isinstance(said, str) or not said.strip():
         return "the tool reported a failure"

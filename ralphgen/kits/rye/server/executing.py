@@ -1,4 +1,4 @@
-"""Executes items: a tool is run, a directive and knowledge are returned to the agent."""
+"""Executes items: runs tools, and returns directives and knowledge to the agent."""
 
 from __future__ import annotations
 
@@ -50,15 +50,15 @@ if TYPE_CHECKING:
     from .trust import Verdict
     from .workspace import Rye
 
-LONGEST = 10  # elements
+LONGEST = 10  # elements of a chain
 _VERSION = re.compile(r"[0-9]{1,9}(?:\.[0-9]{1,9}){2}")
-MERGED = "env"  # what is put together member by member
+MERGED = "env"  # the one config key that is merged by member
 
 
 class ChainLink:
-    """A verified and parsed item; of tools, an element of a chain.
+    """A verified and parsed item; for tools, one element of an executor chain.
 
-    `digest` is the SHA-256 of the bytes of its file, as they were read.
+    `digest` is the SHA-256 of its file, as read.
     """
 
     __slots__ = ("digest", "item", "parsed", "verdict")
@@ -71,11 +71,11 @@ class ChainLink:
 
     @property
     def executor_id(self) -> Any:
-        """Return what carries this tool out; None for a primitive."""
+        """Return the id of the executor, or None for a primitive."""
         return self.parsed.metadata.get("executor_id")
 
     def entry(self) -> dict[str, Any]:
-        """Return what an answer says of an element of a chain."""
+        """Return the facts of this chain element for an answer."""
         return {
             "item_id": self.item.id,
             "source": self.item.source,
@@ -86,7 +86,7 @@ class ChainLink:
 
 
 def link_of(rye: Rye, item: Item) -> ChainLink:
-    """Return an item as the policy of its type lets it through; raises `CodedError`."""
+    """Return an item if its policy allows it; raises `CodedError` otherwise."""
     if rye.permissions.problem:
         raise CodedError(UNTRUSTED_KEY, rye.permissions.problem)
     text = read_item(item)
@@ -95,10 +95,10 @@ def link_of(rye: Rye, item: Item) -> ChainLink:
 
 
 def chain_of(rye: Rye, spaces: Spaces, tool: ChainLink) -> list[ChainLink]:
-    """Return the tool, what it names as its executor, and so on to the primitive.
+    """Return the chain from the tool over its executors to the primitive.
 
-    Each is looked for from the space of the one before it downwards, and let through by the policy
-    of tools. Raises `CodedError`.
+    Each executor is found in the space of the previous element or a lower one, and must pass the
+    tool policy. Raises `CodedError`.
     """
     chain = [tool]
     while chain[-1].executor_id is not None:
@@ -109,9 +109,9 @@ def chain_of(rye: Rye, spaces: Spaces, tool: ChainLink) -> list[ChainLink]:
 
 
 def neighbours_of(rye: Rye, spaces: Spaces, tool: ChainLink) -> dict[str, ChainLink]:
-    """Return the tools beside a Python tool that it imports, and that these import, by module.
+    """Return the neighbouring tools that a Python tool imports, also indirectly, by module name.
 
-    Each is let through by the policy of tools. What Python's own library has is none. Raises
+    Each must pass the tool policy. Modules of the standard library do not count. Raises
     `CodedError`.
     """
     found: dict[str, ChainLink] = {}
@@ -127,7 +127,7 @@ def neighbours_of(rye: Rye, spaces: Spaces, tool: ChainLink) -> dict[str, ChainL
             try:
                 found[name] = link_of(rye, item)
             except CodedError as error:
-                # The item is the tool that is executed.
+                # The item in the answer is the executed tool.
                 facts = {key: fact for key, fact in error.facts.items() if key != "item_id"}
                 text = f'the tool "{tool.item.id}" imports "{name}": {error}'
                 raise CodedError(error.code, text, **facts, imported=item_id) from error
@@ -136,29 +136,29 @@ def neighbours_of(rye: Rye, spaces: Spaces, tool: ChainLink) -> dict[str, ChainL
 
 
 def entries(chain: Sequence[ChainLink]) -> list[dict[str, Any]]:
-    """Return what an answer says of a chain."""
+    """Return the facts of a chain for an answer."""
     return [link.entry() for link in chain]
 
 
 def has_python_runtime(chain: Sequence[ChainLink]) -> bool:
-    """Return whether the server's own Python runtime carries the tool out."""
+    """Return whether the server's Python runtime is in the chain."""
     return any(_is_built_in(link, (PYTHON_RUNTIME,)) for link in chain)
 
 
 def is_part(tool: ChainLink) -> bool:
-    """Return whether a tool is a primitive or runtime of the server, which does nothing alone."""
+    """Return whether a tool is a built-in primitive or runtime, which cannot run alone."""
     return _is_built_in(tool, (*PRIMITIVES, PYTHON_RUNTIME))
 
 
 def _next(spaces: Spaces, chain: Sequence[ChainLink]) -> Item:
-    """Return the item that the last element names as its executor; raises `CodedError`."""
+    """Return the executor of the last element; raises `CodedError`."""
     last = chain[-1]
     named = last.executor_id
     try:
         item = spaces.executor(named, last.item.space)
     except CodedError as error:
         text = f'the tool "{last.item.id}" has the executor "{named}": {error}'
-        # The item and its space are those of the tool that is executed.
+        # The item and source in the answer are those of the executed tool.
         facts = {name: fact for name, fact in error.facts.items() if name != "item_id"}
         facts |= {"executor_id": named, "chain": entries(chain)}
         raise CodedError(error.code, text, **facts) from error
@@ -177,7 +177,7 @@ def _is_built_in(link: ChainLink, ids: Sequence[str]) -> bool:
 
 
 def _check_version(executor: ChainLink, tool: ChainLink) -> None:
-    """Raise `CodedError` where an executor takes other versions only of the tool that names it."""
+    """Raise `CodedError` if an executor does not accept the version of the tool."""
     where = f"child_constraints of {executor.item.id}"
     said = mapping_at(where, executor.parsed.metadata.get("child_constraints"))
     if said.get(tool.item.id) is None:
@@ -197,16 +197,16 @@ def _check_version(executor: ChainLink, tool: ChainLink) -> None:
 
 
 def _version(where: str, written: object) -> tuple[int, ...]:
-    """Return the numbers of a version, X.Y.Z."""
+    """Return the three numbers of a version."""
     if not isinstance(written, str) or not _VERSION.fullmatch(written):
         raise CodedError(VALIDATION_FAILED, f'"{where}" must be a version such as "1.2.3"')
     return tuple(int(part) for part in written.split("."))
 
 
 def configuration_of(chain: Sequence[ChainLink]) -> dict[str, Any]:
-    """Return the configs of a chain, from the primitive's to the tool's, which wins.
+    """Return the merged configs of a chain; the tool's values override the primitive's.
 
-    No parameter has a say in it. Raises `CodedError`.
+    Parameters do not affect it. Raises `CodedError`.
     """
     config: dict[str, Any] = {}
     for link in reversed(chain):
@@ -220,10 +220,10 @@ def configuration_of(chain: Sequence[ChainLink]) -> dict[str, Any]:
     return config
 
 
-# Characters of a text and items of a list, as many as can be: one long text often is all there is.
+# Limits for texts and lists, tried in order: often one long text is the whole answer.
 STEPS = (MAX_CHARACTERS, 32_000, 24_000, 16_000)
-AROUND_FACTS = 500  # characters of an answer for what stands around the facts of a failure
-LONGEST_ERRORS = 8_000  # characters of what a command wrote to its standard error
+AROUND_FACTS = 500  # characters of an error answer besides its facts
+LONGEST_ERRORS = 8_000  # characters of standard error in a failure
 PASSED = "validation_passed"
 HERE = os.path.dirname(os.path.abspath(__file__))
 SHIM = "python_shim.py"
@@ -237,7 +237,7 @@ GO_BY = "Apply this knowledge in your next steps"
 
 
 def bounded(record: dict[str, Any], room: int = MAX_CHARACTERS) -> dict[str, Any]:
-    """Return the record, whole where it fits; else `cut` names what is not."""
+    """Return the record, whole if it fits; otherwise `cut` names the shortened fields."""
     for most in STEPS:
         candidate = shorten_record(record, most, most)
         if size(candidate) <= room:
@@ -246,9 +246,9 @@ def bounded(record: dict[str, Any], room: int = MAX_CHARACTERS) -> dict[str, Any
 
 
 class ExecutionReport:
-    """Builds the answer of one call, or the error that it ends with.
+    """Builds the answer or the error of one call.
 
-    `warnings` grows as the call goes on; `chain` is empty until it is known, and for what has none.
+    `warnings` grows during the call; `chain` is empty until resolved, and for other item types.
     """
 
     __slots__ = ("_link", "_policy", "_started", "chain", "warnings")
@@ -261,14 +261,14 @@ class ExecutionReport:
         self.chain: list[ChainLink] = []
 
     def answer(self, status: str, **parts: Any) -> dict[str, Any]:
-        """Return the answer of a call that went well."""
+        """Return the answer of a successful call."""
         about = {"status": status, "type": self._link.item.type}
         return bounded({**about, **self._place(), **parts, **self._further()})
 
     def failure(self, error: CodedError) -> CodedError:
-        """Return the error of a call that went wrong, with what is known of the call.
+        """Return the error of a failed call with the facts of the call.
 
-        Of a long standard error it has the end: there stands what went wrong.
+        Keeps the end of a long standard error, which contains the cause.
         """
         found = dict(error.facts)
         written = found.get("details", {}).get("stderr")
@@ -295,9 +295,9 @@ class ExecutionReport:
 
 
 def execute(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any] | DeferredResult:
-    """Return what an item does, or what it tells an agent; with `dry_run`, only whether it could.
+    """Run a tool, or return a directive or knowledge; with `dry_run`, only check it.
 
-    Raises `CodedError`, with the item, the policy and its signature among the facts.
+    Raises `CodedError` with the item, policy and signature in its facts.
     """
     item_type, dry_run = arguments["item_type"], arguments.get("dry_run", False)
     if item_type == TOOL and not dry_run:
@@ -317,7 +317,7 @@ def execute(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any] | DeferredRes
 
 
 def _given(arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the parameters of a call; raises `CodedError` for what JSON cannot hold."""
+    """Return the parameters of a call; raises `CodedError` for values outside JSON."""
     given: dict[str, Any] = arguments.get("parameters") or {}
     if not is_finite(given):
         text = '"parameters" contains a number that is too large, or is nested too deeply'
@@ -334,9 +334,9 @@ def _tool(
     *,
     dry_run: bool,
 ) -> dict[str, Any] | DeferredResult:
-    """Return the work of a tool, which is begun; raises `CodedError` where it cannot be.
+    """Check and start a tool, and return its deferred result; raises `CodedError`.
 
-    Everything that can be checked before is checked; with `dry_run`, that is all.
+    With `dry_run`, return the result of the checks without starting it.
     """
     parameters = schemas.checked(tool.parsed.metadata.get("config_schema"), given, tool.item.id)
     report.chain = chain_of(rye, spaces, tool)
@@ -370,7 +370,7 @@ def _tool(
 def _work(
     rye: Rye, spaces: Spaces, parameters: dict[str, Any], report: ExecutionReport
 ) -> ReadyCommand | ReadyRequest:
-    """Return what the primitive at the end of a chain is to do, with everything filled in."""
+    """Return the command or request of a chain with all placeholders filled."""
     chain = report.chain
     tool = chain[0]
     project = os.path.dirname(spaces.of(PROJECT).folder)
@@ -424,7 +424,7 @@ def _built_in(
     parameters: dict[str, Any],
     project: str,
 ) -> dict[str, str]:
-    """Return the values that the server gives itself, by the names of `BUILT_IN`."""
+    """Return the values of `BUILT_IN`."""
     files = {name: (link.item.path, link.digest) for name, link in neighbours.items()}
     return {
         "params_json": json.dumps(parameters),
@@ -440,10 +440,9 @@ def _built_in(
 def _guide(
     link: ChainLink, given: dict[str, Any], report: ExecutionReport, *, dry_run: bool
 ) -> dict[str, Any]:
-    """Return the answer for what the agent carries out itself; raises `CodedError`.
+    """Return a directive with its inputs filled in, or knowledge with its metadata and content.
 
-    A directive comes with its inputs put in. Knowledge comes with its id, its title, all else that
-    it says of itself, and its content.
+    Raises `CodedError`.
     """
     said, body = link.parsed.metadata, link.parsed.body
     parts: dict[str, Any] = {}

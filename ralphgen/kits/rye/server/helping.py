@@ -1,4 +1,4 @@
-"""The least that an item of each type can be: what agents are shown, and may be signed as it is."""
+"""Help texts, with a minimal item of each type that passes signing."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ The id is the path below the type's folder without its extension, such as demo/g
 There are three spaces: the project's (the nearest .ai from project_path upwards), the user's \
 (USER_SPACE, else ~/.ai) and the system's, which comes with this server and is read-only. The \
 first space with a matching id is used."""
-# What is said of each tool besides its schema, in the order in which they are used.
+# The purpose of each tool, in typical order of use.
 USES = {
     "search": "find an existing item before you do the work by hand.",
     "load": "read an item before you rely on it.",
@@ -58,7 +58,7 @@ FURTHER = {
     "sign": "An item with issues is not signed; the error lists them all. The first signature "
     "creates the user's key. Sign only items that you have read.",
 }
-# By topic: the type, the id of the knowledge that says all, and what every item of it has.
+# By topic: the item type, the id of the full reference, and a summary.
 FORMATS = {
     "directives": (
         "directive",
@@ -154,7 +154,7 @@ tags: [greeting]
 
 By their first name.
 """
-# By topic, items by their paths below the project.
+# Example items of each topic, by path below the project.
 SKELETONS = {
     "directives": {".ai/directives/demo/greet.md": GREET},
     "tools": {".ai/tools/demo/shout.py": SHOUT, ".ai/tools/demo/echo.yaml": ECHO},
@@ -166,7 +166,7 @@ TOPICS = (OVERVIEW, *TOOLS, *FORMATS)
 
 
 def help_on(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return what there is to say on a topic, and all topics."""
+    """Return the text of a topic and the list of topics."""
     seen = rye.tools()
     topics = _topics(seen)
     topic = arguments.get("topic", OVERVIEW)
@@ -177,7 +177,7 @@ def help_on(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def _topics(seen: Mapping[str, Tool]) -> list[str]:
-    """Return the topics without those on tools that the session does not have."""
+    """Return the topics, without tools that the session lacks."""
     return [topic for topic in TOPICS if topic in seen or topic not in TOOLS]
 
 
@@ -192,7 +192,7 @@ def _content(topic: str, seen: Mapping[str, Tool]) -> str:
 
 
 def _on_tool(tool: Tool) -> Iterator[str]:
-    """Yield the lines on a tool: what it is for, its arguments and a call."""
+    """Yield the help lines of a tool: its purpose, arguments and an example call."""
     import json
 
     yield from (f"# {tool.name}", "", tool.description, "", FURTHER[tool.name], "")
@@ -204,7 +204,7 @@ def _on_tool(tool: Tool) -> Iterator[str]:
 
 
 def _told(name: str, rule: Mapping[str, Any], *, must: bool) -> str:
-    """Return an argument in a line."""
+    """Return one argument as a line."""
     limits = [str(rule[limit]) for limit in ("minimum", "maximum") if limit in rule]
     facts = [str(rule["type"]), *(["required"] if must else ())]
     if "enum" in rule:
@@ -219,7 +219,7 @@ def _told(name: str, rule: Mapping[str, Any], *, must: bool) -> str:
 
 
 def _on_format(topic: str, seen: Mapping[str, Tool]) -> Iterator[str]:
-    """Yield the paragraphs on how items of a type are written."""
+    """Yield the paragraphs about the format of a type."""
     item_type, format_id, about = FORMATS[topic]
     yield f"# {topic.capitalize()}"
     yield about

@@ -40,18 +40,18 @@ if TYPE_CHECKING:
 PORTS = {"http": 80, "https": 443}  # by scheme
 USER_FILE = '"rye.toml" in the user space'
 PROJECT_FILE = '[rye] in .ralph/ralphgen.toml, and run "ralphgen regen"'
-SAFE = "!$%&'()*+,/:;=?@[]~"  # stand in a path and a query as they are
-# Not told by the standard library: tunnels to any IPv4 address, and networks of a site.
+SAFE = "!$%&'()*+,/:;=?@[]~"  # characters of a path and query that are not percent-encoded
+# Missing in the standard library: tunnels to IPv4 addresses, and site-local networks.
 FURTHER = ("2002::/16", "2001::/32", "64:ff9b:1::/48", "fec0::/10")
-TRANSLATED = "64:ff9b::/96"  # an IPv4 address for those who have none of their own
+TRANSLATED = "64:ff9b::/96"  # NAT64: an IPv4 address inside an IPv6 address
 OLD_BITS = (1 << 32) - 1
 _NAME = re.compile(r"[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?(\.[a-z0-9_]([a-z0-9_-]*[a-z0-9_])?)*")
 _CONTROL = re.compile(r"[\x00-\x20\x7f\\]")
-MOST = 1 << 20  # bytes of an answer's body
+MOST = 1 << 20  # bytes of a response body
 
 
 class Target:
-    """The parts of a URL: a host in its one spelling, its port, and the path with the query."""
+    """The parts of a URL: normalized host, port, and path with query."""
 
     __slots__ = ("host", "path", "port", "scheme")
 
@@ -63,13 +63,13 @@ class Target:
 
     @property
     def authority(self) -> str:
-        """Return the host and its port, unless that is the scheme's own."""
+        """Return the host, with the port unless it is the default of the scheme."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return host if self.port == PORTS[self.scheme] else f"{host}:{self.port}"
 
 
 def target_of(url: str) -> Target:
-    """Return what a URL names; raises `CodedError`."""
+    """Parse a URL; raises `CodedError`."""
     from urllib.parse import quote, urlsplit
 
     if _CONTROL.search(url):
@@ -97,7 +97,7 @@ def target_of(url: str) -> Target:
 
 
 def host_of(text: str) -> str:
-    """Return a host in its one spelling: an address, or an ASCII name in small letters; else ""."""
+    """Return the normalized host, an address or a lower-case ASCII name; "" if invalid."""
     from ipaddress import IPv6Address
 
     try:
@@ -110,9 +110,9 @@ def host_of(text: str) -> str:
 
 
 def check_allowed(target: Target, hosts: Sequence[str], file: str = USER_FILE) -> None:
-    """Raise `CodedError` if a file has named hosts, and not this one.
+    """Raise `CodedError` if a file restricts the hosts and does not list this one.
 
-    A name without a port stands for the ports of both schemes.
+    An entry without a port allows the default ports of both schemes.
     """
     ports = (str(target.port), "") if target.port == PORTS[target.scheme] else (str(target.port),)
     if hosts and not {(target.host, port) for port in ports} & {*map(_entry, hosts)}:
@@ -124,7 +124,7 @@ def check_allowed(target: Target, hosts: Sequence[str], file: str = USER_FILE) -
 
 
 def check_public(target: Target, addresses: Sequence[str]) -> None:
-    """Raise `CodedError` where one of the addresses of a host is not public."""
+    """Raise `CodedError` if any address of a host is not public."""
     if not all(map(is_public, addresses)):
         raise CodedError(
             EXECUTION_FAILED,
@@ -134,7 +134,7 @@ def check_public(target: Target, addresses: Sequence[str]) -> None:
 
 
 def is_public(text: str) -> bool:
-    """Return whether an address is public, and is no tunnel to one that is not."""
+    """Return whether an address is public and does not tunnel to a private one."""
     from ipaddress import IPv4Address, ip_address, ip_network
 
     address = ip_address(text)
@@ -154,7 +154,7 @@ def is_public(text: str) -> bool:
 
 
 def _entry(text: str) -> tuple[str, str]:
-    """Return the host and the port that people have written; the port is empty for none."""
+    """Return the host and port of an allowlist entry; the port may be empty."""
     if text.count(":") > 1 and not text.startswith("["):
         return host_of(text), ""
     host, _, port = text.removeprefix("[").partition("]:" if "[" in text else ":")
@@ -166,14 +166,14 @@ def _unfit(why: str) -> CodedError:
 
 
 class UnreachableError(CodedError):
-    """No connection came about: it can be tried again, nothing was asked for."""
+    """No connection was made; a retry is safe, because nothing was sent."""
 
     def __init__(self, message: str) -> None:
         super().__init__(EXECUTION_FAILED, message)
 
 
 class TimedConnection:
-    """A connection that another thread can cut, with the time at which it must be over."""
+    """A connection with a deadline, which another thread can shut down."""
 
     __slots__ = ("_deadline", "_is_cut", "_socket")
 
@@ -183,11 +183,11 @@ class TimedConnection:
         self._is_cut = False
 
     def seconds(self) -> float:
-        """Return the seconds that are left; fewer than none when it is over."""
+        """Return the remaining seconds, negative after the deadline."""
         return self._deadline - time.monotonic()
 
     def left(self) -> float:
-        """Return the seconds that are left; raises TimeoutError where there are none."""
+        """Return the remaining seconds; raises TimeoutError if there are none."""
         left = self.seconds()
         if left <= 0 or self._is_cut:
             raise TimeoutError
@@ -199,15 +199,15 @@ class TimedConnection:
         self.left()
 
     def cut(self) -> None:
-        """Shut the connection down, which wakes whoever reads or writes."""
+        """Shut the connection down, which wakes a blocked reader or writer."""
         import socket
 
         self._is_cut = True
         if self._socket is not None:
             try:
-                # That of a TLS connection would take from it what another thread uses.
+                # shutdown() of an SSLSocket would drop state that another thread uses.
                 socket.socket.shutdown(self._socket, socket.SHUT_RDWR)
-            except OSError:  # it is closed, or not connected yet
+            except OSError:  # already closed, or not connected yet
                 return
 
     def close(self) -> None:
@@ -216,7 +216,7 @@ class TimedConnection:
             self._socket.close()
 
     def read(self, most: int, **_timeout: Any) -> bytes:
-        """Return some bytes that have come; none at the end."""
+        """Return received bytes, or none at the end."""
         connection = self._open()
         connection.settimeout(self.left())
         return connection.recv(most)
@@ -231,7 +231,7 @@ class TimedConnection:
             connection.sendall(data)
         except TimeoutError:
             raise
-        except OSError as error:  # the host may have answered before it heard all
+        except OSError as error:  # the host may have answered early
             raise WriteError(str(error)) from error
 
     def _open(self) -> socket:
@@ -241,7 +241,7 @@ class TimedConnection:
 
 
 class HostAnswer:
-    """The answer of a host: the header lines as they came, and the beginning of the body."""
+    """A raw response: the header lines, and the body up to `MOST` bytes."""
 
     __slots__ = ("body", "headers", "status", "truncated")
 
@@ -253,10 +253,10 @@ class HostAnswer:
 
 
 def connect(target: Target, line: TimedConnection, *, anywhere: bool) -> None:
-    """Connect with a host; `anywhere` says that it need not be a public one.
+    """Connect to a host; `anywhere` allows hosts that are not public.
 
-    Its name is resolved once: the addresses that were checked are those that are connected to.
-    Raises `UnreachableError`, `CodedError` and TimeoutError.
+    Resolves the name once, so the checked addresses are the ones used. Raises
+    `UnreachableError`, `CodedError` and TimeoutError.
     """
     import socket
 
@@ -276,7 +276,7 @@ def connect(target: Target, line: TimedConnection, *, anywhere: bool) -> None:
 def ask(
     target: Target, line: TimedConnection, method: str, headers: dict[str, str], body: bytes
 ) -> HostAnswer:
-    """Return what the host answers; raises OSError, and the errors of the protocol of httpcore."""
+    """Send a request and return the response; raises OSError and the errors of httpcore."""
     from httpcore2 import URL, HTTP11Connection, Origin, Request
 
     scheme, host = target.scheme.encode(), target.host.encode()
@@ -300,7 +300,7 @@ def ask(
 
 
 def _connection(target: Target, addresses: list[str], line: TimedConnection) -> socket:
-    """Return a connection to the first of the addresses that takes it."""
+    """Return a connection to the first address that accepts one."""
     import socket
 
     problem = ""
@@ -318,7 +318,7 @@ def _connection(target: Target, addresses: list[str], line: TimedConnection) -> 
 
 
 def _secure(target: Target, connection: socket, line: TimedConnection) -> None:
-    """Speak TLS over the connection, with the certificate of the host's name."""
+    """Start TLS on the connection and verify the host name."""
     import ssl
 
     from httpcore2 import default_ssl_context
@@ -344,7 +344,7 @@ def _secure(target: Target, connection: socket, line: TimedConnection) -> None:
 
 
 WITH_BODY = ("POST", "PUT", "PATCH", "DELETE")
-# What says where a request ends and whom it is for is not the tool's.
+# Headers that frame or route a request; tools cannot set them.
 OURS = ("host", "content-length", "transfer-encoding", "connection", "upgrade", "te", "expect")
 COMMON = {"accept": "*/*", "accept-encoding": "identity", "user-agent": "ralphgen"}
 JSON = "application/json"
@@ -359,7 +359,7 @@ EXPONENTIAL = "exponential"
 
 
 def headers_to_send(own: Mapping[str, str], host: str, body: bytes | None) -> dict[str, str]:
-    """Return all headers of a request, those of the tool among them; raises `CodedError`."""
+    """Return all headers of a request, including the tool's; raises `CodedError`."""
     headers = {"host": host, **COMMON}
     for name, value in own.items():
         if not _TOKEN.fullmatch(name):
@@ -379,7 +379,7 @@ def headers_to_send(own: Mapping[str, str], host: str, body: bytes | None) -> di
 
 
 def body_to_send(method: str, own: Mapping[str, str], body: Any) -> bytes | None:
-    """Return the bytes of a body; None for a method that has none. Raises `CodedError`."""
+    """Return the encoded body, or None for a method without one; raises `CodedError`."""
     if method not in WITH_BODY:
         if body is not None:
             message = f"a {method} request cannot have a body: remove it"
@@ -397,7 +397,7 @@ def body_to_send(method: str, own: Mapping[str, str], body: Any) -> bytes | None
 
 
 def headers_received(lines: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
-    """Return an answer's headers, joined where they share a name, by names in small letters."""
+    """Return response headers by lower-case name; repeated headers are joined."""
     headers: dict[str, str] = {}
     for name, value in lines:
         key, text = name.decode("latin-1").lower(), value.decode("latin-1")
@@ -406,14 +406,14 @@ def headers_received(lines: Sequence[tuple[bytes, bytes]]) -> dict[str, str]:
 
 
 def value_received(body: bytes | bytearray, kind: str) -> Any:
-    """Return the JSON value that a body is, where its content type says so and it is one.
+    """Return the JSON value of a body with a JSON content type, otherwise its text.
 
-    Else its text, in its own character set where that is known.
+    Decodes text in the given character set, or as UTF-8 if that is unknown.
     """
     if is_json(kind):
         try:
             value = json.loads(body)
-            # It goes on as JSON: what that does not allow, as a NaN, stays text.
+            # Values that JSON output cannot represent, such as NaN, remain text.
             json.dumps(value, ensure_ascii=False, allow_nan=False).encode()
         except (ValueError, RecursionError):
             pass
@@ -424,19 +424,19 @@ def value_received(body: bytes | bytearray, kind: str) -> Any:
         text = body.decode(named.group(1) if named else "utf-8-sig", "replace")
     except (LookupError, ValueError):
         text = body.decode("utf-8-sig", "replace")
-    return text.encode("utf-8", "replace").decode()  # some character sets know halves of one
+    return text.encode("utf-8", "replace").decode()  # some character sets decode to lone surrogates
 
 
 def is_json(kind: str) -> bool:
-    """Return whether a content type says that a body is JSON."""
+    """Return whether a content type means JSON."""
     return bool(_JSON.fullmatch(kind))
 
 
 class HttpRequest:
-    """A request to send; `body` is a JSON value or None, `timeout` is in seconds, for everything.
+    """A request to send; `body` is a JSON value or None, `timeout` the total in seconds.
 
-    A body of text is sent as it is where the headers name a content type that is not JSON. `retry`
-    has `max_attempts` and `backoff`, "exponential" or "linear".
+    A string body is sent unchanged if the headers set another content type than JSON. `retry` has
+    `max_attempts` and `backoff`, "exponential" or "linear".
     """
 
     __slots__ = ("body", "headers", "method", "retry", "timeout", "url")
@@ -459,9 +459,9 @@ class HttpRequest:
 
 
 class Response:
-    """The answer to a request: `body` is a JSON value where the answer says so, else text.
+    """The response to a request: `body` is a JSON value or text, by content type.
 
-    The names of `headers` are in small letters. `truncated` says that the body is only its begin.
+    The names in `headers` are in lower case. If `truncated`, the body is cut.
     """
 
     __slots__ = ("body", "headers", "status_code", "truncated")
@@ -474,7 +474,7 @@ class Response:
 
 
 class PendingRequest:
-    """A request that is under way, on a thread of its own."""
+    """A request in progress on a separate thread."""
 
     __slots__ = (
         "_body",
@@ -506,7 +506,7 @@ class PendingRequest:
         self._settled: Response | CodedError | None = None
 
     def outcome(self) -> Response:
-        """Wait for the answer; raises `CodedError` where there is none, or none in time."""
+        """Wait for the response; raises `CodedError` if it fails or times out."""
         self._done.wait(self._line.seconds())
         self._settle(self._late())
         if isinstance(self._settled, Response):
@@ -514,12 +514,12 @@ class PendingRequest:
         raise self._settled or self._late()
 
     def leave(self) -> None:
-        """Give the request up, without waiting for that."""
+        """Cancel the request without waiting."""
         self._settle(CodedError(EXECUTION_FAILED, "the request was cancelled"))
         self._line.cut()
 
     def work(self) -> None:
-        """Ask, as often as may be; when that is known, it counts no longer."""
+        """Send the request, with retries, and release its slot at the end."""
         result: Response | CodedError = self._broken()
         try:
             import httpcore2
@@ -539,7 +539,7 @@ class PendingRequest:
             self._settle(result)
 
     def _connect(self) -> None:
-        """Connect, and try again where nobody is there, as long as there is time for it."""
+        """Connect, and retry an unreachable host until the deadline."""
         most = min(self._request.retry.get("max_attempts", 1), MOST_ATTEMPTS)
         backoff = self._request.retry.get("backoff", EXPONENTIAL)
         attempt = 0
@@ -555,7 +555,7 @@ class PendingRequest:
                 return
 
     def _settle(self, result: Response | CodedError) -> None:
-        """Take what comes first for the end of it."""
+        """Record the first result; ignore later ones."""
         with self._lock:
             if self._settled is None:
                 self._settled = result
@@ -576,14 +576,14 @@ class PendingRequest:
 
 
 def pause_after(attempt: int, backoff: str) -> float:
-    """Return the seconds before the next attempt: 1, 2, 4, 8, or 1, 2, 3, 4 where it is linear."""
+    """Return the seconds before the next attempt: 1, 2, 4, 8, or 1, 2, 3, 4 if linear."""
     return PAUSE * (2 ** (attempt - 1) if backoff == EXPONENTIAL else attempt)
 
 
 def begin(jobs: Jobs, request: HttpRequest, hosts: Sequence[str]) -> PendingRequest:
-    """Begin to ask; no hosts are all public ones. It counts as one of the jobs until it is over.
+    """Start a request, which counts as one of the jobs; empty `hosts` allows all public hosts.
 
-    Raises `CodedError` for a request that cannot be made, or may not, or is one too many.
+    Raises `CodedError` if the request is invalid, not allowed or exceeds the limit of jobs.
     """
     from threading import Thread
 
@@ -606,17 +606,17 @@ KEYS = ("method", "url", "headers", "body", "timeout", "auth", "retry")
 BEARER, API_KEY = "bearer", "api_key"
 API_KEY_HEADER = "X-API-Key"
 BACKOFFS = ("exponential", "linear")
-# What a URL begins with as far as its path: from there on, nothing changes where it leads.
+# The URL up to its path; later text cannot change the host.
 _HOST = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*://[^/?#\\@\s]+[/?#]")
 _WHOLE = re.compile(r"\{[A-Za-z_][A-Za-z0-9_-]*\}")
 SUCCESSFUL = range(200, 400)  # status codes
 
 
 class ReadyRequest:
-    """A request that is ready to be sent, to `hosts` only where there are any.
+    """A request ready to be sent, restricted to `hosts` if there are any.
 
-    `shown` is what may be said of it: its variables, which may be secrets, stand in it by their
-    names.
+    `shown` describes it for answers, with the names of variables in place of their values, which
+    may be secrets.
     """
 
     __slots__ = ("_hosts", "request", "shown", "warnings")
@@ -634,9 +634,9 @@ class ReadyRequest:
         self.warnings = warnings
 
     def begin(self, rye: Rye) -> tuple[Callable[[], Any], Callable[[], None]]:
-        """Send it: what waits for its data, and what gives it up; raises `CodedError`.
+        """Send it; return a function that waits for the data and one that cancels it.
 
-        Where it does not go well, the first raises `CodedError` too.
+        Raises `CodedError` if it cannot start; the first function does if the request fails.
         """
         call = begin(rye.jobs(), self.request, self._hosts)
         return lambda: data_of_response(call.outcome()), call.leave
@@ -650,9 +650,9 @@ def ready_request(
     within: tuple[str, ...] = (),
     max_timeout: float,
 ) -> ReadyRequest:
-    """Return the request of a config, with everything filled in; raises `CodedError`.
+    """Return the request of a config with all placeholders filled; raises `CodedError`.
 
-    `hosts` are those that the user permits, `within` those that the project leaves of them.
+    `hosts` are allowed by the user; `within`, set by the project, restricts them further.
     """
     limit, warnings = timeout_of(config, max_timeout)
     method = config.get("method", "GET")
@@ -663,7 +663,7 @@ def ready_request(
         method=choice_at("config.method", method, METHODS),
         url=url_of(url, filling, hosts),
         headers=_headers(config, filling),
-        # A body that is one parameter, which was not given, is none.
+        # A body that is only an omitted parameter becomes None.
         body=next(iter(filling.value([config.get("body")])), None),
         timeout=limit,
         retry=_retry(config.get("retry")),
@@ -678,11 +678,11 @@ def ready_request(
 
 
 def url_of(author: str, filling: Filling, hosts: tuple[str, ...]) -> str:
-    """Return the URL with everything filled in; what was given with the call is percent-encoded.
+    """Return the URL with all placeholders filled; parameters are percent-encoded.
 
-    Who calls a tool must not choose where its request goes, with the author's keys perhaps. So a
-    parameter stands after the host, unless a person has said which hosts there are: then a URL may
-    be one parameter as a whole.
+    The caller of a tool must not choose the host, because the request may carry the author's keys.
+    So parameters are allowed only after the host. If the user lists the allowed hosts, one
+    parameter may be the whole URL.
     """
     from urllib.parse import quote
 
@@ -708,7 +708,7 @@ def url_of(author: str, filling: Filling, hosts: tuple[str, ...]) -> str:
 
 
 def _headers(config: Mapping[str, Any], filling: Filling) -> dict[str, str]:
-    """Return the headers, without those that are nothing but a parameter that was not given."""
+    """Return the headers, without those that are only an omitted parameter."""
     headers: dict[str, str] = {}
     for name, text in mapping_at("config.headers", config.get("headers")).items():
         value = filling.argument(scalar_at(f"config.headers.{name}", text))
@@ -718,7 +718,7 @@ def _headers(config: Mapping[str, Any], filling: Filling) -> dict[str, str]:
 
 
 def _credentials(said: object, filling: Filling) -> dict[str, str]:
-    """Return the header that says who asks."""
+    """Return the authentication header."""
     if said is None:
         return {}
     auth = mapping_at("config.auth", said)
@@ -741,7 +741,7 @@ def _secret(auth: Mapping[str, Any], key: str, filling: Filling) -> str:
 
 
 def _header_value(where: str, value: str) -> str:
-    """Return the value, which must not end its line: a second header could follow."""
+    """Return the value; raises `CodedError` for a line break, which could add a header."""
     if not value.replace("\t", " ").isprintable():
         raise CodedError(
             VALIDATION_FAILED, f'"{where}" contains a line break or a control character'
@@ -750,7 +750,7 @@ def _header_value(where: str, value: str) -> str:
 
 
 def _retry(said: object) -> dict[str, Any]:
-    """Return how often to try, and how the pauses between grow."""
+    """Return the number of attempts and the backoff."""
     retry = mapping_at("config.retry", said)
     attempts = retry.get("max_attempts", 1)
     backoff = retry.get("backoff", BACKOFFS[0])
@@ -761,7 +761,7 @@ def _retry(said: object) -> dict[str, Any]:
 
 
 def data_of_response(response: Response) -> dict[str, Any]:
-    """Return what a server has answered; raises `CodedError`, with that in `details`, for a no."""
+    """Return the response as data; raises `CodedError` with it in `details` for an error status."""
     data: dict[str, Any] = {
         "status_code": response.status_code,
         "headers": dict(response.headers),

@@ -1,4 +1,4 @@
-"""The five universal tools: each is loaded when it is first called, and logged with RYE_DEBUG."""
+"""The five tools: each is imported at its first call, and logged with RYE_DEBUG."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 VARIABLE = "RYE_DEBUG"
 LATER = "later"
-SHOWN = ("item_type", "item_id", "topic")  # of the arguments; all others may hold secrets
+SHOWN = ("item_type", "item_id", "topic")  # logged arguments; others may contain secrets
 
 
 def traced(
@@ -30,7 +30,7 @@ def traced(
     rye: Rye,
     arguments: dict[str, Any],
 ) -> Result:
-    """Return what a call comes to; with RYE_DEBUG, a line tells of which item and how long."""
+    """Return the result of a call; with RYE_DEBUG, log the item and the duration."""
     if os.environ.get(VARIABLE, "").strip().lower() not in TRUE:
         return work(rye, arguments)
     facts = {"tool": tool, **{name: arguments[name] for name in SHOWN if name in arguments}}
@@ -44,7 +44,7 @@ def traced(
 
 
 def _noted(facts: dict[str, Any], begun: float, work: Callable[[], Any]) -> Any:
-    """Return what work returns or raises, with a line on it unless it is still to come."""
+    """Return or raise the outcome of `work`, and log it unless it is deferred."""
     outcome = "failed"
     try:
         answer = work()
@@ -63,35 +63,35 @@ def _noted(facts: dict[str, Any], begun: float, work: Callable[[], Any]) -> Any:
 
 
 def search(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return items that a query matches, the best first (reference, section 3)."""
+    """Return the items that match a query, best first (reference, section 3)."""
     from . import searching
 
     return traced("search", searching.search, rye, arguments)
 
 
 def load(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return the text of an item and what it says; or a copy of it (reference, section 4)."""
+    """Return the text and metadata of an item, and copy it on request (reference, section 4)."""
     from . import loading
 
     return traced("load", loading.load, rye, arguments)
 
 
 def execute(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any] | DeferredResult:
-    """Return what an item does, or what it tells an agent to do (reference, section 5)."""
+    """Run a tool, or return a directive or knowledge (reference, section 5)."""
     from . import executing
 
     return traced("execute", executing.execute, rye, arguments)
 
 
 def sign(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return an item, or those of a pattern, checked and signed (reference, section 6)."""
+    """Check and sign one item, or all that match a pattern (reference, section 6)."""
     from . import signing
 
     return traced("sign", signing.sign, rye, arguments)
 
 
 def help(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return how the tools and the formats are used (reference, section 7)."""
+    """Explain the tools and item formats (reference, section 7)."""
     from . import helping
 
     return traced("help", helping.help_on, rye, arguments)

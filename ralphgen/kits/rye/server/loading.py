@@ -1,4 +1,4 @@
-"""Loads an item: its text, what it says of itself and whether to trust it; or copies it."""
+"""Loads an item with its text, metadata and signature state, and copies it."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ if TYPE_CHECKING:
     from .spaces import Item, Spaces
     from .workspace import Rye
 
-ABOUT = 10_000  # characters of an answer for all that is not the item's own text
-AROUND = 100  # of them for the names of what was cut
-LONGEST_SPELLING = 6  # of one character in JSON
+ABOUT = 10_000  # characters of an answer besides the item's text
+AROUND = 100  # characters reserved for the "cut" field
+LONGEST_SPELLING = 6  # characters of one JSON escape
 
 
 def load(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return an item's text and what is known of it; makes a copy where there is a destination."""
+    """Return an item with its text and metadata; copies it if there is a destination."""
     spaces = rye.spaces(arguments["project_path"])
     source = arguments.get("source")
     item = spaces.find(arguments["item_type"], arguments["item_id"], source)
@@ -38,7 +38,7 @@ def load(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def _about(rye: Rye, spaces: Spaces, item: Item, text: str) -> dict[str, Any]:
-    """Return what an answer says of an item besides its text."""
+    """Return the answer for an item without its text."""
     parsed = parse(item, text)
     metadata = dict(parsed.metadata)
     if parsed.problems:
@@ -62,7 +62,7 @@ def _about(rye: Rye, spaces: Spaces, item: Item, text: str) -> dict[str, Any]:
 def _copy(
     rye: Rye, spaces: Spaces, item: Item, text: str, destination: str, *, overwrite: bool
 ) -> dict[str, Any]:
-    """Write a text into another space, and return what to say of that; raises `CodedError`."""
+    """Write a copy to another space and return its facts; raises `CodedError`."""
     if destination == item.source:
         return {"noop": f"it is already in the {destination} space: nothing was written"}
     target = spaces.target(item, destination)
@@ -82,7 +82,7 @@ def _copy(
 
 
 def _check_extension(spaces: Spaces, target: Item) -> None:
-    """Raise `CodedError` where a file of another extension has the id of a copy."""
+    """Raise `CodedError` if a file with another extension has the id of the copy."""
     there = spaces.at(target.type, target.id, target.source)
     if there and there.extension != target.extension:
         raise CodedError(
@@ -97,7 +97,7 @@ def _check_extension(spaces: Spaces, target: Item) -> None:
 
 
 def _with_content(answer: dict[str, Any], text: str) -> dict[str, Any]:
-    """Return the answer with as much of an item's text as it has room for."""
+    """Return the answer with as much of the item's text as fits."""
     answer |= fitted({"metadata": answer.pop("metadata")}, ABOUT)
     room = MAX_CHARACTERS - AROUND - size(answer)
     content = text[:room]

@@ -1,13 +1,12 @@
-"""Runs a tool written in Python: the program that the interpreter of the project is given.
+"""Runs a Python tool in the interpreter of the project.
 
-`python -I python_shim.py TOOL SHA256 PROJECT NEIGHBOURS` reads the parameters as JSON from its
-standard input and writes one JSON document to its standard output: `{"ok": true, "value": ...}`, or
-`{"ok": false, "error": "ValueError: ..."}`. NEIGHBOURS are the modules beside the tool that it may
-import, as JSON: by name, path and SHA256. What the tool prints goes to the standard error, also
-what its child processes print, and a failure's traceback. A tool that ends the process by itself
-has no document.
+`python -I python_shim.py TOOL SHA256 PROJECT NEIGHBOURS` reads the parameters as JSON from
+standard input and writes one JSON document to standard output: `{"ok": true, "value": ...}`, or
+`{"ok": false, "error": "ValueError: ..."}`. NEIGHBOURS maps the names of modules that the tool may
+import to their paths and SHA-256 digests. Output of the tool and its child processes goes to
+standard error, and so do tracebacks. A tool that ends the process writes no document.
 
-It is alone with an interpreter that may be as old as 3.8: nothing here is imported from others.
+The interpreter may be as old as Python 3.8, and this file imports no other module of the server.
 """
 
 from __future__ import annotations
@@ -22,43 +21,43 @@ if TYPE_CHECKING:
     from types import ModuleType, TracebackType
     from typing import Any
 
-NAME = "_rye_tool"  # of the tool's module: no package is called so
-LARGEST = 1 << 20  # bytes of a document: as much as the server keeps
-DEEPEST = 100  # lists and objects within each other, which every reader of JSON can follow
+NAME = "_rye_tool"  # module name of the tool; no package has it
+LARGEST = 1 << 20  # bytes of a document: the most that the server keeps
+DEEPEST = 100  # nesting depth that every JSON reader supports
 LONGEST = 2000  # characters of an error
 CHUNK = 1 << 16
 
 
 class ToolRefusedError(Exception):
-    """The tool or its value is not as it must be; its text is the whole error."""
+    """The tool or its return value is invalid; the message is the whole error."""
 
 
 def result_of(tool: str, digest: str, project: str, given: bytes) -> bytes:
-    """Return the document of a tool that is run with these parameters."""
+    """Run a tool with these parameters and return its document."""
     try:
         value = call(load(tool, digest), json.loads(given), project)
         document = as_json(value)
     except ToolRefusedError as error:
         return failure(str(error))
-    except BaseException as error:  # also what should end the process
+    except BaseException as error:  # including SystemExit and KeyboardInterrupt
         tell(error, tool)
         return failure(sentence_of(error))
     return document
 
 
 def load(tool: str, digest: str) -> ModuleType:
-    """Return the tool as a module, made of the bytes that were checked, and of no others."""
+    """Return the tool as a module, compiled from the checked bytes only."""
     from types import ModuleType
 
     module = ModuleType(NAME)
-    sys.modules[NAME] = module  # data classes look for their module there
+    sys.modules[NAME] = module  # dataclasses look up their module here
     sys.argv = [tool]
     fill(module, tool, digest)
     return module
 
 
 def fill(module: ModuleType, path: str, digest: str) -> None:
-    """Run the bytes of a file in a module, where they are those that were checked."""
+    """Run a file in a module if its bytes have the checked digest."""
     from hashlib import sha256
 
     with open(path, "rb") as file:
@@ -72,31 +71,31 @@ def fill(module: ModuleType, path: str, digest: str) -> None:
 
 
 class Neighbours:
-    """Finds and loads the modules beside the tool: what Python finds itself goes before them."""
+    """Finds and loads neighbouring modules; installed modules take precedence."""
 
     def __init__(self, files: dict[str, tuple[str, str]]) -> None:
-        """Take of each module, by name, its path and the digest of its bytes."""
+        """Take the path and digest of each module, by name."""
         self.files = files
 
     def find_spec(self, name: str, *_: object) -> ModuleSpec | None:
-        """Return where a module comes from, None for one that is no neighbour."""
+        """Return the spec of a neighbour, or None for other modules."""
         if name not in self.files:
             return None
         from importlib.machinery import ModuleSpec
 
-        loader: Any = self  # importlib.abc.Loader is not worth its import
+        loader: Any = self  # importing importlib.abc costs too much
         return ModuleSpec(name, loader)
 
     def create_module(self, _: ModuleSpec) -> None:
-        """Leave it to Python to make the module."""
+        """Return None: Python creates the module."""
 
     def exec_module(self, module: ModuleType) -> None:
-        """Run a module, made of the bytes that were checked, and of no others."""
+        """Run a module, compiled from the checked bytes only."""
         fill(module, *self.files[module.__name__])
 
 
 def call(module: ModuleType, parameters: dict[str, Any], project: str) -> Any:
-    """Return what the tool's function returns, which may be a coroutine's."""
+    """Call the tool's function and return its value; awaits a coroutine."""
     execute, main = getattr(module, "execute", None), getattr(module, "main", None)
     if callable(execute):
         value = execute(parameters, project)
@@ -110,7 +109,7 @@ def call(module: ModuleType, parameters: dict[str, Any], project: str) -> Any:
 
 
 def wait_for(value: Any) -> Any:
-    """Return what an awaitable comes to."""
+    """Return the result of an awaitable."""
     from asyncio import run
 
     async def result() -> Any:
@@ -120,7 +119,7 @@ def wait_for(value: Any) -> Any:
 
 
 def as_json(value: Any) -> bytes:
-    """Return the document of a value."""
+    """Return the document for a value."""
     try:
         text = json.dumps({"ok": True, "value": value}, ensure_ascii=False, allow_nan=False)
         check(value)
@@ -138,7 +137,7 @@ def as_json(value: Any) -> bytes:
 
 
 def check(value: Any) -> None:
-    """Raise TypeError for what would be turned into something else, ValueError for what is deep."""
+    """Raise TypeError for keys that are not strings, ValueError for deep nesting."""
     left = [(value, 0)]
     while left:
         inner, depth = left.pop()
@@ -154,23 +153,23 @@ def check(value: Any) -> None:
 
 
 def failure(sentence: str) -> bytes:
-    """Return the document of an error."""
+    """Return the document for an error."""
     clean = sentence[:LONGEST].encode("utf-8", "backslashreplace").decode()
     return json.dumps({"ok": False, "error": clean}, ensure_ascii=False).encode()
 
 
 def sentence_of(error: BaseException) -> str:
-    """Return what went wrong, without where."""
+    """Return the error in one sentence, without its location."""
     name = type(error).__name__
     try:
         text = str(error)
-    except Exception:  # the tool's own class
+    except Exception:  # a class of the tool
         text = ""
     return name + ": " + text if text else name
 
 
 def tell(error: BaseException, tool: str) -> None:
-    """Write the traceback of an error to the standard error, from the tool's first frame on."""
+    """Write a traceback to standard error, starting at the tool's first frame."""
     from traceback import print_exception
 
     trace: TracebackType | None = error.__traceback__
@@ -184,7 +183,7 @@ def tell(error: BaseException, tool: str) -> None:
 
 
 def flush(stream: Any) -> None:
-    """Write what a stream still holds, if it can be written."""
+    """Flush a stream if it is open."""
     try:
         stream.flush()
     except (OSError, ValueError):  # the tool has closed it
@@ -192,7 +191,7 @@ def flush(stream: Any) -> None:
 
 
 def read_all(source: int) -> bytes:
-    """Return all that there is to be read."""
+    """Return all bytes of a file descriptor."""
     chunks: list[bytes] = []
     while True:
         chunk = os.read(source, CHUNK)
@@ -202,19 +201,19 @@ def read_all(source: int) -> bytes:
 
 
 def main() -> None:
-    """Run the tool of the command line."""
+    """Run the tool given on the command line."""
     given = read_all(0)
-    own = os.dup(1)  # which no child process inherits
+    own = os.dup(1)  # child processes do not inherit it
     os.dup2(2, 1)
     streams: Any = (sys.stdout, sys.stderr)
     for stream in streams:
-        # By lines, so that what is printed keeps its place among what else comes to this end.
+        # Line buffering keeps the order of output from the tool and its child processes.
         stream.reconfigure(encoding="utf-8", errors="backslashreplace", line_buffering=True)
     process = os.getpid()
     tool, digest, project, neighbours = sys.argv[1:]
     sys.meta_path.append(Neighbours(json.loads(neighbours)))
     document = result_of(tool, digest, project, given)
-    if os.getpid() != process:  # a copy that the tool has made of the process: it has no say
+    if os.getpid() != process:  # a fork of the tool must not write a document
         os._exit(0)
     while document:
         document = document[os.write(own, document) :]

@@ -1,4 +1,4 @@
-"""Parses search queries, and matches texts with them."""
+"""Parses search queries and matches them against the indexed texts."""
 
 from __future__ import annotations
 
@@ -21,24 +21,24 @@ FIELDS = ("name", "title", "description", "category", "tags", "body")
 FIELD = rf"({'|'.join(FIELDS)}):"
 LONGEST = 2_000  # characters of a query
 MOST_TERMS = 200
-MOST_WILDCARDS = 20  # `*` elsewhere than at the end of a term: whole texts are looked through
-LONGEST_WORD = 1_000  # characters: of a longer word, the index has this many
-DEEPEST = 50  # groups within each other
+MOST_WILDCARDS = 20  # `*` not at the end of a term: each one searches whole texts
+LONGEST_WORD = 1_000  # characters; the index cuts longer words
+DEEPEST = 50  # nested groups
 AND, OR, NOT = "AND", "OR", "NOT"
 UNCLOSED = '"(" is not closed: add ")", or remove it'
 UNOPENED = '")" has no matching "(": remove it, or add "(" before it'
 _TOKENS = r'\(|\)|"[^"]*"?|[^\s()"]+'
 APART = r"[\x00-/:-`{-\x7f]"  # a character that separates words: ASCII without 0-9 and a-z
-# All others are characters of words. As a range up to \U0010ffff, each would be compiled for 10 ms.
+# Other characters form words. A range up to \U0010ffff would take 10 ms to compile.
 WORD = r"[^\x00-/:-`{-\x7f]"
 REMEMBERED = 8_192  # characters
-_MARKS = dict.fromkeys(range(0x300, 0x370))  # the accents that are left out
-# Scripts that put no blanks between words: kana and Han.
+_MARKS = dict.fromkeys(range(0x300, 0x370))  # accents, which are ignored
+# Scripts without blanks between words: kana and Han.
 _UNPARTED = ((0x3041, 0x30FF), (0x3400, 0x4DBF), (0x4E00, 0x9FFF), (0x20000, 0x3FFFF))
 
 
 class _Characters(dict[int, str]):
-    """Maps a character to itself where it belongs to a word, else to a blank."""
+    """Maps a word character to itself, and any other character to a blank."""
 
     def __missing__(self, code: int) -> str:
         from unicodedata import category
@@ -57,10 +57,10 @@ _CHARACTERS = _Characters()
 
 
 def fold(text: str) -> str:
-    """Return a text in small letters without accents, with blanks for all that is in no word.
+    """Return a text in lower case without accents, with blanks between the words.
 
-    Letters, digits and the marks that belong to letters make words; "_", "-" and "/" part them.
-    Each character of a script without blanks is a word of its own.
+    Letters, digits and combining marks form words; "_", "-" and "/" separate them. Each character
+    of a script without blanks is a separate word.
     """
     if text.isascii():
         return text.lower()
@@ -71,10 +71,11 @@ def fold(text: str) -> str:
 
 
 class Leaf:
-    """Words behind each other, in one field or in any.
+    """Consecutive words to search for, in one field or in any field.
 
-    `beginning` says that the last word may go on; `plain`, that nothing but words was asked for. A
-    `*` in a word stands for any number of its characters. `position` is where it begins.
+    If `beginning` is set, the last word is a prefix. `plain` means a bare word, neither a phrase
+    nor a pattern. A `*` in a word matches any number of word characters. `position` is the offset
+    of the leaf in the query.
     """
 
     __slots__ = ("beginning", "field", "plain", "position", "words")
@@ -90,17 +91,17 @@ class Leaf:
 
     @property
     def wild(self) -> bool:
-        """Return whether a `*` stands elsewhere than at its end."""
+        """Return whether a word contains a `*`."""
         return any("*" in word for word in self.words)
 
     @property
     def held(self) -> str:
-        """Return what every text holds that has its words, which is found faster than these."""
+        """Return the longest literal part, which is faster to search for than the pattern."""
         return max("*".join(self.words).split("*"), key=len)
 
 
 def means_something(token: str) -> bool:
-    """Return whether a piece of a query is an operator, a bracket, an open quote, or has a word."""
+    """Return whether a token is an operator, a bracket, an open quote, or contains a word."""
     if token[0] == '"':
         return is_open(token) or bool(words_of(token))
     return token in ("(", ")") or "*" in token or bool(words_of(token))
@@ -117,12 +118,12 @@ def words_of(text: str) -> tuple[str, ...]:
 
 
 def read_term(text: str, field: str, position: int) -> Leaf:
-    """Return the leaf of a term that stands in no quotes."""
+    """Return the leaf of an unquoted term."""
     if "*" not in text:
         return Leaf(words_of(text), field, position, beginning=True, plain=True)
     folded = "*".join(map(fold, text.split("*")))
     words = [re.sub(r"\*+", "*", word) for word in re.findall(rf"(?:{WORD}|\*)+", folded)]
-    # What goes before the first word or after the last may be nothing at all.
+    # A leading or trailing "*" may match nothing.
     while len(words) > 1 and words[-1] == "*":
         words.pop()
     while len(words) > 1 and words[0] == "*":
@@ -135,7 +136,7 @@ def read_term(text: str, field: str, position: int) -> Leaf:
 
 
 class Both:
-    """A node that matches what each of its parts matches."""
+    """A node that matches if all its parts match."""
 
     __slots__ = ("parts",)
 
@@ -144,7 +145,7 @@ class Both:
 
 
 class Either:
-    """A node that matches what any of its parts matches."""
+    """A node that matches if any of its parts matches."""
 
     __slots__ = ("parts",)
 
@@ -153,7 +154,7 @@ class Either:
 
 
 class Without:
-    """A node that matches what its part does not."""
+    """A node that matches if its part does not."""
 
     __slots__ = ("part",)
 
@@ -162,16 +163,16 @@ class Without:
 
 
 def parse_query(text: str) -> Node | None:
-    """Return what a query means; None for a blank one, which everything matches.
+    """Return the root node of a query, or None for a blank query, which matches everything.
 
-    Raises `CodedError` with the `position` of what is wrong, counted in characters from 0.
+    Raises `CodedError` with the `position` of the mistake, a character offset from 0.
     """
     if not text.strip():
         return None
     if len(text) > LONGEST:
         raise _invalid(LONGEST, f"it has {len(text):,} characters: use at most {LONGEST:,}")
     parser = _Parser(text)
-    if not parser.tokens:  # neither is there an operator or a group
+    if not parser.tokens:  # nor an operator or a group
         raise _invalid(
             0, "it has no letters or digits: use a word, or an empty query for all items"
         )
@@ -179,7 +180,7 @@ def parse_query(text: str) -> Node | None:
 
 
 def leaves_of(node: Node | None) -> list[Leaf]:
-    """Return what a query looks for, in its order, without what must not be there."""
+    """Return the leaves of a query in order, without the negated ones."""
     if isinstance(node, Leaf):
         return [node]
     parts = node.parts if isinstance(node, (Both, Either)) else []
@@ -187,7 +188,7 @@ def leaves_of(node: Node | None) -> list[Leaf]:
 
 
 class _Parser:
-    """Reads the tokens of one query from left to right: OR binds least, NOT most."""
+    """Recursive-descent parser of one query: OR binds loosest, NOT tightest."""
 
     __slots__ = ("_at", "_depth", "_terms", "_wildcards", "tokens")
 
@@ -197,7 +198,7 @@ class _Parser:
         self._at = self._depth = self._terms = self._wildcards = 0
 
     def whole(self) -> Node:
-        """Return what the whole query means."""
+        """Return the root node of the query."""
         node = self._either("")
         if token := self._next():
             raise _invalid(token.start(), UNOPENED)
@@ -259,7 +260,7 @@ class _Parser:
         return node
 
     def _of_field(self, token: re.Match[str], field: str) -> Node:
-        """Return the phrase or the group that stands right behind the name of a field."""
+        """Return the phrase or group directly after a field name."""
         after = self._next()
         if after is None or after.start() != token.end() or after[0][0] not in '("':
             raise _invalid(
@@ -287,7 +288,7 @@ class _Parser:
         return leaf
 
     def _nothing_here(self, token: re.Match[str] | None) -> CodedError:
-        """Return the error where something to look for should stand, and this or nothing does."""
+        """Return the error for a token, or the end of the query, in place of an operand."""
         before = self.tokens[max(self._at - 1, 0)]
         if before is not token and before[0] in (AND, OR, NOT):
             return _dangling(before, "after")
@@ -311,19 +312,19 @@ def _invalid(position: int, what: str) -> CodedError:
     return CodedError(INVALID_QUERY, message, position=position)
 
 
-WEIGHTS = (3.0, 3.0, 2.0, 1.5, 1.5, 1.0)  # of the fields, in their order
-SATURATION = 1.2  # of BM25: how soon more of a word counts no more
-LEAST_WORTH = 1e-6  # what FTS5 takes for the worth of a word that most items have
-INEXACT = 0.5  # what a word counts of which only the beginning was given
-MISTYPED = 0.02  # and one that is another word
-MOST_ALIKE = 200  # words that a "*" stands for, which are looked up one by one
-MOST_WORDS = 50  # that one word may have meant
-LONGEST_MISTYPED = 64  # characters of a word that may be mistyped
-MOST_MISTYPED = 20  # terms of a query for which other words are looked up
+WEIGHTS = (3.0, 3.0, 2.0, 1.5, 1.5, 1.0)  # weights of `FIELDS`
+SATURATION = 1.2  # BM25 term-frequency saturation (k1)
+LEAST_WORTH = 1e-6  # lower bound that FTS5 sets for the IDF of a common word
+INEXACT = 0.5  # factor for a prefix match
+MISTYPED = 0.02  # score of a misspelled match
+MOST_ALIKE = 200  # indexed words that match a "*" and are looked up one by one
+MOST_WORDS = 50  # corrections of one word
+LONGEST_MISTYPED = 64  # characters of a word with corrections
+MOST_MISTYPED = 20  # terms of a query with corrections
 
 
 class Matching:
-    """Matches queries with the items of a table, whose words may have `distance` wrong letters."""
+    """Matches queries against an item table, with up to `distance` wrong letters a word."""
 
     __slots__ = ("_distance", "_table")
 
@@ -332,7 +333,7 @@ class Matching:
         self._distance = distance
 
     def scores(self, query: Node | None) -> dict[int, float]:
-        """Return the rows that match, with their scores; raises `CodedError`."""
+        """Return the matching rows and their scores; raises `CodedError`."""
         if query is None:
             return dict.fromkeys(self._table.items, 0.0)
         if self._distance:
@@ -363,7 +364,7 @@ class Matching:
         return found
 
     def _leaf(self, leaf: Leaf) -> dict[int, float]:
-        """Return the rows of a leaf, which is worth the more the fewer of all items have it."""
+        """Return the scores of the rows that match a leaf; rare words score higher."""
         from math import log
 
         counts = (_counted_by_text if leaf.wild else _counted)(self._table, leaf)
@@ -374,11 +375,11 @@ class Matching:
 
 
 def _counted(table: ItemTable, leaf: Leaf) -> dict[int, float]:
-    """Return the rows that have the words of a leaf, and how much that counts in each."""
+    """Return the rows that contain a leaf, each with its term weight."""
     from math import log
 
     ranks = table.ranks(_expression(leaf, leaf.words, beginning=leaf.beginning), WEIGHTS)
-    # FTS5 multiplies by a worth that is nothing for words that most items have; divided out again.
+    # FTS5 multiplies by an IDF that is almost zero for common words: divide it out again.
     common = log((len(table.items) - len(ranks) + 0.5) / (len(ranks) + 0.5))
     worth = common if common > 0 else LEAST_WORTH
     counts = {row: -rank / worth for row, rank in ranks}
@@ -390,7 +391,7 @@ def _counted(table: ItemTable, leaf: Leaf) -> dict[int, float]:
 
 
 def _counted_by_text(table: ItemTable, leaf: Leaf) -> dict[int, float]:
-    """Return the same for a `*` within a word: the texts that may match are looked through."""
+    """Return the same for a leaf with a `*` in a word, by searching candidate texts."""
     wanted = [_alike(table, leaf, word) for word in _whole_words(leaf)]
     if None in wanted:
         return {}
@@ -407,11 +408,11 @@ def _counted_by_text(table: ItemTable, leaf: Leaf) -> dict[int, float]:
 
 
 def _alike(table: ItemTable, leaf: Leaf, word: str) -> str | None:
-    """Return what all rows match that have a word of a leaf.
+    """Return an FTS5 expression that matches every row with a given word pattern.
 
-    Empty where any row may have it, None where none has.
+    An empty expression means any row, None no row.
     """
-    words = table.words(f"{_word_pattern(word)}|.{{{LONGEST_WORD}}}")  # or too long to say
+    words = table.words(f"{_word_pattern(word)}|.{{{LONGEST_WORD}}}")  # a cut word may match too
     if len(words) > MOST_ALIKE:
         head = word.partition("*")[0]
         return _expression(leaf, (head,), beginning=True) if head else ""
@@ -420,12 +421,12 @@ def _alike(table: ItemTable, leaf: Leaf, word: str) -> str | None:
 
 
 def may_be_mistyped(leaf: Leaf) -> bool:
-    """Return whether other words are looked up for a leaf, where that is asked for."""
+    """Return whether a fuzzy search looks up similar words for a leaf."""
     return leaf.plain and len(leaf.words) == 1
 
 
 def _add_mistyped(table: ItemTable, leaf: Leaf, most: int, counts: dict[int, float]) -> None:
-    """Add the rows that have another word, which the one of the leaf may have meant."""
+    """Add the rows that contain a word similar to the word of a leaf."""
     (word,) = leaf.words
     most = allowed_distance(word, most)
     if not most:
@@ -438,19 +439,19 @@ def _add_mistyped(table: ItemTable, leaf: Leaf, most: int, counts: dict[int, flo
 
 
 def _expression(leaf: Leaf, words: Sequence[str], *, beginning: bool) -> str:
-    """Return words, of letters, digits and marks alone, as an expression of FTS5."""
+    """Return folded words as an FTS5 expression."""
     phrase = f'"{" ".join(words)}"{" *" if beginning else ""}'
     return f"{leaf.field} : {phrase}" if leaf.field else phrase
 
 
 def pattern_of(leaf: Leaf) -> str:
-    """Return the words of a leaf as a regular expression that takes linear time."""
+    """Return a regular expression for the words of a leaf; it runs in linear time."""
     patterns = map(_word_pattern, _whole_words(leaf))
     return f"(?<!{WORD}){f'{APART}+'.join(patterns)}(?!{WORD})"
 
 
 def _whole_words(leaf: Leaf) -> list[str]:
-    """Return the words of a leaf, each as a whole word is."""
+    """Return the words of a leaf as whole-word patterns."""
     *words, last = leaf.words
     return [*words, f"{last}*" if leaf.beginning else last]
 
@@ -463,24 +464,24 @@ def _word_pattern(word: str) -> str:
     if not others:
         return word
     *inner, last = others
-    # Behind each `*` but the last, the first place of what follows is as good as any.
+    # For every `*` but the last, the first match of the next part suffices.
     return first + "".join(f"(?>{WORD}*?{part})" for part in inner) + f"{WORD}*{last}"
 
 
 def allowed_distance(word: str, most: int) -> int:
-    """Return how many letters of a word may be wrong: never so many that half of it would be left.
+    """Return how many letters of a word may be wrong: always fewer than half of them.
 
-    None of one or two letters, one of three or four, two of five or six, else up to three.
+    That is 0 for up to two letters, 1 for three or four, 2 for five or six, else up to 3.
     """
     return min(most, (len(word) - 1) // 2) if len(word) <= LONGEST_MISTYPED else 0
 
 
 def pattern_near(word: str, distance: int) -> str:
-    """Return a regular expression that each word within a distance matches, though not they alone.
+    """Return a regular expression that matches all words within a distance, and others.
 
-    Cut into one piece more than letters are wrong, a word has a piece in which none is, or else two
-    letters are swapped where two pieces meet. That piece, or these two letters, stand there as they
-    are, and what goes before and after has nearly the same length.
+    Split a word into `distance` + 1 pieces: either one piece has no wrong letter, or two letters
+    are swapped where two pieces meet. That piece or pair occurs unchanged, and the text before
+    and after it has nearly the same length.
     """
     length, count = len(word), distance + 1
     cuts = [length * number // count for number in range(count + 1)]
@@ -497,7 +498,7 @@ def _letters(number: int, distance: int) -> str:
 
 
 def nearest_words(word: str, candidates: Iterable[str], most: int) -> dict[int, list[str]]:
-    """Return the candidates within a distance, by how far they are: the nearest, then the first."""
+    """Return the candidates within a distance, keyed by distance, nearest first."""
     found = ((distance_between(word, candidate, most), candidate) for candidate in candidates)
     near = sorted(pair for pair in found if 0 < pair[0] <= most)
     by_distance: dict[int, list[str]] = {}
@@ -507,9 +508,9 @@ def nearest_words(word: str, candidates: Iterable[str], most: int) -> dict[int, 
 
 
 def distance_between(one: str, other: str, most: int) -> int:
-    """Return how many letters must be added, removed, replaced, or swapped with the next one.
+    """Return the edit distance: letters added, removed, replaced, or swapped with the next one.
 
-    None is touched twice. It is more than `most` where it would be too many.
+    No letter is edited twice. Returns `most` + 1 or more if the distance exceeds `most`.
     """
     earlier: list[int] = []
     before: list[int] = []

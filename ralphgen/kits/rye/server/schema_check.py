@@ -1,9 +1,8 @@
-"""Checks values against a JSON Schema; as a program, in a process that ends when it takes too long.
+"""Checks values against a JSON Schema; as a program, in a process with a CPU limit.
 
-An author's schema can take for ever: by a regular expression, or by references that branch. Run as
-a program, this reads a schema and a value, a JSON list of both, from its standard input, and writes
-what is wrong to its standard output. It is alone with the interpreter: nothing here is imported
-from others.
+A hostile schema can run forever, with a regular expression or branching references. As a program,
+this module reads a JSON list of schema and value from standard input and writes the problems to
+standard output. It imports no other module of the server.
 """
 
 from __future__ import annotations
@@ -16,17 +15,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-LIMIT = 2  # seconds that the program may compute
-MOST = 20  # problems that are named
+LIMIT = 2  # CPU seconds of the program
+MOST = 20  # reported problems
 TOP = "parameters"
 
 
 class UnfitSchemaError(Exception):
-    """The schema is none, or nothing can be checked against it: the text says why."""
+    """The schema is invalid or cannot be used; the message explains why."""
 
 
 def problems(schema: dict[str, Any], given: Any) -> list[str]:
-    """Return what is wrong with a value, in the order of its paths; raises `UnfitSchemaError`."""
+    """Return the problems of a value, sorted by path; raises `UnfitSchemaError`."""
     from itertools import islice
 
     from jsonschema import Draft202012Validator, SchemaError
@@ -35,7 +34,7 @@ def problems(schema: dict[str, Any], given: Any) -> list[str]:
 
     try:
         Draft202012Validator.check_schema(schema)
-        # An own registry knows nothing but this schema, and so fetches nothing.
+        # An empty registry resolves only internal references and fetches nothing.
         validator = Draft202012Validator(schema, registry=Registry())
         found = list(islice(validator.iter_errors(given), MOST))
     except SchemaError as error:
@@ -52,10 +51,10 @@ def problems(schema: dict[str, Any], given: Any) -> list[str]:
 
 
 def main() -> None:
-    """Check what stands on the standard input: a list of what is wrong, or a text why not."""
+    """Check the schema and value on standard input; print a list of problems, or an error."""
     import signal
 
-    if hasattr(signal, "setitimer"):  # it ends also when nobody is there any more to end it
+    if hasattr(signal, "setitimer"):  # ends the process even if the server is gone
         signal.setitimer(signal.ITIMER_PROF, LIMIT)
     schema, given = json.load(sys.stdin.buffer)
     try:
@@ -66,7 +65,7 @@ def main() -> None:
 
 
 def _path(error: Any, top: str) -> str:
-    """Return where the wrong value stands."""
+    """Return the path of the wrong value."""
     steps = error.absolute_path
     return top + "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
 

@@ -41,8 +41,8 @@ if TYPE_CHECKING:
     Result = TypeVar("Result")
 
 DATE_FROM, DATE_TO = "date_from", "date_to"
-CREATED = "created_at"  # what these two ask for
-MAX_FILTERS = 20  # filters, and values of one
+CREATED = "created_at"  # the metadata that these two filter
+MAX_FILTERS = 20  # number of filters, and of values in one
 MAX_FILTER_VALUE = 500  # characters of a value
 SHOWN = 80  # characters of a name in an error
 _OPERATORS = ("!", ">=", "<=", ">", "<")
@@ -51,7 +51,7 @@ _NUMBER = re.compile(r"-?[0-9]{1,18}(?:\.[0-9]{1,18})?")
 
 
 def check_filters(filters: Mapping[str, Any]) -> None:
-    """Raise `CodedError` for filters that mean nothing."""
+    """Raise `CodedError` for invalid filters."""
     if len(filters) > MAX_FILTERS:
         raise _wrong(f'"filters" has {len(filters)} entries: use at most {MAX_FILTERS}')
     for name, wanted in filters.items():
@@ -63,16 +63,14 @@ def check_filters(filters: Mapping[str, Any]) -> None:
 
 
 def passes(filters: Mapping[str, Any], values: Callable[[str], Any]) -> bool:
-    """Return whether an item passes some checked filters; `values` has its own by their names."""
+    """Return whether an item passes checked filters; `values` returns its metadata by name."""
     return all(_passes(name, wanted, values) for name, wanted in filters.items())
 
 
 def moment_of(text: object, *, ends: bool = False) -> datetime | None:
-    """Return the moment that a date, with or without a time, begins or `ends`.
+    """Return the moment at which a date, with or without a time, begins or `ends`.
 
-    None for anything else.
-
-    What names no time zone is meant as UTC.
+    Returns None for anything else. A date without a time zone is in UTC.
     """
     from datetime import UTC, datetime, time
 
@@ -117,7 +115,7 @@ def _passes(name: str, wanted: Any, values: Callable[[str], Any]) -> bool:
 
 
 def _matches(wanted: object, found: Any) -> bool:
-    """Return whether a value, or one of a list of them, is as wanted; none of them for "!"."""
+    """Return whether any value matches; for "!", whether no value equals the operand."""
     operator, operand = _split(wanted) if isinstance(wanted, str) else ("", _word(wanted))
     values = found if isinstance(found, list) else [found]
     if operator == "!":
@@ -128,19 +126,19 @@ def _matches(wanted: object, found: Any) -> bool:
 
 
 def _split(wanted: str) -> tuple[str, str]:
-    """Return the operator before a wanted value, and the value."""
+    """Return the operator and the operand of a filter value."""
     text = wanted.strip()
     operator = next((sign for sign in _OPERATORS if text.startswith(sign)), "")
     return operator, text[len(operator) :].strip()
 
 
 def _word(value: object) -> str:
-    """Return a value as it is compared, however its letters are written."""
+    """Return a value as text for case-insensitive comparison."""
     return str(value).strip().casefold()
 
 
 def _compares(found: object, operator: str, operand: str) -> bool:
-    """Return whether numbers, versions or dates are in an order; what is neither never is."""
+    """Return whether two numbers, versions or dates compare; False for other values."""
     one: Any
     other: Any
     if isinstance(found, (int, float)):
@@ -157,7 +155,7 @@ def _compares(found: object, operator: str, operand: str) -> bool:
 
 
 def _version(text: str) -> list[int] | None:
-    """Return the numbers of a version, without the zeros at its end; None for what is none."""
+    """Return the numbers of a version without trailing zeros, or None if it is not one."""
     match = _VERSION.fullmatch(text.strip())
     if match is None:
         return None
@@ -175,14 +173,14 @@ def _wrong(message: str) -> CodedError:
     return CodedError(VALIDATION_FAILED, message)
 
 
-TICK = 100_000_000  # nanoseconds, longer than any step of a clock that has parts of seconds
+TICK = 100_000_000  # nanoseconds, longer than one step of a clock with sub-second resolution
 SECOND = 1_000_000_000
-COARSE_TICK = 2 * SECOND  # of file systems that know whole seconds only
+COARSE_TICK = 2 * SECOND  # for file systems with a resolution of whole seconds
 _LISTING = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0) | NO_LINK
 
 
 class ItemChange:
-    """A change of an item: its text now, or None where it is no item any more."""
+    """A change of an item: its new text, or None if the item is gone."""
 
     __slots__ = ("extension", "id", "text")
 
@@ -193,22 +191,22 @@ class ItemChange:
 
 
 class _Folder:
-    """The known state of a folder: its stamp, those of its files, and the folders in it.
+    """The recorded state of a directory: its stamp, the stamps of its files, and subdirectories.
 
-    A stamp is None where what it stands for is to be looked at again.
+    A stamp is None if the file or directory must be read again.
     """
 
     __slots__ = ("files", "folders", "prefix", "stamp")
 
     def __init__(self, prefix: str) -> None:
-        self.prefix = prefix  # of the ids in it
+        self.prefix = prefix  # the ids in this directory start with it
         self.stamp: Stamp | None = None
         self.files: dict[str, Stamp | None] = {}
         self.folders: dict[str, _Folder] = {}
 
 
 class Watch:
-    """Watches the items of a type in a space; links are not followed anywhere in it."""
+    """Watches the items of one type in one space; it follows no symbolic links."""
 
     __slots__ = ("_extensions", "_folder", "_top", "space", "type")
 
@@ -220,9 +218,9 @@ class Watch:
         self._top = _Folder("")
 
     def changes(self) -> Iterator[ItemChange]:
-        """Yield the items that are new, changed or gone since the last time.
+        """Yield the items that were added, changed or removed since the last call.
 
-        Whoever stops behind a change that has a text gets the rest the next time.
+        If the caller stops after a change with a text, the next call yields the rest.
         """
         if not self._folder or os.path.realpath(self._folder) != os.path.normpath(self._folder):
             yield from self._gone(self._top)
@@ -230,7 +228,7 @@ class Watch:
         yield from self._changes_at(self._top, self._folder, None)
 
     def _changes_at(self, folder: _Folder, name: str, parent: int | None) -> Iterator[ItemChange]:
-        """Yield what was changed in a folder, and in those within it."""
+        """Yield the changes in a directory and its subdirectories."""
         try:
             descriptor = os.open(name, _LISTING, dir_fd=parent)
         except OSError:
@@ -247,7 +245,7 @@ class Watch:
             os.close(descriptor)
 
     def _list(self, folder: _Folder, descriptor: int) -> Iterator[ItemChange]:
-        """Learn what is in a folder, if that may have changed, and tell what left it."""
+        """List a directory if it may have changed, and yield the removed items."""
         now = time.time_ns()
         stamp = _stamp(os.fstat(descriptor))
         if stamp == folder.stamp:
@@ -272,7 +270,7 @@ class Watch:
         folder.stamp = stamp if _is_settled(stamp, now) else None
 
     def _names(self, prefix: str, descriptor: int) -> tuple[set[str], set[str]]:
-        """Return the names of files that may be items, and of folders that may hold some."""
+        """Return the names of possible item files, and of directories that may contain items."""
         files, folders = set(), set()
         with os.scandir(descriptor) as entries:
             for entry in entries:
@@ -286,7 +284,7 @@ class Watch:
         return files, folders
 
     def _item(self, folder: _Folder, stem: str, descriptor: int) -> ItemChange:
-        """Return the item of a stem: the first of its files that is one; all are known then."""
+        """Return the item of a stem, from its first valid file; records the stamps of all."""
         item = None
         for extension in self._extensions:
             if stem + extension in folder.files:
@@ -296,7 +294,7 @@ class Watch:
         return item or ItemChange(folder.prefix + stem, "", None)
 
     def _gone(self, folder: _Folder) -> Iterator[ItemChange]:
-        """Forget a folder, and tell which items it had."""
+        """Forget a directory, and yield its items as removed."""
         folder.stamp = None
         files, folder.files = folder.files, {}
         folders, folder.folders = folder.folders, {}
@@ -307,8 +305,8 @@ class Watch:
 
 
 def _changed_files(folder: _Folder, descriptor: int) -> list[str]:
-    """Return the names of the files that are not as they were; each search asks for all."""
-    if not any(folder.files.values()):  # as of a new folder
+    """Return the names of the changed files; every search calls this, so it is fast."""
+    if not any(folder.files.values()):  # a new directory
         return [*folder.files]
     changed = []
     look = os.lstat
@@ -324,7 +322,7 @@ def _changed_files(folder: _Folder, descriptor: int) -> list[str]:
 
 
 def _read(folder: _Folder, name: str, parent: int) -> tuple[bool, str | None]:
-    """Return whether a file is an item, and its text, None for none; takes its stamp."""
+    """Return whether a file is an item, and its text or None; records its stamp."""
     now = time.time_ns()
     folder.files[name] = None
     try:
@@ -351,31 +349,31 @@ def _stamp(found: os.stat_result) -> Stamp:
 
 
 def _is_settled(stamp: Stamp, now: int) -> bool:
-    """Return whether a change that is made from `now` on is sure to make another stamp."""
+    """Return whether any change from `now` on must produce a different stamp."""
     newest = max(stamp[2], stamp[3])
     return newest < now - (TICK if newest % SECOND else COARSE_TICK)
 
 
 MAX_TEXT = 500  # characters of a text
-MAX_VALUES = 50  # values of a list, and facts of an item
+MAX_VALUES = 50  # values of a list, and metadata of an item
 MOST_PROBLEMS = 3
 LARGEST_INTEGER = 1 << 63
-SHOWN_ABOVE = {"id", "name", "title", "description", "category", "tags"}  # beside the metadata
-PREAMBLE = "preamble"  # of a directive, which the preview shows
+SHOWN_ABOVE = {"id", "name", "title", "description", "category", "tags"}  # shown apart
+PREAMBLE = "preamble"  # part of a directive that the preview shows
 MARKS = ", ".join("?" * (len(FIELDS) + 2))
-BATCH = 1 << 19  # characters that are inserted at once, which takes half the time
-SEGMENTS = 16  # of a table, before FTS5 begins to merge them
-MOST_TABLES = 20  # that are kept: those that were not searched for the longest time leave first
-LONG = 2.0  # seconds of reading, after which a search counts as one that takes long
-FULL = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)  # the disk, or what it can take
+BATCH = 1 << 19  # characters inserted in one batch, which halves the time
+SEGMENTS = 16  # segments of a table before FTS5 merges them
+MOST_TABLES = 20  # cached tables; the least recently used are dropped
+LONG = 2.0  # seconds of reading after which a search is deferred
+FULL = (sqlite3.SQLITE_FULL, sqlite3.SQLITE_IOERR)  # disk full, or an I/O error
 CACHE = 2_000  # kibibytes of the database in memory
 
 
 class ItemTable:
-    """The items of several spaces, of all types, as a table of FTS5.
+    """All items of several spaces in one FTS5 table.
 
-    `items` has the item of each row. What a word is worth depends on all of them, whichever of
-    them a search is for: so scores depend neither on that nor on earlier searches.
+    `items` maps rows to items. The weight of a word depends on all rows, so scores depend neither
+    on the searched types and spaces nor on earlier searches.
     """
 
     __slots__ = (
@@ -393,8 +391,8 @@ class ItemTable:
     def __init__(self, connection: sqlite3.Connection, name: str, spaces: Sequence[Space]) -> None:
         self.items: dict[int, Item] = {}
         self._rows: dict[tuple[str, str, str], int] = {}  # by type, source and id
-        self._words = ""  # those of all rows, one a line; empty until they are read
-        self._waiting: dict[int, tuple[Any, ...]] = {}  # rows that are not inserted yet
+        self._words = ""  # all indexed words, one a line; empty until needed
+        self._waiting: dict[int, tuple[Any, ...]] = {}  # rows not inserted yet
         self._size = 0  # characters of their texts
         self._last = 0
         self._watches = [Watch(item_type, space) for space in spaces for item_type in TYPES]
@@ -411,19 +409,19 @@ class ItemTable:
             self._connection.execute(f"DROP TABLE {name}")
 
     def facts(self, row: int) -> dict[str, Any]:
-        """Return what `facts_of` has kept of the item of a row."""
+        """Return the stored `facts_of` a row."""
         sql = f"SELECT facts FROM {self._name} WHERE rowid = ?"
         (found,) = self._connection.execute(sql, (row,)).fetchone()
         facts: dict[str, Any] = json.loads(found)
         return facts
 
     def rows(self, expression: str) -> list[int]:
-        """Return the rows that match an expression of FTS5."""
+        """Return the rows that match an FTS5 expression."""
         sql = f"SELECT rowid FROM {self._name} WHERE {self._name} MATCH ?"
         return [row for (row,) in self._connection.execute(sql, (expression,))]
 
     def ranks(self, expression: str, weights: Sequence[float]) -> list[tuple[int, float]]:
-        """Return the rows that match an expression, each with its rank as FTS5's bm25 has it."""
+        """Return the rows that match an expression, each with its bm25 rank."""
         listed = ", ".join(str(float(weight)) for weight in weights)
         sql = f"SELECT rowid, bm25({self._name}, {listed}) FROM {self._name}"
         return self._connection.execute(
@@ -431,7 +429,7 @@ class ItemTable:
         ).fetchall()
 
     def texts(self, expression: str, field: str) -> Iterator[tuple[Any, ...]]:
-        """Return rows with their folded fields, or one of them; all rows without an expression."""
+        """Yield rows with all folded fields or one; without an expression, all rows."""
         columns = field or ", ".join(FIELDS)
         sql = f"SELECT rowid, {columns} FROM {self._name}"
         if not expression:
@@ -439,7 +437,7 @@ class ItemTable:
         return self._connection.execute(f"{sql} WHERE {self._name} MATCH ?", (expression,))
 
     def words(self, pattern: str) -> list[str]:
-        """Return the words that match a pattern as a whole, in order."""
+        """Return the indexed words that fully match a pattern, in order."""
         if not self._words:
             listed = f"group_concat(substr(term, 1, {LONGEST_WORD}), '\n')"
             sql = f"SELECT {listed} FROM {self._name}_words"
@@ -448,9 +446,9 @@ class ItemTable:
         return re.findall(f"\n({pattern})(?=\n)", self._words)
 
     def refresh(self) -> Iterator[None]:
-        """Take over what was changed in the files; yields after each item that had to be read.
+        """Update the table from the changed files; yields after each item read.
 
-        The table must not be searched before this has come to its end, in one call or several.
+        Exhaust this iterator, in one call or several, before searching the table.
         """
         for watch in self._watches:
             for change in watch.changes():
@@ -496,9 +494,9 @@ class ItemTable:
 
 
 def facts_of(item: Item, parsed: Parsed, bare: str) -> dict[str, Any]:
-    """Return what is kept of an item beside its words, as JSON.
+    """Return the stored facts of an item, a JSON object.
 
-    `start` is where its body begins in its text, and `opening` what says what it is for.
+    `start` is the offset of its body in the text, `opening` the offset of its introduction.
     """
     start = max(bare.rfind(parsed.body), 0) if parsed.body else 0
     metadata, opening = dict(parsed.metadata), start
@@ -528,7 +526,7 @@ def shown_metadata(facts: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _short(value: Any) -> Any:
-    """Return a value as it is kept, None where it is not."""
+    """Return a value cut to the stored size, or None if it is not stored."""
     if isinstance(value, str):
         return value[:MAX_TEXT]
     if isinstance(value, (list, tuple)):
@@ -540,7 +538,7 @@ def _short(value: Any) -> Any:
 
 
 class Index:
-    """The tables of the projects that were searched so far."""
+    """The item tables of recently searched projects."""
 
     __slots__ = ("_connection", "_in_use", "_made", "_tables")
 
@@ -556,11 +554,10 @@ class Index:
         work: Callable[[ItemTable], Result],
         may_take_long: Callable[[], None],
     ) -> Result:
-        """Return what `work` makes of the table of these spaces, as their files are now.
+        """Return the result of `work` on the up-to-date table of these spaces.
 
-        `may_take_long` is called where reading them takes long; what it raises ends the call, and
-        the next one goes on from there. Raises `CodedError` where the index cannot be used; the
-        next call makes a new one.
+        Calls `may_take_long` if reading takes long; an exception from it ends this call, and the
+        next call resumes. Raises `CodedError` if the index fails; the next call rebuilds it.
         """
         with self._in_use:
             try:
@@ -573,9 +570,9 @@ class Index:
                 raise CodedError(EXECUTION_FAILED, text) from error
 
     def close(self) -> None:
-        """Interrupt what runs and close the file; safe from any thread.
+        """Interrupt a running search and close the file; safe from any thread.
 
-        What cannot be interrupted within half a second keeps the file until the process ends.
+        If the search does not stop within half a second, the file stays open until exit.
         """
         if not self._in_use.acquire(blocking=False):
             if self._connection is not None:
@@ -606,7 +603,7 @@ class Index:
         return table
 
     def _table(self, connection: sqlite3.Connection, spaces: Sequence[Space]) -> ItemTable:
-        """Return the table of these spaces; drops the one that was not used for the longest."""
+        """Return the table of these spaces; drops the least recently used table."""
         key = tuple(space.folder for space in spaces)
         table = self._tables.pop(key, None)
         if table is None:
@@ -619,13 +616,13 @@ class Index:
 
 
 def _connect() -> sqlite3.Connection:
-    """Open a new database, in memory while it is small, then in a temporary file without a name.
+    """Open a new database: in memory while small, then in an unnamed temporary file.
 
-    Raises `CodedError` where this Python's SQLite has no full-text search.
+    Raises `CodedError` if this Python's SQLite has no full-text search.
     """
     # Tools run on one worker thread, and the connection is closed on the main one.
     connection = sqlite3.connect("", isolation_level=None, check_same_thread=False)
-    connection.execute("PRAGMA journal_mode = OFF")  # after a failure, all of it is thrown away
+    connection.execute("PRAGMA journal_mode = OFF")  # a failed index is discarded
     connection.execute(f"PRAGMA cache_size = -{CACHE}")
     try:
         connection.execute("CREATE VIRTUAL TABLE probe USING fts5(text)")

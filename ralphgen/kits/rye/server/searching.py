@@ -1,4 +1,4 @@
-"""Searches items: those that match a query, the best first, a page at a time."""
+"""Searches items by a query, best match first, one page at a time."""
 
 from __future__ import annotations
 
@@ -42,22 +42,22 @@ if TYPE_CHECKING:
     from .workspace import Rye
 
 ALL = "all"
-LIMIT = 10  # results of a page, where the caller does not say
-DISTANCE = 2  # letters of a word that may be wrong, where the caller does not say
-DIGITS = 4  # of a score behind the point
-LONG = 2.0  # seconds of showing results, after which it counts as something that takes its time
+LIMIT = 10  # default results of a page
+DISTANCE = 2  # default number of wrong letters in a word
+DIGITS = 4  # decimals of a score
+LONG = 2.0  # seconds of building results after which the call is deferred
 NEWEST, NAME = "date", "name"
-EMPTY: tuple[Any, ...] = ("", None, [], {})  # what a result leaves out; no score is one
-# What filters may ask of every item.
+EMPTY: tuple[Any, ...] = ("", None, [], {})  # values that a result omits; a score is never one
+# Fields that every item has for filters.
 OWN = ("id", "type", "name", "title", "description", "category", "source", "tags")
-MOST_HINTS = 3  # names that one search is told of
+MOST_HINTS = 3  # hints of each kind in one answer
 _PHRASE = re.compile(r'"[^"]*"?')
-# A word that is put before another one as the name of a field is, but no address and no "a::b".
+# A word before a colon, like a field name, but not a URL or "a::b".
 _NAMED = re.compile(r"(?<![^\s(])([A-Za-z]\w*):(?=[^\s:/])")
 LONGEST_PREVIEW = 200  # characters of a preview
-BEFORE = 60  # of them at most before the place
-REACH = 1 << 16  # characters that are looked through
-MOST_LEAVES = 8  # that are looked for in a text
+BEFORE = 60  # characters before the match, at most
+REACH = 1 << 16  # characters of the text searched
+MOST_LEAVES = 8  # leaves searched in a text
 
 
 class Hit:
@@ -72,11 +72,11 @@ class Hit:
         self.score = round(score, DIGITS)
 
     def facts(self) -> dict[str, Any]:
-        """Return what the table has kept of the item."""
+        """Return the stored facts of the item."""
         return self._table.facts(self._row)
 
     def own(self, facts: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what every item says of itself; `facts` are those of this one."""
+        """Return the common fields of a result; `facts` belong to this item."""
         item = self.item
         return {
             "id": item.id,
@@ -90,7 +90,7 @@ class Hit:
 
 
 def search(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return a page of the items that match, and how many there are; raises `CodedError`."""
+    """Return a page of matching items and their total; raises `CodedError`."""
     query = parse_query(arguments["query"])
     check_filters(arguments.get("filters") or {})
     spaces = rye.spaces(arguments["project_path"])
@@ -103,7 +103,7 @@ def search(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 class _Search:
-    """One search, with the defaults of the options that were not given."""
+    """One search, with defaults for omitted options."""
 
     __slots__ = (
         "_arguments",
@@ -169,7 +169,7 @@ class _Search:
         }
 
     def _sorted(self, hits: list[Hit]) -> list[Hit]:
-        """Return the hits in the order asked for; those of one rank stay in theirs."""
+        """Return the hits in the requested order; the sort is stable."""
         by = self._arguments.get("sort_by")
         if by == NAME:
             return sorted(hits, key=lambda hit: hit.item.name)
@@ -181,7 +181,7 @@ class _Search:
         return sorted(hits, key=lambda hit: -hit.score)
 
     def _hint(self, table: ItemTable, searched: Iterable[int], total: int) -> str:
-        """Return what may have been meant otherwise; empty where nothing points to that."""
+        """Return suggestions for a query that may be a mistake, or an empty string."""
         hints = field_hints(self._arguments["query"])
         if not total:
             hints += filter_hints(self._filters, (table.facts(row) for row in searched))
@@ -190,7 +190,7 @@ class _Search:
         return "; ".join(hints)
 
     def _entries(self, hits: Sequence[Hit]) -> Iterator[dict[str, Any]]:
-        """Yield what an answer says of hits; raises `DeferError` where that may take long."""
+        """Yield the results of an answer; raises `DeferError` if they take long."""
         leaves = leaves_of(self._query)
         end = time.monotonic() + LONG
         for hit in hits:
@@ -200,7 +200,7 @@ class _Search:
             yield {name: value for name, value in entry.items() if value not in EMPTY}
 
     def _entry(self, hit: Hit, leaves: Sequence[Leaf]) -> dict[str, Any]:
-        """Return what an answer says of a hit."""
+        """Return one result of an answer."""
         item, facts = hit.item, hit.facts()
         return {
             **hit.own(facts),
@@ -216,7 +216,7 @@ class _Search:
     def _text_of(
         self, item: Item, facts: Mapping[str, Any], leaves: Sequence[Leaf]
     ) -> dict[str, Any]:
-        """Return what its text is shown by; nothing where it is gone since it was looked at."""
+        """Return the preview and signature state, or nothing if the file is gone."""
         from .spaces import read_item
         from .trust import split
 
@@ -226,21 +226,21 @@ class _Search:
             return {}
         _, bare = split(text, item.extension)
         start, opening = facts["start"], facts["opening"]
-        if item.type == KNOWLEDGE:  # what goes before is said by the result itself
+        if item.type == KNOWLEDGE:  # the result already contains the metadata
             bare, start, opening = bare[start:], 0, 0
         state = self._rye.trust().verdict(item, text).state
         return {"preview": preview(bare, start, opening, leaves), "signature": state}
 
 
 def _values(hit: Hit) -> Callable[[str], Any]:
-    """Return what an item says of itself, by the names that filters have for it."""
+    """Return a lookup of the values of an item by filter name."""
     facts = hit.facts()
     said = {**facts["metadata"], **hit.own(facts), "tags": facts["tags"]}
     return said.get
 
 
 def field_hints(query: str) -> list[str]:
-    """For the names in a query that stand where a field's would, and are none."""
+    """Return a hint for each unknown field name in a query."""
     named = dict.fromkeys(_NAMED.findall(_PHRASE.sub('"', query)))
     known = ", ".join(FIELDS)
     return [
@@ -250,7 +250,7 @@ def field_hints(query: str) -> list[str]:
 
 
 def filter_hints(filters: Mapping[str, Any], facts: Iterable[Mapping[str, Any]]) -> list[str]:
-    """Return one for each filter on a field that no searched item has, given their facts."""
+    """Return a hint for each filter on a field that no searched item has."""
     asked = {CREATED if name in (DATE_FROM, DATE_TO) else name: name for name in filters}
     if not asked.keys() - {*OWN}:
         return []
@@ -263,7 +263,7 @@ def filter_hints(filters: Mapping[str, Any], facts: Iterable[Mapping[str, Any]])
 
 
 def fuzzy_hints(query: Node | None) -> list[str]:
-    """For a query of words that may have typing errors."""
+    """Return a hint about fuzzy search if the query contains words it could correct."""
     words = [leaf.words[0] for leaf in leaves_of(query) if may_be_mistyped(leaf)]
     if len(words) > MOST_MISTYPED or not any(allowed_distance(word, 1) for word in words):
         return []
@@ -276,14 +276,13 @@ def _meant(name: str, known: Iterable[str]) -> str:
 
 
 def preview(text: str, start: int, opening: int, leaves: Sequence[Leaf]) -> str:
-    """Return some words around the first place of any leaf: in the body, else before it.
+    """Return a few words around the first match of any leaf: in the body, else before it.
 
-    The body begins at `start`. Where there is no such place, or only one far behind, they are the
-    ones at `opening`.
+    The body begins at `start`. Without a match within `REACH`, the preview begins at `opening`.
     """
     at = _first_place(text, start, leaves) if leaves else None
     first = opening if at is None else max(at - BEFORE, start if at >= start else 0)
-    if first:  # not in the midst of a word
+    if first:  # start at a word boundary
         blank = re.compile(r"\s").search(text, first - 1, max(at or 0, first))
         first = blank.end() if blank else first
     shown = _on_one_line(text[first : first + 4 * LONGEST_PREVIEW])
@@ -297,16 +296,16 @@ def _first_place(text: str, start: int, leaves: Sequence[Leaf]) -> int | None:
     for begin, end in ((start, len(text)), (0, start)):
         part = text[begin : min(end, begin + REACH)]
         folded = fold(part)
-        # A regular expression of all leaves would take seconds for a long query and a long text.
+        # One regular expression for all leaves takes seconds on a long query and text.
         likely = [leaf for leaf in leaves if leaf.held in folded][:MOST_LEAVES]
         found = re.search("|".join(map(pattern_of, likely)), folded) if likely else None
-        if found:  # where folding changed the length, near the place is good enough
+        if found:  # folding may change the length; an approximate offset is good enough
             return begin + found.start() * len(part) // len(folded)
     return None
 
 
 def _on_one_line(text: str) -> str:
-    """Return the text without the ends of its lines, and without what cannot be seen."""
+    """Return the text on one line, without unprintable characters."""
     shown = " ".join(text.split())
     if shown.isprintable():
         return shown

@@ -1,4 +1,4 @@
-"""Signs items with a person's key: one by its id, or those of a pattern."""
+"""Signs items with the user's key: one by id, or all that match a pattern."""
 
 from __future__ import annotations
 
@@ -44,10 +44,9 @@ LOCATIONS = (PROJECT, USER)
 
 
 def sign(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Check an item, or each of those that a pattern means, and sign it.
+    """Check and sign one item, or each item that matches a pattern.
 
-    What has a signature of the same key and was not changed since is left as it is. Raises
-    `CodedError`.
+    An item with a valid signature by the same key is left unchanged. Raises `CodedError`.
     """
     location = _location(arguments)
     spaces = rye.spaces(arguments["project_path"])
@@ -66,7 +65,7 @@ def sign(rye: Rye, arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def _location(arguments: Mapping[str, Any]) -> str:
-    """Return the space whose items are signed; raises `CodedError`."""
+    """Return the space to sign in; raises `CodedError`."""
     parameters = arguments.get("parameters") or {}
     if parameters.keys() - {"location"}:
         raise CodedError(VALIDATION_FAILED, '"parameters" accepts only "location"')
@@ -89,7 +88,7 @@ def _location(arguments: Mapping[str, Any]) -> str:
 def _elsewhere(
     rye: Rye, spaces: Spaces, error: CodedError, item_type: str, item_id: str
 ) -> CodedError:
-    """Return the error of an item that was not found, which names another space that has it."""
+    """Return the error of a missing item, naming another space that has it."""
     if error.code != ITEM_NOT_FOUND:
         return error
     found = filter(None, (spaces.at(item_type, item_id, source) for source in SOURCES))
@@ -109,7 +108,7 @@ def _elsewhere(
 
 
 def _signed(signer: Signer, item: Item) -> dict[str, Any]:
-    """Return what came of one item; raises `CodedError`."""
+    """Sign one item and return the answer; raises `CodedError`."""
     signed = signer.sign(item)
     answer = {
         "status": "signed",
@@ -126,7 +125,7 @@ def _signed(signer: Signer, item: Item) -> dict[str, Any]:
 
 
 def _signed_all(signer: Signer, items: Sequence[Item]) -> dict[str, Any]:
-    """Return what came of each of several items; raises `CodedError` where none could be signed."""
+    """Sign several items and return their results; raises `CodedError` if all fail."""
     signed: list[str] = []
     failed: list[dict[str, Any]] = []
     warnings: list[str] = []
@@ -153,11 +152,11 @@ def _signed_all(signer: Signer, items: Sequence[Item]) -> dict[str, Any]:
 
 
 class NoKeyError(CodedError):
-    """No item can be signed, since there is no key."""
+    """No item can be signed, because there is no usable key."""
 
 
 class Signed:
-    """The result of signing an item; `unchanged` says that the item had it already."""
+    """The result of signing an item; `unchanged` means that it was already signed."""
 
     __slots__ = ("signature", "unchanged", "warnings")
 
@@ -168,7 +167,7 @@ class Signed:
 
 
 class Signer:
-    """Signs items with the key that the first of them asks for; `warnings` are of all of them."""
+    """Signs items with one key, read at the first item; `warnings` apply to all items."""
 
     __slots__ = ("_asked", "_key", "_rye", "_why", "warnings")
 
@@ -176,13 +175,13 @@ class Signer:
         self._rye = rye
         self._asked = False
         self._key: Key | None = None
-        self._why = ""  # there is no key
+        self._why = ""  # why there is no key
         self.warnings: list[str] = []
 
     def sign(self, item: Item) -> Signed:
-        """Check an item and sign it; what has such a signature is left as it is.
+        """Check an item and sign it, unless it has an equivalent signature.
 
-        Raises `CodedError`: the item is then as it was.
+        Raises `CodedError` and then leaves the item unchanged.
         """
         text = read_item(item)
         existing, bare = split(text, item.extension)
@@ -200,9 +199,9 @@ class Signer:
         return Signed(signature, warnings, unchanged=False)
 
     def _own_key(self) -> Key | None:
-        """Return the person's key; None where there is none and none can be made.
+        """Return the user's key, or None if it cannot be created.
 
-        Raises `NoKeyError` where that must not be used.
+        Raises `NoKeyError` if the key must not be used.
         """
         from .trust import own_key
 
@@ -229,7 +228,7 @@ class Signer:
         return key
 
     def _trust(self, user: str, key: Key) -> None:
-        """Trust a key that is new; whether an older one still is, is up to the person."""
+        """Trust a new key; the user decides about older ones."""
         from .trust import is_published, publish, trusted_key
 
         try:
@@ -245,14 +244,14 @@ class Signer:
             self.warnings.append(f'your signatures are "{UNTRUSTED}" here: {error}')
 
     def _suffices(self, item: Item, text: str, existing: Signature, key: Key | None) -> bool:
-        """Return whether the signature that an item has says as much as a new one would."""
+        """Return whether the existing signature is as good as a new one."""
         state = self._rye.trust().verdict(item, text).state
         if key is None:
             return state in {VALID, UNTRUSTED}
         return state == VALID and existing.fingerprint == key.fingerprint
 
     def _signature(self, item: Item, bare: str, key: Key | None) -> Signature:
-        """Return a new signature; raises `NoKeyError` where one without a key would not do."""
+        """Return a new signature; raises `NoKeyError` if the policy requires a key."""
         digest = digest_of(bare)
         timestamp = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
         if key is not None:
@@ -268,9 +267,9 @@ class Signer:
 
 
 def _checked(item: Item, text: str, bare: str) -> list[str]:
-    """Return the warnings about an item; raises `CodedError` where it must not be signed.
+    """Return the warnings about an item; raises `CodedError` if it cannot be signed.
 
-    `bare` is what is signed of the `text` of its file.
+    `bare` is the signed part of the file's `text`.
     """
     from .formats.tools import issues_of, parse
 
@@ -289,10 +288,10 @@ def _checked(item: Item, text: str, bare: str) -> list[str]:
 
 
 def replace_unchanged(item: Item, before: str, after: str) -> None:
-    """Write an item, unless somebody else has done so since; its file keeps its mode.
+    """Write an item unless its file has changed since it was read; keeps the file mode.
 
-    What is written between this look and the moment when the file is replaced is lost: there is no
-    lock that an editor would heed. Raises `CodedError`.
+    An edit between this check and the replacement is lost, because editors honour no lock. Raises
+    `CodedError`.
     """
     if read_item(item) != before:
         raise CodedError(

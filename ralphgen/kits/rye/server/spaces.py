@@ -1,4 +1,4 @@
-"""Lists and finds items in three spaces, of which the first that has an item shadows the others."""
+"""Lists and finds items in three spaces; the first space with an id shadows the others."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ if TYPE_CHECKING:
 DIRECTIVE, TOOL, KNOWLEDGE = "directive", "tool", "knowledge"
 TYPES = (DIRECTIVE, TOOL, KNOWLEDGE)
 FOLDERS = {DIRECTIVE: "directives", TOOL: "tools", KNOWLEDGE: "knowledge"}
-# Where two files of one space have the same id, the first of these goes first.
+# If two files of one space have the same id, the first extension wins.
 EXTENSIONS = {DIRECTIVE: (".md",), TOOL: (".py", ".yaml", ".yml"), KNOWLEDGE: (".md",)}
 PROJECT, USER, SYSTEM = "project", "user", "system"
-SOURCES = (PROJECT, USER, SYSTEM)  # an item of the first of them goes before those of the others
-LARGEST = 1 << 20  # bytes of an item's file
+SOURCES = (PROJECT, USER, SYSTEM)  # in order of precedence
+LARGEST = 1 << 20  # bytes of an item file
 LONGEST = 255  # characters of an id
 LONGEST_SEGMENT = 64
-RESERVED = "rye/core/"  # what tools whose ids begin with this do, only the system space says
+RESERVED = "rye/core/"  # only the system space may define tools with this prefix
 ANY_DEPTH = "**"
 _SEGMENT = "[a-z0-9][a-z0-9_-]*"  # compiled at the first use: this module is loaded at the start
 _PATTERN_SEGMENT = "[a-z0-9*?][a-z0-9_*?-]*"
@@ -51,14 +51,14 @@ _GRAMMAR = (
 SUBPROCESS, HTTP_CLIENT = "rye/core/primitives/subprocess", "rye/core/primitives/http_client"
 PRIMITIVES = (SUBPROCESS, HTTP_CLIENT)
 PYTHON_RUNTIME = "rye/core/runtimes/python_runtime"
-# As executors, these names always are the system's own; the last one is that of upstream's tools.
+# As executors, these names always mean system tools; upstream tools use the last one.
 EXECUTORS = {
     "subprocess": SUBPROCESS,
     "http_client": HTTP_CLIENT,
     "python_runtime": PYTHON_RUNTIME,
     "rye/core/runtimes/python/function": PYTHON_RUNTIME,
 }
-# What the server gives to a tool's author itself; these win over parameters of the same name.
+# Values that the server provides; they override parameters of the same name.
 BUILT_IN = (
     *("params_json", "project_path", "shim", "tool_dir", "tool_neighbours", "tool_path"),
     "tool_sha256",
@@ -66,9 +66,9 @@ BUILT_IN = (
 
 
 class Space:
-    """A place that holds items: `name` is one of `SOURCES`.
+    """A directory of items: `name` is one of `SOURCES`.
 
-    `folder` is the real path of its `.ai`, which need not be there.
+    `folder` is the real path of its `.ai`, which may not exist.
     """
 
     __slots__ = ("folder", "name")
@@ -79,15 +79,15 @@ class Space:
 
     @property
     def writable(self) -> bool:
-        """Return whether items may be written into it."""
+        """Return whether items can be written to this space."""
         return self.name != SYSTEM
 
 
 class Item:
     """An item: a file of one type in one space.
 
-    `type` is one of `TYPES`; `id` is its path below the type's folder without its extension, parted
-    by slashes.
+    `type` is one of `TYPES`; `id` is the path below the type's folder, without the extension and
+    with slashes as separators.
     """
 
     __slots__ = ("extension", "id", "space", "type")
@@ -100,7 +100,7 @@ class Item:
 
     @property
     def path(self) -> str:
-        """Return its file, absolute."""
+        """Return the absolute path of the file."""
         return f"{self.space.folder}/{FOLDERS[self.type]}/{self.id}{self.extension}"
 
     @property
@@ -110,17 +110,17 @@ class Item:
 
     @property
     def name(self) -> str:
-        """Return the last part of its id: the stem of its file."""
+        """Return the last part of the id, the stem of the file name."""
         return self.id.rpartition("/")[2]
 
     @property
     def category(self) -> str:
-        """Return the folder that it lies in, below the type's; empty at its top."""
+        """Return its directory below the type's folder; empty at the top level."""
         return self.id.rpartition("/")[0]
 
 
 def check_id(text: str) -> str:
-    """Return the text, where it is an id; raises `CodedError`."""
+    """Return the text if it is an id; raises `CodedError` otherwise."""
     problem = _problem(text, _SEGMENT)
     if problem:
         raise CodedError(INVALID_ID, f"invalid id {shown(text)}: {problem}")
@@ -128,10 +128,10 @@ def check_id(text: str) -> str:
 
 
 def check_pattern(text: str) -> str:
-    """Return the text, where it is a pattern of ids; raises `CodedError`.
+    """Return the text if it is an id pattern; raises `CodedError` otherwise.
 
-    `*` stands for any characters of a segment, `?` for one, `**` for any number of segments. A
-    pattern with a slash begins at the type's folder; one without is of the last segments alone.
+    `*` matches any characters of a segment, `?` one character, `**` any number of segments. A
+    pattern with a slash starts at the type's folder; one without a slash matches the last segment.
     """
     problem = _problem(text, _PATTERN_SEGMENT)
     if not problem and any(ANY_DEPTH in part and part != ANY_DEPTH for part in text.split("/")):
@@ -142,17 +142,17 @@ def check_pattern(text: str) -> str:
 
 
 def is_pattern(text: str) -> bool:
-    """Return whether a text means items by a pattern, and not one by its id."""
+    """Return whether a text is a pattern rather than an id."""
     return "*" in text or "?" in text
 
 
 def is_segment(name: str) -> bool:
-    """Return whether a folder or the stem of a file of this name can be a part of an id."""
+    """Return whether a directory name or file stem can be part of an id."""
     return len(name) <= LONGEST_SEGMENT and bool(re.fullmatch(_SEGMENT, name))
 
 
 def id_of(relative_path: str, item_type: str) -> str | None:
-    """Return the id of a file by its path below the folder of a type; None where it is no item."""
+    """Return the id of a file at this path below a type folder, or None if it has none."""
     for extension in EXTENSIONS[item_type]:
         stem = relative_path.removesuffix(extension)
         if stem != relative_path and not _problem(stem, _SEGMENT):
@@ -161,31 +161,31 @@ def id_of(relative_path: str, item_type: str) -> str | None:
 
 
 def is_reserved(item_type: str, item_id: str, source: str) -> bool:
-    """Return whether a space may not have an item of this id, since it belongs to the system's."""
+    """Return whether an id is reserved for the system space."""
     return item_type == TOOL and source != SYSTEM and item_id.startswith(RESERVED)
 
 
 def matches(pattern: str, item_id: str) -> bool:
-    """Return whether an id is one of those that a pattern means."""
+    """Return whether an id matches a pattern."""
     from fnmatch import fnmatchcase
 
     names = item_id.split("/")
     parts = pattern.split("/")
     if len(parts) == 1:
         return parts[0] == ANY_DEPTH or fnmatchcase(names[-1], parts[0])
-    reached = {0}  # how many of the names the parts so far may stand for
+    reached = {0}  # possible numbers of names matched so far
     for number, part in enumerate(parts, 1):
         if part != ANY_DEPTH:
             fitting = (at for at in reached if at < len(names) and fnmatchcase(names[at], part))
             reached = {at + 1 for at in fitting}
         elif reached:
-            # At the end it means what lies below, and not what lies beside under that name.
+            # A trailing "**" matches items below the directory, not an item of that name.
             reached = {*range(min(reached) + (number == len(parts)), len(names) + 1)}
     return len(names) in reached
 
 
 def _problem(text: str, segment: str) -> str:
-    """Return why a text is no id, or no pattern of some; empty where it is."""
+    """Return why a text is not an id or pattern, or an empty string if it is."""
     if len(text) > LONGEST:
         return f"it has {len(text)} characters: use at most {LONGEST}"
     parts = text.split("/")
@@ -196,11 +196,11 @@ def _problem(text: str, segment: str) -> str:
     return ""
 
 
-NEW = 0o644  # the mode of a new file, less what the umask takes
+NEW = 0o644  # mode of a new file before the umask applies
 
 
 def is_there(item: Item) -> bool:
-    """Return whether the file of an item is one: a regular file, not too long, behind no link."""
+    """Return whether the file of an item is regular, not too large and not behind a link."""
     try:
         found = os.lstat(item.path)
     except OSError:
@@ -210,9 +210,9 @@ def is_there(item: Item) -> bool:
 
 
 def has_no_link(space: Space, path: str) -> bool:
-    """Return whether a path lies in a space and is its own real path: then nothing leads out of it.
+    """Return whether a path is inside a space and contains no symbolic link.
 
-    A link within the space would give one file two ids, so those are not followed either.
+    Links within the space are refused too, because they would give one file two ids.
     """
     if not space.folder:
         return False
@@ -220,7 +220,7 @@ def has_no_link(space: Space, path: str) -> bool:
 
 
 def read_item(item: Item) -> str:
-    """Return the text of an item with its line ends and byte order mark; raises `CodedError`."""
+    """Return the text of an item with its line endings and byte order mark; raises `CodedError`."""
     _check_place(item)
     try:
         data, _ = read_file(item.path, LARGEST + 1, links=False)
@@ -239,10 +239,10 @@ def read_item(item: Item) -> str:
 
 
 def write_item(item: Item, text: str, *, mode: int | None = None, exclusive: bool) -> None:
-    """Give an item this text, whole or not at all; with `exclusive`, only where no file is.
+    """Write an item atomically; with `exclusive`, only if no file exists.
 
-    A file that is there keeps its mode unless one is given. Raises `CodedError`: the file is then
-    as it was, and nothing lies beside it.
+    An existing file keeps its mode unless one is given. Raises `CodedError` and then leaves the
+    file unchanged, without temporary files.
     """
     check_writable(item)
     _check_place(item)
@@ -263,7 +263,7 @@ def write_item(item: Item, text: str, *, mode: int | None = None, exclusive: boo
 
 
 def check_writable(item: Item) -> None:
-    """Raise `CodedError` where no item may be written at this place, whatever is there."""
+    """Raise `CodedError` if no item can be written to this path."""
     if not item.space.folder:
         why = (
             "cannot be stored, because the user space is inside the project: set USER_SPACE to a "
@@ -279,7 +279,7 @@ def check_writable(item: Item) -> None:
 
 
 def _check_place(item: Item) -> None:
-    """Raise `CodedError` where a file is not, or would not be, in the space of its item."""
+    """Raise `CodedError` if the path of an item leads out of its space."""
     check_id(item.id)
     if not has_no_link(item.space, item.path):
         why = "is behind a symbolic link, which is not followed: replace the link"
@@ -287,7 +287,7 @@ def _check_place(item: Item) -> None:
 
 
 def _make_folder(path: str) -> None:
-    """Make a folder and those around it; a file in their place is no item that is there."""
+    """Create a directory and its parents; raises `NotADirectoryError` if a file blocks it."""
     try:
         os.makedirs(path, exist_ok=True)
     except (FileExistsError, NotADirectoryError) as error:
@@ -295,19 +295,19 @@ def _make_folder(path: str) -> None:
 
 
 def _failure(code: str, item: Item, why: str) -> CodedError:
-    """Return the error that tells of an item why it is not read or written."""
+    """Return the error of an item that cannot be read or written."""
     message = f'the {item.type} "{item.id}" of the {item.source} space {why}'
     return CodedError(code, message, item_type=item.type, item_id=item.id, source=item.source)
 
 
-MOST_MATCHES = 1_000  # items that a pattern may mean
-MOST_COMPARED = 2_000  # ids that a wrong one is compared with
+MOST_MATCHES = 1_000  # items that a pattern may match
+MOST_COMPARED = 2_000  # ids compared to find a suggestion
 MOST_CANDIDATES = 20
 MOST_SUGGESTIONS = 5
 
 
 def files_of(item_type: str, space: Space) -> Iterator[File]:
-    """Yield, in no order, what is an item by its name and kind, even where it is too long."""
+    """Yield the item files of a type in any order, including files that are too large."""
     top = os.path.join(space.folder, FOLDERS[item_type])
     pending = [(top, "")] if has_no_link(space, top) else []
     while pending:
@@ -324,7 +324,7 @@ def files_of(item_type: str, space: Space) -> Iterator[File]:
 
 
 def items_in(files: Iterable[File]) -> dict[str, Item]:
-    """Return the items among these files in order, by their ids: the first of each id."""
+    """Return the items of these files by id, in order; the first file of each id wins."""
     found = [item for item, entry in files if _is_short(entry)]
     found.sort(key=lambda item: (item.id, EXTENSIONS[item.type].index(item.extension)))
     items: dict[str, Item] = {}
@@ -334,7 +334,7 @@ def items_in(files: Iterable[File]) -> dict[str, Item]:
 
 
 def links_before(item_types: Iterable[str], space: Space) -> list[str]:
-    """Return what is a link, and so not followed, of a space and of its folders of these types."""
+    """Return the names of the space folder and type folders that are symbolic links."""
     if not space.folder:
         return []
     if os.path.islink(space.folder):
@@ -344,7 +344,7 @@ def links_before(item_types: Iterable[str], space: Space) -> list[str]:
 
 
 def why_no_item(item_type: str, path: str, relative: str) -> str:
-    """Return what keeps a file, at `relative` below the folder of a type, from being an item."""
+    """Return why a file at `relative` below a type folder is not an item."""
     item_id = id_of(relative, item_type)
     if os.path.islink(path):
         return "symbolic links are not followed"
@@ -358,7 +358,7 @@ def why_no_item(item_type: str, path: str, relative: str) -> str:
 
 
 def _why_unfit(path: str) -> str:
-    """Return why a file cannot be an item, whatever its name; empty if it can."""
+    """Return why a file cannot be an item, apart from its name; empty if it can."""
     try:
         status = os.lstat(path)
     except OSError:
@@ -369,7 +369,7 @@ def _why_unfit(path: str) -> str:
 
 
 def _entries(folder: str) -> list[os.DirEntry[str]]:
-    """Return what is in a folder; nothing where it is not there or may not be read."""
+    """Return the entries of a directory, or none if it cannot be read."""
     try:
         with os.scandir(folder) as entries:
             return [*entries]
@@ -378,7 +378,7 @@ def _entries(folder: str) -> list[os.DirEntry[str]]:
 
 
 def _is_short(entry: os.DirEntry[str]) -> bool:
-    """Return whether a file is no longer than an item's may be, and still there."""
+    """Return whether a file still exists and is small enough for an item."""
     try:
         return entry.stat(follow_symlinks=False).st_size <= LARGEST
     except OSError:
@@ -386,10 +386,10 @@ def _is_short(entry: os.DirEntry[str]) -> bool:
 
 
 class Spaces:
-    """The spaces that the items of one project come from; each call looks at the disk anew.
+    """The three spaces of one project; every call reads the disk again.
 
-    An id is that of an item whose path it is; a bare stem is one of the first space that has any
-    item of that stem.
+    A full id is the path of an item; a bare name means the item of that name in the first space
+    with one.
     """
 
     __slots__ = ("_spaces",)
@@ -398,7 +398,7 @@ class Spaces:
         self._spaces = {space.name: space for space in (project, user, system)}
 
     def of(self, name: str) -> Space:
-        """Return the space of a name out of `SOURCES`."""
+        """Return the space of this name, one of `SOURCES`."""
         return self._spaces[name]
 
     def find(self, item_type: str, item_id: str, source: str | None = None) -> Item:
@@ -412,7 +412,7 @@ class Spaces:
         return found
 
     def executor(self, executor_id: str, space: Space) -> Item:
-        """Return the tool that runs one of `space`, from there downwards; raises `CodedError`."""
+        """Return the executor of a tool in `space`, from that space down; raises `CodedError`."""
         tool_id = EXECUTORS.get(executor_id, executor_id)
         sources = (SYSTEM,) if executor_id in EXECUTORS else SOURCES[SOURCES.index(space.name) :]
         try:
@@ -421,7 +421,7 @@ class Spaces:
             raise CodedError(EXECUTOR_NOT_FOUND, str(error), item_type=TOOL) from error
         found = self._found(TOOL, tool_id, sources)
         if found is None:
-            # Of what may be one only the server's own are known.
+            # Suggest only the executors of the system space.
             known = (*EXECUTORS, *EXECUTORS.values())
             near = nearest(executor_id, known) or nearest(executor_id.rpartition("/")[2], known)
             likely = [near] if near else []
@@ -429,7 +429,7 @@ class Spaces:
         return found
 
     def at(self, item_type: str, item_id: str, source: str) -> Item | None:
-        """Return the item of exactly this id in a space, None where it has none."""
+        """Return the item with exactly this id in a space, or None."""
         if is_reserved(item_type, item_id, source):
             return None
         space = self.of(source)
@@ -437,17 +437,17 @@ class Spaces:
         return next(filter(is_there, places), None)
 
     def shadows(self, item: Item) -> list[str]:
-        """Return the names of the spaces further down that have an item of the same id."""
+        """Return the names of the lower spaces with the same id."""
         further = SOURCES[SOURCES.index(item.source) + 1 :]
         return [name for name in further if self.at(item.type, item.id, name)]
 
     def shadowed_by(self, item: Item) -> str | None:
-        """Return the name of the space whose item of the same id shadows this one, if any does."""
+        """Return the name of the space that shadows this item, or None."""
         before = SOURCES[: SOURCES.index(item.source)]
         return next((name for name in before if self.at(item.type, item.id, name)), None)
 
     def matching(self, item_type: str, pattern: str, source: str | None = None) -> list[Item]:
-        """Return the items that a pattern means, by their ids; raises `CodedError`."""
+        """Return the items that match a pattern, sorted by id; raises `CodedError`."""
         check_pattern(pattern)
         found: dict[str, Item] = {}
         for name in (source,) if source else SOURCES:
@@ -464,7 +464,7 @@ class Spaces:
         return [found[item_id] for item_id in sorted(found)]
 
     def warnings(self, item_types: Iterable[str], sources: Sequence[str] = SOURCES) -> list[str]:
-        """Return what keeps items of these types from being seen, of which nobody would know."""
+        """Return warnings about symbolic links that hide items of these types."""
         kinds = [*item_types]
         return [
             f'"{name}" of the {source} space is a symbolic link, which is not followed: replace '
@@ -474,13 +474,13 @@ class Spaces:
         ]
 
     def target(self, item: Item, space_name: str) -> Item:
-        """Return the place of a copy of an item in another space; raises `CodedError` for none."""
+        """Return the target of a copy to another space; raises `CodedError` if it is read-only."""
         copy = Item(item.type, item.id, item.extension, self.of(space_name))
         check_writable(copy)
         return copy
 
     def _found(self, item_type: str, item_id: str, sources: Sequence[str]) -> Item | None:
-        """Return the item that an id means in the first of these spaces; raises `CodedError`."""
+        """Return the item of an id or bare name in the first space with it; raises `CodedError`."""
         for name in sources:
             if found := self.at(item_type, item_id, name):
                 return found
@@ -508,7 +508,7 @@ class Spaces:
         sources: Sequence[str],
         suggestions: Sequence[str],
     ) -> CodedError:
-        """Return the error that says where an item was looked for, and which ones are like it."""
+        """Return the error with the searched spaces and similar ids."""
         searched = [name for name in sources if self.of(name).folder]
         elsewhere = [name for name in SOURCES if name not in sources]
         elsewhere = [name for name in elsewhere if self.at(item_type, item_id, name)]
@@ -529,7 +529,7 @@ class Spaces:
         )
 
     def _ignored(self, item_type: str, item_id: str, sources: Sequence[str]) -> list[str]:
-        """Return of files that nearly have the path of an id why they are no items."""
+        """Return why files with almost this path are not items."""
         category, _, name = item_id.rpartition("/")
         found: list[str] = []
         for space in map(self.of, sources):
@@ -544,7 +544,7 @@ class Spaces:
         return sorted(found)[:MOST_SUGGESTIONS]
 
     def _suggestions(self, item_type: str, item_id: str, sources: Sequence[str]) -> list[str]:
-        """Return the ids that a wrong one most likely meant, the likeliest first."""
+        """Return the ids most similar to a wrong one, best first."""
         files = (file for name in sources for file in files_of(item_type, self.of(name)))
         known = {
             item.id: item.name for _, (item, _) in zip(range(MOST_COMPARED), files, strict=False)
@@ -558,7 +558,7 @@ class Spaces:
 
 
 def _named(sources: Sequence[str]) -> str:
-    """Return spaces as a sentence names them."""
+    """Return the spaces in words."""
     if not sources:
         return "the user space, which has no directory"
     return f"the {' and '.join(sources)} space{'s' if sources[1:] else ''}"

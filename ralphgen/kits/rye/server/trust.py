@@ -1,4 +1,4 @@
-"""Keys, signatures, and the trust in them."""
+"""Keys, signatures, and trust in them."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ FILE = "rye.toml"
 
 
 class Permissions:
-    """What a session may do with items: the user's file, and what the project leaves of it.
+    """The permissions of a session: the user's file, restricted by the project's settings.
 
-    `policy` says by type of item how far it is trusted. Tools ask only `hosts` over HTTP, or if
-    there are none public ones, and only `project_hosts` if there are some. `env` are variables that
-    tools get. `problem` says why the user's file cannot be used; then nothing is permitted.
+    `policy` maps each item type to its required trust. HTTP tools may reach only `hosts`, or all
+    public hosts if it is empty; `project_hosts` restricts this further if set. `env` names the
+    variables for tools. `problem` is the error in the user's file; then nothing is permitted.
     """
 
     __slots__ = ("env", "hosts", "policy", "problem", "project_hosts")
@@ -59,7 +59,7 @@ class Permissions:
 
 
 def _read(user: str) -> dict[str, Any]:
-    """Return what the user's file says; raises `ValueError` for a file that cannot be used."""
+    """Read the user's file; raises `ValueError` if it is invalid."""
     import tomllib
 
     try:
@@ -84,9 +84,9 @@ def _read(user: str) -> dict[str, Any]:
     return {**found, "policy": policy}
 
 
-LARGEST = 1 << 14  # bytes of a key's file
-ROOT = 0  # who can change everything anyway
-WRITABLE, OPEN = 0o022, 0o077  # what others may do with a file: change it; anything at all
+LARGEST = 1 << 14  # bytes of a key file
+ROOT = 0  # can change everything anyway
+WRITABLE, OPEN = 0o022, 0o077  # mode bits for others: write; any access
 OURS_ALONE = 0o600
 
 _FOLDER = os.O_RDONLY | getattr(os, "O_DIRECTORY", 0) | getattr(os, "O_CLOEXEC", 0) | NO_LINK
@@ -95,14 +95,14 @@ PRIVATE, PUBLIC = "private_key.pem", "public_key.pem"
 
 
 class UnfitKeyError(Exception):
-    """A key that must not be used: the text says why, and what to do about it."""
+    """A key that must not be used; the message contains the reason and the fix."""
 
 
 class KeyFolder:
-    """An open folder of keys: it stays the same, whatever its path leads to later.
+    """An open directory of keys, unaffected by later changes of its path.
 
-    Raises `FileNotFoundError` where there is none, and `UnfitKeyError` where others could have put
-    something into it.
+    Raises `FileNotFoundError` if it does not exist, and `UnfitKeyError` if others can write to
+    it.
     """
 
     __slots__ = ("_folder", "path")
@@ -128,26 +128,26 @@ class KeyFolder:
         self.close()
 
     def close(self) -> None:
-        """Close the folder."""
+        """Close the directory."""
         os.close(self._folder)
 
     def secret(self, name: str) -> bytes:
-        """Return our file nobody else may read; raises `FileNotFoundError`, `UnfitKeyError`."""
+        """Return a private file; raises `FileNotFoundError`, `UnfitKeyError`."""
         return self._content(name, {os.geteuid()}, OPEN)
 
     def public(self, name: str) -> bytes:
-        """Return a file nobody else may write; raises `FileNotFoundError`, `UnfitKeyError`."""
+        """Return a write-protected file; raises `FileNotFoundError`, `UnfitKeyError`."""
         return self._content(name, {os.geteuid(), ROOT}, WRITABLE)
 
     def put_first(self, name: str, data: bytes) -> None:
-        """Write a file unless there is one, which stays, however many try; raises `OSError`."""
+        """Write a file unless it exists; safe against races; raises `OSError`."""
         try:
             replace_file(name, data, mode=OURS_ALONE, exclusive=True, folder=self._folder)
         except FileExistsError:
             return
 
     def put(self, name: str, data: bytes) -> None:
-        """Write a file, whatever is there; raises `OSError`."""
+        """Write or replace a file; raises `OSError`."""
         replace_file(name, data, mode=OURS_ALONE, folder=self._folder)
 
     def _content(self, name: str, owners: set[int], forbidden: int) -> bytes:
@@ -168,7 +168,7 @@ class KeyFolder:
 
 
 def made_folder(path: str) -> KeyFolder:
-    """Return the folder, made where it is not there, so that only we may look into it.
+    """Open a key directory, created with mode 0700 if missing.
 
     Raises `OSError` and `UnfitKeyError`.
     """
@@ -181,13 +181,13 @@ def made_folder(path: str) -> KeyFolder:
 
 
 def _unopened(path: str, what: str, error: OSError) -> UnfitKeyError:
-    """Return the error of a file or folder that cannot be opened for another reason than none."""
+    """Return the error of a file or directory that exists but cannot be opened."""
     fix = f"it must be a {what} that you own, not a symbolic link"
     return UnfitKeyError(f'cannot open "{path}" ({reason(error)}): {fix}')
 
 
 def _refuse_foreign(path: str, status: os.stat_result, owners: set[int], forbidden: int) -> None:
-    """Raise `UnfitKeyError` for what others own, or may do with it what is forbidden."""
+    """Raise `UnfitKeyError` for a wrong owner or a forbidden mode bit."""
     from shlex import quote
 
     if status.st_uid not in owners:
@@ -204,7 +204,7 @@ def _refuse_foreign(path: str, status: os.stat_result, owners: set[int], forbidd
 
 
 class Key:
-    """A person's own key; `public` is the file of its public half."""
+    """The user's key; `public` is the content of its public key file."""
 
     __slots__ = ("_private", "fingerprint", "public")
 
@@ -224,10 +224,10 @@ class Key:
 
 
 def own_key(user: str) -> Key:
-    """Return the key of the user space `user`, made where there is none.
+    """Return the key of the user space `user`, created if missing.
 
-    However many servers sign for the first time at once, they get the same. Raises
-    `UnfitKeyError`, and `OSError` where it cannot be made.
+    Concurrent first calls of several servers return the same key. Raises `UnfitKeyError`, and
+    `OSError` if it cannot be created.
     """
     folder = os.path.join(user, OWN)
     try:
@@ -239,16 +239,16 @@ def own_key(user: str) -> Key:
 
 
 def is_published(user: str, key: Key) -> bool:
-    """Return whether the public half of one's own key was written: it was trusted once, then.
+    """Return whether the user's public key file exists, which means it was trusted before.
 
-    Raises `UnfitKeyError`, and `OSError` where there is no such folder.
+    Raises `UnfitKeyError`, and `OSError` if the directory does not exist.
     """
     with KeyFolder(os.path.join(user, OWN)) as keys:
         return _holds(keys, PUBLIC, key.public)
 
 
 def publish(user: str, key: Key) -> None:
-    """Trust one's own key, and write its public half, which says that this was done.
+    """Trust the user's key, then write its public key file as a record of that.
 
     Raises `UnfitKeyError` and `OSError`.
     """
@@ -259,7 +259,7 @@ def publish(user: str, key: Key) -> None:
 
 
 def is_signed(user: str, fingerprint: str, signature: str, message: bytes) -> bool:
-    """Return whether a key signed a message; raises `UnfitKeyError` where it is not trusted."""
+    """Return whether a key signed a message; raises `UnfitKeyError` if it is not trusted."""
     key = trusted_key(user, fingerprint)
     from base64 import urlsafe_b64decode
 
@@ -273,7 +273,7 @@ def is_signed(user: str, fingerprint: str, signature: str, message: bytes) -> bo
 
 
 def fingerprint_of(key: Ed25519PublicKey) -> str:
-    """Return how a key is named: by the beginning of its sha256."""
+    """Return the fingerprint of a key, the first 16 digits of its SHA-256."""
     return sha256_hex(key.public_bytes_raw())[:16]
 
 
@@ -297,7 +297,7 @@ def _read_own(folder: str) -> Key:
 
 
 def _new_pem() -> bytes:
-    """Return the file of a new private key."""
+    """Return the file content of a new private key."""
     add_packages()
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -310,7 +310,7 @@ def _new_pem() -> bytes:
 
 
 def _holds(keys: KeyFolder, name: str, data: bytes) -> bool:
-    """Return whether a file has this content, and nobody else may change that."""
+    """Return whether a file has this content and is write-protected."""
     try:
         return keys.public(name) == data
     except (FileNotFoundError, UnfitKeyError):
@@ -350,14 +350,14 @@ def trusted_key(user: str, fingerprint: str) -> Ed25519PublicKey:
     return key
 
 
-SIGNED, VALIDATED = "signed", "validated"  # by a key; by nobody, which anyone can do
+SIGNED, VALIDATED = "signed", "validated"  # with a key; without one, which anyone can forge
 MARKDOWN = ".md"
-VERSION = "rye-signature-1"  # of what a key signs
-LONGEST_STALE = 4_000  # characters of a line that looks like a signature and is none
+VERSION = "rye-signature-1"  # of the signed message
+LONGEST_STALE = 4_000  # characters of a stale signature line
 
 _BOM = "\ufeff"
-# 64 bytes as base64 leave the last letter four spare bits: unless they are zero, it is another
-# spelling of the same signature.
+# 64 bytes in base64 leave four spare bits in the last letter; other values than zero would be a
+# second encoding of the same signature.
 _PAYLOAD = (
     r"rye:(?:(?P<form>signed)|validated)"
     r":(?P<timestamp>[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}Z)"
@@ -367,7 +367,7 @@ _PAYLOAD = (
 _END = r"(?P<end>\r?\n|\Z)"
 _COMMENT = re.compile(f"# {_PAYLOAD}{_END}")
 _HTML_COMMENT = re.compile(f"<!-- {_PAYLOAD} -->{_END}")
-# Neither may hold an end of line of any kind, or the end of its comment: that would be text.
+# Neither may contain a line break or the end of its comment.
 _STALE = r"(?:rye:signed|rye:validated|kiwi-mcp:validated):"
 _STALE_COMMENT = re.compile(rf"#[ \t]*{_STALE}[ -~\t]{{0,{LONGEST_STALE}}}{_END}")
 _STALE_HTML_COMMENT = re.compile(
@@ -376,9 +376,9 @@ _STALE_HTML_COMMENT = re.compile(
 
 
 class Signature:
-    """The parts of a signature's line.
+    """The parts of a signature line.
 
-    `form` is `SIGNED` or `VALIDATED`; the second has neither `signature` nor `fingerprint`.
+    `form` is `SIGNED` or `VALIDATED`; the latter has neither `signature` nor `fingerprint`.
     """
 
     __slots__ = ("fingerprint", "form", "hash", "signature", "timestamp")
@@ -394,12 +394,12 @@ class Signature:
 
     @property
     def payload(self) -> str:
-        """Return its line, without what makes that a comment."""
+        """Return the signature line without comment marks."""
         parts = ["rye", self.form, self.timestamp, self.hash]
         return ":".join([*parts, self.signature, self.fingerprint] if self.signature else parts)
 
     def info(self) -> dict[str, Any]:
-        """Return what an answer says of it; `fingerprint` is None where nobody signed."""
+        """Return the facts for an answer; `fingerprint` is None without a key."""
         return {
             "form": self.form,
             "timestamp": self.timestamp,
@@ -409,13 +409,13 @@ class Signature:
 
 
 def line_of(signature: Signature, extension: str) -> str:
-    """Return a signature as a comment line, without its end, of a file with this extension."""
+    """Return a signature as a comment line for this extension, without a line break."""
     payload = signature.payload
     return f"<!-- {payload} -->" if extension == MARKDOWN else f"# {payload}"
 
 
 def split(text: str, extension: str) -> tuple[Signature | None, str]:
-    """Return the signature of a text and the rest of it; None and the whole text for none."""
+    """Return the signature of a text and the rest, or None and the whole text."""
     pattern = _HTML_COMMENT if extension == MARKDOWN else _COMMENT
     found = pattern.match(text, _place(text, extension))
     if found is None:
@@ -428,18 +428,18 @@ def split(text: str, extension: str) -> tuple[Signature | None, str]:
         fingerprint=parts["fingerprint"] or "",
     )
     bare = _without(text, found)
-    # A line that would not be put there, as one before a shebang, is none.
+    # A signature line in another place, such as before a shebang, does not count.
     again = with_line(bare, extension, line_of(signature, extension))
     return (signature, bare) if _normal(again) == _normal(text) else (None, text)
 
 
 def with_line(bare: str, extension: str, line: str) -> str:
-    """Return the text with a line at its beginning, after a shebang; `split` takes it out again.
+    """Return the text with a line inserted at the top, after a shebang; `split` reverses it.
 
-    The line ends as the first one of the text does.
+    Uses the line ending of the first line.
     """
     place = _place(bare, extension)
-    if place > 1 and not bare.endswith("\n", 0, place):  # a shebang, and nothing after it
+    if place > 1 and not bare.endswith("\n", 0, place):  # only a shebang
         return f"{bare}\n{line}"
     first = bare.find("\n")
     newline = "\r\n" if first > 0 and bare[first - 1] == "\r" else "\n"
@@ -447,9 +447,9 @@ def with_line(bare: str, extension: str, line: str) -> str:
 
 
 def without_stale(bare: str, extension: str) -> str:
-    """Return what `split` leaves, without lines like signatures that stand where one would.
+    """Return the rest from `split` without stale signature lines at the top.
 
-    To sign adds a line, and must not pile them up.
+    Otherwise they would pile up with each signing.
     """
     pattern = _STALE_HTML_COMMENT if extension == MARKDOWN else _STALE_COMMENT
     while found := pattern.match(bare, _place(bare, extension)):
@@ -458,22 +458,22 @@ def without_stale(bare: str, extension: str) -> str:
 
 
 def digest_of(bare: str) -> str:
-    """Return the sha256 of a text without its signature, the same however its lines end."""
+    """Return the SHA-256 of a text without its signature, independent of line endings."""
     return sha256_hex(_normal(bare).encode())
 
 
 def message_of(item_type: str, item_id: str, digest: str, timestamp: str) -> bytes:
-    """Return what a key signs: that this text, under this name, was signed at this time."""
+    """Return the signed message: the digest, name and time of a text."""
     return f"{VERSION}\n{item_type}\n{item_id}\n{digest}\n{timestamp}".encode()
 
 
 def _normal(text: str) -> str:
-    """Return the text with the ends of lines that do not count as a change."""
+    """Return the text with normalized line endings."""
     return text.replace("\r\n", "\n")
 
 
 def _place(text: str, extension: str) -> int:
-    """Return where a signature's line stands: after a byte order mark, and a tool's shebang."""
+    """Return the offset of the signature line: after a byte order mark and a tool's shebang."""
     start = int(text.startswith(_BOM))
     if extension == MARKDOWN or not text.startswith("#!", start):
         return start
@@ -481,13 +481,13 @@ def _place(text: str, extension: str) -> int:
 
 
 def _without(text: str, found: re.Match[str]) -> str:
-    """Return the text without a line; where that ended the text, without the line end before it."""
+    """Return the text without a line; for the last line, without the line break before it."""
     before = text[: found.start()]
     return (before if found["end"] else before.removesuffix("\n")) + text[found.end() :]
 
 
 VALID, UNSIGNED, MODIFIED, UNTRUSTED = "valid", "unsigned", "modified", "untrusted"
-MANIFEST = "manifest"  # the form of what comes with the server: its digest is in the manifest
+MANIFEST = "manifest"  # the form of system items: the manifest has their digests
 CODES = {UNSIGNED: codes.UNSIGNED, MODIFIED: codes.INTEGRITY_FAILED, UNTRUSTED: codes.UNTRUSTED_KEY}
 REFUSED = {
     OFF: frozenset[str](),
@@ -498,11 +498,11 @@ REFUSED = {
 
 
 class Verdict:
-    """The result of verifying a text: how far it can be trusted.
+    """The result of verifying a text.
 
-    `state` is one of the four; `reason` says why it is not `VALID`. `form` is that of the
-    signature, or `MANIFEST`, empty where there is none; `fingerprint` names the key of a signature.
-    `warnings` are what the policy does not refuse and yet wants told.
+    `state` is `VALID` or one of `CODES`, with the `reason`. `form` is that of the signature, or
+    `MANIFEST`, or empty; `fingerprint` identifies the key. `warnings` are about items that the
+    policy accepts although they are not valid.
     """
 
     __slots__ = ("fingerprint", "form", "reason", "state", "timestamp", "warnings")
@@ -518,17 +518,17 @@ class Verdict:
         self.warnings: list[str] = []
 
     def entry(self) -> dict[str, Any]:
-        """Return what an answer says of it; what is not there is left out."""
+        """Return the facts for an answer, without empty ones."""
         names = ("form", "fingerprint", "timestamp", "reason")
         parts = {name: getattr(self, name) for name in names}
         return {"state": self.state, **{name: part for name, part in parts.items() if part}}
 
 
 class Trust:
-    """Whom a session trusts: the keys of the user space, and the manifest of the server.
+    """Trust of a session in items, from the trusted keys of the user and the server's manifest.
 
-    `policy` says by type what is refused; `user` is the user space, empty where no key is trusted;
-    `folder` is that of the emitted server. Nothing but the manifest is remembered.
+    `policy` is the required trust by item type; `user` is the user space, empty if no key is
+    trusted; `folder` is the directory of the emitted server. Caches only the manifest.
     """
 
     __slots__ = ("_digests", "_folder", "_policy", "_seen", "_user")
@@ -541,11 +541,11 @@ class Trust:
         self._seen: tuple[int, int, int] | None = None
 
     def policy_of(self, item_type: str) -> str:
-        """Return what is asked of the items of a type."""
+        """Return the policy of an item type."""
         return self._policy[item_type]
 
     def verdict(self, item: Item, text: str) -> Verdict:
-        """Return how far the text of an item can be trusted."""
+        """Return the verdict on the text of an item."""
         if item.source == SYSTEM:
             path = os.path.relpath(item.path, self._folder).replace(os.sep, "/")
             if self._emitted().get(path) == sha256_hex(text.encode()):
@@ -562,9 +562,9 @@ class Trust:
         return self._by_key(item, signature)
 
     def require(self, item: Item, text: str, *, signs: bool) -> Verdict:
-        """Return how far a text can be trusted, where the policy of its type allows that.
+        """Return the verdict on a text; raises `CodedError` if the policy rejects it.
 
-        `signs` says whether the session has the tool that signs. Raises `CodedError`.
+        `signs` tells whether the session has the `sign` tool, for the hint.
         """
         verdict = self.verdict(item, text)
         policy = self.policy_of(item.type)
@@ -575,7 +575,7 @@ class Trust:
             verdict.warnings.append(f"{told}: {verdict.reason}")
             return verdict
         entry = verdict.entry()
-        del entry["reason"]  # the message says it
+        del entry["reason"]  # already in the message
         raise CodedError(
             CODES[verdict.state],
             f'{told}, and the policy "{policy}" rejects it: '
@@ -588,7 +588,7 @@ class Trust:
         )
 
     def _by_key(self, item: Item, signature: Signature) -> Verdict:
-        """Return what the key of a signature says of a text whose hash is right."""
+        """Return the verdict on a key signature; the hash was checked before."""
         message = message_of(item.type, item.id, signature.hash, signature.timestamp)
         try:
             if is_signed(self._user, signature.fingerprint, signature.signature, message):
@@ -602,7 +602,7 @@ class Trust:
         return Verdict(MODIFIED, reason, signature=signature)
 
     def _emitted(self) -> Mapping[str, str]:
-        """Return the digests of the server's files by their paths; empty without a manifest."""
+        """Return the digests of the emitted files by path; empty without a manifest."""
         import json
 
         path = os.path.join(self._folder, "manifest.json")
@@ -621,11 +621,11 @@ class Trust:
 
 
 def _fix(item: Item, verdict: Verdict, *, signs: bool) -> str:
-    """Return what to do about an item that is refused, where the reason does not say that."""
+    """Return the fix for a rejected item, unless the reason contains it."""
     if item.source == SYSTEM:
         return '; run "ralphgen regen --force" in the project'
     if verdict.state == UNTRUSTED and verdict.form == SIGNED:
-        return ""  # whoever signs it anew takes away what somebody else has vouched for
+        return ""  # signing it again would replace the other signer's signature
     seen = "review it"
     if verdict.state == MODIFIED:
         seen = "check what changed, and who changed it"

@@ -36,7 +36,7 @@ TIMEOUT = "TIMEOUT"
 UNSIGNED = "UNSIGNED"
 UNTRUSTED_KEY = "UNTRUSTED_KEY"
 VALIDATION_FAILED = "VALIDATION_FAILED"
-LONGEST = 60  # characters of a value that is shown
+LONGEST = 60  # characters of a value in a message
 NAMES: dict[type, str] = {
     bool: "true or false",
     int: "a number",
@@ -47,11 +47,11 @@ NAMES: dict[type, str] = {
     type(None): "nothing",
 }
 TRUE, FALSE = ("true", "yes", "on", "1"), ("false", "no", "off", "0")
-LEFT_OUT = object()  # what a member of a body is that no value was given for
+LEFT_OUT = object()  # marks a value whose parameter was omitted
 
 
 def shown(value: object) -> str:
-    """Return a value as JSON, cut where it is long; of what holds others only the kind."""
+    """Return a value as short JSON; for lists and objects, only the kind."""
     if isinstance(value, (list, dict)):
         return NAMES[type(value)]
     if isinstance(value, str):
@@ -64,7 +64,7 @@ def _shortened(text: str) -> str:
 
 
 def value_of(text: str) -> Any:
-    """Return the value of a JSON text; raises ValueError where it is none."""
+    """Parse a JSON text; raises ValueError if it is invalid."""
     try:
         return json.loads(text, parse_constant=_refused, parse_float=_finite)
     except RecursionError as error:
@@ -72,7 +72,7 @@ def value_of(text: str) -> Any:
 
 
 def is_finite(value: Any) -> bool:
-    """Return whether JSON can hold a value that was read more freely, as 1e999 is."""
+    """Return whether JSON can represent a value; a lenient reader accepts 1e999."""
     try:
         json.dumps(value, allow_nan=False)
     except (ValueError, RecursionError):
@@ -92,7 +92,7 @@ def _finite(text: str) -> float:
 
 
 def as_text(value: Any) -> str:
-    """Return a value as it stands in a text: what is no scalar as JSON, and nothing for none."""
+    """Return a value as inserted text: lists and objects as JSON, None as an empty string."""
     if value is None or value is LEFT_OUT:
         return ""
     return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
@@ -102,7 +102,7 @@ _PLACEHOLDER = re.compile(
     r"\$\{(?P<variable>[A-Za-z_][A-Za-z0-9_]*)(?::-(?P<default>[^{}]*))?\}"
     r"|\{(?P<name>[A-Za-z_][A-Za-z0-9_-]*)\}"
 )
-# Characters that are put in for one call: a short text can name a long value very often.
+# Characters inserted in one call: a short text can repeat a long value many times.
 MAX_INSERTED = 1 << 24
 NOT_GIVEN = (
     'the placeholder "{{{name}}}" is not filled: give "{name}", or a default for it in '
@@ -111,13 +111,13 @@ NOT_GIVEN = (
 
 
 def refusal(where: str, expected: str, found: object) -> CodedError:
-    """Return what says that a value is of the wrong kind."""
+    """Return the error of a value of the wrong kind."""
     kind = NAMES.get(type(found), type(found).__name__)
     return CodedError(VALIDATION_FAILED, f'"{where}" must be {expected}, found {kind}')
 
 
 def text_at(where: str, value: object) -> str:
-    """Return the value, which must be a text with anything in it."""
+    """Return the value, which must be a string that is not blank."""
     if not isinstance(value, str):
         raise refusal(where, "a string", value)
     if not value.strip():
@@ -126,14 +126,14 @@ def text_at(where: str, value: object) -> str:
 
 
 def scalar_at(where: str, value: object) -> str:
-    """Return a text, or a number written as one."""
+    """Return a string, or a number as a string."""
     if isinstance(value, bool) or not isinstance(value, (str, int, float)):
         raise refusal(where, "a string or a number", value)
     return str(value)
 
 
 def list_at(where: str, value: object) -> list[Any]:
-    """Return the value, which must be a list; an empty one where nothing is said."""
+    """Return the value, which must be a list; None means an empty list."""
     if value is None:
         return []
     if not isinstance(value, list):
@@ -142,7 +142,7 @@ def list_at(where: str, value: object) -> list[Any]:
 
 
 def mapping_at(where: str, value: object) -> dict[str, Any]:
-    """Return the value, which must be an object; an empty one where nothing is said."""
+    """Return the value, which must be an object; None means an empty object."""
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -151,7 +151,7 @@ def mapping_at(where: str, value: object) -> dict[str, Any]:
 
 
 def choice_at(where: str, value: object, choices: tuple[str, ...]) -> str:
-    """Return the value, which must be one of some words."""
+    """Return the value, which must be one of the choices."""
     if not isinstance(value, str) or value not in choices:
         words = " or ".join(f'"{choice}"' for choice in choices)
         raise CodedError(VALIDATION_FAILED, f'"{where}" must be {words}, found {shown(value)}')
@@ -159,7 +159,7 @@ def choice_at(where: str, value: object, choices: tuple[str, ...]) -> str:
 
 
 def count_at(where: str, value: object, most: int) -> int:
-    """Return the value, which must be a whole number from 1 on."""
+    """Return the value, which must be an integer from 1 to `most`."""
     if isinstance(value, bool) or not isinstance(value, int):
         raise refusal(where, f"an integer from 1 to {most}", value)
     if not 1 <= value <= most:
@@ -169,7 +169,7 @@ def count_at(where: str, value: object, most: int) -> int:
 
 
 def unknown_keys(config: Mapping[str, Any], known: Sequence[str], primitive: str) -> list[str]:
-    """Return what to warn of: keys that the primitive does not know, which do nothing."""
+    """Return warnings about keys that the primitive ignores."""
     return [
         f'unknown config key "{key}" for "{primitive}": expected {", ".join(known)}'
         for key in config
@@ -178,7 +178,7 @@ def unknown_keys(config: Mapping[str, Any], known: Sequence[str], primitive: str
 
 
 def timeout_of(config: Mapping[str, Any], most: float) -> tuple[float, list[str]]:
-    """Return how long a tool may take, in seconds, and what to warn of."""
+    """Return the timeout of a tool in seconds, and warnings."""
     where, seconds = "config.timeout", config.get("timeout")
     if seconds is None:
         return most, []
@@ -194,7 +194,7 @@ def timeout_of(config: Mapping[str, Any], most: float) -> tuple[float, list[str]
 
 
 def placeholders(value: Any) -> Iterator[str]:
-    """Yield the names of the parameters that the texts of a JSON value name, in their order."""
+    """Yield the names in the placeholders of a JSON value, in order."""
     if isinstance(value, str):
         yield from (found["name"] for found in _PLACEHOLDER.finditer(value) if found["name"])
     elif isinstance(value, (list, dict)):
@@ -203,7 +203,7 @@ def placeholders(value: Any) -> Iterator[str]:
 
 
 def unfilled(name: str, known: Iterable[str]) -> str:
-    """Return why a placeholder has no value, and the parameter that was probably meant."""
+    """Return the message for an unknown placeholder, with a suggestion."""
     near = nearest(name, known)
     meant = f'did you mean "{{{near}}}"? If not, declare' if near else "declare"
     return (
@@ -213,13 +213,13 @@ def unfilled(name: str, known: Iterable[str]) -> str:
 
 
 class Filling:
-    """Fills the values that an author's text names into it.
+    """Fills the placeholders in an author's text.
 
-    `{name}` is a built-in value, else a parameter; `${VARIABLE}` or `${VARIABLE:-default}` is one
-    of the child's environment. `declared` are the names of all parameters that may be given: a text
-    that is only one that was not given is empty. `unset` collects the variables that are not there,
-    which are empty. `CodedError` is raised for a name that is not a parameter's, for a parameter
-    that was not given within a longer text, and if too much would be put in.
+    `{name}` is a built-in value or a parameter; `${VARIABLE}` or `${VARIABLE:-default}` is a
+    variable of the child's environment. `declared` names all parameters. A text that is only an
+    omitted parameter becomes empty. `unset` collects missing variables, which are empty too. The
+    methods raise `CodedError` for an unknown name, for an omitted parameter within a longer text,
+    and if the result grows too large.
     """
 
     __slots__ = ("_built_in", "_declared", "_parameters", "_room", "_variables", "unset")
@@ -240,19 +240,19 @@ class Filling:
         self.unset: dict[str, None] = {}
 
     def text(self, author: str) -> str:
-        """Return the text with everything put in."""
+        """Return the text with all placeholders filled."""
         return "".join(as_text(value) for value, _ in self.pieces(author))
 
     def argument(self, author: str) -> str | None:
-        """Return the text, but none where all of it is a parameter that was not given."""
+        """Return the filled text, or None if it is only an omitted parameter."""
         value = self._only(author)
         return None if value is None or value is LEFT_OUT else self.text(author)
 
     def value(self, author: Any) -> Any:
-        """Return a JSON value with everything put in.
+        """Return a JSON value with all placeholders filled.
 
-        A text that is one placeholder becomes the parameter as it is, of whatever type; a member
-        that is a parameter which was not given is left out.
+        A string that is one placeholder becomes the parameter with its type. Members and list
+        items that are only an omitted parameter are left out.
         """
         if isinstance(author, str):
             only = self._only(author)
@@ -266,7 +266,7 @@ class Filling:
         return author
 
     def shown(self, author: str) -> str:
-        """Return the text with everything but the variables put in: those may be secrets."""
+        """Return the text with all placeholders but the variables filled: those may be secrets."""
         parts: list[str] = []
         end = 0
         for found in _PLACEHOLDER.finditer(author):
@@ -276,9 +276,9 @@ class Filling:
         return "".join(parts) + author[end:]
 
     def pieces(self, author: str) -> Iterator[tuple[Any, bool]]:
-        """Yield the parts of a text, and of each whether it was given with the call.
+        """Yield the parts of a filled text, each with whether the caller provided it.
 
-        What comes from the environment is the author's, as is what is written there.
+        Literal text and environment variables count as the author's.
         """
         end = 0
         for found in _PLACEHOLDER.finditer(author):
@@ -294,7 +294,7 @@ class Filling:
         yield author[end:], False
 
     def _taken(self, value: Any) -> Any:
-        """Return the value, which is to be put in; raises `CodedError` where that is too much."""
+        """Count a value against the size limit and return it; raises `CodedError` if exceeded."""
         self._room -= len(as_text(value))
         if self._room < 0:
             text = (
@@ -304,7 +304,7 @@ class Filling:
         return value
 
     def _only(self, author: str) -> Any:
-        """Return the parameter that a text is, where it is nothing but one; else a text."""
+        """Return the value of a text that is only a parameter; otherwise an empty string."""
         found = _PLACEHOLDER.fullmatch(author)
         return "" if found is None or found["name"] is None else self._given(found)
 
@@ -326,23 +326,23 @@ class Filling:
         return value
 
 
-LONGEST_ERROR = 300  # characters of one, which quotes the value that is wrong
-DEEPEST = 20  # objects within each other that get defaults
+LONGEST_ERROR = 300  # characters of an error, which quotes the wrong value
+DEEPEST = 20  # nested objects that get defaults
 PROGRAM = "schema_check.py"
-PATIENCE = 15  # seconds for the program, which ends itself when it has computed for long
-LIGHT = 2_000_000  # characters of a schema times those of the parameters that take no time
-LEAST = 100  # characters that parameters count as: a schema takes time by itself
-# What may take more time than the sizes say: regular expressions, and what branches or compares.
+PATIENCE = 15  # seconds to wait for the program, which limits its own CPU time
+LIGHT = 2_000_000  # schema size times parameter size that is fast to check
+LEAST = 100  # minimum parameter size in that product: the schema alone takes time
+# Keywords that can be slow at any size.
 _HEAVY = re.compile(
     '"(?:pattern|patternProperties|\\$ref|\\$dynamicRef|uniqueItems|unevaluated(?:Items|Properties))"'
 )
 
 
 def checked(schema: object, given: dict[str, Any], tool_id: str) -> dict[str, Any]:
-    """Return the parameters with the defaults of what was not given; without a schema, as they are.
+    """Return the parameters with defaults for omitted ones, or unchanged without a schema.
 
-    Nothing else is changed: a text is no number. Raises `CodedError`, which names all that is
-    wrong, or what is wrong with the schema itself.
+    Converts no types. Raises `CodedError` with all problems of the parameters, or with the problem
+    of the schema.
     """
     if schema is None:
         return given
@@ -362,7 +362,7 @@ def checked(schema: object, given: dict[str, Any], tool_id: str) -> dict[str, An
 
 
 def declared(schema: object) -> frozenset[str]:
-    """Return the names of the parameters that a schema describes or requires."""
+    """Return the names of the parameters in a schema, described or required."""
     required = schema.get("required") if isinstance(schema, dict) else None
     names = required if isinstance(required, list) else []
     return frozenset((*_properties(schema), *(name for name in names if isinstance(name, str))))
@@ -374,7 +374,7 @@ def _properties(schema: object) -> dict[str, Any]:
 
 
 def _with_defaults(schema: object, given: dict[str, Any], depth: int) -> dict[str, Any]:
-    """Return a copy of an object with the defaults of its members, and of theirs."""
+    """Return a copy of an object with defaults filled in, recursively."""
     from copy import deepcopy
 
     completed = dict(given)
@@ -387,7 +387,7 @@ def _with_defaults(schema: object, given: dict[str, Any], depth: int) -> dict[st
 
 
 def _problems(schema: dict[str, Any], given: dict[str, Any], tool_id: str) -> list[str]:
-    """Return what is wrong with the parameters, found in a process apart if that may take long."""
+    """Return the problems of the parameters; a check that may be slow runs in a child process."""
     written = json.dumps(schema), json.dumps(given)
     try:
         if len(written[0]) * (len(written[1]) + LEAST) < LIGHT and not _HEAVY.search(written[0]):
@@ -400,7 +400,7 @@ def _problems(schema: dict[str, Any], given: dict[str, Any], tool_id: str) -> li
 
 
 def _problems_apart(written: str) -> list[str]:
-    """Return what the program that checks finds in its time; raises `UnfitSchemaError`."""
+    """Return the problems found by the checking program; raises `UnfitSchemaError`."""
     import subprocess
     import sys
 

@@ -1,8 +1,8 @@
-"""Reads what the texts of items say: directives, tools and knowledge, each by its format.
+"""Parses the texts of items: directives, tools and knowledge.
 
-In YAML, keys are texts as they stand. Dates are ISO texts, and `12:30` is a text and no number of
-minutes. A key that is there twice, a tag of a program and what JSON has no value for are problems;
-what grows too much by its aliases is not read at all.
+In YAML, keys are always strings. Dates become ISO strings, and `12:30` is a string, not a number
+of minutes. Duplicate keys, application tags and values outside JSON are problems. A document that
+grows too much through aliases is refused.
 """
 
 from __future__ import annotations
@@ -16,10 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Any
 
-MOST_PROBLEMS = 20  # of one item: who fixes those sees the others
-MOST_BITS = 64  # of a whole number
-_ROOM = 4096  # of what a text may become in any case
-_GROWTH = 4  # times a text may grow by its aliases
+MOST_PROBLEMS = 20  # problems reported for one item
+MOST_BITS = 64  # bits of an integer
+_ROOM = 4096  # size that any document may reach
+_GROWTH = 4  # factor by which aliases may grow a text
 _LONGEST_NUMBER = 400
 _DATE = 10  # characters of a date
 _TAG = "tag:yaml.org,2002:"
@@ -28,11 +28,10 @@ _TAG = "tag:yaml.org,2002:"
 class Parsed:
     """The parsed text of an item.
 
-    `metadata` is a JSON object of what it says of itself (for each type, see the module that parses
-    it); `body` is the text that is for the reader: of knowledge what follows its metadata, of a
-    directive what follows its XML, of a tool the whole text. `title` and `description` are for
-    lists, `tags` too. `problems` are sentences on what the format does not allow; an item with any
-    is no valid one.
+    `metadata` is a JSON object; the parser of each type documents its keys. `body` is the text for
+    the reader: the part after the metadata of knowledge, after the XML of a directive, or the
+    whole text of a tool. `title`, `description` and `tags` are for lists. `problems` are sentences
+    about violations of the format; an item with problems is invalid.
     """
 
     __slots__ = ("body", "description", "metadata", "problems", "tags", "title")
@@ -56,19 +55,19 @@ class Parsed:
 
 
 def place(text: str, line: int) -> str:
-    """Return the number of a line and what stands there."""
+    """Return a line number with the start of the line, for a message."""
     found = text.split("\n", line)[line - 1 : line]
     return f"line {line} ({shown(found[0].strip())})" if found else f"line {line}"
 
 
 def text_of(metadata: Mapping[str, Any], key: str) -> str:
-    """Return a field that is a text; empty where there is none, or one of another kind."""
+    """Return a string field; empty if it is missing or of another type."""
     value = metadata.get(key)
     return value if isinstance(value, str) else ""
 
 
 def tags_of(metadata: Mapping[str, Any]) -> tuple[str, ...]:
-    """Return the tags, which are a list or a text with commas."""
+    """Return the tags, from a list or a comma-separated string."""
     tags = metadata.get("tags")
     if isinstance(tags, str):
         tags = tags.split(",")
@@ -79,9 +78,9 @@ def tags_of(metadata: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def read_yaml(text: str, before: int = 0) -> tuple[Any, list[str]]:
-    """Return the JSON value of a YAML text, None for an empty one, and what is wrong with it.
+    """Return the JSON value of a YAML text, None for an empty one, and its problems.
 
-    `before` is the number of lines of the file before the text. The lines of `text` end with line
+    `before` is the number of lines before the text in its file. Lines of `text` end with line
     feeds.
     """
     reader = _Reader(text, before)
@@ -96,12 +95,12 @@ def read_yaml(text: str, before: int = 0) -> tuple[Any, list[str]]:
 
 
 def _moved(text: str, line: int, before: int) -> str:
-    """Return the place of a line of the text within its file."""
+    """Return the place in the file of a line of the text."""
     return place(text, line).replace(f"line {line}", f"line {line + before}", 1)
 
 
 class _Reader:
-    """Makes JSON values of YAML nodes, up to a bound on their number."""
+    """Converts YAML nodes to JSON values, up to a size limit."""
 
     __slots__ = ("_before", "_left", "_text", "problems")
 
@@ -128,7 +127,7 @@ class _Reader:
         return [self.value(each, depth + 1) for each in node.value]
 
     def _mapping(self, node: Any, depth: int) -> dict[str, Any]:
-        """Return the members of a mapping; its own win over those that `<<` brings."""
+        """Return the members of a mapping; they override members merged with `<<`."""
         members: dict[str, Any] = {}
         taken: list[Any] = []
         for key, value in node.value:
@@ -147,7 +146,7 @@ class _Reader:
         return members
 
     def _fill(self, members: dict[str, Any], node: Any, depth: int) -> None:
-        """Take what is not there yet from a mapping, or from several, the first of them first."""
+        """Add missing members from one mapping, or from a list of them in order."""
         value = self.value(node, depth)
         for each in value if isinstance(value, list) else [value]:
             if not isinstance(each, dict):
@@ -157,7 +156,7 @@ class _Reader:
                 members.setdefault(key, member)
 
     def _scalar(self, node: Any) -> Any:
-        """Return the value of a scalar; a text where JSON has no other one for it."""
+        """Return the value of a scalar, or its text if JSON has no matching type."""
         kind = node.tag.removeprefix(_TAG)
         if kind == "str":
             return node.value
@@ -188,7 +187,7 @@ def _boolean(text: str) -> bool:
 
 
 def _whole(text: str) -> int | str:
-    """Return a whole number; what YAML takes for one to the base of sixty is a time, and a text."""
+    """Return an integer; a sexagesimal number such as a time remains text."""
     if ":" in text:
         return text
     plain = _digits(text)
@@ -225,7 +224,7 @@ def _digits(text: str) -> str:
 
 
 def _date(text: str) -> str:
-    """Return a date and time as ISO 8601 writes it; the text where it is a date alone, or none."""
+    """Return a date and time in ISO 8601; a plain date or other text is unchanged."""
     if len(text) == _DATE:
         return text
     from datetime import datetime

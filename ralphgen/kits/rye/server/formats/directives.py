@@ -1,25 +1,25 @@
-"""Reads directives: Markdown whose first block of XML says what the directive is.
+"""Parses directives: Markdown whose first XML block defines the directive.
 
-The metadata of a directive are a JSON object with
+The metadata of a directive is a JSON object with
 
-- `name`, `version`, `extends`: attributes of the root; what else it has is in `attributes`;
-- `description`, `category`, `author`, where they are said: texts;
-- `model`, `limits`, `cost`, `context`, where they are there: an object of the attributes, with the
-  text as `content` and elements within as `children`;
+- `name`, `version`, `extends`: attributes of the root; `attributes` has the others;
+- `description`, `category`, `author`, if present: strings;
+- `model`, `limits`, `cost`, `context`, if present: an object of the attributes, with the text as
+  `content` and nested elements as `children`;
 - `permissions`, `hooks`: lists of elements;
-- `inputs`: a list of objects `{name, type, required, description}`, and `default` where there is
-  one, with all further attributes as texts;
-- `steps`: a list of objects `{name, description, action, text}`, each as far as it is there, with
-  `attributes` for further ones; `content` is the whole of a step in order, texts and elements,
-  where it holds more than these. `process` is the text of a process without steps;
-- `outputs`: a list of objects `{name, description}` with all further attributes;
-- `elements`: a list of the elements of other kinds, and of those that hold more than is said here,
-  where there are any;
-- `templates`: the sections that were no XML, by the placeholders that stand for them;
+- `inputs`: a list of objects `{name, type, required, description}`, an optional `default`, and
+  all other attributes as strings;
+- `steps`: a list of objects with the optional keys `{name, description, action, text}`, and other
+  `attributes`. `content` lists all texts and elements of a step in order if there are more.
+  `process` is the text of a process without steps;
+- `outputs`: a list of objects `{name, description}` with all other attributes;
+- `elements`: a list of unknown elements, and of elements with more content than described here, if
+  there are any;
+- `templates`: the literal sections, by placeholder;
 - `preamble`: the text before the block.
 
-An element is `{tag, attributes, text, children}`; `text` is what stands before the first of the
-children, and texts between them are among them, as texts. All numbers are texts, as they stand.
+An element is `{tag, attributes, text, children}`. `text` comes before the first child, and
+`children` contains later texts as strings. Numbers remain strings.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from typing import Any
 
-DEEPEST = 100  # elements within each other
+DEEPEST = 100  # nested elements
 MAX_ELEMENTS = 10_000  # elements
 OPAQUE = ("template", "example", "raw")
 _OPENING = re.compile(
@@ -47,11 +47,11 @@ _END_OF = {"<!--": "-->", "<![CDATA[": "]]>"}
 
 
 class RefusedXmlError(Exception):
-    """Text that is not read as XML."""
+    """Text that is not accepted as XML."""
 
 
 class Element:
-    """An element: `content` is its texts and elements, in order."""
+    """An element; `content` lists its texts and child elements in order."""
 
     __slots__ = ("attributes", "content", "tag")
 
@@ -62,26 +62,26 @@ class Element:
 
     @property
     def elements(self) -> list[Element]:
-        """Return the elements directly within it."""
+        """Return the child elements."""
         return [each for each in self.content if isinstance(each, Element)]
 
     @property
     def text(self) -> str:
-        """Return the text directly within it, without what is blank around it."""
+        """Return the direct text, stripped."""
         return "".join(each for each in self.content if isinstance(each, str)).strip()
 
     @property
     def flat_text(self) -> str:
-        """Return all text within it, that of other elements too."""
+        """Return all text, including that of nested elements."""
         return "".join(self.texts()).strip()
 
     @property
     def is_plain(self) -> bool:
-        """Return whether it is a text and nothing else."""
+        """Return whether the element contains only text."""
         return not self.attributes and not any(isinstance(each, Element) for each in self.content)
 
     def parts(self) -> list[Any]:
-        """Return its texts that are not blank, and its elements as JSON objects, in order."""
+        """Return the non-blank texts and the elements, as JSON objects, in order."""
         return [
             each.json() if isinstance(each, Element) else each.strip()
             for each in self.content
@@ -89,13 +89,13 @@ class Element:
         ]
 
     def json(self) -> dict[str, Any]:
-        """Return the whole of it; `text` stands before the `children`, which may be texts."""
+        """Return the element as JSON; `text` precedes the `children`, which may be strings."""
         parts = self.parts()
         text = parts.pop(0) if parts and isinstance(parts[0], str) else ""
         return {"tag": self.tag, "attributes": self.attributes, "text": text, "children": parts}
 
     def texts(self) -> Iterator[str]:
-        """Yield all texts within it, in order."""
+        """Yield all texts in order."""
         for each in self.content:
             if isinstance(each, Element):
                 yield from each.texts()
@@ -104,16 +104,16 @@ class Element:
 
 
 class Cut:
-    """The XML of a text from a place on, up to the fence that ends it.
+    """The XML of a text from an offset up to its closing fence.
 
-    `sections` are the texts that were cut out, by their placeholders; `end` is the place behind the
-    fence.
+    `sections` maps placeholders to the literal texts that they replace; `end` is the offset after
+    the fence.
     """
 
     __slots__ = ("_lost", "_start", "_text", "end", "sections", "xml")
 
     def __init__(self, text: str, start: int) -> None:
-        """Raises `RefusedXmlError` where something has no end."""
+        """Raises `RefusedXmlError` if a section is not closed."""
         self._text = text
         self._start = start
         self._lost: list[tuple[int, int]] = []
@@ -121,7 +121,7 @@ class Cut:
         self.xml, self.end = self._cut()
 
     def place(self, line: int) -> str:
-        """Return the place in the text of what stands in a line of the XML."""
+        """Return the place in the text for a line of the XML."""
         before = self._text.count("\n", 0, self._start)
         lost = sum(lines for above, lines in self._lost if above < line)
         return place(self._text, before + line + lost)
@@ -175,7 +175,7 @@ def read_elements(cut: Cut) -> Element:
 
 
 class _Builder:
-    """Builds elements of what a parser meets."""
+    """Builds elements from parser events."""
 
     __slots__ = ("_left", "_open", "root")
 
@@ -201,7 +201,7 @@ class _Builder:
         self._open[-1].content.append(text)
 
     def declaration(self, *_: object) -> None:
-        """Refuse entities: they can grow without end, or name files of the machine."""
+        """Refuse entities, which can expand without limit or read local files."""
         raise RefusedXmlError('"DOCTYPE" is not supported: remove it')
 
 
@@ -214,7 +214,7 @@ _SAME = {"model_class": "model", "success": "outputs"}
 
 
 def parse_directive(text: str, name: str) -> Parsed:
-    """Return what a directive says, from its text with plain line ends; `name` is for lists."""
+    """Parse a directive from text with line feeds; `name` is the default title."""
     fence = _fence(text)
     if fence is None:
         why = 'no XML block: expected a line "```xml", the element "directive", and a line "```"'
@@ -237,7 +237,7 @@ def parse_directive(text: str, name: str) -> Parsed:
 
 
 def _fence(text: str) -> re.Match[str] | None:
-    """Return the line that opens the XML block, which lies within no block of more backticks."""
+    """Return the opening line of the XML block, skipping blocks with more backticks."""
     outer = ""
     for found in _FENCE.finditer(text):
         backticks = found[1] or ""
@@ -251,7 +251,7 @@ def _fence(text: str) -> re.Match[str] | None:
 
 
 class _Reading:
-    """The metadata that the elements of a directive state."""
+    """The metadata in the elements of a directive."""
 
     __slots__ = ("metadata", "problems")
 
@@ -278,7 +278,7 @@ class _Reading:
         self._keep_rest(root)
 
     def _field(self, element: Element, seen: set[str]) -> None:
-        """Take an element of the root or of the metadata."""
+        """Add an element of the root or of "metadata"."""
         key = _SAME.get(element.tag, element.tag)
         if key in seen:
             self.problems.append(f"duplicate element {shown(element.tag)}")
@@ -298,7 +298,7 @@ class _Reading:
         seen.add(key)
 
     def _members(self, element: Element, key: str) -> None:
-        """Take the inputs, the steps or the outputs."""
+        """Add the inputs, steps or outputs."""
         members = [each for each in element.elements if each.tag == _MEMBERS[key]]
         if key == "inputs":
             self.metadata[key] = [self._input(each) for each in members]
@@ -327,7 +327,7 @@ class _Reading:
         return {"name": name, "type": kind, "required": required in TRUE, **given}
 
     def _keep(self, element: Element, known: bool) -> None:
-        """Put an element of which not everything is known with the others."""
+        """Add an element to `elements` unless the metadata already contains all of it."""
         if not known:
             self._elements().append(element.json())
 
@@ -336,14 +336,14 @@ class _Reading:
         return found
 
     def _keep_rest(self, element: Element) -> None:
-        """Put what an element says besides the elements in it with the others."""
+        """Add the attributes and text of an element to `elements`."""
         if element.attributes or element.text:
             rest = {"tag": element.tag, "attributes": element.attributes, "text": element.text}
             self._elements().append(rest | {"children": []})
 
 
 def _object(element: Element, key: str) -> dict[str, Any]:
-    """Return the attributes of an element with its text under a key, and what else is within it."""
+    """Return the attributes of an element, with its text under `key` and its children."""
     found = element.json()
     members: dict[str, Any] = dict(element.attributes)
     if found["text"]:
@@ -354,7 +354,7 @@ def _object(element: Element, key: str) -> dict[str, Any]:
 
 
 def _step(element: Element) -> dict[str, Any]:
-    """Return a step: what is plain by name, and all of it in order where something is not."""
+    """Return a step; `content` is set if it has more than plain parts."""
     further = dict(element.attributes)
     step: dict[str, Any] = {"name": further.pop("name")} if "name" in further else {}
     if further:
@@ -373,7 +373,7 @@ def _step(element: Element) -> dict[str, Any]:
     return step
 
 
-# What of a directive its inputs are put into; not into its templates, which are not to be read.
+# The parts of a directive that its inputs fill; templates remain literal.
 FILLED = ("preamble", "steps", "process", "elements", "body")
 _REFERRED = "[A-Za-z_][A-Za-z0-9_-]*"
 # `{input:k}`, `{input:k?}`, `{input:k:default}`, `{input:k|default}`, `${inputs.k}`
@@ -387,13 +387,13 @@ MOST_ISSUES = 20
 
 
 def filled_parts(parsed: Parsed) -> dict[str, Any]:
-    """Return the parts of a directive that its inputs are put into."""
+    """Return the parts of a directive that its inputs fill."""
     parts = {**parsed.metadata, "body": parsed.body}
     return {name: parts[name] for name in FILLED if name in parts}
 
 
 def named_inputs(value: Any) -> Iterator[str]:
-    """Yield the names of the inputs that the texts of a JSON value refer to, each time they do."""
+    """Yield the input name of each reference in a JSON value."""
     if isinstance(value, str):
         for found in REFERENCE.finditer(value):
             yield found["name"] or found["other"]
@@ -403,16 +403,16 @@ def named_inputs(value: Any) -> Iterator[str]:
 
 
 class WrongValueError(Exception):
-    """A value does not fit an input: the text says why."""
+    """A value does not fit an input; the message explains why."""
 
 
 def kind_of(entry: Mapping[str, Any]) -> str:
-    """Return the word for the type of an input: one of `KINDS`, where it is a right one."""
+    """Return the type name of an input; a valid one is in `KINDS`."""
     return str(entry.get("type") or "string").strip().lower()
 
 
 def choices_of(entry: Mapping[str, Any]) -> list[str] | None:
-    """Return the only values that an input may have, as texts; None where there is no such list."""
+    """Return the allowed values of an input as strings, or None without an enum."""
     written = entry.get("enum")
     if not isinstance(written, str):
         return None
@@ -420,7 +420,7 @@ def choices_of(entry: Mapping[str, Any]) -> list[str] | None:
 
 
 def fitting(entry: Mapping[str, Any], value: Any) -> Any:
-    """Return the value in the type of an input, within its limits; raises `WrongValueError`."""
+    """Convert a value to the type of an input and check it; raises `WrongValueError`."""
     kind = kind_of(entry)
     made = KINDS[kind](value) if kind in KINDS else value
     choices = choices_of(entry)
@@ -430,7 +430,7 @@ def fitting(entry: Mapping[str, Any], value: Any) -> Any:
         limit = limit_of(entry.get(attribute))
         if limit is None or isinstance(made, bool):
             continue
-        # A limit is of a number, or of the length of a text, a list or an object.
+        # A limit applies to a number, or to the length of a string, list or object.
         measure = made if isinstance(made, (int, float)) else len(made)
         if measure < limit if attribute == "min" else measure > limit:
             raise WrongValueError(f"must be {word} {entry[attribute]}")
@@ -438,12 +438,12 @@ def fitting(entry: Mapping[str, Any], value: Any) -> Any:
 
 
 def limit_of(written: Any) -> float | None:
-    """Return the number of a limit; None for what is none."""
+    """Return a limit as a number, or None if it is invalid."""
     try:
         number = float(written)
     except (TypeError, ValueError):
         return None
-    return number if number <= float("inf") else None  # "nan" is one, and compares with nothing
+    return number if number <= float("inf") else None  # "nan" parses, but compares with nothing
 
 
 def _string(value: Any) -> Any:
@@ -483,7 +483,7 @@ def _structure(value: Any, kind: type) -> Any:
 
 
 def _read(text: str) -> Any:
-    """Return the value of a JSON text; the text itself where it is none."""
+    """Return the value of a JSON text, or the text itself if it is not JSON."""
     try:
         return value_of(text)
     except ValueError:
@@ -501,11 +501,11 @@ KINDS: dict[str, Callable[[Any], Any]] = {
 
 
 def input_issues(parsed: Parsed) -> Iterator[str]:
-    """Yield what is wrong with the inputs that a directive declares and those that it names."""
+    """Yield the problems of the declared and the referenced inputs of a directive."""
     entries: Sequence[Mapping[str, Any]] = parsed.metadata["inputs"]
     names = [entry["name"] for entry in entries]
     seen: set[str] = set()
-    for name in names:  # which stand between braces in the text
+    for name in names:  # used between braces in the text
         if name in seen:
             yield f"duplicate input {shown(name)}"
         elif not _NAME.fullmatch(name):
@@ -521,7 +521,7 @@ def input_issues(parsed: Parsed) -> Iterator[str]:
 
 
 def _value_issues(entry: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with the type of an input, its limits, its choices and its default."""
+    """Yield the problems of the type, limits, enum and default of an input."""
     of = f"of the input {shown(entry['name'])}"
     if kind_of(entry) not in KINDS:
         yield f'"type" {of} must be {" or ".join(KINDS)}, found {shown(entry["type"])}'
@@ -541,10 +541,10 @@ def _value_issues(entry: Mapping[str, Any]) -> Iterator[str]:
 
 
 def checked_inputs(inputs: Sequence[Mapping[str, Any]], given: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the values of the inputs, by their names: what is given, of its type, or the default.
+    """Return the values of the inputs by name, converted to their types, with defaults.
 
-    A directive is text for an agent, so a value may be given as a text. Raises `CodedError`, which
-    names all that is wrong; what is not declared is wrong too.
+    A directive is text for an agent, so values may be strings. Raises `CodedError` with all
+    problems, including undeclared parameters.
     """
     names = [entry["name"] for entry in inputs]
     issues = [_unknown(name, names) for name in given if name not in names]
@@ -571,7 +571,7 @@ def checked_inputs(inputs: Sequence[Mapping[str, Any]], given: Mapping[str, Any]
 
 
 def _unknown(name: str, names: list[str]) -> str:
-    """Return what is wrong with a name that is none of the inputs'."""
+    """Return the message for an unknown input."""
     if not names:
         return f'unknown input "{name}": the directive takes none'
     meant = nearest(name, names)
@@ -582,10 +582,10 @@ def _unknown(name: str, names: list[str]) -> str:
 
 
 def with_inputs(value: Any, inputs: Mapping[str, Any]) -> Any:
-    """Return a JSON value in whose texts the inputs stand; what was put in is not looked at again.
+    """Return a JSON value with all input references replaced, without recursion.
 
-    A reference to what is not there stays as it is written, unless it is optional or says what
-    stands there instead. Raises `CodedError` where too much would be put in.
+    A reference to a missing input is unchanged, unless it is optional or has a default. Raises
+    `CodedError` if the result grows too large.
     """
     room = MAX_INSERTED
 
@@ -603,7 +603,7 @@ def with_inputs(value: Any, inputs: Mapping[str, Any]) -> Any:
 
 
 def _mapped(value: Any, put_in: Callable[[re.Match[str]], str]) -> Any:
-    """Return a JSON value, the references in its texts replaced."""
+    """Return a JSON value with `put_in` applied to the references in its strings."""
     if isinstance(value, str):
         return REFERENCE.sub(put_in, value)
     if isinstance(value, (list, tuple)):

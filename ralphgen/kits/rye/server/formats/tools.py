@@ -1,10 +1,9 @@
-"""Reads tools in Python, from their syntax alone: no line of them is run.
+"""Parses tools and knowledge, and checks items; Python tools are parsed without running them.
 
-The metadata of such a tool are a JSON object with `version`, `tool_type`, `executor_id`,
-`category`, `tags`, `config`, `config_schema` and `env_config`, as far as they are assigned at the
-top level as literals to `__version__`, `CONFIG` and so on; `description`, which is
-`__tool_description__` or else the first line of the docstring; and `entry`, the function that is
-called: "execute", else "main", else None.
+The metadata of a Python tool is a JSON object with `version`, `tool_type`, `executor_id`,
+`category`, `tags`, `config`, `config_schema` and `env_config`, from literals assigned at the top
+level to `__version__`, `CONFIG` and so on. `description` is `__tool_description__` or the first
+line of the docstring. `entry` is the function to call: "execute", "main" or None.
 """
 
 from __future__ import annotations
@@ -29,11 +28,11 @@ if TYPE_CHECKING:
     from ..spaces import Item
 
 _OBJECTS = ("config", "config_schema", "env_config")
-LARGEST = 1 << 18  # characters: more take seconds
-MOST_FIELDS = 5000  # braces where there are f-strings: their time grows with the square
-DEEPEST = 100  # values within each other
+LARGEST = 1 << 18  # characters; more take seconds to parse
+MOST_FIELDS = 5000  # braces in files with f-strings, which parse in quadratic time
+DEEPEST = 100  # nested values
 TOO_DEEP = "is nested too deeply"
-MOST_BITS = 64  # of a whole number
+MOST_BITS = 64  # bits of an integer
 FIELDS = {
     "__version__": "version",
     "__tool_type__": "tool_type",
@@ -45,14 +44,14 @@ FIELDS = {
     "CONFIG_SCHEMA": "config_schema",
     "ENV_CONFIG": "env_config",
 }
-ENTRIES = ("execute", "main")  # the first of them that there is
+ENTRIES = ("execute", "main")  # the first one defined is called
 NO_ENTRY = "no function to call: expected execute(params, project_path) or main(…)"
 _CODING = re.compile(r"[ \t\f]*+#.*?coding[:=][ \t]*+([-\w.]++)")
 _FORMATTED = re.compile(r"""[fF][rR]?["']""")
 
 
 def _parsed(text: str, name: str, metadata: dict[str, Any], problems: list[str]) -> Parsed:
-    """Return a tool with this metadata; a shape that it cannot be run with is a problem too."""
+    """Return a tool with this metadata; adds problems that prevent running it."""
     problems += [
         f'"{key}" must be an object, found {shown(metadata[key])}'
         for key in _OBJECTS
@@ -72,7 +71,7 @@ def _parsed(text: str, name: str, metadata: dict[str, Any], problems: list[str])
 
 
 def schema_of(parameters: Any) -> tuple[dict[str, Any], list[str]]:
-    """Return the JSON Schema of a list of parameters, and what is wrong with the list."""
+    """Return the JSON Schema for a list of parameters, and the problems of the list."""
     properties: dict[str, Any] = {}
     problems: list[str] = []
     needed: list[str] = []
@@ -97,7 +96,7 @@ def schema_of(parameters: Any) -> tuple[dict[str, Any], list[str]]:
 
 
 def parse_yaml_tool(text: str, name: str) -> Parsed:
-    """Return what a tool says, from its text with plain line ends; `name` is for lists."""
+    """Parse a YAML tool from text with line feeds; `name` is its title."""
     metadata, problems = read_yaml(text)
     if not isinstance(metadata, dict):
         why = problems or ["must be a YAML mapping"]
@@ -112,11 +111,11 @@ def parse_yaml_tool(text: str, name: str) -> Parsed:
 
 
 class RefusedPythonError(Exception):
-    """Text that is not read as Python, or a value of it that is none of JSON."""
+    """Text that is not accepted as Python, or a value outside JSON."""
 
 
 def parse_python_tool(text: str, name: str) -> Parsed:
-    """Return what a tool says, from its text with plain line ends; `name` is for lists."""
+    """Parse a Python tool from text with line feeds; `name` is its title."""
     try:
         tree = _tree(text)
     except RefusedPythonError as error:
@@ -133,7 +132,7 @@ def parse_python_tool(text: str, name: str) -> Parsed:
 
 
 def imported_names(text: str) -> set[str]:
-    """Return the names of the modules that a Python text imports anywhere, packages by their first.
+    """Return the top-level names of all modules that a Python text imports.
 
     Raises `RefusedPythonError`.
     """
@@ -149,7 +148,7 @@ def imported_names(text: str) -> set[str]:
 
 
 def _assigned(tree: ast.Module, text: str) -> tuple[dict[str, Any], list[str], set[str]]:
-    """Return the fields, what is wrong with them, and all names that are set at the top level."""
+    """Return the fields, their problems, and all names defined at the top level."""
     metadata: dict[str, Any] = {}
     problems: list[str] = []
     defined: set[str] = set()
@@ -165,7 +164,7 @@ def _assigned(tree: ast.Module, text: str) -> tuple[dict[str, Any], list[str], s
 
 
 def _tree(text: str) -> ast.Module:
-    """Return the syntax of a module; raises `RefusedPythonError`."""
+    """Return the syntax tree of a module; raises `RefusedPythonError`."""
     import ast
     import warnings
 
@@ -191,7 +190,7 @@ def _tree(text: str) -> ast.Module:
 
 
 def _definitions(statement: ast.stmt) -> Iterator[tuple[str, ast.expr | None]]:
-    """Yield the names that a statement gives a value, each with it; None for a value in parts."""
+    """Yield the names that a statement binds with their values; None for partial values."""
     import ast
 
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -210,7 +209,7 @@ def _definitions(statement: ast.stmt) -> Iterator[tuple[str, ast.expr | None]]:
 
 
 def _changed(target: ast.expr) -> Iterator[tuple[str, None]]:
-    """Yield the fields of which a target changes a part, or that it gives values with others."""
+    """Yield the fields that a target modifies or unpacks into."""
     import ast
 
     pending = [target]
@@ -255,7 +254,7 @@ def _key(node: ast.expr | None) -> str:
 
 
 def _constant(value: object) -> Any:
-    """Return a value that JSON has; raises `RefusedPythonError`."""
+    """Return a JSON value; raises `RefusedPythonError`."""
     if isinstance(value, str):
         if not value.isascii() and any("\ud800" <= each <= "\udfff" for each in value):
             raise RefusedPythonError("contains an unpaired surrogate")
@@ -273,7 +272,7 @@ _BLOCK = re.compile(r"((?:#[^\n]*+\n|[ \t]*+\n)*+)```ya?ml[ \t]*+\n")
 _OPENING = re.compile(r"\n*+---[ \t]*+\n")
 _END = re.compile(r"^---[ \t]*+$", re.MULTILINE)
 _BLOCK_END = re.compile(r"^```[ \t]*+$", re.MULTILINE)
-LARGEST_SCHEMA = 40_000  # characters, whose check takes no more than a second or two
+LARGEST_SCHEMA = 40_000  # characters, which take a second or two to check
 _TEXTS = {
     DIRECTIVE: ("name", "version", "description", "author"),
     TOOL: ("version", "tool_type", "description"),
@@ -283,10 +282,10 @@ _VERSION = re.compile(r"[0-9]+\.[0-9]+\.[0-9]+")
 
 
 def parse(item: Item, text: str, bare: str | None = None) -> Parsed:
-    """Return what an item says, from the text of its file.
+    """Parse an item from the text of its file.
 
-    `bare` is what of it counts: without it, all but the signature line. Raises nothing: what the
-    format does not allow is among its problems, with the numbers of the lines in the file.
+    `bare` is the text without the signature line, computed if omitted. Raises nothing: the result
+    lists the problems with their line numbers in the file.
     """
     bare = split(text, item.extension)[1] if bare is None else bare
     lines_before = text.count("\n") - bare.count("\n")
@@ -306,9 +305,9 @@ def parse(item: Item, text: str, bare: str | None = None) -> Parsed:
 
 
 def require(item: Item, text: str) -> Parsed:
-    """Return the content of an item, from the text of its file.
+    """Parse an item from the text of its file.
 
-    Raises `CodedError` for every fault because of which it could not be signed.
+    Raises `CodedError` for any problem that would prevent signing.
     """
     parsed = parse(item, text)
     if parsed.problems:
@@ -331,10 +330,10 @@ def require(item: Item, text: str) -> Parsed:
 
 
 def parse_knowledge(text: str, name: str) -> Parsed:
-    """Return what knowledge says, from its text with plain line ends; `name` is for lists.
+    """Parse knowledge from text with line feeds; `name` is the default title.
 
-    Its metadata stand in YAML between two lines `---` at the top, or in a block of YAML between
-    backticks that only headings may stand before. They are given as they stand, dates as ISO texts.
+    Its metadata is YAML between two lines `---` at the top, or in a fenced YAML block after at
+    most headings. The metadata is returned unchanged, with dates as ISO strings.
     """
     if opening := _OPENING.match(text):
         before, end = "", _END.search(text, opening.end())
@@ -363,9 +362,9 @@ def parse_knowledge(text: str, name: str) -> Parsed:
 
 
 def issues_of(item: Item, parsed: Parsed) -> tuple[list[str], list[str]]:
-    """Return what forbids that an item is signed, and what its author should be warned of.
+    """Return the issues that prevent signing an item, and the warnings for its author.
 
-    As the reference says in its sections 1 and 6.2.
+    See sections 1 and 6.2 of the reference.
     """
     if parsed.problems:
         return list(parsed.problems), []
@@ -401,7 +400,7 @@ def issues_of(item: Item, parsed: Parsed) -> tuple[list[str], list[str]]:
 
 
 def _common_issues(item: Item, found: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with the fields that are texts, the name and the category."""
+    """Yield the problems of the string fields, the name and the category."""
     named = "id" if item.type not in _TEXTS and "id" in found else "name"
     for key in _TEXTS.get(item.type, (named, *_OF_KNOWLEDGE)):
         value = found.get(key)
@@ -428,7 +427,7 @@ def _common_issues(item: Item, found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _missing(item: Item, key: str) -> str:
-    """Return that a field is missing, and of a tool in Python what would set it."""
+    """Return the message for a missing field; for a Python tool, with the fix."""
     text = f"missing required field {shown(key)}"
     if item.extension != ".py":
         return text
@@ -441,7 +440,7 @@ def _missing(item: Item, key: str) -> str:
 
 
 def _placeholder_issues(found: Mapping[str, Any]) -> Iterator[str]:
-    """Yield the placeholders of the config that neither a parameter nor the server fills."""
+    """Yield the problems of config placeholders without a parameter or built-in value."""
     from ..values import declared, placeholders, unfilled
 
     known = {*BUILT_IN, *declared(found.get("config_schema"))}
@@ -452,7 +451,7 @@ def _placeholder_issues(found: Mapping[str, Any]) -> Iterator[str]:
 
 
 def _schema_issues(found: Mapping[str, Any]) -> Iterator[str]:
-    """Yield what is wrong with the schema of the parameters, a JSON Schema of Draft 2020-12."""
+    """Yield the problems of the parameter schema (JSON Schema, Draft 2020-12)."""
     if "config_schema" not in found:
         return
     add_packages()
