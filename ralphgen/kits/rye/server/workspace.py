@@ -1,10 +1,11 @@
-"""Holds what the five tools share: the spaces, the index, whom to trust, and what runs."""
+"""Holds the state shared by the five tools: spaces, index, trust and processes."""
 
 from __future__ import annotations
 
 import os
 
 from ralphgen.runtime.errors import CodedError
+from ralphgen.runtime.files import is_within
 from ralphgen.runtime.kit import project_places
 
 from .spaces import FOLDERS, PROJECT, SYSTEM, USER, Space
@@ -24,17 +25,16 @@ if TYPE_CHECKING:
     from .spaces import Spaces
     from .trust import Trust
 
-MOST = 16  # processes at once
+MOST = 16  # concurrent processes
 PLACE = ".ai"
 
 
 class Rye:
     """The items that a session can reach.
 
-    `folder` is that of the emitted server, `project` where the session works, both as real paths;
-    `user` is the real path of the user space, empty where it lies in the project, since a
-    repository could bring one. `permissions` are the user's, as the server found them when it
-    started, and what the project's settings leave of them.
+    `folder` is the directory of the emitted server, `project` that of the session, both real paths.
+    `user` is the real path of the user space; it is empty if that is inside the project, because a
+    repository could bring one. `permissions` are read at server start.
     """
 
     __slots__ = (
@@ -71,15 +71,15 @@ class Rye:
         self._jobs: Jobs | None = None
 
     def sees(self, tool: str) -> bool:
-        """Return whether the session has a tool: what it does not have is not spoken of."""
+        """Return whether the session has a tool; answers do not mention other tools."""
         return tool in self._session.enabled
 
     def takes(self, tool: str, argument: str) -> bool:
-        """Return whether the session has an argument of a tool that it sees."""
+        """Return whether the session has a tool and this argument of it."""
         return self.sees(tool) and self._session.leaves(tool, argument)
 
     def tools(self) -> dict[str, Tool]:
-        """Return the tools that the session sees, by name, with the arguments that it sees."""
+        """Return the tools of the session by name, with its arguments."""
         return self._session.tools(self._suite)
 
     def setting(self, name: str) -> Any:
@@ -87,10 +87,10 @@ class Rye:
         return self._settings[name]
 
     def spaces(self, project_path: str) -> Spaces:
-        """Return the spaces of a project, the server's or one within it; raises `CodedError`.
+        """Return the spaces of the server's project or of one inside it; raises `CodedError`.
 
-        Its items are in the nearest `.ai` from `project_path` up to the server's project; if there
-        is none, new ones go to `project_path`.
+        The project space is the nearest `.ai` from `project_path` up to the server's project, or
+        a new one in `project_path` if there is none.
         """
         from .spaces import Spaces
 
@@ -104,7 +104,7 @@ class Rye:
         return Spaces(Space(PROJECT, folder), Space(USER, self.user), Space(SYSTEM, system))
 
     def index(self) -> Index:
-        """Return what searches look into; made at the first one."""
+        """Return the search index, created at the first search."""
         if self._index is None:
             from .search_index import Index
 
@@ -112,7 +112,7 @@ class Rye:
         return self._index
 
     def trust(self) -> Trust:
-        """Return who is trusted, and what that means for each type of item."""
+        """Return the trusted keys and policies."""
         if self._trust is None:
             from .trust import Trust
 
@@ -120,7 +120,7 @@ class Rye:
         return self._trust
 
     def jobs(self) -> Jobs:
-        """Return the processes that run for this session."""
+        """Return the running processes of this session."""
         if self._jobs is None:
             from ralphgen.runtime.processes import Jobs
 
@@ -128,14 +128,14 @@ class Rye:
         return self._jobs
 
     def close(self) -> None:
-        """Stop everything that runs, and let go of the index."""
+        """Stop all processes and close the index."""
         if self._jobs is not None:
             self._jobs.close()
         if self._index is not None:
             self._index.close()
 
     def _project_folder(self, path: str) -> str:
-        """Return the real path of a project that a client names; raises `CodedError`."""
+        """Return the real path of a client's `project_path`; raises `CodedError`."""
         fix = f'use "{self.project}"'
         if not os.path.isabs(path) or "\0" in path:
             raise CodedError(
@@ -155,9 +155,8 @@ class Rye:
 def user_space(named: str) -> str:
     """Return the real path of the user space.
 
-    `named` is what the variable USER_SPACE says: the space itself, if its name is `.ai` or it holds
-    a folder of items, else the folder around it (reference, section 2). Nothing said is the home
-    folder's.
+    `named` is the value of USER_SPACE: the space itself if its name is `.ai` or it contains a type
+    folder, else its parent (reference, section 2). The default is `~/.ai`.
     """
     given = os.path.expanduser(named if named.strip() else os.path.join("~", PLACE))
     path = os.path.realpath(given)
@@ -166,13 +165,8 @@ def user_space(named: str) -> str:
     return path if is_space else os.path.realpath(os.path.join(path, PLACE))
 
 
-def is_within(path: str, folder: str) -> bool:
-    """Return whether a real path is that of a folder or lies below it."""
-    return path == folder or path.startswith(os.path.join(folder, ""))
-
-
 def open_workspace(
     folder: str, session: Session, settings: Mapping[str, Any], suite: Sequence[Tool]
 ) -> Rye:
-    """Return the items around the emitted server in `folder`, whose tools are `suite`."""
+    """Return the workspace of the emitted server in `folder` with the tools `suite`."""
     return Rye(folder, session, settings, suite)
