@@ -1,4 +1,4 @@
-"""Documents, capabilities and projects, and a person's session of the kit acm on them."""
+"""Documents, capabilities and projects, and a user's session of the kit acm on them."""
 
 import json
 import shutil
@@ -12,7 +12,7 @@ from text_answers import TextAnswers
 
 KITS = 'kits = ["acm"]\n'
 MOST = 40_000  # characters of an answer
-# What only the inside of the server knows, and no answer may show.
+# Server internals that no answer may show.
 INTERNALS = ("Traceback", "Errno", "errno", "Error:", ".py", "line 1 column", "scanning", "while ")
 STAGES = {
     "discover": "ACM-DISCOVER-SPEC.md",
@@ -229,7 +229,7 @@ REGISTRY: Mapping[str, str] = {
 
 
 class Library(TextAnswers):
-    """A session on a project, with documents and capabilities that lie beside it."""
+    """A session on a project, with documents and capabilities next to it."""
 
     def __init__(self, folder: Path, root: Path, driver: Driver) -> None:
         """Calls the tools through `driver`; `folder` holds everything, `root` is the project."""
@@ -241,7 +241,7 @@ class Library(TextAnswers):
         self.projects = root / "projects"
 
     def ask(self, tool: str, **arguments: Any) -> tuple[bool, str]:
-        """Whether a call failed, and its text, which must be one that a user may be shown."""
+        """Return whether a call failed, and its text, which must be presentable to users."""
         failed, text = self.driver.ask(tool, arguments)
         check_presentable(text, self.documents, self.registry, failed=failed)
         return failed, text
@@ -259,7 +259,7 @@ class Library(TextAnswers):
         return lay_project(self.projects / name, {**PROJECT, **files})
 
     def clear(self) -> None:
-        """Bring documents and capabilities back to what they were, and take projects away."""
+        """Restore the documents and capabilities, and delete the projects."""
         if self.projects.exists():
             shutil.rmtree(self.projects)
         for place, files in ((self.documents, DOCUMENTS), (self.registry, REGISTRY)):
@@ -272,7 +272,7 @@ class Library(TextAnswers):
 
 
 def _is_as(folder: Path, files: Mapping[str, str]) -> bool:
-    """Whether a folder holds these files and no others, each a file of its own."""
+    """Return whether a folder holds exactly these files, all of them regular files."""
     paths = [path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()]
     found = {path.relative_to(folder).as_posix(): path for path in paths}
     return (
@@ -291,19 +291,19 @@ def named(files: Mapping[str, str | bytes | None]) -> dict[str, str | bytes | No
 
 
 def put(path: Path, text: str | bytes) -> Path:
-    """Write a file as it is; folders are made."""
+    """Write a file unchanged; create its folders."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return path
 
 
 def lay_documents(folder: Path) -> Path:
-    """Every document that a tool knows, each with a sentence of its own, and a knowledge base."""
+    """Write every supported document, each with a unique sentence, and a knowledge base."""
     return lay_project(folder, DOCUMENTS)
 
 
 def lay_registry(folder: Path) -> Path:
-    """Capabilities of all types, below a folder for each, and one that the inventory lacks."""
+    """Write capabilities of all types, a folder for each, and one that the inventory lacks."""
     return lay_project(folder, REGISTRY)
 
 
@@ -317,9 +317,9 @@ def lay_project(folder: Path, files: Mapping[str, str | bytes | None]) -> Path:
 
 
 def check_presentable(text: str, *private: Path, failed: bool) -> None:
-    """An answer is no longer than agreed; none shows where the documents lie.
+    """Assert that an answer is within the size limit and does not show the documents' location.
 
-    One that says no shows nothing of the inside either.
+    A refusal must not show server internals either.
     """
     assert len(text) <= MOST
     hidden = [str(path) for path in private] + [str(path.resolve()) for path in private]
@@ -345,7 +345,7 @@ def on_server(
 
 @contextmanager
 def reading(folder: Path, recipe: str = "manual") -> Iterator[Library]:
-    """A person's session in a folder, with documents and capabilities beside the project."""
+    """A user's session in a folder, with documents and capabilities next to the project."""
     root = create_project(folder / "project", config=KITS)
     with on_server(root, variables(folder), recipe) as driver:
         library = Library(folder, root, driver)

@@ -1,4 +1,4 @@
-"""Arguments for a tool by its schema: such as it allows, and now and then one that it does not."""
+"""Arguments for a tool from its schema: mostly valid ones, and sometimes invalid ones."""
 
 from collections.abc import Mapping
 from random import Random
@@ -21,7 +21,7 @@ ODD: tuple[Any, ...] = (None, True, [], {}, "x" * 5_000, -(2**70))
 
 
 def value_for(schema: Mapping[str, Any], random: Random) -> Any:
-    """A value that the schema of an argument allows, and now and then one that it does not."""
+    """Return a value that the schema of an argument allows, and sometimes an invalid one."""
     if random.random() < 0.1:
         return random.choice(ODD)
     if "enum" in schema:

@@ -1,4 +1,4 @@
-"""Clients that ask a server of tasks without waiting, and tasks that end when told, or do not."""
+"""Clients that send requests for tasks without waiting, and tasks that end on request or never."""
 
 import json
 import time
@@ -74,13 +74,13 @@ class Asking:
         return json.loads(self.answer(identity)["result"]["content"][0]["text"])
 
     def knows_of_a_task(self) -> bool:
-        """Wait until the server tells of one that runs; whether it does."""
+        """Return whether the server reports a running task; wait for it."""
         return until(lambda: bool(self.call("status")["running"]))
 
 
 @contextmanager
 def asking(root: Path, home: Path, version: str = VERSIONS[0]) -> Iterator[Asking]:
-    """A person's session with all tasks allowed."""
+    """A user's session with all tasks allowed."""
     context = context_for(root, "manual")
     with at_home(home), running(root, "dela", *on_context(context)) as server:
         server.shake_hands(version)
@@ -88,7 +88,7 @@ def asking(root: Path, home: Path, version: str = VERSIONS[0]) -> Iterator[Askin
 
 
 def start_of(task: str, lifeline: Lifeline, wait: int = 300) -> dict[str, Any]:
-    """The arguments of a start; what comes of it holds the lifeline, and names it besides."""
+    """Return the arguments of a start; its processes hold the lifeline, and name it too."""
     return {
         "unique_name": task,
         "args": [str(lifeline.path)],
@@ -98,7 +98,7 @@ def start_of(task: str, lifeline: Lifeline, wait: int = 300) -> dict[str, Any]:
 
 
 def living(lifeline: Lifeline) -> int:
-    """How many processes there are whose environment names the lifeline."""
+    """Return the number of processes whose environment names the lifeline."""
     count = 0
     for path in Path("/proc").glob("[0-9]*/environ"):
         try:

@@ -1,4 +1,4 @@
-"""What a person can be asked of tasks that wait for one another."""
+"""Questions to the user about tasks that wait for one another."""
 
 from pathlib import Path
 from typing import Any

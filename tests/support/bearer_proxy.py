@@ -11,13 +11,13 @@ LONGEST = 1 << 16
 
 @contextmanager
 def listening() -> Iterator[socket.socket]:
-    """A socket on the loopback that takes connections; nobody answers them yet."""
+    """A socket on the loopback that accepts connections, without answers yet."""
     with socket.create_server(("127.0.0.1", 0)) as listener:
         yield listener
 
 
 def pass_on(listener: socket.socket, port: int, token: str) -> None:
-    """Answer what comes to a socket, until it is closed, with what a port answers to the token."""
+    """Answer requests to a socket with a port's answers to the token, until it is closed."""
 
     def run() -> None:
         with suppress(OSError):

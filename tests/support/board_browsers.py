@@ -30,7 +30,7 @@ Fields = Mapping[str, str] | Sequence[tuple[str, str]]
 
 @dataclass(frozen=True)
 class Answer:
-    """What came back; the names of headers are in lower case."""
+    """A response; the names of its headers are in lower case."""
 
     status: int
     headers: dict[str, str]
@@ -70,7 +70,7 @@ class Elements(HTMLParser):
 
 
 def part(page: str, name: str) -> str:
-    """The section of a page, as it stands there; sections hold no sections."""
+    """Return the HTML of a section of a page; sections contain no sections."""
     match = re.search(rf'<section id="{name}".*?</section>', page, re.DOTALL)
     assert match, name
     return match.group()
@@ -92,7 +92,7 @@ def hidden(html: str, field: str) -> str:
 
 
 def notice_in(page: str) -> str:
-    """What the page tells of an action, at its end."""
+    """Return the notice of an action at the end of a page."""
     texts = Elements(page[page.index('<div id="notices"') :]).texts
     return " ".join(" ".join(texts).replace("\u00d7", "").split())
 
@@ -138,7 +138,7 @@ class Running:
         headers: Mapping[str, str] | None = None,
         body: bytes | str | None = None,
     ) -> Iterator[HTTPResponse]:
-        """Make one request, of which the answer has begun; leaves in the end."""
+        """Make one request and yield its response, whose body may still be arriving."""
         sent = closing(self.sent(method, path, headers, body))
         with sent as connection, connection.getresponse() as response:
             yield response
@@ -173,7 +173,7 @@ class Running:
         return self.ask("POST", path, given, urlencode(fields))
 
     def act(self, path: str, fields: Fields = ()) -> Any:
-        """What an action answers to a program of the page."""
+        """Return the JSON answer of an action to a program of the page."""
         answer = self.post(path, fields, Accept="application/json")
         assert 200 == answer.status, answer
         return answer.json
@@ -194,7 +194,7 @@ class BoardProcess(Running):
         super().__init__(process.stdout.readline().strip())
 
     def end(self, number: int = signal.SIGINT) -> tuple[int, str, str]:
-        """Exit code, further output and words of a board that is told to end."""
+        """Signal a board to end; return its exit code, further output and error output."""
         self.process.send_signal(number)
         out, words = self.process.communicate(timeout=PATIENCE)
         out = re.sub(f"{self.origin}/open/.*\n", "", out)  # for further browsers
@@ -203,9 +203,9 @@ class BoardProcess(Running):
 
 @contextmanager
 def running_board(root: Path, *, crash: str = "") -> Iterator[Running]:
-    """A board on the project, in a thread; in the end it has crashed nowhere.
+    """Run a board on the project in a thread; assert that it did not crash.
 
-    Where a test expects a crash, by the words of its error, it has shown that and no other.
+    If `crash` is set, the board must have shown a crash with these words and no other.
     """
     crashes: list[BaseException] = []
 
@@ -228,7 +228,7 @@ def running_board(root: Path, *, crash: str = "") -> Iterator[Running]:
         finally:
             server.should_exit = True
             thread.join(PATIENCE)
-        gc.collect()  # what nobody has waited for is shown when it is gone
+        gc.collect()  # failed tasks without a waiter are reported when they are collected
 
     assert not thread.is_alive()
     assert {crash} - {""} == {*map(str, crashes)}
@@ -238,10 +238,10 @@ def running_board(root: Path, *, crash: str = "") -> Iterator[Running]:
 def board_process(
     root: Path, *, words: str = "", most_files: int = 0, fresh: bool = False
 ) -> Iterator[BoardProcess]:
-    """A real process of the board on the project; in the end it has said nothing but `words`.
+    """Run a real board process on the project; its error output must be `words`.
 
-    It can have `most_files` open, if that is not 0. It is an interpreter of its own then, and where
-    it is to be `fresh`; else a fork of one that has the imports behind it.
+    `most_files` limits its open files if it is not 0. With a limit or `fresh`, it is a new
+    interpreter; else it is a fork with all modules imported.
     """
     if most_files or fresh:
         limited = ["sh", "-c", f'ulimit -n {most_files}; exec "$0" "$@"']

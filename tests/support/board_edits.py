@@ -1,4 +1,4 @@
-"""A project whose disciplines are edited on the board, and what is there before and after."""
+"""A project whose disciplines are edited on the board, and its state before and after."""
 
 import json
 import sqlite3
@@ -27,7 +27,7 @@ NEITHER = (*MIXED, f"{RENAME}mcp_servers TO unused_too")
 
 
 def take_columns(root: Path, *sql: str) -> None:
-    """Run the SQL, which may take columns away, and write a server for what is left."""
+    """Run the SQL, which may drop columns, and regenerate the server."""
     run_sql(root, *sql)
     ran("regen", root, "--allow-removals")
 
@@ -52,7 +52,7 @@ def seen(root: Path, name: str = "testing") -> DisciplineView:
 
 
 def edit(root: Path, name: str = "testing", **lists: Any) -> Edit:
-    """An edit of what is there now."""
+    """Return an edit of the current state."""
     return Edit(discipline=name, fingerprint=seen(root, name).fingerprint, **lists)
 
 
@@ -65,7 +65,7 @@ def row(root: Path, name: str = "testing") -> dict[str, Any]:
 
 
 def kept(root: Path) -> tuple[list[tuple[Any, ...]], bytes]:
-    """What an edit may change."""
+    """Return the state that an edit may change."""
     config = root / FILE
     text = config.read_bytes() if config.exists() else b""
     return query(root, "SELECT * FROM disciplines ORDER BY name"), text

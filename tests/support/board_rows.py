@@ -1,4 +1,4 @@
-"""Databases whose tables allow anything, and how the board says that they stand."""
+"""Databases whose tables allow any value, and the board's status of them."""
 
 import json
 import sqlite3
@@ -24,7 +24,7 @@ Task = tuple[object, ...]
 
 
 class Scratch(sqlite3.Connection):
-    """A connection that ends with whoever has it; Python 3.13 warns of any that is left open."""
+    """A connection that closes itself; Python 3.13 warns about connections left open."""
 
     def __del__(self) -> None:
         """Close it."""
@@ -67,13 +67,13 @@ def add_task(
 
 
 def add_tasks(connection: sqlite3.Connection, tasks: Iterable[tuple[int, str, list[int]]]) -> None:
-    """Add tasks by id, status and what they depend on."""
+    """Add tasks by id, status and dependencies."""
     for task, status, needed in tasks:
         add_task(connection, task, status, depends_on=json.dumps(needed))
 
 
 def stands(connection: sqlite3.Connection, root: Path = Path("nowhere")) -> Status:
-    """How such a database stands on a certain day; it can be told as JSON."""
+    """Return the status of such a database on a fixed day; assert that it is valid JSON."""
     found = project_status(FileSnapshot(connection), Schema((), ""), root, TODAY)
     json.dumps(asdict(found), allow_nan=False).encode()
     assert isinstance(connection.execute("SELECT 'text'").fetchone()[0], str)

@@ -1,4 +1,4 @@
-"""Projects whose rows say all that a brief can tell, and what it tells."""
+"""Projects whose rows contain everything that a brief can show, and their briefs."""
 
 import json
 import re
@@ -33,14 +33,14 @@ TASK = {
 
 
 def full_project(root: Path) -> Path:
-    """A project whose rows say all that a brief can tell."""
+    """Return a project whose rows contain everything that a brief can show."""
     create_project(root)
     fill(root)
     return root
 
 
 def fill(root: Path) -> None:
-    """Give the rows of a project all that a brief can tell."""
+    """Fill the rows of a project with everything that a brief can show."""
     for table, values in FULL.items():
         assign(root, table, values)
     assign(root, "tasks", TASK, "WHERE id = 2")
@@ -57,7 +57,7 @@ def assign(root: Path, table: str, values: dict[str, str], where: str = "") -> N
 
 
 def say(root: Path, name: str, text: str) -> Path:
-    """Write a file of the project's own words."""
+    """Write a file with the project's own instructions."""
     path = root / ".ralph/prompts" / f"{name}.md"
     path.parent.mkdir(exist_ok=True)
     path.write_text(text, encoding="utf-8")
@@ -66,7 +66,7 @@ def say(root: Path, name: str, text: str) -> Path:
 
 
 def brief(root: Path, recipe: str, **rows: Any) -> dict[str, Any]:
-    """What `ralphgen session brief --json` says."""
+    """Return the output of `ralphgen session brief --json`."""
     options = [f"--{kind}={row}" for kind, row in rows.items()]
     done = ralphgen("session", "brief", recipe, *options, "--json", "--project", root)
     assert 0 == done.returncode, done.stderr
@@ -75,7 +75,7 @@ def brief(root: Path, recipe: str, **rows: Any) -> dict[str, Any]:
 
 
 def sections(text: str) -> dict[str, str]:
-    """What stands quoted under each heading, and "" for what is not quoted."""
+    """Return the quoted text below each heading, and the unquoted text as ""."""
     found: dict[str, str] = {}
     title, fence = "", ""
     for line in text.split("\n"):

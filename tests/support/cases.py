@@ -1,4 +1,4 @@
-"""The projects of `fixtures/`: text on disk, laid down as real projects in temporary folders."""
+"""The projects of `fixtures/`: text on disk, copied as real projects to temporary folders."""
 
 import shutil
 from pathlib import Path
@@ -12,7 +12,7 @@ MARK = "-- schema: "
 
 
 def case_names(*, failing: bool) -> list[str]:
-    """The fixtures that regen refuses, or those that it writes a server for, sorted."""
+    """Return the sorted fixtures that regen refuses, or those that it writes a server for."""
     folders = (path.parent for path in FIXTURES.glob("*/project"))
     return sorted(path.name for path in folders if (path / "stderr.txt").exists() == failing)
 

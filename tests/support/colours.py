@@ -46,7 +46,7 @@ def contrast(one: str, other: str) -> float:
 
 
 def distance(one: str, other: str, vision: str = "all cones") -> float:
-    """How far two colours are apart by CIEDE2000 for somebody with such a vision."""
+    """Return the CIEDE2000 distance of two colours for a given vision."""
     return ciede2000(_lab(one, vision), _lab(other, vision))
 
 
@@ -64,7 +64,7 @@ def _times(matrix: Matrix, value: Triple) -> Triple:
 
 
 def _lab(colour: str, vision: str) -> Triple:
-    """CIE L*, a*, b* of a colour as it is seen."""
+    """Return the CIE L*, a*, b* of a colour for a given vision."""
     seen = linear(colour)
     if vision in MACHADO:
         red, green, blue = _times(MACHADO[vision], seen)

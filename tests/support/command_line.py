@@ -1,4 +1,4 @@
-"""The command line as people use it: its processes, and what they leave on the disk."""
+"""The command line in use: its processes, and the files that they leave."""
 
 import atexit
 import ctypes
@@ -92,9 +92,9 @@ class WarmProcess:
         *,
         apart: bool = False,
     ) -> None:
-        """Start a command on three streams; `end` is to be called before the next one.
+        """Start a command on three streams; call `end` before the next one.
 
-        One that is `apart` leads a session of the system's own.
+        A command that is `apart` leads a new process session.
         """
         sys.audit("subprocess.Popen", command[0], command, cwd, environment)
         order = {
@@ -141,10 +141,10 @@ class WarmProcess:
 
 
 class Beside(subprocess.Popen[Any]):
-    """A command that runs beside the test, as a fork of the warm process."""
+    """A command that runs next to the test, as a fork of the warm process."""
 
     def _execute_child(self, command: Sequence[str], *more: Any) -> None:
-        """Take the place of the fork and the exec, after which all is as for any other child."""
+        """Replace the fork and the exec; the result behaves like any other child."""
         (cwd, environment), pipes, apart = more[4:6], more[9:15], more[20]
         streams = [own if own >= 0 else at for at, own in enumerate(pipes[0:1] + pipes[3:6:2])]
         folder, variables = cwd and Path(cwd), environment or os.environ
@@ -157,9 +157,9 @@ class Beside(subprocess.Popen[Any]):
 def started_beside(
     *arguments: str | Path, encoding: str | None = "utf-8", **options: Any
 ) -> "subprocess.Popen[Any]":
-    """A command that runs, on pipes or with `options` of `Popen`.
+    """Start a command on pipes or with `options` of `Popen`.
 
-    It is a fork of the warm process, where that is free.
+    It is a fork of the warm process, if that is free.
     """
     command = [str(RALPHGEN), *map(str, arguments)]
     streams = dict.fromkeys(("stdin", "stdout", "stderr"), subprocess.PIPE)
@@ -170,14 +170,14 @@ def started_beside(
 
 @cache
 def warm_process() -> WarmProcess:
-    """This test process's own one, started when it is first needed."""
+    """Return this test process's warm process, started at the first use."""
     process = WarmProcess()
     atexit.register(process.close)
     return process
 
 
 def idle_claude(folder: Path) -> dict[str, str]:
-    """The variables with which PATH has a `claude`, which does nothing: `launch` requires one."""
+    """Return variables whose PATH has a `claude` without a function: `launch` requires one."""
     program = folder / "bin/claude"
     program.parent.mkdir(exist_ok=True)
     program.touch(0o755)
@@ -194,8 +194,8 @@ def ralphgen(
 ) -> Result:
     """Run a command to its end, 80 characters wide and without a terminal.
 
-    `without_rights` runs it as a user whom no right of root helps; `fresh` starts an interpreter
-    for it, where it is else a fork of one that has the imports behind it.
+    `without_rights` runs it as a user without any rights of root. `fresh` starts an interpreter for
+    it; by default it is a fork with all modules imported.
     """
     environment = {**os.environ, "COLUMNS": "80", "PYTHONIOENCODING": "utf-8", **(more or {})}
     if not (fresh or without_rights or any(name.startswith(AT_START) for name in more or {})):
@@ -233,7 +233,7 @@ def ran(
 
 
 def refused(*arguments: str | Path, code: int = 1, cwd: Path | None = None) -> str:
-    """What a command that must fail says; never a traceback, and nothing on standard output."""
+    """Return the error of a command that must fail without a traceback and standard output."""
     done = ralphgen(*arguments, cwd=cwd)
     assert (code, "") == (done.returncode, done.stdout), done.stderr
     assert "Traceback" not in done.stderr

@@ -25,7 +25,7 @@ WHOLE: dict[str, Any] = {
     "narrowed_arguments": {},
     "bindings": {},
 }
-GONE = object()  # in a change, says that the key is not there
+GONE = object()  # in a change, removes the key
 
 
 def given(root: Path, facts: object) -> tuple[str, ...]:
@@ -43,7 +43,7 @@ def changed(root: Path, facts: Any) -> dict[str, Any]:
 
 @contextmanager
 def beside(root: Path, facts: object) -> Iterator[None]:
-    """The bare context that is read where none is named."""
+    """The default context, which is read if none is named."""
     path = root / ".ralph" / "mcp" / "context.json"
     path.write_text(facts if isinstance(facts, str) else json.dumps(facts), encoding="utf-8")
     try:

@@ -32,12 +32,12 @@ class Ground:
     """The files of a project besides its server, which conversations change."""
 
     def __init__(self, root: Path) -> None:
-        """Remembers them as they are."""
+        """Remember the current files."""
         self.root = root
         self._files = {path: path.read_bytes() for path in self._paths()}
 
     def restore(self) -> None:
-        """Make them what they were."""
+        """Restore the files."""
         for path in self._paths():
             if path not in self._files:
                 path.unlink()
@@ -46,7 +46,7 @@ class Ground:
                 path.write_bytes(data)
 
     def seen(self) -> dict[str, bytes]:
-        """What they hold, by their paths; moments of time are all the same."""
+        """Return the files' contents by path, with every time replaced."""
         return {
             str(path.relative_to(self.root)): MOMENT.sub(b"<moment>", path.read_bytes())
             for path in self._paths()
@@ -83,7 +83,7 @@ class Talk:
             raise AssertionError("the server is silent") from None
 
     def answers(self, number: int) -> Iterator[Frame]:
-        """As many frames as answer that many requests, and what comes between them."""
+        """Yield frames until `number` requests are answered, including the frames in between."""
         while number:
             frame = self.frame()
             assert frame is not None, "the server has ended"
@@ -150,9 +150,9 @@ class Servers:
     def told(
         self, arguments: Sequence[str], pieces: Sequence[bytes], *, by_sdk: bool = False
     ) -> list[list[Frame]]:
-        """By piece, what a server answers to a client that waits for the answers to each.
+        """Return, by piece, a server's answers to a client that waits for the answers to each.
 
-        What it still says when its input is closed comes last. The project is as it was before.
+        The remaining output after the input is closed comes last. The project is restored first.
         """
         self.ground.restore()
         found: list[list[Frame]] = []
@@ -167,12 +167,12 @@ class Servers:
 
 
 def sorted_out(frames: Iterator[Frame]) -> list[Frame]:
-    """The frames that do not depend on how quick somebody was."""
+    """Return the frames that do not depend on timing."""
     return [frame for frame in frames if not is_chance(frame)]
 
 
 def requests(data: bytes) -> int:
-    """How many of some lines are answered: each request, and each that is no message."""
+    """Return how many of the lines are answered: each request, and each invalid message."""
     text = io.TextIOWrapper(io.BytesIO(data), encoding="utf-8", errors="replace")
     return sum(is_answered(line) for line in text)
 
@@ -202,12 +202,12 @@ def needs_no_answer(line: str) -> bool:
 
 
 def is_answer(frame: Frame) -> bool:
-    """Whether a frame is the one that a request has waited for."""
+    """Return whether a frame is an awaited answer."""
     return "method" not in frame or frame["method"] == ACKNOWLEDGED
 
 
 def is_chance(frame: Frame) -> bool:
-    """Whether a frame depends on how quick somebody was."""
+    """Return whether a frame depends on timing."""
     return frame.get("method") == UPDATED or frame.get("error", {}).get("code") == CLOSED
 
 
@@ -217,7 +217,7 @@ def spelled(frame: object) -> bytes:
 
 
 def line(method: str, params: object = None, **frame: object) -> bytes:
-    """The line of a frame; `frame` holds its `id` where it is a request."""
+    """Return the line of a frame; `frame` holds its `id` if it is a request."""
     told = {"jsonrpc": "2.0", **frame, "method": method}
     if params is not None:
         told["params"] = params

@@ -1,4 +1,4 @@
-"""Projects with tasks, homes in which a person allows them, and what a server says of them."""
+"""Projects with tasks, homes that allow them, and the server's answers about them."""
 
 import json
 import textwrap
@@ -66,7 +66,7 @@ def fixture_repository(root: Path) -> Path:
 
 @contextmanager
 def at_home(home: Path) -> Iterator[Path]:
-    """A home of its own, for every server that is started meanwhile; environments are not in it."""
+    """Use a separate home for every server started in the block; environments remain shared."""
     environments = environment_for("").folder.parents[1]  # made once, not for every home
     home.mkdir(parents=True, exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
@@ -82,7 +82,7 @@ def entry(scope: str, path: object, *tasks: str) -> str:
 
 
 def allow(home: Path, *entries: str, place: str = NEW_PLACE) -> Path:
-    """Write the allowlist of a home anew, whole at every moment; its path."""
+    """Replace the allowlist of a home atomically; return its path."""
     path = home / place
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_suffix(".draft")
@@ -92,7 +92,7 @@ def allow(home: Path, *entries: str, place: str = NEW_PLACE) -> Path:
 
 @contextmanager
 def serving(root: Path, home: Path, *, era: Era = "auto") -> Iterator[Driver]:
-    """A person's session with the tasks of a project, all of which are allowed at first."""
+    """A user's session with the tasks of a project, all allowed at first."""
     with at_home(home):
         allow(home, entry("Directory", root))
         with connected(root, kit="dela", era=era) as driver:
@@ -123,20 +123,20 @@ def begun(driver: Driver, name: str, line: str, **arguments: Any) -> int:
 
 
 def job(driver: Driver, pid: int) -> dict[str, Any]:
-    """What the server knows of one process."""
+    """Return the server's facts about one process."""
     (found,) = driver.call("task_status", pid=pid)["jobs"]
     told: dict[str, Any] = found
     return told
 
 
 def ended(driver: Driver, pid: int) -> dict[str, Any]:
-    """Wait until a process has ended; what the server knows of it then."""
+    """Wait until a process has ended; return the server's facts about it."""
     assert until(lambda: job(driver, pid)["state"] != "running")
     return job(driver, pid)
 
 
 def printed(dela: Driver, name: str, **arguments: Any) -> str:
-    """What a task prints that must end well."""
+    """Return the output of a task that must succeed."""
     given = {"wait_for_exit_seconds": 60, **arguments}
     answer = dela.call("task_start", unique_name=name, **given)
     assert ("exited", 0) == (answer["state"], answer["exit_code"]), answer

@@ -69,10 +69,10 @@ def create_database(root: Path, schema: str, *statements: str) -> Path:
 def create_project(
     root: Path, *statements: str, schema: str = "a8", config: str = "", rows: str = ROWS
 ) -> Path:
-    """A project with its server; `schema` names a file in fixtures/schemas.
+    """Return a project with its server; `schema` names a file in fixtures/schemas.
 
-    It is generated once in a test process, and copied: nothing in it depends on where it lies.
-    Where something of the project is there already, such as recipes, it is generated anew.
+    It is generated once per test process, and copied: it does not depend on its location. If the
+    folder already has parts of a project, such as recipes, the server is regenerated.
     """
     has_own = (root / ".ralph").exists()
     model = _model_project(statements, schema, config, rows)
@@ -83,7 +83,7 @@ def create_project(
 
 
 def made_here(root: Path) -> Path:
-    """Let a project that was copied be one that this user has accepted as it is."""
+    """Record a copied project as accepted by this user in its current state."""
     manifest = (root / ".ralph/mcp/manifest.json").read_bytes()
     try:
         items = written_items(Project(root))
@@ -119,7 +119,7 @@ def edit(root: Path, file: str, *changes: tuple[str, str], more: str = "") -> No
 
 
 def accept(root: Path) -> None:
-    """Let the manifest list what the generated files hold now."""
+    """Update the manifest to the current generated files."""
     folder = root / ".ralph" / "mcp"
     path = folder / "manifest.json"
     manifest = json.loads(path.read_text(encoding="utf-8"))
@@ -131,7 +131,7 @@ def accept(root: Path) -> None:
 def query(root: Path, sql: str, *values: object) -> list[tuple[Any, ...]]:
     """Rows straight from the project's database; a statement that writes is committed.
 
-    Its words are those of SQLite, also for a project in PostgreSQL.
+    The SQL is SQLite's, also for a project in PostgreSQL.
     """
     place = database_place(root)
     if place is not None:
@@ -198,7 +198,7 @@ def context_for(root: Path, recipe: str, **facts: object) -> Path:
 
 
 def project_facts(root: Path) -> dict[str, object]:
-    """What a context says of the project that it was made for."""
+    """Return the project's facts in a context for it."""
     try:
         sql = "SELECT project_title, project_created FROM metadata ORDER BY id LIMIT 1"
         title, created = (query(root, sql) or [(None, None)])[0]
@@ -208,7 +208,7 @@ def project_facts(root: Path) -> dict[str, object]:
 
 
 def on_context(path: Path) -> tuple[str, str, str, str]:
-    """The arguments that make a server take a context as it is now."""
+    """Return the arguments that pass the current context to a server."""
     return "--context", str(path), "--sha256", sha256(path.read_bytes()).hexdigest()
 
 
@@ -292,9 +292,9 @@ def connected(
     extensions: "Sequence[ClientExtension]" = (),
     **facts: object,
 ) -> Iterator[Driver]:
-    """A client on the project's server, in a session of the recipe; `env` is set for it besides.
+    """A client on the project's server, in a session of the recipe; `env` is added for the server.
 
-    With a `person` the client says that it can ask one, who answers so; it has the `extensions`.
+    With a `person` the client supports questions, and answers with it; it has the `extensions`.
     """
     context = context_for(root, recipe, **facts)
     command = server_command(root, kit, *on_context(context))
@@ -315,8 +315,8 @@ def started(
 ) -> Iterator[Driver]:
     """A client, with options of the SDK's, on a server that it starts by a command in a folder.
 
-    `errors` is a file for what the server writes on standard error. The SDK is imported here: that
-    costs a second, which tests without a client are not to pay.
+    `errors` is a file for the server's standard error. The SDK is imported here, because this takes
+    a second, which tests without a client should not pay.
     """
     from anyio.from_thread import start_blocking_portal
     from mcp import Client
@@ -334,9 +334,9 @@ def started(
 
 
 def emitted_policy(root: Path) -> dict[str, Any]:
-    """The arguments of the policy that the project's server was written with.
+    """Return the arguments of the policy of the project's server.
 
-    Where it says "all", the names of the tools take its place.
+    The names of the tools replace "all".
     """
     scope: dict[str, Any] = {}
     every = json.loads((root / ".ralph/mcp/manifest.json").read_text(encoding="utf-8"))["tools"]
@@ -351,5 +351,5 @@ def emitted_policy(root: Path) -> dict[str, Any]:
 
 
 def _every_tool(policy: dict[str, Any], kit: str) -> list[str]:
-    """The names that the policy gives to a person."""
+    """Return the names of the tools that the policy grants to the user."""
     return [*policy["recipes"]["manual"]["tools"][kit], *policy["absent"].get(kit, {})]

@@ -1,4 +1,4 @@
-"""Lets the modules of an emitted server stand for those of the generator's own runtime."""
+"""Replaces the generator's runtime modules by those of an emitted server."""
 
 import sys
 from importlib import import_module

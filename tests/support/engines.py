@@ -22,7 +22,7 @@ with suppress(ModuleNotFoundError):  # tests of SQLite run without it
     import psycopg
 
 ENGINES = ("sqlite", pytest.param("postgresql", marks=needs_postgresql))
-VARIABLE = "RALPH_DSN"  # the only one that needs no yes of the user
+VARIABLE = "RALPH_DSN"  # the only variable that needs no consent
 CONFIG = f'[database]\nengine = "postgresql"\ndsn_env = "{VARIABLE}"\n'
 LEDGER = Path(__file__).parents[2] / "ralphgen" / "ledger" / "schema.sql"
 ENTRIES = LEDGER.with_name("entries.sql")
@@ -60,7 +60,7 @@ def on_both(
 
 
 def move(root: Path, dsn: str, config: str = "") -> None:
-    """Generate the project's server anew, for the database of a DSN."""
+    """Regenerate the project's server for the database of a DSN."""
     (root / ".ralph" / "ralphgen.toml").write_text(f"{config}{CONFIG}", encoding="utf-8")
     accept_database(root, lambda _shown: True)
     with pytest.MonkeyPatch.context() as patched:
@@ -117,7 +117,7 @@ def project_on(
 ) -> Iterator[Path]:
     """A project on an engine; `driving.query` and `command_line.run_sql` work on either.
 
-    The variable of its DSN is set for this process and those that it starts.
+    The variable of its DSN is set for this process and its children.
     """
     if engine == "sqlite":
         yield create_project(folder, *statements, schema=schema, config=config)

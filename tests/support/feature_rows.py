@@ -1,4 +1,4 @@
-"""Features of a project: one that is made, and what is stored of it."""
+"""Features of a project: a new one, and its stored values."""
 
 from pathlib import Path
 from typing import Any

@@ -41,7 +41,7 @@ FRAMES = {
 }
 CLOSED = -32000  # the SDK's own, for a stream that is open when its client leaves
 HANDSHAKE = "2025-11-25"
-# What 2025-11-25 added to a type of 2025-06-18 that a server writes.
+# Additions of 2025-11-25 to types of 2025-06-18 that a server writes.
 ADDED = {
     "Implementation": ("icons", "description", "websiteUrl"),
     "Prompt": ("icons",),
@@ -56,7 +56,7 @@ FORMATS = FormatChecker(formats=())
 
 @FORMATS.checks("uri")
 def is_uri(value: object) -> bool:
-    """Whether all characters may stand in a URI (RFC 3986), after its scheme."""
+    """Return whether all characters are legal in a URI (RFC 3986), after its scheme."""
     legal = r"[a-z][a-z0-9+.-]*:(?:[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=-]|%[0-9A-Fa-f]{2})*"
     return re.fullmatch(legal, str(value)) is not None
 
@@ -86,7 +86,7 @@ class Rules:
         self._validators: dict[str, Draft202012Validator] = {}
 
     def faults(self, frame: Mapping[str, Any], method: str | None) -> list[str]:
-        """What is wrong with a frame, which answers a request of the method."""
+        """Return the faults of a frame, which answers a request of the method."""
         if "method" in frame:
             return self._against("ServerNotification", frame)
         wrong = self._against("JSONRPCMessage", frame)

@@ -1,4 +1,4 @@
-"""The lines of conversations: plain ones of every method, and what can be odd about a line."""
+"""The lines of conversations: plain ones of every method, and odd variants of a line."""
 
 from collections.abc import Iterator
 from copy import deepcopy
@@ -36,7 +36,7 @@ URIS = (
     "",
 )
 NOTHING: dict[str, Any] = {}
-# Requests that change nothing, whose answers the front knows (all but the first in both eras).
+# Requests that change nothing and that the front answers (all but the first in both eras).
 READS: tuple[tuple[str, Any], ...] = (
     ("tools/list", NOTHING),
     ("tools/list", {"cursor": None}),
@@ -93,7 +93,7 @@ COMPLETION = (
         "argument": {"name": "name", "value": "a"},
     },
 )
-# What stands in the place of any value, and what stands for a line.
+# Replacements for any value, and for a whole line.
 ODD_VALUES: tuple[Any, ...] = (
     None,
     True,
@@ -158,7 +158,7 @@ CALL = (
     b'"params":{"name":"get_task","arguments":{"id":%b}}}\n'
 )
 PLAIN = CALL % (b"1", b"1")
-# The SDK reads nothing of these; a tool says to its agent that the text is cut.
+# The SDK reads nothing of these; a tool tells its agent that the text is cut.
 CUT_CALLS = (CALL % (b"1", b'"\\ud800"'), CALL % (b"1", b'"\\uDC00"'))
 ODD_LINES = (
     *(CALL % (odd, b"1") for odd in (*NUMBERS, *STRINGS)),

@@ -1,7 +1,7 @@
 """Goldens: the output of a test against the files of a fixture, and their update.
 
-Two fixtures hold their output whole. The others hold files that neither of the two has, and the
-differences of the rest in a text beside them, `<place>.diff`:
+Two fixtures hold their whole output. The others hold files that neither of the two has, and the
+differences of the rest in a text next to them, `<place>.diff`:
 
     against a8
     === policy.py
@@ -143,14 +143,14 @@ def _applied(old: list[str], hunks: list[str]) -> list[str]:
 
 
 def _cut(lines: list[str]) -> list[str]:
-    """The beginnings of lines: enough to find them, and no more of what may change."""
+    """Return the beginnings of lines: enough to find them, with few parts that may change."""
     ends = [len(line) - len(line.lstrip()) + CUT for line in lines]
     cut = [line[:end] for line, end in zip(lines, ends, strict=True)]
     return [text if text == line else text + REST for text, line in zip(cut, lines, strict=True)]
 
 
 def _position(lines: list[str], part: list[str], start: int) -> int | None:
-    """The first index from `start` at which `part`, whose lines may be cut, is in `lines`."""
+    """Return the first index from `start` of `part`, whose lines may be cut, in `lines`."""
     for position in range(start, len(lines) - len(part) + 1):
         if all(map(_is_line, part, lines[position:])):
             return position

@@ -1,4 +1,4 @@
-"""Databases of many kinds of tables that several sessions write to, and what they were."""
+"""Databases with many kinds of tables that several sessions write to, and their former states."""
 
 import sqlite3
 from collections.abc import Callable, Iterator
@@ -71,7 +71,7 @@ def choices(seed: int) -> Callable[[int], int]:
 
 
 class Writer:
-    """A session that writes to a database, on a connection of its own."""
+    """A session that writes to a database, on a separate connection."""
 
     def __init__(self, path: Path, session: str) -> None:
         """Writes as `session`, with the tool "write"."""
@@ -81,7 +81,7 @@ class Writer:
         self.session = session
 
     def write(self, sql: str, *values: object) -> int:
-        """Run one statement in a transaction of its own; the number of rows that it names."""
+        """Run one statement in its own transaction; return the number of rows that it names."""
         return self.database.writing(lambda: self.database.change(sql, values))
 
 

@@ -1,4 +1,4 @@
-"""Hosts on this machine that answer over HTTP as tests want it, and remember what was asked."""
+"""Local hosts with HTTP answers that tests define; they record the requests."""
 
 import socket
 import ssl
@@ -40,7 +40,7 @@ class Host:
 
 @contextmanager
 def host(answer: Answer, context: ssl.SSLContext | None = None) -> Iterator[Host]:
-    """A host that answers so, with TLS where there is a context."""
+    """A host with this answer, with TLS if there is a context."""
     asked: list[Asked] = []
 
     class Handler(BaseHTTPRequestHandler):
@@ -58,7 +58,7 @@ def host(answer: Answer, context: ssl.SSLContext | None = None) -> Iterator[Host
         daemon_threads = False  # they are waited for: a test leaves no thread behind
 
         def handle_error(self, *_: Any) -> None:
-            """Whoever asked may go at any time."""
+            """Ignore errors: a client may disconnect at any time."""
 
     server = Server(("127.0.0.1", 0), Handler)
     if context is not None:
@@ -76,7 +76,7 @@ def host(answer: Answer, context: ssl.SSLContext | None = None) -> Iterator[Host
 def answering(
     body: bytes = b"", kind: str = "text/plain", status: int = 200, more: str = ""
 ) -> Answer:
-    """An answer of a body, whatever is asked."""
+    """Return an answer with a body to any request."""
     head = f"HTTP/1.1 {status} As wanted\r\nContent-Type: {kind}\r\nContent-Length: {len(body)}\r\n"
 
     def answer(_asked: Asked, write: Write) -> None:
@@ -86,7 +86,7 @@ def answering(
 
 
 class Names:
-    """A resolver of names: each gives what it has in turn; addresses stay what they are."""
+    """A resolver of names that gives each name's results in turn; addresses are unchanged."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.known: dict[str, list[list[str]]] = {}
@@ -103,7 +103,7 @@ class Names:
 
 
 def ask(url: str, *hosts: str, timeout: float = PATIENCE, **retry: Any) -> Response:
-    """What a tool gets of a host; `hosts` are those that it may reach."""
+    """Return a host's response to a tool; `hosts` are those that it may reach."""
     return begin(Jobs(most=1), HttpRequest("GET", url, {}, None, timeout, retry), hosts).outcome()
 
 

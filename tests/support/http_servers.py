@@ -47,7 +47,7 @@ def project_id(root: Path) -> str:
 
 
 def claims(root: Path, recipe: str = "manual", **changed: Any) -> dict[str, Any]:
-    """The claims of a token that is good for an hour; None takes one away."""
+    """Return the claims of a token that is valid for an hour; None removes one."""
     now = 1_000 * (int(time.time()) // 1_000)
     told = {
         "iss": project_id(root),
@@ -74,7 +74,7 @@ class HttpServer:
     def __init__(
         self, root: Path, process: "subprocess.Popen[str]", places: Mapping[str, str]
     ) -> None:
-        """Takes a process that has said where it listens."""
+        """Take a process that has reported its address."""
         self.root = root
         self.process = process
         self.places = places
@@ -93,7 +93,7 @@ class HttpServer:
         headers: Mapping[str, str] | None = None,
         method: str = "",
     ) -> tuple[int, bytes, dict[str, str]]:
-        """Status, body and headers of the answer to one request on a connection of its own."""
+        """Return status, body and headers of the answer to one request on a new connection."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=PATIENCE)
         try:
             place = urlsplit(self.url).path if path is None else path
@@ -132,7 +132,7 @@ def enveloped(params: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def headers(token: str, version: str = "", method: str = "", name: str = "") -> dict[str, str]:
-    """The headers of a request: those of the stateless version need its method, and a name."""
+    """Return the headers of a request: the stateless version needs its method, and a name."""
     found = {**JSON, "Authorization": f"Bearer {token}"}
     more = {"MCP-Protocol-Version": version, "Mcp-Method": method, "Mcp-Name": name}
     return found | {key: value for key, value in more.items() if value}
@@ -180,7 +180,7 @@ def serving(root: Path, *options: str, key: str = KEY, drain: bool = False) -> I
 
 @contextmanager
 def sdk_app(root: Path, *options: str) -> Iterator[int]:
-    """The port of the SDK's own app, which serves the project's kit `ralph`."""
+    """Yield the port of the SDK's app, which serves the project's kit `ralph`."""
     command = [sys.executable, str(SDK_APP), str(root / ".ralph/mcp"), *options]
     with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
         try:
@@ -209,5 +209,5 @@ def http_client(server: HttpServer, token: str, era: Era = "auto") -> Iterator[D
 
 
 def is_told(server: HttpServer, line: bytes) -> bool:
-    """Whether the metrics of a server have a line."""
+    """Return whether the metrics of a server contain a line."""
     return line in server.ask("/metrics")[1]

@@ -1,9 +1,8 @@
-"""The lanes of the suite: which tests are fast, what these may not do, how many examples are tried.
+"""The lanes of the suite: the fast tests, their restrictions, and the number of examples.
 
-What lies in `tests/unit` and `tests/kits/<kit>/unit` is fast, but for the tests, classes and
-modules that are marked `slow`. A fast test that starts a process fails. The modules of `THOROUGH`,
-and the tests that are marked `thorough`, are a lane of their own, which CI runs besides the default
-one.
+The tests in `tests/unit` and `tests/kits/<kit>/unit` are fast, except the tests, classes and
+modules marked `slow`. A fast test that starts a process fails. The modules of `THOROUGH`, and the
+tests marked `thorough`, are a separate lane, which CI runs in addition to the default one.
 """
 
 import os
@@ -21,8 +20,8 @@ TESTS = Path(__file__).parents[1]
 NOT_FAST = ("slow", "thorough", "soak", "benchmark", "interop", "browser")
 THOROUGH_TEST = re.compile(r"\bmark\.thorough\b|\bshortened\(")
 SLOW_MODULE = re.compile(r"^pytestmark = pytest\.mark\.slow$", re.MULTILINE)
-# Attacks, kills, time limits and sweeps, each with a server or a process of its own. What they hold
-# at large is held by a few tests of the default lane too.
+# Attacks, kills, time limits and sweeps, each with its own server or process. A few tests of the
+# default lane cover the same properties in general.
 THOROUGH = (
     "golden/test_emitted_code.py",
     "golden/test_formatters.py",
@@ -175,16 +174,16 @@ STARTS = (
     "os.system",
     "subprocess.Popen",
 )
-SHARES = {"fast": 0.1, "thorough": 0.5, "soak": 20.0}  # of the examples that a test asks for
+SHARES = {"fast": 0.1, "thorough": 0.5, "soak": 20.0}  # of the number of examples in a test
 DEFAULT = 0.3
 
 
 class Lane:
-    """What is under way in this process."""
+    """The current activity of this process."""
 
     share = DEFAULT
-    fast = False  # whether the test is
-    started: str | None = None  # what a fast test has started
+    fast = False  # whether the current test is
+    started: str | None = None  # the process that a fast test has started
 
 
 def examples(number: int) -> int:
@@ -193,7 +192,7 @@ def examples(number: int) -> int:
 
 
 def shortened(values: Iterable[object], *kept: object) -> list[Any]:
-    """Values of a parameter: those that the default lane keeps, and the others for the thorough."""
+    """Return a parameter's values: `kept` ones for the default lane, the others for thorough."""
     thorough = pytest.mark.thorough
     return [value if value in kept else pytest.param(value, marks=thorough) for value in values]
 
@@ -217,14 +216,14 @@ def notice_processes(event: str, arguments: tuple[object, ...]) -> None:
 
 @cache
 def lies_among_fast_tests(path: Path) -> bool:
-    """Whether a test module's place says that its tests are fast."""
+    """Return whether a test module's path is among the fast tests."""
     parts = path.relative_to(TESTS).parts if path.is_relative_to(TESTS) else ()
     return parts[:1] == ("unit",) or (parts[:1] == ("kits",) and "unit" in parts[1:3])
 
 
 @cache
 def is_thorough(path: Path) -> bool:
-    """Whether a test module is of the thorough lane."""
+    """Return whether a test module belongs to the thorough lane."""
     inside = path.relative_to(TESTS) if path.is_relative_to(TESTS) else path
     return any(inside.match(pattern) for pattern in THOROUGH)
 
@@ -236,12 +235,12 @@ def holds_a_thorough_test(path: Path) -> bool:
 
 
 def is_fast(item: pytest.Item) -> bool:
-    """Whether a test is in the fast lane."""
+    """Return whether a test is in the fast lane."""
     return lies_among_fast_tests(item.path) and not any(map(item.get_closest_marker, NOT_FAST))
 
 
 def holds_no_fast_test(path: Path) -> bool:
-    """Whether a module need not be imported for the fast lane."""
+    """Return whether the fast lane can skip the import of a module."""
     if not path.name.startswith("test_"):
         return False
     if is_thorough(path):

@@ -1,4 +1,4 @@
-"""Sessions of a small real program `claude`, and what comes of them.
+"""Sessions of a small real program `claude`, and their results.
 
 tests/interop/test_claude_code.py has the real one.
 """
@@ -45,7 +45,7 @@ def session_in(root: Path, profile: str = "task_execution", *others: str) -> Pre
 
 @dataclass
 class Launch:
-    """A folder with a program `claude`, and what came of running it."""
+    """A folder with a program `claude`, and the result of running it."""
 
     root: Path
     out: TextIO = field(default_factory=io.StringIO)
@@ -84,12 +84,12 @@ class Launch:
 
     @property
     def lines(self) -> list[str]:
-        """What was written for the person."""
+        """Return the lines for the user."""
         assert isinstance(self.out, io.StringIO)
         return self.out.getvalue().splitlines()
 
 
 def launch_in(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Launch:
-    """A launch in a folder of its own, which is at the front of PATH."""
+    """Return a launch in its own folder, which is first on PATH."""
     monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
     return Launch(folder)

@@ -1,4 +1,4 @@
-"""What sessions leave on record in a ledger, and what the board reads of it."""
+"""Entries of sessions in a ledger, and the board's view of them."""
 
 import json
 import sqlite3

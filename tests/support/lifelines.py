@@ -1,4 +1,4 @@
-"""Sees when processes that are nobody's children here begin and end, without looking for them."""
+"""Detects the start and end of processes that are not children of this one, without polling."""
 
 import os
 import select
@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-PATIENCE = 60.0  # seconds for what takes milliseconds where the machine is idle
+PATIENCE = 60.0  # seconds for operations that take milliseconds on an idle machine
 
 
 def until(condition: Callable[[], bool]) -> bool:
-    """Wait until something holds; whether it does.
+    """Wait until a condition holds; return whether it does.
 
-    What takes long to find out, such as what a whole page shows, is asked for less often.
+    Slow conditions, such as the content of a whole page, are checked less often.
     """
     end, pause = time.monotonic() + PATIENCE, 0.002
     while (begin := time.monotonic()) < end:
@@ -24,7 +24,7 @@ def until(condition: Callable[[], bool]) -> bool:
 
 
 class Lifeline:
-    """A named pipe that lives as long as one of those that opened it to write (`exec 3>PATH`)."""
+    """A named pipe that lives as long as any process that opened it for writing (`exec 3>PATH`)."""
 
     def __init__(self, path: Path) -> None:
         os.mkfifo(path)
@@ -49,7 +49,7 @@ class Lifeline:
 
     def _waits(self, seconds: float) -> bool:
         poller = select.poll()
-        poller.register(self._file, 0)  # that the other end is closed is always told
+        poller.register(self._file, 0)  # the closed other end is always reported
         return bool(poller.poll(seconds * 1000))
 
     def _read(self) -> bytes:
@@ -68,5 +68,5 @@ def children() -> set[str]:
 
 
 def open_files() -> int:
-    """How many files this process has open."""
+    """Return the number of files that this process has open."""
     return len(list(Path("/dev/fd").iterdir()))

@@ -24,7 +24,7 @@ def asked(server: Wire, method: str, task: str, meta: Any = TASKS, **more: Any) 
 
 
 def seen(server: Wire, task: str) -> dict[str, Any]:
-    """The task as it stands."""
+    """Return the current state of a task."""
     found: dict[str, Any] = asked(server, "tasks/get", task)["result"]
     return found
 

@@ -26,7 +26,7 @@ os.execvp(sys.argv[1], sys.argv[1:])
 
 
 class LoopProject:
-    """A project with a ledger and tasks 1 to N that wait for nobody, and a `claude` on its PATH."""
+    """A project with a ledger, independent tasks 1 to N, and a `claude` on its PATH."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class LoopProject:
         write_plan(self.plan, plan, cost=cost)
 
     def attempts(self, task: int) -> int:
-        """How many agents have begun on a task."""
+        """Return the number of agents that have started on a task."""
         return sum(line["task"] == task for line in self.log("begin"))
 
     def loop(self, *options: str) -> Result:

@@ -19,7 +19,7 @@ from ralphgen.sessions.model import PreparedSession, Served
 
 
 def made(root: Path, recipe: str, *options: str) -> dict[str, Any]:
-    """What `ralphgen session create … --json` says."""
+    """Return the output of `ralphgen session create … --json`."""
     done = ralphgen("session", "create", recipe, *options, "--json", "--project", root)
     assert 0 == done.returncode, done.stderr
     facts: dict[str, Any] = json.loads(done.stdout)
@@ -27,7 +27,7 @@ def made(root: Path, recipe: str, *options: str) -> dict[str, Any]:
 
 
 def opened(root: Path, recipe: str, *, dry_run: bool = False, **request: Any) -> PreparedSession:
-    """The same without a process of its own."""
+    """Create a session as `made` does, without a process."""
     asked = Request(recipe, **request)
     return create_session(
         root, asked, say=quiet, ask=lambda _: False, dry_run=dry_run, user=BY_CLIENT
@@ -37,7 +37,7 @@ def opened(root: Path, recipe: str, *, dry_run: bool = False, **request: Any) ->
 def prepared(
     root: Path, profile: str = "task_execution", *, task: int | None = 7
 ) -> PreparedSession:
-    """A session in which no command would start, and nothing of which is on the disk."""
+    """Return a session in which no command would start, and which has no files."""
     return PreparedSession(
         root=root,
         work_tree=root,
@@ -62,7 +62,7 @@ def prepared(
 
 
 def described(command: Sequence[str]) -> dict[str, Any]:
-    """What the session sees that a server's command line starts."""
+    """Return the description of the session that a server's command line starts."""
     done = subprocess.run(
         [*command, "--describe"], input="", capture_output=True, text=True, check=False
     )
@@ -72,7 +72,7 @@ def described(command: Sequence[str]) -> dict[str, Any]:
 
 
 def seen(root: Path, recipe: str, **facts: object) -> dict[str, Any]:
-    """What a session of the recipe sees; `facts` replace keys of its context."""
+    """Return a session of the recipe as described by its server; `facts` override its context."""
     context = context_for(root, recipe, **facts)
     return described(server_command(root, "ralph", *on_context(context)))
 
@@ -85,9 +85,9 @@ def client_of(
     era: Era = "auto",
     environment: Mapping[str, str] | None = None,
 ) -> Iterator[Driver]:
-    """The SDK's client on a server of an MCP config, started as the config says.
+    """The SDK's client on a server of an MCP config, started according to the config.
 
-    `environment` are variables that the server gets besides those that the SDK passes on.
+    `environment` are variables for the server in addition to those that the SDK passes on.
     """
     entry = json.loads(Path(mcp_config).read_text(encoding="utf-8"))["mcpServers"][kit]
     assert {"command", "args"} == set(entry) - {"timeout"}

@@ -5,15 +5,15 @@ import tempfile
 from pathlib import Path
 
 PLACE = Path("/dev/shm")  # noqa: S108
-ROOM = 2 << 30  # bytes that are to be free there
+ROOM = 2 << 30  # bytes that must be free there
 ON_DISK = ("benchmark", "interop", "soak")  # the first word of `-m`
 
 
 def keep_temporary_files(expression: str) -> None:
-    """Let temporary files lie in memory, also those of processes that are started.
+    """Put temporary files into memory, including those of started processes.
 
-    Nothing changes where `TMPDIR` is set, where there is no such place with enough room, and in
-    lanes that measure, run long, or start sandboxes, which have a /dev of their own.
+    Nothing changes if `TMPDIR` is set, if there is no such place with enough room, and in lanes
+    that measure, run long, or start sandboxes, which have their own /dev.
     """
     if "TMPDIR" in os.environ or expression.partition(" ")[0] in ON_DISK:
         return

@@ -25,7 +25,7 @@ def say(_line: str) -> None:
 
 
 def merging_project(root: Path, config: str = TESTS) -> Path:
-    """A project of which git knows the files but for what ralphgen keeps; somebody may commit."""
+    """Return a project with its files tracked by git, except ralphgen's state, and an author."""
     (root / ".git" / "info").mkdir(parents=True)
     (root / ".git" / "info" / "exclude").write_text("/.ralph/db\n", encoding="utf-8")
     proved_project(root, config)
@@ -35,7 +35,7 @@ def merging_project(root: Path, config: str = TESTS) -> Path:
 
 
 def worked(root: Path, task: int, files: Iterable[tuple[str, str]], number: int = 1) -> Worktree:
-    """A work tree in which a session has written these files and has set its task to done."""
+    """Return a worktree where a session has written these files and has closed its task."""
     tree = prepare(root, number, task, SETTLED, say)
     for path, text in files:
         (tree.root / path).parent.mkdir(parents=True, exist_ok=True)
@@ -45,7 +45,7 @@ def worked(root: Path, task: int, files: Iterable[tuple[str, str]], number: int 
 
 
 def closed(root: Path, tree: Worktree, task: int) -> None:
-    """Put on record what a session that has done a task leaves: its row, and its claim."""
+    """Record the traces of a session that has closed a task: its row, and its claim."""
     query(root, "UPDATE tasks SET status = 'done' WHERE id = ?", task)
     query(
         root,
@@ -85,12 +85,12 @@ def move_base(root: Path) -> None:
 
 
 def merged(root: Path, tree: Worktree, task: int, config: LoopConfig = SETTLED) -> Outcome:
-    """What comes of merging the work of a session on a task."""
+    """Return the outcome of merging the work of a session on a task."""
     return merge(root, tree, task, f"s{task}", config, say, title="Do it")
 
 
 def with_origin(root: Path) -> LoopConfig:
-    """The settings of a project that has a bare remote beside it, whose address is trusted."""
+    """Return the settings of a project with a bare remote next to it, whose address is trusted."""
     origin = root.parent / "origin"
     git(root.parent, "clone", "--quiet", "--bare", str(root), str(origin))
     git(root, "remote", "add", "origin", str(origin))
@@ -107,12 +107,12 @@ def refusing_hook(repository: Path, name: str) -> None:
 
 
 def branch_of(root: Path) -> str:
-    """The branch that is checked out where the project is."""
+    """Return the branch that is checked out in the project."""
     return git(root, "symbolic-ref", "--short", "HEAD").strip()
 
 
 def base(root: Path) -> str:
-    """The commit that is checked out where the project is."""
+    """Return the commit that is checked out in the project."""
     return git(root, "rev-parse", "HEAD").strip()
 
 
@@ -123,5 +123,5 @@ def branches(root: Path) -> list[str]:
 
 
 def files_of(root: Path) -> set[str]:
-    """The names of what lies in a folder."""
+    """Return the names of the entries of a folder."""
     return {path.name for path in root.iterdir()}

@@ -19,7 +19,7 @@ WAITING = "SELECT 1 FROM pg_locks WHERE NOT granted"
 
 
 class Writer:
-    """Another program in a transaction that writes, and holds whatever that holds."""
+    """Another program with an open write transaction, and its locks."""
 
     def __init__(self, project: EngineProject, connection: Any) -> None:
         self._of_sqlite = not project.dsn
@@ -32,7 +32,7 @@ class Writer:
             self._connection.execute(writers_lock("public"))
 
     def write(self, sql: str) -> None:
-        """Write something that nobody sees yet."""
+        """Write something that is not visible yet."""
         self._connection.execute(sql)
 
     def commit(self) -> None:
@@ -72,6 +72,6 @@ def servers_of(process: int, count: int = 1) -> list[int]:
 
 
 def waits_for_lock(project: EngineProject) -> None:
-    """Wait until somebody waits for a lock, where the database tells of that."""
+    """Wait until a connection waits for a lock, if the database reports that."""
     if project.dsn:
         assert until(lambda: bool(project.query(WAITING)))

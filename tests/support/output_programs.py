@@ -48,7 +48,7 @@ CHANGING = frozenset({"os.rename", "os.remove", "os.rmdir", "os.mkdir"})
 
 
 def lay(folder: Path) -> Path:
-    """A folder that holds `OLD`, a person's own files, and bytecode."""
+    """Return a folder that holds `OLD`, the user's own files, and bytecode."""
     write(folder, OLD)
     for path, text in OWN.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
@@ -60,7 +60,7 @@ def lay(folder: Path) -> Path:
 
 
 def tree(folder: Path) -> Files:
-    """Every file but the lock, bytecode and what a killed write staged: POSIX path → text."""
+    """Return the text of every file by path, without lock, bytecode and staged files."""
     return {
         path.relative_to(folder).as_posix(): path.read_bytes().decode()
         for path in sorted(folder.rglob("*"))
@@ -87,7 +87,7 @@ def kill_at(step: int) -> None:
 
 
 def killed(step: int, work: Callable[[], object]) -> bool:
-    """Do the work in a process of its own that is killed at a step; whether it lived to see it."""
+    """Do the work in a new process that is killed at a step; return whether it got there."""
     child = os.fork()
     if child == 0:
         kill_at(step)
@@ -120,7 +120,7 @@ def kill_everywhere(place: Path, stride: str) -> None:
 
 
 def list_unflushed(folder: Path) -> None:
-    """Print what is staged but not flushed when the point of no return is reached."""
+    """Print the files that are staged but not flushed at the commit point."""
     flushed: set[int] = set()
     flush = os.fsync
 
@@ -141,7 +141,7 @@ def list_unflushed(folder: Path) -> None:
 
 
 def write_or_say(folder: Path, files: Files) -> int:
-    """Write, and say on stderr why it cannot be."""
+    """Write, and print an error to stderr."""
     try:
         write(folder, files)
     except ProjectError as error:
@@ -160,7 +160,7 @@ def write_without_rights(folder: Path) -> int:
 
 
 def write_with_small_files(folder: Path) -> int:
-    """Write where no file may grow beyond 64 KiB."""
+    """Write while no file may grow beyond 64 KiB."""
     resource.setrlimit(resource.RLIMIT_FSIZE, (65536, 65536))
     return write_or_say(folder, BIG)
 
@@ -182,12 +182,12 @@ def write_to_a_full_disk(folder: Path) -> int:
 
 
 def write_as_rival(folder: Path, name: str) -> int:
-    """Write three trees of one's own, one after the other."""
+    """Write three different trees, one after the other."""
     return max(write_or_say(folder, rival(name, turn)) for turn in range(3))
 
 
 def rival(name: str, turn: int) -> Files:
-    """A tree that shares some paths with every rival's and has others of its own."""
+    """Return a tree that shares some paths with every rival's and has unique ones."""
     text = f"{name} {turn}\n"
     texts = {"server.py": text, f"{name}/tools.py": text, "ralph/tasks.py": text}
     return seal(texts, {"plan": text})

@@ -21,7 +21,7 @@ command = "design"
 
 
 def stored(root: Path, discipline: str, value: object) -> None:
-    """Put a value into the column: text as it is, anything else as JSON."""
+    """Put a value into the column: text unchanged, anything else as JSON."""
     text = value if isinstance(value, str) or value is None else json.dumps(value)
     query(root, "UPDATE disciplines SET mcp_servers = ? WHERE name = ?", text, discipline)
 

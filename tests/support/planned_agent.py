@@ -1,10 +1,10 @@
-"""An agent that follows a plan: a JSON file says what it does on which task, attempt by attempt.
+"""An agent that follows a plan: a JSON file with its actions by task and attempt.
 
-It is a program of its own, and a client of its session's real server. A plan is
-`{"tasks": {"7": [[step, …], …], "*": …}, "cost": 0.25}`: the steps of the first attempt, then those
-of the second; the last ones hold for all further attempts, and `*` for tasks and sessions that are
-not named. A step is a word or a list of a word and its arguments, as the methods of `Worker` have
-them; `{task}` in them is the task's id. Each begin and end is a line in `<plan>.log`.
+It is a separate program, and a client of its session's real server. A plan is `{"tasks": {"7":
+[[step, …], …], "*": …}, "cost": 0.25}`: the steps of the first attempt, then those of the second;
+the last ones are used for all further attempts, and `*` for tasks and sessions that are not named.
+A step is a word or a list of a word and its arguments, which match the methods of `Worker`;
+`{task}` in them is the task's id. Each begin and end is a line in `<plan>.log`.
 """
 
 import json
@@ -52,7 +52,7 @@ def agent_command(plan: Path) -> list[str]:
 
 
 def log_of(plan: Path) -> list[dict[str, Any]]:
-    """The lines of what the agents of a plan have done, in order."""
+    """Return the log lines of a plan's agents, in order."""
     try:
         text = plan.with_suffix(".log").read_text(encoding="utf-8")
     except FileNotFoundError:
@@ -67,7 +67,7 @@ class Worker:
         """Start the session's server."""
         config = Path(argv[argv.index("--mcp-config") + 1])
         context = json.loads(config.with_name("context.json").read_bytes())
-        self.plain = "--plain" in argv  # a program that is no Claude Code
+        self.plain = "--plain" in argv  # a program other than Claude Code
         self.argv = argv
         self.plan = plan
         self.task = context.get("task_id")
@@ -87,7 +87,7 @@ class Worker:
         self.end()
 
     def steps(self) -> Steps:
-        """What is to be done in this attempt."""
+        """Return the steps of this attempt."""
         tasks = self.settled["tasks"]
         key = self.recipe if self.task is None else str(self.task)
         attempts = tasks.get(key, tasks.get("*", [WORKS]) if self.task is not None else [[]])
@@ -149,12 +149,12 @@ class Worker:
         time.sleep(seconds)
 
     def do_wait(self, path: str) -> None:
-        """Go on when a file is there."""
+        """Continue when a file exists."""
         while not Path(path).exists():
             time.sleep(0.01)
 
     def do_meet(self, number: int) -> None:
-        """Go on when so many agents are here."""
+        """Continue when `number` agents are here."""
         if self.attempt == 0:
             self.log("here")
             while sum(line["event"] == "here" for line in log_of(self.plan)) < number:
@@ -176,7 +176,7 @@ class Worker:
         sys.exit(code)
 
     def do_limited(self) -> None:
-        """Be told by the model that there were too many requests."""
+        """Report too many requests, as the model does."""
         self.log("end")
         if self.plain:
             sys.exit(os.EX_TEMPFAIL)
@@ -185,7 +185,7 @@ class Worker:
         sys.exit(1)
 
     def end(self) -> None:
-        """Say what was used, and end well."""
+        """Report the usage, and end successfully."""
         cost = self.settled["cost"]
         self.agent.close()
         self.log("end")

@@ -44,7 +44,7 @@ class Pooler:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """Run it until the end of the block, where all its connections are cut off."""
+        """Run it until the end of the block, which cuts off all its connections."""
         libraries = os.pathsep.join(str(path) for path in Path(UNPACKED or "/-").glob("usr/lib/*"))
         command = [program("pgbouncer"), str(self._folder / "own.ini")]
         with running(command, self._folder, {"LD_LIBRARY_PATH": libraries}, self._answers):

@@ -24,7 +24,7 @@ from uuid import uuid4
 
 import pytest
 
-with suppress(ModuleNotFoundError):  # where it is missing, no test gets a server
+with suppress(ModuleNotFoundError):  # without it, no test gets a server
     import psycopg
     from psycopg import sql
 
@@ -40,12 +40,12 @@ SETTINGS = {
     "autovacuum": "off",
     "log_min_messages": "fatal",
 }
-SESSIONS = "local all +ralphgen_agents scram-sha-256\n"  # of all others no password is asked
+SESSIONS = "local all +ralphgen_agents scram-sha-256\n"  # no password for all others
 PATIENCE = 60
 
 
 def missing() -> str:
-    """Why there is no server here; empty where there is one."""
+    """Return why there is no server here; empty if there is one."""
     if importlib.util.find_spec("psycopg") is None:
         return "psycopg is not installed"
     if os.environ.get(PROGRAMS):
@@ -71,7 +71,7 @@ def programs() -> Path:
 
 @contextmanager
 def database(template: str = "") -> Iterator[str]:
-    """The DSN of a fresh database, a copy of `template` where one is named; dropped at the end.
+    """Yield the DSN of a new database, a copy of `template` if given; drop it at the end.
 
     `template_of` makes one.
     """
@@ -92,7 +92,7 @@ def database(template: str = "") -> Iterator[str]:
 
 @cache
 def template_of(text: str) -> str:
-    """The name of a database in which `text` was run: made once a run, copied in milliseconds."""
+    """Return the name of a database in which `text` was run: created once, quick to copy."""
     _skip_without_server()
     name = f"m{sha256(text.encode()).hexdigest()[:40]}"
     with psycopg.connect(dsn("postgres"), autocommit=True) as admin:
@@ -119,7 +119,7 @@ def _skip_without_server() -> None:
 
 @cache
 def _server() -> Path:
-    """The folder of the socket of the run's server, which is started where nobody has yet.
+    """Return the folder of the run's server's socket; start the server if it is not running.
 
     If there is none, the test is skipped.
     """
@@ -134,7 +134,7 @@ def _server() -> Path:
     if not (folder / "ready").exists():
         folder.mkdir(mode=0o755, exist_ok=True)
         log = os.open(folder / "keeper.log", os.O_CREAT | os.O_WRONLY)
-        os.posix_spawn(  # nobody waits for it: it outlives this process
+        os.posix_spawn(  # not waited for: it outlives this process
             sys.executable,
             [sys.executable, __file__, str(folder)],
             os.environ,
@@ -147,7 +147,7 @@ def _server() -> Path:
     return folder
 
 
-_USERS: list[int] = []  # open to the end of the process: the lock on it says that it is there
+_USERS: list[int] = []  # open to the end of the process: the lock marks it as a user
 
 
 def _wait_for(folder: Path) -> None:
@@ -163,7 +163,7 @@ def _wait_for(folder: Path) -> None:
 def running(folder: Path) -> Iterator[subprocess.Popen[bytes]]:
     """A server with its data below `folder`, and its socket in it; ended with the block.
 
-    Of the process a test may do what it likes: it is this server that ends.
+    A test may do anything to the process, because the server is its own.
     """
     programs_here, identity = _readable_programs(folder), _identity()
     data = folder / "data"
@@ -224,7 +224,7 @@ def _identity() -> dict[str, Any]:
 
 
 def _readable_programs(folder: Path) -> Path:
-    """The programs, copied where the user that the server runs as may not read them."""
+    """Return the programs, copied if the server's user may not read them."""
     found = programs()
     if not _identity() or all(path.stat().st_mode & 0o005 == 0o005 for path in found.parents):
         return found
@@ -232,7 +232,7 @@ def _readable_programs(folder: Path) -> Path:
 
 
 def keep(folder: Path) -> None:
-    """Run the server until nobody of the run is left, then take its folder away."""
+    """Run the server until the run has no users left, then delete its folder."""
     users = os.open(folder.with_suffix(".users"), os.O_RDWR)
     try:
         with running(folder):

@@ -1,4 +1,4 @@
-"""Projects with checks, in repositories of their own, and sessions on their tasks."""
+"""Projects with checks, in separate repositories, and sessions on their tasks."""
 
 import atexit
 import json
@@ -44,9 +44,9 @@ TESTS = check("tests", *python(TEST))
 
 
 def proved_project(root: Path, config: str = TESTS, *, repository: bool = True) -> Path:
-    """A project with checks and its server; its files are committed where it is a repository.
+    """Return a project with checks and its server; in a repository, its files are committed.
 
-    It is generated once in a test process, and copied. What is there already is committed with it.
+    It is generated once per test process, and copied. Existing files are committed with it.
     """
     shutil.copytree(_model_project(config), root, copy_function=shutil.copy, dirs_exist_ok=True)
     if repository:
@@ -72,7 +72,7 @@ def _model_project(config: str) -> Path:
 
 
 def git(folder: Path, *words: str) -> str:
-    """What git says in a folder."""
+    """Return git's output in a folder."""
     names = ("-c", "user.name=a", "-c", "user.email=a@b")
     done = subprocess.run(
         [str(which("git")), *names, *words], cwd=folder, capture_output=True, text=True, check=False

@@ -23,9 +23,9 @@ from lifelines import until
 TEAM = Path(__file__).parents[2] / "examples/team"
 UNPACKED = os.environ.get("RALPHGEN_PROXIES", "")
 HOST = "localhost"
-TRIES = 3  # seconds for the connection that tells whether a proxy answers
+TRIES = 3  # seconds for the connection that checks whether a proxy responds
 
-# What a test must have otherwise than a machine for this alone: ports, and no change to the system.
+# Differences from a dedicated machine: ports, and no changes to the system.
 CADDY = """{
     admin off
     auto_https disable_redirects
@@ -52,7 +52,7 @@ http {
 
 
 def program(name: str) -> str:
-    """The path of a proxy's program, empty where there is none."""
+    """Return the path of a proxy's program, empty if there is none."""
     unpacked = [str(Path(UNPACKED) / place) for place in ("usr/sbin", "usr/bin")] * bool(UNPACKED)
     folders = os.pathsep.join([*unpacked, os.environ["PATH"], "/usr/sbin"])
     return shutil.which(name, path=folders) or ""
@@ -68,7 +68,7 @@ class Proxy:
 
 
 def free_port() -> int:
-    """A port that nobody listens on."""
+    """Return an unused port."""
     with socket.create_server((HOST, 0)) as found:
         port: int = found.getsockname()[1]
         return port
@@ -108,7 +108,7 @@ def nginx(folder: Path, port: int, servers: Sequence[int]) -> Iterator[Proxy]:
         assert 1 == text.count(ours), ours
         text = text.replace(ours, theirs)
     (folder / "ralph.conf").write_text(text, encoding="utf-8")
-    user = "" if os.geteuid() else "user root;\n"  # else nobody, who may not read the folder
+    user = "" if os.geteuid() else "user root;\n"  # else "nobody", who may not read the folder
     main = folder / "nginx.conf"
     main.write_text(NGINX % {"folder": folder, "user": user}, encoding="utf-8")
     command = [program("nginx"), "-e", "stderr", "-p", str(folder), "-c", str(main)]
@@ -166,7 +166,7 @@ def running(
 
 
 def _answers(port: int) -> bool:
-    """Return whether somebody shakes hands on a port."""
+    """Return whether a server completes a handshake on a port."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     try:

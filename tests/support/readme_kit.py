@@ -1,6 +1,6 @@
 """The kit of the kits' README, as the page has it: `python readme_kit.py COMMAND...`.
 
-Runs ralphgen's command line with that kit behind its own ones.
+Runs ralphgen's command line with that kit after its own ones.
 """
 
 import re

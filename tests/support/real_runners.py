@@ -1,4 +1,4 @@
-"""Which of the programs that run tasks are installed."""
+"""The installed programs that run tasks."""
 
 import os
 import shutil
@@ -12,6 +12,6 @@ PLACES = os.pathsep.join((str(Path(sys.executable).parent), os.environ["PATH"]))
 
 
 def needs(*programs: str) -> pytest.MarkDecorator:
-    """Leave a test out where one of the programs is not installed."""
+    """Skip a test if one of the programs is not installed."""
     missing = [name for name in programs if shutil.which(name, path=PLACES) is None]
     return pytest.mark.skipif(bool(missing), reason=f"not installed: {', '.join(missing)}")

@@ -1,4 +1,4 @@
-"""What the checker of arguments says."""
+"""Messages of the checker of arguments."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from ralphgen.runtime.values import check_arguments
 def refusal(
     schema: dict[str, Any], arguments: object, refusals: dict[str, str] | None = None
 ) -> str:
-    """Return what the checker says against these arguments."""
+    """Return the checker's message about these arguments."""
     with pytest.raises(ToolError) as caught:
         check_arguments(schema, arguments, refusals)
     return str(caught.value)

@@ -1,4 +1,4 @@
-"""Tasks that run as real processes, and what they need."""
+"""Tasks that run as real processes, and their requirements."""
 
 import os
 import subprocess
@@ -62,7 +62,7 @@ def text_of(job: Job) -> str:
 
 
 def python(program: str, text: str = "") -> str:
-    """What a program of Python's prints that could read a text."""
+    """Return the output of a Python program that could read a text."""
     command = (sys.executable, "-c", program)
     return subprocess.run(
         command, input=text, stdout=subprocess.PIPE, check=True, cwd=REPOSITORY, encoding="utf-8"

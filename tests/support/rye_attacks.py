@@ -1,4 +1,4 @@
-"""What an attacker on the kit rye has at hand, and what shows that nothing came of it."""
+"""Tools of an attacker on the kit rye, and proof that an attack had no effect."""
 
 import os
 import shlex
@@ -19,9 +19,9 @@ SHOW = "import json, os, sys; print(json.dumps([sys.argv[1:], {**os.environ}, sy
 
 
 def tree(folder: Path) -> dict[str, bytes]:
-    """All that is in a folder, by its path: the content of files, what links say, kinds of others.
+    """Return everything in a folder, by path: contents of files, targets of links, other kinds.
 
-    Neither caches of Python nor what a server's session leaves are meant.
+    Python's caches are excluded, and so are files of a server's session.
     """
     found = {}
     for path in sorted(folder.rglob("*")):
@@ -36,12 +36,12 @@ def tree(folder: Path) -> dict[str, bytes]:
 
 
 def items_of(rye: Rye) -> dict[str, bytes]:
-    """All that is in the spaces of the project and of the user, the keys among it."""
+    """Return everything in the spaces of the project and of the user, including the keys."""
     return {**tree(rye.project), **tree(rye.user)}
 
 
 def marking(marker: Path) -> str:
-    """Python that leaves a file behind where it runs, at whatever moment."""
+    """Return Python code that writes a file whenever it runs."""
     return f"open({str(marker)!r}, 'a').write('ran')\ndef execute(params, project_path): return 1\n"
 
 
@@ -51,7 +51,7 @@ def stamped(text: str, extension: str = EXTENSIONS["tool"]) -> str:
 
 
 def showing(item_id: str, *arguments: Any, **values: Any) -> str:
-    """A YAML tool whose command tells its arguments, its variables and what it reads."""
+    """Return a YAML tool whose command shows its arguments, its variables and its input."""
     config = {"command": sys.executable, "args": ["-I", "-c", SHOW, *arguments]}
     return yaml_tool(item_id, **{**values, "config": {**config, **values.get("config", {})}})
 
@@ -63,7 +63,7 @@ def shell(item_id: str, script: str, *, timeout: float = 60, **values: Any) -> s
 
 
 def holding(path: Path) -> str:
-    """What a shell's script begins with to hold a lifeline, and to say so."""
+    """Return the start of a shell script that holds a lifeline, and reports it."""
     return f"exec 3>{shlex.quote(str(path))}; echo >&3; "
 
 

@@ -1,4 +1,4 @@
-"""Projects with items, spaces beside them, and a person's session of the kit rye on them."""
+"""Projects with items, spaces next to them, and a user's session of the kit rye on them."""
 
 import atexit
 import json
@@ -129,9 +129,9 @@ def yaml_tool(item_id: str, **values: object) -> str:
 
 
 def knowledge(item_id: str, body: str = "", *, fenced: bool = False, **values: object) -> str:
-    """An entry that is well-formed under this id; `values` replace fields of its front matter.
+    """Return a well-formed entry with this id; `values` replace fields of its front matter.
 
-    A field that is `...` is left out; with `fenced`, the fields stand in a block of YAML.
+    A field that is `...` is left out; with `fenced`, the fields are in a block of YAML.
     """
     category, _, stem = item_id.rpartition("/")
     fields: dict[str, object] = {
@@ -158,7 +158,7 @@ def well_formed(item_type: str, item_id: str) -> str:
 
 
 class Rye:
-    """A session on a project, with a user space beside it."""
+    """A session on a project, with a user space next to it."""
 
     def __init__(self, folder: Path, root: Path, driver: Driver) -> None:
         """Calls the tools through `driver`; `folder` holds everything, `root` is the project."""
@@ -178,20 +178,20 @@ class Rye:
         space: str = "project",
         extension: str = "",
     ) -> Path:
-        """Lay an item down; without a text, a well-formed one. Returns its file."""
+        """Write an item, by default a well-formed one. Returns its file."""
         path = self.file(item_type, item_id, space=space, extension=extension)
         return put(path, text or well_formed(item_type, item_id))
 
     def file(
         self, item_type: str, item_id: str, *, space: str = "project", extension: str = ""
     ) -> Path:
-        """Where the file of an item lies."""
+        """Return the path of an item's file."""
         folder = {"project": self.project, "user": self.user, "system": self.system}[space]
         name = item_id + (extension or EXTENSIONS[item_type])
         return folder / FOLDERS[item_type] / name
 
     def ask(self, tool: str, **arguments: Any) -> tuple[bool, dict[str, Any]]:
-        """Whether a call failed, and its answer, which must be one that a user may be shown.
+        """Return whether a call failed, and its answer, which must be presentable to users.
 
         The project is the session's own, unless `project_path` names another or is None.
         """
@@ -221,21 +221,21 @@ class Rye:
         return error
 
     def load(self, item_type: str, item_id: str, **arguments: Any) -> dict[str, Any]:
-        """What is read of an item that must be there."""
+        """Return the loaded text of an existing item."""
         return self.says("load", item_type=item_type, item_id=item_id, **arguments)
 
     def run(self, item_type: str, item_id: str, **parameters: Any) -> dict[str, Any]:
-        """What an item that must be executed answers to these parameters."""
+        """Return the answer of an item that must run with these parameters."""
         return self.says(
             "execute", item_type=item_type, item_id=item_id, parameters=parameters or None
         )
 
     def sign(self, item_type: str, item_id: str, **arguments: Any) -> dict[str, Any]:
-        """The answer to signing what must be signed."""
+        """Return the answer to signing an item, which must succeed."""
         return self.says("sign", item_type=item_type, item_id=item_id, **arguments)
 
     def signed(self, item_type: str, item_id: str, text: str = "", **place: str) -> Path:
-        """Lay an item down in a space and sign it; its file."""
+        """Write an item to a space and sign it; return its file."""
         path = self.put(item_type, item_id, text, **place)
         self.sign(item_type, item_id, source=place.get("space"))
         return path
@@ -254,17 +254,17 @@ class Rye:
 
 
 def put(path: Path, text: str | bytes) -> Path:
-    """Write a file as it is; folders are made."""
+    """Write a file unchanged; create its folders."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(text if isinstance(text, bytes) else text.encode())
     return path
 
 
 def rye_project(root: Path, settings: str = "", *, more: str = "") -> Path:
-    """A project with the kit rye alone; its real path.
+    """Return the real path of a project with the kit rye alone.
 
-    `settings` are lines of its table in the config, `more` are lines after those. It is a copy of
-    one that was made for the first test with this config.
+    `settings` are lines of its table in the config, `more` are lines after those. It is copied from
+    the first project with this config.
     """
     shutil.copytree(_made(f"{KITS}[rye]\n{settings}\n{more}"), root, dirs_exist_ok=True)
     return root.resolve()
@@ -290,9 +290,9 @@ def _own_folder() -> Path:
 
 
 def variables(folder: Path, **more: str) -> dict[str, str]:
-    """An environment with a home and a user space of its own in a folder.
+    """Return an environment with a separate home and user space in a folder.
 
-    What servers keep between starts is shared, since to compile them anew takes half a second.
+    The servers' caches are shared, since recompiling takes half a second.
     """
     home = folder / "home"
     home.mkdir(parents=True, exist_ok=True)
@@ -301,16 +301,16 @@ def variables(folder: Path, **more: str) -> dict[str, str]:
 
 
 def permit(root: Path, environment: Mapping[str, str]) -> None:
-    """Let the user permit what the settings of a project name, unless the user has a policy.
+    """Permit the settings of a project as its user, unless the user has a policy.
 
-    Only then do tests of what items do find them permitted.
+    Tests of items need these permissions.
     """
     config = tomllib.loads((root / ".ralph/ralphgen.toml").read_text(encoding="utf-8"))
     settings = config.get("rye", {})
     named = {name: settings[name] for name in ("policy", "hosts", "env") if name in settings}
     place = Path(user_space(environment.get("USER_SPACE", "")), "rye.toml")
     if named and not place.exists():
-        with suppress(OSError):  # a user space in which nothing can be written
+        with suppress(OSError):  # a read-only user space
             put(place, permissions(**named)).chmod(0o600)
 
 
@@ -340,8 +340,8 @@ def on_server(
 ) -> Iterator[Driver]:
     """A client on the project's server of the kit, with these variables in its environment.
 
-    The user `permits` what the settings name, or has no policy.
-    `log` is a file for what the server writes on standard error.
+    The user `permits` the settings, or has no policy. `log` is a file for the server's standard
+    error.
     """
     if permits:
         permit(root, environment)
@@ -364,9 +364,9 @@ def session(
     permits: bool = True,
     **facts: object,
 ) -> Iterator[Rye]:
-    """A session on a project that is there; what the server logs is in `folder`'s `log.txt`.
+    """A session on an existing project; the server's log is `log.txt` in `folder`.
 
-    `environment` goes before the home and the user space in `folder`.
+    `environment` overrides the home and the user space in `folder`.
     """
     surroundings = {**variables(folder), **(environment or {})}
     log = folder / "log.txt"
@@ -394,9 +394,9 @@ def frames(
     *,
     version: str = "2025-11-25",
 ) -> Iterator[Wire]:
-    """The project's server as a bare process that frames are exchanged with, after the handshake.
+    """The project's server as a bare process that exchanges frames, after the handshake.
 
-    It is killed where it does not end. `version` is that of the protocol.
+    It is killed if it does not end. `version` is that of the protocol.
     """
     permit(root, environment)
     with subprocess.Popen(

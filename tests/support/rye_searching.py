@@ -12,7 +12,7 @@ from ralphgen.kits.rye.server.searching import search
 
 
 def answer(workspace: Workspace, query: str = "", **given: Any) -> dict[str, Any]:
-    """What a search says; of the project's items of all types, unless `given` says others."""
+    """Return the answer to a search, by default over the project's items of all types."""
     place = {"project_path": str(workspace.root), "item_type": "all", "source": "project"}
     return search(workspace.rye, {"query": query, "limit": 100, **place, **given})
 
@@ -24,7 +24,7 @@ def found(workspace: Workspace, query: str = "", **given: Any) -> list[str]:
 
 
 def put(workspace: Workspace, item_id: str, body: str, **values: Any) -> Path:
-    """Lay down an entry of knowledge; its file."""
+    """Write an entry of knowledge; return its file."""
     return workspace.put("knowledge", item_id, knowledge(item_id, body, **values))
 
 
@@ -41,7 +41,7 @@ def words_of(text: str) -> list[str]:
 
 
 def distance(one: str, other: str) -> int:
-    """How many letters are added, removed, replaced or swapped with the next, as it is defined."""
+    """Return the number of added, removed, replaced or swapped letters, by definition."""
     if not one or not other:
         return len(one) + len(other)
     if one[0] == other[0]:

@@ -27,7 +27,7 @@ TOOLS = ("search", "load", "execute", "sign", "help")
 
 @contextmanager
 def opened(folder: Path, **settings: Any) -> Iterator["Workspace"]:
-    """The items of a project in a folder, with a user space beside it; `settings` of the kit."""
+    """The items of a project in a folder, with a user space next to it; `settings` of the kit."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("USER_SPACE", str(folder / "user"))
         workspace = Workspace(folder, **settings)
@@ -38,10 +38,10 @@ def opened(folder: Path, **settings: Any) -> Iterator["Workspace"]:
 
 
 class Workspace:
-    """The items of a project and of a user, and the ones that every server brings."""
+    """The items of a project and of a user, and the built-in ones of every server."""
 
     def __init__(self, folder: Path, tools: Sequence[str] = TOOLS, **settings: Any) -> None:
-        """Lay down the project in a folder, and what comes with its server."""
+        """Write the project to a folder, with the built-in items of its server."""
         self.root = (folder / "project").resolve()
         self.user = folder / "user" / ".ai"
         server = self.root / ".ralph" / "mcp"
@@ -67,7 +67,7 @@ class Workspace:
         space: str = "project",
         extension: str = "",
     ) -> Path:
-        """Lay an item down; its file."""
+        """Write an item; return its file."""
         folder = {"project": self.root / ".ai", "user": self.user, "system": self.system}[space]
         name = item_id + (extension or EXTENSIONS[item_type])
         return put(folder / FOLDERS[item_type] / name, text)
@@ -122,6 +122,6 @@ def item_at(workspace: Workspace, item_type: str, item_id: str, extension: str) 
 
 
 def state(workspace: Workspace, item_type: str, item_id: str, extension: str) -> str:
-    """How far an item of the project can be trusted."""
+    """Return the trust state of an item of the project."""
     item = item_at(workspace, item_type, item_id, extension)
     return workspace.rye.trust().verdict(item, read_item(item)).state

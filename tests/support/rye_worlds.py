@@ -29,7 +29,7 @@ class World:
     """A project, a user space with a key, and the folder of a server."""
 
     def __init__(self, folder: Path) -> None:
-        """Lies in a folder that is empty."""
+        """Create it in an empty folder."""
         self.project = Space("project", str(folder / "project/.ai"))
         self.user = folder / "user/.ai"
         self.server = folder / "project/.ralph/mcp"

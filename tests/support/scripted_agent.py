@@ -1,6 +1,6 @@
-"""A stand-in for Claude Code: it starts the server of its session, and does what a script says.
+"""A stand-in for Claude Code: it starts the server of its session, and follows a script.
 
-It imports nothing but the standard library, and is written as a program by `agent_program`.
+It imports only the standard library, and is written as a program by `agent_program`.
 """
 
 import json
@@ -35,7 +35,7 @@ class Agent:
     """An agent in a session; it writes the events that Claude Code writes."""
 
     def __init__(self, argv: list[str]) -> None:
-        """Start the session's server `ralph`, and say which tools it has."""
+        """Start the session's server `ralph`, and report its tools."""
         config = argv[argv.index("--mcp-config") + 1]
         entry = json.loads(Path(config).read_bytes())["mcpServers"]["ralph"]
         self._asked = 0
@@ -52,14 +52,14 @@ class Agent:
         self.write(type="system", subtype="init", model="m", tools=tools, mcp_servers=servers)
 
     def call(self, tool: str, **arguments: Any) -> str:
-        """The text of a tool's answer or refusal; it is said too."""
+        """Return the text of a tool's answer or refusal; report it too."""
         answer = self._ask("tools/call", {"name": tool, "arguments": arguments})
         text = "".join(str(block.get("text", "")) for block in answer["content"])
         self.says(f"{tool}: {text}")
         return text
 
     def says(self, text: str) -> None:
-        """Write what the model says."""
+        """Write a message of the model."""
         self.write(type="assistant", message={"content": [{"type": "text", "text": text}]})
 
     def ends(
@@ -70,7 +70,7 @@ class Agent:
         cost: float | None = 0.25,
         more: dict[str, Any] | None = None,
     ) -> None:
-        """Write that the session has ended; `more` goes into the event as it is."""
+        """Write that the session has ended; `more` is added to the event unchanged."""
         models = {"m": {"inputTokens": 1_200, "outputTokens": 34}}
         self.write(
             type="result",

@@ -1,4 +1,4 @@
-"""Pieces of Python in processes of their own."""
+"""Python scripts in separate processes."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ REPOSITORY = Path(__file__).parents[2]
 
 
 def said(script: str, *arguments: str) -> str:
-    """What a script prints that may import ralphgen, and must end well."""
+    """Return the output of a script that may import ralphgen, and must succeed."""
     return subprocess.run(
         [sys.executable, "-c", script, *arguments],
         cwd=REPOSITORY,

@@ -1,10 +1,10 @@
-"""A project's kit on the SDK's own streamable HTTP app, without ours: what we are compared with.
+"""A project's kit on the SDK's own streamable HTTP app, for comparison with ours.
 
     python sdk_http_app.py FOLDER [--stateless]
 
 FOLDER is the emitted server's. With `--stateless` it keeps nothing between two requests, and each
-answer is one piece of JSON, as ours. It says its port in a line on standard error, knows no tokens,
-and takes every request for one of the session `manual`.
+answer is one piece of JSON, like ours. It reports its port in a line on standard error, ignores
+tokens, and treats every request as part of the session `manual`.
 """
 
 import asyncio

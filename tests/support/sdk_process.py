@@ -21,7 +21,7 @@ LONGEST = 1 << 16  # bytes of an order
 
 
 def main() -> None:
-    """Fork a server for each order, one after the other, until nobody gives any."""
+    """Fork a server for each order, one after the other, until the socket is closed."""
     folder, number = sys.argv[1:]
     sys.path.insert(0, folder)
     kits = import_module("server").KITS

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     ]
 
 Context = ServerRequestContext[None]
-# What the SDK makes of the parameters and the result of each request.
+# The SDK's models of the parameters and the result of each request.
 MODELS: dict[str, tuple[type[t.RequestParams], type[t.Result]]] = {
     "tools/list": (t.PaginatedRequestParams, t.ListToolsResult),
     "tools/call": (t.CallToolRequestParams, t.CallToolResult),
@@ -54,7 +54,7 @@ MODELS: dict[str, tuple[type[t.RequestParams], type[t.Result]]] = {
     "resources/read": (t.ReadResourceRequestParams, t.ReadResourceResult),
     "completion/complete": (t.CompleteRequestParams, t.CompleteResult),
 }
-# Requests of extensions, of which it knows neither the result nor that a client may keep it.
+# Requests of extensions whose result the SDK does not know, nor that a client may keep it.
 EXTENSIONS: dict[str, type[t.RequestParams]] = {
     "skills/list": t.PaginatedRequestParams,
     "skills/get": t.SubscribeRequestParams,
@@ -65,11 +65,10 @@ _WRITTEN = JsonReader(real=written_number)  # the SDK rounds numbers
 
 
 class KitServer(Server[None]):
-    """The SDK's server, which says in both protocol versions that its lists never change.
+    """The SDK's server, which reports in both protocol versions that its lists never change.
 
-    `answered` takes what answers a request, whether that only reads, and the token under which the
-    client wants to hear how far it is; it returns the result, once the request has had its turn,
-    and raises `MCPError`.
+    `answered` takes the function that answers a request, whether it only reads, and the client's
+    progress token; it returns the result, once the request has had its turn, and raises `MCPError`.
     """
 
     def __init__(self, handlers: Handlers, answered: Answered) -> None:
@@ -93,7 +92,7 @@ class KitServer(Server[None]):
         return self._said_stateless if protocol_version == MODERN else self._said
 
     def _extension_handler(self, name: str) -> Handler:
-        """Return what answers a request of an extension, which waits for nobody."""
+        """Return a function that answers a request of an extension without waiting."""
         method = self._handlers.methods[name]
 
         async def handle(context: Context, params: t.RequestParams) -> dict[str, Any]:
@@ -106,7 +105,7 @@ class KitServer(Server[None]):
         return handle
 
     def _handler(self, name: str) -> Handler:
-        """Return what answers a request on the SDK's side, in its turn where there are any."""
+        """Return a function that answers a request on the SDK's side, in its turn if needed."""
         method, model = self._handlers.methods[name], MODELS[name][1]
 
         async def handle(context: Context, params: t.RequestParams) -> t.Result:
@@ -125,7 +124,7 @@ class KitServer(Server[None]):
         return handle
 
     async def _called(self, context: Context, given: dict[str, Any]) -> t.Result:
-        """Return what a call of a tool comes to, also where a person is asked on the way."""
+        """Return the result of a call of a tool, with questions to the user on the way."""
         stateless = context.protocol_version == MODERN
         given |= {"asks": _who_asks(context)}
         if not stateless:
@@ -144,7 +143,7 @@ class KitServer(Server[None]):
 
 
 def _who_asks(context: Context) -> str | None:
-    """Return the name of a client that shows forms to a person; None where it shows none."""
+    """Return the name of a client that shows forms to the user, or None if it does not."""
     capabilities = context.session.client_capabilities
     reached = context.protocol_version == MODERN or context.session.can_send_request
     if capabilities is None or not reached:
@@ -157,7 +156,7 @@ def _who_asks(context: Context) -> str | None:
 
 
 async def _answer_of(context: Context, asked: dict[str, Any]) -> dict[str, Any]:
-    """Return what a client answers to a form; what is no answer says that there is none."""
+    """Return a client's answer to a form; `NO_ANSWER` for an invalid one."""
     with anyio.move_on_after(ANSWER_WITHIN):
         try:
             found = await context.session.elicit_form(
@@ -170,10 +169,10 @@ async def _answer_of(context: Context, asked: dict[str, Any]) -> dict[str, Any]:
 
 
 class SdkServer:
-    """The SDK's server on a thread of its own: lines in, lines out.
+    """The SDK's server on a separate thread: lines in, lines out.
 
-    `worker` has the calls run, `subscriptions` is None where the kit has no resources. `gone` is
-    called where the client reads no more.
+    `worker` runs the calls; `subscriptions` is None if the kit has no resources. `gone` is called
+    if the client reads no more.
     """
 
     def __init__(
@@ -187,7 +186,7 @@ class SdkServer:
         self._given = 0  # lines that are on their way to the event loop
         self._gone = gone
         self._handlers = handlers
-        self._open: list[str] = []  # the ids of requests that are to be answered
+        self._open: list[str] = []  # the ids of unanswered requests
         self._subscriptions = subscriptions
         self._wire = wire
         self._worker = worker
@@ -206,12 +205,12 @@ class SdkServer:
         self._portal.start_task_soon(self._run)
 
     def give(self, line: bytes) -> None:
-        """Have a line answered; those that the SDK cannot read are refused."""
+        """Answer a line; unreadable lines are refused."""
         self._given += 1
         self._portal.start_task_soon(self._take, line)
 
     def owed(self) -> int:
-        """Return how many answers are still to come, besides those that wait for changes."""
+        """Return the number of outstanding answers, except to requests that wait for changes."""
         return self._given + len(self._open)
 
     def _take(self, line: bytes) -> None:
@@ -222,7 +221,7 @@ class SdkServer:
                 message.params |= {"arguments": _WRITTEN.read(text)["params"].get("arguments")}
         except ValueError:
             answered = _answered_question(line)
-            if answered is not None:  # to a question: whoever has asked must not wait for another
+            if answered is not None:  # to a question: its sender must not wait for another
                 error = t.ErrorData(code=INVALID_REQUEST, message="the answer cannot be read")
                 told = t.JSONRPCError(jsonrpc="2.0", id=answered, error=error)
                 self._lines.send_nowait(SessionMessage(told))
@@ -301,7 +300,7 @@ class SdkServer:
         *,
         uses_workspace: bool = True,
     ) -> dict[str, Any] | None:
-        """Return what comes of a call; raises `MCPError` where it is refused."""
+        """Return the result of a call; raises `MCPError` if it is refused."""
 
         def tell_progress(done: int, total: int, message: str) -> None:
             self._send(progress_line(token, done, total, message))
@@ -320,7 +319,7 @@ class SdkServer:
 
 
 class SdkConnection(Connection):
-    """A connection that the SDK answers alone; lines that are no messages are refused as ours."""
+    """A connection that the SDK answers alone; invalid messages are refused like ours."""
 
     __slots__ = ("_sdk",)
 

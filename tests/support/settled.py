@@ -9,12 +9,12 @@ from ralphgen.runtime import verification
 
 
 def settle() -> None:
-    """Wait until what was written just now is old enough."""
+    """Wait until files that were just written are old enough."""
     time.sleep(2 * verification.UNSETTLED / 1e9)
 
 
 def unkept_project(root: Path, kept: Path) -> Path:
-    """A settled project of which nothing is kept yet, in the folder where it would be."""
+    """Return a settled project without kept state, in the folder where that would be."""
     assert not kept.exists()
     create_project(root)
     settle()

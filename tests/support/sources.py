@@ -1,4 +1,4 @@
-"""Where the modules of an emitted runtime come from, and how they read there."""
+"""The sources of the modules of an emitted runtime, and their emitted text."""
 
 from pathlib import Path
 
@@ -9,10 +9,10 @@ PACKAGE = Path(ralphgen.__file__).parent
 
 
 def runtime_text(path: str) -> str:
-    """What `.ralph/mcp/<path>` must hold, for a path that begins with `runtime/`.
+    """Return the required text of `.ralph/mcp/<path>`, for a path that begins with `runtime/`.
 
-    It is the source byte for byte, but for the mark for formatters in front of it, and for the
-    prefix of the core in the import lines of kits.
+    It is the source byte for byte, except for the formatters' mark at the top, and the prefix of
+    the core in the import lines of kits.
     """
     _, first, *rest = Path(path).parts
     server = PACKAGE / "kits" / first / "server"

@@ -1,4 +1,4 @@
-"""Projects with specs, a person's session on them, and what it leaves on the disk."""
+"""Projects with specs, a user's session on them, and the files that it leaves."""
 
 import json
 import shutil
@@ -23,7 +23,7 @@ GOAL = "Export invoices as CSV"
 NO_GOAL = "_No goal is recorded yet: ask the user for it, and write it here._"
 MOST = 40_000  # characters of an answer
 STATE = ".ralph-state.json"
-# What only the inside of the server knows, and no answer may show.
+# Server internals that no answer may show.
 INTERNALS = ("Traceback", "[Errno", "OSError", "KeyError", 'File "/', "internal error")
 FIRST_STATE = {
     "source": "spec",
@@ -53,7 +53,7 @@ TASK_LIST = """\
 
 
 class Desk(TextAnswers):
-    """A session of the kit on a project of its own, and the specs of that project as files."""
+    """A session of the kit on its own project, and the specs of that project as files."""
 
     def __init__(self, root: Path, driver: Driver) -> None:
         """Calls the tools through `driver`, a client on the server of the project in `root`."""
@@ -62,7 +62,7 @@ class Desk(TextAnswers):
         self.specs = root / "specs"
 
     def ask(self, tool: str, **arguments: Any) -> tuple[bool, str]:
-        """Whether a call failed, and its text, which must be one that a user may be shown."""
+        """Return whether a call failed, and its text, which must be presentable to users."""
         failed, text = self.driver.ask(tool, arguments)
         check_presentable(self.root, text)
         return failed, text
@@ -88,7 +88,7 @@ class Desk(TextAnswers):
         self.write(spec, STATE, json.dumps({**self.state(spec), **fields}))
 
     def pointer(self) -> str | None:
-        """What names the current spec, `None` where nothing does."""
+        """The content of the pointer to the current spec, `None` if there is none."""
         path = self.specs / ".current-spec"
         return path.read_text(encoding="utf-8") if path.exists() else None
 
@@ -108,14 +108,14 @@ class Desk(TextAnswers):
         return name
 
     def override(self, file: str, text: str) -> Path:
-        """Give the project a text of its own in place of the kit's."""
+        """Override one of the kit's texts in the project."""
         path = self.root / ".ralph" / "specum" / file
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")
         return path
 
     def outside(self) -> dict[str, tuple[bytes, int]]:
-        """All around `specs/`, beside the project too: bytes and times of change."""
+        """Return everything around `specs/`, including next to the project: bytes and mtimes."""
         found = snapshot(self.root.parent)
         specs = f"{self.root.name}/specs"
         return {
@@ -142,7 +142,7 @@ def check_presentable(root: Path, text: str) -> None:
 
 @contextmanager
 def sitting(folder: Path, **facts: Any) -> Iterator[Desk]:
-    """A person's session of the kit on a new project in a folder."""
+    """A user's session of the kit on a new project in a folder."""
     root = create_project(folder / "project", config=KITS)
     with connected(root, kit="specum", **facts) as driver:
         yield Desk(root, driver)

@@ -1,4 +1,4 @@
-"""Specs laid down on disk, calls that must not fail, and what a call may have changed."""
+"""Specs on disk, calls that must not fail, and the files that a call may change."""
 
 import json
 import sqlite3
@@ -54,13 +54,13 @@ def lay_spec(
 
 
 def state_of(root: Path, name: str) -> dict[str, Any]:
-    """What a spec's state file says."""
+    """Return the content of a spec's state file."""
     found: dict[str, Any] = json.loads((root / "specs" / name / STATE).read_text(encoding="utf-8"))
     return found
 
 
 def ticked(folder: Path, task: str) -> None:
-    """Do what an agent does that is done with a task."""
+    """Tick a task off, as an agent does after finishing it."""
     path = folder / "tasks.md"
     text = path.read_text(encoding="utf-8")
     assert f"- [ ] {task} " in text
@@ -75,13 +75,13 @@ def ok(driver: Driver, tool: str, **arguments: Any) -> str:
 
 
 def everything(root: Path) -> dict[str, bytes]:
-    """Every file of a project, without what an interpreter keeps for itself."""
+    """Return every file of a project, without the interpreter's caches."""
     return {path: data for path, data in texts(root).items() if "__pycache__" not in path}
 
 
 @contextmanager
 def changing(root: Path, *expected: str) -> Iterator[None]:
-    """What is called meanwhile must create, change or delete these files, and no other."""
+    """Assert that the block creates, changes or deletes exactly these files."""
     before = everything(root)
     yield
     after = everything(root)
@@ -99,7 +99,7 @@ def rows_of(root: Path) -> dict[str, list[tuple[object, ...]]]:
 
 
 def restored(root: Path, before: Mapping[str, list[tuple[object, ...]]]) -> None:
-    """Give a project's database these rows again, by table, where it has others."""
+    """Restore the rows of a project's database, by table, if they differ."""
     now = rows_of(root)
     with closing(sqlite3.connect(root / DATABASE)) as connection:
         for table, rows in before.items():

@@ -1,4 +1,4 @@
-"""Hostile texts, and ruff as the judge of what was made of them."""
+"""Hostile texts, and ruff as the judge of their encodings."""
 
 import subprocess
 import sys
@@ -38,7 +38,7 @@ TEXTS = st.one_of(
 
 
 def ruff(source: str, *arguments: str) -> str:
-    """What ruff has to say on a module; nothing where all is well."""
+    """Return ruff's output for a module; empty if all is well."""
     if not Path(RUFF).exists():
         pytest.skip("ruff is not installed")
     done = subprocess.run(
@@ -56,6 +56,6 @@ def formatting(source: str) -> str:
 
 
 def findings(source: str, rules: str = RULES) -> str:
-    """What `ruff check` finds."""
+    """Return the findings of `ruff check`."""
     config = ("--config", GOOGLE, f"--ignore={OTHER_CONVENTION}", "--output-format=concise")
     return ruff(source, "check", f"--select={rules}", *config)

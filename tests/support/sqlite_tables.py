@@ -1,4 +1,4 @@
-"""Tables of a schema, as they are read from SQLite."""
+"""Tables of a schema, as read from SQLite."""
 
 import sqlite3
 from contextlib import closing

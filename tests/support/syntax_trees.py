@@ -1,4 +1,4 @@
-"""The modules of this repository as syntax trees, and what they import."""
+"""The modules of this repository as syntax trees, and their imports."""
 
 import ast
 from collections.abc import Iterable, Iterator
@@ -43,7 +43,7 @@ def imported(tree: Iterable[ast.AST]) -> Iterator[str]:
 
 
 def absolute(path: Path, module: str) -> str:
-    """An imported module by its whole name, given what the import in `path` says."""
+    """Return the full name of an imported module, given the name in the import of `path`."""
     dots = len(module) - len(module.lstrip("."))
     if not dots:
         return module

@@ -1,4 +1,4 @@
-"""Tasks of a project: one that is made, and what is stored of it."""
+"""Tasks of a project: a new one, and its stored values."""
 
 from pathlib import Path
 from typing import Any

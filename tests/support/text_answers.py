@@ -4,7 +4,7 @@ from typing import Any
 
 
 class TextAnswers:
-    """What a session asks of a kit whose answers are texts."""
+    """Requests of a session to a kit whose answers are texts."""
 
     def ask(self, tool: str, **arguments: Any) -> tuple[bool, str]:
         """Whether a call failed, and its text."""

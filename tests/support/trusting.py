@@ -1,4 +1,4 @@
-"""Projects that somebody else made or that were made here, for a user who trusts nothing yet."""
+"""Local and foreign projects, for a user who trusts nothing yet."""
 
 import os
 import pty
@@ -63,7 +63,7 @@ def braindump(root: Path) -> int:
 
 
 def at_terminal(answer: str, *command: str | Path) -> tuple[str, int]:
-    """What a command shows at a terminal, and its exit code; every question gets the answer."""
+    """Return a command's terminal output, and its exit code; every question gets the answer."""
     primary, secondary = pty.openpty()
     shown = b""
     wide = {**os.environ, "COLUMNS": "1000"}
@@ -75,7 +75,7 @@ def at_terminal(answer: str, *command: str | Path) -> tuple[str, int]:
                 shown += text
                 if shown.endswith(b"y/N "):
                     os.write(primary, f"{answer}\n".encode())
-        except OSError:  # nobody is left on the other side
+        except OSError:  # the other side is closed
             pass
         os.close(primary)
     return shown.decode().replace("\r\n", "\n"), process.returncode

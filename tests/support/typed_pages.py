@@ -1,4 +1,4 @@
-"""Pages whose examples are typed in a shell, one after the other, and print what they show."""
+"""Pages whose examples are typed in a shell, one after the other, and print the shown output."""
 
 import json
 import os
@@ -41,7 +41,7 @@ os._exit(int(code) % 256) if code else os.execv(command[0], command)
 
 
 def commands(page: str) -> Iterator[tuple[str, str | None]]:
-    """Yield each command of the page with what it shows, None where it shows nothing."""
+    """Yield each command of the page with its output, None if none is shown."""
     for _, kind, text in re.findall(r"(?ms)^(`{3,})(console|sh)\n(.*?)^\1$", page):
         if kind == "sh":
             yield text, None
@@ -54,9 +54,9 @@ def commands(page: str) -> Iterator[tuple[str, str | None]]:
 
 @contextmanager
 def typed_commands() -> Iterator[str]:
-    """A PATH that begins with a `ralphgen`, each run of which is a fork of the warm process.
+    """Yield a PATH that begins with a `ralphgen` whose runs are forks of the warm process.
 
-    Where that is not free, as for one that runs beside another, it is an interpreter of its own.
+    If that is busy, as for a command that runs next to another, the run is a new interpreter.
     """
     with (
         TemporaryDirectory(prefix="typed-") as folder,  # the path of a socket may not be long
@@ -85,7 +85,7 @@ def take_orders(listening: socket.socket) -> None:
 
 
 def run_typed(asked: socket.socket) -> None:
-    """Run what is asked for and answer its exit code, or nothing where it cannot be run here."""
+    """Run a request and answer its exit code, or nothing if it cannot be run here."""
     with asked, warm_process().free() as free:
         length, streams, *_ = socket.recv_fds(asked, 4, 3)
         text = b""
@@ -102,16 +102,16 @@ def run_typed(asked: socket.socket) -> None:
 
 
 def type_page(page: str, folder: Path, place: Path) -> int:
-    """Type the examples of a page in `place`, with `folder` for what a person's machine has.
+    """Type the examples of a page in `place`, with `folder` for the rest of the user's machine.
 
-    Returns how many there were; fails at the first that prints something else than the page shows.
+    Returns the number of examples; fails at the first with an output other than the shown one.
     """
     if shutil.which("sqlite3") is None:  # a machine may lack its shell, which people have
         (folder / "sqlite3").write_text(SQLITE, encoding="utf-8")
         (folder / "sqlite3").chmod(0o755)
     kept = {name: text for name, text in os.environ.items() if not name.startswith("RALPH_")}
     variables = {**kept, "XDG_CONFIG_HOME": str(folder / "settings"), "COLUMNS": "80"}
-    variables["PYTHONUNBUFFERED"] = "1"  # in the order in which a terminal shows it
+    variables["PYTHONUNBUFFERED"] = "1"  # keeps the order of a terminal's output
     count = 0
     with typed_commands() as path:
         variables["PATH"] = os.pathsep.join((path, str(folder)))
@@ -145,7 +145,7 @@ def block(page: str, kind: str) -> str:
 
 
 def said_by_commands(page: str, root: Path) -> list[str]:
-    """Run in a project the commands of a page's block of shell, and return what each prints."""
+    """Run the commands of a page's shell block in a project; return the output of each."""
     said = []
     for line in block(page, "sh").splitlines():
         words = shlex.split(line, comments=True)[1:]

@@ -11,7 +11,7 @@ from typing import Any
 from driving import context_for, on_context
 from wire import Wire
 
-# What is loaded later must be loaded before.
+# Modules that are imported later must be imported before.
 AS_NOBODY = """
 import encodings.unicode_escape
 import __future__, encodings.utf_8_sig, encodings.utf_16_le, gc, hashlib, json, os, pkgutil, re

@@ -1,4 +1,4 @@
-"""The thread that reads requests, on which no call may wait, for tests without a server."""
+"""The thread that reads requests, where no call may wait, for tests without a server."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -8,7 +8,7 @@ from ralphgen.runtime.deferred import Reader, wait_as
 
 @contextmanager
 def reading_requests() -> Iterator[None]:
-    """What is called within is called on the thread that reads requests."""
+    """Mark the current thread in the block as the one that reads requests."""
     wait_as(Reader())
     try:
         yield

@@ -26,13 +26,13 @@ class Walled:
     made: Project
 
     def sql(self, **recipes: Recipe) -> str:
-        """The SQL of the roles, where there are more recipes than the project's."""
+        """Return the SQL of the roles, with further recipes."""
         policy = copy(self.made.plan.policy)
         policy.recipes = {**policy.recipes, **recipes}
         return access_sql(self.made.facts, replace(self.made.plan, policy=policy))
 
     def run(self, sql: str) -> list[tuple[Any, ...]]:
-        """Run what the owner may, and the rows of it."""
+        """Run a statement as the owner, and return its rows."""
         return run(self.dsn, sql)
 
     @contextmanager
@@ -71,7 +71,7 @@ def run(dsn: str, sql: str) -> list[tuple[Any, ...]]:
 
 
 def refused(dsn: str, sql: str) -> str:
-    """What PostgreSQL says when it refuses; empty where a statement changed no row."""
+    """Return PostgreSQL's message for a refusal; empty if a statement changed no row."""
     with psycopg.connect(dsn) as connection:
         try:
             changed = connection.execute(sql.encode()).rowcount

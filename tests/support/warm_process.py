@@ -3,9 +3,9 @@
     python warm_process.py SOCKET
 
 Over the socket come four files: an order (a command's arguments, folder and environment as JSON)
-and the command's standard streams; back goes its exit code. That of a command which is to run
-beside the test is nobody's here: its process id goes back, and it is left to who adopts orphans.
-A command is a process of its own, begins with a fresh copy of what was imported, and ends as an
+and the command's standard streams; back goes its exit code. A command that runs next to the test is
+not waited for here: its process id is returned, and the process that adopts orphans reaps it. A
+command is a separate process, begins with a fresh copy of the imported modules, and ends as an
 interpreter ends: exit handlers, `sys.excepthook` and all.
 """
 
@@ -38,7 +38,7 @@ BESIDE = b"&"
 
 
 def load() -> None:
-    """Import every module that a command may import, and compile what it renders."""
+    """Import every module that a command may import, and compile its templates."""
     for module in pkgutil.walk_packages(ralphgen.__path__, "ralphgen."):
         parts = module.name.split(".")
         if not set(parts).intersection(EMITTED) and parts[-1] != "__main__":
@@ -93,7 +93,7 @@ def become(files: Sequence[int]) -> None:
 
 
 def run(main: Callable[[], None]) -> None:
-    """Run a command, and end as an interpreter ends, but for taking its modules apart.
+    """Run a command, and end as an interpreter ends, without taking its modules apart.
 
     That would touch, and so copy, all memory that is shared with the process it was forked from.
     """
@@ -108,13 +108,13 @@ def run(main: Callable[[], None]) -> None:
     try:
         sys.stdout.flush()
         sys.stderr.flush()
-    except (OSError, ValueError):  # which an interpreter tells at its end
+    except (OSError, ValueError):  # an interpreter reports it at its end
         sys.exit(code)
     os._exit(code or 0)
 
 
 if __name__ == "__main__":
-    sys.path[0] = str(Path(sys.executable).parent)  # as for a console script
+    sys.path[0] = str(Path(sys.executable).parent)  # like a console script
     load()
     main = import_module("ralphgen.cli.main").main
     gc.freeze()

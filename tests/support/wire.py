@@ -24,12 +24,12 @@ class Wire:
     """A running server and its three streams."""
 
     def __init__(self, process: subprocess.Popen[str]) -> None:
-        """Speaks to `process`."""
+        """Connect to `process`."""
         self.process = process
         self._id = 0
 
     def send(self, method: str, params: object = None, **frame: object) -> None:
-        """One frame; `frame` holds its `id` where it is a request."""
+        """Send one frame; `frame` holds its `id` if it is a request."""
         told = {"jsonrpc": "2.0", **frame, "method": method}
         if params is not None:
             told["params"] = params
@@ -88,7 +88,7 @@ class Speaker:
     """Asks a server in the form of one version of the protocol."""
 
     def __init__(self, server: Wire, version: str) -> None:
-        """Speaks to `server`."""
+        """Connect to `server`."""
         self._server = server
         self._more = {"_meta": MODERN} if version >= "2026" else {}
 
@@ -99,7 +99,7 @@ class Speaker:
 
 @contextmanager
 def running(root: Path, *arguments: str) -> Iterator[Wire]:
-    """The project's server as a process; it is killed where it does not end."""
+    """The project's server as a process; it is killed if it does not end."""
     with subprocess.Popen(
         server_command(root, *arguments),
         stdin=subprocess.PIPE,
