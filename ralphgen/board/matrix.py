@@ -39,7 +39,7 @@ class PolicyCell:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionView:
+class MatrixColumn:
     """The tools of one kit that a session of one recipe sees, and the reasons for removals.
 
     `tools` are the listed tools, by name. `own` is the recipe if it is custom, and `removals` are
@@ -120,7 +120,7 @@ def _session_views(
     policy: Policy,
     kit: KitPlan,
     discipline: str | None,
-) -> Iterator[SessionView]:
+) -> Iterator[MatrixColumn]:
     """Yield the view of a session of each recipe on the kit."""
     own = {recipe.name: recipe for recipe in project.facts.recipes}
     removals = (*project.facts.stored_removals, *project.facts.configured_removals)
@@ -128,7 +128,7 @@ def _session_views(
     for recipe in policy.recipes:
         works_as = None if "discipline" in policy.targets(recipe) else discipline
         session = supposed_session(policy, recipe, kit.key, discipline=works_as)
-        yield SessionView(
+        yield MatrixColumn(
             policy=policy,
             kit=kit,
             session=session,
@@ -138,7 +138,7 @@ def _session_views(
         )
 
 
-def _head(plan: ServerPlan, policy: Policy, views: Sequence[SessionView]) -> RecipeHead:
+def _head(plan: ServerPlan, policy: Policy, views: Sequence[MatrixColumn]) -> RecipeHead:
     """Return a recipe with the size of its tools in all kits."""
     name = views[0].session.recipe
     lists = [entries_of(plan, view.kit, view.tools.values()) for view in views]
@@ -152,7 +152,7 @@ def _head(plan: ServerPlan, policy: Policy, views: Sequence[SessionView]) -> Rec
     )
 
 
-def _grid(kit: KitPlan, views: Sequence[SessionView]) -> KitGrid:
+def _grid(kit: KitPlan, views: Sequence[MatrixColumn]) -> KitGrid:
     whole = {tool.name: tool for tool in kit.tools}
     every = full_catalog(KITS, [kit]).tools[kit.key]  # in the kit's order, then the added ones
     known = [name for name in every if name in whole or name in kit.absent]
@@ -160,7 +160,7 @@ def _grid(kit: KitPlan, views: Sequence[SessionView]) -> KitGrid:
 
 
 def _row(
-    kit: KitPlan, name: str, whole: Mapping[str, Tool], views: Sequence[SessionView]
+    kit: KitPlan, name: str, whole: Mapping[str, Tool], views: Sequence[MatrixColumn]
 ) -> ToolRow:
     if name in whole:
         tool = whole[name]
@@ -175,7 +175,7 @@ def _row(
     return ToolRow(name, f"To {purpose}." if purpose else "", cells)
 
 
-def _listed(view: SessionView, whole: Tool, seen: Tool) -> PolicyCell:
+def _listed(view: MatrixColumn, whole: Tool, seen: Tool) -> PolicyCell:
     """Return the cell of a tool that the recipe has; `whole` is the tool before narrowing."""
     bound = _bound_clauses(seen)
     lost = [
@@ -252,7 +252,7 @@ def _values(schema: Mapping[str, Any]) -> Sequence[object]:
     return values
 
 
-def _who_narrowed(view: SessionView, whole: Tool, lost: Sequence[str]) -> list[str]:
+def _who_narrowed(view: MatrixColumn, whole: Tool, lost: Sequence[str]) -> list[str]:
     """Return a clause for each cause of removed arguments, except a built-in recipe itself."""
     needed = [name for name in lost if ":" in whole.needs.get(name, "")]
     missing = [name for name in needed if not view.session.has(*whole.needs[name].split(":"))]
@@ -281,7 +281,7 @@ def _who_narrowed(view: SessionView, whole: Tool, lost: Sequence[str]) -> list[s
     return clauses
 
 
-def _removed(view: SessionView, tool: str) -> PolicyCell:
+def _removed(view: MatrixColumn, tool: str) -> PolicyCell:
     """Return the cell of a tool that the recipe or the discipline removes."""
     start = f"{view.session.recipe} does not have {tool}"
     removed_by, spellings = _taken_by(view, tool)
@@ -294,7 +294,7 @@ def _removed(view: SessionView, tool: str) -> PolicyCell:
     return _cell(view, "removed", sentence, spellings)
 
 
-def _left_out(view: SessionView, tool: str) -> str:
+def _left_out(view: MatrixColumn, tool: str) -> str:
     """Return a clause on what leaves a tool out of the recipe."""
     own, kit = view.own, view.kit.key
     if own is None:
@@ -304,7 +304,7 @@ def _left_out(view: SessionView, tool: str) -> str:
     return f"{own.place(kit)} does not allow it"
 
 
-def _taken_by(view: SessionView, tool: str) -> tuple[str, Names]:
+def _taken_by(view: MatrixColumn, tool: str) -> tuple[str, Names]:
     """Return where the discipline removes a tool, and different spellings of it there."""
     pairs = [
         (removal.origin, entry)
@@ -318,7 +318,7 @@ def _taken_by(view: SessionView, tool: str) -> tuple[str, Names]:
 
 
 def _cell(
-    view: SessionView,
+    view: MatrixColumn,
     state: State,
     sentence: str,
     detail: Sequence[str] = (),

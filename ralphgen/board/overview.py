@@ -18,7 +18,7 @@ from typing import Any, Literal
 from ralphgen.agents.edits import ClashError, EditedProject
 from ralphgen.board.disciplines import read_disciplines
 from ralphgen.board.project import keeps_claims, specum_settings
-from ralphgen.board.sessions import SessionRow, read_sessions
+from ralphgen.board.sessions import ListedSession, read_sessions
 from ralphgen.board.tasks import (
     BLOCKED,
     IN_PROGRESS,
@@ -606,7 +606,7 @@ class Overview:
     """
 
     status: Status | None
-    running: tuple[SessionRow, ...]
+    running: tuple[ListedSession, ...]
     begun: int | None
     cost: str
 

@@ -277,7 +277,7 @@ class RecordQuery:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionLine:
+class RecordedSession:
     """A recorded session; unknown values are empty.
 
     `took` is its duration, `outcome` its result. `merge` is the location of its work, if it had its
@@ -312,7 +312,7 @@ class ProjectRecord:
     the last changes if the project has no tasks.
     """
 
-    sessions: ShownPage[SessionLine]
+    sessions: ShownPage[RecordedSession]
     people: int
     outcomes: tuple[tuple[str, int], ...]
     cost: str
@@ -387,23 +387,23 @@ def _record(
     )
 
 
-def session_lines(rows: Rows, records: Sequence[SessionRecord]) -> tuple[SessionLine, ...]:
+def session_lines(rows: Rows, records: Sequence[SessionRecord]) -> tuple[RecordedSession, ...]:
     """Return recorded sessions in their displayed form."""
     titles = titles_of(rows, [one.task_id for one in records if one.task_id is not None])
     holding = holding_sessions(rows, [one.session_id for one in records])
     return tuple(_session_line(one, titles, one.session_id in holding) for one in records)
 
 
-def session_on_record(rows: Rows, record: SessionRecord) -> SessionLine:
+def session_on_record(rows: Rows, record: SessionRecord) -> RecordedSession:
     """Return one recorded session in its displayed form."""
     (found,) = session_lines(rows, [record])
     return found
 
 
-def _session_line(record: SessionRecord, titles: Mapping[int, str], holds: bool) -> SessionLine:
+def _session_line(record: SessionRecord, titles: Mapping[int, str], holds: bool) -> RecordedSession:
     tokens = (record.input_tokens, record.output_tokens)
     words = [f"{count:,}" if count is not None else "?" for count in tokens]
-    return SessionLine(
+    return RecordedSession(
         session_id=line(record.session_id),
         recipe=line(record.recipe),
         discipline=line(record.discipline),

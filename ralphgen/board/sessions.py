@@ -28,8 +28,8 @@ from ralphgen.board.page import BoardPlace, Draw, PageDesk, html, in_thread
 from ralphgen.board.project import stream_name, tree_name
 from ralphgen.board.record import (
     ChangeLine,
+    RecordedSession,
     RunLine,
-    SessionLine,
     change_line,
     run_line,
     session_on_record,
@@ -103,7 +103,7 @@ class KitTools:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionRow:
+class ListedSession:
     """One session; texts are empty for missing or unreadable values.
 
     `task`, `feature` and `target` (a discipline) are its subject, `discipline` is its role. `age`
@@ -136,7 +136,7 @@ class _Known:
     over: Collection[str]
 
 
-def read_sessions(root: Path) -> tuple[SessionRow, ...]:
+def read_sessions(root: Path) -> tuple[ListedSession, ...]:
     """Return the sessions of the project in `root`, newest first.
 
     Titles of tasks are read without a trace; without a readable database there are none. Raises
@@ -147,18 +147,18 @@ def read_sessions(root: Path) -> tuple[SessionRow, ...]:
     return tuple(_row(one, known) for one in kept)
 
 
-def session_row(root: Path, kept: StoredSession) -> SessionRow:
+def session_row(root: Path, kept: StoredSession) -> ListedSession:
     """Return the row of one session of the project in `root`."""
     return _row(kept, _known(root, [kept]))
 
 
-def _row(kept: StoredSession, known: _Known) -> SessionRow:
+def _row(kept: StoredSession, known: _Known) -> ListedSession:
     facts = kept.facts
     task = facts.get(ROWS["task"])
     config = kept.folder / MCP_CONFIG
     starts = kept.session_id not in known.over and not kept.running
     starts = starts and config.is_file() and str(config).isprintable()
-    return SessionRow(
+    return ListedSession(
         session_id=one_line(kept.session_id),
         recipe=line(facts.get("recipe")),
         base=line(facts.get("base")),
@@ -502,7 +502,7 @@ CHANGES, RUNS = 100, 50
 
 
 @dataclass(frozen=True, slots=True)
-class SessionAtWork:
+class SessionPage:
     """A session: `row` is its folder, `record` its entry in the ledger; one of them may be None.
 
     `launched` is set if the board can stop its agent, and `used` is the agent's reported usage
@@ -510,8 +510,8 @@ class SessionAtWork:
     """
 
     session_id: str
-    row: SessionRow | None
-    record: SessionLine | None
+    row: ListedSession | None
+    record: RecordedSession | None
     launched: bool
     used: Usage
     calls: int
@@ -530,7 +530,7 @@ class SessionAtWork:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionWork:
+class SessionResults:
     """A session's changes and checks, newest first; `more` is set if there are others.
 
     None if the project has no ledger.
@@ -548,7 +548,7 @@ def is_known(root: Path, session_id: str) -> bool:
     return stored_session(root, session_id) is not None or _record(root, session_id) is not None
 
 
-def read_session(root: Path, session_id: str, *, ours: bool) -> SessionAtWork | None:
+def read_session(root: Path, session_id: str, *, ours: bool) -> SessionPage | None:
     """Return a session of the project in `root`, or None if the id is unknown.
 
     `ours` is set if a command that this board has started watches its agent. Raises `ProjectError`
@@ -566,7 +566,7 @@ def read_session(root: Path, session_id: str, *, ours: bool) -> SessionAtWork | 
     if record is not None:
         with Project(root).task_rows() as (rows, _):
             line = session_on_record(rows, record)
-    return SessionAtWork(
+    return SessionPage(
         session_id=session_id,
         row=None if stored is None else session_row(root, stored),
         record=line,
@@ -608,7 +608,7 @@ def tree_of(root: Path, session_id: str) -> TreeDiff:
     return tree_diff(root, record.worktree if record is not None else None, base)
 
 
-def work_of(root: Path, session_id: str) -> SessionWork | None:
+def work_of(root: Path, session_id: str) -> SessionResults | None:
     """Return a session's changes and checks; raises `ProjectError` as `read_session` does."""
     record = _record(root, session_id)
     with open_database(root) as connection:
@@ -619,7 +619,7 @@ def work_of(root: Path, session_id: str) -> SessionWork | None:
         changes = changes_by(rows, session_id, CHANGES + 1)
         task = record.task_id if record is not None else None
         runs = [] if task is None else runs_by(rows, session_id, task, RUNS)
-    return SessionWork(
+    return SessionResults(
         changes=tuple(change_line(one, schema.hidden) for one in changes[:CHANGES]),
         runs=tuple(map(run_line, runs)),
         more=len(changes) > CHANGES,
@@ -703,7 +703,7 @@ def _preview(found: Undone, hidden: Collection[str]) -> UndoPreview:
 
 def _undone_row(row: RowResult, hidden: Collection[str]) -> UndoneRow:
     key = row.key[0] if len(row.key) == 1 else row.key
-    columns = f": {', '.join(row.columns)}" if row.done == "set back" else ""
+    columns = f": {', '.join(row.columns)}" if row.done == "restored" else ""
     versions = ("", "")
     if row.done is None:
         both = (row.session, row.now)
@@ -719,7 +719,7 @@ def _undone_row(row: RowResult, hidden: Collection[str]) -> UndoneRow:
 
 
 def _line(found: LineResult) -> UndoneRow:
-    done = "put back" if found.put_back else "taken out"
+    done = "restored" if found.put_back else "removed"
     name = line(f"{found.file}: {found.line}")
     return UndoneRow(name, "" if found.left else done, line(found.left), "", "")
 

@@ -36,7 +36,7 @@ from ralphgen.board.project import Hold, holds_of, read_claims
 from ralphgen.board.record import (
     LARGEST_ID,
     Hidden,
-    SessionLine,
+    RecordedSession,
     ShownPage,
     TaskRecord,
     page_number,
@@ -348,7 +348,7 @@ class TaskView:
     feature: KnownRow
     discipline: KnownRow
     record: TaskRecord | None
-    sessions: tuple[SessionLine, ...]
+    sessions: tuple[RecordedSession, ...]
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,7 +33,7 @@ OPEN = "open"
 """What the filter says for every status but those in which nothing is left to do."""
 STATES: Mapping[str, str] = {
     "ready": "ready",
-    "held": "held by a session",
+    "held": "claimed by a session",
     "stale": "stale",
     "blocked": "blocked",
     "waiting": "waits for tasks",

@@ -210,18 +210,18 @@ def _show_undone(found: "Undone", hidden: Collection[str]) -> None:
     for row in found.rows:
         key = _key(row.key[0] if len(row.key) == 1 else row.key)
         name = f"{NOUNS.get(row.table, row.table)} {key}"
-        if row.done == "set back":
+        if row.done == "restored":
             _line(console, f"{name}: restored {', '.join(row.columns)}")
             continue
         if row.done is not None:
-            _line(console, f"{'deleted' if row.done == 'removed' else 'recreated'} {name}")
+            _line(console, f"{row.done} {name}")
             continue
         _line(console, f"{name} left: {row.left}", style="yellow")
         for who, values in (("the session", row.session), ("now", row.now)):
             visible = without_hidden(row.table, values, hidden)
             _line(console, f"  {who}: {'not there' if visible is None else _values(visible)}")
     for line in found.lines:
-        done = "put back" if line.put_back else "taken out"
+        done = "restored" if line.put_back else "removed"
         if line.left:
             _line(console, f"{line.file} left: {line.left}: {line.line}", style="yellow")
         elif not line.gone:

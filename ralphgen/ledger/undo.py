@@ -162,7 +162,7 @@ def _is_move(gone: Entry, new: Entry) -> bool:
     )
 
 
-RowOutcome = Literal["set back", "put back", "removed"]
+RowOutcome = Literal["restored", "recreated", "deleted"]
 CHANGED = "session {} changed it later"
 FOREIGN = "it does not match the journal: another program may have changed it"
 MOVED = "its key was changed, and the row with the other key is left"
@@ -272,11 +272,11 @@ class Reverter:
             return RowResult(
                 change.table, change.key, None, left, columns, _row_left(change), current
             )
-        done: RowOutcome = "set back" if change.is_there else "put back"
+        done: RowOutcome = "restored" if change.is_there else "recreated"
         return RowResult(
             change.table,
             change.key,
-            done if change.was_there else "removed",
+            done if change.was_there else "deleted",
             columns=columns,
             session=_row_left(change),
             now=current,
@@ -537,7 +537,7 @@ def undo_session(root: Path, session: str, *, dry_run: bool = False) -> Undone:
                     changes
                 ),
             )
-            back = {row.key for row in found if row.done == "put back" and row.table == "tasks"}
+            back = {row.key for row in found if row.done == "recreated" and row.table == "tasks"}
             restored = [(task, DONE) for task in closed if (task,) in back]
             record_reason(database, own, RESTORED, restored, UNDO_TOOL.format(session))
             rows = [row for row in found if row.table != KEPT]

@@ -49,9 +49,9 @@ from ralphgen.sessions.claims import (
     NOT_MADE,
     NothingReadyError,
     end_claim,
-    give_back,
     keep_claim,
     next_tasks,
+    release_claim,
 )
 from ralphgen.sessions.create import create_session
 from ralphgen.sessions.decide import Request
@@ -80,7 +80,7 @@ class ProjectWorkplace:
         self._agent = agent
         self._tell = tell
         self._stop = stop
-        self._held: list[tuple[PreparedSession, str, str]] = []
+        self._unreleased: list[tuple[PreparedSession, str, str]] = []
         self._trust_edited = trust_edited
         self._reserve: ExitStack | None = None
         self.recorded: list[str] = []
@@ -125,7 +125,7 @@ class ProjectWorkplace:
 
     def session(self, job: Assignment, worker: int) -> Result:
         """Run one session; raise `NothingReadyError` if there is no task for it."""
-        self._return_held(worker)
+        self._release_rest(worker)
         session = self._made(job, worker)
         self._reserve = self._reserve or reserved_space(project_home(self._root) / FOLDER)
         try:
@@ -134,7 +134,7 @@ class ProjectWorkplace:
                 end = self._launched(session, job, worker, lost)
                 outcome = self._concluded(session, end, worker, held)
         except BaseException:
-            self._let_go(session, NOT_MADE, "", worker)
+            self._release(session, NOT_MADE, "", worker)
             remove(session.folder)  # nothing runs in it
             raise
         return Result(session.task, outcome, end.usage.cost, end.fault)
@@ -159,10 +159,10 @@ class ProjectWorkplace:
         if end.outcome.word == DONE and (new := untrusted(self._root, content_items(self._root))):
             record_items(self._root, new)
             self.recorded += [os.path.relpath(item.file, self._root) for item in new]
-        self._let_go(session, end.outcome.word, end.comment, worker)
+        self._release(session, end.outcome.word, end.comment, worker)
         return end.outcome.word
 
-    def _let_go(self, session: PreparedSession, outcome: str, comment: str, worker: int) -> None:
+    def _release(self, session: PreparedSession, outcome: str, comment: str, worker: int) -> None:
         """Release a task; without a database connection, as soon as it responds again."""
         try:
             try:
@@ -177,7 +177,7 @@ class ProjectWorkplace:
         except ProjectError as error:  # its lease expires
             self._note(worker, f"warning: {error.problems[0].text}")
             if self.is_away():
-                self._held.append((session, outcome, comment))
+                self._unreleased.append((session, outcome, comment))
 
     def _say_given_up(
         self, task: int | None, status: str | None, outcome: str, worker: int
@@ -187,12 +187,12 @@ class ProjectWorkplace:
             text = f'task {task} is blocked; for the reason, see "ralphgen task show {task}"'
             self._tell(event("note", worker=worker, text=text, blocked=task))
 
-    def _return_held(self, worker: int) -> None:
+    def _release_rest(self, worker: int) -> None:
         """Release the tasks that could not be released earlier; raise `ProjectError` on failure."""
-        while self._held:
+        while self._unreleased:
             with suppress(IndexError):  # another worker was faster
-                self._let_go(*self._held.pop(), worker)
-            if self._held and self.is_away():
+                self._release(*self._unreleased.pop(), worker)
+            if self._unreleased and self.is_away():
                 raise ProjectError("the database cannot be reached")
 
     def _tree_of(self, _worker: int) -> Callable[[int], Path] | None:
@@ -486,7 +486,7 @@ class TreeWorkplace(ProjectWorkplace):
             if isinstance(found, Merged):
                 self.recorded += found.recorded
             if outcome != PENDING:
-                status = give_back(
+                status = release_claim(
                     claim,
                     outcome,
                     comment,

@@ -258,7 +258,7 @@ def drop_claim(claim: TaskClaim) -> None:
 
     If the session took over an earlier claim, it is on record already, and its end is recorded.
     """
-    give_back(claim, NOT_MADE)
+    release_claim(claim, NOT_MADE)
     facts = {"ended": now(), "outcome": "failed"}
     with opened_database(claim.root) as database:
         database.writing(lambda: close_session(database, claim.session_id, facts))
@@ -325,10 +325,10 @@ def end_claim(
     claim = session.claim
     if claim is None:
         return None
-    return give_back(claim, outcome, comment, reopens=reopens, reason=reason)
+    return release_claim(claim, outcome, comment, reopens=reopens, reason=reason)
 
 
-def give_back(
+def release_claim(
     claim: TaskClaim,
     outcome: str,
     comment: str = "",
@@ -359,7 +359,7 @@ def give_back(
         raise
 
 
-def release_held(root: Path, session_id: str, outcome: str) -> int | None:
+def release_claim_of(root: Path, session_id: str, outcome: str) -> int | None:
     """Release the task that a session claims, as `end_claim`; return it, or None if it has none."""
     if not has_database(root):
         return None
@@ -370,7 +370,7 @@ def release_held(root: Path, session_id: str, outcome: str) -> int | None:
         found = database.reading(lambda: claims.claims(database))
     for task, held in found.items():
         if held.session == session_id:
-            give_back(TaskClaim(project, session_id, task, held.token), outcome)
+            release_claim(TaskClaim(project, session_id, task, held.token), outcome)
             return task
     return None
 

@@ -194,7 +194,7 @@ def require_content(root: Path, kits: Collection[str]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class SessionWords:
+class ProjectPrompts:
     """The project's own instructions to the agents of a session: its prompts and its recipe.
 
     `warnings` name the prompts that no session receives.
@@ -226,7 +226,7 @@ class SessionWords:
         return {key: value for key, value in facts.items() if value}
 
 
-def session_words(project: Project, subject: Subject, rows: ProjectRows) -> SessionWords:
+def project_prompts(project: Project, subject: Subject, rows: ProjectRows) -> ProjectPrompts:
     """Return the project's instructions to the agents of a session.
 
     These are the prompts for all sessions, then those for the recipe; for a row of
@@ -241,7 +241,7 @@ def session_words(project: Project, subject: Subject, rows: ProjectRows) -> Sess
         for name in prompt_names(project.root)
         if name not in known
     )
-    return SessionWords(prompts, own.get(subject.base), tuple(useless))
+    return ProjectPrompts(prompts, own.get(subject.base), tuple(useless))
 
 
 def write_system(folder: Path, served: Sequence[Served]) -> None:
@@ -388,7 +388,7 @@ def _made(
     with project.rows() as rows:
         others = servers_of(subject.discipline, config, rows)
         identity = rows.identity(project.schema.hide)
-        words = session_words(project, subject, rows)
+        words = project_prompts(project, subject, rows)
     run = {subject.discipline: others}
     items = session_items(project, run, words.items, work_tree, trust_edited=trust_edited)
     left = untrusted(root, [item for item in items if item.is_client]) if leaves_out else []

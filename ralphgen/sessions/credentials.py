@@ -29,7 +29,7 @@ from ralphgen.project.root import (
 )
 from ralphgen.runtime.engine.ledger import SESSION_ID
 from ralphgen.runtime.errors import StartError, ToolError, one_line
-from ralphgen.sessions.claims import hand_over, held_while_made, release_held
+from ralphgen.sessions.claims import hand_over, held_while_made, release_claim_of
 from ralphgen.sessions.create import OWN_NAME, basis_of, claimed_subject, run_to_end
 from ralphgen.sessions.decide import Request, Subject
 from ralphgen.sessions.end import ENDED
@@ -102,7 +102,7 @@ def revoke_session(root: Path, session_id: str) -> None:
         ) from error
     except (StartError, ToolError) as error:
         raise ProjectError(f'the list of ended sessions in "{place}": {error}') from error
-    release_held(root, session_id, ENDED)
+    release_claim_of(root, session_id, ENDED)
 
 
 def _claims(session_id: str, subject: Subject) -> dict[str, object]:

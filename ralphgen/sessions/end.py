@@ -16,7 +16,7 @@ from ralphgen.project.database import opened_database
 from ralphgen.runtime.engine.ledger import close_session
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.session import LOCK
-from ralphgen.sessions.claims import release_held
+from ralphgen.sessions.claims import release_claim_of
 from ralphgen.sessions.snapshot import end_protection
 from ralphgen.sessions.store import (
     CONTEXT,
@@ -135,7 +135,7 @@ def end_session(root: Path, session_id: str, *, stops_servers: bool = False) -> 
         work_tree = project.get("work_tree") if isinstance(project, dict) else None
         end_protection(root, Path(work_tree or root), session.session_id)
     holds = not stops_servers or "claim" in session.facts  # no need of a database without
-    task = release_held(root, session.session_id, ENDED) if holds else None
+    task = release_claim_of(root, session.session_id, ENDED) if holds else None
     return EndedSession(session, task, not session.folder.exists(), stopped, left)
 
 

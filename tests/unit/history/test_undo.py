@@ -45,7 +45,7 @@ def test_rows_go_back_and_new_ones_go(root: Path) -> None:
     undone = undo_session(root, "b")
 
     assert before == rows_of(root / DATABASE)
-    done = {("tasks", (1,), "set back"), ("tasks", (2,), "put back"), ("tasks", (3,), "removed")}
+    done = {("tasks", (1,), "restored"), ("tasks", (2,), "recreated"), ("tasks", (3,), "deleted")}
     assert done == {*told(undone)}
     assert not undone.left
 
@@ -137,7 +137,7 @@ def test_a_task_that_anothers_waits_for_stays(root: Path) -> None:
     undone = undo_session(root, "b")
 
     left = ("tasks", (1,), "another row refers to it")
-    assert {left, ("tasks", (2,), "removed"), ("tasks", (4,), "removed")} == {*told(undone)}
+    assert {left, ("tasks", (2,), "deleted"), ("tasks", (4,), "deleted")} == {*told(undone)}
 
 
 def test_a_task_comes_not_back_to_wait_for_one_that_is_gone(root: Path) -> None:
@@ -305,7 +305,7 @@ def test_a_dry_run_writes_nothing(root: Path) -> None:
     run(root, ("b", "INSERT INTO tasks (id) VALUES (1)"))
     before = rows_of(root / DATABASE)
 
-    assert [("tasks", (1,), "removed")] == told(undo_session(root, "b", dry_run=True))
+    assert [("tasks", (1,), "deleted")] == told(undo_session(root, "b", dry_run=True))
     assert before == rows_of(root / DATABASE)
     assert [] == [*(root / ".ralph/backups").iterdir()]
 
@@ -372,7 +372,7 @@ def test_sessions_can_be_undone_one_after_another(root: Path) -> None:
     undo_session(root, "c")
     undone = undo_session(root, "b")
 
-    assert [("tasks", (1,), "set back")] == told(undone)
+    assert [("tasks", (1,), "restored")] == told(undone)
     with closing(sqlite3.connect(root / DATABASE)) as connection:
         assert [("old", 1)] == connection.execute("SELECT title, whole FROM tasks").fetchall()
 
@@ -388,7 +388,7 @@ def test_the_date_of_a_change_stays_if_others_changed_the_row(tmp_path: Path) ->
     )
     undone = undo_session(tmp_path, "b")
 
-    assert [("tasks", (1,), "set back")] == told(undone)
+    assert [("tasks", (1,), "restored")] == told(undone)
     with closing(sqlite3.connect(tmp_path / DATABASE)) as connection:
         row = connection.execute("SELECT title, whole, updated FROM tasks").fetchone()
     assert ("old", 2, "2026-02-10") == row

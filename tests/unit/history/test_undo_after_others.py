@@ -175,7 +175,7 @@ def test_a_reference_that_a_cascade_of_another_session_wrote_stays(root: Path) -
 def test_values_that_others_undid_are_restored(root: Path, steps: tuple[str, ...]) -> None:
     run(root, f"a: {NEW}", f"b: {note('B')}", *steps)
 
-    assert {"h": "set back"} == told(undo_session(root, "b"))
+    assert {"h": "restored"} == told(undo_session(root, "b"))
     assert [("h", "old")] == rows(root)[0]
 
 
@@ -203,7 +203,7 @@ def test_a_swap_by_an_undo_writes_no_other_column(root: Path) -> None:
         "u: undo c",
     )
 
-    assert {"h": "set back"} == told(undo_session(root, "b"))
+    assert {"h": "restored"} == told(undo_session(root, "b"))
     assert [("g", "old", "one"), ("h", "old", "two")] == rows(root)[0]
 
 
@@ -214,7 +214,7 @@ def test_pruning_keeps_the_later_entries_on_the_rows_of_a_session(root: Path) ->
     pruned = prune(root, "2026-02-01")
 
     assert 1 == pruned["ralphgen_journal"]  # the first session's
-    assert {"h": "session c changed it later", "i": "removed"} == told(undo_session(root, "b"))
+    assert {"h": "session c changed it later", "i": "deleted"} == told(undo_session(root, "b"))
 
 
 def test_a_value_of_a_program_without_ralphgen_stays(root: Path) -> None:

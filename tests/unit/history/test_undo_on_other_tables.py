@@ -86,7 +86,7 @@ def test_a_column_with_the_name_of_a_rows_number_misleads_nobody(tmp_path: Path)
 
     assert {
         ("children", ("k",), "it refers to a row that no longer exists"),
-        ("children", ("l",), "set back"),
+        ("children", ("l",), "restored"),
     } == {*told(undo_session(tmp_path, "b"))}
 
 
@@ -95,7 +95,7 @@ def test_a_key_of_the_app_that_binds_nobody_hinders_nobody(tmp_path: Path) -> No
     migrate(tmp_path, "INSERT INTO children VALUES ('k', 'v', 1)")
     run(tmp_path, ("b", "INSERT INTO homes VALUES ('h', NULL)"))
 
-    assert [("homes", ("h",), "removed")] == told(undo_session(tmp_path, "b"))
+    assert [("homes", ("h",), "deleted")] == told(undo_session(tmp_path, "b"))
 
 
 def test_a_row_that_only_its_number_tells_is_not_taken_for_another(tmp_path: Path) -> None:
@@ -123,7 +123,7 @@ def test_a_key_that_is_no_utf8_is_told_and_undone(tmp_path: Path) -> None:
 
     (entry,) = read_entries(tmp_path)
     assert "a\ufffd" == entry.as_json()["row"]
-    assert [("homes", ("a\udcff",), "removed")] == told(undo_session(tmp_path, "b"))
+    assert [("homes", ("a\udcff",), "deleted")] == told(undo_session(tmp_path, "b"))
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_a_task_that_a_session_holds_is_left_with_it(tmp_path: Path) -> None:
         undone = undo_session(tmp_path, "b")
 
     results = {row.key: row.done or row.left for row in undone.rows}
-    assert "removed" == results[2,]
+    assert "deleted" == results[2,]
     assert 'it is claimed by the session "other" until ' in results[1,]
 
 

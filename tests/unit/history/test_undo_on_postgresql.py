@@ -129,7 +129,7 @@ def test_new_rows_go_and_the_undo_can_be_undone(root: Path) -> None:
     newest = [(session, tool) for session, tool, *_ in changing_sessions(root, 5)]
     assert [("b", "write"), ("a", "write")] == newest
     first = undo_session(root, "b")
-    assert {("tasks", (1,), "set back"), ("homes", ("h",), "removed")} == told(first)
+    assert {("tasks", (1,), "restored"), ("homes", ("h",), "deleted")} == told(first)
     assert before == rows(root)
     assert not undo_session(root, "b").changed
 
@@ -147,7 +147,7 @@ def test_a_task_that_anothers_waits_for_stays(root: Path) -> None:
     )
 
     left = ("tasks", (1,), "another row refers to it")
-    assert {left, ("tasks", (2,), "removed")} == told(undo_session(root, "b"))
+    assert {left, ("tasks", (2,), "deleted")} == told(undo_session(root, "b"))
 
 
 def test_what_another_changed_is_left_with_both_versions(root: Path) -> None:
@@ -332,7 +332,7 @@ def test_the_date_of_a_change_stays_if_others_changed_the_row(root: Path) -> Non
         ("c", "UPDATE tasks SET half = 2, updated = '2026-02-10'"),
     )
 
-    assert {("tasks", (1,), "set back")} == told(undo_session(root, "b"))
+    assert {("tasks", (1,), "restored")} == told(undo_session(root, "b"))
     assert [("old", 2.0, "2026-02-10")] == query(
         root, "SELECT title, half, updated::text FROM tasks"
     )

@@ -27,8 +27,8 @@ from ralphgen.sessions.claims import (
     NothingReadyError,
     claim_next,
     claim_task,
-    give_back,
     nothing_ready,
+    release_claim,
 )
 from ralphgen.sessions.decide import Request
 from ralphgen.sessions.model import TaskClaim
@@ -164,7 +164,7 @@ def test_one_of_many_takes_a_task_and_the_next_once_it_is_gone(
         assert again is not None
         assert again.token > token
         seen.add(str(again.token))
-        give_back(again, "rate limited")
+        release_claim(again, "rate limited")
 
 
 def race_on(end: socket.socket, project: Project) -> None:
@@ -174,7 +174,7 @@ def race_on(end: socket.socket, project: Project) -> None:
         end.sendall(f"{claim.task} {claim.token}".encode() if claim else b"none")
         end.recv(1)
         if claim is not None:
-            patient(partial(give_back, claim, "rate limited"))
+            patient(partial(release_claim, claim, "rate limited"))
         end.sendall(b"!")
 
 
@@ -352,5 +352,5 @@ def test_a_clock_that_goes_ahead_takes_a_task_early_and_the_former_holder_is_fen
     assert second is not None
 
     assert first.token < second.token
-    assert give_back(first, "open") == "pending"
+    assert release_claim(first, "open") == "pending"
     assert ("there", second.token) == row(root)
