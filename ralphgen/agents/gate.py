@@ -1,4 +1,4 @@
-"""Answers Claude Code: a session's forbidden calls and changes, and whether its task is closed.
+"""Answers Claude Code: a session's forbidden calls and changes, and whether its work is proved.
 
 It is copied into the plugin, and runs on the standard library with the `python3` on PATH, from 3.9
 on. It is an additional guardrail in front of the servers and the gate of `done`, which do not
@@ -193,9 +193,8 @@ FILE_TOOLS = ("Edit", "MultiEdit", "NotebookEdit", "Write")
 PATHS = ("file_path", "notebook_path", "path")
 WORKTREES = "worktrees"  # no agent may edit the rest of `.ralph` by hand
 TOOLS = "enabled_tools"
-CLOSING, CHECKING = "set_task_status", "run_checks"
-CLOSED = ("done", "blocked", "skipped")
-SECONDS = 20  # for `ralphgen` to tell a task
+CLOSING = "set_task_status"
+SECONDS = 590  # for the gate; Claude Code ends a hook after 600
 
 
 def main(event: str, said: bytes) -> dict[str, Any]:
@@ -204,15 +203,15 @@ def main(event: str, said: bytes) -> dict[str, Any]:
     Undecidable calls are denied, and a session with an undecidable state may stop.
     """
     try:
-        reason = _before_tool(said) if event == BEFORE_TOOL else _before_end(event, said)
+        if event != BEFORE_TOOL:
+            return _before_end(event, said)
+        reason = _before_tool(said)
     except Exception as error:  # no call may slip through on any error
         if event != BEFORE_TOOL:
             return {"systemMessage": f"ralphgen: the hook has failed: {quoted(error)}"}
         reason = f"cannot read the permissions of this session: {error}"
     if not reason:
         return {}
-    if event != BEFORE_TOOL:
-        return {"decision": "block", "reason": f"ralphgen: {reason}"}
     decision = {"permissionDecision": "deny", "permissionDecisionReason": f"ralphgen: {reason}"}
     return {"hookSpecificOutput": {"hookEventName": BEFORE_TOOL, **decision}}
 
@@ -316,69 +315,58 @@ def _is_same(path: str, top: str) -> bool:
         return False
 
 
-def _before_end(event: str, said: bytes) -> str:
-    """Return why the session should not stop yet, empty if it may.
+def _before_end(event: str, said: bytes) -> dict[str, Any]:
+    """Return the answer of `ralphgen gate` for a session that has to close a task, else nothing.
 
-    The reason is given once: an agent that stops again, because nothing is left to do, stops.
+    If a subagent has several sessions, each of them has to be unproved to block its end.
     """
-    asked = _object(said)
-    if asked is None or asked.get("stop_hook_active"):
-        return ""
+    asked = _object(said) or {}
     place = project_of(os.environ.get("CLAUDE_PROJECT_DIR") or _text(asked, "cwd") or ".")
     governing = [*agents_sessions(place, asked)]
     if event == "Stop":
         try:
             governing += filter(None, [own_session(place)])
         except UnreadableContextError:
-            return ""  # it was ended, and holds no task any more
-    open_ones = [_open_task(session) for session in governing]
-    return open_ones[0] if open_ones and all(open_ones) else ""
+            return {}  # it was ended, and holds no task any more
+    answer: dict[str, Any] = {}
+    for session in governing:
+        conversation = _text(asked, "session_id")
+        if (
+            conversation and event != "Stop"
+        ):  # a conversation has many subagents, each with its own tries
+            conversation += f" {session.facts.get('session_id')}"
+        answer = _gated(session, conversation) if _closes_task(session) else {}
+        if answer.get("decision") != "block":
+            break
+    return answer
 
 
-def _open_task(session: GoverningSession) -> str:
-    """Return the remaining work on the task that the session has to close, or nothing."""
-    facts = session.facts
-    task = facts.get("task_id")
-    kits = [
-        kit
-        for kit in session.servers.values()
-        if session.of_kit("bindings", kit).get(CLOSING, {}).get("id") == task
-    ]
-    if task is None or not kits:
-        return ""
-    row = _task(task, session.tops[0])
-    if row is None:
-        return f"cannot read the status of task {task}: check with get_task that it is closed"
-    status = row.get("status")
-    holder, kept = row.get("held_by"), (facts.get("claim") or {}).get("kept")
-    past = status == "done" and holder == facts.get("session_id") and not kept
-    if status in CLOSED and not (past and facts.get("done")):
-        return ""
-    checked = CHECKING in session.of_kit(TOOLS, kits[0])
-    checks = f"call {CHECKING} until all passes, then " if checked else ""
-    state = "was set to done without its server" if past else f"is {quoted(status)}, and not closed"
-    return (
-        f"task {task} {state}. When the work is finished, {checks}set it to done with {CLOSING}. "
-        f"If you cannot continue, set it to blocked with a reason. If you wait for the user, name "
-        f"the question, and stop again."
-    )
+def _closes_task(session: GoverningSession) -> bool:
+    """Return whether the session is there to close its task."""
+    task = session.facts.get("task_id")
+    bound = (session.of_kit("bindings", kit).get(CLOSING, {}) for kit in session.servers.values())
+    return task is not None and any(one.get("id") == task for one in bound)
 
 
-def _task(task: int, root: str) -> dict[str, Any] | None:
-    """Return a task as `ralphgen` shows it to this process's session, or None if it does not."""
+def _gated(session: GoverningSession, conversation: str) -> dict[str, Any]:
+    """Return the answer of the gate for the work tree and the task of a session."""
     import subprocess
 
+    project = session.facts.get("project") or {}
+    tree = project.get("work_tree") or project.get("root")
     try:
         done = subprocess.run(
-            ["ralphgen", "task", "show", str(task), "--json", "--project", root],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
+            ["ralphgen", "gate", "--hook", *(["--project", tree] if isinstance(tree, str) else ())],
+            env={**os.environ, MARK: str(session.facts.get("session_id"))},
+            input=json.dumps({"session_id": conversation} if conversation else {}).encode(),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
             timeout=SECONDS,
             check=True,
         )
-    except (OSError, subprocess.SubprocessError):
-        return None
-    return _object(done.stdout)
+    except (OSError, subprocess.SubprocessError) as error:
+        return {"systemMessage": f"ralphgen: the gate did not run: {type(error).__name__}"}
+    return _object(done.stdout) or {}
 
 
 def _object(said: bytes) -> dict[str, Any] | None:

@@ -25,8 +25,8 @@ app = App()
 CONNECT = """\
 Add the project's servers to Claude Code, Codex, Cursor, …
 
-With --skills, --subagents, --plugin or --agents-md, write only those files. "ralphgen regen" keeps
-all files up to date, and "ralphgen check" compares them."""
+With --skills, --subagents, --plugin, --gate or --agents-md, write only those files.
+"ralphgen regen" keeps all files up to date, and "ralphgen check" compares them."""
 
 
 class ConnectCommand(RecipeCommand):
@@ -57,6 +57,9 @@ def connect(
     plugin: Annotated[
         bool, typer.Option("--plugin", help="Write a plugin to .ralph/plugin/.")
     ] = False,
+    gate: Annotated[
+        bool, typer.Option("--gate", help="Write a Stop hook that proves the files.")
+    ] = False,
     agents_md: Annotated[
         bool, typer.Option("--agents-md", help="Write a section about the servers into AGENTS.md.")
     ] = False,
@@ -82,11 +85,12 @@ def connect(
     quiet: Quiet = False,
 ) -> None:
     """Write the files of an MCP client, and record them as trusted."""
-    from ralphgen.emit.clients import AGENTS_MD, PLUGIN, SKILLS, SUBAGENTS, client_form
+    from ralphgen.emit.clients import AGENTS_MD, GATE, PLUGIN, SKILLS, SUBAGENTS, client_form
     from ralphgen.kits.project import Project as Inspected
     from ralphgen.project.root import project_root, written_root
 
-    chosen = {SKILLS: skills, SUBAGENTS: subagents, PLUGIN: plugin, AGENTS_MD: agents_md}
+    chosen = {SKILLS: skills, SUBAGENTS: subagents, PLUGIN: plugin, GATE: gate}
+    chosen |= {AGENTS_MD: agents_md}
     kinds = [kind for kind, wanted in chosen.items() if wanted]
     form = client_form(client, personal=user)
     _refuse_missing(client, form, kinds)
@@ -111,6 +115,8 @@ def connect(
         _warn_of_shared(inspected, client)
     if form.note and not kinds:
         tell(f"note: {form.note}")
+    if gate and client == "codex":
+        tell("next: start Codex and trust the hook with /hooks")
     if plugin:
         tell("next: claude --plugin-dir .ralph/plugin")
     if not kinds and not http:
@@ -142,13 +148,14 @@ def _targets(
     user: bool,
 ) -> "tuple[list[ConnectTarget], bool]":
     """Return the files to write, and whether one of them starts the ralphgen on PATH."""
-    from ralphgen.emit.clients import ClientEntries
-    from ralphgen.emit.connected import client_file, targets
+    from ralphgen.emit.clients import GATE, ClientEntries
+    from ralphgen.emit.connected import client_file, gate_file, targets
     from ralphgen.project.settings import is_public_url
 
     plan = inspected.plan
     if kinds:
-        return [target for kind in kinds for target in targets(kind, inspected)], True
+        found = [[gate_file(client)] if one == GATE else targets(one, inspected) for one in kinds]
+        return [target for some in found for target in some], True
     if http and not is_public_url(http):
         text = f'invalid URL "{http}"'
         raise UsageError(text, "use the url of [http], such as https://mcp.example.com/mcp")

@@ -107,14 +107,13 @@ def _hook_answer(project: Path, request: Any, event: bytes, tries: int) -> dict[
         gate, count = Gate(place, request), Tries(place.root, _conversation(event))
         if gate.task is not None and gate.task_facts().status in CLOSED:
             return {}
-        tree = gate.tree()
-        if count.tree == tree:
+        if count.tree == gate.tree():
             return {"systemMessage": "not proved, and no file changed since the last try"}
         reason = "; ".join(gate.judge(lambda _shown: False, say).lacking)
         if reason and count.number >= tries:
             return {"systemMessage": plain(f"not proved after {count.number} tries: {reason}")}
         if reason:
-            count.add(tree)
+            count.add(gate.tree())  # checks may write files, such as the database of the evidence
     except RalphgenError as error:
         return {"systemMessage": f"the gate did not run: {error}"}
     return {"decision": "block", "reason": plain(f"not proved: {reason}")} if reason else {}

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ralphgen.emit.clients import CLIENTS, ClientEntries
+from ralphgen.emit.clients import CLIENTS, GATE_FILES, ClientEntries, has_gate
 from ralphgen.emit.connected import all_entries, client_file
 from ralphgen.emit.verify import TRUST_EDITED, UntrustedError
 from ralphgen.emit.write import compare
@@ -19,6 +19,7 @@ from ralphgen.environment.build import check_environment
 from ralphgen.environment.location import environment_for
 from ralphgen.environment.program import server_lock
 from ralphgen.errors import ProjectError, RalphgenError
+from ralphgen.files import whole_text
 from ralphgen.kits.project import Project
 from ralphgen.ledger.tables import VERSION, read_state
 from ralphgen.loop.trees import worktree_notes
@@ -123,6 +124,7 @@ def _results(root: Path, *, trust_edited: bool) -> Iterator[CheckResult]:
         yield CheckResult("discipline", problem.text, problem.hint)
     yield _files(project)
     yield from _clients(root, kits)
+    yield from _gates(root, project.facts.done)
     yield _fingerprint(project)
     if not missing:
         yield _ledger(root)
@@ -212,6 +214,20 @@ def _clients(root: Path, kits: Sequence[str]) -> Iterator[CheckResult]:
             yield CheckResult("clients", text, FIX_FILES)
     if connected:
         yield CheckResult("clients", f"connected: {', '.join(dict.fromkeys(connected))}")
+
+
+def _gates(root: Path, done: DoneRules | None) -> Iterator[CheckResult]:
+    """Find the Stop hooks of the gate in files of clients, and whether they have a check to run."""
+    for path in GATE_FILES.values():
+        try:
+            is_gated = has_gate(whole_text(root / path, path, missing=""))
+        except ProjectError:
+            continue  # the client itself reports the file
+        if is_gated and (done is None or not done.checks):
+            text = f"the Stop hook in {path} has nothing to prove: the project has no checks"
+            yield CheckResult("gate", text, "add [[done.checks]]", is_warning=True)
+        elif is_gated:
+            yield CheckResult("gate", f"{path} proves the files before a turn ends")
 
 
 def _fingerprint(project: Project) -> CheckResult:

@@ -23,6 +23,11 @@ PROJECT_VARIABLE = "CLAUDE_PROJECT_DIR"  # `serve` looks there if its own folder
 TYPES = ("stdio", "http")
 # Kinds of files for clients besides their configuration.
 SKILLS, SUBAGENTS, PLUGIN, AGENTS_MD = "skills", "subagents", "plugin", "agents-md"
+GATE = "gate"
+# Files of clients that can have a Stop hook; both have the same form.
+GATE_FILES = {"claude": ".claude/settings.json", "codex": ".codex/hooks.json"}
+GATE_COMMAND = f"{COMMAND} gate --hook"
+GATE_HOOK = {"hooks": [{"type": "command", "command": GATE_COMMAND, "timeout": 600}]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +80,7 @@ CLIENTS: Mapping[str, ClientForm] = {
         lambda root: root / ".mcp.json",
         types=TYPES,
         variable=f"${{{BEARER_VARIABLE}}}",
-        files=(SKILLS, SUBAGENTS, PLUGIN, AGENTS_MD),
+        files=(SKILLS, SUBAGENTS, PLUGIN, GATE, AGENTS_MD),
     ),
     "cursor": ClientForm(
         lambda root: root / ".cursor" / "mcp.json",
@@ -95,6 +100,7 @@ CLIENTS: Mapping[str, ClientForm] = {
         lambda root: root / ".codex" / "config.toml",
         key="mcp_servers",
         toml=True,
+        files=(GATE, AGENTS_MD),
         structured=True,
         note="Codex reads it in folders that it trusts",
     ),
@@ -415,6 +421,45 @@ def merged(
     if json.loads(new) != expected:
         raise ValueError("other values would change")
     return new
+
+
+def has_gate(text: str) -> bool:
+    """Return whether settings of a client have the Stop hook of the gate, with any options."""
+    try:
+        groups = json.loads(text)["hooks"]["Stop"]
+        commands = [str(one.get("command")) for group in groups for one in group["hooks"]]
+    except (ValueError, LookupError, TypeError, AttributeError, RecursionError):
+        return False
+    return any(GATE_COMMAND in command for command in commands)
+
+
+def with_gate(path: str, old: str) -> str:
+    """Return settings of a client with the Stop hook of the gate; other hooks are unchanged.
+
+    Raises `ProjectError`, with the text to add by hand, if something else would be lost.
+    """
+    text = old.removeprefix(MARK)
+    mark = old.removesuffix(text)
+    if has_gate(text):
+        return old
+    alone = json.dumps(nested(("hooks", "Stop"), [GATE_HOOK]), indent=2) + "\n"
+    if not text.strip():
+        return mark + alone
+    try:
+        hooks = {**json.loads(text)}.get("hooks")
+        groups = hooks.get("Stop", []) if isinstance(hooks, dict) else []
+        entries = {"Stop": [*groups, GATE_HOOK]}
+        return mark + merged(text, ("hooks",), entries, toml=False, refuse=_refuse_no_list)
+    except (ValueError, TypeError, RecursionError) as error:
+        raise ProjectError(
+            f'"{path}" cannot be added to without loss: {reason(error)}',
+            f"add this by hand:\n{alone.rstrip()}",
+        ) from error
+
+
+def _refuse_no_list(hooks: Mapping[str, Any]) -> None:
+    if not isinstance(hooks.get("Stop", []), list):
+        raise TypeError('expected a list in "Stop"')
 
 
 def nested(keys: Sequence[str], value: Any) -> Any:

@@ -9,10 +9,12 @@ from typing import Protocol
 
 from ralphgen.emit.clients import (
     CLIENTS,
+    GATE_FILES,
     PLUGIN,
     SKILLS,
     SUBAGENTS,
     ClientEntries,
+    with_gate,
     written_entries,
 )
 from ralphgen.emit.plugin import (
@@ -142,6 +144,12 @@ def client_file(entries: ClientEntries) -> SharedFile:
     root, file = entries.root, entries.file
     path = file.relative_to(root).as_posix() if file.is_relative_to(root) else str(file)
     return SharedFile(path, entries.text, entries.merge)
+
+
+def gate_file(client: str) -> SharedFile:
+    """Return the client's settings with the Stop hook of the gate in it."""
+    path = GATE_FILES[client]
+    return SharedFile(path, with_gate(path, ""), partial(with_gate, path))
 
 
 def agents_md(project: Project) -> SharedFile:

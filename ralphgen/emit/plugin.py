@@ -133,6 +133,7 @@ HOOKS = (
 GATE = "gate.py"
 WATCHED = "^(Edit|MultiEdit|NotebookEdit|Write|mcp__.*)$"  # the tools that a session may not have
 SECONDS = 30  # a hook that takes longer has failed
+GATE_SECONDS = 600  # for a hook that runs checks; Claude Code waits no longer
 _BESIDE = re.compile(r"(?m)^from ralphgen\.runtime\.files\.(\w+) import ")
 
 
@@ -176,7 +177,8 @@ def _hooks() -> dict[str, object]:
     hook cannot block a session forever.
     """
     before = {"matcher": WATCHED, "hooks": [{**_asking("PreToolUse"), "onFailure": "block"}]}
-    stops = {event: [{"hooks": [_asking(event)]}] for event in ("Stop", "SubagentStop")}
+    ends = ("Stop", "SubagentStop")
+    stops = {event: [{"hooks": [{**_asking(event), "timeout": GATE_SECONDS}]}] for event in ends}
     return {"PreToolUse": [before], **stops}
 
 

@@ -135,15 +135,17 @@ def test_a_hook_that_does_not_start_denies(project: Path) -> None:
     assert not (project / "src/a").exists()
 
 
-def test_an_open_task_is_asked_for_once(project: Path) -> None:
+def test_a_stop_with_unproved_files_is_blocked_once(project: Path) -> None:
+    (project / "code.txt").write_text("1", encoding="utf-8")
     api = played(project, DONE, DONE, arguments=session(project))
 
     assert 2 == len(api.asked)
-    assert 1 == told(api, "and not closed. When the work is finished, call run_checks")
+    assert 1 == told(api, "not proved: the check")
 
 
 def test_launch_passes_the_plugin_on(project: Path) -> None:
     close = [calls("mcp__ralph__set_task_status", status="blocked", reason="a question")]
+    (project / "code.txt").write_text("1", encoding="utf-8")
     words = ["launch", "task_execution", "--task", "1", "--", "--plugin-dir", str(project / PLUGIN)]
     with playing([writes(project / "golden/a")], DONE, close, DONE) as api:
         own = variables(project, api)
@@ -160,11 +162,12 @@ def test_launch_passes_the_plugin_on(project: Path) -> None:
 
     assert 3 == done.returncode, done.stderr
     assert "is protected" in api.results()[0]["text"]
-    assert 1 == told(api, "and not closed")
+    assert 1 == told(api, "not proved: the check")
 
 
 @pytest.mark.parametrize("main", [True, False], ids=["--agent", "subagent"])
 def test_an_agent_is_held_to_the_session_of_its_server(project: Path, main: bool) -> None:
+    (project / "code.txt").write_text("1", encoding="utf-8")
     status = "mcp__ralph-backend__set_task_status"
     denied = [[writes(project / "golden/a")], [calls(status, id=2, status="blocked", reason="x")]]
     turns = [*denied, DONE, [calls(status, status="blocked", reason="a question")], DONE, DONE]
@@ -174,6 +177,6 @@ def test_an_agent_is_held_to_the_session_of_its_server(project: Path, main: bool
 
     assert "is protected: no session may change it" in whole
     assert "this session is about id" in whole
-    assert 1 == told(api, "and not closed")
+    assert 1 == told(api, "not proved: the check")
     assert not (project / "golden").exists()
     assert ["blocked", "pending"] == [row for (row,) in query(project, "SELECT status FROM tasks")]

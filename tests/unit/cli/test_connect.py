@@ -492,3 +492,54 @@ def test_the_same_project_gives_the_same_bytes_in_another_place(root: Path, tmp_
 
     assert first == texts(written(moved) / SKILLS)
     assert {"ralphgen", "kit", "files"} == json.loads(first["dela-tasks/manifest.json"]).keys()
+
+
+GATED = '"command": "ralphgen gate --hook"'
+
+
+@pytest.mark.parametrize(
+    ("client", "path"), [("claude", ".claude/settings.json"), ("codex", ".codex/hooks.json")]
+)
+def test_the_gate_becomes_a_stop_hook_once(root: Path, client: str, path: str) -> None:
+    ran("connect", client, "--gate", "--project", root)
+    whole = (root / path).read_text(encoding="utf-8")
+    ran("connect", client, "--gate", "--project", root)
+
+    group = {"type": "command", "command": "ralphgen gate --hook", "timeout": 600}
+    assert {"hooks": {"Stop": [{"hooks": [group]}]}} == json.loads(whole)
+    assert whole == (root / path).read_text(encoding="utf-8")
+    assert not (root / ".mcp.json").exists()
+    other = whole.replace("gate --hook", "gate --hook --task 7 --tries 1")
+    (root / path).write_text(other, encoding="utf-8")
+    ran("connect", client, "--gate", "--project", root)
+    assert other == (root / path).read_text(encoding="utf-8")
+    shown = ralphgen("doctor", "--project", root).stdout
+    assert f"the Stop hook in {path} has nothing to prove" in shown
+
+
+def test_the_gate_keeps_other_hooks_and_settings(root: Path) -> None:
+    path = root / ".claude/settings.json"
+    path.parent.mkdir(exist_ok=True)
+    mine = {"hooks": [{"type": "command", "command": "mine"}]}
+    old = {"model": "opus", "hooks": {"PreToolUse": [mine], "Stop": [mine]}}
+    path.write_text(json.dumps(old, indent=4), encoding="utf-8")
+    ran("connect", "claude", "--gate", "--project", root)
+
+    new = json.loads(path.read_bytes())
+    assert [mine] == new["hooks"]["Stop"][:-1]
+    assert GATED in json.dumps(new["hooks"]["Stop"][-1])
+    new["hooks"]["Stop"].pop()
+    assert old == new
+    for text in ("[]", '{"hooks": []}', '{"hooks": {"Stop": "x"}}', "{} // comment"):
+        path.write_text(text, encoding="utf-8")
+        done = ralphgen("connect", "claude", "--gate", "--project", root)
+        assert 1 == done.returncode, text
+        assert GATED in done.stderr, done.stderr
+        assert text == path.read_text(encoding="utf-8")
+
+
+def test_the_gate_is_for_clients_with_a_stop_hook(root: Path) -> None:
+    done = ralphgen("connect", "gemini", "--gate", "--project", root)
+
+    assert 2 == done.returncode
+    assert "clients that do: claude, codex" in done.stderr

@@ -212,23 +212,42 @@ def test_huge_content_is_no_hindrance(root: Path) -> None:
     assert "" != refusal(root, "Write", {"file_path": GATE, "content": content}, **mark)
 
 
-def test_a_stop_is_asked_for_once_as_long_as_the_task_is_open(root: Path) -> None:
+def test_a_stop_is_blocked_until_the_files_are_proved_or_the_tries_are_over(root: Path) -> None:
     mark = {"RALPHGEN_SESSION": made(root)["session_id"]}
-    first, again = {"stop_hook_active": False}, {"stop_hook_active": True}
-    for status in OPEN:
-        run_sql(root, f"UPDATE tasks SET status = '{status}' WHERE id = 1")
-        said = answered(root, "Stop", first, **mark)
+    asked = {"session_id": "conversation", "stop_hook_active": True}
+    for code in ("1", "2", "3"):
+        (root / "code.txt").write_text(code, encoding="utf-8")
+        said = answered(root, "Stop", asked, **mark)
 
         assert "block" == said["decision"]
-        assert f'task 1 is "{status}"' in said["reason"]
-        assert "run_checks" in said["reason"]
-        assert {} == answered(root, "Stop", again, **mark)
-        assert {} == answered(root, "SubagentStop", first, **mark)
-    run_sql(root, "UPDATE tasks SET status = 'blocked' WHERE id = 1")
-    assert {} == answered(root, "Stop", first, **mark)
-    run_sql(root, "UPDATE tasks SET status = 'done' WHERE id = 1")
-    assert "without its server" in answered(root, "Stop", first, **mark)["reason"]
-    assert "check with get_task" in answered(root, "Stop", first, **mark, PATH="/nowhere")["reason"]
+        assert f"ended with exit code {code}" in said["reason"]
+        assert "no file changed" in answered(root, "Stop", asked, **mark)["systemMessage"]
+        assert {} == answered(root, "SubagentStop", asked, **mark)
+    (root / "code.txt").write_text("4", encoding="utf-8")
+    said = answered(root, "Stop", asked, **mark)
+    assert said["systemMessage"].startswith("not proved after 3 tries: ")
+    (root / "code.txt").write_text("0", encoding="utf-8")
+    assert {} == answered(root, "Stop", asked, **mark)
+
+
+def test_a_gate_that_cannot_run_blocks_no_stop(root: Path) -> None:
+    mark = {"RALPHGEN_SESSION": made(root)["session_id"]}
+    (root / "code.txt").write_text("1", encoding="utf-8")
+
+    for asked in (b"{}", b"no JSON"):
+        said = answered(root, "Stop", asked, **mark)
+        assert ["systemMessage"] == [*said], said
+    said = answered(root, "Stop", {"session_id": "c"}, **mark, PATH="/nowhere")
+    assert {"systemMessage": "ralphgen: the gate did not run: FileNotFoundError"} == said
+
+
+@pytest.mark.parametrize("status", ["done", "blocked", "skipped"])
+def test_a_closed_task_runs_no_check(root: Path, status: str) -> None:
+    mark = {"RALPHGEN_SESSION": made(root)["session_id"]}
+    (root / "code.txt").write_text("1", encoding="utf-8")
+    run_sql(root, f"UPDATE tasks SET status = '{status}' WHERE id = 1")
+
+    assert {} == answered(root, "Stop", {"session_id": "c"}, **mark)
 
 
 def test_a_task_that_was_proved_done_is_closed(root: Path) -> None:
@@ -316,6 +335,7 @@ def test_a_subagent_is_held_to_the_session_of_its_own_server(root: Path) -> None
         for other in ({**AGENT, "session_id": "another"}, {**AGENT, "agent_type": "frontend"}, {}):
             assert "" == refusal(root, "Write", write, asked=other)
             assert {} == answered(root, "SubagentStop", other)
+        (root / "code.txt").write_text("1", encoding="utf-8")
         for event in ("Stop", "SubagentStop"):
             assert "block" == answered(root, event, AGENT)["decision"]
     assert "" == refusal(root, "Write", write, asked=AGENT)
