@@ -49,6 +49,9 @@ Worktrees = Annotated[
     bool,
     typer.Option("--worktrees", help="Use a git worktree per agent and merge work that passes."),
 ]
+Onto = Annotated[
+    str, typer.Option(metavar="BRANCH", help="Merge into this branch; create it if missing.")
+]
 AllowFailingBase = Annotated[
     bool,
     typer.Option("--allow-failing-base", help="Start tasks even if a check fails on the branch."),
@@ -66,6 +69,7 @@ def loop(
     max_time: MaxTime = "",
     review_every: ReviewEvery = None,
     worktrees: Worktrees = False,
+    onto: Onto = "",
     allow_failing_base: AllowFailingBase = False,
     agent: AgentName = "claude",
     dry_run: DryRun = False,
@@ -106,11 +110,12 @@ def loop(
         worktrees=worktrees,
         trust_edited=trust_edited,
         allow_failing_base=allow_failing_base,
+        onto=onto,
     )
     if dry_run:
         _show_first(prepared, as_json=as_json)
         return
-    options = _asked_for(limits, max_time, agent, worktrees=worktrees)
+    options = _asked_for(limits, max_time, agent, worktrees=worktrees, onto=onto)
     with shared_connections(place.root):
         raise typer.Exit(_looped(prepared, options, as_json=as_json, tell=progress(quiet)))
 
@@ -149,7 +154,7 @@ def _refuse_other_tree(place: "ProjectPlace") -> None:
 
 
 def _asked_for(
-    limits: "Limits", max_time: str, agent: str, *, worktrees: bool
+    limits: "Limits", max_time: str, agent: str, *, worktrees: bool, onto: str
 ) -> dict[str, object]:
     """Return the options, by which the same loop can be started again."""
     return {
@@ -160,6 +165,7 @@ def _asked_for(
         "max_time": max_time,
         "review_every": limits.review_every,
         "worktrees": worktrees,
+        "onto": onto,
     }
 
 

@@ -185,6 +185,7 @@ def prepare_loop(
     worktrees: bool,
     trust_edited: bool,
     allow_failing_base: bool = False,
+    onto: str = "",
 ) -> PreparedLoop:
     """Return the loop that is asked for; nothing is claimed or written.
 
@@ -198,6 +199,8 @@ def prepare_loop(
     refuse_without_ledger(project.schema)
     if allow_failing_base and not worktrees:
         raise UsageError("--allow-failing-base requires --worktrees", "add --worktrees")
+    if onto and not worktrees:
+        raise UsageError("--onto requires --worktrees", "add --worktrees")
     found = find_agent(agent, config)
     _refuse(config, limits, found, worktrees=worktrees)
     telling, stop_now = Telling(), threading.Event()
@@ -209,6 +212,7 @@ def prepare_loop(
             *given,
             workers=workers,
             allow_failing_base=allow_failing_base,
+            onto=onto,
             trust_edited=trust_edited,
         )
     settled = replace(limits, no_progress=config.loop.no_progress, timeout=config.loop.timeout)

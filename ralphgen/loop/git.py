@@ -387,11 +387,13 @@ def refuse_task_branch(branch: str) -> None:
         raise ProjectError(text, 'check out your own branch, for example with "git switch main"')
 
 
-def base_branch(root: Path) -> str:
-    """Return the branch that is checked out.
+def base_branch(root: Path, onto: str = "") -> str:
+    """Return the branch that work is merged into: `onto`, or else the branch that is checked out.
 
     Raises `ProjectError` if there is none, or if its name is reserved for the loop's branches.
     """
+    if onto:
+        return onto
     git = Git(root)
     ended = git.asked("symbolic-ref", "--quiet", "--short", "HEAD")
     if ended.code:

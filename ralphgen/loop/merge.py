@@ -49,6 +49,7 @@ from ralphgen.loop.trees import (
     unlock,
     unmerged,
     unreachable,
+    users_checkout,
     worktrees_folder,
 )
 from ralphgen.project.config import LoopConfig
@@ -383,7 +384,7 @@ def _attempt(
     if checks is not None and (failure := _failure(root, checks, new, task, say, trust_edited)):
         # Without a new commit, the agent has moved the base branch itself.
         if not allow_failing_base and (is_new or old == work.base):
-            refuse_red(root, old, task, config, say, trust_edited, stop)
+            refuse_red(root, tree.base, old, task, config, say, trust_edited, stop)
         return RedCheck(failure.name, failure.tail, work.branch)
     return _moved(git, tree.base, work, (old, new), changed, config)
 
@@ -476,6 +477,7 @@ def _failure(
 
 def refuse_red(
     root: Path,
+    base: str,
     commit: str,
     task: int,
     config: LoopConfig,
@@ -500,7 +502,7 @@ def refuse_red(
         return
     if failure.name == ALL:
         raise ProgramError(f"the checks give no proof on the base branch: {failure.tail}")
-    text = f'check "{failure.name}" already fails on {base_branch(root)}'
+    text = f'check "{failure.name}" already fails on {base}'
     hint = "fix it, or pass --allow-failing-base if a task fixes it"
     raise ProgramError(text, hint, failure.tail)
 
@@ -542,18 +544,19 @@ def merging(root: Path) -> Iterator[None]:
         yield
 
 
-def refuse_unmergeable(root: Path, config: LoopConfig) -> str:
+def refuse_unmergeable(root: Path, config: LoopConfig, onto: str = "") -> str:
     """Return the base branch; raise `ProjectError` if nothing could be merged into it.
 
+    `onto` replaces the branch that is checked out.
     It must be checked out in the project's tree, or nowhere. In that tree no tracked file may be
     changed, except the project's own ones; and git must have an author for commits.
     """
     top_of(root)
-    git, base = Git(root), base_branch(root)
+    git, base = Git(root), base_branch(root, onto)
     if git.asked("var", "GIT_COMMITTER_IDENT").code or git.asked("var", "GIT_AUTHOR_IDENT").code:
         hint = 'set it with "git config user.name …" and "git config user.email …"'
         raise ProjectError("git has no author for commits", hint)
-    tree = checkout_of(git, base)
+    tree = users_checkout(git, base)
     changed = [] if tree is None else changed_in(tree)
     if tree is not None and changed:
         shown = ", ".join(f'"{path}"' for path in changed[:3])
@@ -595,6 +598,7 @@ def refuse_red_base(
     trust_edited: bool = False,
     stop: Event | None = None,
     allow_failing: bool = False,
+    onto: str = "",
 ) -> None:
     """Raise `ProjectError` if a check of one of the tasks fails before an agent has worked.
 
@@ -602,10 +606,12 @@ def refuse_red_base(
     prepares it without running them. When `stop` is set, and at Ctrl-C, its setup ends.
     """
     with merging(root):
-        commit = Git(root).say("rev-parse", f"refs/heads/{base_branch(root)}")
+        base = base_branch(root, onto)
+        commit = Git(root).say("rev-parse", f"refs/heads/{base}")
         for task in one_of_each(root, tasks):
             refuse_red(
                 root,
+                base,
                 commit,
                 task,
                 config,
@@ -616,14 +622,14 @@ def refuse_red_base(
             )
 
 
-def foreign_commits(root: Path, old: str, new: str, config: LoopConfig) -> list[str]:
+def foreign_commits(root: Path, base: str, old: str, new: str, config: LoopConfig) -> list[str]:
     """Return the commits that have come into the base branch past merges, the newest first.
 
     Each has its short id and its subject. Commits of the remote in the settings are left out. If
     the branch has lost the commit `old`, that is named too.
     """
     git = Git(root)
-    theirs = git.commit(f"refs/remotes/{config.remote}/{base_branch(root)}")
+    theirs = git.commit(f"refs/remotes/{config.remote}/{base}")
     words = ["log", "--first-parent", "--format=%H %h %s", f"{old}..{new}"]
     listed = git.say(*words, *([f"^{theirs}"] if config.remote and theirs else []))
     merges = merge_commits(root)
@@ -644,7 +650,7 @@ def refuse_missing_script(root: Path, name: str) -> None:
 
 
 def left_merges(
-    root: Path, live: Container[int] = (), say: Say | None = None
+    root: Path, live: Container[int] = (), say: Say | None = None, onto: str = ""
 ) -> list[tuple[Worktree, int, str]]:
     """Return the merges that were not made or wait: work tree, task and session of each.
 
@@ -659,7 +665,7 @@ def left_merges(
     if not waiting:
         return []
     top = top_of(root)
-    base = base_branch(root)
+    base = base_branch(root, onto)
     for one in [*waiting]:
         if (other := base_of(git, one.task) or base) != base:
             if say is not None:

@@ -38,7 +38,7 @@ from ralphgen.loop.merge import (
     refuse_unmergeable,
 )
 from ralphgen.loop.run import PENDING, Assignment, Event, PushRefusedError, Result, Tell, event
-from ralphgen.loop.trees import Worktree, free_number, prepare
+from ralphgen.loop.trees import Worktree, create_target, free_number, prepare, refuse_target
 from ralphgen.project.database import is_away, opened_database
 from ralphgen.project.git import branch_in
 from ralphgen.project.root import FOLDER, project_home
@@ -320,13 +320,16 @@ class TreeWorkplace(ProjectWorkplace):
         *places: Any,
         workers: int,
         allow_failing_base: bool = False,
+        onto: str = "",
         **options: Any,
     ) -> None:
         """Work as in a project, with so many workers.
 
-        With `allow_failing_base`, tasks start even if a check fails on the base branch.
+        With `allow_failing_base`, tasks start even if a check fails on the base branch. `onto` is
+        the branch to merge into, without it the branch that is checked out.
         """
         super().__init__(*places, **options)
+        self._onto = onto
         self._allow_failing_base = allow_failing_base
         self._workers = workers
         self._numbers: list[int] = []  # of the workers' work trees
@@ -342,7 +345,9 @@ class TreeWorkplace(ProjectWorkplace):
 
     def target(self) -> Event:
         """Return the branch that work is merged into; raise `ProjectError` if there is none."""
-        branch = base_branch(self._root)
+        if self._onto:
+            refuse_target(self._root, self._onto)
+        branch = base_branch(self._root, self._onto)
         return event("target", branch=branch, folder=str(self._root), merges=True)
 
     def notes(self) -> list[str]:
@@ -359,7 +364,9 @@ class TreeWorkplace(ProjectWorkplace):
     def begin(self, tasks: Sequence[int]) -> None:
         """Look whether the base can be merged into, and passes the checks of the tasks."""
         super().begin(tasks)
-        base = refuse_unmergeable(self._root, self._project.settings.loop)
+        if self._onto:
+            create_target(self._root, self._onto)
+        base = refuse_unmergeable(self._root, self._project.settings.loop, self._onto)
         self._refuse_second_machine()
         refuse_uncommittable(self._root, base, self._project.settings.loop)
         for _ in range(self._workers):
@@ -380,7 +387,7 @@ class TreeWorkplace(ProjectWorkplace):
         if not self._waiting or not self._looking.acquire(blocking=False):
             return []
         try:
-            refuse_unmergeable(self._root, self._project.settings.loop)
+            refuse_unmergeable(self._root, self._project.settings.loop, self._onto)
             found = []
             for one in [*self._waiting]:
                 found.append((one, self._merged(one, worker)))
@@ -407,7 +414,7 @@ class TreeWorkplace(ProjectWorkplace):
         def tree(task: int) -> Path:
             number, told = self._numbers[worker - 1], self._told(worker)
             config, stop = self._project.settings.loop, self._stop
-            self._trees[worker] = prepare(self._root, number, task, config, told, stop)
+            self._trees[worker] = prepare(self._root, number, task, config, told, stop, self._onto)
             self._notice(worker)
             with self._noticing:
                 if not self._is_checked and not self._allow_failing_base:
@@ -420,7 +427,7 @@ class TreeWorkplace(ProjectWorkplace):
     def _notice(self, worker: int) -> None:
         """Name the commits that have come into the base branch past merges."""
         with self._noticing:
-            base = base_branch(self._root)
+            base = base_branch(self._root, self._onto)
             tip, found = self._foreign(base)
             if found:
                 with merging(self._root):  # its commit may not be recorded yet
@@ -435,7 +442,7 @@ class TreeWorkplace(ProjectWorkplace):
     def _foreign(self, base: str) -> tuple[str, list[str]]:
         """Return the commit of the base branch, and the commits that did not come from merges."""
         tip = Git(self._root).say("rev-parse", f"refs/heads/{base}")
-        return tip, foreign_commits(self._root, self._seen, tip, self._project.settings.loop)
+        return tip, foreign_commits(self._root, base, self._seen, tip, self._project.settings.loop)
 
     def _refuse_red(self, tasks: Sequence[int], worker: int) -> None:
         """Raise `ProjectError` if a check of one of the tasks fails on the base branch.
@@ -450,6 +457,7 @@ class TreeWorkplace(ProjectWorkplace):
             trust_edited=self._trust_edited,
             stop=self._stop,
             allow_failing=self._allow_failing_base,
+            onto=self._onto,
         )
 
     def _concluded(
@@ -509,7 +517,7 @@ class TreeWorkplace(ProjectWorkplace):
             live = database.reading(lambda: live_claims(database))
         return [
             WaitingMerge(tree, self._title(task), TaskClaim(self._project, session_id, task, 0))
-            for tree, task, session_id in left_merges(self._root, live, self._told(0))
+            for tree, task, session_id in left_merges(self._root, live, self._told(0), self._onto)
         ]
 
     def _refuse_second_machine(self) -> None:

@@ -42,7 +42,13 @@ from ralphgen.runtime.files.work_tree import (
     submodules,
     tree_files,
 )
-from ralphgen.sessions.snapshot import ACCEPT, accept_fetched, changed_protection, worktree_git
+from ralphgen.sessions.snapshot import (
+    ACCEPT,
+    BEGAN,
+    accept_fetched,
+    changed_protection,
+    worktree_git,
+)
 
 _DONE = "SELECT id FROM tasks WHERE status = 'done'"
 _DISCIPLINES = "SELECT id, discipline FROM tasks WHERE id IN ({marks}) ORDER BY id"
@@ -120,7 +126,6 @@ checked_out "$1" || git read-tree -m -u "$3" "$2"
 }}
 f"""
 PAUSE = 0.5  # seconds between two of them
-OWN = "refs/ralph/branches/"  # by branch: the start commit of a branch of the loop
 BASE = "refs/ralph/base/"  # by task: a symbolic ref to the branch that its work is for
 SUBMODULES = "ralphgen-submodules"  # there too: the files of submodules at the beginning
 HELD_FOR = "ralphgen-branch"  # beside them too: the branch of the task that it is there for
@@ -164,15 +169,22 @@ def free_number(root: Path) -> Iterator[int]:
 
 
 def prepare(
-    root: Path, number: int, task: int, config: LoopConfig, say: Say, stop: Event | None = None
+    root: Path,
+    number: int,
+    task: int,
+    config: LoopConfig,
+    say: Say,
+    stop: Event | None = None,
+    onto: str = "",
 ) -> Worktree:
     """Return the worktree of this number on a new branch for a task, at the tip of the base.
 
+    `onto` replaces the branch that is checked out as the base.
     Leftovers of an earlier session are kept on a branch; files that git ignores remain. Raises
     `ProjectError` if it cannot be created or set up, and when `stop` is set meanwhile.
     """
     top = top_of(root)
-    base, path = base_branch(root), worktrees_folder(root) / str(number)
+    base, path = base_branch(root, onto), worktrees_folder(root) / str(number)
     git = opened_tree(root, path)
     keep_leftover(git, say)
     if any(submodule_changes(git)):  # git enters no submodule, so it cannot put these back
@@ -224,13 +236,13 @@ def _freed_branch(git: Git, task: int, began: str, say: Say) -> str:
 
 def is_own(git: Git, branch: str) -> bool:
     """Return whether the loop created a branch, by a record that it keeps of each."""
-    created = git.commit(f"{OWN}{branch}") if branch.startswith(OWN_BRANCHES) else None
+    created = git.commit(f"{BEGAN}{branch}") if branch.startswith(OWN_BRANCHES) else None
     return created is not None and git.contains(f"refs/heads/{branch}", created)
 
 
 def create_branch(git: Git, branch: str, commit: str) -> None:
     """Create a branch of the loop; raises `ProgramError` if it exists."""
-    lines = (f"create refs/heads/{branch} {commit}", f"update {OWN}{branch} {commit}")
+    lines = (f"create refs/heads/{branch} {commit}", f"update {BEGAN}{branch} {commit}")
     git.say("update-ref", "--stdin", given="\n".join((*lines, "")).encode())
 
 
@@ -239,7 +251,7 @@ def delete_branch(git: Git, branch: str) -> None:
     if is_own(git, branch):
         git.asked("update-ref", "-d", f"refs/heads/{branch}")
     if git.commit(f"refs/heads/{branch}") is None:
-        git.asked("update-ref", "-d", f"{OWN}{branch}")
+        git.asked("update-ref", "-d", f"{BEGAN}{branch}")
 
 
 def submodule_changes(git: Git) -> tuple[list[str], list[str]]:
@@ -436,6 +448,25 @@ def protection_problem(root: Path) -> str:
     return f"{text}: {', '.join(files[:3])}{more}; {ACCEPT}"
 
 
+def refuse_target(root: Path, onto: str) -> None:
+    """Raise `ProjectError` if a loop cannot merge into the branch `onto`, which may be missing."""
+    git = Git(root)
+    if onto.startswith("-") or git.asked("check-ref-format", f"refs/heads/{onto}").code:
+        raise ProjectError(f'invalid branch "{onto}"', "use a name such as night/2026-11-26")
+    if onto.casefold().startswith(OWN_BRANCHES):
+        raise ProjectError(f'invalid branch "{onto}": branches in "{OWN_BRANCHES}" are for tasks')
+    if (tree := users_checkout(git, onto)) is not None:
+        text = f'"{onto}" is checked out in "{tree.folder}"'
+        raise ProjectError(text, "choose another branch, or switch that worktree to another one")
+
+
+def create_target(root: Path, onto: str) -> None:
+    """Create the branch `onto` at the commit that is checked out, unless it exists."""
+    git = Git(root)
+    if git.commit(f"refs/heads/{onto}") is None:
+        git.say("update-ref", f"refs/heads/{onto}", git.say("rev-parse", "HEAD"), "")
+
+
 def refuse_changed(root: Path) -> None:
     """Raise `ProjectError` if protected files are an agent's."""
     if problem := protection_problem(root):
@@ -473,7 +504,7 @@ def move_base(git: Git, base: str, old: str, new: str) -> str | None:
     A worktree with the branch is updated too, unless tracked files were changed there. No other
     branch moves, even if another one is checked out meanwhile.
     """
-    tree = checkout_of(git, base)
+    tree = users_checkout(git, base)
     if tree is None:
         moved = git.asked("update-ref", f"refs/heads/{base}", new, old)
         return f'"{base}" has changed in the meantime' if moved.code else None
@@ -488,10 +519,23 @@ def move_base(git: Git, base: str, old: str, new: str) -> str | None:
     return f'"{tree.folder}" cannot be updated: {moved.tail}' if moved.code else None
 
 
-def checkout_of(git: Git, branch: str) -> Git | None:
-    """Return git in the worktree that has a branch checked out, or None."""
+def users_checkout(git: Git, branch: str) -> Git | None:
+    """Return git in the user's worktree in which a branch is checked out, None if none is.
+
+    The worktrees of agents do not count: an agent can check out any branch in its own.
+    """
+    return checkout_of(git, branch, worktrees_folder(git.root))
+
+
+def checkout_of(git: Git, branch: str, without: Path | None = None) -> Git | None:
+    """Return git in the worktree in which a branch is checked out, None if none is.
+
+    Worktrees in the directory `without` are left out.
+    """
     main = Git(git.root)
     for tree in (main.repository, *linked_trees(main.repository.common)):
+        if without is not None and Path(tree.top).is_relative_to(without):
+            continue
         try:
             head = Path(tree.git_dir, "HEAD").read_bytes()
         except OSError:

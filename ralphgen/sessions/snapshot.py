@@ -50,6 +50,7 @@ from ralphgen.sessions.model import PreparedSession
 from ralphgen.sessions.store import CONTEXT, SNAPSHOT, launcher_of, stored_session
 
 ACCEPT = 'review and accept with "ralphgen trust"'
+BEGAN = "refs/ralph/branches/"  # by branch of the loop: the base commit that it was created at
 # The settings of git that decide about the content of a tree or a checkout.
 _OF_CONTENT = re.compile(
     rf"(?:core|extensions|filter|lfs)\..*(?<!sshcommand)(?<!gitproxy)|{ATTRIBUTES}", re.DOTALL
@@ -300,9 +301,21 @@ def _tree_rules(root: Path, work_tree: Path) -> dict[str, Any]:
 
     git, config = worktree_git(root, work_tree), read_settings(root).loop
     try:
-        ours = worktree_git(root, root).say("rev-parse", "--verify", "HEAD").decode("ascii").strip()
-        base = git.say("merge-base", "HEAD", ours).decode("ascii").strip()
+        base = git.say("merge-base", "HEAD", _base_commit(root, git)).decode("ascii").strip()
     except TreeError as error:
         raise ProgramError(f'the worktree "{work_tree}" cannot be used: {error}') from error
     rules = {"base": base, "settings": git.settings, "copy": config.copy_files}
     return {"tree": {**rules, "setup": config.setup, "setup_when": config.setup_when}}
+
+
+def _base_commit(root: Path, git: TreeGit) -> str:
+    """Return the commit of the base branch that the work in an agents' worktree began at.
+
+    That is on record for a branch of the loop. Otherwise, it is the commit that is checked out in
+    the project.
+    """
+    branch = os.fsdecode(git.say("symbolic-ref", "--quiet", "--short", "HEAD", codes=1)).strip()
+    words = ("rev-parse", "--verify", "--quiet", f"{BEGAN}{branch}^{{commit}}")
+    began = git.say(*words, codes=1) if branch else b""
+    head = began or worktree_git(root, root).say("rev-parse", "--verify", "HEAD")
+    return head.decode("ascii").strip()

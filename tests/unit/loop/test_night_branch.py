@@ -1,0 +1,147 @@
+"""`ralphgen loop --worktrees --onto BRANCH`: work comes into that branch, and into no other."""
+
+from pathlib import Path
+
+import pytest
+from loop_projects import LoopProject
+from merging_projects import SETTLED, base, branch_of, closed, say, with_origin
+from planned_agent import Steps
+from proved_projects import TESTS, git
+
+from ralphgen.loop.trees import create_target, prepare
+
+pytestmark = pytest.mark.slow
+
+NIGHT = "night/2026-11-26"
+WORKS: Steps = ["begin", ["write", "task-{task}.txt", "done"], "check", "done"]
+
+
+def repository(
+    folder: Path, tasks: int, plan: dict[str, list[Steps]], config: str = TESTS
+) -> LoopProject:
+    project = LoopProject(folder, tasks, plan, config=config, repository=True)
+    git(project.root, "config", "user.name", "n")
+    git(project.root, "config", "user.email", "e@example.org")
+    return project
+
+
+def files_on(project: LoopProject, branch: str) -> set[str]:
+    listed = git(project.root, "ls-tree", "--name-only", branch).split("\n")
+    return {name for name in listed if name.startswith("task-")}
+
+
+def test_work_comes_into_the_named_branch_and_main_never_moves(tmp_path: Path) -> None:
+    project = repository(tmp_path, 2, {"*": [WORKS]})
+    main, before = branch_of(project.root), base(project.root)
+
+    done = project.loop("--worktrees", "--onto", NIGHT)
+
+    assert 0 == done.returncode, done.stderr
+    assert f'work is merged into the branch "{NIGHT}"' in done.stderr
+    assert {"task-1.txt", "task-2.txt"} == files_on(project, NIGHT)
+    assert (before, main) == (base(project.root), branch_of(project.root))
+    assert not (project.root / "task-1.txt").exists()
+    assert before == git(project.root, "merge-base", NIGHT, main).strip()
+
+
+def test_a_second_task_is_proved_against_the_branch_that_it_began_at(tmp_path: Path) -> None:
+    project = repository(tmp_path, 2, {"*": [WORKS]})
+
+    project.loop("--worktrees", "--onto", NIGHT)
+
+    first, second = git(project.root, "rev-list", "--merges", "--reverse", NIGHT).split()
+    assert first == git(project.root, "rev-parse", f"{second}^2^").strip()
+    assert "task-2.txt" == git(project.root, "diff", "--name-only", f"{second}^2^!").strip()
+
+
+def test_a_second_night_continues_the_branch(tmp_path: Path) -> None:
+    project = repository(tmp_path, 2, {"*": [WORKS]})
+    project.loop("--worktrees", "--onto", NIGHT, "--max-tasks", "1")
+    first = git(project.root, "rev-parse", NIGHT).strip()
+
+    project.loop("--worktrees", "--onto", NIGHT)
+
+    assert {"task-1.txt", "task-2.txt"} == files_on(project, NIGHT)
+    assert first in git(project.root, "rev-list", NIGHT).split()
+
+
+def test_a_dry_run_creates_no_branch(tmp_path: Path) -> None:
+    project = repository(tmp_path, 1, {"*": [WORKS]})
+
+    done = project.loop("--worktrees", "--onto", NIGHT, "--dry-run")
+
+    assert f'the branch "{NIGHT}"' in done.stderr
+    assert "" == git(project.root, "branch", "--list", NIGHT)
+
+
+@pytest.mark.parametrize(
+    ("options", "code", "words"),
+    [
+        (("--onto", NIGHT), 2, "--onto requires --worktrees"),
+        (("--worktrees", "--onto", "ralph/task-1"), 1, 'branches in "ralph/" are for tasks'),
+        (("--worktrees", "--onto", "a..b"), 1, 'invalid branch "a..b"'),
+        (("--worktrees", "--onto", "-d"), 1, 'invalid branch "-d"'),
+    ],
+)
+def test_a_name_that_cannot_be_the_target_is_refused(
+    tmp_path: Path, options: tuple[str, ...], code: int, words: str
+) -> None:
+    project = repository(tmp_path, 1, {"*": [WORKS]})
+
+    done = project.loop(*options)
+
+    assert (code, []) == (done.returncode, project.log("begin"))
+    assert words in done.stderr
+
+
+@pytest.mark.parametrize("where", ["the project", "another worktree"])
+def test_a_branch_that_is_checked_out_is_refused(tmp_path: Path, where: str) -> None:
+    project = repository(tmp_path, 1, {"*": [WORKS]})
+    branch = branch_of(project.root)
+    if where == "another worktree":
+        branch = NIGHT
+        git(project.root, "worktree", "add", "--quiet", "-b", NIGHT, str(tmp_path / "other"))
+
+    done = project.loop("--worktrees", "--onto", branch)
+
+    assert (1, []) == (done.returncode, project.log("begin"))
+    assert f'"{branch}" is checked out in "' in done.stderr
+
+
+def test_an_agent_that_checks_the_branch_out_does_not_hold_the_merge_up(tmp_path: Path) -> None:
+    steps: Steps = [*WORKS, ["run", "git", "checkout", "--quiet", "--force", NIGHT]]
+    project = repository(tmp_path, 2, {"1": [steps], "*": [WORKS]})
+
+    done = project.loop("--worktrees", "--onto", NIGHT)
+
+    assert 0 == done.returncode, done.stderr
+    assert {"task-1.txt", "task-2.txt"} == files_on(project, NIGHT)
+
+
+def test_the_remote_gets_the_branch_and_no_other(tmp_path: Path) -> None:
+    project = repository(tmp_path, 1, {"*": [WORKS]}, f'{TESTS}\n[loop]\nremote = "origin"\n')
+    with_origin(project.root)
+    origin, main = tmp_path / "origin", branch_of(project.root)
+    before = git(origin, "rev-parse", main)
+
+    done = project.loop("--worktrees", "--onto", NIGHT)
+
+    assert 0 == done.returncode, done.stderr
+    assert git(project.root, "rev-parse", NIGHT) == git(origin, "rev-parse", NIGHT)
+    assert before == git(origin, "rev-parse", main)
+
+
+def test_work_that_waits_for_the_branch_is_not_merged_into_main(tmp_path: Path) -> None:
+    project = repository(tmp_path, 1, {"*": [WORKS]})
+    create_target(project.root, NIGHT)
+    tree = prepare(project.root, 1, 1, SETTLED, say, onto=NIGHT)
+    (tree.root / "task-1.txt").write_text("done", encoding="utf-8")
+    closed(project.root, tree, 1)
+
+    on_main = project.loop("--worktrees")
+    again = project.loop("--worktrees", "--onto", NIGHT)
+
+    assert f'task 1 is not merged here: its work is for "{NIGHT}"' in on_main.stderr
+    assert set() == files_on(project, "HEAD")
+    assert 0 == again.returncode, again.stderr
+    assert {"task-1.txt"} == files_on(project, NIGHT)
