@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from ralphgen.cli.launch import AgentName
-from ralphgen.errors import ProjectError, Say, plain
+from ralphgen.errors import ProjectError, RalphgenError, Say, plain
 from ralphgen.loop.run import LEAST_COST, MOST_PARALLEL
 from ralphgen.terminal.app import App, Project, Quiet, TrustEdited
 from ralphgen.terminal.console import drop_output, print_json, progress, say
@@ -249,9 +249,28 @@ def _looped(
         notifier.wait()
         while isinstance(failed := telling.next(0), dict):
             show(failed)
+        delivery = _delivery(prepared, events, record.report, tell)
     if not as_json:
         _as_long_as_it_can(lambda _: _summarize(root, events, tell), telling)(None)
+        for line in delivery:
+            tell(line)
     return stop.exit_code
+
+
+def _delivery(
+    prepared: "PreparedLoop", events: "Sequence[Event]", report: Path, tell: Say
+) -> list[str]:
+    """Write the report of a loop that merges; return the lines that name what to do with it."""
+    from ralphgen.loop.report import delivery_lines, write_report
+
+    if not prepared.merges:
+        return []
+    try:
+        write_report(prepared.root, events, report)
+        return [*delivery_lines(prepared.root, prepared.onto, report)]
+    except RalphgenError as error:
+        tell(f"warning: no report: {error.problems[0].text}")
+        return []
 
 
 def _summarize(root: Path, events: "Sequence[Event]", tell: Say) -> None:

@@ -165,7 +165,8 @@ class PreparedLoop:
     """A loop that is ready to start: its workplace, its agent, and its limits.
 
     `ready` are the ready tasks, the next one first. `telling` receives the events, and `stop_now`
-    ends all sessions.
+    ends all sessions. If it `merges`, agents work in worktrees; `onto` is the branch to merge into,
+    empty for the branch that is checked out.
     """
 
     root: Path
@@ -175,6 +176,8 @@ class PreparedLoop:
     ready: tuple[int, ...]
     telling: Telling
     stop_now: threading.Event
+    merges: bool = False
+    onto: str = ""
 
 
 def prepare_loop(
@@ -216,7 +219,8 @@ def prepare_loop(
             trust_edited=trust_edited,
         )
     settled = replace(limits, no_progress=config.loop.no_progress, timeout=config.loop.timeout)
-    return PreparedLoop(root, settled, found, site, tuple(site.next_tasks()), telling, stop_now)
+    ready = tuple(site.next_tasks())
+    return PreparedLoop(root, settled, found, site, ready, telling, stop_now, worktrees, onto)
 
 
 def _refuse(config: Config, limits: Limits, agent: Agent, *, worktrees: bool) -> None:

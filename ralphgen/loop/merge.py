@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
@@ -19,6 +20,7 @@ from ralphgen.kits.registry import read_settings
 from ralphgen.loop.git import Git, base_branch, hooks_among, top_of, tree_at
 from ralphgen.loop.trees import (
     BRANCH,
+    DISCIPLINES,
     MERGE,
     RemoteError,
     Worktree,
@@ -53,6 +55,7 @@ from ralphgen.loop.trees import (
     worktrees_folder,
 )
 from ralphgen.project.config import LoopConfig
+from ralphgen.project.database import open_database
 from ralphgen.project.root import ProjectPlace
 from ralphgen.runtime.errors import one_line
 from ralphgen.runtime.files.checkout import WORK, Checkout, TreeError, attribute_changes, write_tree
@@ -101,12 +104,14 @@ SETUP = "setup"  # the failed step if it fails on the merged files only
 PUSHES = 5  # times that a merge is repeated because of other pushes
 NO_PROOF = "its session recorded no tree: the task was not closed by the server"
 LOST = "the repository has lost the recorded tree: check the files, and close the task again"
+NO_WORD = re.compile(r"[\s=]+")  # in the name of a check, which a trailer has as a word
+TRAILER = re.compile(r"[A-Za-z0-9-]+: ")
 SUBJECTS = 50  # of the agent's commits, in the message of ours
 
 
 @dataclass(frozen=True, slots=True)
 class Merged:
-    """The work is in the base branch, by this commit.
+    """The work is in the base branch, by this commit, whose trailers name its task and proof.
 
     `recorded` are files that agents follow or run, and whose new content is now trusted. `late` is
     the branch with changes from after the task was closed, or empty. `is_checked` means that a
@@ -208,7 +213,8 @@ def merge(
             return work
         for _ in range(PUSHES):
             outcome = _attempt(
-                git, tree, work, task, title, config, say, trust_edited, stop, allow_failing_base
+                *(git, tree, work, task, session_id, title, config, say),
+                *(trust_edited, stop, allow_failing_base),
             )
             if not isinstance(outcome, Behind):
                 break
@@ -349,6 +355,7 @@ def _attempt(
     tree: Worktree,
     work: Work,
     task: int,
+    session_id: str,
     title: str,
     config: LoopConfig,
     say: Say,
@@ -377,7 +384,11 @@ def _attempt(
             return found
         result = found  # else the checks have run on this very tree
     is_new = result != git.say("rev-parse", f"{old}^{{tree}}")
-    new = git.commit_tree(message, result, old, work.commit) if is_new else old
+    new = old
+    if is_new:
+        names = _required_checks(root, task) if checks is not None or work.is_checked else ()
+        trailers = _trailers(task, session_id, names, result)
+        new = git.commit_tree(_with_trailers(message, trailers), result, old, work.commit)
     changed = git.names("diff", "--name-only", "--no-renames", old, new)
     if refused := _refused(root, changed, old, new):
         return Refused(refused, work.branch)
@@ -387,6 +398,32 @@ def _attempt(
             refuse_red(root, tree.base, old, task, config, say, trust_edited, stop)
         return RedCheck(failure.name, failure.tail, work.branch)
     return _moved(git, tree.base, work, (old, new), changed, config)
+
+
+def _required_checks(root: Path, task: int) -> tuple[str, ...]:
+    """Return the names of the checks that a task has to pass."""
+    with open_database(root) as connection:
+        rows = connection.rows(DISCIPLINES.format(marks="?"), [task])
+    own = {discipline for _, discipline in rows}
+    checks = read_settings(root).done.checks
+    return tuple(one.name for one in checks if not one.disciplines or own & {*one.disciplines})
+
+
+def _trailers(task: int, session_id: str, checks: Sequence[str], tree: str) -> str:
+    """Return the lines of a merge commit that name the task, its session and its proof."""
+    results = " ".join(f"{NO_WORD.sub('-', name)}=0" for name in checks)
+    return (
+        f"Ralphgen-Task: {task}\nRalphgen-Session: {one_line(session_id)}\n"
+        f"Ralphgen-Proof: {results}{' ' * bool(results)}tree={tree}"
+    )
+
+
+def _with_trailers(message: str, trailers: str) -> str:
+    """Return a message with trailers; git reads only those of the last paragraph."""
+    _, *others = message.rstrip().split("\n\n")
+    is_block = bool(others) and all(map(TRAILER.match, others[-1].splitlines()))
+    separator = "\n" if is_block else "\n\n"
+    return f"{message.rstrip()}{separator}{trailers}"
 
 
 def _moved(

@@ -27,7 +27,7 @@ from ralphgen.sessions.store import OURS_ALONE, HeldFile, is_locked, may_hold
 from ralphgen.suggestion import suggestion
 
 ASKS: tuple[Ask, ...] = get_args(Ask)
-PREFIX, EVENTS, ASKED = "loop-", ".jsonl", ".asks"
+PREFIX, EVENTS, ASKED, REPORT = "loop-", ".jsonl", ".asks", ".md"
 MOMENT = "%Y%m%dT%H%M%SZ"
 NAME = re.compile(r"loop-(\d{8}T\d{6}Z)-[0-9a-f]{4}\.jsonl", re.ASCII)
 AHEAD = 24 * 60 * 60  # seconds that the clock may have gone backwards since a loop began
@@ -59,6 +59,7 @@ class LoopRecord:
     def __init__(self, path: Path, begin: Event) -> None:
         """Create both files; raises `ProjectError` if they cannot be written."""
         self._place = path.with_suffix(ASKED)
+        self.report = path.with_suffix(REPORT)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
             self._asks = os.open(self._place, AT_END, OURS_ALONE)
@@ -226,6 +227,6 @@ def _parsed(text: bytes) -> Event | None:
 def _prune(root: Path) -> None:
     """Remove the files of loops that were long ago."""
     for old in [one for one in stored_loops(root) if not one.running][KEPT:]:
-        for path in (old.path, old.path.with_suffix(ASKED)):
+        for path in (old.path, old.path.with_suffix(ASKED), old.path.with_suffix(REPORT)):
             with suppress(OSError):
                 path.unlink()

@@ -474,7 +474,7 @@ class TreeWorkplace(ProjectWorkplace):
 
     def _merged(self, done: WaitingMerge, worker: int) -> str:
         """Merge finished work, and release its task unless the merge waits; return the outcome."""
-        claim = done.claim
+        claim, commit = done.claim, None
         try:
             found = merge(
                 self._root,
@@ -489,6 +489,7 @@ class TreeWorkplace(ProjectWorkplace):
                 allow_failing_base=self._allow_failing_base,
             )
             outcome, text, comment = _words(found)
+            commit = found.commit if isinstance(found, Merged) else None
             if isinstance(found, Pending) and found.refused:
                 self._error = PushRefusedError(found.reason, PUSH_HINT)
             if isinstance(found, Merged):
@@ -508,7 +509,8 @@ class TreeWorkplace(ProjectWorkplace):
         except ProjectError as error:
             outcome, text = PENDING, str(error)
         word = "merged" if outcome == DONE else outcome
-        self._tell(event("merge", worker=worker, task=claim.task, outcome=word, text=text))
+        facts = {"worker": worker, "task": claim.task, "session": claim.session_id}
+        self._tell(event("merge", **facts, outcome=word, text=text, commit=commit))
         return outcome
 
     def _left(self) -> list[WaitingMerge]:

@@ -51,7 +51,7 @@ from ralphgen.sessions.snapshot import (
 )
 
 _DONE = "SELECT id FROM tasks WHERE status = 'done'"
-_DISCIPLINES = "SELECT id, discipline FROM tasks WHERE id IN ({marks}) ORDER BY id"
+DISCIPLINES = "SELECT id, discipline FROM tasks WHERE id IN ({marks}) ORDER BY id"
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,7 +93,7 @@ def unmerged(root: Path) -> tuple[Unmerged, ...]:
 def one_of_each(root: Path, tasks: Iterable[int]) -> list[int]:
     """Return the first of the tasks of each discipline, which have the same checks to pass."""
     wanted = [*tasks]
-    sql = _DISCIPLINES.format(marks=", ".join("?" * len(wanted)))
+    sql = DISCIPLINES.format(marks=", ".join("?" * len(wanted)))
     with open_database(root) as connection:
         rows = connection.rows(sql, wanted)
     first: dict[object, int] = {}

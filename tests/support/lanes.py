@@ -141,6 +141,7 @@ THOROUGH = (
     "unit/loop/test_trees.py",
     "unit/loop/test_loop_command.py",
     "unit/loop/test_loop_worktrees.py",
+    "unit/loop/test_night_branch.py",
     "unit/loop/test_stopped_loops.py",
     "unit/output/test_output_crashes.py",
     "unit/plugin/test_hooks.py",

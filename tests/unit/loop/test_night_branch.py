@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+from driving import query
 from loop_projects import LoopProject
 from merging_projects import SETTLED, base, branch_of, closed, say, with_origin
 from planned_agent import Steps
@@ -145,3 +146,75 @@ def test_work_that_waits_for_the_branch_is_not_merged_into_main(tmp_path: Path) 
     assert set() == files_on(project, "HEAD")
     assert 0 == again.returncode, again.stderr
     assert {"task-1.txt"} == files_on(project, NIGHT)
+
+
+def test_each_merge_carries_trailers_that_git_reads(tmp_path: Path) -> None:
+    project = repository(tmp_path, 1, {"*": [WORKS]})
+    project.loop("--worktrees", "--onto", NIGHT)
+    ((session,),) = query(project.root, "SELECT id FROM ralphgen_sessions")
+
+    trailers = git(project.root, "log", "-1", "--format=%(trailers:only)", NIGHT).split("\n")
+
+    tree = git(project.root, "rev-parse", f"{NIGHT}^{{tree}}").strip()
+    assert trailers[:3] == [
+        "Ralphgen-Task: 1",
+        f"Ralphgen-Session: {session}",
+        f"Ralphgen-Proof: tests=0 tree={tree}",
+    ]
+
+
+def test_trailers_follow_those_of_the_settings_and_no_title_forges_one(tmp_path: Path) -> None:
+    message = '[loop]\nmessage = "{title}\\n\\nReviewed-by: nobody"\n'
+    project = repository(tmp_path, 1, {"*": [WORKS]}, f"{TESTS}\n{message}")
+    query(project.root, "UPDATE tasks SET title = 'x' || char(10,10) || 'Ralphgen-Task: 9'")
+
+    project.loop("--worktrees", "--onto", NIGHT)
+
+    trailers = git(project.root, "log", "-1", "--format=%(trailers:only)", NIGHT).split("\n")
+    names = [line.partition(":")[0] for line in trailers if line]
+    assert ["Reviewed-by", "Ralphgen-Task", "Ralphgen-Session", "Ralphgen-Proof"] == names
+    assert "Ralphgen-Task: 1" in trailers
+
+
+def test_the_report_names_each_task_and_holds_its_texts_inert(tmp_path: Path) -> None:
+    asks: Steps = ["begin", ["blocked", "see #7 `and` @someone"]]
+    project = repository(tmp_path, 2, {"1": [WORKS], "2": [asks]})
+    query(project.root, "UPDATE tasks SET title = 'fixes #1 @all <b> ``x``' WHERE id = 1")
+
+    done = project.loop("--worktrees", "--onto", NIGHT)
+
+    (report,) = (project.root / ".ralph/mcp/sessions").glob("loop-*.md")
+    text = report.read_text(encoding="utf-8")
+    commit = git(project.root, "rev-parse", NIGHT)[:12]
+    ((session,),) = query(project.root, "SELECT id FROM ralphgen_sessions WHERE task_id = 1")
+    assert "``` fixes #1 @all <b> ``x`` ```" in text
+    assert f"- revert its files: `git revert -m 1 {commit}`" in text
+    assert f"- undo its rows: `ralphgen undo {session}`" in text
+    assert "- checks: `tests` passed" in text
+    assert "- files: `task-1.txt`" in text
+    assert "- cost: $0.25 (1 session)" in text
+    assert "- task 2, `Task 2`: blocked: ``see #7 `and` @someone``" in text
+    last = done.stderr.splitlines()[-1]
+    branch = branch_of(project.root)
+    assert f"gh pr create --base {branch} --head {NIGHT} --body-file {report}" in last
+    assert 0o600 == report.stat().st_mode & 0o777
+
+
+def test_the_printed_revert_takes_the_work_out(tmp_path: Path) -> None:
+    project = repository(tmp_path, 1, {"*": [WORKS]})
+    project.loop("--worktrees", "--onto", NIGHT)
+    git(project.root, "worktree", "add", "--quiet", str(tmp_path / "night"), NIGHT)
+
+    git(tmp_path / "night", "revert", "--no-edit", "-m", "1", "HEAD")
+
+    assert set() == files_on(project, NIGHT)
+
+
+def test_without_a_named_branch_there_is_a_report_and_no_pull_request(tmp_path: Path) -> None:
+    project = repository(tmp_path, 1, {"*": [WORKS]})
+
+    done = project.loop("--worktrees")
+
+    assert 1 == len([*(project.root / ".ralph/mcp/sessions").glob("loop-*.md")])
+    assert "Report: " in done.stderr
+    assert "gh pr" not in done.stderr

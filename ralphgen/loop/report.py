@@ -1,0 +1,121 @@
+"""Writes the report of a loop that merges, in Markdown, such as for the body of a pull request."""
+
+import os
+import re
+import shlex
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from ralphgen.errors import ProgramError, plain
+from ralphgen.files import WRITE_HINT
+from ralphgen.loop.git import Git
+from ralphgen.loop.run import PENDING, Event, duration
+from ralphgen.project.git import branch_in
+from ralphgen.runtime.files import reason, write_new
+from ralphgen.runtime.processes.secrets import masked
+from ralphgen.sessions.claims import TaskState, task_states
+from ralphgen.sessions.store import OURS_ALONE
+
+MERGED = "merged"  # the outcome of an event `merge`
+SHOWN = 20  # files that a task names
+SHORT = 12  # characters of a commit
+TRAILER = "%(trailers:key=Ralphgen-{},valueonly)"
+PROOF = f"--format={TRAILER.format('Proof')}%x00{TRAILER.format('Session')}"
+RESULT = re.compile(r"(\S+)=0(?= )")
+
+
+def write_report(root: Path, events: Sequence[Event], path: Path) -> None:
+    """Write the report of a loop; raise `ProjectError` if the project or git cannot be read."""
+    text = masked("\n".join([*report_lines(root, events), ""]))
+    try:
+        write_new(str(path), text.encode(errors="surrogateescape"), mode=OURS_ALONE)
+    except OSError as error:
+        raise ProgramError(f'"{path}" cannot be written: {reason(error)}', WRITE_HINT) from error
+
+
+def delivery_lines(root: Path, onto: str, report: Path) -> Iterator[str]:
+    """Yield the path of the report, and the command that opens a pull request for `onto`."""
+    name = os.path.relpath(report)
+    name = str(report) if name.startswith("..") else name
+    yield plain(f"Report: {name}")
+    base = branch_in(root)
+    if onto and base and Git(root).say("rev-list", "--max-count=1", f"{base}..refs/heads/{onto}"):
+        words = ("--base", base, "--head", onto, "--body-file", name)
+        yield plain(f"Deliver: {shlex.join(('gh', 'pr', 'create', *words))}")
+
+
+def report_lines(root: Path, events: Sequence[Event]) -> Iterator[str]:
+    """Yield the lines of a report: each merged task, then what waits for the user."""
+    target = next((one for one in events if one["event"] == "target"), {})
+    stop = next((one for one in reversed(events) if one["event"] == "stop"), {})
+    states = {one.task.id: one for one in task_states(root)}
+    yield f"# Work on {code(target.get('branch', ''))}"
+    yield ""
+    seconds, why = stop.get("seconds", 0), stop.get("reason", "")
+    yield f"The loop stopped after {duration(seconds)}: {code(why)}."
+    for one in events:
+        if one["event"] == "merge" and one["outcome"] == MERGED:
+            yield ""
+            yield from _merged_task(Git(root), one, events, states.get(one["task"]))
+    waiting = [*_waiting(events, states)]
+    if waiting:
+        yield from ("", "## Waiting for you", "", *waiting)
+
+
+def code(text: object) -> str:
+    """Return text as a code span of Markdown, in which no mention, link or HTML has an effect."""
+    line = plain(str(text)) or " "
+    fence = "`" * (1 + max(map(len, re.findall("`+", line)), default=0))
+    space = " " if line[0] == "`" or line[-1] == "`" else ""
+    return f"{fence}{space}{line}{space}{fence}"
+
+
+def _merged_task(
+    git: Git, merge: Event, events: Sequence[Event], state: TaskState | None
+) -> Iterator[str]:
+    task, session, commit = merge["task"], merge["session"], merge["commit"]
+    ends = [one for one in events if one["event"] == "end" and one["task"] == task]
+    yield f"## Task {task}"
+    yield ""
+    yield f"{code(state.task.title if state else '')}"
+    yield ""
+    proof, _, owner = git.say("log", "-1", PROOF, commit).partition("\0")
+    if owner.strip() == session:
+        files = git.names("diff", "--name-only", "--no-renames", f"{commit}^1", commit)
+        more = f" and {len(files) - SHOWN} more" if len(files) > SHOWN else ""
+        names = RESULT.findall(proof)
+        yield f"- checks: {', '.join(f'{code(name)} passed' for name in names) or 'none'}"
+        yield f"- files: {', '.join(map(code, files[:SHOWN]))}{more}"
+    else:
+        yield "- no changed files"
+    yield f"- cost: {_cost(ends)}"
+    if owner.strip() == session:
+        yield f"- revert its files: `git revert -m 1 {commit[:SHORT]}`"
+    yield f"- undo its rows: `ralphgen undo {shlex.quote(session)}`"
+
+
+def _cost(ends: Sequence[Event]) -> str:
+    """Return the cost of the sessions on a task."""
+    known = [cost for one in ends if (cost := one.get("cost_usd")) is not None]
+    sessions = f"{len(ends)} {'session' if len(ends) == 1 else 'sessions'}"
+    if not known:
+        return f"unknown ({sessions})"
+    least = "" if len(known) == len(ends) else "at least "
+    return f"{least}${sum(known):.2f} ({sessions})"
+
+
+def _waiting(events: Sequence[Event], states: dict[int, TaskState]) -> Iterator[str]:
+    """Yield a line for each blocked task, and each other task of the loop that is not merged."""
+    last: dict[int, Event] = {}
+    for one in events:
+        if one["event"] in {"end", "merge"} and isinstance(one["task"], int):
+            last[one["task"]] = one
+    for task, state in sorted(states.items()):
+        title = f"- task {task}, {code(state.task.title)}"
+        told = last.get(task, {})
+        outcome = str(told.get("outcome", ""))
+        if state.task.status == "blocked":
+            asked = "asked" if outcome == "asked" else "blocked"
+            yield f"{title}: {asked}: {code(state.task.reason)}"
+        elif outcome == PENDING or (outcome and state.task.is_open):
+            yield ": ".join([title, outcome, *map(code, filter(None, [told.get("text")]))])
